@@ -1,0 +1,62 @@
+# Every target makes the virtual environment it needs in .venv and touches nothing outside this
+# folder. Needed to start: Python 3.11 or newer with venv and pip, and make.
+#
+#   make test PYTHON=python3.13      another interpreter (after `make clean`)
+#   make test ARGS="-k add -x"       more arguments for the tool behind a target
+
+PYTHON ?= python3
+ARGS ?=
+# Worker processes for pytest.
+WORKERS ?= auto
+# What `make conformance` tests, how hard, and a checkout of array-api-tests (empty: clone it).
+BACKENDS ?= numpy reference
+EXAMPLES ?= 100
+SUITE ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench conformance clean
+# Two targets that install into one environment at once would tread on each other.
+.NOTPARALLEL:
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+demo: $(VENV)/.has-demo  ## See what corepy does on this machine
+	$(VENV)/bin/corepy demo $(ARGS)
+
+test: $(VENV)/.has-test  ## Run the tests
+	$(PY) -m pytest -n $(WORKERS) $(ARGS)
+
+lint: $(VENV)/.has-lint  ## Check style and types
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+bench: $(VENV)/.has-bench  ## Measure the cost of dispatch
+	$(PY) benchmarks/dispatch.py $(ARGS)
+
+conformance: $(VENV)/.has-conformance  ## Run array-api-tests on BACKENDS and publish the matrix
+	@status=0; for backend in $(BACKENDS); do \
+	    $(PY) conformance/run.py --backend $$backend --max-examples $(EXAMPLES) \
+	        $(if $(SUITE),--suite "$(SUITE)") $(ARGS) || status=1; \
+	done; exit $$status
+
+clean:  ## Remove the virtual environment and everything that tools left behind
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "corepy needs Python 3.11 or newer, and \"$(PYTHON)\" is" \
+	        "$$($(PYTHON) --version 2>&1 | head -n 1). Name another one: make PYTHON=python3.12 ..." >&2; \
+	    exit 1; }
+	@# Without ensurepip (Debian: apt install python3-venv) half an environment would stay behind.
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# One stamp for each extra of pyproject.toml: installed once, and again when that file changes.
+$(VENV)/.has-%: pyproject.toml | $(PY)
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@touch $@

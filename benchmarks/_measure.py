@@ -1,0 +1,201 @@
+"""Time small statements against each other, fairly.
+
+One after the other they would meet different clock speeds, caches and neighbours. So all of them
+run in one process, in many short rounds, each round in another order, and what is compared is
+compared within its round. The medians over the rounds are what a user will see; the minima are
+what the code costs when nothing disturbs it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import timeit
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+#: Seconds that one statement runs in one round: short beside a scheduler's time slice, and long
+#: beside the clock's resolution.
+SLICE: Final = 2e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of Python, and the names it uses."""
+
+    code: str
+    names: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What one statement took, beside the one it is compared with.
+
+    Attributes
+    ----------
+    median_ns, least_ns : float
+        Nanoseconds a run.
+    ratio : float
+        Median over the rounds of its time by that of the other in the same round.
+    least_ratio : float
+        The quotient of the two least times.
+    over_ns : float
+        Median over the rounds of the difference.
+    """
+
+    median_ns: float
+    least_ns: float
+    ratio: float
+    least_ratio: float
+    over_ns: float
+
+
+def interleave(statements: Mapping[str, Statement], rounds: int) -> dict[str, list[float]]:
+    """Run statements in turns.
+
+    Parameters
+    ----------
+    statements : mapping of str to Statement
+        By name.
+    rounds : int
+        How often each one gets its turn.
+
+    Returns
+    -------
+    dict of str to list of float
+        Nanoseconds a run, one figure for each round.
+    """
+    timers = {
+        name: timeit.Timer(statement.code, globals=dict(statement.names))
+        for name, statement in statements.items()
+    }
+    counts = {name: _calibrated(timer) for name, timer in timers.items()}
+    times: dict[str, list[float]] = {name: [] for name in timers}
+    order = list(timers)
+    shuffle = random.Random(0).shuffle  # the same orders on every run
+    for _ in range(rounds):
+        shuffle(order)
+        for name in order:
+            times[name].append(timers[name].timeit(counts[name]) / counts[name] * 1e9)
+    return times
+
+
+def _calibrated(timer: timeit.Timer) -> int:
+    """Return how many runs take about a slice of time; the first ones fill caches."""
+    count = 1
+    while timer.timeit(count) < SLICE / 4:
+        count *= 2
+    return max(1, round(SLICE / timer.timeit(count) * count))
+
+
+def compare(times: Mapping[str, Sequence[float]], base: str) -> dict[str, Timing]:
+    """Compare what `interleave` found with one of its statements."""
+    reference = times[base]
+    return {
+        name: Timing(
+            median_ns=statistics.median(taken),
+            least_ns=min(taken),
+            ratio=statistics.median(t / r for t, r in zip(taken, reference, strict=True)),
+            least_ratio=min(taken) / min(reference),
+            over_ns=statistics.median(t - r for t, r in zip(taken, reference, strict=True)),
+        )
+        for name, taken in times.items()
+    }
+
+
+_CLOCKED: Final = """\
+import sys, time
+start = time.perf_counter_ns()
+{code}
+print(time.perf_counter_ns() - start, *sys.modules)
+"""
+
+
+def interleave_imports(
+    codes: Mapping[str, str], rounds: int
+) -> tuple[dict[str, list[float]], dict[str, frozenset[str]]]:
+    """Run codes in turns, each time in a fresh interpreter.
+
+    Parameters
+    ----------
+    codes : mapping of str to str
+        Statements by name; the start of the interpreter is not counted.
+    rounds : int
+        How often each one gets its turn, after one that is not counted.
+
+    Returns
+    -------
+    times : dict of str to list of float
+        Nanoseconds, one figure for each round.
+    modules : dict of str to frozenset of str
+        The modules that were loaded in the end.
+    """
+    times: dict[str, list[float]] = {name: [] for name in codes}
+    modules: dict[str, frozenset[str]] = {}
+    with tempfile.TemporaryDirectory() as cache:
+        # All bytecode is kept in a place of its own, so that the checkout's modules and the
+        # installed ones are compiled alike: in the first round, which is not counted.
+        env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": cache}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        for number in range(rounds + 1):
+            for name, code in codes.items():
+                command = [sys.executable, "-c", _CLOCKED.format(code=code)]
+                done = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
+                taken, *loaded = done.stdout.split()
+                modules[name] = frozenset(loaded)
+                if number:
+                    times[name].append(float(taken))
+    return times, modules
+
+
+def processor() -> str:
+    """Return the processor's name as the system tells it."""
+    if sys.platform == "linux":
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        for line in lines:
+            key, _, value = line.partition(":")
+            if key.strip() in ("model name", "Model"):
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def slug(text: str) -> str:
+    """Turn a name into one that a file can have."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def versions(distributions: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those distributions that are installed."""
+    found = {}
+    for name in distributions:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue  # a peer that is not installed is not compared
+    return found
+
+
+def markdown(rows: Sequence[Sequence[str]], words: int = 1) -> str:
+    """Set rows, the first of them titles, as a table; all but the first `words` columns right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rule = ["-" * w if i < words else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    head, *body = rows
+    return "\n".join(
+        "| "
+        + " | ".join(
+            cell.ljust(width) if i < words else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        + " |"
+        for line in (head, rule, *body)
+    )

@@ -1,0 +1,101 @@
+"""One Array API namespace over the accelerators that already exist.
+
+``xp = corepy.array_api`` is the Python array API standard, 2025.12. Each operation runs in the
+best library that this machine has, on the device where its operands live.
+"""
+
+from corepy import array_api, devices
+from corepy._cluster import connect
+from corepy._dtypes import DType
+from corepy._errors import (
+    BackendError,
+    BackendUnavailableError,
+    CorepyError,
+    DeviceMismatchError,
+    FallbackError,
+    FallbackWarning,
+    InsufficientMemoryError,
+    UnsupportedOperationError,
+)
+from corepy._moving import to
+from corepy._selection import (
+    best_available_backend,
+    init_backend,
+    list_devices,
+    select_backend,
+    synchronize,
+)
+from corepy.array_api._array import Array
+from corepy.backends._base import Backend, Capabilities
+from corepy.devices import (
+    Device,
+    OperationProperties,
+    detect_devices,
+    estimate_inference_memory,
+    memory_info,
+)
+from corepy.dispatch import (
+    BackendStatus,
+    Explanation,
+    Record,
+    backend_priority,
+    explain,
+    get_backend_priority,
+    get_fallback,
+    is_strict,
+    register_backend,
+    set_backend,
+    set_backend_priority,
+    set_fallback,
+    strict,
+    unregister_backend,
+    usable_backends,
+)
+from corepy.dispatch import status as backend_status
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Array",
+    "Backend",
+    "BackendError",
+    "BackendStatus",
+    "BackendUnavailableError",
+    "Capabilities",
+    "CorepyError",
+    "DType",
+    "Device",
+    "DeviceMismatchError",
+    "Explanation",
+    "FallbackError",
+    "FallbackWarning",
+    "InsufficientMemoryError",
+    "OperationProperties",
+    "Record",
+    "UnsupportedOperationError",
+    "array_api",
+    "backend_priority",
+    "backend_status",
+    "best_available_backend",
+    "connect",
+    "detect_devices",
+    "devices",
+    "estimate_inference_memory",
+    "explain",
+    "get_backend_priority",
+    "get_fallback",
+    "init_backend",
+    "is_strict",
+    "list_devices",
+    "memory_info",
+    "register_backend",
+    "select_backend",
+    "set_backend",
+    "set_backend_priority",
+    "set_fallback",
+    "strict",
+    "synchronize",
+    "to",
+    "unregister_backend",
+    "usable_backends",
+]

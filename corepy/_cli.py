@@ -1,0 +1,419 @@
+"""The command ``corepy``: what this machine offers, the demo, the conformance suite.
+
+``corepy info --json`` prints one object; its keys stay, new ones may come.
+
+===============  ===================================================================================
+key              value
+===============  ===================================================================================
+corepy, python   versions
+platform         ``system``, ``machine``
+backends         list of ``name``, ``usable``, ``devices``, ``reason`` (null if usable), and
+                 ``versions`` of the library's distributions by name
+libraries        those that this release knows and has no adapter for: list of ``name``,
+                 ``installed``, ``versions``
+devices          list of ``name`` and ``backends``, the usable backends that serve it
+processor        ``threads`` usable by this process, ``cores``, ``simd``, ``memory_bytes``,
+                 ``free_bytes``
+gpus             list of ``device``, ``name``, ``memory_bytes``, ``free_bytes``, ``unified_memory``,
+                 ``compute_capability``, ``architecture``, ``uuid``, ``driver_version``
+problems         list of what could not be read, each with its reason
+default          ``backend`` and ``device`` of new arrays, and ``why``
+settings         ``priority``, ``strict``, ``fallback``, and ``environment`` variables by name
+===============  ===================================================================================
+
+What could not be read is null.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import corepy
+from corepy._errors import BackendUnavailableError, CorepyError
+from corepy.devices import DeviceInfo, GpuInfo, detect_devices, memory_info
+from corepy.dispatch import default_placement, get_fallback, is_strict
+from corepy.dispatch._registry import records
+
+#: Libraries that corepy is meant for, by their import names. Those that have a backend are shown
+#: as such; the others have no adapter yet.
+LIBRARIES: Final = ("numba", "torch", "jax", "cupy", "mlx", "tinygrad", "dask")
+#: The environment variables that corepy reads.
+ENVIRONMENT: Final = ("COREPY_BACKEND_PRIORITY", "COREPY_STRICT")
+
+NO_ADAPTER: Final = "no adapter in this release"
+#: As a shell reports a program that wrote to a closed pipe: 128 + SIGPIPE.
+_BROKEN_PIPE: Final = 141
+
+
+class UserError(Exception):
+    """A mistake of the user: told in one line, without a traceback."""
+
+
+# ---------------------------------------------------------------------------- what is there
+
+
+def gather() -> dict[str, Any]:
+    """Collect what ``corepy info`` shows, as the module's docstring lists it.
+
+    Raises
+    ------
+    UserError
+        If ``COREPY_BACKEND_PRIORITY`` cannot be honoured.
+    """
+    try:
+        default = default_placement()
+    except (CorepyError, ValueError) as error:
+        wish = os.environ.get("COREPY_BACKEND_PRIORITY")
+        raise UserError(f"{error} (COREPY_BACKEND_PRIORITY is {wish!r})") from error
+    backends = corepy.backend_status()
+    serving: dict[str, list[str]] = {default.device.name: []}
+    for row in backends:
+        for device in row.devices:
+            serving.setdefault(device.name, []).append(row.name)
+    hardware = detect_devices()
+    installed = packages_distributions()
+    return {
+        "corepy": corepy.__version__,
+        "python": platform.python_version(),
+        "platform": {"system": hardware.platform_system, "machine": hardware.platform_machine},
+        "backends": [
+            {
+                "name": row.name,
+                "usable": row.usable,
+                "devices": [device.name for device in row.devices],
+                "reason": row.reason,
+                "versions": _versions(records()[row.name].modules, installed),
+            }
+            for row in backends
+        ],
+        "libraries": [
+            {
+                "name": name,
+                "installed": find_spec(name) is not None,
+                "versions": _versions([name], installed),
+            }
+            for name in LIBRARIES
+            if name not in records()
+        ],
+        "devices": [{"name": name, "backends": served} for name, served in serving.items()],
+        "processor": _processor(hardware),
+        "gpus": [_gpu(gpu) for gpu in hardware.gpus],
+        "problems": list(hardware.problems),
+        "default": {
+            "backend": default.backend.name,
+            "device": default.device.name,
+            "why": default.why,
+        },
+        "settings": {
+            "priority": list(corepy.get_backend_priority()),
+            "strict": is_strict(),
+            "fallback": get_fallback(),
+            "environment": {name: os.environ.get(name) for name in ENVIRONMENT},
+        },
+    }
+
+
+def _versions(modules: Iterable[str], installed: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the versions of the distributions that hold modules, by their names."""
+    names = sorted({name for module in modules for name in installed.get(module, ())})
+    return {name: version(name) for name in names}
+
+
+def _processor(hardware: DeviceInfo) -> dict[str, Any]:
+    simd = {
+        "AVX2": hardware.has_avx2,
+        "AVX-512": hardware.has_avx512,
+        "AMX": hardware.has_amx,
+        "NEON": hardware.has_neon,
+    }
+    try:
+        free = memory_info("cpu").free_bytes
+    except BackendUnavailableError:
+        free = None  # the reason is among the machine's problems
+    return {
+        "threads": hardware.cpu_cores,
+        "cores": hardware.cpu_cores_physical,
+        "simd": [name for name, present in simd.items() if present],
+        "memory_bytes": hardware.memory_limit_bytes,
+        "free_bytes": free,
+    }
+
+
+def _gpu(gpu: GpuInfo) -> dict[str, Any]:
+    return {
+        "device": gpu.device.name,
+        "name": gpu.name,
+        "memory_bytes": gpu.memory.total_bytes,
+        "free_bytes": gpu.memory.free_bytes,
+        "unified_memory": gpu.unified_memory,
+        "compute_capability": gpu.compute_capability and list(gpu.compute_capability),
+        "architecture": gpu.architecture,
+        "uuid": gpu.uuid,
+        "driver_version": gpu.driver_version,
+    }
+
+
+# ---------------------------------------------------------------------------- how it is shown
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Colours, or none: each method returns its text, marked up if `colours` is true."""
+
+    colours: bool
+
+    @classmethod
+    def of(cls, stream: TextIO) -> Style:
+        """Use colours on a terminal, unless the user or the terminal does not want them."""
+        wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return cls(wanted and stream.isatty())
+
+    def _paint(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colours and text else text
+
+    def title(self, text: str) -> str:
+        """What heads a part."""
+        return self._paint("1", text)
+
+    def good(self, text: str) -> str:
+        """What is as one would wish."""
+        return self._paint("32", text)
+
+    def bad(self, text: str) -> str:
+        """What is not."""
+        return self._paint("33", text)
+
+    def aside(self, text: str) -> str:
+        """What only some will read."""
+        return self._paint("2", text)
+
+
+def render(facts: Mapping[str, Any], style: Style) -> str:
+    """Word what `gather` found, for people."""
+    where = facts["platform"]
+    default = facts["default"]
+    parts = {
+        f"corepy {facts['corepy']}": [
+            f"Python {facts['python']}, {where['system']} {where['machine']}",
+            f"new arrays are made on {default['device']} in {default['backend']}: {default['why']}",
+        ],
+        "Backends": _backend_lines(facts, style),
+        "Devices": _device_lines(facts, style),
+        "Settings": _setting_lines(facts["settings"]),
+    }
+    if facts["problems"]:
+        parts["Not readable here"] = [style.aside(problem) for problem in facts["problems"]]
+    return "\n\n".join(
+        "\n".join([style.title(title), *(f"  {line}" for line in lines)])
+        for title, lines in parts.items()
+    )
+
+
+def _backend_lines(facts: Mapping[str, Any], style: Style) -> list[str]:
+    rows = [("name", "usable", "library", "devices", "why not")]
+    for row in facts["backends"]:
+        usable = "yes" if row["usable"] else "no"
+        reason = row["reason"] or ""
+        devices = ", ".join(row["devices"]) or "-"
+        rows.append((row["name"], usable, _names(row["versions"]), devices, reason))
+    for row in facts["libraries"]:
+        presence = "installed" if row["installed"] else "not installed"
+        rows.append((row["name"], "no", _names(row["versions"]), "-", f"{NO_ADAPTER}; {presence}"))
+    head, *lines = _aligned(rows)
+    marks = {"yes": style.good, "no": style.bad}
+    return [
+        style.aside(head),
+        *(marks[row[1]](line) for row, line in zip(rows[1:], lines, strict=True)),
+    ]
+
+
+def _names(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in versions.items()) or "-"
+
+
+def _device_lines(facts: Mapping[str, Any], style: Style) -> list[str]:
+    serving = {row["name"]: row["backends"] for row in facts["devices"]}
+    hardware = {"cpu": _describe_processor(facts["processor"])}
+    hardware |= {gpu["device"]: _describe_gpu(gpu) for gpu in facts["gpus"]}
+    rows = [("name", "backends", "hardware")]
+    rows += [
+        (name, ", ".join(serving.get(name, ())) or "none", hardware.get(name, ""))
+        for name in dict.fromkeys([*serving, *hardware])
+    ]
+    head, *lines = _aligned(rows)
+    return [
+        style.aside(head),
+        *(
+            (style.bad if row[1] == "none" else style.good)(line)
+            for row, line in zip(rows[1:], lines, strict=True)
+        ),
+    ]
+
+
+def _describe_processor(processor: Mapping[str, Any]) -> str:
+    cores = processor["cores"]
+    words = [
+        f"{processor['threads']} threads" + ("" if cores is None else f" on {cores} cores"),
+        _memory(processor),
+        *processor["simd"],
+    ]
+    return ", ".join(words)
+
+
+def _describe_gpu(gpu: Mapping[str, Any]) -> str:
+    words = [gpu["name"], _memory(gpu)]
+    if gpu["unified_memory"]:
+        words.append("shared with the host")
+    words += [gpu["architecture"]] if gpu["architecture"] else []
+    words += [f"driver {gpu['driver_version']}"] if gpu["driver_version"] else []
+    return ", ".join(words)
+
+
+def _memory(row: Mapping[str, Any]) -> str:
+    total, free = row["memory_bytes"], row["free_bytes"]
+    if total is None:
+        return "memory unknown"
+    text = f"{total / 2**30:.1f} GiB"
+    return text if free is None else f"{text} ({free / 2**30:.1f} free)"
+
+
+def _setting_lines(settings: Mapping[str, Any]) -> list[str]:
+    rows = [
+        ("priority", ", ".join(settings["priority"]) or "none: the defaults hold"),
+        ("strict", "on" if settings["strict"] else "off"),
+        ("fallback", settings["fallback"]),
+    ]
+    rows += [
+        (name, "not set" if value is None else repr(value))
+        for name, value in settings["environment"].items()
+    ]
+    return _aligned(rows)
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return rows as lines whose columns start one below the other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+# ---------------------------------------------------------------------------- the commands
+
+
+def info(as_json: bool) -> int:
+    """Print what this machine offers."""
+    facts = gather()
+    print(json.dumps(facts, indent=2) if as_json else render(facts, Style.of(sys.stdout)))
+    return 0
+
+
+def demo(argv: Sequence[str]) -> int:
+    """Run the demo."""
+    from corepy.demo._run import main as run_demo
+
+    return run_demo(argv)
+
+
+def conformance(argv: Sequence[str], root: Path | None = None) -> int:
+    """Run the conformance suite of the checkout that corepy is imported from.
+
+    Parameters
+    ----------
+    argv : sequence of str
+        The suite's own options.
+    root : Path or None
+        The checkout; by default the folder that holds the package.
+
+    Raises
+    ------
+    UserError
+        If there is no checkout, because corepy was installed.
+    """
+    root = Path(__file__).resolve().parent.parent if root is None else root
+    path = root / "conformance" / "run.py"
+    if not path.is_file() or not (root / "pyproject.toml").is_file():
+        raise UserError(
+            f"conformance: {root} is no source checkout; expected corepy to be imported from one, "
+            f"as after `pip install --editable .` in it: installed packages do not hold the suite"
+        )
+    spec = spec_from_file_location("corepy_conformance", path)
+    assert spec is not None  # a path that ends in .py has one, with a loader
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look their module up there
+    spec.loader.exec_module(module)
+    status: int = module.main(argv)
+    return status
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    made = argparse.ArgumentParser(
+        prog="corepy",
+        description="One Array API namespace over the array libraries and accelerators.",
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=30),
+        allow_abbrev=False,
+    )
+    made.add_argument("--version", action="version", version=f"corepy {corepy.__version__}")
+    commands = made.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    command = commands.add_parser("info", help="show backends, devices and settings")
+    command.add_argument("--json", action="store_true", help="one JSON object, for programs")
+    commands.add_parser("demo", help="run one program on every usable backend")
+    commands.add_parser("conformance", help="run array-api-tests on a backend")
+    return made
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command that a command line names."""
+    match argv:
+        # These have options of their own, `--help` among them.
+        case ["demo", *rest]:
+            return demo(rest)
+        case ["conformance", *rest]:
+            return conformance(rest)
+    made = parser()
+    options = made.parse_args(argv)
+    if options.command == "info":
+        return info(options.json)
+    made.print_help(sys.stderr)
+    return 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command ``corepy``.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The command line without the program's name; default ``sys.argv[1:]``.
+
+    Returns
+    -------
+    int
+        The exit status: 0 if all went well, 2 after a mistake of the user, which one line on
+        stderr explains, 141 if the reader of stdout went away; else what the command says.
+    """
+    try:
+        try:
+            return run(sys.argv[1:] if argv is None else argv)
+        finally:
+            sys.stdout.flush()  # a closed pipe shows here at the latest
+    except BrokenPipeError:
+        # The interpreter flushes once more as it exits: let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    except (UserError, CorepyError) as error:
+        print(f"corepy: {error}", file=sys.stderr)
+        return 2

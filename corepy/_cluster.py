@@ -1,0 +1,69 @@
+"""Computing on a cluster: the one step that the ``dask`` device cannot take by itself."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from corepy._errors import BackendUnavailableError, bad_argument, bad_type
+
+__all__ = ["connect"]
+
+
+def connect(address: str, *, timeout: float = 10.0) -> Any:
+    """Compute arrays on the ``dask`` device in a cluster from now on, in the whole process.
+
+    Parameters
+    ----------
+    address : str
+        Of the scheduler, such as ``"tcp://10.0.0.1:8786"``.
+    timeout : float
+        Seconds to wait for its answer.
+
+    Returns
+    -------
+    distributed.Client
+        The connection. Its ``close()``, or the end of a ``with`` block, makes this process compute
+        in its own threads again; its ``dashboard_link`` shows what the cluster is doing.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If the address is none, or `timeout` is not positive.
+    BackendUnavailableError
+        If ``distributed`` is not installed, or no scheduler answers.
+
+    Notes
+    -----
+    The workers need corepy too, for its NumPy backend computes their chunks. Arrays that were made
+    before the call are computed there as well.
+    """
+    if not isinstance(address, str):
+        raise bad_type("connect", "address", address, "a str")
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise bad_type("connect", "timeout", timeout, "a number of seconds")
+    if not timeout > 0:
+        raise bad_argument("connect", "timeout", timeout, "a positive number of seconds")
+    if find_spec("distributed") is None:
+        raise BackendUnavailableError(
+            "connect: distributed is not installed; expected it beside Dask: "
+            "pip install 'corepy[dask]'"
+        )
+    from distributed import Client
+    from distributed.comm import parse_address, resolve_address
+
+    try:
+        if not parse_address(address)[1]:
+            raise ValueError("it names no host")
+        resolve_address(address)
+    except (ValueError, OSError) as error:
+        expected = f"a scheduler's address such as 'tcp://10.0.0.1:8786' ({error})"
+        raise bad_argument("connect", "address", address, expected) from error
+    try:
+        return Client(address, timeout=timeout)
+    except OSError as error:  # a timeout is one too
+        raise BackendUnavailableError(
+            f"connect: no scheduler answers at {address} within {timeout} s: {error}"
+        ) from error

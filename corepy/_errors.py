@@ -1,0 +1,112 @@
+"""Exception types, and the one place that words their messages.
+
+Every message names the function, the argument, what was expected and what came, in that
+order where it reads well: ``add: x2 has dtype int64 on cpu; expected a floating-point dtype``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = [
+    "BackendError",
+    "BackendUnavailableError",
+    "CorepyError",
+    "DeviceMismatchError",
+    "FallbackError",
+    "FallbackWarning",
+    "InsufficientMemoryError",
+    "UnsupportedOperationError",
+    "bad_argument",
+    "bad_type",
+    "broadcast_mismatch",
+    "no_promotion",
+    "out_of_range",
+    "wrong_dtype",
+]
+
+
+class CorepyError(Exception):
+    """Base of the exceptions that only corepy raises.
+
+    Mistakes in arguments raise Python's own ``TypeError``, ``ValueError``, ``IndexError``,
+    ``OverflowError``, ``ZeroDivisionError`` or ``BufferError`` instead.
+    """
+
+
+class DeviceMismatchError(CorepyError, ValueError):
+    """Operands live on different devices and transfers were not asked for."""
+
+
+class BackendUnavailableError(CorepyError, ValueError):
+    """A backend or device was named that is unknown, not installed or broken."""
+
+
+class BackendError(CorepyError, RuntimeError):
+    """A backend failed while it ran an operation; the operands are untouched."""
+
+
+class UnsupportedOperationError(CorepyError, NotImplementedError):
+    """No usable backend offers the operation for this dtype and device."""
+
+
+class FallbackError(CorepyError, RuntimeError):
+    """An operation would have to leave its device and ``fallback="raise"`` forbids it."""
+
+
+class InsufficientMemoryError(CorepyError, MemoryError):
+    """A device has less free memory than was asked for."""
+
+
+class FallbackWarning(UserWarning):
+    """An operation left its device because no backend there offers it."""
+
+
+def _kind(value: object) -> str:
+    cls = type(value)
+    module = "" if cls.__module__ == "builtins" else f"{cls.__module__}."
+    return f"{module}{cls.__qualname__}"
+
+
+def listing(names: Iterable[object]) -> str:
+    """Join names for a message: ``a, b or c``."""
+    words = [str(name) for name in names]
+    if len(words) < 2:
+        return "".join(words) or "nothing"
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def wrong_dtype(
+    function: str, argument: str, dtype: object, device: object, expected: str
+) -> TypeError:
+    """An array argument has a dtype outside the ones the function takes."""
+    return TypeError(f"{function}: {argument} has dtype {dtype} on {device}; expected {expected}")
+
+
+def bad_type(function: str, argument: str, value: object, expected: str) -> TypeError:
+    """An argument is of the wrong Python type."""
+    return TypeError(f"{function}: {argument} is of type {_kind(value)}; expected {expected}")
+
+
+def bad_argument(function: str, argument: str, value: object, expected: str) -> ValueError:
+    """An argument has the right type and a value that cannot be used."""
+    return ValueError(f"{function}: {argument} is {value!r}; expected {expected}")
+
+
+def out_of_range(function: str, argument: str, value: object, expected: str) -> IndexError:
+    """An index or axis lies outside the array."""
+    return IndexError(f"{function}: {argument} is {value!r}; expected {expected}")
+
+
+def broadcast_mismatch(function: str, shapes: Iterable[tuple[object, ...]]) -> ValueError:
+    """Shapes of the operands do not broadcast."""
+    got = " and ".join(str(tuple(shape)) for shape in shapes)
+    return ValueError(
+        f"{function}: operands have shapes {got}; expected shapes that broadcast together"
+    )
+
+
+def no_promotion(function: str, dtypes: Iterable[object], hint: str) -> TypeError:
+    """The dtypes of the operands have no common dtype."""
+    got = " and ".join(str(dtype) for dtype in dtypes)
+    return TypeError(f"{function}: operands have dtypes {got}; expected {hint}")

@@ -1,0 +1,155 @@
+"""Moving an array, by name, to another backend, another device, or both."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from corepy._dtypes import DTYPES
+from corepy._errors import (
+    BackendUnavailableError,
+    UnsupportedOperationError,
+    bad_type,
+    listing,
+)
+from corepy.array_api._arguments import copy_argument
+from corepy.array_api._array import Array
+from corepy.devices._device import Device, as_device
+from corepy.devices._transfer import convert
+from corepy.dispatch import (
+    Operand,
+    Table,
+    adopt,
+    creation_table,
+    load,
+    make,
+    owner_of,
+    run,
+    table_of,
+    usable_backends,
+)
+from corepy.dispatch import _explain as account
+
+__all__ = ["to"]
+
+
+def to(
+    x: Any,
+    *,
+    device: Device | str | None = None,
+    backend: str | None = None,
+    copy: bool | None = None,
+) -> Array:
+    """Give an array to another backend, move it to another device, or both.
+
+    Parameters
+    ----------
+    x : Array or native array
+        Of any shape and dtype; a native array of any library that corepy has a backend for.
+    device : Device, str or None
+        None: the device of `x`, or if `backend` does not serve that, the first one it does.
+    backend : str or None
+        Name of the backend that is to hold the result. None: the backend of `x` if it serves
+        `device`, else the one in which new arrays are created there.
+    copy : bool or None
+        True: always new memory. False: never. None: share memory where both backends can.
+
+    Returns
+    -------
+    Array
+        Of the same shape, dtype and values. An `Array` that is there already is returned itself.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array, its dtype is not the standard's, or another argument is of another
+        type.
+    ValueError
+        If `copy` is False and a copy is needed; the message says why.
+    BackendUnavailableError
+        If the backend is unknown or not usable, does not serve the device, or nothing does.
+    UnsupportedOperationError
+        If the backend lacks the dtype on that device.
+    BackendError
+        If a library fails on the way; `x` is untouched.
+
+    See Also
+    --------
+    corepy.array_api.asarray : the standard's way, which also changes the dtype.
+    corepy.explain : counts the bytes that a call copied or moved, as ``"transfer"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> values = np.zeros(3)
+    >>> x = to(values, backend="numpy", copy=False)
+    >>> x[0] = 1.0
+    >>> float(values[0])
+    1.0
+    """
+    copying = copy_argument("to", copy)
+    array = _array(x)
+    source = array._table
+    target = _target(source, device, backend)
+    if target is source:
+        return cast("Array", run("astype", array, source.dtype, copy=True)) if copying else array
+    if copying is False and target.device is not source.device:
+        raise ValueError(
+            f"to: copy is False; expected True or None, for x is on {source.device} and another "
+            f"device, {target.device}, has memory of its own"
+        )
+    try:
+        native, copied = convert(
+            array._native, source.backend, target.backend, target.device, copy=copying
+        )
+    except ValueError as error:
+        if copying is not False:
+            raise
+        raise ValueError(
+            f"to: copy is False; expected True or None, for {source.backend.name} and "
+            f"{target.backend.name} cannot share this memory: {error}"
+        ) from error
+    if copied:
+        reason = f"to, from {source.backend.name} on {source.device}"
+        account.moved(target.backend, target.device, array.nbytes, reason)
+    return cast("Array", make(native, target))
+
+
+def _array(x: object) -> Array:
+    if isinstance(x, Operand):
+        return cast("Array", x)
+    owner = owner_of(x)
+    if owner is None:
+        raise bad_type("to", "x", x, "an array of corepy or of a library it has a backend for")
+    return cast("Array", adopt("to", "x", x, owner))
+
+
+def _target(source: Table, device: object, backend: object) -> Table:
+    """Return the table of the result."""
+    place = source.device if device is None else as_device(device, "to")
+    if backend is None:
+        owner, dtype = source.backend, source.dtype
+        if place in owner.devices() and dtype in owner.capabilities(place).dtypes:
+            return table_of(owner, place, dtype)
+        return creation_table("to", place, dtype)
+    if not isinstance(backend, str):
+        raise bad_type("to", "backend", backend, "the name of a backend")
+    owner = load(backend, "to")
+    if not owner.is_available():
+        raise BackendUnavailableError(
+            f"to: backend {backend} is installed but does not answer; "
+            f"expected {listing(usable_backends())}"
+        )
+    served = owner.devices()
+    if place not in served:
+        if device is not None:
+            raise BackendUnavailableError(
+                f"to: backend {backend} has no device {place}; expected {listing(served)}"
+            )
+        place = served[0]
+    there = owner.capabilities(place).dtypes
+    if source.dtype not in there:
+        raise UnsupportedOperationError(
+            f"to: x has dtype {source.dtype}, which {backend} lacks on {place}; expected one of "
+            + ", ".join(name for name, dtype in DTYPES.items() if dtype in there)
+        )
+    return table_of(owner, place, source.dtype)

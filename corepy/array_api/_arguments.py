@@ -1,0 +1,133 @@
+"""Checks of the arguments that many functions share: axes, shapes, counts, keywords."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from corepy._dtypes import DType, as_dtype
+from corepy._errors import bad_argument, bad_type, out_of_range
+from corepy.devices._device import Device, as_device
+from corepy.dispatch import STRICT, index_value
+
+#: Elements that no machine of today can address, so that absurd sizes fail at once and alike on
+#: every backend instead of filling its memory first.
+_ADDRESSABLE: Final = 2**47
+
+
+def axis_of(function: str, axis: Any, ndim: int, argument: str = "axis") -> int:
+    """Return an axis as a non-negative int.
+
+    Raises
+    ------
+    TypeError
+        If it is no int.
+    IndexError
+        If it is out of range.
+    """
+    number = index_value(function, argument, axis)
+    if not -ndim <= number < ndim:
+        raise out_of_range(function, argument, axis, f"{-ndim} to {ndim - 1} for {ndim} dimensions")
+    return number + ndim if number < 0 else number
+
+
+def axes_of(function: str, axes: Any, ndim: int, argument: str = "axis") -> tuple[int, ...]:
+    """Return one axis or a tuple of them as non-negative, distinct ints."""
+    if isinstance(axes, (tuple, list)):
+        found = tuple(axis_of(function, axis, ndim, argument) for axis in axes)
+        if len(set(found)) < len(found):
+            raise bad_argument(function, argument, axes, "distinct axes")
+        return found
+    return (axis_of(function, axes, ndim, argument),)
+
+
+def optional_axes(function: str, axes: Any, ndim: int) -> tuple[int, ...] | None:
+    """Return axes of a reduction; None stays None."""
+    return None if axes is None else axes_of(function, axes, ndim)
+
+
+def optional_axis(function: str, axis: Any, ndim: int) -> int | None:
+    """Return one axis; None stays None."""
+    return None if axis is None else axis_of(function, axis, ndim)
+
+
+def size_of(function: str, argument: str, value: Any) -> int:
+    """Return a size or count as a non-negative int.
+
+    Raises
+    ------
+    TypeError
+        If it is no int.
+    ValueError
+        If it is negative, or more than memory can address.
+    """
+    number = index_value(function, argument, value)
+    if not 0 <= number < 2**63:
+        raise bad_argument(function, argument, value, "an int of at least 0 and below 2**63")
+    return number
+
+
+def shape_of(function: str, shape: Any, argument: str = "shape") -> tuple[int, ...]:
+    """Return a shape, given as an int or a sequence of ints, as a tuple."""
+    if shape.__class__ is int and 0 <= shape < _ADDRESSABLE:  # what most programs write
+        return (shape,)
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple(size_of(function, argument, n) for n in given)
+    addressable(function, *sizes)
+    return sizes
+
+
+def addressable(function: str, *sizes: int | None) -> None:
+    """Refuse a result of more elements than any memory holds: the product of some sizes.
+
+    Raises
+    ------
+    MemoryError
+        If there are too many.
+    """
+    count = math.prod(size for size in sizes if size is not None)
+    if count >= _ADDRESSABLE:
+        raise MemoryError(f"{function}: the result has {count} elements; expected fewer than 2**47")
+
+
+def ints_of(function: str, argument: str, values: Any) -> tuple[int, ...]:
+    """Return an int or a sequence of ints as a tuple of ints of any sign."""
+    if isinstance(values, (tuple, list)):
+        return tuple(index_value(function, argument, value) for value in values)
+    return (index_value(function, argument, values),)
+
+
+def flag_of(function: str, argument: str, value: Any) -> bool:
+    """Return a switch; anything but a bool is refused."""
+    if not isinstance(value, bool):
+        raise bad_type(function, argument, value, "a bool")
+    return value
+
+
+def choice_of(function: str, argument: str, value: Any, choices: Sequence[str]) -> str:
+    """Return one of a few words."""
+    if not isinstance(value, str):
+        raise bad_type(function, argument, value, f"one of {tuple(choices)}")
+    if value not in choices:
+        raise bad_argument(function, argument, value, f"one of {tuple(choices)}")
+    return value
+
+
+def dtype_argument(function: str, dtype: Any, argument: str = "dtype") -> DType:
+    """Return a dtype argument; strict mode takes the namespace's own objects only."""
+    if STRICT.get() and not isinstance(dtype, DType):
+        raise bad_type(function, argument, dtype, "a dtype of corepy.array_api (strict mode)")
+    return as_dtype(dtype, function, argument)
+
+
+def device_argument(function: str, device: Any) -> Device:
+    """Return a device argument; strict mode takes `Device` objects only."""
+    if STRICT.get() and not isinstance(device, Device):
+        raise bad_type(function, "device", device, "a Device (strict mode)")
+    return as_device(device, function)
+
+
+def copy_argument(function: str, copy: Any) -> bool | None:
+    """Return a ``copy`` argument: True, False or None."""
+    return None if copy is None else flag_of(function, "copy", copy)

@@ -1,0 +1,589 @@
+"""The `Array` object: attributes, operators, indexing and conversions.
+
+https://data-apis.org/array-api/2025.12/API_specification/array_object.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from types import EllipsisType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from corepy import _dtypes
+from corepy._dtypes import DType, Scalar
+from corepy._errors import bad_argument, bad_type
+from corepy.array_api import _elementwise  # noqa: F401  operators are forms of its functions
+from corepy.array_api._arguments import device_argument
+from corepy.array_api._keys import is_plain, native_key
+from corepy.devices._device import Device, as_device
+from corepy.devices._transfer import convert, from_host, look, nbytes, to_host
+from corepy.dispatch import (
+    STRICT,
+    Operand,
+    as_operand,
+    bind_array_class,
+    cast_to,
+    creation_table,
+    declare,
+    fitting,
+    gathered,
+    inplace,
+    is_scalar,
+    load,
+    make,
+    operator,
+    promoted,
+    reflected,
+    register_array_class,
+    run,
+    scalar_dtype,
+    table_of,
+    unary_operator,
+    writable,
+)
+from corepy.dispatch import _explain as account
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Key: TypeAlias = "int | slice | EllipsisType | Array | None"
+
+API_VERSION: Final = "2025.12"
+#: Versions of the standard of which 2025.12 is a superset.
+_COMPATIBLE: Final = ("2021.12", "2022.12", "2023.12", "2024.12", API_VERSION)
+
+for _name in ("__getitem__", "__setitem__", "astype"):
+    declare(_name, _dtypes.ANY)
+
+
+class Array(Operand):
+    """An array of the standard: a native array of some library, on one device.
+
+    Make one with the creation functions of `corepy.array_api`; `Array.unwrap` gives the native
+    array back.
+
+    Notes
+    -----
+    Computation follows data: results live where the operands live. Indexing may give a view or a
+    copy, as the library has it; do not rely on either.
+    """
+
+    __slots__ = ()
+
+    # NumPy's operators answer NotImplemented to this, so that `numpy.ndarray + Array` is an Array.
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    # ------------------------------------------------------------------ attributes
+
+    @property
+    def dtype(self) -> DType:
+        """Data type of the elements."""
+        return self._table.dtype
+
+    @property
+    def device(self) -> Device:
+        """Device on which the array lives."""
+        return self._table.device
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend whose native array this is. Not part of the standard."""
+        return self._table.backend.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dimensions; None for those a lazy backend does not know yet."""
+        return cast("tuple[int, ...]", self._table.backend.shape_of(self._native))
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int | None:
+        """Number of elements, None if a dimension is not known."""
+        shape = self.shape
+        return None if None in shape else math.prod(shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements. Not part of the standard."""
+        return nbytes(self._native, self._table.backend)
+
+    @property
+    def T(self) -> Array:
+        """Transpose of a two-dimensional array.
+
+        Raises
+        ------
+        ValueError
+            If the array has another number of dimensions; see `mT` and ``permute_dims``.
+        """
+        if self.ndim != 2:
+            raise ValueError(f"T: x has {self.ndim} dimensions; expected 2 (mT takes stacks)")
+        return cast("Array", run("matrix_transpose", self))
+
+    @property
+    def mT(self) -> Array:
+        """Transpose of each matrix in a stack: the last two dimensions swapped.
+
+        Raises
+        ------
+        ValueError
+            If the array has fewer than two dimensions.
+        """
+        if self.ndim < 2:
+            raise ValueError(f"mT: x has {self.ndim} dimensions; expected at least 2")
+        return cast("Array", run("matrix_transpose", self))
+
+    def unwrap(self) -> Any:
+        """Return the library's own array, without a copy. Not part of the standard."""
+        return self._native
+
+    # ------------------------------------------------------------------ operators
+
+    __add__ = operator("add")
+    __radd__ = reflected("add")
+    __iadd__ = inplace("__iadd__")
+    __sub__ = operator("subtract")
+    __rsub__ = reflected("subtract")
+    __isub__ = inplace("__isub__")
+    __mul__ = operator("multiply")
+    __rmul__ = reflected("multiply")
+    __imul__ = inplace("__imul__")
+    __truediv__ = operator("divide")
+    __rtruediv__ = reflected("divide")
+    __itruediv__ = inplace("__itruediv__")
+    __floordiv__ = operator("floor_divide")
+    __rfloordiv__ = reflected("floor_divide")
+    __ifloordiv__ = inplace("__ifloordiv__")
+    __mod__ = operator("remainder")
+    __rmod__ = reflected("remainder")
+    __imod__ = inplace("__imod__")
+    __pow__ = operator("pow")
+    __rpow__ = reflected("pow")
+    __ipow__ = inplace("__ipow__")
+    __and__ = operator("bitwise_and")
+    __rand__ = reflected("bitwise_and")
+    __iand__ = inplace("__iand__")
+    __or__ = operator("bitwise_or")
+    __ror__ = reflected("bitwise_or")
+    __ior__ = inplace("__ior__")
+    __xor__ = operator("bitwise_xor")
+    __rxor__ = reflected("bitwise_xor")
+    __ixor__ = inplace("__ixor__")
+    __lshift__ = operator("bitwise_left_shift")
+    __rlshift__ = reflected("bitwise_left_shift")
+    __ilshift__ = inplace("__ilshift__")
+    __rshift__ = operator("bitwise_right_shift")
+    __rrshift__ = reflected("bitwise_right_shift")
+    __irshift__ = inplace("__irshift__")
+    __lt__ = operator("less")
+    __le__ = operator("less_equal")
+    __gt__ = operator("greater")
+    __ge__ = operator("greater_equal")
+    __eq__ = operator("equal")
+    __ne__ = operator("not_equal")
+    __abs__ = unary_operator("abs")
+    __neg__ = unary_operator("negative")
+    __pos__ = unary_operator("positive")
+    __invert__ = unary_operator("bitwise_invert")
+
+    def __matmul__(self, other: Any, /) -> Array:
+        """Matrix product, as `matmul`."""
+        from corepy.array_api._linear_algebra import matmul_operator
+
+        return cast("Array", matmul_operator(self, other))
+
+    def __rmatmul__(self, other: Any, /) -> Array:
+        """Matrix product with the operands swapped."""
+        from corepy.array_api._linear_algebra import matmul_operator
+
+        return cast("Array", matmul_operator(other, self))
+
+    def __imatmul__(self, other: Any, /) -> Array:
+        """Matrix product into this array, whose shape and dtype it must have."""
+        result: Array = self.__matmul__(other)
+        if result is NotImplemented:
+            return NotImplemented
+        if result.shape != self.shape:
+            raise ValueError(
+                f"__imatmul__: the result has shape {result.shape}; expected {self.shape}, the "
+                f"shape of the left operand"
+            )
+        self[...] = result
+        return self
+
+    # ------------------------------------------------------------------ indexing
+
+    def __getitem__(self, key: Key | tuple[Key, ...], /) -> Array:
+        """Return the elements that a key selects.
+
+        Parameters
+        ----------
+        key : int, slice, Ellipsis, None, Array, or a tuple of them
+            As the standard has it; an integer array, or a boolean array alone, selects elements.
+
+        Returns
+        -------
+        Array
+            Of the same dtype; 0-D where every axis is indexed by an integer.
+
+        Raises
+        ------
+        IndexError
+            If an index is out of bounds, there are more indices than dimensions, or a boolean
+            array has another shape.
+        TypeError
+            If a key is of another type.
+        """
+        table = self._table
+        native, _ = table["__getitem__"]
+        if not is_plain(key) or (STRICT.touched and STRICT.get()):
+            key = native_key("__getitem__", self, key)
+        try:
+            found = native(self._native, key)
+        except (IndexError, OverflowError) as error:  # OverflowError: of integers beyond 64 bits
+            raise IndexError(f"__getitem__: key: {error}") from None
+        except ValueError as error:  # a slice with a step of zero
+            raise ValueError(f"__getitem__: key: {error}") from None
+        if found.__class__ is not self._native.__class__:
+            found = table.backend.normalize(found)
+        array: Array = make(found, table)
+        return array
+
+    def __setitem__(self, key: Key | tuple[Key, ...], value: Array | Scalar, /) -> None:
+        """Set the elements that a key selects.
+
+        Parameters
+        ----------
+        key : as in `__getitem__`
+        value : Array or scalar
+            Broadcast to the shape of the selection; its dtype must promote to the array's.
+
+        Raises
+        ------
+        IndexError
+            As `__getitem__` does.
+        TypeError
+            If the dtype of `value` does not promote to the array's, which never changes.
+        ValueError
+            If `value` does not broadcast to the selection.
+        OverflowError
+            If a scalar does not fit.
+
+        Notes
+        -----
+        Read-only memory is copied before it is written; strict mode raises ``ValueError`` instead.
+        """
+        table = self._table
+        place = native_key("__setitem__", self, key)
+        if is_scalar(value):
+            dtype = scalar_dtype("__setitem__", "value", cast("Scalar", value), table.dtype)
+            self._require_same("__setitem__", dtype)
+            number = fitting("__setitem__", "value", cast("Scalar", value), dtype)
+            native = table.backend.scalar(number, dtype, table.device)
+        else:
+            other = as_operand("__setitem__", "value", value)
+            self._require_same("__setitem__", promoted("__setitem__", table.dtype, other.dtype))
+            native = cast_to(gathered("__setitem__", "x", table, "value", other), table.dtype)
+            native = native._native
+        writable(self, "__setitem__")
+        try:
+            self._native = table["__setitem__"][0](self._native, place, native)
+        except IndexError as error:
+            raise IndexError(f"__setitem__: key: {error}") from None
+        except (TypeError, ValueError) as error:  # the dtypes agree, so it is the shape
+            raise ValueError(f"__setitem__: value: {error}") from None
+
+    def _require_same(self, function: str, dtype: DType) -> None:
+        if dtype is not self.dtype:
+            raise TypeError(
+                f"{function}: value promotes x to {dtype}; expected a value that keeps "
+                f"{self.dtype}: use astype on the value or on x"
+            )
+
+    def __len__(self) -> int:
+        """Size of the first dimension."""
+        if not self.shape:
+            raise TypeError("len: x has 0 dimensions; expected at least 1")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        """Iterate over the first dimension."""
+        if not self.shape:
+            raise TypeError("iter: x has 0 dimensions; expected at least 1")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, value: object, /) -> bool:
+        """Say whether any element equals a value."""
+        found: object = self == value
+        if not isinstance(found, Operand):  # Python's own answer for what is no array
+            raise bad_type("in", "value", value, "a scalar or an array")
+        return bool(run("any", found, axis=None, keepdims=False))
+
+    # ------------------------------------------------------------------ scalars
+
+    def _item(self, function: str, error: type[Exception] = TypeError) -> Scalar:
+        backend = self._table.backend
+        if backend.shape_of(self._native) != ():
+            raise error(f"{function}: x has shape {self.shape}; expected a 0-D array")
+        return backend.item(self._native)
+
+    def __bool__(self, /) -> bool:
+        """Truth of a 0-D array.
+
+        Raises
+        ------
+        ValueError
+            If the array has dimensions: use ``xp.any`` or ``xp.all``.
+        """
+        return bool(self._item("bool", ValueError))
+
+    def __int__(self, /) -> int:
+        """Value of a 0-D array as an int; NaN raises ``ValueError``, inf ``OverflowError``."""
+        value = self._item("int")
+        if isinstance(value, complex):
+            raise TypeError(f"int: x has dtype {self.dtype}; expected a real-valued dtype")
+        return int(value)
+
+    def __float__(self, /) -> float:
+        """Value of a 0-D array as a float."""
+        value = self._item("float")
+        if isinstance(value, complex):
+            raise TypeError(f"float: x has dtype {self.dtype}; expected a real-valued dtype")
+        return float(value)
+
+    def __complex__(self, /) -> complex:
+        """Value of a 0-D array as a complex."""
+        return complex(self._item("complex"))
+
+    def __index__(self, /) -> int:
+        """Value of a 0-D integer array, for use as an index."""
+        if self.dtype.rank != 1:
+            raise TypeError(f"index: x has dtype {self.dtype}; expected an integer dtype")
+        return cast("int", self._item("index"))
+
+    def item(self) -> Scalar:
+        """Return the value of a 0-D array as a Python scalar. Not part of the standard."""
+        return self._item("item")
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists, or a scalar when 0-D. Not part of the standard."""
+        return look(self._native, self._table.backend).tolist()
+
+    def _host(self) -> np.ndarray[Any, Any]:
+        return to_host(self._native, self._table.backend)
+
+    # ------------------------------------------------------------------ interchange
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """Return `corepy.array_api`.
+
+        Raises
+        ------
+        ValueError
+            If `api_version` is one that corepy does not implement.
+        """
+        if api_version is not None and api_version not in _COMPATIBLE:
+            raise bad_argument(
+                "__array_namespace__", "api_version", api_version, f"one of {_COMPATIBLE}"
+            )
+        import corepy.array_api
+
+        return corepy.array_api
+
+    def to_device(self, device: Device | str, /, *, stream: Any = None) -> Array:
+        """Move the array to a device.
+
+        Parameters
+        ----------
+        device : Device or str
+        stream : None
+            No backend with streams is in this release; anything else raises ``ValueError``.
+
+        Returns
+        -------
+        Array
+            On that device; the same object if it is there already.
+
+        Raises
+        ------
+        BackendUnavailableError
+            If the device is not present.
+        UnsupportedOperationError
+            If no backend there has the dtype.
+        BackendError
+            If a library fails to move the array, which is left as it was.
+        """
+        if stream is not None:
+            raise bad_argument("to_device", "stream", stream, "None: the device has no streams")
+        place = device_argument("to_device", device)
+        source = self._table
+        if place is source.device:
+            return self
+        target = creation_table("to_device", place, source.dtype)
+        home = source.backend  # stays in charge where it can
+        if place in home.devices() and source.dtype in home.capabilities(place).dtypes:
+            target = table_of(home, place, source.dtype)
+        native, _ = convert(self._native, source.backend, target.backend, place)
+        size = self.nbytes
+        account.moved(target.backend, place, size, f"to_device from {source.device}")
+        return cast("Array", make(native, target))
+
+    def __dlpack_device__(self, /) -> tuple[int, int]:
+        """Return the DLPack device type and id of the native array."""
+        kind, index = self._exporter("__dlpack_device__").__dlpack_device__()
+        return int(kind), int(index)
+
+    def __dlpack__(
+        self,
+        /,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export the array as a DLPack capsule.
+
+        Parameters
+        ----------
+        stream : int or None
+            Stream of the consumer; None on the host.
+        max_version : tuple of int or None
+            Newest version of DLPack that the consumer takes. Read-only memory needs (1, 0).
+        dl_device : tuple of int or None
+            Device wanted by the consumer.
+        copy : bool or None
+            Whether the memory must, must not or may be new.
+
+        Raises
+        ------
+        TypeError
+            If `max_version` or `dl_device` is no pair of ints.
+        BufferError
+            If the memory cannot be exported as wanted.
+        """
+        for name, pair in (("max_version", max_version), ("dl_device", dl_device)):
+            if pair is not None and not _is_pair(pair):
+                raise bad_type("__dlpack__", name, pair, "a tuple of two ints, or None")
+        if stream is not None and self.device.kind == "cpu":  # MLX would take any
+            raise BufferError(f"__dlpack__: stream is {stream!r}; expected None on the host")
+        native = self._exporter("__dlpack__")
+        if max_version is None or max_version < (1, 0):
+            max_version = None  # which every library understands, as some do not older numbers
+            native = self._table.backend.legacy_exporter(native, copy=copy)
+        try:
+            return native.__dlpack__(
+                stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+            )
+        except (TypeError, ValueError, OverflowError) as error:
+            raise type(error)(f"__dlpack__: {error}") from None
+        except (BufferError, RuntimeError, AssertionError) as error:  # the last two: of a stream
+            raise BufferError(f"__dlpack__: {error}") from None
+
+    def _exporter(self, function: str) -> Any:
+        """Return the object that speaks DLPack for the native array."""
+        found = self._table.backend.exporter(self._native)
+        if found is None:
+            raise BufferError(f"{function}: {self.backend} on {self.device} exports no DLPack")
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """Return the values as a NumPy array; shares memory where `copy` and `dtype` allow."""
+        import numpy as np
+
+        if self.device.kind != "cpu" and copy is False:
+            raise ValueError(f"__array__: x is on {self.device}; expected copy other than False")
+        if copy is None:
+            return np.asarray(self._host(), dtype=dtype)
+        return np.array(self._host(), dtype=dtype, copy=copy)
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """Export host memory by the buffer protocol (Python 3.12 and later call this).
+
+        Raises
+        ------
+        BufferError
+            If the array is not in host memory, or is read-only and the consumer wants to write.
+        """
+        if self.device.kind != "cpu":
+            raise BufferError(f"buffer: x is on {self.device}; expected host memory")
+        view = self._host().data
+        if flags & 1 and view.readonly:  # PyBUF_WRITABLE
+            raise BufferError("buffer: x is read-only; expected writable memory")
+        return view
+
+    # ------------------------------------------------------------------ Python's protocols
+
+    def __repr__(self) -> str:
+        import numpy as np
+
+        prefix = "Array("
+        shown = look(self._native, self._table.backend)
+        values = np.array2string(shown, separator=", ", prefix=prefix)
+        return (
+            f"{prefix}{values}, dtype={self.dtype}, device={self.device}, backend={self.backend})"
+        )
+
+    def __str__(self) -> str:
+        return str(look(self._native, self._table.backend))
+
+    def __format__(self, spec: str, /) -> str:
+        """Format the value of a 0-D array; arrays with dimensions take no specification."""
+        if self.shape == ():
+            return format(self._item("format"), spec)
+        if spec:
+            raise TypeError(f"format: x has shape {self.shape}; expected a 0-D array for {spec!r}")
+        return str(self)
+
+    def __copy__(self) -> Array:
+        return _duplicate(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        return _duplicate(self)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return _unpickle, (self._host(), self.backend, self.device.name)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in ("_native", "_table")]
+
+
+def _is_pair(value: object) -> bool:
+    return (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and all(hasattr(part, "__index__") for part in value)
+    )
+
+
+def _duplicate(x: Array) -> Array:
+    table = x._table
+    native = table["astype"][0](x._native, table.native_dtype, copy=True)
+    return cast("Array", make(native, table))
+
+
+def _unpickle(values: Any, backend: str, device: str) -> Array:
+    """Rebuild a pickled array in its backend, or in the default one where that is missing."""
+    from corepy._errors import BackendUnavailableError
+
+    place = as_device(device)
+    dtype = _dtypes.as_dtype(values.dtype)
+    try:
+        owner = load(backend, "unpickle")
+        table = table_of(owner, place, dtype)
+        if place not in owner.devices():
+            raise BackendUnavailableError(f"unpickle: {backend} has no device {place}")
+    except BackendUnavailableError:
+        # A pickle travels between machines; its values matter more than where they lived.
+        table = creation_table("unpickle", None, dtype)
+    return cast("Array", make(from_host(values, table.backend, table.device), table))
+
+
+register_array_class(Array)
+bind_array_class(Array)

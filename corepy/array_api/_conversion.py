@@ -1,0 +1,246 @@
+"""What `asarray` and `from_dlpack` take: arrays of every library, buffers, nested sequences.
+
+NumPy reads what is no array; what the standard says of dtypes, and clear messages, are added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from corepy import _dtypes
+from corepy._dtypes import DType
+from corepy._errors import bad_type
+from corepy.array_api._arguments import device_argument, dtype_argument
+from corepy.devices._device import CPU
+from corepy.devices._transfer import convert, from_host
+from corepy.dispatch import (
+    FLOAT32_LIMIT,
+    Operand,
+    Table,
+    adopt,
+    creation_table,
+    get_backend_priority,
+    make,
+    owner_of,
+    run,
+)
+from corepy.dispatch import _explain as account
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from corepy.array_api._array import Array
+
+
+def parse(obj: Any, dtype: DType | None) -> tuple[np.ndarray[Any, Any], DType, bool]:
+    """Read an object that is no array.
+
+    Parameters
+    ----------
+    obj : scalar, nested sequence, or buffer
+    dtype : DType or None
+        The dtype that was asked for.
+
+    Returns
+    -------
+    tuple of (numpy.ndarray, DType, bool)
+        The values, their dtype, and whether they share the object's memory.
+    """
+    import numpy as np
+
+    buffered = _buffer(obj)
+    if buffered is not None:
+        found = _dtypes.as_dtype(buffered.dtype, "asarray", "obj")
+        if dtype is None or dtype is found:
+            return buffered, found, True
+        return buffered.astype(dtype.name), dtype, False
+    if isinstance(obj, (list, tuple)):
+        obj = _plain(obj)
+    elif not isinstance(obj, (bool, int, float, complex)):
+        raise bad_type(
+            "asarray", "obj", obj, "an array, a scalar, a nested sequence of scalars or a buffer"
+        )
+    values = _read(obj, dtype)
+    found = _found(values)
+    wanted = dtype or found
+    _check(values, found, wanted)
+    if values.dtype == object:  # integers beyond 64 bits, on their way to a floating-point dtype
+        return np.array(values, dtype=wanted.name), wanted, False
+    return values.astype(wanted.name, copy=False), wanted, False
+
+
+def _buffer(obj: Any) -> np.ndarray[Any, Any] | None:
+    import numpy as np
+
+    if isinstance(obj, (bool, int, float, complex, list, tuple, str)):
+        return None
+    if hasattr(obj, "__array_interface__"):
+        if hasattr(obj, "mask"):
+            raise bad_type("asarray", "obj", obj, "an array without a mask")
+        return np.asarray(obj)
+    try:
+        view = memoryview(obj)
+    except TypeError:
+        return None  # not an error: the object has no buffer, and the caller looks further
+    return np.asarray(view)
+
+
+def _plain(obj: Any) -> Any:
+    """Replace the 0-D arrays in nested sequences by their values, leaving the rest as it is."""
+    if isinstance(obj, (list, tuple)):
+        # Only sequences that hold something unusual are rebuilt; most pass untouched.
+        if all(type(item) in (bool, int, float, complex) for item in obj):
+            return obj
+        return [_plain(item) for item in obj]
+    if isinstance(obj, Operand):
+        return obj.tolist()  # type: ignore[attr-defined]
+    if not isinstance(obj, (bool, int, float, complex)):
+        owner = owner_of(obj)
+        if owner is None:
+            raise bad_type("asarray", "obj", obj, "scalars in the nested sequence")
+        return owner.to_numpy(owner.normalize(obj))
+    return obj
+
+
+def _read(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
+    """Let NumPy read; exactly, as Python objects, where its guess may have lost something."""
+    import numpy as np
+
+    try:
+        values = np.array(obj)
+        # Integers on both sides of 2**63 become float64 in NumPy, and beyond int64 uint64.
+        beyond = values.dtype.kind in "fu" and values.size and np.abs(values).max() >= 2.0**63
+        if beyond or (values.dtype.kind == "f" and wanted is not None and wanted.rank == 1):
+            return np.array(obj, dtype=object)
+        return values
+    except ValueError as error:
+        raise ValueError(
+            f"asarray: obj is ragged; expected nested sequences of equal lengths ({error})"
+        ) from None
+    except OverflowError as error:
+        raise OverflowError(f"asarray: obj: {error}") from None
+
+
+def _found(values: np.ndarray[Any, Any]) -> DType:
+    """Infer the dtype: NumPy's own guess, or the standard's rule where Python objects came."""
+    if values.dtype == object:
+        flat = values.ravel().tolist()
+        if not flat:
+            return _dtypes.float64
+        if not all(isinstance(value, (bool, int, float, complex)) for value in flat):
+            odd = next(v for v in flat if not isinstance(v, (bool, int, float, complex)))
+            raise bad_type("asarray", "obj", odd, "scalars in the nested sequence")
+        if any(isinstance(value, complex) for value in flat):
+            return _dtypes.complex128
+        if any(isinstance(value, float) for value in flat):
+            return _dtypes.float64
+        if all(isinstance(value, bool) for value in flat):
+            return _dtypes.bool
+        return _dtypes.int64
+    return _dtypes.as_dtype(values.dtype, "asarray", "obj")
+
+
+def _check(values: np.ndarray[Any, Any], found: DType, wanted: DType) -> None:
+    """Refuse values that the dtype cannot hold."""
+    if values.size == 0:
+        return
+    if found.rank == 3 and wanted.rank < 3:
+        raise TypeError(f"asarray: obj holds complex values; expected real ones for {wanted}")
+    if found.rank == 2 and wanted.rank == 1:
+        raise TypeError(f"asarray: obj holds floats; expected integers for {wanted}")
+    if wanted in (_dtypes.float32, _dtypes.complex64) and found.rank > 1:
+        _check_float32(values, wanted)
+    if wanted.rank == 1 and found.rank == 1:
+        low, high = _dtypes.integer_range(wanted)
+        least, most = int(values.min()), int(values.max())
+        if least < low or most > high:
+            value = least if least < low else most
+            raise OverflowError(
+                f"asarray: obj holds {value}; expected {low} to {high} for {wanted}"
+            )
+
+
+def _check_float32(values: np.ndarray[Any, Any], wanted: DType) -> None:
+    import numpy as np
+
+    parts = np.asarray(values, dtype=np.complex128).ravel().view(np.float64)
+    beyond = np.isfinite(parts) & (np.abs(parts) >= FLOAT32_LIMIT)
+    if beyond.any():
+        raise OverflowError(
+            f"asarray: obj holds {parts[beyond][0]}; expected at most 3.4028235e38 for {wanted}"
+        )
+
+
+def table_like(function: str, x: Array, dtype: Any, device: Any) -> Table:
+    """Choose the table of an array that resembles another: same backend unless moved."""
+    table = x._table
+    chosen = table.dtype if dtype is None else dtype_argument(function, dtype)
+    if device is None or device_argument(function, device) is table.device:
+        return table.sibling(chosen, function)
+    return creation_table(function, device, chosen)
+
+
+def from_array(x: Array, dtype: DType | None, device: Any, copy: bool | None) -> Array:
+    target = table_like("asarray", x, dtype, device)
+    moves = target.device is not x.device
+    casts = target.dtype is not x.dtype
+    if copy is False and (moves or casts):
+        what = f"on {target.device}" if moves else f"of dtype {target.dtype}"
+        raise ValueError(
+            f"asarray: obj has dtype {x.dtype} on {x.device}; expected an array {what} for "
+            f"copy=False"
+        )
+    if casts:
+        from corepy.array_api._data_type import cast_allowed
+
+        cast_allowed("asarray", "obj", x.dtype, target.dtype)
+        home = x._table.sibling(target.dtype, "asarray")
+        x = cast("Array", make(run("astype", x, target.dtype, copy=True)._native, home))
+    elif copy and not moves:
+        x = cast("Array", run("astype", x, x.dtype, copy=True))
+    return x.to_device(target.device)
+
+
+def preferred(function: str, x: Array, dtype: DType | None, copy: bool | None) -> Array:
+    """Give a native array's values to the backend that the priority prefers on its device."""
+    target = creation_table(function, x.device, x.dtype)
+    if target.backend is x._table.backend:
+        return from_array(x, dtype, None, copy)
+    source = x._table.backend
+    native, copied = convert(x._native, source, target.backend, target.device, copy=copy)
+    made = cast("Array", make(native, target))
+    if copied:
+        account.moved(target.backend, target.device, made.nbytes, f"x came from {source.name}")
+    return from_array(made, dtype, None, False if copy is False else None)
+
+
+def import_dlpack(x: Any, copy: bool | None) -> Array:
+    """Read an object that speaks DLPack; its library, if corepy knows it, lends the memory."""
+    backend = owner_of(x)
+    if backend is not None:
+        array: Array = adopt("from_dlpack", "x", x, backend)
+        try:
+            if get_backend_priority():
+                return preferred("from_dlpack", array, None, copy)
+            return from_array(array, None, None, copy)
+        except ValueError as error:
+            if copy is not False:
+                raise
+            raise BufferError(f"from_dlpack: x: {error}") from error
+    kind = int(x.__dlpack_device__()[0])
+    if kind != 1:  # kDLCPU; a backend of that device takes it once there is one
+        raise BufferError(f"from_dlpack: x is on DLPack device type {kind}; expected 1, the host")
+    import numpy as np
+
+    try:
+        values = np.from_dlpack(x, copy=copy)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise BufferError(f"from_dlpack: x: {error}") from error
+    table = creation_table("from_dlpack", CPU, _dtypes.as_dtype(values.dtype, "from_dlpack", "x"))
+    fresh = None if copy else copy  # the copy is made by now
+    try:
+        return cast("Array", make(from_host(values, table.backend, CPU, copy=fresh), table))
+    except ValueError as error:
+        if copy is not False:
+            raise
+        raise BufferError(f"from_dlpack: x: {error}") from error

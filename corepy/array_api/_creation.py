@@ -1,0 +1,658 @@
+"""Creation functions.
+
+https://data-apis.org/array-api/2025.12/API_specification/creation_functions.html
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any, cast
+
+from corepy import _dtypes
+from corepy._dtypes import DType, Scalar
+from corepy._errors import bad_argument, bad_type
+from corepy.array_api._arguments import (
+    addressable,
+    choice_of,
+    copy_argument,
+    device_argument,
+    dtype_argument,
+    flag_of,
+    shape_of,
+    size_of,
+)
+from corepy.array_api._conversion import from_array, import_dlpack, parse, preferred, table_like
+from corepy.devices._device import Device
+from corepy.devices._transfer import from_host
+from corepy.dispatch import (
+    Operand,
+    Table,
+    adopt,
+    as_operand,
+    create,
+    creation_table,
+    default_dtype,
+    default_table,
+    fitting,
+    get_backend_priority,
+    index_value,
+    is_scalar,
+    make,
+    operation,
+    owner_of,
+    run,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from corepy.array_api._array import Array
+
+
+def _table(
+    function: str, dtype: Any, device: Any, default: DType, allowed: frozenset[DType] = _dtypes.ANY
+) -> Table:
+    """Choose backend, device and dtype of a new array."""
+    if dtype is None:
+        return default_table(function, device, default)
+    chosen = dtype_argument(function, dtype)
+    if chosen not in allowed:
+        raise bad_argument(function, "dtype", chosen.name, _dtypes.describe(allowed))
+    return creation_table(function, device, chosen)
+
+
+def _real(function: str, argument: str, value: Any) -> int | float:
+    if is_scalar(value) and not isinstance(value, (bool, complex)):
+        return cast("int | float", value)
+    if not isinstance(value, (bool, complex, str)):
+        for method, convert in (("__index__", operator.index), ("__float__", float)):
+            if hasattr(value, method):
+                try:
+                    return convert(value)
+                except (TypeError, ValueError):
+                    continue  # arrays have both methods, whatever their dtype and shape
+    raise bad_type(function, argument, value, "an int or float")
+
+
+@operation()
+def arange(
+    start: int | float,
+    /,
+    stop: int | float | None = None,
+    step: int | float = 1,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> Array:
+    """Evenly spaced values within the half-open interval ``[start, stop)``.
+
+    Parameters
+    ----------
+    start : int or float
+        First value; the end of an interval from 0 if `stop` is None.
+    stop : int, float or None
+        End of the interval.
+    step : int or float
+        Distance of two values, not 0.
+    dtype : DType or None
+        A real-valued dtype; by default int64 if all arguments are ints, else float64.
+    device : Device or None
+        None for the default device.
+
+    Returns
+    -------
+    Array
+        1-D, of ``ceil((stop - start) / step)`` elements, or none if that is negative.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no real number.
+    ValueError
+        If `step` is 0, or a bound is infinite or NaN, or `dtype` is not real-valued.
+    OverflowError
+        If a value does not fit the dtype.
+    """
+    first = _real("arange", "start", start)
+    last = None if stop is None else _real("arange", "stop", stop)
+    pace = _real("arange", "step", step)
+    if last is None:
+        first, last = 0, first
+    for name, value in (("start", first), ("stop", last), ("step", pace)):
+        if not math.isfinite(value):
+            raise bad_argument("arange", name, value, "a finite number")
+    if pace == 0:
+        raise bad_argument("arange", "step", step, "a number other than 0")
+    whole = all(isinstance(value, int) for value in (first, last, pace))
+    default = _dtypes.int64 if whole else _dtypes.float64
+    table = _table("arange", dtype, device, default, _dtypes.REAL)
+    count = _count(first, last, pace)
+    addressable("arange", count)
+    if count and table.dtype.rank == 1 and whole:
+        fitting("arange", "start", first, table.dtype)
+        fitting("arange", "last value", first + (count - 1) * pace, table.dtype)
+    return cast("Array", create("arange", table, first, last, pace))
+
+
+def _count(first: float, last: float, pace: float) -> int:
+    if all(isinstance(value, int) for value in (first, last, pace)):
+        return max(0, -((first - last) // pace))  # type: ignore[return-value]
+    return max(0, math.ceil((last - first) / pace))
+
+
+@operation()
+def asarray(
+    obj: Array | Scalar | Sequence[Any],
+    /,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    copy: bool | None = None,
+) -> Array:
+    """Convert an object to an array.
+
+    Parameters
+    ----------
+    obj : Array, native array, scalar, nested sequence of scalars, or buffer
+        What to convert.
+    dtype : DType or None
+        By default the dtype of an array or buffer, and for Python scalars bool, int64, float64 or
+        complex128, the first that holds them all.
+    device : Device or None
+        By default the device of an array, else the default device.
+    copy : bool or None
+        True: always new memory. False: never, ``ValueError`` if it is needed. None: only if
+        needed.
+
+    Returns
+    -------
+    Array
+        An `Array` stays in its backend; memory is shared where it can be.
+
+    Raises
+    ------
+    TypeError
+        If `obj` holds anything that is no number, or a complex value where a real dtype was asked.
+    ValueError
+        If the nesting is ragged, or ``copy=False`` cannot be had.
+    OverflowError
+        If a value does not fit the dtype.
+
+    Notes
+    -----
+    Native arrays, and objects with the buffer protocol, stay on their device: use ``device=`` to
+    move them. Where a priority is set they go to the backend that it prefers on that device,
+    sharing their memory if the two libraries can.
+    """
+    copying = copy_argument("asarray", copy)
+    wanted = None if dtype is None else dtype_argument("asarray", dtype)
+    if not isinstance(obj, Operand) and not is_scalar(obj):
+        backend = None if isinstance(obj, (list, tuple)) else owner_of(obj)
+        if backend is not None:
+            adopted: Array = adopt("asarray", "obj", obj, backend)
+            if device is None and get_backend_priority():
+                return preferred("asarray", adopted, wanted, copying)
+            obj = adopted
+    if isinstance(obj, Operand):
+        return from_array(obj, wanted, device, copying)
+    values, own, shared = parse(obj, wanted)
+    if copying is False and not shared:
+        raise ValueError(
+            f"asarray: obj is a {type(obj).__name__}; expected memory that can be shared for "
+            f"copy=False"
+        )
+    if wanted is None and not shared:
+        own = default_dtype(own, device, "asarray")
+        values = values.astype(own.name, copy=False)
+    table = creation_table("asarray", device, own)
+    fresh = None if not shared else copying
+    native = from_host(values, table.backend, table.device, copy=fresh)
+    return cast("Array", make(native, table))
+
+
+@operation()
+def empty(
+    shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | None = None
+) -> Array:
+    """Array with memory that is not set.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : DType or None
+        By default float64.
+    device : Device or None
+        None for the default device.
+
+    Returns
+    -------
+    Array
+        Of that shape, with arbitrary values.
+
+    Raises
+    ------
+    TypeError
+        If a size is no int.
+    ValueError
+        If a size is negative.
+    """
+    sizes = shape_of("empty", shape)
+    return cast("Array", create("empty", _table("empty", dtype, device, _dtypes.float64), sizes))
+
+
+def empty_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+    """Array of the shape of another, with memory that is not set.
+
+    Parameters
+    ----------
+    x : Array
+    dtype : DType or None
+        By default that of `x`.
+    device : Device or None
+        By default that of `x`.
+
+    Returns
+    -------
+    Array
+        Of the shape of `x`, with arbitrary values.
+    """
+    x = as_operand("empty_like", "x", x)
+    return cast("Array", create("empty", table_like("empty_like", x, dtype, device), x.shape))
+
+
+@operation()
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> Array:
+    """Matrix with ones on a diagonal and zeros elsewhere.
+
+    Parameters
+    ----------
+    n_rows : int
+    n_cols : int or None
+        By default `n_rows`.
+    k : int
+        The diagonal: 0 the main one, positive above it, negative below.
+    dtype : DType or None
+        By default float64.
+    device : Device or None
+        None for the default device.
+
+    Returns
+    -------
+    Array
+        Of shape ``(n_rows, n_cols)``.
+    """
+    rows = size_of("eye", "n_rows", n_rows)
+    columns = rows if n_cols is None else size_of("eye", "n_cols", n_cols)
+    addressable("eye", rows, columns)
+    offset = max(-rows - 1, min(columns + 1, index_value("eye", "k", k)))
+    table = _table("eye", dtype, device, _dtypes.float64)
+    return cast("Array", create("eye", table, rows, columns, k=offset))
+
+
+def from_dlpack(x: object, /, *, device: Device | None = None, copy: bool | None = None) -> Array:
+    """Array with the data of another library's array, exchanged by DLPack.
+
+    Parameters
+    ----------
+    x : object
+        With ``__dlpack__`` and ``__dlpack_device__``.
+    device : Device or None
+        By default the device of `x`.
+    copy : bool or None
+        True: always new memory. False: never. None: only if needed.
+
+    Returns
+    -------
+    Array
+        Sharing the memory of `x` where it can.
+
+    Raises
+    ------
+    TypeError
+        If `x` does not speak DLPack.
+    BufferError
+        If its memory cannot be exported, or not without a copy where ``copy=False``.
+    """
+    copying = copy_argument("from_dlpack", copy)
+    if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
+        raise bad_type("from_dlpack", "x", x, "an object with __dlpack__ and __dlpack_device__")
+    if isinstance(x, Operand):
+        source = cast("Array", x)
+    else:
+        source = import_dlpack(x, copying)
+        copying = None if copying else copying
+    place = source.device if device is None else device_argument("from_dlpack", device)
+    if copying is False and place is not source.device:
+        raise BufferError(f"from_dlpack: x is on {source.device}; expected {place} for copy=False")
+    return from_array(source, None, place, copying)
+
+
+@operation()
+def full(
+    shape: int | tuple[int, ...],
+    fill_value: Scalar,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> Array:
+    """Array filled with one value.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    fill_value : bool, int, float or complex
+    dtype : DType or None
+        By default the default dtype of the value's kind.
+    device : Device or None
+        None for the default device.
+
+    Returns
+    -------
+    Array
+        Of that shape.
+
+    Raises
+    ------
+    TypeError
+        If `fill_value` is no scalar, or complex where a real dtype was asked.
+    OverflowError
+        If it does not fit the dtype.
+    """
+    sizes = shape_of("full", shape)
+    value = _scalar("full", fill_value)
+    table = _table("full", dtype, device, _dtypes.as_dtype(type(value)))
+    return cast("Array", create("full", table, sizes, _filling("full", value, table.dtype)))
+
+
+def full_like(
+    x: Array,
+    /,
+    fill_value: Scalar,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> Array:
+    """Array of the shape of another, filled with one value.
+
+    Parameters
+    ----------
+    x : Array
+    fill_value : bool, int, float or complex
+    dtype : DType or None
+        By default that of `x`.
+    device : Device or None
+        By default that of `x`.
+
+    Returns
+    -------
+    Array
+        Of the shape of `x`.
+
+    Raises
+    ------
+    TypeError
+        If `fill_value` is no scalar, or complex where the dtype is real.
+    OverflowError
+        If it does not fit the dtype.
+    """
+    x = as_operand("full_like", "x", x)
+    table = table_like("full_like", x, dtype, device)
+    value = _filling("full_like", _scalar("full_like", fill_value), table.dtype)
+    return cast("Array", create("full", table, x.shape, value))
+
+
+def _scalar(function: str, value: Any) -> Scalar:
+    """Return a fill value as a Python scalar; 0-D arrays are taken too."""
+    if is_scalar(value):
+        return cast("Scalar", value)
+    if isinstance(value, Operand) or owner_of(value) is not None:
+        array = as_operand(function, "fill_value", value)
+        if array.shape == ():
+            return cast("Scalar", array.item())
+    raise bad_type(function, "fill_value", value, "a bool, int, float or complex")
+
+
+def _filling(function: str, value: Scalar, dtype: DType) -> Scalar:
+    if isinstance(value, complex) and dtype.rank < 3:
+        raise bad_type(function, "fill_value", value, f"a real value for {dtype}")
+    if isinstance(value, float) and dtype.rank == 1:
+        if not value.is_integer():
+            raise bad_argument(function, "fill_value", value, f"a whole number for {dtype}")
+        value = int(value)
+    return fitting(function, "fill_value", value, dtype)
+
+
+@operation()
+def linspace(
+    start: int | float | complex,
+    stop: int | float | complex,
+    /,
+    num: int,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    endpoint: bool = True,
+) -> Array:
+    """Evenly spaced numbers over an interval.
+
+    Parameters
+    ----------
+    start, stop : int, float or complex
+        Ends of the interval.
+    num : int
+        Number of values.
+    dtype : DType or None
+        A floating-point dtype; by default float64, or complex128 if an end is complex.
+    device : Device or None
+        None for the default device.
+    endpoint : bool
+        Whether `stop` is the last value, or the one after it.
+
+    Returns
+    -------
+    Array
+        1-D, of `num` elements.
+
+    Raises
+    ------
+    TypeError
+        If an end is no number, or complex where a real dtype was asked.
+    ValueError
+        If `num` is negative or `dtype` is not a floating-point one.
+    """
+    ends = []
+    for name, end in (("start", start), ("stop", stop)):
+        if isinstance(end, bool) or not is_scalar(end):
+            end = end if isinstance(end, complex) else _real("linspace", name, end)
+        ends.append(end)
+    count = size_of("linspace", "num", num)
+    addressable("linspace", count)
+    last = flag_of("linspace", "endpoint", endpoint)
+    is_complex = any(isinstance(end, complex) for end in ends)
+    default = _dtypes.complex128 if is_complex else _dtypes.float64
+    table = _table("linspace", dtype, device, default, _dtypes.FLOATING)
+    if is_complex and table.dtype.rank < 3:
+        raise bad_argument("linspace", "dtype", table.dtype.name, _dtypes.describe(_dtypes.COMPLEX))
+    return cast("Array", create("linspace", table, ends[0], ends[1], count, endpoint=last))
+
+
+@operation()
+def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
+    """Coordinate matrices of coordinate vectors.
+
+    Parameters
+    ----------
+    *arrays : Array
+        1-D arrays of one numeric dtype.
+    indexing : {"xy", "ij"}
+        Cartesian (the first two dimensions swapped) or matrix indexing.
+
+    Returns
+    -------
+    tuple of Array
+        One for each input, of as many dimensions as there are inputs.
+
+    Raises
+    ------
+    ValueError
+        If an array is not 1-D, or `indexing` is another word.
+    TypeError
+        If the arrays have different dtypes.
+    """
+    order = choice_of("meshgrid", "indexing", indexing, ("xy", "ij"))
+    vectors = [as_operand("meshgrid", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
+    for i, x in enumerate(vectors):
+        if x.ndim != 1:
+            raise bad_argument("meshgrid", f"arrays[{i}].shape", x.shape, "one dimension")
+        if x.dtype is not vectors[0].dtype:
+            raise TypeError(
+                f"meshgrid: arrays[{i}] has dtype {x.dtype} on {x.device}; expected "
+                f"{vectors[0].dtype}, the dtype of the others"
+            )
+    if not vectors:
+        return ()
+    addressable("meshgrid", *(x.size for x in vectors))
+    return cast("tuple[Array, ...]", run("meshgrid", *vectors, indexing=order))
+
+
+@operation()
+def ones(
+    shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | None = None
+) -> Array:
+    """Array of ones.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : DType or None
+        By default float64.
+    device : Device or None
+        None for the default device.
+
+    Returns
+    -------
+    Array
+        Of that shape.
+    """
+    sizes = shape_of("ones", shape)
+    return cast("Array", create("ones", _table("ones", dtype, device, _dtypes.float64), sizes))
+
+
+def ones_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+    """Array of ones, of the shape of another.
+
+    Parameters
+    ----------
+    x : Array
+    dtype : DType or None
+        By default that of `x`.
+    device : Device or None
+        By default that of `x`.
+
+    Returns
+    -------
+    Array
+        Of the shape of `x`.
+    """
+    x = as_operand("ones_like", "x", x)
+    return cast("Array", create("ones", table_like("ones_like", x, dtype, device), x.shape))
+
+
+def _triangle(function: str, x: Any, k: Any) -> Array:
+    x = as_operand(function, "x", x)
+    if x.ndim < 2:
+        raise bad_argument(function, "x.shape", x.shape, "at least two dimensions")
+    rows, columns = x.shape[-2:]
+    # Diagonals beyond the corners are all alike; keeping them near spares libraries overflow.
+    offset = max(-rows - 1, min(columns + 1, index_value(function, "k", k)))
+    return cast("Array", run(function, x, k=offset))
+
+
+@operation()
+def tril(x: Array, /, *, k: int = 0) -> Array:
+    """Lower triangle of each matrix in a stack.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, N)``.
+    k : int
+        The last diagonal that is kept: 0 the main one, positive above it, negative below.
+
+    Returns
+    -------
+    Array
+        Like `x`, with zeros above that diagonal.
+    """
+    return _triangle("tril", x, k)
+
+
+@operation()
+def triu(x: Array, /, *, k: int = 0) -> Array:
+    """Upper triangle of each matrix in a stack.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, N)``.
+    k : int
+        The first diagonal that is kept: 0 the main one, positive above it, negative below.
+
+    Returns
+    -------
+    Array
+        Like `x`, with zeros below that diagonal.
+    """
+    return _triangle("triu", x, k)
+
+
+@operation()
+def zeros(
+    shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | None = None
+) -> Array:
+    """Array of zeros.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : DType or None
+        By default float64.
+    device : Device or None
+        None for the default device.
+
+    Returns
+    -------
+    Array
+        Of that shape.
+    """
+    sizes = shape_of("zeros", shape)
+    return cast("Array", create("zeros", _table("zeros", dtype, device, _dtypes.float64), sizes))
+
+
+def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+    """Array of zeros, of the shape of another.
+
+    Parameters
+    ----------
+    x : Array
+    dtype : DType or None
+        By default that of `x`.
+    device : Device or None
+        By default that of `x`.
+
+    Returns
+    -------
+    Array
+        Of the shape of `x`.
+    """
+    x = as_operand("zeros_like", "x", x)
+    return cast("Array", create("zeros", table_like("zeros_like", x, dtype, device), x.shape))

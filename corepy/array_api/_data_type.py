@@ -1,0 +1,313 @@
+"""Data type functions.
+
+https://data-apis.org/array-api/2025.12/API_specification/data_type_functions.html
+"""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from corepy import _dtypes
+from corepy._dtypes import PROMOTION, DType, Scalar
+from corepy._errors import bad_argument, bad_type
+from corepy.array_api._arguments import device_argument, dtype_argument, flag_of
+from corepy.devices._device import Device
+from corepy.dispatch import (
+    Operand,
+    as_operand,
+    is_scalar,
+    owner_of,
+    promoted,
+    run,
+    scalar_dtype,
+)
+
+if TYPE_CHECKING:
+    from corepy.array_api._array import Array
+
+_KINDS: Final = {
+    "bool": _dtypes.BOOLEAN,
+    "signed integer": _dtypes.SIGNED,
+    "unsigned integer": _dtypes.UNSIGNED,
+    "integral": _dtypes.INTEGER,
+    "real floating": _dtypes.REAL_FLOATING,
+    "complex floating": _dtypes.COMPLEX,
+    "numeric": _dtypes.NUMERIC,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class finfo_object:
+    """Machine limits of a floating-point dtype, as Python floats.
+
+    Attributes
+    ----------
+    bits : int
+        Bits of one real component.
+    eps : float
+        Distance of 1 and the next greater number.
+    max, min : float
+        Greatest and least finite number.
+    smallest_normal : float
+        Smallest positive number with full precision.
+    dtype : DType
+        The real dtype.
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class iinfo_object:
+    """Machine limits of an integer dtype.
+
+    Attributes
+    ----------
+    bits : int
+    max, min : int
+    dtype : DType
+    """
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def _float_limits(dtype: DType, digits: int, greatest: int) -> finfo_object:
+    """Compute the limits of an IEEE 754 format from its digits and greatest exponent."""
+    largest = (2.0 - 2.0 ** (1 - digits)) * 2.0**greatest
+    smallest = 2.0 ** (1 - greatest)
+    return finfo_object(dtype.bits, 2.0 ** (1 - digits), largest, -largest, smallest, dtype)
+
+
+_FINFO: Final = {
+    _dtypes.float32: _float_limits(_dtypes.float32, 24, 127),
+    _dtypes.float64: _float_limits(_dtypes.float64, 53, 1023),
+}
+
+
+def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Device | None = None) -> Array:
+    """Copy an array to a dtype.
+
+    Parameters
+    ----------
+    x : Array
+    dtype : DType
+    copy : bool
+        Whether to copy even if the dtype is the same.
+    device : Device or None
+        By default that of `x`.
+
+    Returns
+    -------
+    Array
+        Of the shape of `x`. Floats are truncated towards zero; NaN, infinities and values out of
+        range become arbitrary integers.
+
+    Raises
+    ------
+    TypeError
+        If `x` is complex and `dtype` real: take ``xp.real`` or ``xp.imag`` first.
+    """
+    x = as_operand("astype", "x", x)
+    target = dtype_argument("astype", dtype)
+    copying = flag_of("astype", "copy", copy)
+    cast_allowed("astype", "x", x.dtype, target, _CASTS)
+    place = x.device if device is None else device_argument("astype", device)
+    moved: Array = x.to_device(place)
+    if moved.dtype is target and (not copying or moved is not x):
+        return moved
+    moved._table.sibling(target, "astype")  # the device may lack it
+    return cast("Array", run("astype", moved, target, copy=True))
+
+
+#: What ``astype`` converts: everything but complex to real (complex to bool is allowed).
+_CASTS: Final = frozenset(
+    (a, b)
+    for a in _dtypes.ANY
+    for b in _dtypes.ANY
+    if a.rank < 3 or b.rank == 3 or b is _dtypes.bool
+)
+#: What ``asarray`` converts: nothing to a lower kind, where values would be lost.
+_CONVERSIONS: Final = frozenset(
+    (a, b) for a in _dtypes.ANY for b in _dtypes.ANY if a.rank <= b.rank
+)
+
+
+def cast_allowed(
+    function: str,
+    argument: str,
+    source: DType,
+    target: DType,
+    allowed: frozenset[tuple[DType, DType]] = _CONVERSIONS,
+) -> None:
+    """Raise ``TypeError`` for a conversion that would drop a part of the values."""
+    if (source, target) not in allowed:
+        hint = "take xp.real or xp.imag first" if source.rank == 3 else "use xp.astype"
+        raise TypeError(
+            f"{function}: {argument} has dtype {source}; expected one that converts to {target}: "
+            f"{hint}"
+        )
+
+
+def can_cast(from_: DType | Array, to: DType, /) -> bool:
+    """Say whether promotion can turn one dtype into another.
+
+    Parameters
+    ----------
+    from_ : DType or Array
+    to : DType
+
+    Returns
+    -------
+    bool
+        Whether the two promote to `to` by the standard's table.
+    """
+    source = _dtype_of("can_cast", "from_", from_)
+    target = dtype_argument("can_cast", to, "to")
+    return PROMOTION.get((source, target)) is target
+
+
+def _dtype_of(function: str, argument: str, value: Any) -> DType:
+    """Return the dtype of an array, or the dtype itself."""
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, Operand) or owner_of(value) is not None:
+        return cast("DType", as_operand(function, argument, value).dtype)
+    return dtype_argument(function, value, argument)
+
+
+def finfo(type: DType | Array, /) -> finfo_object:
+    """Machine limits of a floating-point dtype.
+
+    Parameters
+    ----------
+    type : DType or Array
+        Complex dtypes give the limits of their components.
+
+    Returns
+    -------
+    finfo_object
+
+    Raises
+    ------
+    ValueError
+        If the dtype is not a floating-point one.
+    """
+    dtype = _dtype_of("finfo", "type", type)
+    if dtype not in _dtypes.FLOATING:
+        raise bad_argument("finfo", "type", dtype.name, _dtypes.describe(_dtypes.FLOATING))
+    return _FINFO[_dtypes.real_of(dtype)]
+
+
+def iinfo(type: DType | Array, /) -> iinfo_object:
+    """Machine limits of an integer dtype.
+
+    Parameters
+    ----------
+    type : DType or Array
+
+    Returns
+    -------
+    iinfo_object
+
+    Raises
+    ------
+    ValueError
+        If the dtype is not an integer one.
+    """
+    dtype = _dtype_of("iinfo", "type", type)
+    if dtype not in _dtypes.INTEGER:
+        raise bad_argument("iinfo", "type", dtype.name, _dtypes.describe(_dtypes.INTEGER))
+    low, high = _dtypes.integer_range(dtype)
+    return iinfo_object(dtype.bits, high, low, dtype)
+
+
+def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
+    """Say whether a dtype is of a kind.
+
+    Parameters
+    ----------
+    dtype : DType
+    kind : DType, str or tuple of them
+        A dtype; ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``,
+        ``"real floating"``, ``"complex floating"`` or ``"numeric"``; or any of several.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    TypeError
+        If `dtype` is no dtype, or `kind` of another type.
+    ValueError
+        If `kind` is another word.
+    """
+    subject = dtype_argument("isdtype", dtype)
+    return builtins.any(subject in _kind(part) for part in _parts(kind))
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    return kind if isinstance(kind, tuple) else (kind,)
+
+
+def _kind(kind: Any) -> frozenset[DType]:
+    if isinstance(kind, str):
+        found = _KINDS.get(kind)
+        if found is None:
+            raise bad_argument("isdtype", "kind", kind, f"one of {tuple(_KINDS)}")
+        return found
+    if isinstance(kind, tuple):
+        raise bad_type("isdtype", "kind", kind, "a dtype or str in the tuple")
+    return frozenset({dtype_argument("isdtype", kind, "kind")})
+
+
+def kind_dtypes(kind: str | tuple[str, ...] | None) -> dict[str, DType]:
+    """Return the dtypes of a kind by name, in the standard's order; None for all."""
+    wanted = _dtypes.ANY if kind is None else frozenset().union(*map(_kind, _parts(kind)))
+    return {name: dtype for name, dtype in _dtypes.DTYPES.items() if dtype in wanted}
+
+
+def result_type(*arrays_and_dtypes: Array | Scalar | DType) -> DType:
+    """Dtype that an operation on arrays, scalars and dtypes gives.
+
+    Parameters
+    ----------
+    *arrays_and_dtypes : Array, scalar or DType
+        At least one is an array or a dtype.
+
+    Returns
+    -------
+    DType
+
+    Raises
+    ------
+    TypeError
+        If there is no common dtype.
+    ValueError
+        If there is no array and no dtype.
+    """
+    function = "result_type"
+    scalars = [value for value in arrays_and_dtypes if is_scalar(value)]
+    dtypes = [
+        _dtype_of(function, f"arrays_and_dtypes[{i}]", value)
+        for i, value in enumerate(arrays_and_dtypes)
+        if not is_scalar(value)
+    ]
+    if not dtypes:
+        raise ValueError("result_type: there is no array and no dtype; expected at least one")
+    result = dtypes[0]
+    for dtype in dtypes[1:]:
+        result = promoted(function, result, dtype)
+    for scalar in scalars:
+        result = scalar_dtype(function, "scalar", cast("Scalar", scalar), result)
+    return result

@@ -1,0 +1,104 @@
+"""Indexing functions.
+
+https://data-apis.org/array-api/2025.12/API_specification/indexing_functions.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from corepy import _dtypes
+from corepy._errors import bad_argument, broadcast_mismatch, wrong_dtype
+from corepy.array_api._arguments import axis_of
+from corepy.dispatch import (
+    as_operand,
+    broadcasts,
+    operation,
+    run,
+    same,
+)
+
+if TYPE_CHECKING:
+    from corepy.array_api._array import Array
+
+
+def _indices(function: str, indices: Any) -> Array:
+    found = as_operand(function, "indices", indices)
+    if found.dtype not in _dtypes.INTEGER:
+        expected = _dtypes.describe(_dtypes.INTEGER)
+        raise wrong_dtype(function, "indices", found.dtype, found.device, expected)
+    return cast("Array", found)
+
+
+@operation(result=same)
+def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
+    """Elements at indices along an axis.
+
+    Parameters
+    ----------
+    x : Array
+    indices : Array
+        With an integer dtype; negative indices count from the end.
+    axis : int or None
+        May be left out for 1-D arrays only.
+
+    Returns
+    -------
+    Array
+        Of the dtype of `x`; the shape of `indices` stands where `axis` was.
+
+    Raises
+    ------
+    IndexError
+        If an index is out of bounds (where the library can tell), or `axis` is out of range.
+    TypeError
+        If `indices` has no integer dtype.
+    ValueError
+        If `axis` is None and `x` is not 1-D.
+    """
+    x = as_operand("take", "x", x)
+    chosen = _indices("take", indices)
+    if axis is None:
+        if x.ndim != 1:
+            raise bad_argument("take", "axis", axis, f"an int for {x.ndim} dimensions")
+        axis = 0
+    return cast("Array", run("take", x, chosen, axis=axis_of("take", axis, x.ndim)))
+
+
+@operation(result=same)
+def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
+    """Elements at indices along an axis, with indices of their own for each position.
+
+    Parameters
+    ----------
+    x : Array
+        Of N dimensions.
+    indices : Array
+        Of N dimensions, broadcasting with `x` but for `axis`, with an integer dtype.
+    axis : int
+
+    Returns
+    -------
+    Array
+        Of the dtype of `x` and the broadcast shape.
+
+    Raises
+    ------
+    IndexError
+        If an index is out of bounds (where the library can tell), or `axis` is out of range.
+    TypeError
+        If `indices` has no integer dtype.
+    ValueError
+        If the shapes do not fit.
+    """
+    x = as_operand("take_along_axis", "x", x)
+    chosen = _indices("take_along_axis", indices)
+    place = axis_of("take_along_axis", axis, x.ndim)
+    if chosen.ndim != x.ndim:
+        raise bad_argument(
+            "take_along_axis", "indices.shape", chosen.shape, f"{x.ndim} dimensions, as x"
+        )
+    around = [shape[:place] + shape[place + 1 :] for shape in (x.shape, chosen.shape)]
+    if not broadcasts(cast("list[tuple[Any, ...]]", around)):
+        raise broadcast_mismatch("take_along_axis", (x.shape, chosen.shape))
+    return cast("Array", run("take_along_axis", x, chosen, axis=place))

@@ -1,0 +1,166 @@
+"""Index keys: checked against the standard and turned into native keys.
+
+https://data-apis.org/array-api/2025.12/API_specification/indexing.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from corepy._errors import bad_type, out_of_range
+from corepy.dispatch import STRICT, Operand, as_operand, gathered, owner_of
+
+if TYPE_CHECKING:
+    from corepy.array_api._array import Array
+
+_EXPECTED = "an int, slice, Ellipsis, None or Array"
+
+
+_BOUNDS = frozenset({int, type(None)})
+
+
+def is_plain(key: Any) -> bool:
+    """Say whether a key is an int or a slice of ints, which every library takes as it is."""
+    if key.__class__ is slice:
+        return (
+            key.start.__class__ in _BOUNDS
+            and key.stop.__class__ in _BOUNDS
+            and key.step.__class__ in _BOUNDS
+        )
+    return key.__class__ is int
+
+
+def native_key(function: str, x: Array, key: Any) -> Any:
+    """Return a key whose arrays are native arrays of the backend of `x`.
+
+    Parameters
+    ----------
+    function : str
+        ``"__getitem__"`` or ``"__setitem__"``, for messages.
+    x : Array
+        The array that is indexed.
+    key : object
+
+    Raises
+    ------
+    IndexError
+        If there are more indices than dimensions, or more than one Ellipsis.
+    TypeError
+        If a part of the key is of another type. In strict mode, ``IndexError`` for every key that
+        the standard leaves open.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    parts = tuple(_part(function, x, part) for part in parts)
+    masks = [_is_array(x, part) and _rank(x, part) == 0 for part in parts]
+    ellipses = sum(part is Ellipsis for part in parts)
+    if ellipses > 1:
+        raise IndexError(f"{function}: key has {ellipses} Ellipsis; expected at most one")
+    used = sum(
+        _shape(x, part) if mask else part is not None and part is not Ellipsis
+        for part, mask in zip(parts, masks, strict=True)
+    )
+    if used > x.ndim:
+        raise IndexError(
+            f"{function}: key has {used} indices; expected at most {x.ndim} for shape {x.shape}"
+        )
+    if STRICT.get():
+        _strictly(function, x, parts, any(masks), bool(ellipses) or used == x.ndim)
+    return parts if isinstance(key, tuple) else parts[0]
+
+
+def _part(function: str, x: Array, part: Any) -> Any:
+    if part is None or part is Ellipsis:
+        return part
+    if isinstance(part, slice):
+        bounds = (part.start, part.stop, part.step)
+        return slice(*(b if b is None else _int(function, b) for b in bounds))
+    if not isinstance(part, Operand):
+        if owner_of(part) is None:
+            return _int(function, part)
+        part = as_operand(function, "key", part)
+    dtype = part._table.dtype
+    if dtype.rank > 1:
+        raise IndexError(
+            f"{function}: key has dtype {dtype} on {part._table.device}; expected an integer or "
+            f"bool dtype"
+        )
+    return gathered(function, "x", x._table, "key", part)._native
+
+
+def _int(function: str, value: Any) -> int:
+    if isinstance(value, (bool, float, complex, str, list)) or not hasattr(value, "__index__"):
+        raise bad_type(function, "key", value, _EXPECTED)
+    try:
+        index: int = value.__index__()
+    except TypeError:  # arrays of other libraries have the method, whatever their shape
+        raise bad_type(function, "key", value, _EXPECTED) from None
+    if not -(2**63) <= index < 2**63:
+        raise out_of_range(function, "key", value, "an index within the array")
+    return index
+
+
+def _is_array(x: Array, part: Any) -> bool:
+    return not isinstance(part, (int, slice)) and x._table.backend.owns(part)
+
+
+def _rank(x: Array, part: Any) -> int:
+    return x._table.backend.dtype_of(part).rank
+
+
+def _shape(x: Array, mask: Any) -> int:
+    return len(x._table.backend.shape_of(mask))
+
+
+def _strictly(function: str, x: Array, parts: tuple[Any, ...], masked: bool, full: bool) -> None:
+    """Refuse what the standard leaves open."""
+    arrays = [_is_array(x, part) for part in parts]
+    if masked:
+        if len(parts) > 1:
+            raise IndexError(
+                f"{function}: key has a boolean array beside others; expected it alone "
+                f"(strict mode)"
+            )
+        return
+    if any(arrays) and not all(a or isinstance(p, int) for a, p in zip(arrays, parts, strict=True)):
+        raise IndexError(
+            f"{function}: key has an integer array beside slices; expected only integers and "
+            f"integer arrays (strict mode)"
+        )
+    if any(arrays) and function == "__setitem__":
+        raise IndexError(
+            f"{function}: key has an integer array; expected ints and slices, or a boolean array "
+            f"(strict mode)"
+        )
+    if not full:
+        raise IndexError(
+            f"{function}: key has fewer indices than the {x.ndim} dimensions of x; expected one "
+            f"for each, or an Ellipsis (strict mode)"
+        )
+    for part, length in zip(_by_axis(parts, x.ndim), x.shape, strict=True):
+        if isinstance(part, slice):
+            _slice_within(function, part, length)
+
+
+def _by_axis(parts: tuple[Any, ...], ndim: int) -> list[Any]:
+    """Return the part that indexes each axis, Ellipsis spelt out."""
+    indices = [part for part in parts if part is not None]
+    if Ellipsis in [part if part is Ellipsis else 0 for part in indices]:
+        at = next(i for i, part in enumerate(indices) if part is Ellipsis)
+        missing = ndim - (len(indices) - 1)
+        indices[at : at + 1] = [slice(None)] * missing
+    return indices
+
+
+def _slice_within(function: str, part: slice, length: int) -> None:
+    """Refuse bounds beyond the axis, which libraries may clip or not."""
+    step = 1 if part.step is None else part.step
+    low, high = (-length, length) if step > 0 else (-length - 1, max(0, length - 1))
+    for name, bound, least, most in (
+        ("start", part.start, -length, length if step > 0 else max(0, length - 1)),
+        ("stop", part.stop, low, high),
+    ):
+        if bound is not None and not least <= bound <= most:
+            raise IndexError(
+                f"{function}: key has a slice whose {name} is {bound}; expected {least} to {most} "
+                f"for an axis of size {length} (strict mode)"
+            )

@@ -1,0 +1,542 @@
+"""Manipulation functions.
+
+https://data-apis.org/array-api/2025.12/API_specification/manipulation_functions.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from corepy import _dtypes
+from corepy._errors import bad_argument, bad_type, broadcast_mismatch
+from corepy.array_api._arguments import (
+    addressable,
+    axes_of,
+    axis_of,
+    copy_argument,
+    ints_of,
+    optional_axes,
+    optional_axis,
+    shape_of,
+    size_of,
+)
+from corepy.dispatch import (
+    Operand,
+    as_operand,
+    cast_to,
+    index_value,
+    operation,
+    promoted,
+    run,
+    run_in,
+    same,
+)
+
+if TYPE_CHECKING:
+    from corepy.array_api._array import Array
+
+
+def _sequence(function: str, arrays: Any) -> list[Array]:
+    """Check a tuple or list of arrays, and bring them to one dtype."""
+    if not isinstance(arrays, (tuple, list)):
+        raise bad_type(function, "arrays", arrays, "a tuple or list of arrays")
+    if not arrays:
+        raise bad_argument(function, "arrays", arrays, "at least one array")
+    found = [as_operand(function, f"arrays[{i}]", x) for i, x in enumerate(arrays)]
+    dtype = found[0].dtype
+    for x in found[1:]:
+        dtype = promoted(function, dtype, x.dtype)
+    return [cast_to(x, dtype) for x in found]
+
+
+@operation()
+def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
+    """Broadcast arrays against each other.
+
+    Parameters
+    ----------
+    *arrays : Array
+        Of shapes that broadcast.
+
+    Returns
+    -------
+    tuple of Array
+        Of one shape, each with its own dtype.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not broadcast.
+    """
+    found = [as_operand("broadcast_arrays", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
+    shape = broadcast_shapes(*(x.shape for x in found))
+    return tuple(cast("Array", run("broadcast_to", x, shape)) for x in found)
+
+
+def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    """Broadcast shapes against each other.
+
+    Parameters
+    ----------
+    *shapes : tuple of int or None
+        None stands for a size that is not known.
+
+    Returns
+    -------
+    tuple of int or None
+        The shape that arrays of those shapes broadcast to; () for none.
+
+    Raises
+    ------
+    TypeError
+        If a shape is no tuple, or holds anything but ints and None.
+    ValueError
+        If the shapes do not broadcast.
+    """
+    checked = []
+    for i, shape in enumerate(shapes):
+        if not isinstance(shape, (tuple, list)):
+            raise bad_type("broadcast_shapes", f"shapes[{i}]", shape, "a tuple of int")
+        checked.append(
+            tuple(n if n is None else size_of("broadcast_shapes", f"shapes[{i}]", n) for n in shape)
+        )
+    width = max(map(len, checked), default=0)
+    result: list[int | None] = []
+    for column in zip(*((1,) * (width - len(s)) + s for s in checked), strict=True):
+        known = {n for n in column if n is not None and n != 1}
+        if len(known) > 1:
+            raise broadcast_mismatch("broadcast_shapes", checked)
+        # A known size beside an unknown one decides; ones beside an unknown one do not.
+        result.append(known.pop() if known else None if None in column else 1)
+    return tuple(result)
+
+
+@operation(result=same)
+def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
+    """Broadcast an array to a shape.
+
+    Parameters
+    ----------
+    x : Array
+    shape : tuple of int
+
+    Returns
+    -------
+    Array
+        Of that shape; its memory may be shared with `x` and read-only.
+
+    Raises
+    ------
+    ValueError
+        If `x` does not broadcast to `shape`.
+    """
+    x = as_operand("broadcast_to", "x", x)
+    target = shape_of("broadcast_to", shape)
+    fits = len(x.shape) <= len(target) and all(
+        n in (1, m) for n, m in zip(reversed(x.shape), reversed(target), strict=False)
+    )
+    if not fits:
+        raise bad_argument("broadcast_to", "shape", shape, f"one that {x.shape} broadcasts to")
+    return cast("Array", run("broadcast_to", x, target))
+
+
+@operation(result=same, argument="arrays[0]")
+def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) -> Array:
+    """Join arrays along an existing axis.
+
+    Parameters
+    ----------
+    arrays : tuple or list of Array
+        Of equal shapes but for `axis`.
+    axis : int or None
+        None flattens the arrays first.
+
+    Returns
+    -------
+    Array
+        Of the promoted dtype.
+
+    Raises
+    ------
+    TypeError
+        If the dtypes do not promote.
+    ValueError
+        If there is no array, or the shapes do not fit.
+    IndexError
+        If `axis` is out of range.
+    """
+    found = _sequence("concat", arrays)
+    if axis is None:
+        found = [reshape(x, (-1,)) for x in found]
+        axis = 0
+    place = axis_of("concat", axis, found[0].ndim)
+    first = found[0].shape
+    for i, x in enumerate(found):
+        if x.ndim != len(first) or x.shape[:place] + x.shape[place + 1 :] != (
+            first[:place] + first[place + 1 :]
+        ):
+            raise bad_argument(
+                "concat", f"arrays[{i}].shape", x.shape, f"{first} but for axis {place}"
+            )
+    return cast("Array", run_in(found[0]._table, "concat", tuple(found), axis=place))
+
+
+@operation(result=same)
+def expand_dims(x: Array, /, axis: int | tuple[int, ...]) -> Array:
+    """Insert dimensions of size one.
+
+    Parameters
+    ----------
+    x : Array
+        Of N dimensions.
+    axis : int or tuple of int
+        Where the new dimensions stand in the result.
+
+    Returns
+    -------
+    Array
+        Of N dimensions and the new ones.
+
+    Raises
+    ------
+    IndexError
+        If an axis is out of range.
+    ValueError
+        If an axis comes twice.
+    """
+    x = as_operand("expand_dims", "x", x)
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    places = axes_of("expand_dims", axis, x.ndim + count)
+    return cast("Array", run("expand_dims", x, axis=places))
+
+
+@operation(result=same)
+def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
+    """Reverse the order of elements along axes.
+
+    Parameters
+    ----------
+    x : Array
+    axis : int, tuple of int or None
+        None reverses every axis.
+
+    Returns
+    -------
+    Array
+        Of the shape and dtype of `x`.
+    """
+    x = as_operand("flip", "x", x)
+    return cast("Array", run("flip", x, axis=optional_axes("flip", axis, x.ndim)))
+
+
+@operation(result=same)
+def moveaxis(
+    x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
+) -> Array:
+    """Move axes to new positions; the others keep their order.
+
+    Parameters
+    ----------
+    x : Array
+    source, destination : int or tuple of int
+        As many of the one as of the other.
+
+    Returns
+    -------
+    Array
+        With the axes moved.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many destinations as sources, or one comes twice.
+    IndexError
+        If an axis is out of range.
+    """
+    x = as_operand("moveaxis", "x", x)
+    start = axes_of("moveaxis", source, x.ndim, "source")
+    end = axes_of("moveaxis", destination, x.ndim, "destination")
+    if len(start) != len(end):
+        raise bad_argument("moveaxis", "destination", destination, f"{len(start)} axes, as source")
+    return cast("Array", run("moveaxis", x, start, end))
+
+
+@operation(result=same)
+def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
+    """Permute the dimensions.
+
+    Parameters
+    ----------
+    x : Array
+        Of N dimensions.
+    axes : tuple of int
+        A permutation of 0 to N - 1; negative axes count from the end.
+
+    Returns
+    -------
+    Array
+        Whose dimension i is dimension ``axes[i]`` of `x`.
+
+    Raises
+    ------
+    ValueError
+        If `axes` is no permutation.
+    IndexError
+        If an axis is out of range.
+    """
+    x = as_operand("permute_dims", "x", x)
+    order = axes_of("permute_dims", axes, x.ndim, "axes")
+    if len(order) != x.ndim:
+        raise bad_argument("permute_dims", "axes", axes, f"a permutation of {x.ndim} axes")
+    return cast("Array", run("permute_dims", x, axes=order))
+
+
+@operation(result=same)
+def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
+    """Repeat each element.
+
+    Parameters
+    ----------
+    x : Array
+    repeats : int or Array
+        How often; an array has an integer dtype and one element, or one for each along `axis`.
+    axis : int or None
+        None flattens `x` first.
+
+    Returns
+    -------
+    Array
+        Of the dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        If `repeats` has no integer dtype.
+    ValueError
+        If a count is negative, or there are not as many as elements.
+    """
+    x = as_operand("repeat", "x", x)
+    place = optional_axis("repeat", axis, x.ndim)
+    if isinstance(repeats, int) or not (isinstance(repeats, Operand) or hasattr(repeats, "shape")):
+        count = size_of("repeat", "repeats", repeats)
+        addressable("repeat", *x.shape, count)
+        return cast("Array", run("repeat", x, count, axis=place))
+    counts = as_operand("repeat", "repeats", repeats)
+    if counts.dtype not in _dtypes.INTEGER:
+        from corepy._errors import wrong_dtype
+
+        raise wrong_dtype(
+            "repeat", "repeats", counts.dtype, counts.device, _dtypes.describe(_dtypes.INTEGER)
+        )
+    length = math.prod(x.shape) if place is None else x.shape[place]
+    if counts.ndim > 1 or counts.shape not in ((), (1,), (length,)):
+        raise bad_argument("repeat", "repeats.shape", counts.shape, f"() or ({length},)")
+    if counts.size and bool(run("any", counts < 0, axis=None, keepdims=False)):
+        raise ValueError("repeat: repeats holds a negative number; expected counts of at least 0")
+    counts = cast_to(counts, counts._table.narrowed(_dtypes.int64))
+    return cast("Array", run("repeat", x, counts, axis=place))
+
+
+@operation(result=same)
+def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
+    """Give the elements another shape, in row-major order.
+
+    Parameters
+    ----------
+    x : Array
+    shape : tuple of int
+        One size may be -1: it follows from the others.
+    copy : bool or None
+        True: always new memory. False: never. None: only if needed.
+
+    Returns
+    -------
+    Array
+        Of that shape.
+
+    Raises
+    ------
+    ValueError
+        If the number of elements differs, or ``copy=False`` cannot be had.
+    """
+    x = as_operand("reshape", "x", x)
+    sizes = ints_of("reshape", "shape", shape)
+    copying = copy_argument("reshape", copy)
+    total = x.size
+    if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
+        raise bad_argument("reshape", "shape", shape, "sizes of at least 0 and at most one -1")
+    rest = math.prod(n for n in sizes if n != -1)
+    if -1 in sizes:
+        if total is not None:
+            if rest == 0 or total % rest:
+                raise bad_argument("reshape", "shape", shape, f"a shape of {total} elements")
+            sizes = tuple(total // rest if n == -1 else n for n in sizes)
+    elif total is not None and rest != total:
+        raise bad_argument("reshape", "shape", shape, f"a shape of {total} elements")
+    return cast("Array", run("reshape", x, sizes, copy=copying))
+
+
+@operation(result=same)
+def roll(
+    x: Array,
+    /,
+    shift: int | tuple[int, ...],
+    *,
+    axis: int | tuple[int, ...] | None = None,
+) -> Array:
+    """Roll the elements along axes; those pushed out come in again at the other end.
+
+    Parameters
+    ----------
+    x : Array
+    shift : int or tuple of int
+        By how many places; one for each axis, or one for all.
+    axis : int, tuple of int or None
+        None rolls the flattened array and restores the shape.
+
+    Returns
+    -------
+    Array
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many shifts as axes.
+    """
+    x = as_operand("roll", "x", x)
+    places = None if axis is None else _axes_repeated("roll", axis, x.ndim)
+    if places == ():  # nothing rolls along no axis; libraries refuse the empty tuple
+        ints_of("roll", "shift", shift)
+        return cast("Array", run("astype", x, x.dtype, copy=True))
+    if not isinstance(shift, (tuple, list)):
+        return cast("Array", run("roll", x, index_value("roll", "shift", shift), axis=places))
+    shifts = ints_of("roll", "shift", shift)
+    if places is None or len(shifts) != len(places):
+        raise bad_argument("roll", "shift", shift, "an int, or one for each axis")
+    return cast("Array", run("roll", x, shifts, axis=places))
+
+
+def _axes_repeated(function: str, axes: Any, ndim: int) -> tuple[int, ...]:
+    """Return axes that may come more than once."""
+    given: Sequence[Any] = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return tuple(axis_of(function, axis, ndim) for axis in given)
+
+
+@operation(result=same)
+def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
+    """Remove dimensions of size one.
+
+    Parameters
+    ----------
+    x : Array
+    axis : int or tuple of int
+
+    Returns
+    -------
+    Array
+        Without those dimensions.
+
+    Raises
+    ------
+    ValueError
+        If a dimension is not of size one.
+    IndexError
+        If an axis is out of range.
+    """
+    x = as_operand("squeeze", "x", x)
+    places = axes_of("squeeze", axis, x.ndim)
+    for place in places:
+        if x.shape[place] not in (1, None):
+            raise bad_argument(
+                "squeeze", "axis", axis, f"axes of size 1, but axis {place} has {x.shape[place]}"
+            )
+    return cast("Array", run("squeeze", x, axis=places))
+
+
+@operation(result=same, argument="arrays[0]")
+def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array:
+    """Join arrays along a new axis.
+
+    Parameters
+    ----------
+    arrays : tuple or list of Array
+        Of one shape.
+    axis : int
+        Where the new dimension stands in the result.
+
+    Returns
+    -------
+    Array
+        Of the promoted dtype and one more dimension.
+
+    Raises
+    ------
+    TypeError
+        If the dtypes do not promote.
+    ValueError
+        If there is no array, or the shapes differ.
+    IndexError
+        If `axis` is out of range.
+    """
+    found = _sequence("stack", arrays)
+    for i, x in enumerate(found):
+        if x.shape != found[0].shape:
+            raise bad_argument("stack", f"arrays[{i}].shape", x.shape, str(found[0].shape))
+    place = axis_of("stack", axis, found[0].ndim + 1)
+    return cast("Array", run_in(found[0]._table, "stack", tuple(found), axis=place))
+
+
+@operation(result=same)
+def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
+    """Repeat a whole array along its axes.
+
+    Parameters
+    ----------
+    x : Array
+        Of N dimensions.
+    repetitions : tuple of int
+        Shorter ones, and shorter shapes, are filled with leading ones.
+
+    Returns
+    -------
+    Array
+        Of the longer of the two numbers of dimensions.
+
+    Raises
+    ------
+    ValueError
+        If a number is negative.
+    """
+    x = as_operand("tile", "x", x)
+    if not isinstance(repetitions, (tuple, list)):
+        raise bad_type("tile", "repetitions", repetitions, "a tuple of int")
+    times = shape_of("tile", repetitions, "repetitions")
+    addressable("tile", *x.shape, *times)
+    return cast("Array", run("tile", x, times))
+
+
+@operation(result=same)
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """Split an array along an axis into arrays without that axis.
+
+    Parameters
+    ----------
+    x : Array
+        Of at least one dimension.
+    axis : int
+
+    Returns
+    -------
+    tuple of Array
+        As many as `axis` has elements.
+
+    Raises
+    ------
+    IndexError
+        If `axis` is out of range.
+    """
+    x = as_operand("unstack", "x", x)
+    return cast("tuple[Array, ...]", run("unstack", x, axis=axis_of("unstack", axis, x.ndim)))

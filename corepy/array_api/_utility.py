@@ -1,0 +1,132 @@
+"""Utility functions.
+
+https://data-apis.org/array-api/2025.12/API_specification/utility_functions.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from corepy import _dtypes
+from corepy._errors import bad_argument
+from corepy.array_api._arguments import axis_of, flag_of, optional_axes, size_of
+from corepy.array_api._elementwise import not_equal, subtract
+from corepy.array_api._manipulation import concat
+from corepy.dispatch import (
+    as_operand,
+    operation,
+    promoted,
+    run,
+    to_bool,
+)
+
+if TYPE_CHECKING:
+    from corepy.array_api._array import Array
+
+
+def _truth(function: str, x: Any, axis: Any, keepdims: bool) -> Array:
+    x = as_operand(function, "x", x)
+    axes = optional_axes(function, axis, x.ndim)
+    keep = flag_of(function, "keepdims", keepdims)
+    return cast("Array", run(function, x, axis=axes, keepdims=keep))
+
+
+@operation(result=to_bool)
+def all(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    """Whether all elements are true, that is not zero.
+
+    Parameters
+    ----------
+    x : Array
+    axis : int, tuple of int or None
+        None reduces over all axes.
+    keepdims : bool
+        Whether the axes stay, with size one.
+
+    Returns
+    -------
+    Array
+        Of dtype bool; true where there is no element.
+    """
+    return _truth("all", x, axis, keepdims)
+
+
+@operation(result=to_bool)
+def any(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    """Whether any element is true, that is not zero.
+
+    Parameters
+    ----------
+    x : Array
+    axis : int, tuple of int or None
+        None reduces over all axes.
+    keepdims : bool
+        Whether the axes stay, with size one.
+
+    Returns
+    -------
+    Array
+        Of dtype bool; false where there is no element.
+    """
+    return _truth("any", x, axis, keepdims)
+
+
+def diff(
+    x: Array,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: Array | None = None,
+    append: Array | None = None,
+) -> Array:
+    """Differences of neighbours along an axis, taken `n` times.
+
+    Parameters
+    ----------
+    x : Array
+        Of at least one dimension.
+    axis : int
+    n : int
+        How often; 0 returns `x`.
+    prepend, append : Array or None
+        Joined to `x` along `axis` first; of the shape of `x` but for `axis`.
+
+    Returns
+    -------
+    Array
+        With `n` fewer elements along `axis`, none at least; of the dtype of `x`. Booleans differ
+        where they are not equal.
+
+    Raises
+    ------
+    ValueError
+        If `x` is 0-D, `n` is negative, or a shape does not fit.
+    """
+    x = as_operand("diff", "x", x)
+    if x.ndim == 0:
+        raise bad_argument("diff", "x.shape", x.shape, "at least one dimension")
+    place = axis_of("diff", axis, x.ndim)
+    times = size_of("diff", "n", n)
+    before, after = (
+        None if part is None else _edge(name, part, x, place)
+        for name, part in (("prepend", prepend), ("append", append))
+    )
+    parts = [part for part in (before, x, after) if part is not None]
+    if len(parts) > 1:
+        x = concat(parts, axis=place)
+    step = not_equal if x.dtype is _dtypes.bool else subtract
+    for _ in range(min(times, x.shape[place])):
+        rows = (slice(None),) * place
+        x = step(x[(*rows, slice(1, None), ...)], x[(*rows, slice(None, -1), ...)])
+    return x
+
+
+def _edge(name: str, part: Any, x: Array, place: int) -> Array:
+    """Check an array that is joined to another along an axis."""
+    part = as_operand("diff", name, part)
+    promoted("diff", x.dtype, part.dtype)
+    around = [shape[:place] + shape[place + 1 :] for shape in (part.shape, x.shape)]
+    if part.ndim != x.ndim or around[0] != around[1]:
+        raise bad_argument("diff", f"{name}.shape", part.shape, f"{x.shape} but for axis {place}")
+    return cast("Array", part)

@@ -1,0 +1,574 @@
+"""The Fourier transform extension.
+
+https://data-apis.org/array-api/2025.12/extensions/fourier_transform_functions.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from corepy import _dtypes
+from corepy._dtypes import DType
+from corepy._errors import bad_argument, bad_type, wrong_dtype
+from corepy.array_api._arguments import (
+    addressable,
+    axes_of,
+    axis_of,
+    choice_of,
+    dtype_argument,
+    ints_of,
+    size_of,
+)
+from corepy.devices._device import Device
+from corepy.dispatch import (
+    STRICT,
+    as_operand,
+    cast_to,
+    create,
+    creation_table,
+    declare,
+    default_dtype,
+    run,
+)
+
+if TYPE_CHECKING:
+    from corepy.array_api._array import Array
+
+__all__ = [
+    "fft",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftfreq",
+    "rfftn",
+]
+
+_NORMS: Final = ("backward", "ortho", "forward")
+
+
+def _one(name: str, x: Any, n: Any, axis: Any, norm: Any) -> Array:
+    """Run a transform along one axis."""
+    x = _input(name, x)
+    place = axis_of(name, axis, x.ndim)
+    length = None if n is None else _length(name, "n", n)
+    # The half-spectrum of m points comes from 2 (m - 1); every other length is the axis' own.
+    given = x.shape[place]
+    points = length if length is not None else 2 * (given - 1) if name in _FROM_HALF else given
+    if points < 1:
+        raise bad_argument(name, "x.shape", x.shape, f"enough points along axis {axis}")
+    scale = choice_of(name, "norm", norm, _NORMS)
+    return cast("Array", run(f"fft.{name}", x, n=points, axis=place, norm=scale))
+
+
+def _many(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Array:
+    """Run a transform along several axes."""
+    x = _input(name, x)
+    sizes = None if s is None else ints_of(name, "s", _sequence(name, "s", s))
+    if axes is None:
+        count = x.ndim if sizes is None else len(sizes)
+        if count > x.ndim:
+            raise bad_argument(name, "s", s, f"at most {x.ndim} sizes")
+        places = tuple(range(x.ndim - count, x.ndim))
+    else:
+        places = axes_of(name, _sequence(name, "axes", axes), x.ndim, "axes")
+    if sizes is not None and len(sizes) != len(places):
+        raise bad_argument(name, "s", s, f"{len(places)} sizes, one for each axis")
+    own = [x.shape[place] for place in places]
+    if own and name in _FROM_HALF:
+        own[-1] = 2 * (own[-1] - 1)
+    # -1, and no sizes at all, stand for the axes as they are.
+    sizes = tuple(m if n == -1 else n for n, m in zip(sizes or [-1] * len(own), own, strict=True))
+    if not places and name not in ("fftn", "ifftn"):
+        raise bad_argument(name, "axes", axes, "at least one axis")
+    if any(n < 1 for n in sizes):
+        raise bad_argument(name, "x.shape", x.shape, "enough points along the axes")
+    addressable(name, *sizes)
+    scale = choice_of(name, "norm", norm, _NORMS)
+    return cast("Array", run(f"fft.{name}", x, s=sizes, axes=places, norm=scale))
+
+
+#: Transforms whose input is a half-spectrum.
+_FROM_HALF: Final = ("irfft", "hfft", "irfftn")
+#: Transforms of complex input; real input, which the standard leaves open, is converted.
+_COMPLEX: Final = ("fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft")
+
+
+def _input(name: str, x: Any) -> Array:
+    x = as_operand(name, "x", x)
+    x._table[f"fft.{name}"]
+    if name in _COMPLEX and x.dtype.rank < 3:
+        if STRICT.get():
+            expected = f"{_dtypes.describe(_dtypes.COMPLEX)} (strict mode)"
+            raise wrong_dtype(name, "x", x.dtype, x.device, expected)
+        x = cast_to(x, _dtypes.complex_of(x.dtype))
+    return cast("Array", x)
+
+
+def _length(name: str, argument: str, value: Any) -> int:
+    number = size_of(name, argument, value)
+    addressable(name, number)
+    if number < 1:
+        raise bad_argument(name, argument, value, "at least 1")
+    return number
+
+
+def _sequence(name: str, argument: str, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, (tuple, list)):
+        raise bad_type(name, argument, value, "a sequence of int")
+    return tuple(value)
+
+
+for _name in ("fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"):
+    declare(f"fft.{_name}", _dtypes.FLOATING)
+for _name in ("rfft", "rfftn", "ihfft"):
+    declare(f"fft.{_name}", _dtypes.REAL_FLOATING)
+for _name in ("fftshift", "ifftshift", "fftfreq", "rfftfreq"):
+    declare(f"fft.{_name}", _dtypes.ANY)
+
+
+def fft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
+    """One-dimensional discrete Fourier transform.
+
+    Parameters
+    ----------
+    x : Array
+        Of at least one dimension, with a floating-point dtype.
+    n : int or None
+        Points of the transform: the input is cut or filled with zeros to fit.
+    axis : int
+    norm : {"backward", "ortho", "forward"}
+        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
+
+    Returns
+    -------
+    Array
+        Of the complex dtype of the precision of `x`, of `n` elements along `axis`.
+
+    Raises
+    ------
+    ValueError
+        If there is no point to transform, or `norm` is another word.
+    IndexError
+        If `axis` is out of range.
+    """
+    return _one("fft", x, n, axis, norm)
+
+
+def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
+    """Inverse of `fft`.
+
+    Parameters
+    ----------
+    x : Array
+        Of at least one dimension, with a floating-point dtype.
+    n : int or None
+        Points of the transform: the input is cut or filled with zeros to fit.
+    axis : int
+    norm : {"backward", "ortho", "forward"}
+        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
+
+    Returns
+    -------
+    Array
+        Of the complex dtype of the precision of `x`, of `n` elements along `axis`.
+
+    Raises
+    ------
+    ValueError
+        If there is no point to transform, or `norm` is another word.
+    IndexError
+        If `axis` is out of range.
+    """
+    return _one("ifft", x, n, axis, norm)
+
+
+def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
+    """One-dimensional transform of real input: the non-negative frequencies.
+
+    Parameters
+    ----------
+    x : Array
+        Of at least one dimension, with a real floating-point dtype.
+    n : int or None
+        Points of the transform: the input is cut or filled with zeros to fit.
+    axis : int
+    norm : {"backward", "ortho", "forward"}
+        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
+
+    Returns
+    -------
+    Array
+        Of the complex dtype of the precision of `x`, of ``n // 2 + 1`` elements along `axis`.
+
+    Raises
+    ------
+    ValueError
+        If there is no point to transform, or `norm` is another word.
+    IndexError
+        If `axis` is out of range.
+    """
+    return _one("rfft", x, n, axis, norm)
+
+
+def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
+    """Inverse of `rfft`.
+
+    Parameters
+    ----------
+    x : Array
+        Of at least one dimension, with a floating-point dtype.
+    n : int or None
+        Points of the transform: the input is cut or filled with zeros to fit.
+    axis : int
+    norm : {"backward", "ortho", "forward"}
+        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
+
+    Returns
+    -------
+    Array
+        Of the real dtype of the precision of `x`, of `n` elements along `axis`; by default
+        ``2 * (m - 1)`` for `m` of the input.
+
+    Raises
+    ------
+    ValueError
+        If there is no point to transform, or `norm` is another word.
+    IndexError
+        If `axis` is out of range.
+    """
+    return _one("irfft", x, n, axis, norm)
+
+
+def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
+    """One-dimensional transform of input with Hermitian symmetry, which is real.
+
+    Parameters
+    ----------
+    x : Array
+        Of at least one dimension, with a floating-point dtype.
+    n : int or None
+        Points of the transform: the input is cut or filled with zeros to fit.
+    axis : int
+    norm : {"backward", "ortho", "forward"}
+        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
+
+    Returns
+    -------
+    Array
+        Of the real dtype of the precision of `x`, of `n` elements along `axis`; by default
+        ``2 * (m - 1)`` for `m` of the input.
+
+    Raises
+    ------
+    ValueError
+        If there is no point to transform, or `norm` is another word.
+    IndexError
+        If `axis` is out of range.
+    """
+    return _one("hfft", x, n, axis, norm)
+
+
+def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
+    """Inverse of `hfft`.
+
+    Parameters
+    ----------
+    x : Array
+        Of at least one dimension, with a real floating-point dtype.
+    n : int or None
+        Points of the transform: the input is cut or filled with zeros to fit.
+    axis : int
+    norm : {"backward", "ortho", "forward"}
+        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
+
+    Returns
+    -------
+    Array
+        Of the complex dtype of the precision of `x`, of ``n // 2 + 1`` elements along `axis`.
+
+    Raises
+    ------
+    ValueError
+        If there is no point to transform, or `norm` is another word.
+    IndexError
+        If `axis` is out of range.
+    """
+    return _one("ihfft", x, n, axis, norm)
+
+
+def fftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str = "backward",
+) -> Array:
+    """Discrete Fourier transform along several axes.
+
+    Parameters
+    ----------
+    x : Array
+        With a floating-point dtype.
+    s : sequence of int or None
+        Points along each axis: the input is cut or filled with zeros to fit; -1 leaves it.
+    axes : sequence of int or None
+        By default the last ``len(s)``, or all.
+    norm : {"backward", "ortho", "forward"}
+        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
+
+    Returns
+    -------
+    Array
+        Of the complex dtype of the precision of `x`.
+
+    Raises
+    ------
+    ValueError
+        If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
+    IndexError
+        If an axis is out of range.
+    """
+    return _many("fftn", x, s, axes, norm)
+
+
+def ifftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str = "backward",
+) -> Array:
+    """Inverse of `fftn`.
+
+    Parameters
+    ----------
+    x : Array
+        With a floating-point dtype.
+    s : sequence of int or None
+        Points along each axis: the input is cut or filled with zeros to fit; -1 leaves it.
+    axes : sequence of int or None
+        By default the last ``len(s)``, or all.
+    norm : {"backward", "ortho", "forward"}
+        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
+
+    Returns
+    -------
+    Array
+        Of the complex dtype of the precision of `x`.
+
+    Raises
+    ------
+    ValueError
+        If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
+    IndexError
+        If an axis is out of range.
+    """
+    return _many("ifftn", x, s, axes, norm)
+
+
+def rfftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str = "backward",
+) -> Array:
+    """Transform of real input along several axes; the last keeps its non-negative frequencies.
+
+    Parameters
+    ----------
+    x : Array
+        With a real floating-point dtype.
+    s : sequence of int or None
+        Points along each axis: the input is cut or filled with zeros to fit; -1 leaves it.
+    axes : sequence of int or None
+        By default the last ``len(s)``, or all.
+    norm : {"backward", "ortho", "forward"}
+        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
+
+    Returns
+    -------
+    Array
+        Of the complex dtype of the precision of `x`.
+
+    Raises
+    ------
+    ValueError
+        If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
+    IndexError
+        If an axis is out of range.
+    """
+    return _many("rfftn", x, s, axes, norm)
+
+
+def irfftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str = "backward",
+) -> Array:
+    """Inverse of `rfftn`.
+
+    Parameters
+    ----------
+    x : Array
+        With a floating-point dtype.
+    s : sequence of int or None
+        Points along each axis: the input is cut or filled with zeros to fit; -1 leaves it.
+    axes : sequence of int or None
+        By default the last ``len(s)``, or all.
+    norm : {"backward", "ortho", "forward"}
+        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
+
+    Returns
+    -------
+    Array
+        Of the real dtype of the precision of `x`.
+
+    Raises
+    ------
+    ValueError
+        If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
+    IndexError
+        If an axis is out of range.
+    """
+    return _many("irfftn", x, s, axes, norm)
+
+
+def fftfreq(
+    n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | None = None
+) -> Array:
+    """Sample frequencies of a transform, in cycles per unit of `d`.
+
+    Parameters
+    ----------
+    n : int
+        Points of the transform.
+    d : float
+        Distance of two samples, not 0.
+    dtype : DType or None
+        A real floating-point dtype; by default float64.
+    device : Device or None
+        None for the default device.
+
+    Returns
+    -------
+    Array
+        Of `n` elements: zero, the positive frequencies, then the negative ones.
+
+    Raises
+    ------
+    ValueError
+        If `n` is not positive, `d` is 0, or `dtype` is another one.
+    """
+    return _frequencies("fftfreq", n, d, dtype, device)
+
+
+def rfftfreq(
+    n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | None = None
+) -> Array:
+    """Sample frequencies of a transform of real input, in cycles per unit of `d`.
+
+    Parameters
+    ----------
+    n : int
+        Points of the transform.
+    d : float
+        Distance of two samples, not 0.
+    dtype : DType or None
+        A real floating-point dtype; by default float64.
+    device : Device or None
+        None for the default device.
+
+    Returns
+    -------
+    Array
+        Of ``n // 2 + 1`` elements: zero and the positive frequencies.
+
+    Raises
+    ------
+    ValueError
+        If `n` is not positive, `d` is 0, or `dtype` is another one.
+    """
+    return _frequencies("rfftfreq", n, d, dtype, device)
+
+
+def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: Any) -> Array:
+    points = _length(name, "n", n)
+    if isinstance(d, bool) or not isinstance(d, (int, float)):
+        raise bad_type(name, "d", d, "an int or float")
+    if d == 0:
+        raise bad_argument(name, "d", d, "a distance other than 0")
+    if dtype is None:
+        chosen = default_dtype(_dtypes.float64, device, name)
+    else:
+        chosen = dtype_argument(name, dtype)
+    if chosen not in _dtypes.REAL_FLOATING:
+        expected = _dtypes.describe(_dtypes.REAL_FLOATING)
+        raise bad_argument(name, "dtype", chosen.name, expected)
+    table = creation_table(name, device, chosen)
+    return cast("Array", create(f"fft.{name}", table, points, d=float(d)))
+
+
+def fftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
+    """Move the zero frequency to the middle.
+
+    Parameters
+    ----------
+    x : Array
+    axes : int, sequence of int or None
+        None for all.
+
+    Returns
+    -------
+    Array
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    IndexError
+        If an axis is out of range.
+    """
+    return _shift("fftshift", x, axes)
+
+
+def ifftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
+    """Inverse of `fftshift`.
+
+    Parameters
+    ----------
+    x : Array
+    axes : int, sequence of int or None
+        None for all.
+
+    Returns
+    -------
+    Array
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    IndexError
+        If an axis is out of range.
+    """
+    return _shift("ifftshift", x, axes)
+
+
+def _shift(name: str, x: Any, axes: Any) -> Array:
+    x = as_operand(name, "x", x)
+    places = tuple(range(x.ndim)) if axes is None else axes_of(name, axes, x.ndim, "axes")
+    return cast("Array", run(f"fft.{name}", x, axes=places))

@@ -1,0 +1,624 @@
+"""The linear algebra extension.
+
+https://data-apis.org/array-api/2025.12/extensions/linear_algebra_functions.html
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from corepy import _dtypes
+from corepy._dtypes import DType
+from corepy._errors import bad_argument, bad_type, broadcast_mismatch
+from corepy.array_api._arguments import (
+    axes_of,
+    axis_of,
+    choice_of,
+    flag_of,
+)
+from corepy.array_api._linear_algebra import (
+    _pair,
+    matmul,
+    matrix_transpose,
+    tensordot,
+    vecdot,
+)
+from corepy.array_api._statistical import accumulator
+from corepy.dispatch import Operand, as_operand, broadcasts, gathered, index_value, operation, run
+
+if TYPE_CHECKING:
+    from corepy.array_api._array import Array
+
+__all__ = [
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "inv",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
+
+
+class EigResult(NamedTuple):
+    """What `eig` returns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class EighResult(NamedTuple):
+    """What `eigh` returns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class QRResult(NamedTuple):
+    """What `qr` returns."""
+
+    Q: Array
+    R: Array
+
+
+class SlogdetResult(NamedTuple):
+    """What `slogdet` returns."""
+
+    sign: Array
+    logabsdet: Array
+
+
+class SVDResult(NamedTuple):
+    """What `svd` returns."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+def _matrices(function: str, x: Any, argument: str = "x") -> Array:
+    x = as_operand(function, argument, x)
+    if x.ndim < 2:
+        raise bad_argument(function, f"{argument}.shape", x.shape, "at least two dimensions")
+    return cast("Array", x)
+
+
+def _square(function: str, x: Any, argument: str = "x") -> Array:
+    matrices = _matrices(function, x, argument)
+    if matrices.shape[-1] != matrices.shape[-2]:
+        raise bad_argument(function, f"{argument}.shape", matrices.shape, "square matrices")
+    return matrices
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def cholesky(x: Array, /, *, upper: bool = False) -> Array:
+    """Cholesky factor of Hermitian positive definite matrices.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, M)``, with a floating-point dtype.
+    upper : bool
+        Whether to return the upper factor.
+
+    Returns
+    -------
+    Array
+        Triangular, of the shape and dtype of `x`.
+
+    Raises
+    ------
+    ValueError
+        If a matrix is not square or not positive definite.
+    """
+    x = _square("cholesky", x)
+    return cast("Array", run("linalg.cholesky", x, upper=flag_of("cholesky", "upper", upper)))
+
+
+@operation(_dtypes.NUMERIC, extension="linalg", argument="x1")
+def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+    """Cross product of vectors of three elements.
+
+    Parameters
+    ----------
+    x1, x2 : Array
+        With numeric dtypes, and shapes that broadcast but for `axis`, which has size 3.
+    axis : int
+
+    Returns
+    -------
+    Array
+        Of the broadcast shape and the promoted dtype.
+
+    Raises
+    ------
+    ValueError
+        If `axis` has another size, or the shapes do not broadcast.
+    """
+    a, b = _pair("cross", x1, x2)
+    width = max(a.ndim, b.ndim)
+    place = axis_of("cross", axis, width) - width
+    for name, x in (("x1", a), ("x2", b)):
+        axis_of("cross", place, x.ndim)
+        if x.shape[place] != 3:
+            raise bad_argument("cross", f"{name}.shape", x.shape, f"size 3 along axis {axis}")
+    if not broadcasts([a.shape, b.shape]):
+        raise broadcast_mismatch("cross", (a.shape, b.shape))
+    return cast("Array", run("linalg.cross", a, b, axis=place))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def det(x: Array, /) -> Array:
+    """Determinant.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, M)``, with a floating-point dtype.
+
+    Returns
+    -------
+    Array
+        Of shape ``(...)`` and the dtype of `x`.
+    """
+    return cast("Array", run("linalg.det", _square("det", x)))
+
+
+@operation(extension="linalg")
+def diagonal(x: Array, /, *, offset: int = 0) -> Array:
+    """Diagonal of each matrix in a stack.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, N)``.
+    offset : int
+        0 the main diagonal, positive above it, negative below.
+
+    Returns
+    -------
+    Array
+        Of shape ``(..., min(M, N))``, shorter for other offsets.
+    """
+    x = _matrices("diagonal", x)
+    return cast("Array", run("linalg.diagonal", x, offset=_offset("diagonal", offset, x)))
+
+
+def _offset(function: str, offset: Any, x: Array) -> int:
+    # Diagonals beyond the corners are all empty; keeping them near spares libraries overflow.
+    number = index_value(function, "offset", offset)
+    return max(-x.shape[-2], min(x.shape[-1], number))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def eig(x: Array, /) -> EigResult:
+    """Eigenvalues and eigenvectors.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, M)``, with a floating-point dtype.
+
+    Returns
+    -------
+    EigResult
+        ``eigenvalues`` of shape ``(..., M)`` and ``eigenvectors`` of shape ``(..., M, M)``, one
+        a column; both complex.
+    """
+    return EigResult(*run("linalg.eig", _square("eig", x)))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def eigh(x: Array, /) -> EighResult:
+    """Eigenvalues and eigenvectors of Hermitian matrices.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, M)``, with a floating-point dtype; one triangle is read.
+
+    Returns
+    -------
+    EighResult
+        ``eigenvalues``, real and ascending, of shape ``(..., M)``; ``eigenvectors`` of the shape
+        and dtype of `x`, one a column.
+    """
+    return EighResult(*run("linalg.eigh", _square("eigh", x)))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def eigvals(x: Array, /) -> Array:
+    """Eigenvalues.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, M)``, with a floating-point dtype.
+
+    Returns
+    -------
+    Array
+        Of shape ``(..., M)``, complex.
+    """
+    return cast("Array", run("linalg.eigvals", _square("eigvals", x)))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def eigvalsh(x: Array, /) -> Array:
+    """Eigenvalues of Hermitian matrices.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, M)``, with a floating-point dtype; one triangle is read.
+
+    Returns
+    -------
+    Array
+        Of shape ``(..., M)``, real and ascending.
+    """
+    return cast("Array", run("linalg.eigvalsh", _square("eigvalsh", x)))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def inv(x: Array, /) -> Array:
+    """Inverse.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, M)``, with a floating-point dtype.
+
+    Returns
+    -------
+    Array
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    ValueError
+        If a matrix is not square or singular.
+    """
+    return cast("Array", run("linalg.inv", _square("inv", x)))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def matrix_norm(
+    x: Array, /, *, keepdims: bool = False, ord: int | float | str | None = "fro"
+) -> Array:
+    """Norm of each matrix in a stack.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, N)``, with a floating-point dtype.
+    keepdims : bool
+        Whether the two dimensions stay, with size one.
+    ord : {1, 2, inf, -1, -2, -inf, "fro", "nuc", None}
+        Greatest or least column sum, singular value, row sum; Frobenius (also None) or nuclear.
+
+    Returns
+    -------
+    Array
+        Of shape ``(...)`` and the real dtype of the precision of `x`.
+
+    Raises
+    ------
+    ValueError
+        If `ord` is another one.
+    """
+    x = _matrices("matrix_norm", x)
+    keep = flag_of("matrix_norm", "keepdims", keepdims)
+    kinds = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
+    kind = "fro" if ord is None else ord
+    if isinstance(kind, bool) or kind not in kinds:
+        raise bad_argument("matrix_norm", "ord", ord, f"one of {kinds}")
+    return cast("Array", run("linalg.matrix_norm", x, keepdims=keep, ord=kind))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def matrix_power(x: Array, n: int, /) -> Array:
+    """Integer power of square matrices.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, M)``, with a floating-point dtype.
+    n : int
+        0 gives the identity, a negative one powers of the inverse.
+
+    Returns
+    -------
+    Array
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    ValueError
+        If a matrix is not square, or singular and `n` negative.
+    """
+    x = _square("matrix_power", x)
+    return cast("Array", run("linalg.matrix_power", x, index_value("matrix_power", "n", n)))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
+    """Number of singular values above a tolerance.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, N)``, with a floating-point dtype.
+    rtol : float, Array or None
+        Relative to the greatest singular value; by default ``max(M, N) * eps``.
+
+    Returns
+    -------
+    Array
+        Of shape ``(...)`` and dtype int64.
+    """
+    x = _matrices("matrix_rank", x)
+    return cast("Array", run("linalg.matrix_rank", x, rtol=_rtol("matrix_rank", x, rtol)))
+
+
+def _rtol(function: str, x: Array, rtol: Any) -> Any:
+    """Return a tolerance as a float or as an array of the dtype of the singular values."""
+    from corepy.dispatch import cast_to
+
+    if rtol is None or (isinstance(rtol, (int, float)) and not isinstance(rtol, bool)):
+        return rtol
+    if isinstance(rtol, Operand) or hasattr(rtol, "shape"):
+        tolerance = as_operand(function, "rtol", rtol)
+        if tolerance.dtype not in _dtypes.REAL:
+            raise bad_type(function, "rtol", rtol, "a real number")
+        real = _dtypes.real_of(x.dtype)
+        return cast_to(gathered(function, "x", x._table, "rtol", tolerance), real)
+    raise bad_type(function, "rtol", rtol, "a float, an array or None")
+
+
+@operation(_dtypes.NUMERIC, extension="linalg", argument="x1")
+def outer(x1: Array, x2: Array, /) -> Array:
+    """Products of all pairs of elements of two vectors.
+
+    Parameters
+    ----------
+    x1, x2 : Array
+        Of shapes ``(M,)`` and ``(N,)``, with numeric dtypes.
+
+    Returns
+    -------
+    Array
+        Of shape ``(M, N)`` and the promoted dtype.
+
+    Raises
+    ------
+    ValueError
+        If an operand is not 1-D.
+    """
+    a, b = _pair("outer", x1, x2)
+    for name, x in (("x1", a), ("x2", b)):
+        if x.ndim != 1:
+            raise bad_argument("outer", f"{name}.shape", x.shape, "one dimension")
+    return cast("Array", run("linalg.outer", a, b))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
+    """Moore-Penrose pseudo-inverse.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, N)``, with a floating-point dtype.
+    rtol : float, Array or None
+        Singular values at most this, relative to the greatest, count as zero; by default
+        ``max(M, N) * eps``.
+
+    Returns
+    -------
+    Array
+        Of shape ``(..., N, M)`` and the dtype of `x`.
+    """
+    x = _matrices("pinv", x)
+    return cast("Array", run("linalg.pinv", x, rtol=_rtol("pinv", x, rtol)))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
+    """QR decomposition.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, N)``, with a floating-point dtype.
+    mode : {"reduced", "complete"}
+        Whether `Q` has ``min(M, N)`` columns or ``M``.
+
+    Returns
+    -------
+    QRResult
+        ``Q`` with orthonormal columns and ``R`` upper triangular.
+
+    Raises
+    ------
+    ValueError
+        If `mode` is another word.
+    """
+    x = _matrices("qr", x)
+    chosen = choice_of("qr", "mode", mode, ("reduced", "complete"))
+    return QRResult(*run("linalg.qr", x, mode=chosen))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def slogdet(x: Array, /) -> SlogdetResult:
+    """Sign of the determinant and natural logarithm of its absolute value.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, M)``, with a floating-point dtype.
+
+    Returns
+    -------
+    SlogdetResult
+        ``sign`` of the dtype of `x` and ``logabsdet`` of its real dtype, of shape ``(...)``.
+    """
+    return SlogdetResult(*run("linalg.slogdet", _square("slogdet", x)))
+
+
+@operation(_dtypes.FLOATING, extension="linalg", argument="x1")
+def solve(x1: Array, x2: Array, /) -> Array:
+    """Solve ``x1 @ x = x2``.
+
+    Parameters
+    ----------
+    x1 : Array
+        Of shape ``(..., M, M)``, with a floating-point dtype.
+    x2 : Array
+        Of shape ``(M,)``, or ``(..., M, K)`` with stacks that broadcast.
+
+    Returns
+    -------
+    Array
+        Of the shape of `x2` broadcast with the stacks, and the promoted dtype.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, or a matrix is singular.
+    """
+    a, b = _pair("solve", x1, x2)
+    a = _square("solve", a, "x1")
+    vector = b.ndim == 1
+    rows = b.shape[0] if vector else (b.shape[-2] if b.ndim > 1 else None)
+    stacks = [a.shape[:-2], () if vector else b.shape[:-2]]
+    if rows != a.shape[-1] or not broadcasts(cast("list[tuple[Any, ...]]", stacks)):
+        raise ValueError(
+            f"solve: operands have shapes {a.shape} and {b.shape}; expected (..., M, M) and "
+            f"(M,) or (..., M, K)"
+        )
+    return cast("Array", run("linalg.solve", a, b))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
+    """Singular value decomposition.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, N)``, with a floating-point dtype.
+    full_matrices : bool
+        Whether `U` and `Vh` are square.
+
+    Returns
+    -------
+    SVDResult
+        ``U``, ``S`` (real, descending, of shape ``(..., min(M, N))``) and ``Vh``.
+    """
+    x = _matrices("svd", x)
+    full = flag_of("svd", "full_matrices", full_matrices)
+    return SVDResult(*run("linalg.svd", x, full_matrices=full))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def svdvals(x: Array, /) -> Array:
+    """Singular values.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, N)``, with a floating-point dtype.
+
+    Returns
+    -------
+    Array
+        Of shape ``(..., min(M, N))``, real and descending.
+    """
+    return cast("Array", run("linalg.svdvals", _matrices("svdvals", x)))
+
+
+@operation(_dtypes.NUMERIC, extension="linalg")
+def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
+    """Sum along a diagonal of each matrix in a stack.
+
+    Parameters
+    ----------
+    x : Array
+        Of shape ``(..., M, N)``, with a numeric dtype.
+    offset : int
+        0 the main diagonal, positive above it, negative below.
+    dtype : DType or None
+        By default int64 or uint64 for integers, else that of `x`.
+
+    Returns
+    -------
+    Array
+        Of shape ``(...)`` and that dtype.
+    """
+    x = _matrices("trace", x)
+    x._table["linalg.trace"]
+    wanted = accumulator("trace", x, dtype)
+    if wanted.rank < x.dtype.rank:
+        raise bad_argument("trace", "dtype", wanted.name, f"one that {x.dtype} converts to")
+    return cast("Array", run("linalg.trace", x, offset=_offset("trace", offset, x), dtype=wanted))
+
+
+@operation(_dtypes.FLOATING, extension="linalg")
+def vector_norm(
+    x: Array,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+    ord: int | float = 2,
+) -> Array:
+    """Norm of vectors.
+
+    Parameters
+    ----------
+    x : Array
+        With a floating-point dtype.
+    axis : int, tuple of int or None
+        The axes of the vectors; None for all.
+    keepdims : bool
+        Whether the axes stay, with size one.
+    ord : int or float
+        Order of the norm; 0 counts the elements that are not zero, ``inf`` and ``-inf`` give the
+        greatest and least magnitude.
+
+    Returns
+    -------
+    Array
+        Of the real dtype of the precision of `x`.
+
+    Raises
+    ------
+    TypeError
+        If `ord` is no real number.
+    """
+    x = as_operand("vector_norm", "x", x)
+    axes = None if axis is None else axes_of("vector_norm", axis, x.ndim)
+    keep = flag_of("vector_norm", "keepdims", keepdims)
+    if isinstance(ord, bool) or not isinstance(ord, (int, float)):
+        raise bad_type("vector_norm", "ord", ord, "an int or float")
+    return cast("Array", run("linalg.vector_norm", x, axis=axes, keepdims=keep, ord=ord))

@@ -1,0 +1,1 @@
+"""Backends: one module a library. `corepy.dispatch` loads them by name, on first use."""

@@ -1,0 +1,225 @@
+"""The contract between the dispatcher and a library.
+
+A backend is an adapter: it says which devices it serves, which native callable runs each
+operation, and how its native arrays come and go. It promotes nothing, validates nothing and
+wraps nothing; the dispatcher has done that before it calls.
+
+What a native callable may rely on
+    * It has the standard's name and signature, on native arrays: ``sum(x, /, *, axis, dtype,
+      keepdims)``. Functions of the extensions are called ``"linalg.cholesky"``, ``"fft.fft"``.
+    * Operands of an elementwise operation have one dtype already, the promoted one, and live on
+      one device. Python scalars have become 0-D native arrays.
+    * ``axis`` arguments are non-negative and in range, shapes are tuples of ints, ``dtype``
+      arguments are the library's own, ``device`` is a `Device`, and both are always given where
+      the standard has them (creation functions).
+    * It returns native arrays, or a tuple of them, of the dtype that the standard demands.
+
+Beside the standard's functions the table holds ``"__getitem__"`` ``(x, key)``, ``"__setitem__"``
+``(x, key, value)`` which returns the array that now holds the values (the same one, or a new one
+where the library is immutable), ``"astype"`` ``(x, dtype, *, copy)`` and, where the library
+writes in place, ``"__iadd__"`` and its kin, which return their first operand.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from corepy import _dtypes
+from corepy._dtypes import DType, Scalar
+from corepy._errors import UnsupportedOperationError
+from corepy.devices._device import CPU, Device
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Backend", "Capabilities", "Native"]
+
+#: A library's own array. Only its backend knows more.
+Native: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do on one device.
+
+    Attributes
+    ----------
+    dtypes : frozenset of DType
+        The dtypes it stores and computes with there.
+    boolean_indexing, data_dependent_shapes : bool
+        As in the standard's ``__array_namespace_info__().capabilities()``.
+    max_dimensions : int or None
+        The greatest number of dimensions, None where there is no limit.
+    """
+
+    dtypes: frozenset[DType] = _dtypes.ANY
+    boolean_indexing: bool = True
+    data_dependent_shapes: bool = True
+    max_dimensions: int | None = None
+
+
+class Backend(ABC):
+    """Adapter to one library that executes operations on one or more devices.
+
+    Subclasses say what the library can do and where it deviates, and nothing more. See
+    ``examples/remote_backend`` for a complete one outside this package.
+    """
+
+    #: The name users write in a priority list.
+    name: ClassVar[str]
+    #: Whether operands of two dtypes of one kind may come unconverted, because the library
+    #: promotes them exactly as the standard's table does.
+    promotes: ClassVar[bool] = False
+
+    # ------------------------------------------------------------------ what it can do
+
+    @abstractmethod
+    def is_available(self) -> bool:
+        """Say whether operations can run now (a server answers, a driver responds)."""
+
+    @abstractmethod
+    def capabilities(self, device: Device) -> Capabilities:
+        """Return what the backend can do on one of its devices."""
+
+    @abstractmethod
+    def operation(self, name: str) -> Callable[..., Any] | None:
+        """Return the native callable for an operation, None where the library has none."""
+
+    def devices(self) -> tuple[Device, ...]:
+        """Return the devices served, the default one first."""
+        return (CPU,)
+
+    def supports(self, name: str, dtype: DType, device: Device) -> bool:
+        """Say whether an operation runs natively on arrays of this dtype.
+
+        Override it where a library offers a function, but not for every dtype.
+        """
+        return dtype in self.capabilities(device).dtypes and self.operation(name) is not None
+
+    def execute(self, operation: str, inputs: Sequence[Native], /, **params: Any) -> Any:
+        """Run one operation on native arrays.
+
+        Parameters
+        ----------
+        operation : str
+            Name in the operation table, such as ``"add"`` or ``"linalg.cholesky"``.
+        inputs : sequence of native arrays
+            The positional operands.
+        **params
+            The keyword arguments, as the module's docstring describes them.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If the table has no such operation.
+        """
+        function = self.operation(operation)
+        if function is None:
+            raise UnsupportedOperationError(
+                f"{operation}: backend {self.name} has no such operation; expected one of its table"
+            )
+        return function(*inputs, **params)
+
+    # ------------------------------------------------------------------ its native arrays
+
+    @abstractmethod
+    def owns(self, obj: object) -> bool:
+        """Say whether an object is an array of this library (without importing others)."""
+
+    @abstractmethod
+    def dtype_of(self, native: Native) -> DType:
+        """Return the dtype of a native array; raise ``TypeError`` if the standard has none such."""
+
+    @abstractmethod
+    def native_dtype(self, dtype: DType) -> Any:
+        """Return the library's own object for a dtype."""
+
+    @abstractmethod
+    def scalar(self, value: Scalar, dtype: DType, device: Device) -> Native:
+        """Make a 0-D native array of a Python scalar that is known to fit."""
+
+    @abstractmethod
+    def item(self, native: Native) -> Scalar:
+        """Return the one element of a native array as a Python scalar."""
+
+    @abstractmethod
+    def to_numpy(self, native: Native, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """Return the values in host memory.
+
+        Parameters
+        ----------
+        copy : bool or None
+            True: always new memory. False: raise ``ValueError`` if memory cannot be shared.
+            None: share where possible.
+        """
+
+    def peek(self, native: Native) -> np.ndarray[Any, Any]:
+        """Return the values to be looked at, as printing does; nobody writes into them."""
+        return self.to_numpy(native)
+
+    @abstractmethod
+    def from_numpy(
+        self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
+    ) -> Native:
+        """Make a native array on a device from host memory; `copy` as in `to_numpy`."""
+
+    def shares_memory(self, native: Native, array: np.ndarray[Any, Any]) -> bool:
+        """Say whether a native array uses the memory of a host array.
+
+        Override it where `to_numpy` costs more than a look, as it does for remote and lazy arrays.
+        """
+        if self.device_of(native).kind != "cpu":
+            return False  # and asking for its values would move them all
+
+        import numpy as np
+
+        return bool(np.may_share_memory(self.to_numpy(native), array))
+
+    def shape_of(self, native: Native) -> tuple[int | None, ...]:
+        """Return the shape, with None for dimensions that are not known yet."""
+        shape: tuple[int | None, ...] = native.shape
+        return shape
+
+    def device_of(self, native: Native) -> Device:
+        """Return the device a native array lives on."""
+        return self.devices()[0]
+
+    def normalize(self, native: Native) -> Native:
+        """Turn whatever a native callable returned into a native array.
+
+        Called only when the class of a result is not the class of the operand, as with the
+        scalars that NumPy returns for 0-D operands.
+        """
+        return native
+
+    def adopt(self, native: Native) -> Native:
+        """Turn an array that a user brought into one that operations take, sharing its memory."""
+        return self.normalize(native)
+
+    def is_writable(self, native: Native) -> bool:
+        """Say whether ``__setitem__`` may write into this memory."""
+        return True
+
+    def exporter(self, native: Native) -> Any:
+        """Return the object that exports a native array by DLPack, None where nothing can.
+
+        Override it where the library has no DLPack, but computes into host memory all the same.
+        """
+        if hasattr(native, "__dlpack__"):
+            return native
+        return self.to_numpy(native) if self.device_of(native).kind == "cpu" else None
+
+    def legacy_exporter(self, native: Native, *, copy: bool | None) -> Any:
+        """Return the object that exports a native array by DLPack before version 1.0.
+
+        Consumers of these versions take all memory for writable. Override it where a library
+        exports read-only memory to them all the same: return a copy, or raise ``BufferError`` if
+        `copy` is False.
+        """
+        return native
+
+    def synchronize(self, device: Device) -> None:
+        """Wait until everything asked of a device is done; nothing to do where it always is."""

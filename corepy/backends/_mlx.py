@@ -1,0 +1,506 @@
+"""MLX on the host, or on Apple's GPU through Metal: `mlx.core`, and what it leaves wrong.
+
+MLX is lazy, and a thread cannot evaluate what another one left unevaluated
+(`RuntimeError: There is no Stream(cpu, 0) in current thread`). So every result is sent to the
+device at once, without waiting for it; inside MLX's own transformations (``mx.grad``,
+``mx.compile``) it stays symbolic.
+
+MLX has no complex128. On the host, where the standard wants every dtype, arrays of it are NumPy's,
+and so are their operations. Metal has no float64 either.
+
+The host build is where this backend is measured. Metal is served by the same code, which has not
+been run there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+from weakref import WeakValueDictionary
+
+import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
+
+from corepy import _dtypes
+from corepy._dtypes import DTYPES, DType, Scalar
+from corepy.backends._base import Backend, Capabilities
+from corepy.devices._device import CPU, Device, as_device
+
+#: An mx.array.
+Array: TypeAlias = Any
+#: What complex128 is held in.
+HostArray = npt.NDArray[Any]
+
+
+class MLXBackend(Backend):
+    """MLX on ``mps`` where Metal is present, else on ``cpu``."""
+
+    name = "mlx"
+
+    def is_available(self) -> bool:
+        # In the CUDA build arrays live where NumPy cannot look, which nobody has tried yet.
+        return not mx.cuda.is_available()
+
+    def devices(self) -> tuple[Device, ...]:
+        return (as_device("mps"),) if mx.metal.is_available() else (CPU,)
+
+    def capabilities(self, device: Device) -> Capabilities:
+        return _ON_HOST if device is CPU else _ON_METAL
+
+    def operation(self, name: str) -> Callable[..., Any] | None:
+        return _OPERATIONS.get(name)
+
+    def supports(self, name: str, dtype: DType, device: Device) -> bool:
+        if dtype in _LEFT.get(name, ()):
+            return False
+        if device is CPU and dtype in _LEFT_ON_HOST.get(name, ()):
+            return False
+        return super().supports(name, dtype, device)
+
+    def owns(self, obj: object) -> bool:
+        return isinstance(obj, mx.array) or (isinstance(obj, np.ndarray) and obj.dtype == _WIDE)
+
+    def dtype_of(self, native: Array | HostArray) -> DType:
+        dtype = _BY_NATIVE.get(native.dtype)
+        if dtype is None:
+            raise TypeError(f"its dtype is {native.dtype}; expected one of {', '.join(DTYPES)}")
+        return dtype
+
+    def native_dtype(self, dtype: DType) -> mx.Dtype | np.dtype[Any]:
+        return _NATIVE[dtype]
+
+    def scalar(self, value: Scalar, dtype: DType, device: Device) -> Array | HostArray:
+        # MLX reads a Python int as int32 or int64, and refuses the upper half of uint64.
+        return _from_host(np.array(value, dtype.name))
+
+    def item(self, native: Array | HostArray) -> Scalar:
+        value: Scalar = _host(native).item()  # mx.array.item fails in the upper half of uint64
+        return value
+
+    def to_numpy(self, native: Array | HostArray, *, copy: bool | None = None) -> HostArray:
+        host = _host(native)
+        return host.copy() if copy else host
+
+    def from_numpy(
+        self, array: HostArray, device: Device, *, copy: bool | None = None
+    ) -> Array | HostArray:
+        if array.dtype == _WIDE:
+            return array.copy() if copy else array
+        if copy is False:
+            raise ValueError("mlx takes no memory of others; expected copy other than False")
+        return _from_host(array)
+
+    def adopt(self, native: Array) -> Array:
+        _FOREIGN[id(native)] = native
+        return _sent(native)
+
+    def is_writable(self, native: Array | HostArray) -> bool:
+        return isinstance(native, mx.array) or native.flags.writeable
+
+    def synchronize(self, device: Device) -> None:
+        mx.synchronize()
+
+
+_WIDE: Final = np.dtype("complex128")
+_COMPLEX128: Final = frozenset({_dtypes.complex128})
+_NATIVE: Final[dict[DType, Any]] = {
+    **{d: getattr(mx, name) for name, d in DTYPES.items() if d.bits < 128 and d.rank > 0},
+    _dtypes.bool: mx.bool_,
+    _dtypes.complex128: _WIDE,
+}
+_BY_NATIVE: Final[dict[Any, DType]] = {native: d for d, native in _NATIVE.items()}
+
+_ON_HOST: Final = Capabilities(max_dimensions=64)
+_ON_METAL: Final = Capabilities(
+    dtypes=_dtypes.ANY - {_dtypes.float64, _dtypes.complex128}, max_dimensions=64
+)
+
+
+#: Arrays that users brought, by their ids. To write replaces what an mx.array refers to, and
+#: frees it under the memoryviews of it that the user may hold.
+_FOREIGN: Final[WeakValueDictionary[int, Array]] = WeakValueDictionary()
+
+
+# ---------------------------------------------------------------------------- memory
+
+
+def _host(x: Array | HostArray) -> HostArray:
+    """Return the values, read-only, in the memory of `x`.
+
+    A DLPack export keeps that memory alive; a memoryview is left dangling when something is
+    written to its mx.array, which then refers to other memory.
+    """
+    return np.from_dlpack(x) if isinstance(x, mx.array) else x
+
+
+def _from_host(array: HostArray) -> Array | HostArray:
+    if array.dtype == _WIDE:
+        return array
+    # Without a dtype float64 becomes float32; negative strides are refused.
+    values = np.asarray(array, order="C")
+    return mx.array(values, _NATIVE[DTYPES[values.dtype.name]])
+
+
+def _sent(result: Any) -> Any:
+    """Send one array, or a sequence of them, to the device without waiting for the values."""
+    try:
+        mx.async_eval(result)
+    except ValueError as error:
+        if "graph transformation" not in str(error):  # mx.grad and mx.compile want it symbolic
+            raise
+    return result
+
+
+def _sending(function: Callable[..., Any]) -> Callable[..., Any]:
+    def native(*args: Any, **kwargs: Any) -> Any:
+        return _sent(function(*args, **kwargs))
+
+    return native
+
+
+def _astype(x: Array, dtype: mx.Dtype | np.dtype[Any], *, copy: bool = True) -> Array | HostArray:
+    if isinstance(dtype, np.dtype):
+        return _host(x).astype(dtype)
+    if x.dtype != dtype:
+        return x.astype(dtype)
+    return mx.array(x) if copy else x
+
+
+# ---------------------------------------------------------------------------- creation
+
+
+def _full(shape: tuple[int, ...], value: Scalar, *, dtype: mx.Dtype, device: Device) -> Array:
+    return mx.full(shape, _from_host(np.array(value, _BY_NATIVE[dtype].name)), dtype)
+
+
+def _zeros(shape: tuple[int, ...], *, dtype: mx.Dtype, device: Device) -> Array:
+    return mx.zeros(shape, dtype)
+
+
+def _ones(shape: tuple[int, ...], *, dtype: mx.Dtype, device: Device) -> Array:
+    return mx.ones(shape, dtype)
+
+
+def _eye(n_rows: int, n_cols: int, *, k: int, dtype: mx.Dtype, device: Device) -> Array:
+    return mx.eye(n_rows, n_cols, k, dtype)
+
+
+# ---------------------------------------------------------------------------- indexing
+
+#: Bounds of slices that are surely small enough, with room to add two.
+_SMALL: Final = 2**30
+
+
+def _getitem(x: Array, key: Any) -> Array:
+    parts = key if isinstance(key, tuple) else (key,)
+    arrays = [part for part in parts if isinstance(part, mx.array)]
+    if not arrays:
+        return x[_checked(x, parts)]
+    if len(parts) == 1 and arrays[0].dtype != mx.bool_ and x.ndim:
+        return _take(x, arrays[0], axis=0)
+    # Boolean masks are missing in MLX, and arrays beside slices go unchecked.
+    return _from_host(_host(x)[_host_key(key)])
+
+
+def _setitem(x: Array, key: Any, value: Array) -> Array:
+    parts = key if isinstance(key, tuple) else (key,)
+    if not any(isinstance(part, mx.array) for part in parts):
+        if id(x) in _FOREIGN:
+            x = x.astype(x.dtype)  # an mx.array of our own, on the same memory until it is written
+        x[_checked(x, parts)] = value
+        return x
+    host = _host(x).copy()
+    host[_host_key(key)] = _host(value)
+    return _from_host(host)
+
+
+def _host_key(key: Any) -> Any:
+    if isinstance(key, tuple):
+        return tuple(_host_key(part) for part in key)
+    return _host(key) if isinstance(key, mx.array) else key
+
+
+def _checked(x: Array, parts: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a key without arrays in a form that MLX survives.
+
+    Integers out of bounds read and write whatever lies there, and a step of 0 ends the process.
+    """
+    used = sum(part is not None and part is not Ellipsis for part in parts)
+    found: list[Any] = []
+    axis = 0
+    for part in parts:
+        if part is Ellipsis:
+            axis += x.ndim - used
+        elif isinstance(part, slice):
+            part = _checked_slice(part, x.shape[axis])
+            axis += 1
+        elif part is not None:
+            if not -x.shape[axis] <= part < x.shape[axis]:
+                raise IndexError(f"{part} is out of bounds for axis {axis} of size {x.shape[axis]}")
+            axis += 1
+        found.append(part)
+    return tuple(found)
+
+
+def _checked_slice(part: slice, size: int) -> slice:
+    if all(
+        bound is None or 0 < abs(bound) <= _SMALL for bound in (part.start, part.stop, part.step)
+    ):
+        return part
+    # MLX takes bounds of 32 bits, and adds them up in 32 bits. Python raises for a step of 0.
+    start, stop, step = part.indices(size)
+    reach = max(size, 1)
+    return slice(start, None if stop < 0 else stop, max(-reach, min(step, reach)))
+
+
+def _check_indices(indices: Array, size: int, axis: int) -> None:
+    """Refuse arrays of indices that hold one out of bounds, for the same reason."""
+    found = _host(indices)
+    if found.size and not (-size <= int(found.min()) and int(found.max()) < size):
+        raise IndexError(f"an index is out of bounds for axis {axis} of size {size}")
+
+
+def _take(x: Array, indices: Array, *, axis: int) -> Array:
+    _check_indices(indices, x.shape[axis], axis)
+    return mx.take(x, indices, axis)
+
+
+def _take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
+    _check_indices(indices, x.shape[axis], axis)
+    return mx.take_along_axis(x, indices, axis)
+
+
+# ---------------------------------------------------------------------------- elementwise
+
+
+def _sin(x: Array) -> Array:
+    # The host's vector code gives sin(-0.) = 0.
+    return mx.where(x == 0, x, mx.sin(x)) if x.dtype != mx.complex64 else mx.sin(x)
+
+
+def _sign(x: Array) -> Array:
+    return mx.where(mx.isnan(x), x, mx.sign(x))  # MLX: 0
+
+
+def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
+    if min is None and max is None:
+        return x.astype(x.dtype)
+    return mx.clip(x, min, max)
+
+
+# ---------------------------------------------------------------------------- manipulation
+
+
+def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None) -> Array:
+    made = mx.reshape(x, shape)
+    return mx.array(made) if copy else made
+
+
+def _permute_dims(x: Array, *, axes: tuple[int, ...]) -> Array:
+    return mx.transpose(x, axes)
+
+
+def _moveaxis(x: Array, source: Any, destination: Any) -> Array:
+    # MLX moves one axis only.
+    moved = dict(zip(_axes(destination), _axes(source), strict=True))
+    rest = iter(axis for axis in range(x.ndim) if axis not in moved.values())
+    return mx.transpose(x, [moved[i] if i in moved else next(rest) for i in range(x.ndim)])
+
+
+def _axes(axis: int | Sequence[int]) -> Sequence[int]:
+    return (axis,) if isinstance(axis, int) else axis
+
+
+def _roll(x: Array, shift: Any, *, axis: Any) -> Array:
+    return mx.roll(x, shift, axis)
+
+
+def _repeat(x: Array, repeats: Any, *, axis: int | None) -> Array:
+    if not isinstance(repeats, mx.array):
+        return mx.repeat(x, repeats, axis)
+    flat = mx.reshape(x, (-1,)) if axis is None else x  # MLX takes no arrays of counts
+    place = axis or 0
+    counts = np.broadcast_to(_host(repeats), (flat.shape[place],))
+    chosen = np.repeat(np.arange(flat.shape[place]), counts)
+    return mx.take(flat, mx.array(chosen), place)
+
+
+# ---------------------------------------------------------------------------- searching, sorting
+
+
+def _to_index(function: Callable[..., Array], on_host: Callable[..., Any]) -> Callable[..., Array]:
+    reduce = _reducing(function, on_host)
+
+    def counted(x: Array, *, axis: Any, keepdims: bool) -> Array:
+        # MLX counts in int32 and uint32, and fails to keep the dimensions where there are none.
+        return reduce(x, axis=axis, keepdims=keepdims and x.ndim > 0).astype(mx.int64)
+
+    return counted
+
+
+def _sort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
+    made = mx.sort(x, axis)
+    return mx.flip(made, axis) if descending else made
+
+
+def _argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
+    if not descending:
+        return mx.argsort(x, axis).astype(mx.int64)
+    # Sorting backwards what is sorted backwards keeps equal elements in their order.
+    order = mx.argsort(mx.flip(x, axis), axis).astype(mx.int64)
+    return x.shape[axis] - 1 - mx.flip(order, axis)
+
+
+# ---------------------------------------------------------------------------- statistics
+
+
+def _reducing(function: Callable[..., Array], on_host: Callable[..., Any]) -> Callable[..., Array]:
+    def reduce(x: Array, *, axis: Any, keepdims: bool) -> Array:
+        if x.size:
+            return function(x, axis=axis, keepdims=keepdims)
+        # MLX loops for ever over some empty arrays: mx.all(mx.zeros((0, 3)).T, axis=1).
+        return _from_host(np.asarray(on_host(_host(x), axis=axis, keepdims=keepdims)))
+
+    return reduce
+
+
+# The following have no dtype argument in MLX, and give 32 bits for fewer.
+
+
+def _accumulating(
+    function: Callable[..., Array], on_host: Callable[..., HostArray]
+) -> Callable[..., Array | HostArray]:
+    def reduce(x: Array, *, axis: Any, dtype: Any, keepdims: bool) -> Array | HostArray:
+        if isinstance(dtype, np.dtype):
+            return np.asarray(on_host(_host(x), axis, dtype, keepdims=keepdims))
+        return plain(x.astype(dtype), axis=axis, keepdims=keepdims).astype(dtype)
+
+    plain = _reducing(function, on_host)
+    return reduce
+
+
+def _cumulating(
+    function: Callable[..., Array], on_host: Callable[..., HostArray], initial: int
+) -> Callable[..., Array | HostArray]:
+    def cumulate(x: Array, *, axis: int, dtype: Any, include_initial: bool) -> Array | HostArray:
+        if isinstance(dtype, np.dtype):
+            return on_host(_host(x), axis=axis, dtype=dtype, include_initial=include_initial)
+        made = function(x.astype(dtype), axis=axis)
+        if not include_initial:
+            return made
+        edge = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+        return mx.concat([mx.full(edge, initial, dtype), made], axis)
+
+    return cumulate
+
+
+# ---------------------------------------------------------------------------- linear algebra
+
+
+def _vecdot(x1: Array, x2: Array, *, axis: int) -> Array:
+    # MLX counts the axis in the operand of fewer dimensions, and may not find it.
+    return mx.vecdot(*mx.broadcast_arrays(x1, x2), axis=axis)
+
+
+def _tensordot(x1: Array, x2: Array, *, axes: Any) -> Array:
+    return mx.tensordot(x1, x2, [list(part) for part in axes])
+
+
+def _diagonal(x: Array, *, offset: int) -> Array:
+    return mx.diagonal(x, offset, x.ndim - 2, x.ndim - 1)
+
+
+# ---------------------------------------------------------------------------- the table
+
+
+#: Functions that MLX has under the standard's name, right and with its signature.
+_SAME: Final = (
+    *("abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and"),
+    *("bitwise_invert", "bitwise_or", "bitwise_xor", "ceil", "conj", "cos", "cosh", "divide"),
+    *("equal", "exp", "expm1", "floor", "greater", "greater_equal", "imag", "isfinite", "isinf"),
+    *("isnan", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and"),
+    *("logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative"),
+    *("not_equal", "positive", "pow", "real", "reciprocal", "round", "sinh", "sqrt", "square"),
+    *("subtract", "tan", "tanh", "trunc"),
+    *("broadcast_to", "concat", "expand_dims", "flip", "squeeze", "stack", "tile", "unstack"),
+    *("meshgrid", "tril", "triu", "where"),
+    *("matmul", "matrix_transpose"),
+    *("fft.fft", "fft.ifft", "fft.rfft", "fft.irfft", "fft.fftn", "fft.ifftn", "fft.rfftn"),
+    *("fft.irfftn", "fft.fftshift", "fft.ifftshift"),
+)
+
+_FIXES: Final[dict[str, Callable[..., Any]]] = {
+    "__getitem__": _getitem,
+    "__setitem__": _setitem,
+    "astype": _astype,
+    "empty": _zeros,
+    "eye": _eye,
+    "full": _full,
+    "ones": _ones,
+    "zeros": _zeros,
+    "take": _take,
+    "take_along_axis": _take_along_axis,
+    "clip": _clip,
+    "sign": _sign,
+    "sin": _sin,
+    "moveaxis": _moveaxis,
+    "permute_dims": _permute_dims,
+    "repeat": _repeat,
+    "reshape": _reshape,
+    "roll": _roll,
+    "argmax": _to_index(mx.argmax, np.argmax),
+    "argmin": _to_index(mx.argmin, np.argmin),
+    "count_nonzero": _to_index(mx.count_nonzero, np.count_nonzero),
+    "argsort": _argsort,
+    "sort": _sort,
+    "all": _reducing(mx.all, np.all),
+    "any": _reducing(mx.any, np.any),
+    "max": _reducing(mx.max, np.max),
+    "min": _reducing(mx.min, np.min),
+    "cumulative_prod": _cumulating(mx.cumprod, np.cumulative_prod, 1),
+    "cumulative_sum": _cumulating(mx.cumsum, np.cumulative_sum, 0),
+    "prod": _accumulating(mx.prod, np.prod),
+    "sum": _accumulating(mx.sum, np.sum),
+    "tensordot": _tensordot,
+    "vecdot": _vecdot,
+    "linalg.diagonal": _diagonal,
+    "linalg.outer": mx.outer,
+}
+
+
+def _found(name: str) -> Callable[..., Any]:
+    extension, _, function = name.rpartition(".")
+    found: Callable[..., Any] = getattr(getattr(mx, extension) if extension else mx, function)
+    return found
+
+
+_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
+    name: _sending(function)
+    for name, function in ({n: _found(n) for n in _SAME if n not in _FIXES} | _FIXES).items()
+}
+
+_DOUBLE: Final = frozenset({_dtypes.float64})
+
+#: Functions that MLX has, but not or not rightly for these dtypes.
+_WITHOUT: Final[dict[str, frozenset[DType]]] = {
+    # No special cases of C's Annex G, and products of the parts that overflow.
+    **dict.fromkeys(("divide", "reciprocal", "sign"), _dtypes.COMPLEX),
+    "expm1": _dtypes.COMPLEX,
+    "pow": _dtypes.COMPLEX | _dtypes.INTEGER,  # negative powers of integers give 0
+    **dict.fromkeys(("matmul", "tensordot", "vecdot"), _dtypes.INTEGER),
+    # Computed in complex64 whatever comes.
+    **dict.fromkeys((n for n in _SAME if n.startswith("fft.") and "shift" not in n), _DOUBLE),
+}
+
+_LEFT: Final = {name: _COMPLEX128 | _WITHOUT.get(name, frozenset()) for name in _OPERATIONS}
+
+#: The same for the host's kernels.
+_LEFT_ON_HOST: Final[dict[str, frozenset[DType]]] = {
+    # Float32 is off by 1e4 ulp near the underflow; float64 ends at the bounds of float32.
+    "exp": _dtypes.REAL_FLOATING,
+    "logaddexp": _dtypes.REAL_FLOATING,
+    **dict.fromkeys(("cos", "sin"), _DOUBLE),  # NaN for huge arguments
+    # Added one after the other: a million float32 are off by a hundredth.
+    **dict.fromkeys(("sum", "prod", "vecdot"), _dtypes.FLOATING),
+}

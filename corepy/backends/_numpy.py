@@ -1,0 +1,324 @@
+"""NumPy on the host: `array_api_compat.numpy`, and what it leaves wrong."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+import array_api_compat.numpy as compat
+import numpy as np
+import numpy.typing as npt
+
+from corepy._dtypes import DTYPES, DType, Scalar
+from corepy.backends._base import Backend, Capabilities
+from corepy.devices._device import Device
+
+Array = npt.NDArray[Any]
+
+#: Elements that fit the first-level cache together with their results.
+_BLOCK: Final = 8192
+
+
+class NumPyBackend(Backend):
+    """NumPy on ``cpu``."""
+
+    name = "numpy"
+    promotes = True
+
+    def is_available(self) -> bool:
+        return True
+
+    def capabilities(self, device: Device) -> Capabilities:
+        return Capabilities(max_dimensions=64)
+
+    def operation(self, name: str) -> Callable[..., Any] | None:
+        fixed = _FIXES.get(name)
+        if fixed is not None:
+            return fixed
+        extension, _, function = name.rpartition(".")
+        namespace = getattr(compat, extension) if extension else compat
+        found: Callable[..., Any] | None = getattr(namespace, function, None)
+        return found
+
+    def owns(self, obj: object) -> bool:
+        # A masked array is refused rather than robbed of its mask.
+        masked = type(obj).__module__.startswith("numpy.ma")
+        return isinstance(obj, (np.ndarray, np.generic)) and not masked
+
+    def dtype_of(self, native: Array) -> DType:
+        dtype = _BY_NATIVE.get(native.dtype)
+        if dtype is None:
+            return _foreign_dtype(native)
+        return dtype
+
+    def native_dtype(self, dtype: DType) -> np.dtype[Any]:
+        return _NATIVE[dtype]
+
+    def scalar(self, value: Scalar, dtype: DType, device: Device) -> Array:
+        # A NumPy scalar is a 0-D operand to every function, and much cheaper to make.
+        scalar: Array = _NATIVE[dtype].type(value)
+        return scalar
+
+    def item(self, native: Array) -> Scalar:
+        value: Scalar = native.item()
+        return value
+
+    def to_numpy(self, native: Array, *, copy: bool | None = None) -> Array:
+        return native.copy() if copy else native
+
+    def from_numpy(self, array: Array, device: Device, *, copy: bool | None = None) -> Array:
+        return array.copy() if copy else array
+
+    def normalize(self, native: Any) -> Array:
+        # 0-D results of ufuncs and full indexing arrive as NumPy scalars; subclasses, which have
+        # operators of their own (numpy.matrix), become plain arrays.
+        return native if native.__class__ is np.ndarray else np.asarray(native)
+
+    def adopt(self, native: Any) -> Array:
+        array = self.normalize(native)
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+    def is_writable(self, native: Array) -> bool:
+        return native.flags.writeable
+
+    def shares_memory(self, native: Array, array: Array) -> bool:
+        return bool(np.may_share_memory(native, array)) or native.size == 0
+
+
+_NATIVE: Final[dict[DType, np.dtype[Any]]] = {d: np.dtype(d.name) for d in DTYPES.values()}
+_BY_NATIVE: Final[dict[np.dtype[Any], DType]] = {native: d for d, native in _NATIVE.items()}
+
+
+def _foreign_dtype(native: Array) -> DType:
+    # Byte order is no part of the standard's dtypes; long and longlong share a name.
+    dtype = DTYPES.get(native.dtype.newbyteorder("=").name)
+    if dtype is None:
+        raise TypeError(f"its dtype is numpy's {native.dtype}; expected one of {', '.join(DTYPES)}")
+    return dtype
+
+
+# ---------------------------------------------------------------------------- creation
+
+
+def _on_host(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Drop the device: there is one, and compat refuses any name but its own for it."""
+
+    def create(*args: Any, dtype: Any, device: Device) -> Any:
+        return function(*args, dtype=dtype)
+
+    return create
+
+
+def _linspace(
+    start: Any, stop: Any, num: int, *, dtype: Any, device: Device, endpoint: bool
+) -> Array:
+    return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
+
+
+def _eye(n_rows: int, n_cols: int | None, *, k: int, dtype: Any, device: Device) -> Array:
+    return np.eye(n_rows, n_cols, k, dtype)
+
+
+# fftfreq and rfftfreq take no dtype in NumPy; float32 is rounded once from float64.
+def _fftfreq(n: int, *, d: float, dtype: Any, device: Device) -> Array:
+    return np.fft.fftfreq(n, d).astype(dtype, copy=False)
+
+
+def _rfftfreq(n: int, *, d: float, dtype: Any, device: Device) -> Array:
+    return np.fft.rfftfreq(n, d).astype(dtype, copy=False)
+
+
+# ---------------------------------------------------------------------------- indexing
+
+
+def _setitem(x: Array, key: Any, value: Array) -> Array:
+    x[key] = value
+    return x
+
+
+def _astype(x: Array, dtype: np.dtype[Any], *, copy: bool = True) -> Array:
+    if x.dtype.kind == "f" and dtype.kind in "iu":
+        # The standard leaves NaN and infinities to integers open, and no warning is part of it.
+        with np.errstate(invalid="ignore"):
+            return x.astype(dtype, copy=copy)
+    return x.astype(dtype, copy=copy)
+
+
+# ---------------------------------------------------------------------------- elementwise
+
+
+_WRITE: Final[list[Literal["writeonly", "allocate"]]] = ["writeonly", "allocate"]
+_READ: Final[list[Literal["readonly"]]] = ["readonly"]
+
+
+def _in_blocks(kernel: Callable[..., None], *operands: Array) -> Array:
+    """Call ``kernel(out, *operands)`` on blocks that stay in the cache from one step to the next.
+
+    So a fix may look at what it has just computed without another pass over memory.
+    """
+    dtype = np.result_type(*operands)
+    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    if math.prod(shape) <= _BLOCK:
+        out = np.empty(shape, dtype)
+        kernel(out, *operands)
+        return out
+    count = len(operands)
+    with np.nditer(
+        [None, *operands],
+        flags=["external_loop", "buffered", "delay_bufalloc"],
+        op_flags=[_WRITE, *[_READ] * count],
+        op_dtypes=[dtype] * (count + 1),
+        buffersize=_BLOCK,
+        order="K",
+    ) as blocks:
+        blocks.reset()
+        for out, *parts in blocks:
+            kernel(out, *parts)
+        result: Array = blocks.operands[0]
+    return result
+
+
+def _floor_divide(x1: Array, x2: Array) -> Array:
+    if x1.dtype.kind != "f" and x2.dtype.kind != "f":
+        return _by_zero_raises("floor_divide", np.floor_divide, x1, x2)
+    with np.errstate(all="ignore"):
+        return _in_blocks(_floor_divide_block, x1, x2)
+
+
+def _floor_divide_block(out: Array, x1: Array, x2: Array) -> None:
+    # NumPy answers as Python's divmod does: nan for inf // 2 and -1 for 1 // -inf, where the
+    # standard wants inf and -0 (https://github.com/numpy/numpy/issues/23860).
+    np.floor_divide(x1, x2, out=out)
+    special = np.isinf(x1) ^ np.isinf(x2)
+    if special.any():
+        np.copyto(out, np.floor(np.true_divide(x1, x2)), where=special)
+
+
+def _ifloor_divide(x1: Array, x2: Array) -> Array:
+    x1[...] = _floor_divide(x1, x2)
+    return x1
+
+
+def _remainder(x1: Array, x2: Array) -> Array:
+    if x1.dtype.kind != "f" and x2.dtype.kind != "f":
+        return _by_zero_raises("remainder", np.remainder, x1, x2)
+    return np.asarray(np.remainder(x1, x2))
+
+
+def _iremainder(x1: Array, x2: Array) -> Array:
+    x1[...] = _remainder(x1, x2)
+    return x1
+
+
+def _by_zero_raises(name: str, ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
+    # NumPy answers 0 and warns. The flag it sets anyway becomes the exception, at no extra pass.
+    try:
+        with np.errstate(divide="raise", over="ignore"):
+            return np.asarray(ufunc(x1, x2))
+    except FloatingPointError:
+        raise ZeroDivisionError(f"{name}: x2 holds 0; expected no zero among integers") from None
+
+
+def _expm1(x: Array) -> Array:
+    if x.dtype.kind != "c":
+        return np.asarray(np.expm1(x))
+    with np.errstate(all="ignore"):
+        return _in_blocks(_expm1_block, x)
+
+
+def _expm1_block(out: Array, x: Array) -> None:
+    # NumPy multiplies infinities by zeros and keeps the sign of a real -0 where the standard has
+    # +0 (https://github.com/numpy/numpy/issues/21746). exp has the special cases right, and
+    # differs by one in the real part, which no special value notices.
+    np.expm1(x, out=out)
+    special = ~np.isfinite(out) | (x == 0)
+    if special.any():
+        there = x[special]
+        right = np.exp(there) - 1
+        zero = there == 0
+        right.real[zero] = 0
+        right.imag[zero] = there.imag[zero]
+        out[special] = right
+
+
+def _tanh(x: Array) -> Array:
+    return _in_blocks(_tanh_block, x) if x.dtype.kind == "c" else np.asarray(np.tanh(x))
+
+
+def _tanh_block(out: Array, x: Array) -> None:
+    # C99 leaves the sign of the zero at infinity to sin(2 y); the standard takes that of y.
+    np.tanh(x, out=out)
+    special = np.isinf(x.real) & np.isfinite(x.imag)
+    if special.any():
+        out.imag[special] = np.copysign(0, x.imag[special])
+
+
+def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
+    # compat casts bounds by value and writes into array-valued ones; ours have x's dtype already.
+    if min is None and max is None:
+        return x.copy()
+    return np.asarray(np.clip(x, min, max))
+
+
+def _ipow(x1: Array, x2: Array) -> Array:
+    x1[...] = np.power(x1, x2)
+    return x1
+
+
+# ---------------------------------------------------------------------------- others
+
+
+def _eig(x: Array) -> tuple[Array, Array]:
+    # NumPy drops the imaginary part where every eigenvalue is real; the standard wants complex.
+    values, vectors = np.linalg.eig(x)
+    return _complex(values), _complex(vectors)
+
+
+def _eigvals(x: Array) -> Array:
+    return _complex(np.linalg.eigvals(x))
+
+
+def _complex(x: Array) -> Array:
+    return x.astype(np.result_type(x.dtype, np.complex64), copy=False)
+
+
+_FIXES: Final[dict[str, Callable[..., Any]]] = {
+    **{name: _on_host(getattr(np, name)) for name in ("arange", "empty", "full", "ones", "zeros")},
+    "eye": _eye,
+    "linspace": _linspace,
+    "fft.fftfreq": _fftfreq,
+    "fft.rfftfreq": _rfftfreq,
+    "__getitem__": operator.getitem,
+    "__setitem__": _setitem,
+    "astype": _astype,
+    # The ufuncs' own reductions, past NumPy's Python layer.
+    "all": np.logical_and.reduce,
+    "any": np.logical_or.reduce,
+    "max": np.maximum.reduce,
+    "min": np.minimum.reduce,
+    "prod": np.multiply.reduce,
+    "sum": np.add.reduce,
+    "matmul": np.matmul,
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "expm1": _expm1,
+    "tanh": _tanh,
+    "clip": _clip,
+    "linalg.eig": _eig,
+    "linalg.eigvals": _eigvals,
+    # Python's own operators write in place; the three with fixes above write their result back.
+    "__iadd__": operator.iadd,
+    "__isub__": operator.isub,
+    "__imul__": operator.imul,
+    "__itruediv__": operator.itruediv,
+    "__ifloordiv__": _ifloor_divide,
+    "__imod__": _iremainder,
+    "__ipow__": _ipow,
+    "__iand__": operator.iand,
+    "__ior__": operator.ior,
+    "__ixor__": operator.ixor,
+    "__ilshift__": operator.ilshift,
+    "__irshift__": operator.irshift,
+}

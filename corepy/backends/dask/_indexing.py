@@ -1,0 +1,249 @@
+"""Indexing: keys that Dask takes go to Dask, others to NumPy with the whole array in one task."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import dask.array as da
+import numpy as np
+
+from corepy.backends.dask._blocks import (
+    Array,
+    Shape,
+    at_once,
+    flat,
+    is_known,
+    numpy_operation,
+    stacked,
+)
+
+#: The size of what a mask selects.
+_UNKNOWN: Final = float("nan")
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def getitem(x: Array, key: Any) -> Array:
+    parts = key if isinstance(key, tuple) else (key,)
+    arrays = [part for part in parts if isinstance(part, da.Array)]
+    _check_key(x, parts)
+    parts = _canonical(x, parts)
+    if not arrays:
+        return x[parts]
+    if len(arrays) == 1 and _adjacent(parts) and None not in _plain(parts):
+        index = arrays[0]
+        if index.dtype != bool and index.ndim < 2:
+            return _pick(x, parts)
+        if index.dtype == bool and len(parts) == 1 and index.ndim == x.ndim > 0:
+            # In C order: Dask's own goes chunk by chunk where it does not know the sizes.
+            return flat(x)[flat(index)]
+    return at_once(_getitem, x, *parts, like=[(_shape(x, parts), x.dtype)])[0]
+
+
+def _getitem(x: Any, *parts: Any) -> Any:
+    return x[parts]
+
+
+def take(x: Array, indices: Array, *, axis: int) -> Array:
+    before = (slice(None),) * axis
+    if indices.ndim < 2:
+        return _pick(x, (*before, indices))
+    found = _pick(x, (*before, flat(indices)))
+    return found.reshape(x.shape[:axis] + indices.shape + x.shape[axis + 1 :])
+
+
+def take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
+    vectors = (da.moveaxis(part, axis, -1) for part in (x, indices))
+    found = stacked(_take_along_last, "(n),(m)->(m)", *vectors, dtypes=x.dtype)
+    return da.moveaxis(found, -1, axis)
+
+
+def _take_along_last(x: Any, indices: Any) -> Any:
+    # NumPy wants equal numbers of dimensions, and Dask leaves out leading ones.
+    return numpy_operation("take_along_axis")(x, indices, axis=-1)
+
+
+def _pick(x: Array, parts: tuple[Any, ...]) -> Array:
+    """Select by slices, ints and one vector of indices, among which Dask misses those beyond."""
+    if x.dtype.kind == "c":
+        # Dask makes an index of the dtype of x, and warns that it is complex: pick real pairs.
+        pairs = x.map_blocks(_split, chunks=(*x.chunks, (2,)), new_axis=x.ndim, dtype=x.real.dtype)
+        picked = _pick(pairs, parts if Ellipsis not in _plain(parts) else (*parts, slice(None)))
+        return picked.map_blocks(_joined, drop_axis=picked.ndim - 1, dtype=x.dtype)
+    checked = []
+    for part, axis in zip(parts, _axes(x, parts), strict=True):
+        if isinstance(part, da.Array):
+            part = part.map_blocks(_within, x.shape[axis], dtype=np.int64)
+        checked.append(part)
+    return x[tuple(checked)]
+
+
+def _split(x: Any) -> Any:
+    return np.stack([x.real, x.imag], axis=-1)
+
+
+def _joined(pairs: Any) -> Any:
+    return np.ascontiguousarray(pairs).view(np.result_type(pairs, np.complex64))[..., 0]
+
+
+def _within(indices: Any, length: float) -> Any:
+    if indices.size and not (-length <= indices.min() and indices.max() < length):
+        raise IndexError(f"an index is out of bounds for an axis of size {length}")
+    return indices.astype(np.int64)
+
+
+# ---------------------------------------------------------------------------- writing
+
+
+def setitem(x: Array, key: Any, value: Any) -> Array:
+    """Return a new array: the native one may be held elsewhere, and Dask would change it."""
+    parts = key if isinstance(key, tuple) else (key,)
+    arrays = [part for part in parts if isinstance(part, da.Array)]
+    _check_key(x, parts)
+    parts = _canonical(x, parts)
+    if is_known(*x.shape):
+        shape = _shape(x, parts)
+        _check_value(value, shape)
+        if 0 in shape:
+            return x
+    masked = len(arrays) == len(parts) == 1 and arrays[0].dtype == bool
+    if masked and arrays[0].ndim == x.ndim and value.ndim == 0:
+        return da.where(arrays[0], value, x)
+    if not arrays and None not in _plain(parts):
+        made = x.copy()
+        forwards, value = _forwards(x, parts, value)
+        made[forwards] = value
+        return made
+    return at_once(_setitem, x, value, *parts, like=[(x.shape, x.dtype)])[0]
+
+
+def _forwards(x: Array, parts: tuple[Any, ...], value: Any) -> tuple[tuple[Any, ...], Any]:
+    """Turn slices that go backwards, which Dask loses beside ints, and the value with them."""
+    found, turned = [], []
+    for part, axis in zip(parts, _axes(x, parts), strict=True):
+        if isinstance(part, slice):
+            backwards = part.step is not None and part.step < 0
+            turned.append(slice(None, None, -1 if backwards else 1))
+            if backwards:
+                chosen = range(*part.indices(x.shape[axis]))
+                part = slice(chosen[-1], chosen[0] + 1, -chosen.step)
+        elif part is Ellipsis:
+            turned += [slice(None)] * (x.ndim - sum(_width(other) for other in parts))
+        found.append(part)
+    if all(turn.step in (None, 1) for turn in turned) or value.ndim == 0:
+        return tuple(found), value
+    shape = _shape(x, parts)
+    value = value[(0,) * (value.ndim - len(shape))]
+    turned += [slice(None)] * (len(shape) - len(turned))
+    return tuple(found), da.broadcast_to(value, shape)[tuple(turned)]
+
+
+def _setitem(x: Any, value: Any, *parts: Any) -> Any:
+    made = np.array(x)
+    made[parts] = value
+    return made
+
+
+# ---------------------------------------------------------------------------- keys
+
+
+def _plain(parts: tuple[Any, ...]) -> list[Any]:
+    """Return the parts of a key that are no arrays, which have an equality of their own."""
+    return [part for part in parts if not isinstance(part, da.Array)]
+
+
+def _is_advanced(part: Any) -> bool:
+    return isinstance(part, (int, da.Array))
+
+
+def _adjacent(parts: tuple[Any, ...]) -> bool:
+    """Say whether ints and arrays stand together; else NumPy puts their dimensions first."""
+    places = [i for i, part in enumerate(parts) if _is_advanced(part)]
+    return places[-1] - places[0] == len(places) - 1
+
+
+def _check_key(x: Array, parts: tuple[Any, ...]) -> None:
+    """Refuse now what NumPy would refuse when it is computed: ints and masks that do not fit."""
+    for part, axis in zip(parts, _axes(x, parts), strict=True):
+        if isinstance(part, int):
+            n = x.shape[axis]
+            if is_known(n) and not -n <= part < n:
+                raise IndexError(f"{part} is out of bounds for an axis of size {n}")
+        elif isinstance(part, da.Array) and part.dtype == bool:
+            for n, m in zip(part.shape, x.shape[axis:], strict=False):
+                if n != m and is_known(n, m):
+                    raise IndexError(f"a mask has shape {part.shape}, the array {x.shape}")
+
+
+def _check_value(value: Any, shape: Shape) -> None:
+    """Refuse a value that does not broadcast to a selection; leading sizes of one may be more."""
+    wanted = (1,) * (value.ndim - len(shape)) + shape
+    for n, m in zip(reversed(value.shape), reversed(wanted), strict=False):
+        if n not in (1, m) and is_known(n, m):
+            raise ValueError(f"it has shape {value.shape}; expected one that broadcasts to {shape}")
+
+
+def _canonical(x: Array, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Replace slices by equal ones within the array; beyond it Dask reads some differently."""
+    return tuple(
+        _within_axis(part, x.shape[axis]) if isinstance(part, slice) else part
+        for part, axis in zip(parts, _axes(x, parts), strict=True)
+    )
+
+
+def _within_axis(part: slice, length: float) -> slice:
+    if not is_known(length) or part == slice(None):
+        return part
+    chosen = range(*part.indices(int(length)))
+    if not chosen:
+        return slice(0, 0)
+    stop = chosen[-1] + (1 if chosen.step > 0 else -1)
+    return slice(chosen[0], None if stop < 0 else stop, chosen.step)
+
+
+def _axes(x: Array, parts: tuple[Any, ...]) -> list[int]:
+    """Return for each part of a key the first axis of `x` that it indexes."""
+    widths = [_width(part) for part in parts]
+    rest = x.ndim - sum(widths)
+    widths = [
+        rest if part is Ellipsis else width for part, width in zip(parts, widths, strict=True)
+    ]
+    return [sum(widths[:i]) for i in range(len(parts))]
+
+
+def _width(part: Any) -> int:
+    """Count the axes that a part of a key indexes; an Ellipsis takes what the others leave."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if isinstance(part, da.Array) and part.dtype == bool else 1
+
+
+def _shape(x: Array, parts: tuple[Any, ...]) -> Shape:
+    """Return the shape that NumPy's indexing gives."""
+    if Ellipsis not in _plain(parts):
+        parts = (*parts, Ellipsis)
+    named = sum(_width(part) for part in parts)
+    sizes: list[float] = []
+    chosen: list[Shape] = []
+    for part, axis in zip(parts, _axes(x, parts), strict=True):
+        if part is None:
+            sizes.append(1)
+        elif part is Ellipsis:
+            sizes += x.shape[axis : axis + x.ndim - named]
+        elif isinstance(part, slice):
+            sizes.append(len(range(*part.indices(x.shape[axis]))))
+        else:
+            if not chosen:
+                front = len(sizes)
+            chosen.append(_index_shape(part))
+    if not chosen:
+        return tuple(sizes)
+    at = front if _adjacent(parts) else 0
+    return (*sizes[:at], *da.core.broadcast_shapes(*chosen), *sizes[at:])
+
+
+def _index_shape(part: Any) -> Shape:
+    if isinstance(part, int):
+        return ()
+    return (_UNKNOWN,) if part.dtype == bool else tuple(part.shape)

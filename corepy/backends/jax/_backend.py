@@ -1,0 +1,370 @@
+"""JAX by `jax.numpy`, and what it leaves wrong.
+
+Three properties of JAX shape the adapter:
+
+* It computes in 32 bits unless told otherwise, for the whole process. Here every call enters a
+  context of 64 bits (0.4 us), so that the user's setting neither matters nor changes.
+* Its arrays are immutable. ``__setitem__`` and the in-place operators make new ones, which the
+  dispatcher puts in the place of the old; exports are read-only.
+* It traces. Inside ``jax.jit``, ``jax.grad`` and ``jax.vmap`` operands are tracers, which have a
+  shape and a dtype but no values, and no device.
+
+Subnormal numbers flush to zero in XLA's compiled code on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from corepy import _dtypes
+from corepy._dtypes import DTYPES, DType, Scalar
+from corepy.backends._base import Backend, Capabilities
+from corepy.backends.jax import _indexing, _special
+from corepy.devices._device import CPU, Device, as_device
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Array: TypeAlias = Any
+Host: TypeAlias = "npt.NDArray[Any]"
+Function: TypeAlias = Callable[..., Any]
+
+#: JAX's platforms and the kinds of device they are; "gpu" is CUDA or ROCm.
+_KINDS: Final = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
+#: A TPU keeps a float64 as two float32: the digits suffice, the range of exponents does not.
+_ON_TPU: Final = _dtypes.ANY - {_dtypes.float64, _dtypes.complex128}
+#: Decompositions that XLA has on the host only.
+_HOST_ONLY: Final = ("linalg.eig", "linalg.eigvals")
+
+
+class JaxBackend(Backend):
+    """JAX on ``cpu``, ``cuda``, ``rocm`` and ``tpu``."""
+
+    name = "jax"
+
+    def is_available(self) -> bool:
+        return True
+
+    def devices(self) -> tuple[Device, ...]:
+        return tuple(_native_devices())
+
+    def capabilities(self, device: Device) -> Capabilities:
+        return Capabilities(dtypes=_ON_TPU if device.kind == "tpu" else _dtypes.ANY)
+
+    def supports(self, name: str, dtype: DType, device: Device) -> bool:
+        if name in _HOST_ONLY and device.kind != "cpu":
+            return False
+        return super().supports(name, dtype, device)
+
+    def operation(self, name: str) -> Function | None:
+        return _operation(name)
+
+    def owns(self, obj: object) -> bool:
+        # Tracers are instances of jax.Array; `scalar` makes NumPy's scalars.
+        return isinstance(obj, (jax.Array, np.generic))
+
+    def dtype_of(self, native: Array) -> DType:
+        dtype = DTYPES.get(native.dtype.name)
+        if dtype is None:
+            expected = ", ".join(DTYPES)
+            raise TypeError(f"its dtype is jax's {native.dtype}; expected one of {expected}")
+        return dtype
+
+    def native_dtype(self, dtype: DType) -> np.dtype[Any]:
+        return _NATIVE[dtype]
+
+    def device_of(self, native: Array) -> Device:
+        if isinstance(native, jax.core.Tracer):
+            return self.devices()[0]  # where compiled code will run unless its caller says else
+        places = native.devices()
+        if len(places) != 1:
+            raise ValueError(f"its elements are on {len(places)} devices; expected one device")
+        return _device_of(next(iter(places)))
+
+    def scalar(self, value: Scalar, dtype: DType, device: Device) -> np.generic:
+        # JAX takes a NumPy scalar as a 0-D operand; making an array of its own costs 11 us more.
+        scalar: np.generic = _NATIVE[dtype].type(value)
+        return scalar
+
+    def item(self, native: Array) -> Scalar:
+        value: Scalar = native.item()
+        return value
+
+    def to_numpy(self, native: Array, *, copy: bool | None = None) -> Host:
+        if copy is False and not _on_host(native):
+            raise ValueError(f"its elements are on {self.device_of(native)}; expected host memory")
+        return np.array(native) if copy else np.asarray(native)
+
+    def from_numpy(self, array: Host, device: Device, *, copy: bool | None = None) -> Array:
+        place = _native_devices()[device]
+        if not copy and device is CPU and (copy is False or _is_frozen(array)):
+            # Aliases the memory where it lies at a multiple of 64 bytes, row by row.
+            made = _put(array, place)
+            if copy is None or _shares(made, array):
+                return made
+        if copy is False:
+            raise ValueError(
+                "jax shares contiguous host memory at a multiple of 64 bytes; expected copy other "
+                "than False"
+            )
+        # JAX relies on memory that never changes, so what may still be written to is copied.
+        return _copy(array, place)
+
+    def shares_memory(self, native: Array, array: Host) -> bool:
+        return _on_host(native) and _shares(native, array)
+
+    def normalize(self, native: Any) -> Array:
+        return native
+
+    def legacy_exporter(self, native: Array, *, copy: bool | None) -> Array:
+        # JAX exports its immutable memory to consumers that will take it for writable. They get a
+        # copy, unless they want none: who says copy=False shares, and must not write.
+        return native if copy is False else _duplicate(native)
+
+    def synchronize(self, device: Device) -> None:
+        for array in jax.live_arrays(_native_devices()[device].platform):
+            if not array.is_deleted():
+                array.block_until_ready()
+
+
+_NATIVE: Final[dict[DType, np.dtype[Any]]] = {d: np.dtype(d.name) for d in DTYPES.values()}
+
+
+# ---------------------------------------------------------------------------- 64 bits
+
+#: JAX's context of 64 bits; ``jax.enable_x64`` is its name since 0.8.
+_wide: Final[Callable[[bool], Any]] = (
+    jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+)
+
+
+def _in_64_bits(function: Function) -> Function:
+    """Let a function see and make 64-bit arrays, whatever the user's setting."""
+
+    def call(*args: Any, **params: Any) -> Any:
+        with _wide(True):
+            return function(*args, **params)
+
+    return call
+
+
+def _exact(function: Function) -> Function:
+    """Compute products in the dtype of their operands: TPUs and GPUs round them to fewer bits."""
+
+    def call(*args: Any, **params: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            return function(*args, **params)
+
+    return call
+
+
+@cache
+def _operation(name: str) -> Function | None:
+    function = _FIXES.get(name)
+    extension, _, plain = name.rpartition(".")
+    if function is None:
+        namespace = getattr(jnp, extension) if extension else jnp
+        function = getattr(namespace, plain, None)
+    if function is None:
+        return None
+    products = extension == "linalg" or name in ("matmul", "tensordot", "vecdot")
+    return _in_64_bits(_exact(function) if products else function)
+
+
+# ---------------------------------------------------------------------------- devices and memory
+
+
+@cache
+def _native_devices() -> dict[Device, Any]:
+    """Return JAX's devices that this process computes on, its default one first."""
+    found = {}
+    for place in [*jax.local_devices(), *jax.local_devices(backend="cpu")]:
+        if place.platform in _KINDS:
+            found[_device_of(place)] = place
+    return found
+
+
+@cache
+def _device_of(place: Any) -> Device:
+    kind = _KINDS.get(place.platform)
+    if kind is None:
+        raise ValueError(f"jax's platform {place.platform} is none that corepy knows")
+    if kind == "cuda" and "rocm" in place.client.platform_version.lower():
+        kind = "rocm"
+    number = jax.local_devices(backend=place.platform).index(place)
+    return CPU if kind == "cpu" and number == 0 else as_device(f"{kind}:{number}")
+
+
+def _on_host(native: Array) -> bool:
+    return isinstance(native, np.generic) or all(d.platform == "cpu" for d in native.devices())
+
+
+def _shares(native: Array, array: Host) -> bool:
+    return array.size == 0 or bool(np.may_share_memory(np.asarray(native), array))
+
+
+def _is_frozen(array: Host) -> bool:
+    """Say whether nobody can write to an array's memory, through it or what it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base  # type: ignore[assignment]
+    return array is None or memoryview(array).readonly
+
+
+@_in_64_bits
+def _put(array: Host, place: Any) -> Array:
+    return jax.device_put(array, place, may_alias=True)
+
+
+@_in_64_bits
+def _copy(array: Host, place: Any) -> Array:
+    return jnp.array(array, copy=True, device=place)
+
+
+@_in_64_bits
+def _duplicate(native: Array) -> Array:
+    return jnp.array(native, copy=True)
+
+
+def _created(function: Function) -> Function:
+    """Give a creation function JAX's own object for the device."""
+
+    def create(*args: Any, device: Device, **params: Any) -> Array:
+        return function(*args, device=_native_devices()[device], **params)
+
+    return create
+
+
+# ---------------------------------------------------------------------------- conversions
+
+
+def _astype(x: Array, dtype: np.dtype[Any], *, copy: bool = True) -> Array:
+    return jnp.astype(x, dtype, copy=copy)
+
+
+def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
+    if copy is False and x.shape != shape and not isinstance(x, jax.core.Tracer):
+        # JAX's own always copies; NumPy's view of the same memory comes back without.
+        if not _on_host(x):
+            raise ValueError("jax copies on this device; expected copy other than False")
+        return _put(np.asarray(x).reshape(shape), next(iter(x.devices())))
+    made = jnp.reshape(x, shape)
+    return jnp.array(made, copy=True) if copy and made is x else made
+
+
+# ---------------------------------------------------------------------------- integer division
+
+
+def _floor_divide(x1: Array, x2: Array) -> Array:
+    _no_zero("floor_divide", x2)
+    return _special.floor_divide(x1, x2)
+
+
+def _remainder(x1: Array, x2: Array) -> Array:
+    _no_zero("remainder", x2)
+    return _special.remainder(x1, x2)
+
+
+def _no_zero(function: str, divisor: Array) -> None:
+    # JAX answers -1 or -2 (https://github.com/jax-ml/jax/issues/11990), and still does where it
+    # traces and the divisor is not known. NumPy looks at the same memory for 2 us.
+    if divisor.dtype.kind == "f" or isinstance(divisor, jax.core.Tracer):
+        return
+    values = np.asarray(divisor) if _on_host(divisor) else jnp.asarray(divisor)
+    if not values.all():
+        raise ZeroDivisionError(f"{function}: x2 holds 0; expected no zero among integers")
+
+
+# ---------------------------------------------------------------------------- linear algebra
+# JAX answers NaN and infinities where a matrix is singular or not positive definite
+# (https://github.com/jax-ml/jax/issues/26180), as here too while it traces.
+
+
+def _inv(x: Array) -> Array:
+    return _regular("inv", x, jnp.linalg.inv(x))
+
+
+def _solve(x1: Array, x2: Array) -> Array:
+    return _regular("solve", x1, jnp.linalg.solve(x1, x2))
+
+
+def _matrix_power(x: Array, n: int) -> Array:
+    found = jnp.linalg.matrix_power(x, n)
+    return _regular("matrix_power", x, found) if n < 0 else found
+
+
+def _regular(function: str, x: Array, found: Array) -> Array:
+    """Refuse what came of a singular matrix: one with a pivot of zero, as LAPACK tells."""
+    if isinstance(found, jax.core.Tracer) or jnp.isfinite(found).all():
+        return found
+    if (jnp.linalg.slogdet(x).sign == 0).any():
+        raise ValueError(f"{function}: x has a singular matrix; expected regular ones")
+    return found
+
+
+def _cholesky(x: Array, *, upper: bool) -> Array:
+    found = jnp.linalg.cholesky(x, upper=upper)
+    if not isinstance(found, jax.core.Tracer) and jnp.isnan(found).any() and jnp.isfinite(x).all():
+        raise ValueError("cholesky: x has a matrix that is not positive definite")
+    return found
+
+
+# ---------------------------------------------------------------------------- others
+
+
+def _arg_extreme(library: Function, primitive: Function) -> Function:
+    """Find positions; in traced code of 32 bits, positions that are widened afterwards.
+
+    JAX lowers the primitive when all is traced, by then without our context of 64 bits, and fails
+    on an int64 result. It is the only function of the standard that this happens to.
+    """
+
+    def find(x: Array, *, axis: int | None, keepdims: bool) -> Array:
+        if not isinstance(x, jax.core.Tracer):
+            return library(x, axis=axis, keepdims=keepdims)
+        line, place = (jnp.ravel(x), 0) if axis is None else (x, axis)
+        narrow = jnp.int32 if line.shape[place] <= 2**31 else jnp.int64
+        found = primitive(line, place, narrow).astype(jnp.int64)
+        if not keepdims:
+            return found
+        return jnp.expand_dims(found, tuple(range(x.ndim)) if axis is None else axis)
+
+    return find
+
+
+def _searchsorted(x1: Array, x2: Array, *, side: str, sorter: Array | None) -> Array:
+    # JAX gives int32 while the positions fit.
+    return jnp.searchsorted(x1, x2, side=side, sorter=sorter).astype(jnp.int64)
+
+
+_FIXES: Final[dict[str, Function]] = {
+    **_special.FIXES,
+    **{
+        name: _created(getattr(jnp, name))
+        for name in ("arange", "empty", "eye", "full", "linspace", "ones", "zeros")
+    },
+    "fft.fftfreq": _created(jnp.fft.fftfreq),
+    "fft.rfftfreq": _created(jnp.fft.rfftfreq),
+    "__getitem__": _indexing.getitem,
+    "__setitem__": _indexing.setitem,
+    "take": _indexing.take,
+    "take_along_axis": _indexing.take_along_axis,
+    "astype": _astype,
+    "reshape": _reshape,
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "argmax": _arg_extreme(jnp.argmax, jax.lax.argmax),
+    "argmin": _arg_extreme(jnp.argmin, jax.lax.argmin),
+    "searchsorted": _searchsorted,
+    "linalg.cholesky": _cholesky,
+    "linalg.inv": _inv,
+    "linalg.matrix_power": _matrix_power,
+    "linalg.solve": _solve,
+}

@@ -1,0 +1,308 @@
+"""Elementwise functions whose special values JAX has otherwise than the standard.
+
+Each is one compiled function of arrays of any dtype. It has the standard's values, and JAX's own
+derivative: rewriting signs and infinities must not make a gradient wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+Array: TypeAlias = Any
+Function: TypeAlias = Callable[..., Array]
+
+
+def _differentiated_as(library: Function) -> Callable[[Function], Function]:
+    """Compile a function that corrects the values of JAX's own, with JAX's derivative."""
+
+    def decorate(values: Function) -> Function:
+        function = jax.custom_jvp(values)
+
+        def derivative(operands: tuple[Array, ...], tangents: tuple[Array, ...]) -> Any:
+            return function(*operands), jax.jvp(library, operands, tangents)[1]
+
+        function.defjvp(derivative)
+        compiled: Function = jax.jit(function)
+        return compiled
+
+    return decorate
+
+
+def _is_complex(x: Array) -> bool:
+    return bool(x.dtype.kind == "c")
+
+
+def _parts(z: Array) -> tuple[Array, Array]:
+    return jnp.real(z), jnp.imag(z)
+
+
+def _rotated(function: Function, z: Array) -> Array:
+    """Return ``-i f(i z)``, which makes a circular function of a hyperbolic one."""
+    x, y = _parts(z)
+    real, imag = _parts(function(lax.complex(-y, x)))
+    return lax.complex(imag, -real)
+
+
+# ---------------------------------------------------------------------------- exponentials
+# XLA multiplies out by components: infinities meet zeros, and zeros lose their signs
+# (https://github.com/pearu/functional_algorithms/issues/55 lists some).
+
+
+@_differentiated_as(jnp.exp)
+def exp(z: Array) -> Array:
+    return _exponential(jnp.exp(z), z, 0.0) if _is_complex(z) else jnp.exp(z)
+
+
+@_differentiated_as(jnp.expm1)
+def expm1(z: Array) -> Array:
+    if not _is_complex(z):
+        return jnp.expm1(z)
+    # Where the one is lost anyway, exp overflows later than XLA's expm1.
+    found = jnp.where(jnp.real(z) > 50, jnp.exp(z), jnp.expm1(z))
+    return _exponential(found, z, -1.0)
+
+
+def _exponential(found: Array, z: Array, least: float) -> Array:
+    """Correct an exponential whose limit at minus infinity is `least`."""
+    (x, y), (real, imag) = _parts(z), _parts(found)
+    turning = ~jnp.isfinite(y)
+    vanishes, explodes = (x == -jnp.inf) & turning, (x == jnp.inf) & turning
+    real = jnp.where(vanishes, least, jnp.where(explodes, jnp.inf, real))
+    imag = jnp.where(vanishes, jnp.copysign(0, y), jnp.where(y == 0, y, imag))
+    return lax.complex(real, imag)
+
+
+@_differentiated_as(jnp.sinh)
+def sinh(z: Array) -> Array:
+    if not _is_complex(z):
+        return jnp.sinh(z)
+    x, y = _parts(z)
+    turning = ~jnp.isfinite(y)
+    real = _times_exponential(jnp.sinh, x, jnp.cos(y))
+    real = jnp.where((x == 0) & turning, x, jnp.where(jnp.isinf(x) & turning, jnp.inf, real))
+    imag = _times_exponential(jnp.cosh, x, jnp.sin(y))
+    return lax.complex(real, jnp.where(y == 0, y, imag))
+
+
+@_differentiated_as(jnp.cosh)
+def cosh(z: Array) -> Array:
+    if not _is_complex(z):
+        return jnp.cosh(z)
+    x, y = _parts(z)
+    turning = ~jnp.isfinite(y)
+    real = _times_exponential(jnp.cosh, x, jnp.cos(y))
+    real = jnp.where(jnp.isinf(x) & turning, jnp.inf, real)
+    imag = _times_exponential(jnp.sinh, x, jnp.sin(y))
+    imag = jnp.where((x == 0) & turning, 0, imag)
+    return lax.complex(real, jnp.where(y == 0, jnp.copysign(1, x) * y, imag))
+
+
+def _times_exponential(function: Function, x: Array, factor: Array) -> Array:
+    """Multiply ``sinh(x)`` or ``cosh(x)`` by a factor that may keep the product from overflow.
+
+    By real functions: XLA's complex ones subtract exponentials, which leaves nothing of a small
+    operand (https://github.com/tensorflow/tensorflow/issues/116944 has the large ones).
+    """
+    limit = math.log(jnp.finfo(x.dtype).max) - 1
+    root = jnp.exp(jnp.abs(x) / 2)
+    beyond = jnp.sign(function(x)) * root * (factor / 2) * root
+    return jnp.where(jnp.abs(x) > limit, beyond, function(x) * factor)
+
+
+@_differentiated_as(jnp.tanh)
+def tanh(z: Array) -> Array:
+    if not _is_complex(z):
+        return jnp.tanh(z)
+    (x, y), (real, imag) = _parts(z), _parts(jnp.tanh(z))
+    real = jnp.where(x == 0, x, jnp.where(jnp.isinf(x), jnp.copysign(1, x), real))
+    imag = jnp.where((x == 0) & ~jnp.isfinite(y), jnp.nan, imag)
+    imag = jnp.where(jnp.isinf(x), jnp.copysign(0, y), jnp.where(y == 0, y, imag))
+    return lax.complex(real, imag)
+
+
+@_differentiated_as(jnp.sin)
+def sin(z: Array) -> Array:
+    return _rotated(sinh, z) if _is_complex(z) else jnp.sin(z)
+
+
+@_differentiated_as(jnp.cos)
+def cos(z: Array) -> Array:
+    return cosh(lax.complex(-jnp.imag(z), jnp.real(z))) if _is_complex(z) else jnp.cos(z)
+
+
+@_differentiated_as(jnp.tan)
+def tan(z: Array) -> Array:
+    return _rotated(tanh, z) if _is_complex(z) else jnp.tan(z)
+
+
+# ---------------------------------------------------------------------------- their inverses
+# XLA finds the right magnitudes; on the branch cuts it ignores the sign of a zero, which says on
+# which side of the cut the operand lies (https://github.com/jax-ml/jax/issues/39110).
+
+
+@_differentiated_as(jnp.arcsinh)
+def asinh(z: Array) -> Array:
+    if not _is_complex(z):
+        return jnp.arcsinh(z)
+    (x, y), (real, imag) = _parts(z), _parts(jnp.arcsinh(z))
+    imag = jnp.where(jnp.isnan(x) & (y == 0), 0, imag)
+    return lax.complex(jnp.copysign(real, x), jnp.copysign(imag, y))
+
+
+@_differentiated_as(jnp.arccosh)
+def acosh(z: Array) -> Array:
+    if not _is_complex(z):
+        return jnp.arccosh(z)
+    (x, y), (real, imag) = _parts(z), _parts(jnp.arccosh(z))
+    imag = jnp.where((x == 0) & jnp.isnan(y), jnp.pi / 2, jnp.copysign(imag, y))
+    return lax.complex(real, imag)
+
+
+@_differentiated_as(jnp.arctanh)
+def atanh(z: Array) -> Array:
+    if not _is_complex(z):
+        return jnp.arctanh(z)
+    (x, y), (real, imag) = _parts(z), _parts(jnp.arctanh(z))
+    unknown = jnp.isnan(y) | (jnp.isnan(x) & jnp.isfinite(y))
+    # Beside the poles at -1 and 1 XLA squares a distance that is too small for it.
+    beside = (jnp.abs(x) == 1) & (y != 0) & jnp.isinf(real)
+    real = jnp.where(beside, (math.log(2) - jnp.log(jnp.abs(y))) / 2, real)
+    real = jnp.where((x == 0) & jnp.isnan(y), 0, real)
+    imag = jnp.where(unknown, jnp.nan, imag)
+    return lax.complex(jnp.copysign(real, x), jnp.copysign(imag, y))
+
+
+@_differentiated_as(jnp.arcsin)
+def asin(z: Array) -> Array:
+    return _rotated(asinh, z) if _is_complex(z) else jnp.arcsin(z)
+
+
+@_differentiated_as(jnp.arccos)
+def acos(z: Array) -> Array:
+    if not _is_complex(z):
+        return jnp.arccos(z)
+    (x, y), (real, imag) = _parts(z), _parts(jnp.arccos(z))
+    real = jnp.where((x == 0) & jnp.isnan(y), jnp.pi / 2, real)
+    return lax.complex(real, -jnp.copysign(imag, y))
+
+
+@_differentiated_as(jnp.arctan)
+def atan(z: Array) -> Array:
+    return _rotated(atanh, z) if _is_complex(z) else jnp.arctan(z)
+
+
+# ------------------------------------------------------------- magnitudes and what comes of them
+
+
+@_differentiated_as(jnp.abs)
+def abs(x: Array) -> Array:
+    # An infinite component outweighs one that is NaN (https://github.com/jax-ml/jax/issues/37990).
+    found = jnp.abs(x)
+    return jnp.where(jnp.isinf(x), jnp.inf, found) if _is_complex(x) else found
+
+
+def _logarithm(library: Function) -> Function:
+    """Correct a logarithm: its real part is one of the magnitude."""
+
+    @_differentiated_as(library)
+    def logarithm(z: Array) -> Array:
+        found = library(z)
+        if not _is_complex(z):
+            return found
+        return lax.complex(jnp.where(jnp.isinf(z), jnp.inf, jnp.real(found)), jnp.imag(found))
+
+    return logarithm
+
+
+@_differentiated_as(jnp.log1p)
+def log1p(z: Array) -> Array:
+    found = _log1p(z)
+    if not _is_complex(z):
+        return found
+    # Above its pole at -1 XLA squares a distance that is too small for it.
+    (x, y), (real, imag) = _parts(z), _parts(found)
+    return lax.complex(jnp.where((x == -1) & jnp.isfinite(y), jnp.log(jnp.abs(y)), real), imag)
+
+
+_log1p: Final = _logarithm(jnp.log1p)
+
+
+@_differentiated_as(jnp.sqrt)
+def sqrt(z: Array) -> Array:
+    if not _is_complex(z):
+        return jnp.sqrt(z)
+    (x, y), (real, imag) = _parts(z), _parts(jnp.sqrt(z))
+    unknown = jnp.isnan(y)
+    real = jnp.where((unknown & (x == jnp.inf)) | jnp.isinf(y), jnp.inf, real)
+    imag = jnp.where((unknown & (x == -jnp.inf)) | jnp.isinf(y), jnp.inf, imag)
+    return lax.complex(real, jnp.where(unknown, imag, jnp.copysign(imag, y)))
+
+
+@_differentiated_as(jnp.sign)
+def sign(x: Array) -> Array:
+    # XLA passes zeros on as they are, and the standard's zero has no sign.
+    return jnp.where(x == 0, 0, jnp.sign(x))
+
+
+@_differentiated_as(jnp.pow)
+def pow(x1: Array, x2: Array) -> Array:
+    # By way of the logarithm, XLA makes NaN of zero to a power that has an imaginary part.
+    found = jnp.pow(x1, x2)
+    if not _is_complex(found):
+        return found
+    return jnp.where((x1 == 0) & (jnp.real(x2) > 0), 0, found)
+
+
+# ---------------------------------------------------------------------------- division
+
+
+@_differentiated_as(jnp.floor_divide)
+def floor_divide(x1: Array, x2: Array) -> Array:
+    # As Python's divmod and NumPy, JAX gives nan for inf // 2, -1 for 1 // -inf and 0 for -0 // 1,
+    # where the standard has inf, -0 and -0 (https://github.com/numpy/numpy/issues/23860).
+    found = jnp.floor_divide(x1, x2)
+    if found.dtype.kind != "f":
+        return found
+    special = (jnp.isinf(x1) ^ jnp.isinf(x2)) | (x1 == 0)
+    return jnp.where(special, jnp.floor(jnp.true_divide(x1, x2)), found)
+
+
+@_differentiated_as(jnp.remainder)
+def remainder(x1: Array, x2: Array) -> Array:
+    # A remainder of zero has the sign of the divisor; JAX leaves it that of the dividend.
+    found = jnp.remainder(x1, x2)
+    if found.dtype.kind != "f":
+        return found
+    return jnp.where(found == 0, jnp.copysign(found, x2), found)
+
+
+FIXES: Final[dict[str, Function]] = {
+    "abs": abs,
+    "acos": acos,
+    "acosh": acosh,
+    "asin": asin,
+    "asinh": asinh,
+    "atan": atan,
+    "atanh": atanh,
+    "cos": cos,
+    "cosh": cosh,
+    "exp": exp,
+    "expm1": expm1,
+    "log": _logarithm(jnp.log),
+    "log10": _logarithm(jnp.log10),
+    "log1p": log1p,
+    "log2": _logarithm(jnp.log2),
+    "pow": pow,
+    "sign": sign,
+    "sin": sin,
+    "sinh": sinh,
+    "sqrt": sqrt,
+    "tan": tan,
+    "tanh": tanh,
+}

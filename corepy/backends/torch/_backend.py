@@ -1,0 +1,159 @@
+"""The adapter: which tensors torch has, where, and how they come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import array_api_compat.torch as compat
+import torch
+from torch import Tensor
+
+from corepy import _dtypes
+from corepy._dtypes import DTYPES, DType, Scalar
+from corepy._errors import BackendError
+from corepy.backends._base import Backend, Capabilities
+from corepy.backends.torch import _devices
+from corepy.backends.torch._tables import FIXES, LEFT_OUT, MOVES
+from corepy.devices._device import CPU, Device
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class TorchBackend(Backend):
+    """torch on ``cpu``, and on every ``cuda``, ``rocm``, ``mps`` and ``xpu`` device it reports."""
+
+    name = "torch"
+
+    def is_available(self) -> bool:
+        return True
+
+    def devices(self) -> tuple[Device, ...]:
+        return _devices.present()
+
+    def capabilities(self, device: Device) -> Capabilities:
+        return _ON_MPS if device.kind == "mps" else _EVERYWHERE
+
+    def operation(self, name: str) -> Callable[..., Any] | None:
+        fixed = FIXES.get(name)
+        if fixed is not None:
+            return fixed
+        extension, _, function = name.rpartition(".")
+        namespace = getattr(compat, extension) if extension else compat
+        found: Callable[..., Any] | None = getattr(namespace, function, None)
+        return found
+
+    def supports(self, name: str, dtype: DType, device: Device) -> bool:
+        if dtype not in self.capabilities(device).dtypes:
+            return False
+        if dtype in _WIDE_UNSIGNED:
+            return name in MOVES
+        return dtype not in LEFT_OUT.get(name, ()) and self.operation(name) is not None
+
+    # ------------------------------------------------------------------ its native arrays
+
+    def owns(self, obj: object) -> bool:
+        return isinstance(obj, Tensor)
+
+    def dtype_of(self, native: Tensor) -> DType:
+        dtype = _BY_NATIVE.get(native.dtype)
+        if dtype is None:
+            raise TypeError(f"its dtype is {native.dtype}; expected one of {', '.join(DTYPES)}")
+        if native.layout is not torch.strided:
+            raise TypeError(f"its layout is {native.layout}; expected a dense tensor")
+        return dtype
+
+    def native_dtype(self, dtype: DType) -> torch.dtype:
+        return _NATIVE[dtype]
+
+    def scalar(self, value: Scalar, dtype: DType, device: Device) -> Tensor:
+        return torch.scalar_tensor(value, dtype=_NATIVE[dtype], device=_devices.place_of(device))
+
+    def item(self, native: Tensor) -> Scalar:
+        value: Scalar = native.item()
+        return value
+
+    def to_numpy(self, native: Tensor, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if native.requires_grad:
+            raise BackendError(
+                "torch: the tensor requires grad, which NumPy does not have; expected one that "
+                "does not: detach it with x.unwrap().detach()"
+            )
+        plain = native.resolve_conj().resolve_neg().cpu()
+        if copy is False and plain is not native:
+            raise ValueError(
+                f"to_numpy: the tensor is on {native.device} or lazily conjugated; expected one "
+                f"that shares its memory with the host for copy=False"
+            )
+        values: np.ndarray[Any, Any] = plain.numpy()
+        return values.copy() if copy else values
+
+    def peek(self, native: Tensor) -> np.ndarray[Any, Any]:
+        return self.to_numpy(native.detach())
+
+    def from_numpy(
+        self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
+    ) -> Tensor:
+        shareable = device is CPU and _is_importable(array)
+        if copy is False and not shareable:
+            raise ValueError(
+                f"from_numpy: the array is read-only, has negative strides or belongs on {device}; "
+                f"expected one whose memory torch can share for copy=False"
+            )
+        if copy or not _is_importable(array):
+            array = array.astype(array.dtype.newbyteorder("="), order="C")
+        return torch.from_numpy(array).to(_devices.place_of(device))
+
+    def shares_memory(self, native: Tensor, array: np.ndarray[Any, Any]) -> bool:
+        if native.device.type != "cpu" or native.is_conj() or native.is_neg():
+            return False
+        import numpy as np
+
+        return native.numel() == 0 or bool(np.may_share_memory(native.detach().numpy(), array))
+
+    def shape_of(self, native: Tensor) -> tuple[int, ...]:
+        return tuple(native.shape)
+
+    def device_of(self, native: Tensor) -> Device:
+        return _devices.device_of(native.device)
+
+    def normalize(self, native: Tensor) -> Tensor:
+        # Lazy conjugation and negation are torch's own affair: no other library could read them.
+        return native.resolve_conj().resolve_neg()
+
+    def is_writable(self, native: Tensor) -> bool:
+        if any(step == 0 and n > 1 for step, n in zip(native.stride(), native.shape, strict=True)):
+            return False  # expanded: elements share their memory
+        if not native.requires_grad:
+            return True
+        # A leaf of the graph must keep its values; a copy of it may change, and passes gradients.
+        return not (native if native._base is None else native._base).is_leaf
+
+    def synchronize(self, device: Device) -> None:
+        if device is not CPU:
+            getattr(torch, _devices.place_of(device).type).synchronize()
+
+
+_NATIVE: Final[dict[DType, torch.dtype]] = {d: getattr(torch, d.name) for d in DTYPES.values()}
+_BY_NATIVE: Final[dict[torch.dtype, DType]] = {native: d for d, native in _NATIVE.items()}
+
+_WIDE_UNSIGNED: Final = frozenset({_dtypes.uint16, _dtypes.uint32, _dtypes.uint64})
+_EVERYWHERE: Final = Capabilities(max_dimensions=64)
+_ON_MPS: Final = Capabilities(
+    dtypes=_dtypes.ANY - {_dtypes.float64, _dtypes.complex128}, max_dimensions=16
+)
+
+
+def _is_importable(array: np.ndarray[Any, Any]) -> bool:
+    """Say whether `torch.from_numpy` takes an array, and may.
+
+    torch has no read-only memory: its view would write where nobody may. It has no negative
+    strides either (https://github.com/pytorch/pytorch/issues/59786).
+    """
+    size = array.itemsize
+    return (
+        array.flags.writeable
+        and array.dtype.isnative
+        and all(step >= 0 and step % size == 0 for step in array.strides)
+    )

@@ -1,0 +1,34 @@
+"""Creation functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import array_api_compat.torch as compat
+import torch
+from torch import Tensor
+
+from corepy.backends.torch._devices import place_of
+from corepy.devices._device import Device
+
+
+def on_device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn the device into torch's own."""
+
+    def create(*args: Any, device: Device, **params: Any) -> Tensor:
+        try:
+            return function(*args, device=place_of(device), **params)
+        except RuntimeError as error:
+            if "allocate" in str(error) or isinstance(error, torch.OutOfMemoryError):
+                raise MemoryError(str(error).partition("\n")[0]) from error
+            raise
+
+    return create
+
+
+def arange(first: float, last: float, pace: float, *, dtype: Any, device: Any) -> Tensor:
+    if not dtype.is_floating_point and not all(isinstance(x, int) for x in (first, last, pace)):
+        # torch truncates the arguments, a step of 0.5 to 0; here the values are.
+        return compat.arange(first, last, pace, dtype=torch.float64, device=device).to(dtype)
+    return compat.arange(first, last, pace, dtype=dtype, device=device)

@@ -1,0 +1,117 @@
+"""Elementwise functions: special cases of the standard that torch has otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def by_parts(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let a function see the real and imaginary parts of complex operands side by side.
+
+    torch's complex addition multiplies by a complex one, its rounding by ``1j``: infinities become
+    NaN, and zeros lose their sign (https://github.com/pytorch/pytorch/issues/82510).
+    """
+
+    def compute(x: Tensor, *others: Tensor) -> Tensor:
+        if not x.is_complex():
+            return function(x, *others)
+        return torch.view_as_complex(function(*map(torch.view_as_real, (x, *others))))
+
+    return compute
+
+
+def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
+    if not x1.is_floating_point():
+        return _by_zero_raises("floor_divide", torch.floor_divide, x1, x2)
+    # torch answers as Python's divmod does, and with NaN for the quotient of infinities, where
+    # the standard wants the floor of what `divide` gives.
+    result = torch.floor_divide(x1, x2)
+    special = torch.isinf(x1) ^ torch.isinf(x2)
+    return torch.where(special, torch.floor(torch.divide(x1, x2)), result)
+
+
+def remainder(x1: Tensor, x2: Tensor) -> Tensor:
+    result = _by_zero_raises("remainder", torch.remainder, x1, x2)
+    if not x1.is_floating_point():
+        return result
+    if result.device.type == "cpu" and bool(torch.isnan(result).any()):
+        _restore(result, x1, x2)
+    # Zero has the sign of x2 too; torch keeps that of x1.
+    return torch.copysign(result, x2)
+
+
+def _restore(result: Tensor, x1: Tensor, x2: Tensor) -> None:
+    """Compute the remainders that the vectorised loop loses: those whose quotient overflows."""
+    x1, x2 = torch.broadcast_tensors(x1, x2)
+    lost = torch.isnan(result) & torch.isfinite(x1) & torch.isfinite(x2) & (x2 != 0)
+    pairs = zip(x1[lost].tolist(), x2[lost].tolist(), strict=True)
+    result[lost] = torch.tensor([a % b for a, b in pairs], dtype=result.dtype)
+
+
+def _by_zero_raises(name: str, function: Callable[..., Tensor], x1: Tensor, x2: Tensor) -> Tensor:
+    # torch raises RuntimeError("ZeroDivisionError").
+    try:
+        return function(x1, x2)
+    except RuntimeError as error:
+        if "ZeroDivisionError" in str(error):
+            raise ZeroDivisionError(
+                f"{name}: x2 holds 0; expected no zero among integers"
+            ) from None
+        raise
+
+
+def pow_(x1: Tensor, x2: Tensor) -> Tensor:
+    # torch answers 0 where there is no integer to give.
+    if not (x2.is_floating_point() or x2.is_complex()) and bool((x2 < 0).any()):
+        raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
+    result = torch.pow(x1, x2)
+    # Through the logarithm torch finds NaN for the powers of a complex zero, and 0j ** 0.
+    return torch.where(x2 == 0, torch.ones_like(x2), result) if x1.is_complex() else result
+
+
+def expm1(x: Tensor) -> Tensor:
+    if not x.is_complex():
+        return torch.expm1(x)
+    # torch multiplies infinities by zeros; exp has the special cases right, and differs by one
+    # in the real part, which no special value notices.
+    result, special = torch.expm1(x), torch.exp(x)
+    special = torch.complex(special.real - 1, special.imag)
+    return _zero_kept(x, torch.where(torch.isfinite(result), result, special))
+
+
+def log1p(x: Tensor) -> Tensor:
+    if not x.is_complex():
+        return torch.log1p(x)
+    # torch finds NaN at infinities, where log has the special cases right.
+    result, special = torch.log1p(x), torch.log(torch.complex(x.real + 1, x.imag))
+    return _zero_kept(x, torch.where(torch.isfinite(result), result, special))
+
+
+def _zero_kept(x: Tensor, result: Tensor) -> Tensor:
+    """Return zero at zero, with the sign of its imaginary part and a real part of +0."""
+    return torch.where(x == 0, torch.complex(torch.zeros_like(x.real), x.imag), result)
+
+
+def tanh(x: Tensor) -> Tensor:
+    result = torch.tanh(x)
+    if not x.is_complex():
+        return result
+    # C99 leaves the sign of the zero at infinity to sin(2 y); the standard takes that of y.
+    limit = torch.complex(result.real, torch.copysign(torch.zeros_like(x.imag), x.imag))
+    return torch.where(torch.isinf(x.real) & torch.isfinite(x.imag), limit, result)
+
+
+def acos(x: Tensor) -> Tensor:
+    result = torch.acos(x)
+    if not x.is_complex():
+        return result
+    # The imaginary part has the opposite sign of that of x; torch loses it at zero.
+    return torch.complex(result.real, torch.copysign(result.imag, -x.imag))
+
+
+def conj(x: Tensor) -> Tensor:
+    # torch.conj sets a bit that no other library reads, and returns real tensors themselves.
+    return torch.conj_physical(x) if x.is_complex() else x.clone()

@@ -1,0 +1,90 @@
+"""Statistical functions and other reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import array_api_compat.torch as compat
+import torch
+from torch import Tensor
+
+
+def _axes(x: Tensor, axis: tuple[int, ...] | None) -> tuple[int, ...]:
+    return tuple(range(x.ndim)) if axis is None else axis
+
+
+def unreduced(x: Tensor, axis: tuple[int, ...] | None) -> bool:
+    """Say whether there is no axis to reduce: torch takes () for all of them.
+
+    https://github.com/pytorch/pytorch/issues/29137
+    """
+    return axis == () and x.ndim > 0
+
+
+def truth(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def reduce(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
+        if unreduced(x, axis):
+            return x.to(torch.bool, copy=True)
+        # any and all of uint8 are uint8 in torch.
+        return function(x.to(torch.bool), _axes(x, axis), keepdims)
+
+    return reduce
+
+
+def _accumulated(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the operand of a sum or product in the dtype to compute in.
+
+    That is int64 for every integer result: torch has no sums of unsigned integers, and those of
+    int64 have the same bits.
+    """
+    is_integer = not (dtype.is_floating_point or dtype.is_complex)
+    return x.to(torch.int64 if is_integer else dtype)
+
+
+def sum_(x: Tensor, *, axis: Any, dtype: torch.dtype, keepdims: bool) -> Tensor:
+    terms = _accumulated(x, dtype)
+    if unreduced(x, axis):
+        return terms.to(dtype, copy=True)
+    return torch.sum(terms, _axes(x, axis), keepdims).to(dtype)
+
+
+def prod(x: Tensor, *, axis: Any, dtype: torch.dtype, keepdims: bool) -> Tensor:
+    # torch multiplies along one axis (https://github.com/pytorch/pytorch/issues/56586).
+    product = _accumulated(x, dtype)
+    for place in sorted(_axes(x, axis), reverse=True):
+        product = torch.prod(product, place, keepdims)
+    return product.to(dtype, copy=product is x)
+
+
+def cumulate(function: Callable[..., Tensor], initial: int) -> Callable[..., Tensor]:
+    def cumulate(x: Tensor, *, axis: int, dtype: torch.dtype, include_initial: bool) -> Tensor:
+        terms = _accumulated(x, dtype)
+        found = function(terms, axis)
+        if include_initial:
+            shape = list(x.shape)
+            shape[axis] = 1
+            found = torch.concat([found.new_full(shape, initial), found], axis)
+        return found.to(dtype)
+
+    return cumulate
+
+
+def var(x: Tensor, *, axis: Any, correction: float, keepdims: bool) -> Tensor:
+    # torch warns where no degree of freedom is left, and divides by zero there.
+    count = 1
+    for place in _axes(x, axis):
+        count *= x.shape[place]
+    freedom = count - correction
+    deviations = x - compat.mean(x, axis=axis, keepdims=True)
+    total = sum_(deviations * deviations, axis=axis, dtype=x.dtype, keepdims=keepdims)
+    return total / freedom if freedom > 0 else torch.full_like(total, torch.nan)
+
+
+def std(x: Tensor, *, axis: Any, correction: float, keepdims: bool) -> Tensor:
+    return torch.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def count_nonzero(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
+    # torch.count_nonzero has no keepdims, and takes () for all axes.
+    return sum_(x != 0, axis=axis, dtype=torch.int64, keepdims=keepdims)

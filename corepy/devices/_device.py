@@ -1,0 +1,100 @@
+"""Devices: one interned object per memory space."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Final
+
+from corepy._errors import bad_argument, bad_type
+
+#: Kinds of device the vocabulary knows; ``gpu`` is no device but a wish for any of these.
+GPU_KINDS: Final = ("cuda", "rocm", "mps")
+#: Kinds that come numbered: ``cuda`` means ``cuda:0``.
+_NUMBERED: Final = ("cuda", "rocm", "tpu", "xpu", "opencl", "webgpu")
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*(:[a-z0-9_]+)?")
+
+
+class Device:
+    """A memory space, such as ``cpu`` or ``cuda:0``.
+
+    There is exactly one object per device; obtain it with `as_device` and compare by identity.
+
+    Attributes
+    ----------
+    name : str
+        ``"cpu"``, ``"cuda:0"``, ...
+    kind : str
+        The part before the colon.
+    index : int or None
+        The number after the colon, where there is one.
+    """
+
+    __slots__ = ("index", "kind", "name")
+
+    name: str
+    kind: str
+    index: int | None
+
+    def __init__(self, name: str) -> None:
+        if name in _DEVICES:
+            raise ValueError(f"Device: name is {name!r}; expected a new one, devices are interned")
+        kind, _, index = name.partition(":")
+        self.name = name
+        self.kind = kind
+        self.index = int(index) if index.isdigit() else None
+        _DEVICES[name] = self
+
+    def __repr__(self) -> str:
+        return f"corepy.Device({self.name!r})"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return as_device, (self.name,)
+
+    def __copy__(self) -> Device:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Device:
+        return self
+
+
+_DEVICES: Final[dict[str, Device]] = {}
+_LOCK: Final = threading.Lock()
+
+
+def as_device(obj: object, function: str = "as_device", argument: str = "device") -> Device:
+    """Find the device that an object means.
+
+    Parameters
+    ----------
+    obj : Device or str
+        A `Device`, or its name; a numbered kind alone means its first (``"cuda"`` is
+        ``"cuda:0"``).
+    function, argument : str
+        What the message names when the object means no device.
+
+    Raises
+    ------
+    TypeError
+        If the object is neither.
+    ValueError
+        If the string is not of the form of a device's name.
+    """
+    if isinstance(obj, Device):
+        return obj
+    if not isinstance(obj, str):
+        raise bad_type(function, argument, obj, "a Device or its name")
+    name = f"{obj}:0" if obj in _NUMBERED else obj
+    found = _DEVICES.get(name)
+    if found is None:
+        if not _NAME.fullmatch(name):
+            raise bad_argument(function, argument, obj, 'a device name such as "cpu" or "cuda:0"')
+        with _LOCK:  # two threads that meet here must end with the same object
+            found = _DEVICES.get(name) or Device(name)
+    return found
+
+
+CPU: Final = Device("cpu")

@@ -1,0 +1,103 @@
+"""Moving native arrays between backends and devices.
+
+Host memory is the meeting point: every backend gives its values to NumPy and takes them from
+there, sharing memory where the two libraries can.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from corepy._errors import BackendError, CorepyError
+from corepy.devices._device import CPU, Device
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from corepy.backends._base import Backend, Native
+
+
+def convert(
+    native: Native,
+    source: Backend,
+    target: Backend,
+    device: Device,
+    *,
+    copy: bool | None = None,
+) -> tuple[Native, bool]:
+    """Give a native array of one backend to another.
+
+    Parameters
+    ----------
+    native : native array of `source`
+    source, target : Backend
+    device : Device
+        A device of `target`.
+    copy : bool or None
+        True: always new memory; False: raise ``ValueError`` if a copy is needed; None: share
+        where possible.
+
+    Returns
+    -------
+    tuple of (native array, bool)
+        The array of `target`, and whether its memory is new.
+
+    Raises
+    ------
+    ValueError
+        If `copy` is False and memory cannot be shared.
+    BackendError
+        If a library fails on the way; `native` is untouched.
+    """
+    if source is target and source.device_of(native) is device and not copy:
+        return native, False
+    host = to_host(native, source, copy=copy)
+    if copy is False and host.size == 0:
+        copy = None  # there is nothing to copy, whatever flags its memory has
+    # The copy that was asked for is made by now; what was made may be shared.
+    made = from_host(host, target, device, copy=None if copy else copy)
+    shared = source.shares_memory(native, host) and target.shares_memory(made, host)
+    return made, not shared
+
+
+def to_host(native: Native, source: Backend, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    """Return the values of a native array in host memory; arguments and errors as `convert`."""
+    try:
+        return source.to_numpy(native, copy=copy)
+    except (OSError, RuntimeError) as error:
+        raise _failed(source, source.device_of(native), CPU, error) from error
+
+
+def look(native: Native, source: Backend) -> np.ndarray[Any, Any]:
+    """Return the values of a native array for printing; errors as `to_host`."""
+    try:
+        return source.peek(native)
+    except (OSError, RuntimeError) as error:
+        raise _failed(source, source.device_of(native), CPU, error) from error
+
+
+def from_host(
+    array: np.ndarray[Any, Any], target: Backend, device: Device, *, copy: bool | None = None
+) -> Native:
+    """Make a native array of values in host memory; arguments and errors as `convert`."""
+    try:
+        return target.from_numpy(array, device, copy=copy)
+    except (OSError, RuntimeError) as error:
+        raise _failed(target, CPU, device, error) from error
+
+
+def _failed(backend: Backend, start: Device, end: Device, error: Exception) -> Exception:
+    """Word the private error of a library or driver; corepy's own say enough already."""
+    if isinstance(error, CorepyError):
+        return error
+    return BackendError(
+        f"transfer: {backend.name} failed to move an array from {start} to {end}; "
+        f"the array is untouched ({type(error).__name__}: {error})"
+    )
+
+
+def nbytes(native: Native, backend: Backend) -> int:
+    """Return the bytes that the elements of a native array take; unknown dimensions count 0."""
+    shape = backend.shape_of(native)
+    return math.prod(n or 0 for n in shape) * backend.dtype_of(native).itemsize

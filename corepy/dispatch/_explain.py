@@ -1,0 +1,242 @@
+"""`explain`: who ran each operation, why, how long it took and what it moved.
+
+Nothing of this stands in the way of ordinary calls. While somebody listens, the tables hand out
+callables that report; when nobody does, they hand out the native ones again.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from corepy.backends._base import Backend
+from corepy.devices._device import Device
+
+_ROOT: Final = Path(__file__).parent.parent
+#: Where frames are corepy at work; everything else is a caller.
+_INSIDE: Final = tuple(
+    str(_ROOT / layer) for layer in ("array_api", "backends", "devices", "dispatch", "_moving.py")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One operation, or one movement of data, as it happened.
+
+    Attributes
+    ----------
+    operation : str
+        Name of the operation; ``"transfer"`` and ``"copy"`` for movements of their own.
+    backend : str
+        The backend that ran it.
+    device : str
+        Where it ran.
+    seconds : float
+        Time in the backend, the device synchronised.
+    bytes_moved : int
+        Bytes that crossed between devices or were copied between backends for it.
+    reason : str
+        Why that backend.
+    caller : str
+        ``file:line`` of the first frame outside corepy.
+    """
+
+    operation: str
+    backend: str
+    device: str
+    seconds: float
+    bytes_moved: int
+    reason: str
+    caller: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What `explain` found.
+
+    Attributes
+    ----------
+    result : object
+        What the function returned.
+    records : tuple of Record
+        In the order in which the operations finished.
+    """
+
+    result: Any
+    records: tuple[Record, ...]
+
+    def summary(self) -> dict[str, int]:
+        """Count the operations of each backend."""
+        return dict(Counter(r.backend for r in self.records if r.operation != "transfer"))
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes that crossed between devices or were copied, over all operations."""
+        return sum(record.bytes_moved for record in self.records)
+
+    def __str__(self) -> str:
+        rows = [("operation", "backend", "device", "time", "bytes moved", "why", "caller")]
+        rows += [
+            (
+                r.operation,
+                r.backend,
+                r.device,
+                f"{r.seconds * 1e6:.1f} us",
+                str(r.bytes_moved),
+                r.reason,
+                r.caller,
+            )
+            for r in self.records
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class _Listener:
+    records: list[Record] = field(default_factory=list)
+    #: Set by the slow paths for the operation that is about to run.
+    reason: str = ""
+    bytes_moved: int = 0
+
+
+_listener: Final[ContextVar[_Listener | None]] = ContextVar("corepy_listener", default=None)
+_listeners = 0
+_refill: Callable[[], None]
+_lock: AbstractContextManager[Any] = threading.RLock()
+
+
+def on_change(refill: Callable[[], None], lock: AbstractContextManager[Any]) -> None:
+    """Let the tables say how to empty them, and what guards them."""
+    global _refill, _lock
+    _refill, _lock = refill, lock
+
+
+def listening() -> bool:
+    """Say whether anybody, in any thread, is inside `explain`."""
+    return _listeners > 0
+
+
+@contextmanager
+def _listen() -> Iterator[_Listener]:
+    global _listeners
+    listener = _Listener()
+    token = _listener.set(listener)
+    with _lock:
+        _listeners += 1
+        _refill()
+    try:
+        yield listener
+    finally:
+        _listener.reset(token)
+        with _lock:
+            _listeners -= 1
+            _refill()
+
+
+def explain(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:
+    """Call a function and say of each operation in it who ran it.
+
+    Parameters
+    ----------
+    function : callable
+        Any function that uses `corepy.array_api`.
+    *args, **kwargs
+        Its arguments.
+
+    Returns
+    -------
+    Explanation
+        With the function's ``result``, a tuple of ``records``, and a table as its ``str``.
+
+    Raises
+    ------
+    TypeError
+        If `function` is not callable. What the function itself raises passes through.
+
+    Notes
+    -----
+    Only operations of the calling thread or task are recorded. Others run a little slower
+    meanwhile.
+    """
+    if not callable(function):
+        from corepy._errors import bad_type
+
+        raise bad_type("explain", "function", function, "a callable")
+    with _listen() as listener:
+        result = function(*args, **kwargs)
+    return Explanation(result, tuple(listener.records))
+
+
+def note(reason: str = "", bytes_moved: int = 0) -> None:
+    """Tell the listener, if there is one, about the operation that is about to finish."""
+    listener = _listener.get()
+    if listener is not None:
+        listener.reason = reason or listener.reason
+        listener.bytes_moved += bytes_moved
+
+
+def moved(backend: Backend, device: Device, bytes_moved: int, reason: str) -> None:
+    """Record a movement of data that no operation asked for by name."""
+    listener = _listener.get()
+    if listener is not None:
+        row = Record("transfer", backend.name, device.name, 0.0, bytes_moved, reason, caller())
+        listener.records.append(row)
+
+
+def traced(
+    native: Callable[..., Any], name: str, backend: Backend, device: Device
+) -> Callable[..., Any]:
+    """Wrap a native callable so that it reports to the listener of its thread."""
+
+    def report(*args: Any, **kwargs: Any) -> Any:
+        listener = _listener.get()
+        if listener is None:
+            return native(*args, **kwargs)
+        listener.reason, listener.bytes_moved = "", 0
+        start = time.perf_counter()
+        result = native(*args, **kwargs)
+        backend.synchronize(device)
+        seconds = time.perf_counter() - start
+        ran = getattr(native, "backend", backend)
+        listener.records.append(
+            Record(
+                name,
+                ran.name,
+                getattr(native, "device", device).name,
+                seconds,
+                listener.bytes_moved,
+                listener.reason or "the operands live in it",
+                caller(),
+            )
+        )
+        return result
+
+    return report
+
+
+def caller() -> str:
+    """Return ``file:line`` of the nearest frame outside corepy."""
+    frame = sys._getframe(depth())
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def depth() -> int:
+    """Return how far up the nearest frame outside corepy is, seen from the caller of this."""
+    level, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
+        frame = frame.f_back
+        level += 1
+    return level

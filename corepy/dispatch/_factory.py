@@ -1,0 +1,338 @@
+"""The hot path: functions and operators of one and two arrays.
+
+Two arrays with one table need one identity check, one native call and one new object. Whatever
+else comes (scalars, other dtypes, native arrays, other backends) goes the slow way, which checks
+and converts and then makes the same native call. Both ways are written once, here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
+
+from corepy import _dtypes
+from corepy._dtypes import PROMOTION, DType
+from corepy._errors import bad_argument, broadcast_mismatch
+from corepy.backends._base import Native
+from corepy.dispatch._fallback import INPLACE
+from corepy.dispatch._operands import (
+    SCALARS,
+    Operand,
+    as_operand,
+    cast_to,
+    fitting,
+    gathered,
+    is_operand,
+    make,
+    promoted,
+    scalar_dtype,
+    unify,
+)
+from corepy.dispatch._operations import OPERATIONS, declare, same
+from corepy.dispatch._run import _BROADCASTING, fail, wrap
+from corepy.dispatch._settings import STRICT
+from corepy.dispatch._table import Table
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_Array: type[Operand] = Operand
+
+_SHIFTS: Final = ("bitwise_left_shift", "bitwise_right_shift")
+
+
+def bind_array_class(cls: type[Operand]) -> None:
+    """Tell the hot path which class the results have."""
+    global _Array
+    _Array = cls
+
+
+class UnaryFunction(Protocol):
+    """A function of one array."""
+
+    def __call__(self, x: Any, /) -> Any: ...
+
+
+class BinaryFunction(Protocol):
+    """A function of two arrays, or of an array and a scalar."""
+
+    def __call__(self, x1: Any, x2: Any, /) -> Any: ...
+
+
+# ---------------------------------------------------------------------------- two operands
+
+
+def binary(
+    name: str,
+    dtypes: frozenset[DType],
+    doc: str,
+    result: Callable[[DType], DType] = same,
+    widened: frozenset[DType] = frozenset(),
+) -> BinaryFunction:
+    """Declare an elementwise operation of two operands and make its function.
+
+    Parameters
+    ----------
+    name : str
+        The standard's name.
+    dtypes : frozenset of DType
+        What the promoted operands may be.
+    doc : str
+        Its docstring.
+    result : callable
+        Dtype of the result by that of the promoted operands.
+    widened : frozenset of DType
+        Dtypes that become the default floating-point one first, outside strict mode.
+    """
+    declare(name, dtypes, result, "x1", widened)
+    _BROADCASTING.add(name)
+
+    def function(x1: Any, x2: Any, /) -> Any:
+        if x1.__class__ is _Array and x2.__class__ is _Array:
+            table = x1._table
+            if table is x2._table:
+                native, out = table[name]
+                a = x1._native
+                try:
+                    made = native(a, x2._native)
+                except Exception as error:
+                    fail(name, (x1, x2), error)
+                if made.__class__ is not a.__class__:
+                    made = table.backend.normalize(made)
+                array = _Array()
+                array._native = made
+                array._table = out
+                return array
+        return mixed(name, x1, x2)
+
+    return _named(function, name, doc)
+
+
+def operator(name: str) -> Callable[[Any, Any], Any]:
+    """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
+
+    def method(self: Any, other: Any, /) -> Any:
+        if other.__class__ is _Array:
+            table = self._table
+            if table is other._table:
+                native, out = table[name]
+                a = self._native
+                try:
+                    made = native(a, other._native)
+                except Exception as error:
+                    fail(name, (self, other), error)
+                if made.__class__ is not a.__class__:
+                    made = table.backend.normalize(made)
+                array = _Array()
+                array._native = made
+                array._table = out
+                return array
+        if other.__class__ in SCALARS:
+            return _with_scalar(name, self, other, "x2")
+        return mixed(name, self, other) if is_operand(other) else NotImplemented
+
+    return _named(method, name, f"Operator form of ``{name}``.")
+
+
+def reflected(name: str) -> Callable[[Any, Any], Any]:
+    """Make the method of a reflected operator, such as ``Array.__radd__`` of ``"add"``."""
+
+    def method(self: Any, other: Any, /) -> Any:
+        return mixed(name, other, self) if is_operand(other) else NotImplemented
+
+    return _named(method, name, f"Operator form of ``{name}``, the operands swapped.")
+
+
+def mixed(name: str, x1: Any, x2: Any) -> Any:
+    """Run a binary operation on whatever came: the slow way."""
+    if x2.__class__ in SCALARS and isinstance(x1, Operand):
+        return _with_scalar(name, x1, x2, "x2")
+    if x1.__class__ in SCALARS and isinstance(x2, Operand):
+        return _with_scalar(name, x2, x1, "x1")
+    if x1.__class__ not in SCALARS and x2.__class__ not in SCALARS:
+        x1, x2 = as_operand(name, "x1", x1), as_operand(name, "x2", x2)
+        done = _unconverted(name, x1, x2)
+        if done is not None:
+            return done
+    a, b = unify(name, ("x1", "x2"), (x1, x2))
+    return _call(name, a._table, a, b)
+
+
+def _with_scalar(name: str, x: Operand, value: Any, argument: str) -> Any:
+    """Run a binary operation on an array and a Python scalar, which `argument` names."""
+    x, other = _beside(name, x, value, argument)
+    table = x._table
+    native, out = table[name]
+    a = x._native
+    try:
+        made = native(other, a) if argument == "x1" else native(a, other)
+    except Exception as error:
+        fail(name, (x,), error)
+    if made.__class__ is not a.__class__:
+        made = table.backend.normalize(made)
+    return make(made, table if out is None else out)
+
+
+def _beside(name: str, x: Operand, value: Any, argument: str) -> tuple[Operand, Native]:
+    """Return an array and a scalar's native form, of one dtype."""
+    dtype = x._table.dtype
+    if value.__class__ is not float or dtype is not _dtypes.float64:  # what most programs write
+        if name in _SHIFTS and argument == "x2" and value.__class__ is int and value < 0:
+            raise bad_argument(name, argument, value, "a shift of at least 0")
+        dtype = x._table.narrowed(scalar_dtype(name, argument, value, dtype))
+        value = fitting(name, argument, value, dtype)
+        x = cast_to(x, dtype)
+    table = x._table
+    return x, table.backend.scalar(value, dtype, table.device)
+
+
+def _unconverted(name: str, x1: Operand, x2: Operand) -> Any:
+    """Run on two dtypes of one kind without converting, where the backend promotes by itself."""
+    home = x1._table
+    x2 = gathered(name, "x1", home, "x2", x2)
+    other = x2._table
+    if home is other:
+        return _call(name, home, x1, x2)
+    if home.backend.promotes and (home.dtype, other.dtype) in PROMOTION:
+        table = home.sibling(promoted(name, home.dtype, other.dtype), name)
+        return _call(name, table, x1, x2)
+    return None
+
+
+def _call(name: str, table: Table, *operands: Any) -> Any:
+    native, out = table[name]
+    try:
+        made = native(*[x._native for x in operands])
+    except Exception as error:
+        fail(name, operands, error)
+    return wrap(made, table, out)
+
+
+# ---------------------------------------------------------------------------- in place
+
+
+def inplace(symbol: str) -> Callable[[Any, Any], Any]:
+    """Make the method of an in-place operator, such as ``"__iadd__"``.
+
+    The result has the dtype and shape of the left operand, or the operator raises. It is written
+    into the left operand's memory where the library can, else the `Array` takes a new one.
+    """
+    name = INPLACE[symbol]
+
+    def method(self: Any, other: Any, /) -> Any:
+        if not is_operand(other):
+            return NotImplemented
+        a, b = _inplace_operands(name, self, other)
+        table = a._table
+        if table is not self._table:
+            raise TypeError(
+                f"{symbol}: the result has dtype {table.dtype}; expected {self._table.dtype}, the "
+                f"dtype of the left operand: write x = x ... instead"
+            )
+        shape_of = table.backend.shape_of
+        shape, added = shape_of(self._native), shape_of(b._native)
+        if added != shape and not _stretches(added, shape):
+            raise broadcast_mismatch(symbol, (shape, added))
+        writable(self, symbol)
+        made = table[symbol][0]
+        try:
+            self._native = table.backend.normalize(made(self._native, b._native))
+        except Exception as error:
+            fail(symbol, (self, b), error)
+        return self
+
+    declare(symbol, OPERATIONS[name].dtypes, same, "x1")
+    return _named(method, symbol, f"In-place form of ``{name}``.")
+
+
+def _inplace_operands(name: str, self: Operand, other: Any) -> tuple[Any, Any]:
+    if other.__class__ in SCALARS:
+        a, native = _beside(name, self, other, "x2")
+        return a, make(native, a._table)
+    if other.__class__ is _Array and other._table is self._table:
+        return self, other
+    a, b = unify(name, ("x1", "x2"), (self, as_operand(name, "x2", other)))
+    return a, b
+
+
+def _stretches(shape: tuple[Any, ...], target: tuple[Any, ...]) -> bool:
+    """Say whether a shape broadcasts to a target without changing it."""
+    if len(shape) > len(target):
+        return False
+    tail = target[len(target) - len(shape) :]
+    return all(n in (1, m, None) or m is None for n, m in zip(shape, tail, strict=True))
+
+
+def writable(x: Operand, function: str) -> None:
+    """Make sure that the memory of an array may be written: copy read-only memory first.
+
+    Raises
+    ------
+    ValueError
+        In strict mode, which makes no silent copies.
+    """
+    table = x._table
+    if not table.backend.is_writable(x._native):
+        if STRICT.get():
+            raise ValueError(
+                f"{function}: x is read-only; expected writable memory: "
+                f"xp.asarray(x, copy=True) makes some (strict mode)"
+            )
+        x._native = table["astype"][0](x._native, table.native_dtype, copy=True)
+
+
+# ---------------------------------------------------------------------------- one operand
+
+
+def unary(
+    name: str,
+    dtypes: frozenset[DType],
+    doc: str,
+    result: Callable[[DType], DType] = same,
+) -> UnaryFunction:
+    """Declare an elementwise operation of one operand and make its function."""
+    declare(name, dtypes, result)
+
+    def function(x: Any, /) -> Any:
+        if x.__class__ is not _Array:
+            x = as_operand(name, "x", x)
+        table = x._table
+        native, out = table[name]
+        a = x._native
+        try:
+            made = native(a)
+        except Exception as error:
+            fail(name, (x,), error)
+        if made.__class__ is not a.__class__:
+            made = table.backend.normalize(made)
+        array = _Array()
+        array._native = made
+        array._table = out
+        return array
+
+    return _named(function, name, doc)
+
+
+def unary_operator(name: str) -> Callable[[Any], Any]:
+    """Make the method of a unary operator, such as ``Array.__neg__`` of ``"negative"``."""
+
+    def method(self: Any, /) -> Any:
+        table = self._table
+        native, out = table[name]
+        a = self._native
+        try:
+            made = native(a)
+        except Exception as error:
+            fail(name, (self,), error)
+        if made.__class__ is not a.__class__:
+            made = table.backend.normalize(made)
+        return make(made, out)
+
+    return _named(method, name, f"Operator form of ``{name}``.")
+
+
+def _named(function: F, name: str, doc: str) -> F:
+    function.__name__ = name
+    function.__qualname__ = name
+    function.__module__ = "corepy.array_api"
+    function.__doc__ = doc
+    return function

@@ -1,0 +1,168 @@
+"""Where an operation runs when its array's own backend does not offer it.
+
+First in another backend on the same device, which shares the memory; only then across to the host
+and back, under the policy that `set_fallback` chose.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from corepy._dtypes import DTYPES, DType
+from corepy._errors import (
+    BackendUnavailableError,
+    FallbackError,
+    FallbackWarning,
+    UnsupportedOperationError,
+    listing,
+)
+from corepy.backends._base import Backend, Native
+from corepy.devices._device import CPU, Device
+from corepy.devices._transfer import convert, nbytes
+from corepy.dispatch import _explain, _registry
+from corepy.dispatch._settings import FALLBACK
+
+#: Operators that write into their first operand, by the one that makes a new array. A library
+#: without the first computes with the second, and the `Array` takes the new native array.
+INPLACE: Final = {
+    "__iadd__": "add",
+    "__isub__": "subtract",
+    "__imul__": "multiply",
+    "__itruediv__": "divide",
+    "__ifloordiv__": "floor_divide",
+    "__imod__": "remainder",
+    "__ipow__": "pow",
+    "__iand__": "bitwise_and",
+    "__ior__": "bitwise_or",
+    "__ixor__": "bitwise_xor",
+    "__ilshift__": "bitwise_left_shift",
+    "__irshift__": "bitwise_right_shift",
+}
+
+_warned: Final[set[tuple[str, str]]] = set()
+_refill: Callable[[], None]
+
+
+def on_change(refill: Callable[[], None]) -> None:
+    """Let the tables say how to empty them once the choice of backends changes."""
+    global _refill
+    _refill = refill
+
+
+def resolve(name: str, backend: Backend, device: Device, dtype: DType) -> Callable[..., Any]:
+    """Return the native callable for an operation on arrays of one backend.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If no usable backend offers it for this dtype.
+    """
+    for offered in (name, INPLACE.get(name)):
+        if offered is not None and backend.supports(offered, dtype, device):
+            native = backend.operation(offered)
+            if native is not None:
+                return native
+    tried = [backend.name]
+    for other, place in _candidates(backend, device):
+        tried.append(other.name)
+        plain = INPLACE.get(name, name)
+        if other.supports(plain, dtype, place):
+            return _Elsewhere(plain, backend, device, other, place)
+    raise UnsupportedOperationError(
+        f"{name.rpartition('.')[2]}: no backend offers it for {dtype} on {device}; "
+        f"tried {listing(tried)}"
+    )
+
+
+def _candidates(backend: Backend, device: Device) -> Iterator[tuple[Backend, Device]]:
+    """Yield other backends: those on the device itself, then those on the host."""
+    for place in dict.fromkeys((device, CPU)):
+        for name in _registry.records():
+            try:
+                other = _registry.load(name)
+            except BackendUnavailableError:
+                continue  # its reason is kept and shown by `corepy info`
+            if other is not backend and place in other.devices():
+                yield other, place
+
+
+class _Elsewhere:
+    """A native callable of one backend that another one executes."""
+
+    def __init__(
+        self, name: str, home: Backend, home_device: Device, backend: Backend, device: Device
+    ) -> None:
+        self.name = name
+        self.home = home
+        self.home_device = home_device
+        self.backend = backend
+        self.device = device
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        crossing = self.device is not self.home_device
+        moved = 0
+
+        def there(value: Any) -> Any:
+            nonlocal moved
+            if self.home.owns(value):
+                native, copied = convert(value, self.home, self.backend, self.device)
+                moved += nbytes(native, self.backend) if crossing or copied else 0
+                return native
+            if isinstance(value, (tuple, list)):
+                return type(value)(there(item) for item in value)
+            return value
+
+        def back(value: Any) -> Native:
+            nonlocal moved
+            if self.backend.owns(value):
+                value = self.backend.normalize(value)  # NumPy's 0-D results are scalars
+                native, copied = convert(value, self.backend, self.home, self.home_device)
+                moved += nbytes(native, self.home) if crossing or copied else 0
+                return native
+            if isinstance(value, (tuple, list)):
+                return tuple(back(item) for item in value)
+            return value
+
+        if crossing:
+            self._permit(args)
+        if "dtype" in kwargs:
+            kwargs["dtype"] = self._translate(kwargs["dtype"])
+        if "device" in kwargs:
+            kwargs["device"] = self.device
+        if self.name == "astype":
+            args = (args[0], self._translate(args[1]))
+        result = back(
+            self.backend.execute(
+                self.name,
+                [there(arg) for arg in args],
+                **{key: there(value) for key, value in kwargs.items()},
+            )
+        )
+        _explain.note(f"{self.home.name} does not offer it for this dtype", moved)
+        return result
+
+    def _translate(self, native_dtype: Any) -> Any:
+        for dtype in DTYPES.values():
+            if self.home.native_dtype(dtype) == native_dtype:
+                return self.backend.native_dtype(dtype)
+        return native_dtype
+
+    def _permit(self, args: tuple[Any, ...]) -> None:
+        policy = FALLBACK.get()
+        if policy == "allow":
+            return
+        size = sum(nbytes(arg, self.home) for arg in args if self.home.owns(arg))
+        message = (
+            f"{self.name}: {self.home.name} on {self.home_device} does not offer it; "
+            f"{self.backend.name} on {self.device} runs it and {size} bytes cross"
+        )
+        if policy == "raise":
+            raise FallbackError(f'{message}, which fallback="raise" forbids')
+        site = _explain.caller()
+        if (self.name, site) not in _warned:
+            _warned.add((self.name, site))
+            warnings.warn(
+                f"{message} (at {site})", FallbackWarning, stacklevel=_explain.depth() + 1
+            )

@@ -1,0 +1,299 @@
+"""Operands: what a function was given, checked once and brought to one device and dtype."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, Final, cast
+
+from corepy import _dtypes
+from corepy._dtypes import MIXED_PROMOTION, PROMOTION, DType, Scalar
+from corepy._errors import DeviceMismatchError, bad_type, no_promotion
+from corepy.backends._base import Backend, Native
+from corepy.devices._transfer import convert, nbytes
+from corepy.dispatch import _explain, _registry
+from corepy.dispatch._settings import STRICT
+from corepy.dispatch._table import Table, table_of
+
+SCALARS: Final = {
+    bool: _dtypes.bool,
+    int: _dtypes.int64,
+    float: _dtypes.float64,
+    complex: _dtypes.complex128,
+}
+
+
+class Operand:
+    """What the dispatcher sees of an `Array`: a native array, bound to a table.
+
+    Two slots, and no ``__init__``: making one is part of every operation, and calling a Python
+    initialiser would cost as much as the rest of the dispatch.
+    """
+
+    __slots__ = ("__weakref__", "_native", "_table")
+
+    _native: Native
+    _table: Table
+
+
+#: The class whose instances results are; `corepy.array_api` registers its `Array`.
+_array_class: type[Operand] = Operand
+
+
+def register_array_class(cls: type[Operand]) -> None:
+    """Tell the dispatcher which class the results have."""
+    global _array_class
+    _array_class = cls
+
+
+def make(native: Native, table: Table) -> Any:
+    """Bind a native array to its table."""
+    result = _array_class()
+    result._native = native
+    result._table = table
+    return result
+
+
+def is_scalar(value: object) -> bool:
+    """Say whether a value is a Python scalar proper (NumPy's scalars are native arrays)."""
+    return value.__class__ in SCALARS
+
+
+def is_operand(value: object) -> bool:
+    """Say whether a value can be an operand at all; operators leave others to Python."""
+    return isinstance(value, Operand) or is_scalar(value) or _registry.owner_of(value) is not None
+
+
+def wrap_native(function: str, argument: str, value: object) -> Any:
+    """Wrap a native array of a known library, without a copy.
+
+    Raises
+    ------
+    TypeError
+        If the value is no native array, its dtype is not the standard's, or strictness forbids.
+    """
+    if isinstance(value, Operand):
+        return value
+    backend = _registry.owner_of(value)
+    if backend is None:
+        raise bad_type(function, argument, value, "an array")
+    if STRICT.get():
+        raise bad_type(function, argument, value, "an Array (strict mode takes no native arrays)")
+    return adopt(function, argument, value, backend)
+
+
+def adopt(function: str, argument: str, value: Native, backend: Backend) -> Any:
+    """Wrap a native array of a backend, without a copy.
+
+    Raises
+    ------
+    TypeError
+        If its dtype is not one of the standard's.
+    """
+    try:
+        dtype = backend.dtype_of(value)
+    except TypeError as error:
+        raise TypeError(f"{function}: {argument}: {error}") from None
+    return make(backend.adopt(value), table_of(backend, backend.device_of(value), dtype))
+
+
+def as_operand(function: str, argument: str, value: object) -> Any:
+    """Return an array argument as an `Array`; native arrays are wrapped."""
+    if value.__class__ is _array_class:
+        return value
+    return wrap_native(function, argument, value)
+
+
+# ---------------------------------------------------------------------------- scalars
+
+
+def scalar_dtype(function: str, argument: str, value: Scalar, dtype: DType) -> DType:
+    """Return the dtype of an operation between a Python scalar and an array.
+
+    Raises
+    ------
+    TypeError
+        In strict mode, if the scalar's kind is not one the standard allows beside the dtype.
+    """
+    own = SCALARS[value.__class__]
+    if own.rank <= dtype.rank and (own.rank == dtype.rank or own.rank > 0):
+        return dtype
+    if own.rank == 3 and dtype.rank == 2:
+        return _dtypes.complex_of(dtype)
+    if STRICT.get():
+        expected = f"a scalar that the standard allows beside {dtype}"
+        raise bad_type(function, argument, value, f"{expected} (strict mode)")
+    return dtype if own.rank < dtype.rank else own
+
+
+def fitting(function: str, argument: str, value: Scalar, dtype: DType) -> Scalar:
+    """Return a scalar as the dtype's Python type.
+
+    Raises
+    ------
+    OverflowError
+        If the value lies outside the dtype's range.
+    """
+    if dtype.rank == 0:
+        return bool(value)
+    if dtype.rank == 1:
+        number = int(cast("int", value))
+        low, high = _dtypes.integer_range(dtype)
+        if not low <= number <= high:
+            raise OverflowError(
+                f"{function}: {argument} is {number}; expected {low} to {high} for {dtype}"
+            )
+        return number
+    try:
+        converted: float | complex = (
+            complex(value) if dtype.rank == 3 else float(cast("float", value))
+        )
+    except OverflowError:
+        raise OverflowError(
+            f"{function}: {argument} is an integer beyond the range of {dtype}"
+        ) from None
+    if dtype.bits == (32 if dtype.rank == 2 else 64) and not _fits_float32(converted):
+        raise OverflowError(
+            f"{function}: {argument} is {value!r}; expected at most 3.4028235e38 for {dtype}"
+        )
+    return converted
+
+
+#: Finite values from here on round to infinity in float32: the greatest one plus half its ulp.
+FLOAT32_LIMIT: Final = (2 - 2.0**-24) * 2.0**127
+
+
+def _fits_float32(value: complex) -> bool:
+    return all(
+        abs(part) < FLOAT32_LIMIT or not math.isfinite(part) for part in (value.real, value.imag)
+    )
+
+
+# ---------------------------------------------------------------------------- promotion
+
+
+def promoted(function: str, a: DType, b: DType) -> DType:
+    """Return the common dtype of two arrays.
+
+    Raises
+    ------
+    TypeError
+        If the standard has none, and corepy's rule for mixed kinds neither; in strict mode, for
+        every pair of mixed kinds.
+    """
+    if a is b:
+        return a
+    found = PROMOTION.get((a, b))
+    if found is None:
+        if STRICT.get():
+            raise no_promotion(function, (a, b), "dtypes of one kind (strict mode)")
+        found = MIXED_PROMOTION.get((a, b))
+        if found is None:
+            hint = "two that share a dtype: no integer dtype holds both"
+            raise no_promotion(function, (a, b), hint)
+    return found
+
+
+def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> list[Any]:
+    """Bring operands to one device, backend and dtype.
+
+    Parameters
+    ----------
+    function : str
+        What messages name.
+    names : tuple of str
+        The operands' argument names.
+    values : tuple
+        Arrays, native arrays or Python scalars; at least one array.
+
+    Returns
+    -------
+    list of Array
+        All with one table.
+
+    Raises
+    ------
+    TypeError
+        If no operand is an array, or the dtypes have no common one.
+    OverflowError
+        If a scalar does not fit.
+    DeviceMismatchError
+        If arrays live on different devices.
+    """
+    first = values[0]
+    if first.__class__ is _array_class:
+        table = first._table
+        if all(x.__class__ is _array_class and x._table is table for x in values):
+            return list(values)
+    operands = [
+        value if is_scalar(value) else as_operand(function, name, value)
+        for name, value in zip(names, values, strict=True)
+    ]
+    arrays = [(n, x) for n, x in zip(names, operands, strict=True) if isinstance(x, Operand)]
+    if not arrays:
+        raise bad_type(function, names[0], values[0], "an array in at least one operand")
+    leader, home = arrays[0][0], arrays[0][1]._table
+    dtype = home.dtype
+    for _, x in arrays[1:]:
+        dtype = promoted(function, dtype, x._table.dtype)
+    home.sibling(dtype, function)  # the arrays' own dtype is there, or it is an error
+    for name, x in zip(names, operands, strict=True):
+        if not isinstance(x, Operand):
+            dtype = home.narrowed(scalar_dtype(function, name, x, dtype))
+    table = home.sibling(dtype, function)
+    return [
+        cast_to(gathered(function, leader, home, name, x), dtype)
+        if isinstance(x, Operand)
+        else make(
+            table.backend.scalar(fitting(function, name, x, dtype), dtype, table.device), table
+        )
+        for name, x in zip(names, operands, strict=True)
+    ]
+
+
+def gathered(function: str, first: str, home: Table, name: str, x: Operand) -> Any:
+    """Return an operand in the backend and on the device of another.
+
+    Raises
+    ------
+    DeviceMismatchError
+        If it lives on another device: nothing crosses unasked.
+    """
+    table = x._table
+    if table.backend is home.backend and table.device is home.device:
+        return x
+    if table.device is not home.device:
+        raise DeviceMismatchError(
+            f"{function}: {first} is on {home.device} and {name} on {table.device}; expected one "
+            f"device: move one with .to_device({home.device.name!r})"
+        )
+    native, copied = convert(x._native, table.backend, home.backend, home.device)
+    if copied:
+        size = nbytes(native, home.backend)
+        _explain.moved(home.backend, home.device, size, f"{name} came from {table.backend.name}")
+    return make(native, home.sibling(table.dtype, function))
+
+
+def cast_to(x: Operand, dtype: DType) -> Any:
+    """Return an array with another dtype, or itself."""
+    table = x._table
+    if table.dtype is dtype:
+        return x
+    target = table.sibling(dtype)
+    native = table["astype"][0](x._native, target.native_dtype, copy=False)
+    return make(native, target)
+
+
+def index_value(function: str, argument: str, value: object) -> int:
+    """Return an integer argument as an int; bools and floats are refused."""
+    if isinstance(value, bool):
+        raise bad_type(function, argument, value, "an int")
+    try:
+        return operator.index(cast("Any", value))
+    except TypeError:
+        raise bad_type(function, argument, value, "an int") from None
+
+
+def same_device(device: object, table: Table) -> bool:
+    """Say whether a ``device=`` argument names the device an array is on."""
+    return device is None or device is table.device or str(device) == table.device.name

@@ -1,0 +1,345 @@
+"""The backends that are known, found without importing them and loaded on first use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final
+
+from corepy._errors import BackendUnavailableError, bad_argument, bad_type, listing
+from corepy.backends._base import Backend
+from corepy.devices._device import Device
+
+ENTRY_POINTS: Final = "corepy.backends"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendRecord:
+    """What is known of a backend before its library is imported.
+
+    Attributes
+    ----------
+    name : str
+        As users write it in a priority list.
+    kinds : tuple of str
+        Kinds of device it may serve, for tables and messages.
+    probe : callable
+        Returns None if the library seems usable, else the reason why not. Imports nothing heavy.
+    loader : callable
+        Imports the library and returns the `Backend`.
+    priority : int
+        Order among backends of one device where the user has no wish; lower comes first.
+    modules : tuple of str
+        Root modules of the library's array types, so that a native array finds its backend.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    probe: Callable[[], str | None]
+    loader: Callable[[], Backend]
+    priority: int
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackendStatus:
+    """One row of ``corepy info``.
+
+    Attributes
+    ----------
+    name : str
+    usable : bool
+    devices : tuple of Device
+        Devices it serves on this machine; empty if not usable.
+    reason : str or None
+        Why it is not usable.
+    """
+
+    name: str
+    usable: bool
+    devices: tuple[Device, ...]
+    reason: str | None
+
+
+def _built_in(
+    name: str,
+    adapter: str,
+    *,
+    needs: tuple[str, ...] = (),
+    kinds: tuple[str, ...] = ("cpu",),
+    priority: int,
+    modules: tuple[str, ...] = (),
+) -> BackendRecord:
+    """Describe a backend of this package: its adapter's ``module:class``, and what it imports."""
+
+    def probe() -> str | None:
+        missing = [module for module in needs if find_spec(module) is None]
+        return f"not installed: {', '.join(missing)}" if missing else None
+
+    def loader() -> Backend:
+        module, _, cls = adapter.partition(":")
+        backend: Backend = getattr(import_module(f"corepy.backends.{module}"), cls)()
+        return backend
+
+    return BackendRecord(name, kinds, probe, loader, priority, modules)
+
+
+_LOCK: Final = threading.RLock()
+_records: dict[str, BackendRecord] = {
+    record.name: record
+    for record in (
+        _built_in(
+            "numpy",
+            "_numpy:NumPyBackend",
+            needs=("numpy", "array_api_compat"),
+            priority=50,
+            modules=("numpy",),
+        ),
+        # After numpy: its arrays are the same, and the first call of a kernel compiles it.
+        _built_in(
+            "numba",
+            "_numba:NumbaBackend",
+            needs=("numba", "numpy", "array_api_compat"),
+            priority=60,
+            modules=("numba",),
+        ),
+        _built_in(
+            "torch",
+            "torch._backend:TorchBackend",
+            needs=("torch", "numpy", "array_api_compat"),
+            kinds=("cpu", "cuda", "rocm", "mps", "xpu"),
+            priority=70,
+            modules=("torch",),
+        ),
+        _built_in(
+            "jax",
+            "jax._backend:JaxBackend",
+            needs=("jax", "jaxlib"),
+            kinds=("cpu", "cuda", "rocm", "tpu"),
+            priority=80,
+            modules=("jax", "jaxlib"),
+        ),
+        # Its arrays live on a device of their own, so that only a priority leads there.
+        _built_in(
+            "dask",
+            "dask._backend:DaskBackend",
+            needs=("dask", "numpy", "array_api_compat"),
+            kinds=("dask",),
+            priority=400,
+            modules=("dask",),
+        ),
+        _built_in(
+            "mlx",
+            "_mlx:MLXBackend",
+            needs=("mlx", "numpy"),
+            kinds=("cpu", "mps"),
+            priority=90,
+            modules=("mlx",),
+        ),
+        _built_in(
+            "reference", "reference._backend:ReferenceBackend", priority=1000, modules=("corepy",)
+        ),
+    )
+}
+_loaded: dict[str, Backend] = {}
+#: Why a backend that seemed usable was not: its own error, kept for ``corepy info``.
+_broken: dict[str, str] = {}
+_entry_points_read = False
+_generation = 0
+
+
+def generation() -> int:
+    """Count the changes of the registry, so that caches of choices know when they are stale."""
+    return _generation
+
+
+def register_backend(
+    name: str, backend: Backend, *, priority: int = 500, modules: Sequence[str] = ()
+) -> None:
+    """Add a backend, or replace the one of that name.
+
+    Parameters
+    ----------
+    name : str
+        The name for priority lists: ``backend.name``, an identifier such as ``"remote"``.
+    backend : Backend
+        The adapter.
+    priority : int
+        Order among the backends of one device where the user has no wish; lower comes first.
+        corepy's own start at 50, so the default comes after them.
+    modules : sequence of str
+        Root modules of the library's array types, where they are not the backend's own: by them
+        a native array finds its backend.
+
+    Raises
+    ------
+    TypeError
+        If `backend` is not a `Backend`.
+    ValueError
+        If `name` is not an identifier, or not the backend's own name.
+
+    Notes
+    -----
+    A package announces a backend without being imported by an entry point in the group
+    ``corepy.backends`` whose object, called without arguments, returns a `Backend`.
+    """
+    if not isinstance(name, str):
+        raise bad_type("register_backend", "name", name, "a str")
+    if not name.isidentifier():
+        raise bad_argument("register_backend", "name", name, "an identifier")
+    if not isinstance(backend, Backend):
+        raise bad_type("register_backend", "backend", backend, "an instance of corepy.Backend")
+    if backend.name != name:  # arrays, messages and pickles go by the backend's own
+        raise bad_argument("register_backend", "name", name, f"the backend's own, {backend.name!r}")
+    kinds = tuple(dict.fromkeys(device.kind for device in backend.devices()))
+    module = type(backend).__module__.partition(".")[0]
+    roots = (module, *modules)
+    _add(BackendRecord(name, kinds, lambda: None, lambda: backend, priority, roots))
+
+
+def unregister_backend(name: str) -> None:
+    """Forget a backend; arrays that live in it go on working.
+
+    Raises
+    ------
+    BackendUnavailableError
+        If no backend has that name.
+    """
+    global _generation
+    with _LOCK:
+        if name not in records():
+            raise _unknown("unregister_backend", name)
+        for store in (_records, _loaded, _broken):
+            store.pop(name, None)
+        _generation += 1
+
+
+def _add(record: BackendRecord) -> None:
+    global _generation
+    with _LOCK:
+        _records[record.name] = record
+        _loaded.pop(record.name, None)
+        _broken.pop(record.name, None)
+        _generation += 1
+
+
+def records() -> dict[str, BackendRecord]:
+    """Return every known backend by name, in the order of priority."""
+    global _entry_points_read
+    if not _entry_points_read:
+        with _LOCK:
+            if not _entry_points_read:
+                _read_entry_points()
+                _entry_points_read = True
+    return dict(sorted(_records.items(), key=lambda item: item[1].priority))
+
+
+def _read_entry_points() -> None:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name not in _records:
+            _add(
+                BackendRecord(
+                    name=point.name,
+                    kinds=(),
+                    probe=lambda: None,
+                    loader=lambda point=point: point.load()(),  # type: ignore[misc]
+                    priority=500,
+                    modules=(point.module.partition(".")[0],),
+                )
+            )
+
+
+def load(name: str, function: str = "load") -> Backend:
+    """Return a backend, importing its library if this is the first use.
+
+    Raises
+    ------
+    BackendUnavailableError
+        If the name is unknown or the library is missing or broken; the message says what is
+        usable, and why this one is not.
+    """
+    found = _loaded.get(name)
+    if found is not None:
+        return found
+    with _LOCK:
+        if name in _loaded:
+            return _loaded[name]
+        record = records().get(name)
+        if record is None:
+            raise _unknown(function, name)
+        reason = _broken.get(name) or record.probe()
+        if reason is None:
+            try:
+                backend = record.loader()
+                if not isinstance(backend, Backend):
+                    raise TypeError(f"its loader returned a {type(backend).__name__}, no Backend")
+            except Exception as error:  # any failure of a foreign library: kept, and reported
+                reason = _broken[name] = f"{type(error).__name__}: {error}"
+                raise _unusable(function, name, reason) from error
+            _loaded[name] = backend
+            return backend
+    raise _unusable(function, name, reason)
+
+
+def loaded() -> tuple[Backend, ...]:
+    """Return the backends whose library has been imported."""
+    return tuple(_loaded.values())
+
+
+def status() -> tuple[BackendStatus, ...]:
+    """Load every known backend and say of each whether it is usable, and if not, why."""
+    rows = []
+    for name in records():
+        try:
+            backend = load(name)
+            answers = backend.is_available()
+            devices = backend.devices() if answers else ()
+            reason = None if answers else "installed, but does not answer"
+        except Exception as error:  # kept as the row's reason
+            answers, devices = False, ()
+            reason = _broken.get(name) or str(error)
+            if isinstance(error, BackendUnavailableError):
+                reason = _broken.get(name) or records()[name].probe() or str(error)
+        rows.append(BackendStatus(name, answers, devices, reason))
+    return tuple(rows)
+
+
+def usable_backends() -> tuple[str, ...]:
+    """Return the names of the backends that can run operations now."""
+    return tuple(row.name for row in status() if row.usable)
+
+
+def owner_of(obj: object) -> Backend | None:
+    """Return the backend whose native array an object is, None if it is none's."""
+    for name in _candidates(type(obj), _generation):  # type: ignore[arg-type]  # mypy 2.4
+        if name not in _broken:
+            backend = load(name, "asarray")
+            if backend.owns(obj):
+                return backend
+    return None
+
+
+@lru_cache(maxsize=256)
+def _candidates(cls: type, generation: int) -> tuple[str, ...]:
+    """Name the backends whose library defines a class or one of its bases."""
+    roots = {base.__module__.partition(".")[0] for base in cls.__mro__}
+    return tuple(name for name, record in records().items() if roots & set(record.modules))
+
+
+def _unknown(function: str, name: object) -> BackendUnavailableError:
+    return BackendUnavailableError(
+        f"{function}: name is {name!r}; expected a known backend: {listing(records())}"
+    )
+
+
+def _unusable(function: str, name: str, reason: str) -> BackendUnavailableError:
+    others = [other for other in records() if other != name and other not in _broken]
+    return BackendUnavailableError(
+        f"{function}: backend {name} is not usable: {reason}; expected {listing(others)}"
+    )

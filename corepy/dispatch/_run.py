@@ -1,0 +1,176 @@
+"""Running one operation: native operands in, Arrays out, errors in the library's place."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from corepy._dtypes import DType
+from corepy._errors import BackendError, CorepyError, broadcast_mismatch
+from corepy.backends._base import Native
+from corepy.dispatch._operands import Operand, gathered, make
+from corepy.dispatch._table import Table
+
+#: Exceptions that mean the same on every backend and pass as they are.
+_OWN = (CorepyError, Warning, RecursionError)
+#: Exceptions whose type is right and whose message gets the function's name.
+_NAMED = (
+    ArithmeticError,
+    BufferError,
+    IndexError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+
+
+def run(name: str, first: Operand, *rest: Any, **params: Any) -> Any:
+    """Run an operation in the backend of its first operand.
+
+    Parameters
+    ----------
+    name : str
+        The operation.
+    first : Array
+        The operand whose backend, device and dtype choose the native callable.
+    *rest
+        Further operands: Arrays on the same device, which come to the same backend, tuples of
+        them, or plain values.
+    **params
+        Keyword arguments; a `DType` becomes the library's own, an `Array` its native array.
+
+    Returns
+    -------
+    Array or tuple of Array
+    """
+    table = first._table
+    native, result = table[name]
+    for key, value in params.items():
+        if value.__class__ not in _PLAIN:
+            params[key] = _native(name, table, value)
+    x = first._native
+    try:
+        if rest:
+            made = native(x, *[_native(name, table, y) for y in rest], **params)
+        else:
+            made = native(x, **params)
+    except Exception as error:
+        fail(name, (first, *rest), error)
+    if result is not None and made.__class__ is x.__class__:
+        return make(made, result)
+    return wrap(made, table, result)
+
+
+def run_in(table: Table, name: str, *operands: Any, **params: Any) -> Any:
+    """Run an operation in a given table; otherwise as `run`.
+
+    For operations whose first operand is not the one that decides: a sequence of arrays, or the
+    condition of ``where``.
+    """
+    native, result = table[name]
+    args = [_native(name, table, x) for x in operands]
+    try:
+        made = native(*args, **{key: _native(name, table, x) for key, x in params.items()})
+    except Exception as error:
+        fail(name, operands, error)
+    return wrap(made, table, result)
+
+
+def create(name: str, table: Table, *args: Any, **params: Any) -> Any:
+    """Run a creation function in a table chosen for the new array.
+
+    Parameters
+    ----------
+    name : str
+        The operation.
+    table : Table
+        Backend, device and dtype of the new array; passed to the callable.
+    *args, **params
+        Plain arguments of the native callable.
+    """
+    native, _ = table[name]
+    try:
+        made = native(*args, dtype=table.native_dtype, device=table.device, **params)
+    except Exception as error:
+        fail(name, (), error)
+    return make(made, table)
+
+
+#: Classes of arguments that native callables take as they are.
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
+def _native(name: str, table: Table, value: Any) -> Any:
+    if value.__class__ in _PLAIN:
+        return value
+    if isinstance(value, Operand):
+        if value._table.backend is table.backend and value._table.device is table.device:
+            return value._native
+        return gathered(name, "the first operand", table, "another operand", value)._native
+    if isinstance(value, DType):
+        return table.backend.native_dtype(value)
+    if isinstance(value, tuple) and any(isinstance(item, Operand) for item in value):
+        return tuple(_native(name, table, item) for item in value)
+    return value
+
+
+def wrap(made: Any, table: Table, result: Table | None) -> Any:
+    """Bind what a native callable returned to tables.
+
+    Parameters
+    ----------
+    made : native array, or tuple or list of them
+    table : Table
+        Of the operands.
+    result : Table or None
+        Of the result, where the operation fixes it.
+    """
+    if isinstance(made, (tuple, list)):
+        return tuple(wrap(item, table, result) for item in made)
+    native: Native = table.backend.normalize(made)
+    if result is None:
+        result = table.sibling(table.backend.dtype_of(native))
+    return make(native, result)
+
+
+def fail(name: str, operands: tuple[Any, ...], error: Exception) -> NoReturn:
+    """Raise a library's error as the one that corepy documents, naming the function.
+
+    Shapes that do not broadcast raise ``ValueError`` on every backend; Python's own exception
+    types keep theirs; a library's private ones become `BackendError`.
+    """
+    label = name.rpartition(".")[2]
+    if isinstance(error, _OWN) or str(error).startswith(f"{label}:"):
+        raise error
+    if isinstance(error, MemoryError):  # Python's own says nothing at all
+        reason = str(error) or "not enough memory for the result"
+        raise MemoryError(f"{label}: {reason}") from error
+    arrays = [x for x in operands if isinstance(x, Operand)]
+    if len(arrays) > 1 and label in _BROADCASTING:
+        shapes = [x._table.backend.shape_of(x._native) for x in arrays]
+        if not broadcasts(shapes):
+            raise broadcast_mismatch(label, shapes) from error
+    for kind in _NAMED:
+        if isinstance(error, kind):
+            # The nearest documented type: numpy.linalg.LinAlgError arrives as ValueError.
+            exact = type(error) if type(error).__module__ == "builtins" else kind
+            if exact is UnicodeError or issubclass(exact, UnicodeError):
+                exact = ValueError
+            raise exact(f"{label}: {error}") from error
+    backend = f" in {arrays[0]._table.backend.name}" if arrays else ""
+    raise BackendError(f"{label}: {type(error).__name__}{backend}: {error}") from error
+
+
+#: Operations of several operands whose shapes must broadcast; filled as they are declared.
+_BROADCASTING: set[str] = {"where", "clip"}
+
+
+def broadcasts(shapes: list[tuple[Any, ...]]) -> bool:
+    """Say whether shapes broadcast; unknown dimensions count as fitting."""
+    if all(shape == shapes[0] for shape in shapes):
+        return True
+    width = max(map(len, shapes))
+    padded = [(1,) * (width - len(shape)) + tuple(shape) for shape in shapes]
+    for column in zip(*padded, strict=True):
+        if len({n for n in column if n not in (1, None)}) > 1:
+            return False
+    return True

@@ -1,0 +1,399 @@
+"""Where new arrays are created: the user's priority, and the defaults where there is none."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, count
+from typing import Final, TypeAlias
+
+from corepy import _dtypes
+from corepy._dtypes import DType
+from corepy._errors import (
+    BackendUnavailableError,
+    UnsupportedOperationError,
+    bad_type,
+    listing,
+)
+from corepy.backends._base import Backend
+from corepy.devices._capabilities import detect_devices
+from corepy.devices._device import CPU, GPU_KINDS, Device, as_device
+from corepy.dispatch import _registry
+from corepy.dispatch._settings import STRICT, Setting
+from corepy.dispatch._table import Table, table_of
+
+Priority: TypeAlias = "tuple[str, ...]"
+
+_PRIORITY: Final[Setting[Priority | None]] = Setting("backend_priority", None)
+ENVIRONMENT: Final = "COREPY_BACKEND_PRIORITY"
+#: Kinds of device that become the default by themselves, before the host, when one is present
+#: and supports every dtype. Others need to be asked for.
+_ACCELERATORS: Final = ("cuda", "rocm", "tpu")
+_KINDS: Final = ("cpu", "gpu", "cuda", "rocm", "mps", "tpu", "xpu", "opencl", "webgpu", "dask")
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A backend on one of its devices, and the wish that led there."""
+
+    backend: Backend
+    device: Device
+    why: str
+
+
+# ---------------------------------------------------------------------------- the user's wish
+
+
+def set_backend_priority(priority: Sequence[str]) -> None:
+    """Choose where new arrays are created, in order of preference.
+
+    Parameters
+    ----------
+    priority : sequence of str
+        Backend names (``"torch"``), kinds of device (``"gpu"``, ``"cpu"``), device names
+        (``"cuda:1"``), or both (``"torch:mps"``). A kind of device that this machine lacks is
+        passed over as long as another entry can serve.
+
+    Raises
+    ------
+    TypeError
+        If `priority` is a single string or holds anything but strings.
+    BackendUnavailableError
+        If a name is unknown, a named backend is not usable, or no entry can serve. The message
+        says what is usable, and why the named one is not.
+
+    Notes
+    -----
+    Set on the main thread it holds for every thread that has not chosen its own; set in another
+    thread or an asynchronous task it holds there only. ``COREPY_BACKEND_PRIORITY``, a
+    comma-separated list, is read once, and holds where nothing was set.
+    """
+    _PRIORITY.set(_checked("set_backend_priority", priority))
+
+
+def backend_priority(priority: Sequence[str]) -> AbstractContextManager[None]:
+    """Choose as `set_backend_priority` does, for the extent of a ``with`` block.
+
+    Parameters
+    ----------
+    priority : sequence of str
+        As in `set_backend_priority`; the same errors are raised, at once.
+    """
+    return _PRIORITY.scoped(_checked("backend_priority", priority))
+
+
+def set_backend(name: str) -> None:
+    """Create new arrays in one backend: short for ``set_backend_priority([name])``."""
+    if not isinstance(name, str):
+        raise bad_type("set_backend", "name", name, "a str")
+    _PRIORITY.set(_checked("set_backend", [name]))
+
+
+def get_backend_priority() -> tuple[str, ...]:
+    """Return the priority in force; empty where the defaults hold."""
+    return _PRIORITY.get() or _from_environment()
+
+
+def _checked(function: str, priority: Sequence[str]) -> Priority:
+    """Return a priority whose every name is known and usable, and which leads somewhere."""
+    if isinstance(priority, str) or not isinstance(priority, Sequence):
+        raise bad_type(function, "priority", priority, "a sequence of str, such as ['numpy']")
+    for entry in priority:
+        if not isinstance(entry, str):
+            raise bad_type(function, "priority", entry, "a str in each entry")
+    wish = tuple(priority)
+    leads = [next(_placements(function, entry), None) for entry in wish]
+    if not any(leads):
+        raise BackendUnavailableError(
+            f"{function}: priority is {list(wish)}; expected at least one entry that this machine "
+            f"has: {listing(_registry.usable_backends())}"
+        )
+    return wish
+
+
+@lru_cache(maxsize=1)
+def _from_environment() -> Priority:
+    text = os.environ.get(ENVIRONMENT, "")
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
+
+
+# ---------------------------------------------------------------------------- what it leads to
+
+
+def _placements(function: str, entry: str) -> Iterator[Placement]:
+    """Yield what one entry of a priority leads to, loading no more than is asked for."""
+    name, _, rest = entry.partition(":")
+    known = _registry.records()
+    if name in known:
+        backend = _registry.load(name, function)
+        if not backend.is_available():
+            raise BackendUnavailableError(
+                f"{function}: backend {name} is installed but does not answer; "
+                f"expected {listing(_registry.usable_backends())}"
+            )
+        devices = backend.devices()
+        if rest:
+            wanted = as_device(rest, function, "priority")
+            if wanted not in devices:  # unless backend and kind of device share a name
+                wanted = next((device for device in devices if device.name == entry), wanted)
+            if wanted not in devices:
+                raise BackendUnavailableError(
+                    f"{function}: backend {name} has no device {wanted}; "
+                    f"expected {listing(devices)}"
+                )
+            devices = (wanted,)
+        yield Placement(backend, devices[0], f"{entry!r} in the priority")
+    elif name in _KINDS or any(name in record.kinds for record in known.values()):
+        kinds = GPU_KINDS if entry == "gpu" else (name,)
+        for backend in _usable(kinds):
+            for device in backend.devices():
+                if device.name == entry or (not rest and device.kind in kinds):
+                    yield Placement(backend, device, f"{entry!r} in the priority")
+    else:
+        raise BackendUnavailableError(
+            f"{function}: priority has {entry!r}; expected a backend "
+            f"({listing(known)}) or a kind of device ({listing(_KINDS)})"
+        )
+
+
+def _usable(kinds: Sequence[str]) -> Iterator[Backend]:
+    """Yield the usable backends that may serve a kind of device, loading them one by one."""
+    for name, record in _registry.records().items():
+        if record.kinds and not set(record.kinds) & set(kinds):
+            continue
+        try:
+            backend = _registry.load(name)
+        except BackendUnavailableError:
+            continue  # its reason is kept and shown by `corepy info`
+        if backend.is_available():
+            yield backend
+
+
+def _accelerators() -> tuple[str, ...]:
+    """Return the kinds of accelerator that this machine has, found without any library."""
+    found = {gpu.device.kind for gpu in detect_devices().gpus}
+    return tuple(kind for kind in _ACCELERATORS if kind in found)
+
+
+def _defaults() -> Iterator[Placement]:
+    """Yield the placements without a wish: full accelerators first, then the host."""
+    kinds = _accelerators()
+    for backend in _usable(kinds) if kinds else ():
+        for device in backend.devices():
+            full = backend.capabilities(device).dtypes >= _dtypes.ANY
+            if device.kind in kinds and full:
+                yield Placement(backend, device, "an accelerator with every dtype is present")
+    for backend in _usable(("cpu",)):
+        if CPU in backend.devices():
+            yield Placement(backend, CPU, "the host")
+
+
+class _Order:
+    """The placements of a priority, each found when it is first asked for, and kept."""
+
+    def __init__(self, wish: Priority) -> None:
+        wished = (place for entry in wish for place in _placements(ENVIRONMENT, entry))
+        self._rest = chain(wished, _defaults())
+        self._found: list[Placement] = []
+        self._lock = threading.RLock()
+
+    def __iter__(self) -> Iterator[Placement]:
+        for i in count():
+            if i == len(self._found):
+                with self._lock:
+                    if i == len(self._found) and not self._find():
+                        return
+            yield self._found[i]
+
+    def _find(self) -> bool:
+        """Append the next placement that is new."""
+        for placement in self._rest:
+            if all(
+                placement.backend is not other.backend or placement.device is not other.device
+                for other in self._found
+            ):
+                self._found.append(placement)
+                return True
+        return False
+
+    def serving(self, place: Device) -> Iterator[Backend]:
+        """Yield the backends that serve a device, in order."""
+        seen: set[Backend] = set()
+        for placement in self:
+            if placement.backend not in seen and place in placement.backend.devices():
+                seen.add(placement.backend)
+                yield placement.backend
+        for backend in _usable((place.kind,)):
+            if backend not in seen and place in backend.devices():
+                yield backend
+
+
+@lru_cache(maxsize=64)
+def _order(wish: Priority, generation: int) -> _Order:
+    return _Order(wish)
+
+
+def _current() -> _Order:
+    return _order(get_backend_priority(), _registry.generation())
+
+
+def placements(
+    priority: Sequence[str] | None = None, function: str = "placements"
+) -> tuple[Placement, ...]:
+    """Return the usable placements in the order in which new arrays try them.
+
+    Parameters
+    ----------
+    priority : sequence of str or None
+        None for the one in force.
+    function : str
+        What messages name.
+    """
+    if priority is None:
+        return tuple(_current())
+    return tuple(_order(_checked(function, priority), _registry.generation()))
+
+
+def default_placement() -> Placement:
+    """Return where an array without ``device=`` is created, and why."""
+    try:
+        return next(iter(_current()))
+    except BackendUnavailableError:
+        _order.cache_clear()  # a broken wish is looked at again, in case it has been mended
+        raise
+
+
+def default_table(function: str, device: object, wanted: DType) -> Table:
+    """Return the table of a new array whose dtype nobody named: `wanted` if the device has it."""
+    if device is None:
+        return _default_table(get_backend_priority(), _registry.generation(), wanted)
+    return creation_table(function, device, default_dtype(wanted, device, function))
+
+
+@lru_cache(maxsize=256)
+def _default_table(wish: Priority, generation: int, wanted: DType) -> Table:
+    return creation_table("asarray", None, _default_dtype(wish, generation, None, wanted))
+
+
+@lru_cache(maxsize=1024)
+def _table(wish: Priority, generation: int, device: Device | None, dtype: DType) -> Table | None:
+    place = default_placement().device if device is None else device
+    for backend in _order(wish, generation).serving(place):
+        if dtype in backend.capabilities(place).dtypes:
+            return table_of(backend, place, dtype)
+    return None
+
+
+def _dtypes_of(place: Device, enough: frozenset[DType] = _dtypes.ANY) -> frozenset[DType]:
+    """Return the dtypes of a device; those of the first backends, if they are enough."""
+    found: frozenset[DType] = frozenset()
+    for backend in _current().serving(place):
+        found |= backend.capabilities(place).dtypes
+        if found >= enough:
+            break
+    return found
+
+
+def creation_table(function: str, device: object, dtype: DType) -> Table:
+    """Return the table in which a new array is created.
+
+    Parameters
+    ----------
+    function : str
+        What messages name.
+    device : Device, str or None
+        None for the default device.
+    dtype : DType
+
+    Raises
+    ------
+    TypeError
+        If the device is named by a string in strict mode.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend there has the dtype.
+    """
+    if isinstance(device, str) and STRICT.get():
+        raise bad_type(function, "device", device, "a Device (strict mode)")
+    place = None if device is None else as_device(device, function)
+    table = _table(get_backend_priority(), _registry.generation(), place, dtype)
+    if table is not None:
+        return table
+    place = default_placement().device if place is None else place
+    there = dtypes_on(place, function)
+    raise UnsupportedOperationError(
+        f"{function}: dtype is {dtype}, which {place} lacks; expected one of "
+        + ", ".join(name for name, d in _dtypes.DTYPES.items() if d in there)
+    )
+
+
+def default_dtype(wanted: DType, device: object = None, function: str = "default_dtypes") -> DType:
+    """Return the default dtype of a kind on a device.
+
+    Parameters
+    ----------
+    wanted : DType
+        The default where a device has every dtype: float64, complex128 or int64.
+    device : Device, str or None
+        None for the default device.
+    function : str
+        What messages name.
+
+    Returns
+    -------
+    DType
+        The same, or the one of single precision where the device lacks it.
+    """
+    place = None if device is None else as_device(device, function)
+    return _default_dtype(get_backend_priority(), _registry.generation(), place, wanted)
+
+
+@lru_cache(maxsize=256)
+def _default_dtype(wish: Priority, generation: int, device: Device | None, wanted: DType) -> DType:
+    there = _dtypes_of(
+        default_placement().device if device is None else device, enough=frozenset({wanted})
+    )
+    return wanted if wanted in there or not there else _dtypes.SINGLE.get(wanted, wanted)
+
+
+def dtypes_on(device: object = None, function: str = "dtypes") -> frozenset[DType]:
+    """Return the dtypes of a device, over all usable backends that serve it.
+
+    Raises
+    ------
+    BackendUnavailableError
+        If the device is not present.
+    """
+    place = default_placement().device if device is None else as_device(device, function)
+    found = _dtypes_of(place)
+    if not found:
+        raise BackendUnavailableError(
+            f"{function}: device {place} is not present; expected {listing(devices_present())}"
+        )
+    return found
+
+
+def devices_present() -> tuple[Device, ...]:
+    """Return every device that a usable backend serves, the default one first.
+
+    Notes
+    -----
+    Backends that could add nothing to the host are not loaded for this.
+    """
+    found = dict.fromkeys([default_placement().device, CPU])  # NumPy is always there
+    absent = set(GPU_KINDS) - {gpu.device.kind for gpu in detect_devices().gpus}
+    for name, record in _registry.records().items():
+        if record.kinds and set(record.kinds) <= absent | {"cpu"}:
+            continue
+        try:
+            backend = _registry.load(name)
+        except BackendUnavailableError:
+            continue  # its reason is kept and shown by `corepy info`
+        if backend.is_available():
+            found |= dict.fromkeys(backend.devices())
+    return tuple(found)

@@ -1,0 +1,147 @@
+"""Settings that a user turns: scoped to a thread or task, with a default for the process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from types import TracebackType
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
+
+from corepy._errors import bad_argument, bad_type
+
+T = TypeVar("T")
+FallbackPolicy: TypeAlias = Literal["allow", "warn", "raise"]
+_POLICIES: Final = ("allow", "warn", "raise")
+
+
+class Setting(Generic[T]):
+    """A value that `set` changes here and a ``with`` block changes for its extent.
+
+    A value set on the main thread, outside a running event loop, becomes the default of the whole
+    process, because programs configure themselves before they start threads. A value set anywhere
+    else stays with its thread or task. So eight threads may hold eight values.
+    """
+
+    def __init__(self, name: str, default: T) -> None:
+        self._default = default
+        #: Whether anybody ever changed it; until then hot paths need not ask.
+        self.touched = False
+        self._local: ContextVar[T] = ContextVar(f"corepy_{name}")
+
+    def get(self) -> T:
+        return self._local.get(self._default)
+
+    def set(self, value: T) -> None:
+        self.touched = True
+        self._local.set(value)
+        if threading.current_thread() is threading.main_thread() and not _in_event_loop():
+            self._default = value
+
+    @contextmanager
+    def scoped(self, value: T) -> Iterator[None]:
+        self.touched = True
+        token = self._local.set(value)
+        try:
+            yield
+        finally:
+            self._local.reset(token)
+
+
+def _in_event_loop() -> bool:
+    # Where nobody imported asyncio no loop can run; importing it here would cost 30 ms.
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+class Restore:
+    """What the switches return: leave it, or use it as a context manager to switch back."""
+
+    def __init__(self, setting: Setting[T], value: T) -> None:
+        before = setting.get()
+        setting.set(value)
+        self._undo: Callable[[], None] = partial(setting.set, before)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._undo()
+
+
+def _from_environment(name: str) -> bool:
+    text = os.environ.get(name, "").strip().lower()
+    if text not in (*_YES, *_NO):
+        raise bad_argument("corepy", name, text, f"one of {', '.join((*_YES, *_NO[1:]))}")
+    return text in _YES
+
+
+_YES: Final = ("1", "true", "yes", "on")
+_NO: Final = ("", "0", "false", "no", "off")
+STRICT: Final[Setting[bool]] = Setting("strict", _from_environment("COREPY_STRICT"))
+STRICT.touched = STRICT.get()
+FALLBACK: Final[Setting[FallbackPolicy]] = Setting("fallback", "warn")
+
+
+def strict(on: bool = True) -> Restore:
+    """Turn the strict reading of the standard on or off.
+
+    Under it everything that the standard leaves open raises: mixed kinds of dtype, native arrays
+    as arguments, string names of dtypes and devices, writes to read-only memory. Library authors
+    run their tests under it to learn whether their code is portable.
+
+    Parameters
+    ----------
+    on : bool
+        Whether to be strict.
+
+    Returns
+    -------
+    Restore
+        Used as ``with corepy.strict():`` it restores what was before; otherwise ignore it.
+
+    Notes
+    -----
+    ``COREPY_STRICT=1`` (or ``true``, ``yes``, ``on``) in the environment makes it the default.
+    """
+    if not isinstance(on, bool):
+        raise bad_type("strict", "on", on, "a bool")
+    return Restore(STRICT, on)
+
+
+def is_strict() -> bool:
+    """Return whether the strict reading of the standard is in force here."""
+    return STRICT.get()
+
+
+def get_fallback() -> FallbackPolicy:
+    """Return the fallback policy in force here, as `set_fallback` takes it."""
+    return FALLBACK.get()
+
+
+def set_fallback(policy: FallbackPolicy) -> Restore:
+    """Choose what happens when no backend on an array's device offers an operation.
+
+    Parameters
+    ----------
+    policy : {"warn", "allow", "raise"}
+        Cross to the host and back with one warning a call site (the default), silently, or raise
+        `FallbackError`. Another backend on the same device is always taken, without copies.
+
+    Returns
+    -------
+    Restore
+        Used as ``with corepy.set_fallback("allow"):`` it restores what was before.
+    """
+    if policy not in _POLICIES:
+        raise bad_argument("set_fallback", "policy", policy, '"warn", "allow" or "raise"')
+    return Restore(FALLBACK, policy)

@@ -1,0 +1,144 @@
+"""Flat tables of native callables, one for each (backend, device, dtype), filled on first use.
+
+An `Array` holds its native array and its table; two arrays with the same table share backend,
+device and dtype, and one identity check says so. ``table["add"]`` is a pair: the native callable,
+and the table of the result where the operation fixes it (None where the native result tells).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from corepy._dtypes import DTYPES, SINGLE, DType, describe, float64
+from corepy._errors import UnsupportedOperationError, wrong_dtype
+from corepy.backends._base import Backend
+from corepy.devices._device import Device
+from corepy.dispatch import _explain, _fallback
+from corepy.dispatch._operations import OPERATIONS, Operation
+from corepy.dispatch._settings import STRICT
+
+Entry: TypeAlias = "tuple[Callable[..., Any], Table | None]"
+
+
+class Table(dict[str, Entry]):
+    """The operations of one backend on one device for one dtype.
+
+    Attributes
+    ----------
+    backend : Backend
+    device : Device
+    dtype : DType
+    dtypes : frozenset of DType
+        All that the backend has on the device.
+    native_dtype : object
+        The library's own object for the dtype.
+    """
+
+    __slots__ = ("backend", "device", "dtype", "dtypes", "native_dtype", "siblings")
+
+    def __init__(self, backend: Backend, device: Device, dtype: DType) -> None:
+        super().__init__()
+        self.backend = backend
+        self.device = device
+        self.dtype = dtype
+        self.dtypes = backend.capabilities(device).dtypes
+        self.native_dtype = backend.native_dtype(dtype)
+        self.siblings: dict[DType, Table] = {}
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __missing__(self, name: str) -> Entry:
+        operation = OPERATIONS[name]
+        if self.dtype in operation.widened:
+            return self._widened(operation)
+        if self.dtype not in operation.dtypes:
+            raise self._refusal(operation)
+        native = _fallback.resolve(name, self.backend, self.device, self.dtype)
+        result = None
+        if operation.result is not None:
+            fixed = operation.result(self.dtype)
+            if fixed in self.dtypes:  # else the native result tells what stands in for it
+                result = table_of(self.backend, self.device, fixed)
+        with _LOCK:
+            if _explain.listening():
+                # Not stored: the tables fill with plain callables again once nobody listens.
+                return _explain.traced(native, name, self.backend, self.device), result
+            entry = self[name] = (native, result)
+        return entry
+
+    def _refusal(self, operation: Operation) -> TypeError:
+        expected = describe(operation.dtypes)
+        return wrong_dtype(operation.label, operation.argument, self.dtype, self.device, expected)
+
+    def _widened(self, operation: Operation) -> Entry:
+        """Return an entry that converts its operands to the default floating-point dtype first."""
+        wide = self.sibling(self.narrowed(float64))
+
+        def native(*operands: Any) -> Any:
+            if STRICT.touched and STRICT.get():
+                raise self._refusal(operation)
+            cast = self["astype"][0]
+            return wide[operation.name][0](
+                *(cast(x, wide.native_dtype, copy=False) for x in operands)
+            )
+
+        entry = self[operation.name] = (native, wide[operation.name][1])
+        return entry
+
+    def sibling(self, dtype: DType, function: str = "dtype") -> Table:
+        """Return the table of another dtype on the same backend and device.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If the backend lacks the dtype there; `function` is what the message names.
+        """
+        found = self.siblings.get(dtype)
+        if found is None:
+            if dtype not in self.dtypes:
+                names = (name for name, other in DTYPES.items() if other in self.dtypes)
+                raise UnsupportedOperationError(
+                    f"{function.rpartition('.')[2]}: the dtype would be {dtype}, which "
+                    f"{self.backend.name} lacks on {self.device}; expected one of "
+                    f"{', '.join(names)}"
+                )
+            found = self.siblings[dtype] = table_of(self.backend, self.device, dtype)
+        return found
+
+    def narrowed(self, dtype: DType) -> DType:
+        """Return a default dtype, or the one of single precision where the device lacks it."""
+        return dtype if dtype in self.dtypes else SINGLE.get(dtype, dtype)
+
+    def __repr__(self) -> str:
+        return f"Table({self.backend.name}, {self.device}, {self.dtype})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("Table: tables belong to this process; pickle the Array instead")
+
+
+_LOCK: Final = threading.RLock()
+_tables: Final[dict[tuple[Backend, Device, DType], Table]] = {}
+
+
+def table_of(backend: Backend, device: Device, dtype: DType) -> Table:
+    """Return the one table of a backend, device and dtype."""
+    found = _tables.get((backend, device, dtype))
+    if found is None:
+        with _LOCK:
+            found = _tables.get((backend, device, dtype))
+            if found is None:
+                found = _tables[backend, device, dtype] = Table(backend, device, dtype)
+    return found
+
+
+def forget_entries() -> None:
+    """Empty every table, so that the next use of each operation resolves it anew."""
+    with _LOCK:
+        for table in _tables.values():
+            table.clear()
+
+
+_explain.on_change(forget_entries, _LOCK)
+_fallback.on_change(forget_entries)

@@ -1,0 +1,265 @@
+"""The `Array` as an object: attributes, conversions, Python's protocols and interchange."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import corepy
+import corepy.array_api as xp
+from corepy._dtypes import DTYPES
+from corepy.devices._device import as_device
+from tests.helpers import FLOATS, NAMES, arrays, assert_values, shapes, to_numpy
+
+pytestmark = pytest.mark.usefixtures("backend")
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.at_once
+@given(x=arrays())
+def test_attributes(x: Any) -> None:
+    values = to_numpy(x)
+    assert x.shape == values.shape
+    assert all(type(n) is int for n in x.shape)
+    assert x.ndim == values.ndim
+    assert x.size == values.size
+    assert x.nbytes == values.nbytes
+    assert x.dtype is DTYPES[values.dtype.name]
+    assert x.device is as_device("cpu")
+    if x.ndim == 2:
+        assert_values(x.T, values.T)
+    else:
+        with pytest.raises(ValueError, match=f"^T: x has {x.ndim} dimensions; expected 2"):
+            _ = x.T
+    if x.ndim >= 2:
+        assert_values(x.mT, np.swapaxes(values, -1, -2))
+    else:
+        with pytest.raises(ValueError, match=f"^mT: x has {x.ndim} dimensions; expected at least"):
+            _ = x.mT
+
+
+def test_arrays_are_made_by_functions_and_take_no_attributes() -> None:
+    with pytest.raises(TypeError, match="Array.. takes no arguments"):
+        corepy.Array([1])
+    x = xp.ones(1)
+    with pytest.raises(AttributeError):
+        x.color = "red"
+    with pytest.raises(TypeError, match="unhashable type"):
+        hash(x)
+
+
+@given(x=arrays(shape=st.just(())))
+def test_scalars_of_arrays_without_dimensions(x: Any) -> None:
+    value = to_numpy(x).item()
+    assert type(x.item()) is type(value)
+    assert bool(x) is bool(value)
+    assert repr(complex(x)) == repr(complex(value))
+    if isinstance(value, complex):
+        for convert in (int, float):
+            with pytest.raises(TypeError, match=f"^{convert.__name__}: x has dtype complex"):
+                convert(x)
+        return
+    assert repr(float(x)) == repr(float(value))
+    if value != value:
+        with pytest.raises(ValueError, match="NaN"):
+            int(x)
+    elif value in (INF, -INF):
+        with pytest.raises(OverflowError):
+            int(x)
+    else:
+        assert int(x) == int(value)
+    if x.dtype.rank == 1:
+        assert range(10**3)[min(value, 5) : 7] == range(10**3)[slice(min(int(x), 5), 7)]
+        assert x.__index__() == value
+    else:
+        with pytest.raises(TypeError, match=f"^index: x has dtype {x.dtype}; expected an integer"):
+            x.__index__()
+
+
+@pytest.mark.parametrize(
+    ("convert", "error"),
+    [(bool, ValueError), (int, TypeError), (float, TypeError), (complex, TypeError)],
+)
+@pytest.mark.parametrize("shape", [(1,), (2,), (0,), (1, 1)])
+def test_arrays_with_dimensions_are_no_scalars(
+    convert: type, error: type[Exception], shape: tuple[int, ...]
+) -> None:
+    with pytest.raises(error, match=rf"^{convert.__name__}: x has shape .*; expected a 0-D array"):
+        convert(xp.ones(shape))
+
+
+def test_length_iteration_and_membership() -> None:
+    x = xp.asarray([[1, 2], [3, 4], [5, 6]])
+    assert len(x) == 3
+    assert [row.tolist() for row in x] == [[1, 2], [3, 4], [5, 6]]
+    assert all(type(row) is corepy.Array for row in x)
+    assert [int(n) for n in xp.arange(3)] == [0, 1, 2]
+    assert 4 in x
+    assert 7 not in x
+    assert list(xp.zeros((0, 3))) == []
+    zero_d = xp.asarray(1)
+    for function, name in ((len, "len"), (iter, "iter")):
+        with pytest.raises(TypeError, match=f"^{name}: x has 0 dimensions; expected at least 1"):
+            function(zero_d)
+    with pytest.raises(TypeError, match="^in: value is of type str; expected a scalar or an array"):
+        assert "a" in x
+
+
+def test_formatting() -> None:
+    assert f"{xp.asarray(3.14159):.2f}" == "3.14"
+    assert f"{xp.asarray(7):03d}" == "007"
+    assert f"{xp.asarray(True)}" == "True"
+    assert f"{xp.asarray(1 + 2j)}" == "(1+2j)"
+    x = xp.asarray([1, 2])
+    assert f"{x}" == str(x) == "[1 2]"
+    with pytest.raises(TypeError, match=r"^format: x has shape \(2,\); expected a 0-D array for"):
+        f"{x:.2f}"
+
+
+@pytest.mark.at_once
+def test_repr_tells_dtype_device_and_backend(backend: str) -> None:
+    x = xp.asarray([1.5, 2.5], dtype=xp.float32)
+    assert repr(x) == f"Array([1.5, 2.5], dtype=float32, device=cpu, backend={backend})"
+
+
+@given(x=arrays())
+def test_copies_and_pickles_are_equal_and_apart(x: Any) -> None:
+    values = to_numpy(x)
+    protocols = range(2, pickle.HIGHEST_PROTOCOL + 1)
+    copies = [
+        copy.copy(x),
+        copy.deepcopy(x),
+        *(pickle.loads(pickle.dumps(x, protocol)) for protocol in protocols),
+    ]
+    for again in copies:
+        assert type(again) is corepy.Array
+        assert (again.dtype, again.device, again.backend) == (x.dtype, x.device, x.backend)
+        assert_values(again, values)
+        if x.size:
+            again[(0,) * x.ndim] = True if x.dtype is xp.bool else 1
+    assert_values(x, values)
+
+
+def test_dtypes_and_devices_pickle_to_themselves() -> None:
+    for thing in (*DTYPES.values(), as_device("cpu")):
+        assert pickle.loads(pickle.dumps(thing)) is thing
+        assert copy.copy(thing) is copy.deepcopy(thing) is thing
+
+
+# ---------------------------------------------------------------------------- interchange
+
+
+@given(x=arrays())
+def test_array_protocol_of_numpy(x: Any) -> None:
+    values = np.asarray(x)
+    assert values.dtype.name == x.dtype.name
+    assert values.shape == x.shape
+    new = np.array(x, copy=True)
+    assert not np.shares_memory(new, np.asarray(x)) or x.size == 0
+    if x.dtype.rank < 3:
+        assert np.asarray(x, dtype=np.float64).dtype == np.float64
+
+
+@pytest.mark.at_once
+@given(x=arrays(FLOATS, shape=shapes(min_side=1)))
+def test_buffer_protocol(x: Any) -> None:
+    # Python calls __buffer__ itself from 3.12 on.
+    view = memoryview(x) if sys.version_info >= (3, 12) else x.__buffer__(0)
+    assert view.shape == x.shape
+    assert_values(x, np.asarray(view))
+
+
+@pytest.mark.at_once
+def test_buffer_method(backend: str) -> None:
+    x = xp.asarray([1.0, 2.0])
+    assert x.__buffer__(0).tolist() == [1.0, 2.0]
+    wide = xp.broadcast_to(xp.asarray(1.0), (3,))
+    if backend == "numpy":
+        with pytest.raises(BufferError, match="^buffer: x is read-only; expected writable memory"):
+            wide.__buffer__(1)
+
+
+def test_dlpack_device() -> None:
+    assert xp.ones(2).__dlpack_device__() == (1, 0)
+
+
+@given(x=arrays(shape=shapes(min_side=1)))
+def test_dlpack_to_numpy(x: Any) -> None:
+    shared = np.from_dlpack(x)
+    assert shared.dtype.name == x.dtype.name
+    assert_values(x, shared)
+    assert_values(x, np.from_dlpack(x, copy=True))
+
+
+def test_dlpack_keywords() -> None:
+    x = xp.asarray([1.0, 2.0])
+    for kwargs in (
+        {},
+        {"max_version": (1, 0)},
+        {"max_version": (1, 1), "copy": True},
+        {"dl_device": (1, 0)},
+        {"dl_device": (1, 0), "copy": False},
+        {"max_version": None, "stream": None},
+    ):
+        assert "dltensor" in repr(x.__dlpack__(**kwargs))
+    with pytest.raises(BufferError, match="^__dlpack__: "):
+        x.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(BufferError, match="^__dlpack__: "):
+        x.__dlpack__(stream=1)
+
+
+@pytest.mark.backend("numpy")
+def test_dlpack_of_read_only_memory_needs_a_version_that_says_so() -> None:
+    values = np.ones(2)
+    values.setflags(write=False)
+    with corepy.backend_priority(["numpy"]):
+        x = xp.asarray(values)
+    with pytest.raises(BufferError, match="^__dlpack__: .*readonly"):
+        x.__dlpack__()
+    assert not np.from_dlpack(x).flags.writeable  # it asks for version 1
+
+
+def test_array_namespace() -> None:
+    x = xp.ones(1)
+    assert x.__array_namespace__() is corepy.array_api
+    for version in ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
+        assert x.__array_namespace__(api_version=version) is corepy.array_api
+    with pytest.raises(
+        ValueError, match="^__array_namespace__: api_version is '2020.01'; expected"
+    ):
+        x.__array_namespace__(api_version="2020.01")
+
+
+@pytest.mark.at_once
+def test_to_device() -> None:
+    x = xp.ones(2)
+    assert x.to_device("cpu") is x
+    assert x.to_device(x.device) is x
+    with pytest.raises(corepy.BackendUnavailableError, match="^to_device: device nowhere is not"):
+        x.to_device("nowhere")
+    with pytest.raises(ValueError, match="^to_device: stream is 1; expected None"):
+        x.to_device("cpu", stream=1)
+    with pytest.raises(TypeError, match="^to_device: device is of type int; expected a Device"):
+        x.to_device(3)
+
+
+@pytest.mark.parametrize("dtype", NAMES)
+def test_other_libraries_functions_take_an_array(dtype: str) -> None:
+    x = xp.ones(3, dtype=DTYPES[dtype])
+    assert np.sum(np.asarray(x)) == 3
+    assert np.concatenate([np.asarray(x), np.zeros(1, dtype)]).dtype.name == dtype
+
+
+def test_big_endian_and_strided_native_arrays_are_taken() -> None:
+    assert (xp.asarray(np.array([1, 2], dtype=">i4")) + 1).tolist() == [2, 3]
+    assert xp.asarray(np.arange(6)[::-2]).tolist() == [5, 3, 1]
+    with pytest.raises(TypeError, match="^asarray: obj: its dtype is numpy's float16; expected"):
+        xp.asarray(np.ones(1, np.float16))

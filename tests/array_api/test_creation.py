@@ -1,0 +1,449 @@
+"""Creation functions: values, default dtypes, sharing of memory, and refusals."""
+
+from __future__ import annotations
+
+import array
+import math
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import corepy
+import corepy.array_api as xp
+from corepy._dtypes import DTYPES
+from tests.helpers import (
+    FLOATING,
+    NAMES,
+    REALS,
+    agrees,
+    arrays,
+    assert_same,
+    assert_values,
+    elements,
+    function,
+    oracle,
+    shapes,
+    to_numpy,
+)
+
+pytestmark = pytest.mark.usefixtures("backend")
+
+INF, NAN = float("inf"), float("nan")
+
+
+# ---------------------------------------------------------------------------- filled arrays
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones"])
+@given(shape=shapes(), dtype=st.sampled_from(NAMES))
+def test_zeros_and_ones(name: str, shape: tuple[int, ...], dtype: str) -> None:
+    agrees(name, shape, dtype=DTYPES[dtype])
+    assert function(name)(shape).dtype is xp.float64
+    assert function(name)(3).shape == (3,)
+    assert xp.empty(shape, dtype=DTYPES[dtype]).shape == shape
+
+
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "empty_like"])
+@given(x=arrays(), dtype=st.sampled_from(NAMES))
+def test_like(name: str, x: Any, dtype: str) -> None:
+    same, other = function(name)(x), function(name)(x, dtype=DTYPES[dtype])
+    assert (same.shape, same.dtype) == (x.shape, x.dtype)
+    assert (other.shape, other.dtype) == (x.shape, DTYPES[dtype])
+    assert same.device is x.device
+    assert same.backend == x.backend
+    if name != "empty_like":
+        assert to_numpy(other).tolist() == to_numpy(oracle(name, x, dtype=DTYPES[dtype])).tolist()
+
+
+@given(shape=shapes(), data=st.data())
+def test_full(shape: tuple[int, ...], data: st.DataObject) -> None:
+    dtype = DTYPES[data.draw(st.sampled_from(NAMES))]
+    value = data.draw(elements(dtype))
+    agrees("full", shape, value, dtype=dtype)
+    assert_same(
+        xp.full_like(xp.zeros(shape, dtype=dtype), value), oracle("full", shape, value, dtype=dtype)
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(True, "bool"), (1, "int64"), (1.0, "float64"), (1j, "complex128")]
+)
+def test_full_takes_its_dtype_from_the_value(value: Any, dtype: str) -> None:
+    assert xp.full(2, value).dtype.name == dtype
+    assert xp.full(2, xp.asarray(value)).tolist() == [value, value]
+
+
+@pytest.mark.parametrize("name", ["full", "full_like"])
+def test_fill_value_must_fit(name: str) -> None:
+    def fill(value: Any, dtype: str) -> Any:
+        if name == "full":
+            return xp.full((2,), value, dtype=DTYPES[dtype])
+        return xp.full_like(xp.zeros(2, dtype=DTYPES[dtype]), value)
+
+    with pytest.raises(
+        OverflowError, match=f"^{name}: fill_value is 300; expected 0 to 255 for ui"
+    ):
+        fill(300, "uint8")
+    with pytest.raises(OverflowError, match=f"^{name}: fill_value is 1e.300; expected at most"):
+        fill(1e300, "float32")
+    with pytest.raises(TypeError, match=f"^{name}: fill_value is of type complex; expected a real"):
+        fill(1j, "float64")
+    with pytest.raises(ValueError, match=f"^{name}: fill_value is 1.5; expected a whole number"):
+        fill(1.5, "int8")
+    with pytest.raises(
+        TypeError, match=f"^{name}: fill_value is of type NoneType; expected a bool"
+    ):
+        fill(None, "int8")
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "empty"])
+@pytest.mark.parametrize(
+    ("shape", "error", "message"),
+    [
+        (-1, ValueError, "shape is -1; expected an int of at least 0"),
+        ((2, -3), ValueError, "shape is -3; expected an int of at least 0"),
+        (1.0, TypeError, "shape is of type float; expected an int"),
+        (True, TypeError, "shape is of type bool; expected an int"),
+        ("12", TypeError, "shape is of type str; expected an int"),
+        (None, TypeError, "shape is of type NoneType; expected an int"),
+        ((2, None), TypeError, "shape is of type NoneType; expected an int"),
+        (2**63, ValueError, f"shape is {2**63}; expected an int of at least 0 and below 2**63"),
+    ],
+)
+def test_bad_shapes_raise(name: str, shape: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as caught:
+        function(name)(shape)
+    assert str(caught.value).startswith(f"{name}: {message}")
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "empty"])
+def test_sizes_beyond_memory_raise_at_once(name: str) -> None:
+    for shape in ((2**62,), (2**40, 2**40), (2**31, 2**31)):
+        with pytest.raises((MemoryError, ValueError), match=f"^{name}: "):
+            function(name)(shape)
+
+
+# ---------------------------------------------------------------------------- ranges
+
+
+@given(data=st.data())
+def test_arange_of_integers(data: st.DataObject) -> None:
+    start, stop = data.draw(st.tuples(*[st.integers(-50, 50)] * 2))
+    step = data.draw(st.integers(-7, 7).filter(bool))
+    result = agrees("arange", start, stop, step)
+    assert result.tolist() == list(range(start, stop, step))
+    assert xp.arange(abs(stop)).tolist() == list(range(abs(stop)))
+    for name in ("int8", "uint8", "float32"):
+        if name == "uint8" and min(start, stop) < 0:
+            continue
+        assert xp.arange(start, stop, step, dtype=DTYPES[name]).tolist() == result.tolist()
+
+
+@given(start=st.integers(-40, 40), length=st.integers(0, 5), step=st.integers(1, 12))
+def test_arange_of_floats(start: float, length: int, step: float) -> None:
+    start, step = start / 4, step / 4  # exact, so that rounding does not decide the length
+    stop = start + length * step
+    result = xp.arange(start, stop, step)
+    assert result.dtype is xp.float64
+    assert result.size == max(0, math.ceil((stop - start) / step))
+    assert_values(result, start + step * np.arange(result.size), 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "error", "message"),
+    [
+        ((0, 5, 0), {}, ValueError, "arange: step is 0; expected a number other than 0"),
+        ((0, INF), {}, ValueError, "arange: stop is inf; expected a finite number"),
+        ((NAN,), {}, ValueError, "arange: "),
+        (("3",), {}, TypeError, "arange: start is of type str; expected an int or float"),
+        ((1j,), {}, TypeError, "arange: start is of type complex; expected an int or float"),
+        ((True,), {}, TypeError, "arange: start is of type bool; expected an int or float"),
+        ((300,), {"dtype": "int8"}, OverflowError, "arange: last value is 299; expected -128 to"),
+        ((3,), {"dtype": "bool"}, ValueError, "arange: dtype is 'bool'; expected a real-valued"),
+        ((3,), {"dtype": "float16"}, ValueError, "arange: dtype is 'float16'; expected one of bo"),
+        ((2**62,), {}, (MemoryError, ValueError), "arange: "),
+    ],
+)
+def test_bad_ranges_raise(args: Any, kwargs: Any, error: Any, message: str) -> None:
+    with pytest.raises(error) as caught:
+        xp.arange(*args, **kwargs)
+    assert str(caught.value).startswith(message)
+
+
+@given(data=st.data())
+def test_linspace(data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(FLOATING))
+    start, stop = (data.draw(elements(DTYPES[dtype], 100.0)) for _ in range(2))
+    num = data.draw(st.integers(0, 6))
+    endpoint = data.draw(st.booleans())
+    result = xp.linspace(start, stop, num, dtype=DTYPES[dtype], endpoint=endpoint)
+    assert result.dtype.name == dtype
+    expected = np.linspace(start, stop, num, endpoint=endpoint)
+    assert_values(result, expected, 1e-5 if dtype in ("float32", "complex64") else 1e-12)
+    if num > 1:
+        assert complex(result[0]) == start
+        if endpoint:
+            assert complex(result[-1]) == stop
+
+
+def test_linspace_checks_its_arguments() -> None:
+    assert xp.linspace(0, 1, 2).dtype is xp.float64
+    assert xp.linspace(0, 1j, 2).dtype is xp.complex128
+    with pytest.raises(ValueError, match="^linspace: num is -1; expected an int of at least 0"):
+        xp.linspace(0, 1, -1)
+    with pytest.raises(TypeError, match="^linspace: num is of type float; expected an int"):
+        xp.linspace(0, 1, 2.5)
+    with pytest.raises(TypeError, match="^linspace: start is of type str"):
+        xp.linspace("0", 1, 2)
+    with pytest.raises((TypeError, ValueError), match="^linspace: "):
+        xp.linspace(0, 1j, 2, dtype=xp.float64)
+
+
+# ---------------------------------------------------------------------------- matrices
+
+
+@given(
+    rows=st.integers(0, 4),
+    columns=st.one_of(st.none(), st.integers(0, 4)),
+    k=st.integers(-6, 6),
+    dtype=st.sampled_from(NAMES),
+)
+def test_eye(rows: int, columns: int | None, k: int, dtype: str) -> None:
+    agrees("eye", rows, columns, k=k, dtype=DTYPES[dtype])
+
+
+@pytest.mark.parametrize("k", [2**40, -(2**40), 2**100, -(2**100)])
+def test_diagonals_far_away_are_empty(k: int) -> None:
+    assert xp.eye(2, k=k).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    x = xp.ones((2, 2))
+    full, empty = [[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]
+    assert xp.tril(x, k=k).tolist() == (full if k > 0 else empty)
+    assert xp.triu(x, k=k).tolist() == (empty if k > 0 else full)
+
+
+@pytest.mark.parametrize("name", ["tril", "triu"])
+@given(x=arrays(shape=shapes(min_dims=2)), k=st.integers(-4, 4))
+def test_triangles(name: str, x: Any, k: int) -> None:
+    agrees(name, x, k=k)
+
+
+@pytest.mark.parametrize("indexing", ["xy", "ij"])
+@given(data=st.data())
+def test_meshgrid(indexing: str, data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(REALS))
+    count = data.draw(st.integers(0, 3))
+    vectors = [
+        data.draw(arrays((dtype,), shape=st.integers(0, 3).map(lambda n: (n,))))
+        for _ in range(count)
+    ]
+    result = xp.meshgrid(*vectors, indexing=indexing)
+    assert isinstance(result, tuple)
+    expected = np.meshgrid(*map(to_numpy, vectors), indexing=indexing)
+    assert len(result) == count
+    for part, wanted in zip(result, expected, strict=True):
+        assert part.dtype.name == dtype
+        assert_values(part, wanted)
+
+
+def test_meshgrid_checks_its_arguments() -> None:
+    with pytest.raises(ValueError, match="^meshgrid: indexing is 'ab'; expected one of"):
+        xp.meshgrid(xp.ones(2), indexing="ab")
+    with pytest.raises((TypeError, ValueError), match="^meshgrid: arrays.*0"):
+        xp.meshgrid(xp.ones((2, 2)))
+
+
+# ---------------------------------------------------------------------------- asarray
+
+NESTED = st.recursive(
+    st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.complex_numbers()),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(obj=NESTED)
+def test_nested_sequences_become_arrays_or_are_refused_as_ragged(obj: Any) -> None:
+    try:
+        expected = np.array(obj)
+    except ValueError:
+        with pytest.raises(ValueError, match="^asarray: obj is ragged; expected nested sequences"):
+            xp.asarray(obj)
+        return
+    assume(expected.dtype != object)
+    result = xp.asarray(obj)
+    assert result.dtype.name == expected.dtype.name
+    assert_values(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("obj", "dtype"),
+    [
+        ([], "float64"),
+        ([[], []], "float64"),
+        ([True, False], "bool"),
+        ([True, 2], "int64"),
+        ([1, 2.0], "float64"),
+        ([1, 2j], "complex128"),
+        ((1, (2,)[0]), "int64"),
+        (range(3), None),
+    ],
+)
+def test_default_dtypes(obj: Any, dtype: str | None) -> None:
+    if dtype is None:
+        with pytest.raises(TypeError, match="^asarray: obj is of type range; expected an array"):
+            xp.asarray(obj)
+    else:
+        assert xp.asarray(obj).dtype.name == dtype
+
+
+@pytest.mark.parametrize(
+    ("obj", "kwargs", "error", "message"),
+    [
+        ([[1, 2], [3]], {}, ValueError, "asarray: obj is ragged; expected nested sequences"),
+        ([[1], 2], {}, ValueError, "asarray: obj is ragged; expected nested sequences"),
+        ("12", {}, TypeError, "asarray: obj is of type str; expected an array, a scalar"),
+        (["1"], {}, TypeError, "asarray: obj is of type str; expected scalars in the nested"),
+        ([None], {}, TypeError, "asarray: obj is of type NoneType; expected scalars in the nested"),
+        (None, {}, TypeError, "asarray: obj is of type NoneType; expected an array, a scalar"),
+        ({1: 2}, {}, TypeError, "asarray: obj is of type dict; expected an array, a scalar"),
+        (300, {"dtype": "uint8"}, OverflowError, "asarray: obj holds 300; expected 0 to 255 for"),
+        ([-1], {"dtype": "uint64"}, OverflowError, "asarray: obj holds -1; expected 0 to"),
+        (2**64, {}, OverflowError, "asarray: obj"),
+        ([1.5], {"dtype": "int64"}, TypeError, "asarray: obj holds floats; expected integers for"),
+        ([1j], {"dtype": "float64"}, TypeError, "asarray: obj holds complex values; expected real"),
+        ([1], {"dtype": "f2"}, ValueError, "asarray: dtype is 'f2'; expected one of bool"),
+        ([1], {"dtype": 7}, TypeError, "asarray: dtype is of type int; expected a dtype"),
+        ([1], {"copy": "no"}, TypeError, "asarray: copy is of type str; expected a bool"),
+        ([1], {"copy": False}, ValueError, "asarray: obj is a list; expected memory that can be"),
+        (
+            [1],
+            {"device": "nowhere"},
+            corepy.BackendUnavailableError,
+            "asarray: device nowhere is not",
+        ),
+        ([1], {"device": 3}, TypeError, "asarray: device is of type int; expected a Device"),
+    ],
+)
+def test_bad_objects_raise(obj: Any, kwargs: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as caught:
+        xp.asarray(obj, **kwargs)
+    assert type(caught.value) is error
+    assert str(caught.value).startswith(message)
+
+
+def test_big_integers_become_floats_where_asked() -> None:
+    assert xp.asarray([2**70], dtype=xp.float64).tolist() == [float(2**70)]
+    assert xp.asarray(2**64 - 1, dtype=xp.uint64).tolist() == 2**64 - 1
+
+
+@pytest.mark.parametrize("dtype", NAMES)
+@pytest.mark.parametrize("form", ["name", "numpy", "class"])
+def test_dtypes_have_many_names(dtype: str, form: str) -> None:
+    wanted = {"name": dtype, "numpy": np.dtype(dtype), "class": np.dtype(dtype).type}[form]
+    assert xp.zeros(2, dtype=wanted).dtype is DTYPES[dtype]
+
+
+@pytest.mark.parametrize(
+    ("short", "dtype"),
+    [
+        ("f4", "float32"),
+        ("f32", "float32"),
+        ("f8", "float64"),
+        ("f64", "float64"),
+        ("i1", "int8"),
+        ("i8", "int64"),
+        ("i16", "int16"),
+        ("u8", "uint64"),
+        ("u1", "uint8"),
+        ("c16", "complex128"),
+        ("c64", "complex64"),
+        ("?", "bool"),
+        (float, "float64"),
+        (int, "int64"),
+        (bool, "bool"),
+        (complex, "complex128"),
+    ],
+)
+def test_dtypes_have_short_names(short: Any, dtype: str) -> None:
+    assert xp.zeros(1, dtype=short).dtype.name == dtype
+
+
+@given(x=arrays(), dtype=st.sampled_from(NAMES))
+def test_asarray_of_an_array_converts_upwards_only(x: Any, dtype: str) -> None:
+    target = DTYPES[dtype]
+    if x.dtype.rank > target.rank:
+        with pytest.raises(
+            TypeError, match=rf"^asarray: obj has dtype {x.dtype} on \S+|^asarray: o"
+        ):
+            xp.asarray(x, dtype=target)
+        return
+    result = xp.asarray(x, dtype=target)
+    assert result.dtype is target
+    assert_values(result, to_numpy(x).astype(dtype))
+
+
+def test_copy_makes_new_memory_and_no_copy_shares() -> None:
+    x = xp.asarray([1, 2, 3])
+    copied = xp.asarray(x, copy=True)
+    copied[0] = 9
+    assert x.tolist() == [1, 2, 3]
+    assert xp.asarray(x, copy=False).tolist() == [1, 2, 3]
+    with pytest.raises(
+        ValueError, match=r"^asarray: obj has dtype int64 on \S+; expected an array"
+    ):
+        xp.asarray(x, dtype=xp.int8, copy=False)
+
+
+def test_buffers_become_arrays() -> None:
+    assert xp.asarray(array.array("d", [1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert xp.asarray(memoryview(b"\x01\x02")).dtype is xp.uint8
+    assert xp.asarray(bytearray(b"\x05"), dtype=xp.int16).tolist() == [5]
+
+
+def test_nested_sequences_of_arrays() -> None:
+    x = xp.asarray([1.0, 2.0])
+    assert xp.asarray([x[0], 3, x[1]]).tolist() == [1.0, 3.0, 2.0]
+    assert xp.asarray([x, x]).shape == (2, 2)
+    assert xp.asarray([np.float32(1.5), 2]).tolist() == [1.5, 2.0]
+
+
+# ---------------------------------------------------------------------------- dlpack
+
+
+@given(x=arrays(shape=shapes(min_dims=1, min_side=1)))
+def test_from_dlpack_round_trip(x: Any) -> None:
+    again = xp.from_dlpack(x)
+    assert again.dtype is x.dtype
+    assert_same(again, oracle("asarray", x))
+
+
+def test_from_dlpack_of_numpy(xp: ModuleType) -> None:
+    values = np.array([1.0, 2.0, 3.0])
+    shared = xp.from_dlpack(values)
+    assert shared.tolist() == [1.0, 2.0, 3.0]
+    copied = xp.from_dlpack(values, copy=True)
+    values[0] = 9.0
+    assert copied.tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(TypeError, match="^from_dlpack: x is of type list; expected an object with"):
+        xp.from_dlpack([1, 2])
+    with pytest.raises(TypeError, match="^from_dlpack: copy is of type int; expected a bool"):
+        xp.from_dlpack(values, copy=1)
+
+
+class Elsewhere:
+    """An array on a device that no backend of this machine serves."""
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        raise AssertionError("the device is asked first")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+
+def test_from_dlpack_of_a_device_that_is_not_there() -> None:
+    with pytest.raises(BufferError, match="^from_dlpack: x is on DLPack device type 2; expected 1"):
+        xp.from_dlpack(Elsewhere())

@@ -1,0 +1,177 @@
+"""Data type functions: exact answers over all dtypes, and Python's own types in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import corepy
+import corepy.array_api as xp
+from corepy._dtypes import DTYPES, PROMOTION
+from tests.helpers import FLOATING, INTEGERS, NAMES, arrays, oracle, to_numpy, xps
+
+pytestmark = pytest.mark.usefixtures("backend")
+
+
+@given(x=arrays(bound=100), dtype=st.sampled_from(NAMES))
+def test_astype_truncates_and_keeps_the_shape(x: Any, dtype: str) -> None:
+    target = DTYPES[dtype]
+    if x.dtype.rank == 3 and target.rank in (1, 2):
+        with pytest.raises(
+            TypeError, match=f"^astype: x has dtype {x.dtype}; expected one that co"
+        ):
+            xp.astype(x, target)
+        return
+    values = to_numpy(x)
+    if target.kind == "u" and x.dtype.rank == 2:
+        x, values = xp.abs(x), np.abs(values)  # the negative ones are left open
+    result = xp.astype(x, target)
+    assert (result.dtype, result.shape) == (target, x.shape)
+    expected = np.trunc(values) if target.rank == 1 and x.dtype.rank == 2 else values
+    assert to_numpy(result).tolist() == expected.astype(dtype).tolist()
+
+
+def test_astype_copies_unless_told_otherwise() -> None:
+    x = xp.asarray([1, 2])
+    assert xp.astype(x, xp.int64, copy=False) is x
+    copied = xp.astype(x, xp.int64)
+    copied[0] = 5
+    assert x.tolist() == [1, 2]
+    with pytest.raises(TypeError, match="^astype: dtype is of type NoneType; expected a dtype"):
+        xp.astype(x, None)
+
+
+@pytest.mark.parametrize("a", NAMES)
+@pytest.mark.parametrize("b", NAMES)
+def test_promotion_of_two_dtypes(a: str, b: str) -> None:
+    found = PROMOTION.get((DTYPES[a], DTYPES[b]))
+    assert xp.can_cast(DTYPES[a], DTYPES[b]) is (found is DTYPES[b])
+    assert xp.can_cast(xp.ones(1, dtype=DTYPES[a]), DTYPES[b]) is (found is DTYPES[b])
+    if found is None:
+        return
+    assert xp.result_type(DTYPES[a], DTYPES[b]) is found
+    assert str(oracle("result_type", DTYPES[a], DTYPES[b])).endswith(f".{found}")
+    x1, x2 = xp.ones(2, dtype=DTYPES[a]), xp.ones((), dtype=DTYPES[b])
+    assert xp.equal(x1, x2).dtype is xp.bool
+    if found.rank:
+        assert (x1 + x2).dtype is xp.multiply(x2, x1).dtype is found
+
+
+@given(dtypes=st.lists(xps.numeric_dtypes(), min_size=1, max_size=4))
+def test_result_type_does_not_depend_on_the_order(dtypes: list[Any]) -> None:
+    results = set()
+    for order in (dtypes, dtypes[::-1]):
+        try:
+            results.add(xp.result_type(*order))
+        except TypeError:  # a signed integer met uint64
+            assert xp.uint64 in dtypes
+            return
+    assert len(results) == 1
+
+
+def test_result_type_of_scalars() -> None:
+    assert xp.result_type(xp.int8, 1) is xp.int8
+    assert xp.result_type(xp.float32, 1.0, 2) is xp.float32
+    assert xp.result_type(xp.float32, 1j) is xp.complex64
+    assert xp.result_type(1, xp.ones(1, dtype=xp.uint8), xp.int8) is xp.int16
+    with pytest.raises(ValueError, match="^result_type: there is no array and no dtype"):
+        xp.result_type(1, 2.0)
+    with pytest.raises(ValueError, match="^result_type: "):
+        xp.result_type()
+    with pytest.raises(TypeError, match="^result_type: "):
+        xp.result_type(xp.int64, xp.uint64)
+
+
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_finfo_holds_python_numbers(dtype: str) -> None:
+    native = np.finfo(dtype)
+    for subject in (DTYPES[dtype], xp.ones(1, dtype=DTYPES[dtype])):
+        found = xp.finfo(subject)
+        for name in ("eps", "max", "min", "smallest_normal"):
+            value = getattr(found, name)
+            assert type(value) is float
+            assert value == float(getattr(native, name))
+        assert type(found.bits) is int
+        assert found.bits == native.bits
+        assert found.dtype.name == native.dtype.name
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_iinfo_holds_python_numbers(dtype: str) -> None:
+    native = np.iinfo(dtype)
+    for subject in (DTYPES[dtype], xp.ones(1, dtype=DTYPES[dtype])):
+        found = xp.iinfo(subject)
+        for name in ("bits", "max", "min"):
+            value = getattr(found, name)
+            assert type(value) is int
+            assert value == int(getattr(native, name))
+        assert found.dtype is DTYPES[dtype]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: xp.finfo(xp.int8), ValueError, "finfo: type is 'int8'; expected a floating-point"),
+        (lambda: xp.iinfo(xp.float32), ValueError, "iinfo: type is 'float32'; expected an integer"),
+        (lambda: xp.finfo(3), TypeError, "finfo: type is of type int; expected a dtype"),
+        (lambda: xp.iinfo(None), TypeError, "iinfo: type is of type NoneType; expected a dtype"),
+        (lambda: xp.isdtype(1, "bool"), TypeError, "isdtype: dtype is of type int; expected a dt"),
+        (lambda: xp.isdtype(xp.int8, "int"), ValueError, "isdtype: kind is 'int'; expected one of"),
+        (lambda: xp.isdtype(xp.int8, (("bool",),)), TypeError, "isdtype: kind is of type tuple;"),
+        (lambda: xp.can_cast(1, xp.int8), TypeError, "can_cast: from_ is of type int; expected a"),
+        (lambda: xp.can_cast(xp.int8, 1), TypeError, "can_cast: to is of type int; expected a dt"),
+    ],
+)
+def test_bad_arguments_raise(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value).startswith(message)
+
+
+KINDS = {
+    "bool": ("bool",),
+    "signed integer": ("int8", "int16", "int32", "int64"),
+    "unsigned integer": ("uint8", "uint16", "uint32", "uint64"),
+    "real floating": ("float32", "float64"),
+    "complex floating": ("complex64", "complex128"),
+}
+KINDS["integral"] = KINDS["signed integer"] + KINDS["unsigned integer"]
+KINDS["numeric"] = KINDS["integral"] + KINDS["real floating"] + KINDS["complex floating"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", NAMES)
+def test_isdtype(dtype: str, kind: str) -> None:
+    assert xp.isdtype(DTYPES[dtype], kind) is (dtype in KINDS[kind])
+    assert xp.isdtype(DTYPES[dtype], (kind, xp.bool)) is (dtype in KINDS[kind] or dtype == "bool")
+    assert xp.isdtype(DTYPES[dtype], DTYPES[dtype]) is True
+    assert (dtype in xp.__array_namespace_info__().dtypes(kind=kind)) is (dtype in KINDS[kind])
+
+
+def test_inspection() -> None:
+    info = xp.__array_namespace_info__()
+    assert info.capabilities().keys() == {
+        "boolean indexing",
+        "data-dependent shapes",
+        "max dimensions",
+    }
+    assert isinstance(info.devices(), tuple)
+    assert info.default_device() is info.devices()[0]
+    assert info.default_device() is xp.zeros(1).device
+    assert info.default_dtypes(device=info.default_device()) == {
+        "real floating": xp.float64,
+        "complex floating": xp.complex128,
+        "integral": xp.int64,
+        "indexing": xp.int64,
+    }
+    assert info.dtypes(kind=("bool", "real floating")).keys() == {"bool", "float32", "float64"}
+    with pytest.raises(
+        corepy.BackendUnavailableError, match="^dtypes: device nowhere is not present"
+    ):
+        info.dtypes(device="nowhere")
+    with pytest.raises(ValueError, match="kind is 'words'; expected one of"):
+        info.dtypes(kind="words")

@@ -1,0 +1,204 @@
+"""Indexing agrees with NumPy for every key of the standard, and take with the oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import corepy
+import corepy.array_api as xp
+from corepy._dtypes import DTYPES
+from tests.helpers import INTEGERS, agrees, arrays, assert_values, elements, shapes, to_numpy, xps
+
+pytestmark = pytest.mark.usefixtures("backend")
+
+
+def keys(shape: tuple[int, ...]) -> st.SearchStrategy[Any]:
+    """Draw ints, slices, Ellipsis and None that select within a shape."""
+    return xps.indices(shape, allow_newaxis=True, min_dims=0)
+
+
+@given(x=arrays(), data=st.data())
+def test_getitem(x: Any, data: st.DataObject) -> None:
+    key = data.draw(keys(x.shape))
+    result = x[key]
+    assert type(result) is corepy.Array
+    assert (result.dtype, result.backend) == (x.dtype, x.backend)
+    assert_values(result, to_numpy(x)[key])
+
+
+@given(x=arrays(), data=st.data())
+def test_setitem_of_a_scalar(x: Any, data: st.DataObject) -> None:
+    key = data.draw(xps.indices(x.shape, min_dims=0))
+    value = data.draw(elements(x.dtype))
+    expected = to_numpy(x)
+    expected[key] = value
+    x[key] = value
+    assert_values(x, expected)
+
+
+@given(data=st.data())
+def test_setitem_broadcasts_and_promotes(data: st.DataObject) -> None:
+    x = data.draw(arrays(("int32", "int64"), bound=100))
+    key = data.draw(xps.indices(x.shape, min_dims=0))
+    shape = to_numpy(x)[key].shape
+    smaller = tuple(data.draw(st.sampled_from((1, n))) for n in shape)
+    value = data.draw(arrays(("int8", "int32"), shape=smaller, bound=100))
+    expected = to_numpy(x)
+    expected[key] = to_numpy(value)
+    same = x
+    x[key] = value
+    assert x is same
+    assert_values(x, expected)
+
+
+@given(x=arrays(bound=100), data=st.data())
+def test_boolean_masks(x: Any, data: st.DataObject) -> None:
+    depth = data.draw(st.integers(0, x.ndim))
+    mask = data.draw(arrays(("bool",), shape=x.shape[:depth]))
+    assert_values(x[mask], to_numpy(x)[to_numpy(mask)])
+    expected = to_numpy(x)
+    expected[to_numpy(mask)] = 1
+    x[mask] = xp.asarray(1, dtype=x.dtype)
+    assert_values(x, expected)
+
+
+@given(x=arrays(shape=shapes(min_dims=1, min_side=1), bound=100), data=st.data())
+def test_integer_arrays_together_with_integers(x: Any, data: st.DataObject) -> None:
+    shape = data.draw(shapes(max_dims=2))
+    count = int(np.prod(shape))
+    parts: list[Any] = []
+    for size in x.shape:
+        if data.draw(st.booleans()) or not parts:
+            drawn = st.lists(st.integers(-size, size - 1), min_size=count, max_size=count)
+            dtype = DTYPES[data.draw(st.sampled_from(("int8", "int64")))]
+            parts.append(xp.reshape(xp.asarray(data.draw(drawn), dtype=dtype), shape))
+        else:
+            parts.append(data.draw(st.integers(-size, size - 1)))
+    native = tuple(to_numpy(p) if isinstance(p, corepy.Array) else p for p in parts)
+    assert_values(x[tuple(parts)], to_numpy(x)[native])
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_an_integer_array_selects_along_the_first_axis(dtype: str) -> None:
+    x = xp.asarray([[1, 2], [3, 4], [5, 6]])
+    assert x[xp.asarray([2, 0], dtype=DTYPES[dtype])].tolist() == [[5, 6], [1, 2]]
+
+
+@pytest.mark.parametrize("function", ["__getitem__", "__setitem__"])
+@pytest.mark.parametrize(
+    ("key", "error", "message"),
+    [
+        (3, IndexError, "key: "),
+        (-4, IndexError, "key: "),
+        ((0, 2), IndexError, "key: "),
+        ((0, 0, 0), IndexError, "key has 3 indices; expected at most 2 for shape (3, 2)"),
+        ((..., 0, ...), IndexError, "key has 2 Ellipsis; expected at most one"),
+        (2**70, IndexError, "key"),
+        (1.0, TypeError, "key is of type float; expected an int, slice, Ellipsis, None or Array"),
+        ("a", TypeError, "key is of type str; expected an int, slice, Ellipsis, None or Array"),
+        (True, TypeError, "key is of type bool; expected an int, slice, Ellipsis, None or Array"),
+        (slice(0, "a"), TypeError, "key is of type str; expected an int"),
+        (slice(None, None, 0), ValueError, ""),
+        ([0, 1], TypeError, "key is of type list; expected an int, slice, Ellipsis, None or Array"),
+    ],
+)
+def test_bad_keys_raise(function: str, key: Any, error: type[Exception], message: str) -> None:
+    x = xp.zeros((3, 2))
+    with pytest.raises(error) as caught:
+        x[key] if function == "__getitem__" else x.__setitem__(key, 1.0)
+    assert str(caught.value).startswith(f"{function}: {message}")
+    assert x.tolist() == [[0.0, 0.0]] * 3
+
+
+@pytest.mark.at_once
+def test_bad_index_arrays_raise() -> None:
+    x = xp.zeros((3, 2))
+    with pytest.raises(
+        IndexError, match=r"^__getitem__: key has dtype float64 on \S+; expected an"
+    ):
+        x[xp.asarray([0.0])]
+    with pytest.raises(IndexError, match="^__getitem__: key: "):
+        x[xp.asarray([5])]
+    with pytest.raises(IndexError, match="^__getitem__: key"):
+        x[xp.asarray([True, False])]
+    with pytest.raises(IndexError, match="^__getitem__: "):
+        xp.asarray(1)[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (1.5, TypeError, "value promotes x to float64; expected a value that keeps int64"),
+        (1j, TypeError, "value promotes x to complex128; expected a value that keeps int64"),
+        (2**64, OverflowError, "value is 18446744073709551616; expected"),
+        ("a", TypeError, "value is of type str; expected an array"),
+        (None, TypeError, "value is of type NoneType; expected an array"),
+        ([1, 2], TypeError, "value is of type list; expected an array"),
+    ],
+)
+def test_bad_values_raise(value: Any, error: type[Exception], message: str) -> None:
+    x = xp.asarray([1, 2, 3])
+    with pytest.raises(error) as caught:
+        x[0] = value
+    assert str(caught.value).startswith(f"__setitem__: {message}")
+    with pytest.raises(ValueError, match="^__setitem__: value"):
+        x[:2] = xp.asarray([1, 2, 3])
+    with pytest.raises(
+        TypeError, match="^__setitem__: value promotes x to float32; expected a valu"
+    ):
+        x[0] = xp.asarray(1.0, dtype=xp.float32)
+    assert x.tolist() == [1, 2, 3]
+
+
+@given(x=arrays(shape=shapes(min_dims=1, min_side=1)), data=st.data())
+def test_take(x: Any, data: st.DataObject) -> None:
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    size = x.shape[axis]
+    indices = data.draw(st.lists(st.integers(-size, size - 1), max_size=4))
+    agrees("take", x, xp.asarray(indices, dtype=xp.int64), axis=axis)
+
+
+@given(x=arrays(shape=shapes(min_dims=1, min_side=1)), data=st.data())
+def test_take_along_axis(x: Any, data: st.DataObject) -> None:
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    assume(x.shape[axis] > 0)
+    shape = list(x.shape)
+    shape[axis] = data.draw(st.integers(0, 3))
+    count, size = int(np.prod(shape)), x.shape[axis]
+    drawn = st.lists(st.integers(-size, size - 1), min_size=count, max_size=count)
+    indices = xp.reshape(xp.asarray(data.draw(drawn), dtype=xp.int64), tuple(shape))
+    result = xp.take_along_axis(x, indices, axis=axis)
+    assert result.dtype is x.dtype
+    assert_values(result, np.take_along_axis(to_numpy(x), to_numpy(indices), axis))
+
+
+@pytest.mark.at_once
+def test_take_checks_its_arguments() -> None:
+    x = xp.zeros((2, 3))
+    two = xp.asarray([0, 1])
+    for call, error, message in (
+        (lambda: xp.take(x, two), ValueError, "take: axis is None; expected an int for 2 dimens"),
+        (lambda: xp.take(x, two, axis=2), IndexError, "take: axis is 2; expected -2 to 1"),
+        (lambda: xp.take(x, xp.asarray([5]), axis=0), IndexError, "take: "),
+        (lambda: xp.take(x, x, axis=0), TypeError, "take: indices has dtype float64 on "),
+        (lambda: xp.take(x, [0], axis=0), TypeError, "take: indices is of type list; expected"),
+        (lambda: xp.take_along_axis(x, two), ValueError, "take_along_axis: indices.shape is (2,)"),
+        (
+            lambda: xp.take_along_axis(x, xp.asarray([[9]]), axis=1),
+            IndexError,
+            "take_along_axis: ",
+        ),
+        (
+            lambda: xp.take_along_axis(x, xp.zeros((5, 1), dtype=xp.int64), axis=1),
+            ValueError,
+            "take_along_axis: operands have shapes (2, 3) and (5, 1)",
+        ),
+    ):
+        with pytest.raises(error) as caught:
+            call()
+        assert str(caught.value).startswith(message)

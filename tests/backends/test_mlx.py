@@ -1,0 +1,514 @@
+"""MLX: memory shared outwards and copied inwards, laziness, and what MLX leaves wrong."""
+
+from __future__ import annotations
+
+import gc
+import math
+import operator
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy._dtypes import DTYPES
+from corepy.devices._device import CPU
+
+# Without a package of kernels mlx is found, and fails to import.
+mx = pytest.importorskip("mlx.core", exc_type=ImportError)
+
+from corepy.backends._mlx import MLXBackend  # noqa: E402  it imports mlx
+
+pytestmark = [
+    pytest.mark.backend("mlx"),
+    pytest.mark.skipif(mx.metal.is_available(), reason="tests the build for the host"),
+]
+
+BACKEND = MLXBackend()
+inf, nan = math.inf, math.nan
+NAMES = [name for name in DTYPES if name != "complex128"]
+
+
+@pytest.fixture(autouse=True)
+def prefer_mlx() -> Iterator[None]:
+    with corepy.backend_priority(["mlx"]):
+        yield
+
+
+def a(values: Any, dtype: str | None = None) -> corepy.Array:
+    x = xp.asarray(values, dtype=None if dtype is None else getattr(xp, dtype))
+    assert x.backend == "mlx"
+    return x
+
+
+def address(values: Any) -> int:
+    values = values if isinstance(values, np.ndarray) else np.from_dlpack(values)
+    found: int = values.__array_interface__["data"][0]
+    return found
+
+
+def ran(function: Callable[..., Any], *args: Any) -> set[str]:
+    return set(corepy.explain(function, *args).summary())
+
+
+# ---------------------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_come_and_go_unchanged(name: str) -> None:
+    values = np.arange(6).reshape(2, 3).astype(name)
+    native = BACKEND.from_numpy(values, CPU)
+    assert type(native) is mx.array
+    assert BACKEND.dtype_of(native) is DTYPES[name]
+    assert BACKEND.native_dtype(DTYPES[name]) == native.dtype
+    back = BACKEND.to_numpy(native)
+    assert back.dtype == values.dtype
+    np.testing.assert_array_equal(back, values)
+    assert address(back) == address(native)  # outwards nothing is copied
+    assert not back.flags.writeable
+    assert BACKEND.shares_memory(native, back)
+    assert not BACKEND.shares_memory(native, values)  # inwards everything is
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(6.0)[::-1],
+        np.arange(12, dtype=np.int16).reshape(3, 4).T[::-2],
+        np.broadcast_to(np.array([True, False]), (3, 2)),
+        np.array(2.5),
+        np.zeros((0, 3), np.float32),
+        np.array([2**64 - 1], np.uint64),
+        np.array([0.1, 1e300, 5e-324]),
+        np.asfortranarray(np.arange(6, dtype=np.complex64).reshape(2, 3)),
+    ],
+    ids=["backwards", "strided", "broadcast", "0-D", "empty", "uint64", "float64", "fortran"],
+)
+def test_any_layout_comes_in(values: np.ndarray[Any, Any]) -> None:
+    native = BACKEND.from_numpy(values, CPU)
+    back = BACKEND.to_numpy(native)
+    assert (back.dtype, back.shape) == (values.dtype, values.shape)
+    np.testing.assert_array_equal(back, values)
+
+
+def test_memory_of_others_is_copied_or_refused() -> None:
+    values = np.ones(3)
+    with pytest.raises(ValueError, match="mlx takes no memory of others"):
+        BACKEND.from_numpy(values, CPU, copy=False)
+    with pytest.raises(ValueError, match="expected copy other than False"):
+        xp.asarray(values, copy=False)
+    values.setflags(write=False)
+    x = a(values)
+    x[0] = 7.0
+    assert values.tolist() == [1.0, 1.0, 1.0]
+    assert x.tolist() == [7.0, 1.0, 1.0]
+
+
+def test_copies_have_memory_of_their_own() -> None:
+    x = a([1.0, 2.0])
+    for copy in (
+        xp.asarray(x, copy=True),
+        xp.astype(x, x.dtype),
+        xp.reshape(x, (2, 1), copy=True),
+        BACKEND.to_numpy(x.unwrap(), copy=True),
+    ):
+        assert address(np.asarray(copy)) != address(x.unwrap())
+    assert BACKEND.to_numpy(x.unwrap(), copy=True).flags.writeable
+    assert address(xp.reshape(x, (2, 1), copy=False).unwrap()) == address(x.unwrap())
+
+
+def test_exported_memory_outlives_the_array_and_later_writes() -> None:
+    x = xp.full(1000, 7.0)
+    shown = np.asarray(x + 0.0)
+    exported = np.asarray(x)
+    x[0] = 5.0
+    del x
+    gc.collect()
+    noise = [np.asarray(xp.full(1000, float(i)) + 0.0) for i in range(20)]
+    assert (exported == 7.0).all()
+    assert (shown == 7.0).all()
+    assert noise[3][0] == 3.0
+
+
+def test_a_native_array_is_wrapped_without_a_copy() -> None:
+    native = mx.array([1.0, 2.0]) + 1.0
+    x = xp.asarray(native)
+    assert x.backend == "mlx"
+    assert x.unwrap() is native
+
+
+def test_writing_leaves_the_native_array_that_was_wrapped() -> None:
+    # MLX would free the memory that `view` looks at, and give it to the next array.
+    native = mx.full((1000,), 7.0) + 0.0
+    view = memoryview(native)
+    x = xp.asarray(native)
+    x[...] = 5.0
+    noise = [mx.full((1000,), float(i)) + 0.0 for i in range(20)]
+    mx.eval(noise)
+    assert view[3] == 7.0
+    assert native[3].item() == 7.0
+    assert x.tolist() == [5.0] * 1000
+
+
+def test_writing_reuses_memory() -> None:
+    x = xp.full(1000, 1.0) + 0.0
+    x[0] = 2.0
+    before = address(x.unwrap())
+    for i in range(5):
+        x[i] = 3.0
+    assert address(x.unwrap()) == before
+    assert x[4] == 3.0
+
+
+def test_dtypes_beyond_the_standard_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"mlx\.core\.float16; expected one of bool, int8"):
+        xp.asarray(mx.zeros(2, mx.float16))
+
+
+@pytest.mark.parametrize("op", [operator.add, operator.sub, operator.mul])
+def test_operators_with_native_arrays(op: Callable[..., Any]) -> None:
+    native, x = mx.array([4.0, 5.0]), a([1.0, 2.0], "float32")
+    wanted = op(np.array([1.0, 2.0]), [4.0, 5.0]).tolist()
+    made = op(x, native)
+    assert type(made) is corepy.Array
+    assert made.tolist() == wanted
+    # MLX never defers: it takes the Array by DLPack, and the answer is its own.
+    first = op(native, a([1.0, 2.0], "float32"))
+    assert type(first) is mx.array
+    assert first.tolist() == op(np.array([4.0, 5.0]), [1.0, 2.0]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (2**64 - 1, "uint64"),
+        (-(2**63), "int64"),
+        (0.1, "float64"),
+        (0.1, "float32"),
+        (1 - 2j, "complex64"),
+        (0.1 + 1e-17j, "complex128"),
+        (True, "bool"),
+    ],
+)
+def test_scalars_are_exact(value: Any, name: str) -> None:
+    wanted = np.array(value, name).item()
+    assert BACKEND.item(BACKEND.scalar(value, DTYPES[name], CPU)) == wanted
+    assert xp.full((2,), value, dtype=DTYPES[name]).tolist() == [wanted] * 2
+
+
+# ---------------------------------------------------------------------------- complex128
+
+
+def test_complex128_is_held_in_numpy() -> None:
+    z = a([1.0, 2.0]) + 1j
+    assert (z.dtype, z.backend) == (xp.complex128, "mlx")
+    assert type(z.unwrap()) is np.ndarray
+    assert np.asarray(z) is z.unwrap() or np.shares_memory(np.asarray(z), z.unwrap())
+    assert (z * z).tolist() == [2j, 3 + 4j]
+    assert type(xp.real(z).unwrap()) is mx.array
+    assert xp.astype(z, xp.complex64).tolist() == [1 + 1j, 2 + 1j]
+    found = corepy.explain(operator.mul, z, z)
+    assert found.summary() == {"numpy": 1}
+    assert found.bytes_moved == 0
+
+
+def test_functions_that_end_in_complex128() -> None:
+    x = a([1.0, 2.0, 3.0])
+    assert xp.astype(x, xp.complex128).tolist() == [1, 2, 3]
+    for name, wanted in (("sum", 6), ("prod", 6)):
+        made = getattr(xp, name)(x, dtype=xp.complex128)
+        assert (made.dtype, complex(made)) == (xp.complex128, wanted)
+    counts = a([1, 2, 3])
+    assert xp.sum(counts, dtype=xp.complex128).dtype is xp.complex128
+    made = xp.cumulative_sum(counts, dtype=xp.complex128, include_initial=True)
+    assert (made.dtype, made.tolist()) == (xp.complex128, [0, 1, 3, 6])
+    assert xp.fft.rfft(x).dtype is xp.complex128
+    assert xp.linalg.eigvals(xp.eye(2)).dtype is xp.complex128
+
+
+def test_read_only_complex128_is_copied_before_it_is_written() -> None:
+    values = np.ones(2, np.complex128)
+    values.setflags(write=False)
+    z = xp.asarray(values)
+    z[0] = 5.0
+    assert values.tolist() == [1, 1]
+    assert z.tolist() == [5, 1]
+
+
+# ---------------------------------------------------------------------------- laziness
+
+
+def test_arrays_travel_between_threads() -> None:
+    x = a([1.0, 2.0])
+
+    def work(i: int) -> corepy.Array:
+        return x * float(i) + xp.ones(2)
+
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(work, range(40)))
+    for i, y in enumerate(made):  # the threads are gone, and their results go on working
+        assert (y + y).tolist() == [2.0 * (i + 1), 2.0 * (2 * i + 1)]
+
+
+def test_transformations_of_mlx_see_through() -> None:
+    def loss(native: Any) -> Any:
+        x = xp.asarray(native)
+        return xp.max(x * x + 3.0).unwrap()
+
+    gradient = mx.grad(loss)(mx.array([1.0, 4.0]))
+    assert gradient.tolist() == [0.0, 8.0]
+    assert mx.compile(loss)(mx.array([1.0, 4.0])).item() == 19.0
+
+
+def test_timing_waits_for_the_values() -> None:
+    x = xp.ones((300, 300), dtype=xp.float32)
+    found = corepy.explain(xp.matmul, x, x)
+    assert found.records[0].backend == "mlx"
+    assert found.records[0].seconds > 1e-5
+    assert float(found.result[0, 0]) == 300.0
+
+
+# ---------------------------------------------------------------------------- indexing
+
+
+@pytest.mark.parametrize("key", [3, -4, (0, 2), (..., -3), (None, 3), (slice(0, 1), 5)])
+def test_integers_out_of_bounds_raise(key: Any) -> None:
+    x = xp.zeros((3, 2))
+    with pytest.raises(IndexError, match="out of bounds for axis"):
+        x[key]
+    with pytest.raises(IndexError, match="out of bounds for axis"):
+        x[key] = 1.0
+    assert x.tolist() == [[0.0, 0.0]] * 3
+
+
+@pytest.mark.parametrize("index", [3, -4])
+def test_arrays_of_indices_out_of_bounds_raise(index: int) -> None:
+    x, bad = a([1.0, 2.0, 3.0]), a([0, index])
+    for read in (
+        lambda: xp.take(x, bad),
+        lambda: xp.take_along_axis(x, bad),
+        lambda: x[bad],
+        lambda: x.__setitem__(bad, 1.0),
+    ):
+        with pytest.raises(IndexError):
+            read()
+    assert x.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_a_step_of_zero_raises() -> None:
+    x = a([1.0, 2.0])
+    with pytest.raises(ValueError, match="slice step cannot be zero"):
+        x[::0]
+    with pytest.raises(ValueError, match="slice step cannot be zero"):
+        x[::0] = 1.0
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        slice(2**40, None),
+        slice(None, 2**40),
+        slice(-(2**62), 2**62),
+        slice(None, None, 2**40),
+        slice(None, None, -(2**40)),
+        slice(2**33, None, -1),
+        slice(3, -(2**40), -2),
+        slice(2, 0, -1),
+        slice(0, 0),
+    ],
+    ids=str,
+)
+def test_slices_of_any_size(key: slice) -> None:
+    values = np.arange(5)
+    x = a(values)
+    assert x[key].tolist() == values[key].tolist()
+    x[key] = 9
+    values[key] = 9
+    assert x.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        np.array([[True, False, True], [False, False, True]]),
+        np.array([True, False]),
+        np.array(True),
+        np.array([1, -2, 1]),
+        (np.array([0, 1]), np.array([2, 0])),
+        (slice(None), np.array([2, 0])),
+        (np.array([[1], [0]]), slice(None, None, -1)),
+        (1, np.array([False, True, True])),
+    ],
+    ids=["mask", "rows", "0-D", "ints", "points", "columns", "beside", "part"],
+)
+def test_arrays_in_keys(key: Any) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    x = a(values)
+    parts = key if isinstance(key, tuple) else (key,)
+    ours = tuple(xp.asarray(part) if isinstance(part, np.ndarray) else part for part in parts)
+    place = ours if isinstance(key, tuple) else ours[0]
+    assert x[place].tolist() == values[key].tolist()
+    x[place] = -1.0
+    values[key] = -1.0
+    assert x.tolist() == values.tolist()
+
+
+# ---------------------------------------------------------------------------- values
+
+
+def test_elementwise_special_cases() -> None:
+    for name in ("float32", "float64"):
+        zeros = np.asarray(xp.sin(a([-0.0, 0.0], name)))
+        assert np.signbit(zeros).tolist() == [True, False]
+        assert str(xp.sign(a([nan, -2.0, 0.0], name)).tolist()) == "[nan, -1.0, 0.0]"
+        np.testing.assert_allclose(
+            np.asarray(xp.exp(a([-45.1, -84.1, 80.0], name))),
+            np.exp(np.array([-45.1, -84.1, 80.0], name).astype(float)),
+            rtol=2e-7,
+        )
+        assert xp.logaddexp(a([0.0], name), a([-80.0], name)).tolist()[0] > 0.0
+        assert np.signbit(np.asarray(xp.remainder(a([-1.0], name), 1.0))).tolist() == [False]
+    assert xp.exp(a([100.5])).tolist() == [np.exp(100.5)]
+    assert xp.cos(a([1e308])).tolist() == [np.cos(1e308)]
+    assert xp.pow(a([2j, 0j], "complex64"), a([0j, 0j], "complex64")).tolist() == [1, 1]
+    large = a([1e30 + 1e30j], "complex64")
+    assert xp.divide(large, large).tolist() == [1]
+
+
+def test_integer_division_raises_and_never_ends_the_process() -> None:
+    least = a([-(2**31)], "int32")
+    minus, zero = a([-1], "int32"), a([0], "int32")
+    assert (least // minus).shape == (1,)  # a trap of the processor, in MLX
+    assert (least % minus).tolist() == [0]
+    for op in (operator.floordiv, operator.mod):
+        with pytest.raises(ZeroDivisionError):
+            op(least, zero)
+    with pytest.raises(ValueError, match="pow"):
+        a([2]) ** a([-1])
+
+
+def test_clip_without_bounds_is_a_new_array() -> None:
+    x = a([1.0, nan])
+    y = xp.clip(x)
+    y[0] = 9.0
+    assert x.tolist()[0] == 1.0
+    assert xp.clip(a([-1, 5, 9]), 0, 6).tolist() == [0, 5, 6]
+
+
+def test_manipulation() -> None:
+    x = xp.reshape(xp.arange(24), (2, 3, 4))
+    values = np.arange(24).reshape(2, 3, 4)
+    for source, destination in (((0, 1), (2, 0)), ((2,), (0,)), (0, -1), ((), ())):
+        made = xp.moveaxis(x, source, destination)
+        assert made.tolist() == np.moveaxis(values, source, destination).tolist()
+    assert xp.permute_dims(x, (2, 0, 1)).tolist() == values.transpose(2, 0, 1).tolist()
+    counts = a([2, 0, 1])
+    assert xp.repeat(x, counts, axis=1).tolist() == np.repeat(values, [2, 0, 1], axis=1).tolist()
+    assert xp.repeat(a([[1, 2], [3, 4]]), a([0, 1, 2, 0])).tolist() == [2, 3, 3]
+    assert xp.repeat(a([1, 2]), 2).tolist() == [1, 1, 2, 2]
+    rolled = xp.roll(x, (1, -1), axis=(0, 2))
+    assert rolled.tolist() == np.roll(values, (1, -1), axis=(0, 2)).tolist()
+
+
+def test_indices_and_counts_are_int64() -> None:
+    x = a([[3.0, 1.0], [2.0, 5.0]])
+    for made, wanted in (
+        (xp.argmax(x), 3),
+        (xp.argmin(x, axis=0), [1, 0]),
+        (xp.count_nonzero(x), 4),
+        (xp.argsort(x), [[1, 0], [0, 1]]),
+    ):
+        assert made.dtype is xp.int64
+        assert made.tolist() == wanted
+    assert xp.argmax(xp.asarray(1.0), keepdims=True).shape == ()
+
+
+def test_sorting_keeps_the_order_of_equal_elements() -> None:
+    values = np.random.default_rng(1).integers(0, 5, 200)
+    x = a(values)
+    for descending in (False, True):
+        order = xp.argsort(x, descending=descending, stable=True)
+        key = -values if descending else values
+        assert order.tolist() == np.argsort(key, kind="stable").tolist()
+        assert xp.sort(x, descending=descending).tolist() == values[order.tolist()].tolist()
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("int8", "int64"), ("uint8", "uint64")])
+def test_small_integers_accumulate_in_64_bits(name: str, wanted: str) -> None:
+    x = a([100, 100, 3], name)
+    for made, value in (
+        (xp.sum(x), 203),
+        (xp.prod(x), 30000),
+        (xp.cumulative_sum(x, include_initial=True), [0, 100, 200, 203]),
+        (xp.cumulative_prod(x), [100, 10000, 30000]),
+    ):
+        assert made.dtype is DTYPES[wanted]
+        assert made.tolist() == value
+    narrow = xp.sum(x, dtype=DTYPES[name])
+    assert (narrow.dtype.name, int(narrow)) == (name, 203 if name == "uint8" else 203 - 256)
+
+
+@pytest.mark.parametrize("name", ["all", "any", "sum", "prod", "count_nonzero"])
+def test_reductions_of_empty_arrays_end(name: str) -> None:
+    # In a process of its own, for in MLX alone they never do.
+    code = (
+        f"import corepy.array_api as xp, numpy as np; x = xp.zeros((0, 3), dtype=xp.int8).T\n"
+        f"for axis in (None, 0, 1, (0, 1)): assert (np.asarray(xp.{name}(x, axis=axis))"
+        f" == np.{name}(np.zeros((3, 0)), axis=axis)).all()\n"
+        f"y = xp.zeros((2, 0, 0, 3), dtype=xp.int8)[::-1]; assert xp.{name}(y).shape == ()"
+    )
+    environment = {**os.environ, "COREPY_BACKEND_PRIORITY": "mlx"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment)
+
+
+def test_sums_of_floats_are_not_naive() -> None:
+    x = xp.full((10**6,), 0.1, dtype=xp.float32)
+    assert float(xp.sum(x)) == pytest.approx(1e5, rel=1e-5)
+    assert float(xp.vecdot(x, xp.ones(10**6, dtype=xp.float32))) == pytest.approx(1e5, rel=1e-3)
+
+
+def test_products() -> None:
+    x, y = a([[1.0, 2.0], [3.0, 4.0]]), a([5.0, 6.0])
+    assert xp.tensordot(x, y, axes=1).tolist() == [17.0, 39.0]
+    assert xp.tensordot(x, x, axes=((0,), (1,))).tolist() == [[7.0, 15.0], [10.0, 22.0]]
+    assert xp.matmul(a([[1, 2]]), a([[3], [4]])).tolist() == [[11]]
+    assert xp.linalg.diagonal(xp.reshape(xp.arange(12), (2, 2, 3)), offset=1).tolist() == [
+        [1, 5],
+        [7, 11],
+    ]
+
+
+def test_fft_keeps_double_precision() -> None:
+    values = np.random.default_rng(2).normal(size=30)
+    made = np.asarray(xp.fft.rfft(a(values)))
+    np.testing.assert_allclose(made, np.fft.rfft(values), rtol=0, atol=1e-13)
+    single = xp.fft.rfft(a(values, "float32"))
+    assert single.dtype is xp.complex64
+    np.testing.assert_allclose(np.asarray(single), np.fft.rfft(values), rtol=0, atol=1e-5)
+
+
+# ---------------------------------------------------------------------------- where it runs
+
+
+def test_what_runs_in_mlx_and_what_is_left() -> None:
+    x, y = a([1.0, 2.0], "float32"), a([3, 4])
+    for function, args in (
+        (xp.add, (x, x)),
+        (xp.add, (y, y)),
+        (xp.tanh, (x,)),
+        (xp.max, (x,)),
+        (xp.sum, (y,)),
+        (xp.sort, (x,)),
+        (xp.fft.rfft, (x,)),
+        (xp.matmul, (x, x)),
+    ):
+        assert ran(function, *args) == {"mlx"}
+    for function, args in ((xp.exp, (x,)), (xp.sum, (x,)), (xp.floor_divide, (y, y))):
+        assert "mlx" not in ran(function, *args)
+        assert function(*args).backend == "mlx"

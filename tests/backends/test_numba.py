@@ -1,0 +1,614 @@
+"""The Numba backend: its kernels against NumPy, exact values and special cases, on every layout.
+
+Small arrays run in NumPy there. The fixture `ran` brings kernels to all sizes, and counts them.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import corepy
+from corepy.backends._numpy import NumPyBackend
+from corepy.devices._device import CPU
+
+numba = pytest.importorskip("numba")
+
+from corepy.backends import _numba, _numba_kernels  # noqa: E402 (they import numba)
+from corepy.backends._numba import NumbaBackend  # noqa: E402
+
+Array = np.ndarray[Any, Any]
+
+FLOATS: Final = ("float32", "float64")
+KERNELS: Final = [name for name in vars(_numba_kernels) if not name.startswith("_")]
+THRESHOLDS: Final = ("_SMALL", "_MEDIUM", "_LARGE", "_PRODUCTS", "_ROW", "_FORCED")
+#: Shorter and longer than a block and a partial sum, and not multiples of either.
+SHAPES: Final = [(1,), (7,), (2500,), (3, 1100), (1100, 3), (4, 5, 60)]
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Run kernels on arrays of all sizes; how often each one ran."""
+    counts: Counter[str] = Counter()
+
+    def counted(name: str, kernel: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: Any) -> None:
+            counts[name] += 1
+            kernel(*args)
+
+        return call
+
+    for name in THRESHOLDS:
+        monkeypatch.setattr(_numba, name, 1)
+    for name in KERNELS:
+        found = getattr(_numba_kernels, name)
+        if hasattr(found, "py_func"):
+            monkeypatch.setattr(_numba_kernels, name, counted(name, found))
+    return counts
+
+
+@pytest.fixture
+def xp() -> Iterator[ModuleType]:
+    """Give the namespace on this backend."""
+    with corepy.backend_priority(["numba"]):
+        yield corepy.array_api
+
+
+def run(name: str, *args: Any, **params: Any) -> Array:
+    """Run an operation in the Numba backend."""
+    with np.errstate(all="ignore"):
+        return NumbaBackend().execute(name, args, **params)
+
+
+def numpys(name: str, *args: Any, **params: Any) -> Array:
+    """Run an operation in the NumPy backend."""
+    with np.errstate(all="ignore"):
+        return np.asarray(NumPyBackend().execute(name, args, **params))
+
+
+def sample(shape: tuple[int, ...], dtype: str) -> Array:
+    """Make values on both sides of zero where the dtype has them."""
+    values = np.random.default_rng(7).standard_normal(shape) * 30
+    return np.asarray(abs(values) if dtype.startswith("u") else values).astype(dtype)
+
+
+def layouts(x: Array) -> list[Array]:
+    """Return an array in C and F order, backwards, with gaps and read-only."""
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    return [x, np.asfortranarray(x), x[::-1], np.repeat(x, 2, axis=-1)[..., ::2], frozen]
+
+
+def assert_same(found: Array, expected: Array) -> None:
+    """Compare dtypes, shapes, values and the signs of zeros."""
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(found, expected)
+    if found.dtype.kind == "f":
+        known = ~np.isnan(found)
+        np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(expected[known]))
+
+
+def axes(x: Array) -> list[Any]:
+    """Return axes to reduce: all, each, and neighbouring and separate pairs."""
+    pairs = [(0, 1), (0, x.ndim - 1)] if x.ndim > 1 else []
+    return [None, *range(x.ndim), *pairs]
+
+
+# ---------------------------------------------------------------------------- layouts
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_extremes_equal_numpys(shape: tuple[int, ...], dtype: str, ran: Counter[str]) -> None:
+    for x in layouts(sample(shape, dtype)):
+        for axis in axes(x):
+            for keepdims in (False, True):
+                params = {"axis": axis, "keepdims": keepdims}
+                for name in ("max", "min"):
+                    assert_same(run(name, x, **params), numpys(name, x, **params))
+                if not isinstance(axis, tuple):
+                    for name in ("argmax", "argmin"):
+                        assert_same(run(name, x, **params), numpys(name, x, **params))
+    assert ran["extreme_rows"] or shape == (2500,)  # too long a row for it
+    assert ran["arg_extreme_columns"] or len(shape) == 1
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_integers_accumulate_like_numpy(
+    shape: tuple[int, ...], dtype: str, ran: Counter[str]
+) -> None:
+    wide = np.dtype("uint64" if dtype == "uint8" else "int64")
+    for x in layouts(sample(shape, dtype)):
+        for axis in axes(x):
+            for name in ("sum", "prod"):
+                params = {"axis": axis, "dtype": wide, "keepdims": False}
+                assert_same(run(name, x, **params), numpys(name, x, **params))
+    assert ran["sum_rows"]
+    assert ran["product_rows"]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_floats_accumulate_in_float64(
+    shape: tuple[int, ...], dtype: str, ran: Counter[str]
+) -> None:
+    tolerance = {"rtol": 4 * np.finfo(dtype).eps, "atol": 30 * np.finfo(dtype).eps}
+    for x in layouts(sample(shape, dtype)):
+        exact = x.astype(np.float64)
+        for axis in axes(x):
+            over = {"axis": axis, "keepdims": True}
+            cases = {
+                "sum": ({"dtype": np.dtype(dtype)}, exact.sum(**over)),
+                "mean": ({}, exact.mean(**over)),
+                "var": ({"correction": 0.5}, exact.var(ddof=0.5, **over)),
+                "std": ({"correction": 0}, exact.std(**over)),
+            }
+            for name, (params, expected) in cases.items():
+                found = run(name, x, **over, **params)
+                assert found.dtype == dtype
+                scale = max(1.0, float(abs(exact).sum()) ** 0.5)
+                np.testing.assert_allclose(
+                    found, expected, rtol=tolerance["rtol"], atol=tolerance["atol"] * scale
+                )
+    assert ran["sum_rows"]
+    assert ran["variance_rows"]
+    assert ran["variance_columns"] or len(shape) == 1
+
+
+@pytest.mark.parametrize("initial", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_running_totals(
+    shape: tuple[int, ...], dtype: str, initial: bool, ran: Counter[str]
+) -> None:
+    for x in layouts(sample(shape, dtype)):
+        for axis in range(x.ndim):
+            params = {"axis": axis, "dtype": np.dtype(dtype), "include_initial": initial}
+            sums = run("cumulative_sum", x, **params)
+            wide = numpys("cumulative_sum", x.astype(np.float64), **params | {"dtype": np.float64})
+            assert sums.dtype == dtype
+            # With gaps, NumPy runs it, which rounds each sum to float32.
+            whole = x.flags.c_contiguous or x.flags.f_contiguous
+            atol = 1e-11 if whole or dtype == "float64" else 1e-2
+            np.testing.assert_allclose(sums, wide, rtol=np.finfo(dtype).eps, atol=atol)
+            # Products go one by one, so that they equal NumPy's to the last bit.
+            found = run("cumulative_prod", x, **params)
+            assert_same(found, numpys("cumulative_prod", x, **params))
+    assert ran["running_sums"]
+    assert ran["running_products"]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(), *SHAPES])
+def test_elementwise_equal_numpys(shape: tuple[int, ...], dtype: str, ran: Counter[str]) -> None:
+    whole = sample(shape, dtype)
+    for x in layouts(whole) if shape else [whole]:
+        other = np.where(x > 3, x, x.dtype.type(-0.3))
+        assert_same(run("sign", x), numpys("sign", x))
+        assert_same(np.asarray(run("sqrt", abs(x))), numpys("sqrt", abs(x)))
+        for pair in [(x, other), (x, x.dtype.type(7)), (x.dtype.type(-7), other)]:
+            for name in ("floor_divide", "remainder"):
+                assert_same(np.asarray(run(name, *pair)), numpys(name, *pair))
+    assert ran["signs"]
+    assert ran["square_roots"]
+    assert ran["floor_quotients"] == ran["remainders"] > 0
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int16", "float32", "float64", "complex64", "complex128"]
+)
+@pytest.mark.parametrize("shape", [(), *SHAPES])
+def test_selections_equal_numpys(shape: tuple[int, ...], dtype: str, ran: Counter[str]) -> None:
+    whole = np.asarray(sample(shape, "float64") + 30).astype(dtype)
+    for x in layouts(whole) if shape else [whole]:
+        mask = np.asarray(x.real.astype(np.float64) > 25)
+        for yes, no in [(x, x[::-1] if shape else x), (x, x.dtype.type(1)), (x.dtype.type(0), x)]:
+            assert_same(run("where", mask, yes, no), numpys("where", mask, yes, no))
+        for key in (mask, ~mask, mask | True, mask & False):
+            assert_same(run("__getitem__", x, key), x[key])
+    assert ran["choose"]
+    assert ran["compress"] or not shape
+
+
+def test_where_spreads_a_single_condition(ran: Counter[str]) -> None:
+    x, y = np.arange(2000.0), np.zeros(2000)
+    assert_same(run("where", np.array(True), x, y), x)
+    assert_same(run("where", np.array([[False]]), x, y), y.reshape(1, -1))
+    assert ran["choose"] == 1  # the second one has more dimensions than x: NumPy broadcasts it
+
+
+def test_moved_values_keep_every_bit(ran: Counter[str]) -> None:
+    nans = np.array([0x7FC00001, 0xFFC12345, 0x80000000], np.uint32).view(np.float32)
+    mask = np.array([True, False, True])
+    found = run("where", mask, nans, nans[::-1].copy())
+    np.testing.assert_array_equal(found.view(np.uint32), nans.view(np.uint32)[[0, 1, 2]])
+    np.testing.assert_array_equal(
+        run("__getitem__", nans, mask).view(np.uint32), nans.view(np.uint32)[[0, 2]]
+    )
+    assert ran == {"choose": 1, "compress": 1}
+
+
+def test_operands_that_no_kernel_takes(ran: Counter[str]) -> None:
+    x = sample((6, 8), "float64")
+    unaligned = np.frombuffer(b"\0" + x.tobytes(), np.float64, offset=1)
+    assert not unaligned.flags.aligned
+    over = {"axis": None, "keepdims": False}
+    assert run("max", unaligned, **over) == x.max()
+    assert run("max", x[:, ::2], **over) == x[:, ::2].max()
+    assert_same(run("sum", x, axis=(), dtype=x.dtype, keepdims=False), x)
+    assert_same(run("remainder", x, x[0] + 100), numpys("remainder", x, x[0] + 100))
+    mixed = run("floor_divide", x, np.float32(3))
+    assert_same(mixed, np.floor(x / 3))
+    assert not ran
+
+
+@pytest.mark.parametrize("name", ["sum", "prod"])
+def test_nothing_accumulates_to_the_neutral_element(name: str) -> None:
+    x = np.empty((3, 0))
+    found = run(name, x, axis=1, dtype=x.dtype, keepdims=False)
+    assert_same(found, np.full(3, 0.0 if name == "sum" else 1.0))
+
+
+# ---------------------------------------------------------------------------- special values
+
+
+def specials(dtype: str) -> tuple[Array, Array]:
+    """Return every pair of special values of a dtype."""
+    limits = np.finfo(dtype)
+    positive = [0, limits.smallest_subnormal, limits.tiny, 0.1, 1, 3, 7, 2**23, 2**24 - 1]
+    positive += [2.0**52, 2.0**53 - 1, 1e30, limits.max, np.inf, np.nan]
+    values = np.array([*positive, *(-np.array(positive))], dtype)
+    first, second = np.meshgrid(values, values)
+    return first.copy(), second.copy()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+def test_divisions_of_special_values(name: str, dtype: str, ran: Counter[str]) -> None:
+    first, second = specials(dtype)
+    assert_same(run(name, first, second), numpys(name, first, second))
+    # One pair to a call: the fast way is taken wherever it can be.
+    for a, b in zip(first.ravel(), second.ravel(), strict=True):
+        found = run(name, np.array([a]), np.array([b]))
+        assert_same(found, numpys(name, np.array([a]), np.array([b])))
+    assert ran
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_quotients_that_round_up_to_an_integer(dtype: str, ran: Counter[str]) -> None:
+    rng = np.random.default_rng(3)
+    divisor = (rng.integers(1, 99, 3000) * 0.1 * rng.choice([-1, 1], 3000)).astype(dtype)
+    close = (rng.integers(-5000, 5000, 3000) * divisor).astype(dtype)
+    close = np.nextafter(close, rng.choice([-np.inf, np.inf], 3000).astype(dtype))
+    exact = [
+        math.floor(Fraction(float(a)) / Fraction(float(b)))
+        for a, b in zip(close, divisor, strict=True)
+    ]
+    naive = np.floor(close / divisor)
+    assert np.count_nonzero(naive != np.array(exact, dtype)) > 50  # the test has teeth
+    np.testing.assert_array_equal(run("floor_divide", close, divisor), np.array(exact, dtype))
+    rest = [
+        float(Fraction(float(a)) - q * Fraction(float(b)))
+        for a, b, q in zip(close, divisor, exact, strict=True)
+    ]
+    np.testing.assert_array_equal(run("remainder", close, divisor), np.array(rest, dtype))
+    assert ran == {"floor_quotients": 1, "remainders": 1}
+
+
+def test_blocks_with_special_values_are_done_again(ran: Counter[str]) -> None:
+    x = np.linspace(-1000, 1000, 5000)
+    x[[1500, 2500, 4999]] = [np.inf, np.nan, 1e300]
+    for name in ("floor_divide", "remainder"):
+        assert_same(run(name, x, np.float64(0.7)), numpys(name, x, np.float64(0.7)))
+        assert_same(run(name, np.float64(0.7), x), numpys(name, np.float64(0.7), x))
+    assert _numba._runs(np.array([True, True, False, True])) == [(0, 2), (3, 4)]
+    assert ran == {"floor_quotients": 2, "remainders": 2}
+
+
+@pytest.mark.parametrize("name", ["__ifloordiv__", "__imod__"])
+def test_divisions_in_place(name: str, ran: Counter[str]) -> None:
+    x = sample((5, 300), "float64")
+    expected = numpys("floor_divide" if name == "__ifloordiv__" else "remainder", x, np.float64(3))
+    same = run(name, x, np.float64(3))
+    assert same is x
+    assert_same(x, expected)
+    assert ran
+
+
+def test_integer_division_by_zero_still_raises(xp: ModuleType, ran: Counter[str]) -> None:
+    with pytest.raises(ZeroDivisionError, match="floor_divide: x2 holds 0"):
+        xp.asarray([1, 2]) // xp.asarray([1, 0])
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("place", [0, 40, 99])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_extremes_are_nan_where_one_is(
+    dtype: str, place: int, sign: float, ran: Counter[str]
+) -> None:
+    x = np.tile(sample((100,), dtype), (3, 1))
+    x[1, place] = np.copysign(np.nan, sign)
+    x[2, 5:7] = [np.inf, -np.inf]
+    for name, infinity in (("max", np.inf), ("min", -np.inf)):
+        found = run(name, x, axis=1, keepdims=False)
+        assert np.isnan(found).tolist() == [False, True, False]
+        assert found[0] == getattr(x[0], name)()
+        assert found[2] == infinity
+        where = run(f"arg{name}", x.T.copy(), axis=0, keepdims=False)
+        assert where.tolist() == [getattr(x[0], f"arg{name}")(), place, 5 if name == "max" else 6]
+    assert ran["extreme_rows"] == ran["arg_extreme_columns"] == 2
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_zeros_are_ordered_by_their_signs(dtype: str, ran: Counter[str]) -> None:
+    x = np.array([[0.0, -0.0], [-0.0, 0.0]], dtype)
+    assert np.signbit(run("max", x, axis=1, keepdims=False)).tolist() == [False, False]
+    assert np.signbit(run("min", x, axis=1, keepdims=False)).tolist() == [True, True]
+    assert ran == {"extreme_rows": 2}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_roots_and_signs_of_special_values(dtype: str, ran: Counter[str]) -> None:
+    x, _ = specials(dtype)
+    for name in ("sqrt", "sign"):
+        assert_same(run(name, x), numpys(name, x))
+    assert ran == {"square_roots": 1, "signs": 1}
+
+
+def test_infinities_add_up_to_nan_only_with_their_opposite(ran: Counter[str]) -> None:
+    x = np.ones((3, 1000))
+    x[0, 3], x[1, [5, 700]], x[2, 999] = np.inf, [np.inf, -np.inf], np.nan
+    found = run("sum", x, axis=1, dtype=x.dtype, keepdims=False)
+    assert_same(found, np.array([np.inf, np.nan, np.nan]))
+    sums = run("cumulative_sum", np.array([-0.0, np.inf, -np.inf]), axis=0, dtype=x.dtype,
+               include_initial=False)  # fmt: skip
+    assert_same(sums, np.array([-0.0, np.inf, np.nan]))
+    assert np.isnan(run("var", x[0], axis=None, correction=0, keepdims=False))
+    assert ran["sum_rows"] == ran["running_sums"] == ran["variance_rows"] == 1
+
+
+@pytest.mark.parametrize("correction", [3, 4])
+def test_no_degree_of_freedom_is_left(correction: int, ran: Counter[str]) -> None:
+    with pytest.warns(RuntimeWarning, match="Degrees of freedom"):
+        found = run("var", np.ones(3), axis=None, correction=correction, keepdims=False)
+    assert np.isnan(found)
+    assert not ran
+
+
+def test_float_products_keep_their_order(ran: Counter[str]) -> None:
+    x = np.tile([1e200, 1e-200], 500)  # in another order, 1e400 and 1e-400 would meet
+    params = {"axis": None, "dtype": x.dtype, "keepdims": False}
+    np.testing.assert_allclose(run("prod", x, **params), 1)
+    np.testing.assert_allclose(
+        run("cumulative_prod", x, axis=0, dtype=x.dtype, include_initial=False)[-1], 1
+    )
+    assert ran == {"running_products": 1}
+
+
+# ---------------------------------------------------------------------------- accuracy
+
+
+def test_float64_sums_are_more_accurate_than_numpys() -> None:
+    rng = np.random.default_rng(11)
+    ours, numpys_ = [], []
+    for _ in range(40):
+        x = rng.random(200_000)
+        exact = math.fsum(x)
+        ours.append(abs(float(run("sum", x, axis=None, dtype=x.dtype, keepdims=False)) - exact))
+        numpys_.append(abs(float(np.add.reduce(x)) - exact))
+        assert ours[-1] <= 2.0**-52 * exact  # one unit in the last place at most
+    assert sum(ours) < 0.5 * sum(numpys_)
+
+
+def test_float32_sums_are_rounded_once() -> None:
+    x = (np.random.default_rng(5).random(300_000) + 0.1).astype(np.float32)
+    exact = math.fsum(x.tolist())
+    total = run("sum", x, axis=None, dtype=x.dtype, keepdims=False)
+    mean = run("mean", x, axis=None, keepdims=False)
+    assert total == np.float32(exact)
+    assert mean == np.float32(exact / x.size)
+
+
+def test_sums_of_float32_do_not_overflow_on_the_way() -> None:
+    x = np.tile(np.array([3e38, 3e38, -3e38, -3e38], np.float32), 10_000)
+    assert run("sum", x, axis=None, dtype=x.dtype, keepdims=False) == 0
+    assert run("mean", np.abs(x), axis=None, keepdims=False) == np.float32(3e38)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_variance_far_from_zero(axis: int) -> None:
+    rows = np.random.default_rng(2).integers(-5, 6, (400, 300)).astype(np.float64)
+    exact = rows.var(axis=axis)
+    found = run("var", rows + 1e9, axis=axis, correction=0, keepdims=False)
+    np.testing.assert_allclose(found, exact, rtol=1e-7)
+
+
+# ---------------------------------------------------------------------------- matrices
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64"])
+def test_integer_products_equal_numpys(dtype: str, ran: Counter[str]) -> None:
+    rng = np.random.default_rng(4)
+    limits = np.iinfo(dtype)
+
+    def matrix(*shape: int) -> Array:
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+    pairs = [
+        (matrix(3, 4), matrix(4, 5)),
+        (matrix(2, 300), matrix(300, 270)),  # several tiles
+        (matrix(6, 3).T, matrix(6, 2)),
+        (matrix(5, 2, 3), matrix(5, 3, 4)),
+        (matrix(2, 5, 2, 3), matrix(3, 4)),
+        (matrix(2, 3), matrix(5, 3, 4)),
+    ]
+    for a, b in pairs:
+        assert_same(run("matmul", a, b), a @ b)  # wrapped around alike
+    assert ran["integer_products"] == len(pairs)
+    others = [(matrix(1, 2, 3), matrix(5, 3, 4)), (matrix(3), matrix(3, 4)), (matrix(3), matrix(3))]
+    for a, b in others:
+        assert_same(np.asarray(run("linalg.matmul", a, b)), np.asarray(a @ b))
+    assert ran["integer_products"] == len(pairs)
+
+
+# ---------------------------------------------------------------------------- when kernels run
+
+
+def test_small_arrays_are_numpys() -> None:
+    assert _numba._SMALL <= _numba._MEDIUM <= _numba._LARGE
+    if _numba._FORCED is None:
+        assert _numba._SMALL >= 512
+
+
+def test_sparse_masks_are_numpys(ran: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_numba, "_FORCED", None)
+    x = np.arange(1000)
+    assert run("__getitem__", x, x % 100 == 3).tolist() == list(range(3, 1000, 100))
+    assert not ran
+    assert run("__getitem__", x, x % 10 == 3).tolist() == list(range(3, 1000, 10))
+    assert ran == {"compress": 1}
+
+
+def test_the_setting_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COREPY_NUMBA_THRESHOLD", raising=False)
+    assert _numba._forced() is None
+    monkeypatch.setenv("COREPY_NUMBA_THRESHOLD", "0")
+    assert _numba._forced() == 1
+    monkeypatch.setenv("COREPY_NUMBA_THRESHOLD", "all")
+    with pytest.raises(ValueError, match="COREPY_NUMBA_THRESHOLD is 'all'; expected a number"):
+        _numba._forced()
+
+
+def test_kernels_compile_where_no_folder_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = []
+
+    def njit(**given: Any) -> Callable[..., Any]:
+        options.append(given)
+        if given.get("cache"):
+            raise RuntimeError("cannot cache function: no locator available")
+        return numba.njit(**given)
+
+    monkeypatch.setattr(_numba_kernels, "njit", njit)
+
+    @_numba_kernels.kernel()
+    def double(x: Any) -> Any:
+        return 2 * x
+
+    assert double(21) == 42
+    assert [given.get("cache", False) for given in options] == [True, False]
+    assert all(given["nogil"] for given in options)
+
+
+@pytest.mark.parametrize(
+    "setting", [("CPU_NAME", "generic"), ("CPU_FEATURES", ""), ("DISABLE_JIT", 1)]
+)
+def test_divisions_are_numpys_without_fused_operations(
+    setting: tuple[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numba.config, *setting)
+    assert not _numba_kernels.fuses()
+
+
+def test_no_thread_pool_is_started() -> None:
+    code = (
+        "import threading, numpy as np, numba\n"
+        "from numba.np.ufunc import parallel\n"
+        "from corepy.backends._numba import NumbaBackend\n"
+        "x = np.ones(100_000)\n"
+        "found = NumbaBackend().execute('sum', [x], axis=None, dtype=x.dtype, keepdims=False)\n"
+        "print(float(found), threading.active_count(), parallel._is_initialized)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["100000.0", "1", "False"]
+
+
+def test_threads_at_once(ran: Counter[str]) -> None:
+    arrays = [np.full(50_000, float(i)) for i in range(16)]
+
+    def work(x: Array) -> tuple[float, float, int]:
+        total = run("sum", x, axis=None, dtype=x.dtype, keepdims=False)
+        floor = run("floor_divide", x, np.float64(2))
+        kept = run("__getitem__", x, x > 7)
+        return float(total), float(floor[-1]), kept.size
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(work, arrays))
+    assert found == [(50_000.0 * i, float(i // 2), 50_000 * (i > 7)) for i in range(16)]
+
+
+# ---------------------------------------------------------------------------- its arrays
+
+
+@pytest.mark.backend("numba")
+def test_memory_is_shared_both_ways(xp: ModuleType) -> None:
+    host = np.arange(24.0).reshape(2, 3, 4)
+    for view in (host, host[:, ::-1, ::2], host[0, 0, 1:1], np.array(5.0)):
+        array = xp.asarray(view, copy=False)
+        assert array._table.backend.name == "numba"
+        assert np.asarray(array).__array_interface__ == view.__array_interface__
+        native = array.unwrap()
+        assert native.ctypes.data == view.ctypes.data
+    backend = NumbaBackend()
+    assert backend.to_numpy(host, copy=False) is host
+    assert backend.from_numpy(host, CPU, copy=False) is host
+    assert not np.may_share_memory(backend.from_numpy(host, CPU, copy=True), host)
+
+
+@pytest.mark.backend("numba")
+def test_memory_outlives_its_first_owner(xp: ModuleType) -> None:
+    host = np.arange(100_000.0)
+    array = xp.asarray(host, copy=False)[::-1]
+    del host
+    gc.collect()
+    assert float(xp.sum(array)) == 4_999_950_000.0
+    assert float(array[0]) == 99_999.0
+
+
+@pytest.mark.backend("numba")
+def test_read_only_memory_is_never_written(xp: ModuleType, ran: Counter[str]) -> None:
+    host = np.arange(5.0)
+    host.flags.writeable = False
+    array = xp.asarray(host)
+    assert float(xp.sum(array)) == 10
+    assert ran["sum_rows"] == 1
+    array[0] = 7.0
+    array //= 2
+    assert host.tolist() == [0, 1, 2, 3, 4]
+    assert [float(x) for x in array] == [3, 0, 1, 1, 2]
+
+
+@pytest.mark.backend("numba")
+def test_bare_ndarrays_stay_with_numpy_and_mix(xp: ModuleType) -> None:
+    host = np.arange(3.0)
+    array = xp.asarray([10.0, 20.0, 30.0])
+    for total in (array + host, host + array):
+        assert isinstance(total, type(array))
+        assert np.asarray(total).tolist() == [10, 21, 32]
+    assert (array + host)._table.backend.name == "numba"
+    wrapped = xp.negative(host)
+    assert wrapped._table.backend.name == "numpy"
+    assert xp.permute_dims(host, (0,)).unwrap().ctypes.data == host.ctypes.data
+
+
+@pytest.mark.backend("numba")
+def test_booleans_and_empty_arrays(xp: ModuleType, ran: Counter[str]) -> None:
+    flags = xp.asarray([True, False, True])
+    assert np.asarray(flags[flags]).tolist() == [True, True]
+    assert np.asarray(xp.where(flags, ~flags, flags)).tolist() == [False, False, False]
+    nothing = xp.asarray([], dtype=xp.float32)
+    assert nothing[nothing > 0].shape == (0,)
+    assert (nothing // 2).shape == (0,)
+    assert float(xp.sum(nothing)) == 0
+    assert ran == {"compress": 1, "choose": 1}

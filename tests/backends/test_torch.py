@@ -1,0 +1,723 @@
+"""torch: what compat leaves wrong, shared memory both ways, and gradients."""
+
+from __future__ import annotations
+
+import gc
+import math
+import operator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy._dtypes import DTYPES
+from corepy.devices._device import CPU, as_device
+
+torch = pytest.importorskip("torch")
+
+from corepy.backends.torch._backend import TorchBackend  # noqa: E402  it imports torch
+
+pytestmark = pytest.mark.backend("torch")
+
+BACKEND = TorchBackend()
+inf, nan = math.inf, math.nan
+
+
+@pytest.fixture(autouse=True)
+def prefer_torch() -> Iterator[None]:
+    with corepy.backend_priority(["torch"]):
+        yield
+
+
+def a(values: Any, dtype: str | None = None) -> corepy.Array:
+    x = xp.asarray(values, dtype=None if dtype is None else getattr(xp, dtype))
+    assert x.backend == "torch"
+    return x
+
+
+def pointer(x: Any) -> int:
+    """Return where the memory of an array of corepy, torch or NumPy begins."""
+    native = x.unwrap() if isinstance(x, corepy.Array) else x
+    if isinstance(native, np.ndarray):
+        return int(native.__array_interface__["data"][0])
+    return int(native.data_ptr())
+
+
+# ---------------------------------------------------------------------------- shared memory
+
+
+@pytest.mark.parametrize("name", list(DTYPES))
+def test_host_memory_is_shared_both_ways(name: str) -> None:
+    for array in (
+        np.ones((2, 3), name),
+        np.ones((), name),
+        np.ones((3, 4), name).T,
+        np.ones(8, name)[::2],
+    ):
+        native = BACKEND.from_numpy(array, CPU, copy=False)
+        assert BACKEND.dtype_of(native) is DTYPES[name]
+        assert BACKEND.shape_of(native) == array.shape
+        assert pointer(native) == pointer(array)
+        back = BACKEND.to_numpy(native, copy=False)
+        assert pointer(back) == pointer(array)
+        assert back.strides == array.strides
+        assert BACKEND.shares_memory(native, array)
+        array[...] = 0
+        assert not native.any()
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0, 3)])
+def test_empty_arrays_come_and_go(shape: tuple[int, ...]) -> None:
+    native = BACKEND.from_numpy(np.zeros(shape, "int16")[::-1], CPU)
+    assert native.shape == shape
+    assert BACKEND.to_numpy(native).shape == shape
+    assert BACKEND.shares_memory(native, np.zeros(shape))
+
+
+def test_copies_are_made_on_request() -> None:
+    array = np.arange(3.0)
+    native = BACKEND.from_numpy(array, CPU, copy=True)
+    assert not BACKEND.shares_memory(native, array)
+    assert pointer(BACKEND.to_numpy(native, copy=True)) != pointer(native)
+    native[0] = 9.0
+    assert array[0] == 0.0
+
+
+def unshareable() -> Iterator[Any]:
+    read_only = np.arange(6)
+    read_only.flags.writeable = False
+    yield pytest.param(read_only, id="read-only")
+    yield pytest.param(np.arange(6)[::-1], id="negative stride")
+    yield pytest.param(np.arange(6.0).reshape(2, 3)[:, ::-2], id="negative stride inside")
+    yield pytest.param(np.broadcast_to(np.arange(3), (2, 3)), id="broadcast")
+    yield pytest.param(np.arange(3, dtype=">i4"), id="other byte order")
+    packed = np.zeros(3, [("a", "u1"), ("b", "f8")])
+    packed["b"] = [1, 2, 3]
+    yield pytest.param(packed["b"], id="stride between elements")
+
+
+@pytest.mark.parametrize("array", list(unshareable()))
+def test_memory_that_torch_may_not_write_is_copied(array: Any) -> None:
+    native = BACKEND.from_numpy(array, CPU)
+    assert native.tolist() == array.tolist()
+    assert not BACKEND.shares_memory(native, array)
+    before = array.copy()
+    native[...] = 77
+    assert (array == before).all()
+    with pytest.raises(ValueError, match="^from_numpy: the array is read-only, has negative"):
+        BACKEND.from_numpy(array, CPU, copy=False)
+
+
+def test_the_owner_lives_as_long_as_its_memory_is_used() -> None:
+    x = a(np.arange(100_000.0))
+    gc.collect()
+    assert float(xp.sum(x)) == 4_999_950_000.0
+    values = np.asarray(xp.asarray(torch.arange(100_000.0)))
+    gc.collect()
+    assert values[-1] == 99_999.0
+
+
+def test_lazy_conjugation_and_negation_are_resolved() -> None:
+    z = torch.tensor([1 + 2j, 3 - 4j])
+    x = xp.asarray(z.conj())
+    assert not x.unwrap().is_conj()
+    assert np.asarray(x).tolist() == [1 - 2j, 3 + 4j]
+    assert not xp.conj(x).unwrap().is_conj()
+    negative = xp.asarray(z.conj().imag)
+    assert not negative.unwrap().is_neg()
+    assert np.from_dlpack(negative).tolist() == [-2.0, 4.0]
+    assert BACKEND.to_numpy(z.conj()).tolist() == [1 - 2j, 3 + 4j]
+    assert not BACKEND.shares_memory(z.conj(), z.numpy())
+    with pytest.raises(ValueError, match="^to_numpy: the tensor is on cpu or lazily conjugated"):
+        BACKEND.to_numpy(z.conj(), copy=False)
+
+
+# ---------------------------------------------------------------------------- native operands
+
+
+def test_tensors_are_wrapped_without_a_copy() -> None:
+    tensor = torch.arange(4.0)
+    x = xp.asarray(tensor)
+    assert x.backend == "torch"
+    assert x.unwrap() is tensor
+    assert xp.from_dlpack(tensor).unwrap() is tensor
+    assert xp.add(tensor, tensor).tolist() == [0.0, 2.0, 4.0, 6.0]
+    assert x.dtype is xp.float32
+    assert x.shape == (4,)
+    assert type(x.shape) is tuple
+
+
+OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "eq", "ne", "lt", "le"]
+
+
+@pytest.mark.parametrize("name", [*OPERATORS, "gt", "ge", "matmul"])
+def test_operators_of_tensors_and_arrays_give_arrays(name: str) -> None:
+    function = getattr(operator, name)
+    left, right = torch.tensor([3.0, 4.0]), torch.tensor([2.0, 5.0])
+    expected = function(left, right).tolist()
+    for result in (function(left, xp.asarray(right)), function(xp.asarray(left), right)):
+        assert type(result) is corepy.Array
+        assert result.tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["and_", "or_", "xor", "lshift", "rshift"])
+def test_operators_of_integer_tensors_and_arrays_give_arrays(name: str) -> None:
+    function = getattr(operator, name)
+    left, right = torch.tensor([12, 7]), torch.tensor([1, 2])
+    expected = function(left, right).tolist()
+    for result in (function(left, xp.asarray(right)), function(xp.asarray(left), right)):
+        assert type(result) is corepy.Array
+        assert result.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        (lambda: torch.ones(2, dtype=torch.bfloat16), "its dtype is torch.bfloat16"),
+        (lambda: torch.ones(2, 2).to_sparse(), "its layout is torch.sparse_coo"),
+    ],
+)
+def test_tensors_that_the_standard_does_not_know_are_refused(tensor: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        xp.asarray(tensor())
+
+
+def test_zero_dimensional_operands_promote_like_any_other() -> None:
+    assert (a([1.0], "float32") + a(1.0, "float64")).dtype is xp.float64
+    assert (a([1], "int8") * a(1, "int64")).dtype is xp.int64
+    assert (a([1], "int8") + 1).dtype is xp.int8
+
+
+@pytest.mark.parametrize("name", list(DTYPES))
+def test_scalars(name: str) -> None:
+    dtype = DTYPES[name]
+    top = {"b": True, "i": 2 ** (dtype.bits - 1) - 1, "u": 2**dtype.bits - 1, "f": 0.5, "c": 1 + 2j}
+    made = BACKEND.scalar(top[dtype.kind], dtype, CPU)
+    assert BACKEND.dtype_of(made) is dtype
+    assert BACKEND.item(made) == top[dtype.kind]
+    assert type(BACKEND.item(made)) is type(top[dtype.kind])
+
+
+# ---------------------------------------------------------------------------- devices
+
+
+def test_devices() -> None:
+    assert BACKEND.is_available()
+    assert BACKEND.devices()[0] is CPU
+    assert BACKEND.capabilities(CPU).dtypes == frozenset(DTYPES.values())
+    assert DTYPES["float64"] not in BACKEND.capabilities(as_device("mps")).dtypes
+    assert BACKEND.device_of(torch.empty(1)) is CPU
+    assert BACKEND.device_of(torch.empty(1, device="meta")) is as_device("meta")
+    BACKEND.synchronize(CPU)
+
+
+def test_creation_on_a_named_device() -> None:
+    cpu = as_device("cpu")
+    made = {
+        "linspace": xp.linspace(0, 1, 4, device=cpu, endpoint=False),
+        "eye": xp.eye(2, 3, k=1, device=cpu),
+        "fftfreq": xp.fft.fftfreq(4, device=cpu),
+        "rfftfreq": xp.fft.rfftfreq(4, device=cpu),
+    }
+    assert {x.backend for x in made.values()} == {"torch"}
+    assert made["linspace"].tolist() == [0.0, 0.25, 0.5, 0.75]
+    assert made["eye"].tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    assert made["fftfreq"].tolist() == [0.0, 0.25, -0.5, -0.25]
+    assert made["rfftfreq"].tolist() == [0.0, 0.25, 0.5]
+
+
+def test_memory_that_cannot_be_had() -> None:
+    with pytest.raises(MemoryError, match="^ones: "):
+        xp.ones(2**46)
+
+
+# ---------------------------------------------------------------------------- indexing
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        slice(None, None, -1),
+        slice(5, 1, -2),
+        slice(1, 5, -1),
+        (slice(None), slice(None, None, -1)),
+        (..., slice(None, None, -2), 0),
+        (None, slice(-1, None, -3), None, ...),
+        (slice(None, None, -1), slice(None), slice(None, None, -1)),
+        slice(-(2**63), 2**63 - 1),
+    ],
+)
+def test_slices_of_any_step_are_read_and_written(key: Any) -> None:
+    values = np.arange(120).reshape(6, 5, 4)
+    x = a(values.copy())
+    assert np.array_equal(x[key], values[key])
+    new = -np.arange(values[key].size).reshape(values[key].shape)
+    x[key] = a(new)
+    values[key] = new
+    assert np.array_equal(x, values)
+    x[key] = 7
+    values[key] = 7
+    assert np.array_equal(x, values)
+
+
+def test_a_reversed_slice_beside_an_index_array() -> None:
+    values = np.arange(24).reshape(4, 6)
+    index = np.asarray([2, 0, 2])
+    x = a(values.copy())
+    assert np.array_equal(x[a(index), ::-1], values[index, ::-1])
+    mask = np.asarray([True, False, True, True])
+    assert np.array_equal(x[a(mask), ::-2], values[mask, ::-2])
+    x[a(index), ::-1] = a(np.arange(6))
+    values[index, ::-1] = np.arange(6)
+    assert np.array_equal(x, values)
+
+
+def test_an_int_beside_index_arrays_counts_as_one() -> None:
+    values = np.arange(24).reshape(2, 3, 4)
+    index = np.asarray([3, 0])
+    x = a(values)
+    assert np.array_equal(x[0, :, a(index)], values[0, :, index])
+    assert np.array_equal(x[a(np.asarray(1)), :, a(index)], values[np.asarray(1), :, index])
+
+
+@pytest.mark.parametrize("name", [n for n, d in DTYPES.items() if d.rank == 1])
+def test_indices_of_every_integer_dtype(name: str) -> None:
+    x = a([5.0, 6.0, 7.0])
+    index = a([2, 0, 1, 1], name)
+    assert x[index].tolist() == [7.0, 5.0, 6.0, 6.0]
+    assert xp.take(x, index).tolist() == [7.0, 5.0, 6.0, 6.0]
+    assert xp.take_along_axis(x, index).tolist() == [7.0, 5.0, 6.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x[3],
+        lambda x: x[2**70],
+        lambda x: x[a([3])],
+        lambda x: xp.take(x, a([3])),
+        lambda x: xp.take_along_axis(x, a([3])),
+        lambda x: xp.take_along_axis(x, a([-4])),
+    ],
+)
+def test_indices_out_of_bounds_raise(read: Any) -> None:
+    with pytest.raises(IndexError):
+        read(a([1, 2, 3]))
+
+
+@pytest.mark.parametrize("name", ["fftshift", "ifftshift"])
+def test_shifts_along_no_axis(name: str) -> None:
+    shift = getattr(xp.fft, name)
+    assert shift(a([1, 2, 3]), axes=()).tolist() == [1, 2, 3]
+    assert shift(a(5.0)).tolist() == 5.0
+    assert shift(a([[1, 2], [3, 4]])).tolist() == [[4, 3], [2, 1]]
+
+
+def test_masks_without_elements() -> None:
+    x = xp.ones((0, 3))
+    assert x[xp.zeros((0, 0), dtype=xp.bool)].shape == (0,)
+    assert x[xp.zeros((0,), dtype=xp.bool)].shape == (0, 3)
+    with pytest.raises(IndexError):
+        x[xp.zeros((0, 2), dtype=xp.bool)]
+
+
+def test_negative_indices_count_from_the_end() -> None:
+    x = a([[1, 2, 3], [4, 5, 6]])
+    assert xp.take(x, a([-1, 0]), axis=1).tolist() == [[3, 1], [6, 4]]
+    assert xp.take_along_axis(x, a([[-1], [-2]]), axis=1).tolist() == [[3], [5]]
+
+
+def test_a_value_that_does_not_fit_raises() -> None:
+    x = a([1, 2, 3])
+    with pytest.raises(ValueError, match=r"^__setitem__: value: its shape is \(2,\); expected"):
+        x[:] = a([1, 2])
+    with pytest.raises(ValueError, match="^__setitem__: value: "):
+        x[a([True, False, False])] = a([1, 2])
+    with pytest.raises(ValueError, match="^__setitem__: value: "):
+        x[::-1] = a([1, 2])
+    assert x.tolist() == [1, 2, 3]
+    x[:] = a([[7, 8, 9]])
+    assert x.tolist() == [7, 8, 9]
+
+
+def test_writing_over_what_is_read() -> None:
+    x = a(list(range(16)))
+    x[1:] = x[:-1]
+    assert x.tolist() == [0, *range(15)]
+    x = a([[0, 1, 2], [3, 4, 5]])
+    x[:, 1:] = x[:, :-1]
+    assert x.tolist() == [[0, 0, 1], [3, 3, 4]]
+    x = a(list(range(8)))
+    x[...] = x[::-1]
+    assert x.tolist() == list(range(8))[::-1]
+    x = a(list(range(16)))
+    tail = x[2::2]
+    tail += x[:-2:2]  # torch adds what it has just written, without a word
+    assert x[::2].tolist() == [0, 2, 6, 10, 14, 18, 22, 26]
+
+
+def test_expanded_memory_is_copied_before_a_write() -> None:
+    x = xp.broadcast_to(a([1, 2]), (2, 2))
+    assert not BACKEND.is_writable(x.unwrap())
+    x[0, 0] = 9
+    assert x.tolist() == [[9, 2], [1, 2]]
+    y = xp.broadcast_to(a([1, 2]), (2, 2))
+    y += 1
+    assert y.tolist() == [[2, 3], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "expected"),
+    [
+        ("iadd", [9, 9]),
+        ("isub", [5, 3]),
+        ("imul", [14, 18]),
+        ("ifloordiv", [3, 2]),
+        ("imod", [1, 0]),
+        ("ipow", [49, 216]),
+        ("iand", [2, 2]),
+        ("ior", [7, 7]),
+        ("ixor", [5, 5]),
+        ("ilshift", [28, 48]),
+        ("irshift", [1, 0]),
+    ],
+)
+def test_in_place_operators_write_in_place(symbol: str, expected: list[int]) -> None:
+    x = a([7, 6])
+    tensor = x.unwrap()
+    x = getattr(operator, symbol)(x, a([2, 3]))
+    assert x.unwrap().data_ptr() == tensor.data_ptr()
+    assert tensor.tolist() == x.tolist() == expected
+
+
+# ---------------------------------------------------------------------------- special cases
+
+
+def same(result: corepy.Array, expected: Any) -> None:
+    """Assert equal values, NaN at the same places, and equal signs of zeros, in both parts."""
+    values, wanted = np.asarray(result), np.asarray(expected, np.asarray(result).dtype)
+    for part in ("real", "imag"):
+        got, want = getattr(values, part), getattr(wanted, part)
+        np.testing.assert_array_equal(got, want)
+        zero = want == 0
+        np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
+
+
+#: Long enough for torch's vectorised loops, which differ from those for single elements.
+LONG = 64
+
+
+@pytest.mark.parametrize("length", [1, LONG])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("name", "operands", "expected"),
+    [
+        ("floor_divide", (inf, 2.0), inf),
+        ("floor_divide", (-inf, 2.0), -inf),
+        ("floor_divide", (1.0, -inf), -0.0),
+        ("floor_divide", (-1.0, inf), -0.0),
+        ("remainder", (-3.0, 1.0), 0.0),
+        ("remainder", (-0.0, 1.0), 0.0),
+        ("remainder", (3.0, -1.0), -0.0),
+        ("sign", (nan,), nan),
+        ("sign", (-2.0,), -1.0),
+    ],
+)
+def test_special_values(
+    name: str, operands: tuple[float, ...], expected: float, dtype: str, length: int
+) -> None:
+    same(getattr(xp, name)(*(a([x] * length, dtype) for x in operands)), [expected] * length)
+
+
+@pytest.mark.parametrize("length", [1, LONG])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize(
+    ("name", "operands", "expected"),
+    [
+        ("add", (complex(1, 2), complex(0, inf)), complex(1, inf)),
+        ("add", (complex(1, -0.0), complex(1, -0.0)), complex(2, -0.0)),
+        ("subtract", (complex(1, 2), complex(0, inf)), complex(1, -inf)),
+        ("negative", (complex(0, 0),), complex(-0.0, -0.0)),
+        ("round", (complex(0.5, inf),), complex(0, inf)),
+        ("expm1", (complex(inf, 0),), complex(inf, 0)),
+        ("expm1", (complex(inf, -0.0),), complex(inf, -0.0)),
+        ("expm1", (complex(-0.0, 0),), complex(0, 0)),
+        ("log1p", (complex(-0.0, 0),), complex(0, 0)),
+        ("log1p", (complex(1, inf),), complex(inf, math.pi / 2)),
+        ("log1p", (complex(inf, nan),), complex(inf, nan)),
+        ("tanh", (complex(inf, 3),), complex(1, 0)),
+        ("tanh", (complex(-inf, -3),), complex(-1, -0.0)),
+        ("acos", (complex(1, 0),), complex(0, -0.0)),
+        ("pow", (complex(0, 0), complex(0, 0)), complex(1, 0)),
+        ("sign", (complex(0, 0),), complex(0, 0)),
+    ],
+)
+def test_complex_special_values(
+    name: str, operands: tuple[complex, ...], expected: complex, dtype: str, length: int
+) -> None:
+    same(getattr(xp, name)(*(a([x] * length, dtype) for x in operands)), [expected] * length)
+
+
+def test_complex_values_are_added_in_place_by_parts() -> None:
+    x, y = a([1 + 2j]), a([complex(0, inf)])
+    tensor = x.unwrap()
+    x += y
+    same(x, [complex(1, inf)])
+    x -= a([complex(0, 1)])
+    same(x, [complex(1, inf)])
+    assert tensor.data_ptr() == pointer(x)
+
+
+@pytest.mark.parametrize("length", [1, LONG])
+@pytest.mark.parametrize(("dtype", "x", "y"), [("float32", 1e30, 1e-12), ("float64", 1e300, 1e-12)])
+def test_remainders_of_quotients_that_overflow(dtype: str, x: float, y: float, length: int) -> None:
+    kind = np.dtype(dtype).type
+    same(a([x] * length, dtype) % a(y, dtype), [np.remainder(kind(x), kind(y))] * length)
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+def test_integers_divided_by_zero_raise(name: str, dtype: str) -> None:
+    with pytest.raises(ZeroDivisionError, match=f"^{name}: x2 holds 0"):
+        getattr(xp, name)(a([4, 5], dtype), a([2, 0], dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_the_least_integer_divided_by_minus_one(dtype: str) -> None:
+    least = int(np.iinfo(dtype).min)
+    x = a([least] * LONG, dtype)
+    assert set((x // -1).tolist()) == {least}
+    assert set((x % -1).tolist()) == {0}
+
+
+def test_negative_powers_of_integers_raise() -> None:
+    with pytest.raises(ValueError, match="^pow: x2 holds a negative integer"):
+        a([2, 3]) ** a([1, -1])
+    with pytest.raises(ValueError, match="^pow: x2 holds a negative integer"):
+        a([2, 3]) ** -1
+    assert (a([2, 3]) ** a([3, 2])).tolist() == [8, 9]
+
+
+def test_results_never_alias_their_operand() -> None:
+    for name in ("positive", "conj"):
+        x = a([1.0, 2.0])
+        y = getattr(xp, name)(x)
+        y += 1.0
+        assert x.tolist() == [1.0, 2.0]
+    truth = a([True, False])
+    for reduce in (xp.all, xp.any):
+        assert pointer(reduce(truth, axis=())) != pointer(truth)
+
+
+# ---------------------------------------------------------------------------- reductions
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int32", "uint16", "uint64"])
+def test_sums_and_products_have_the_default_dtype(name: str) -> None:
+    x = a([[1, 2], [3, 4]], name)
+    wanted = xp.uint64 if name.startswith("u") else xp.int64
+    for function, total, columns in (("sum", 10, [4, 6]), ("prod", 24, [3, 8])):
+        reduce = getattr(xp, function)
+        assert reduce(x).dtype is wanted
+        assert int(reduce(x)) == total
+        assert reduce(x, axis=0).tolist() == columns
+        assert reduce(x, axis=(0, 1), keepdims=True).tolist() == [[total]]
+        assert reduce(x, axis=()).tolist() == [[1, 2], [3, 4]]
+        assert reduce(x, dtype=xp.uint8).dtype is xp.uint8
+        assert reduce(x, dtype=xp.float32).tolist() == float(total)
+    assert xp.linalg.trace(x).dtype is wanted
+    assert int(xp.linalg.trace(x)) == 5
+    cumulative = xp.cumulative_sum(x, axis=1, include_initial=True)
+    assert cumulative.dtype is wanted
+    assert cumulative.tolist() == [[0, 1, 3], [0, 3, 7]]
+    assert xp.cumulative_prod(x, axis=0).tolist() == [[1, 2], [3, 8]]
+    assert xp.cumulative_prod(x, axis=0, dtype=xp.uint16).dtype is xp.uint16
+
+
+def test_reductions_over_no_axis_reduce_nothing() -> None:
+    x = a([[1.0, 2.0], [3.0, 0.0]])
+    for name in ("sum", "prod", "max", "min", "mean"):
+        assert getattr(xp, name)(x, axis=()).tolist() == [[1.0, 2.0], [3.0, 0.0]]
+    assert xp.var(x, axis=()).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert xp.any(x, axis=()).tolist() == xp.all(x, axis=()).tolist()
+    assert xp.any(x, axis=()).tolist() == [[True, True], [True, False]]
+    assert xp.count_nonzero(x, axis=()).tolist() == [[1, 1], [1, 0]]
+    assert xp.linalg.vector_norm(a([3 + 4j]), axis=()).tolist() == [5.0]
+
+
+def test_truth_of_small_integers_is_boolean() -> None:
+    x = a([[0, 2], [0, 0]], "uint8")
+    assert xp.any(x, axis=1).dtype is xp.bool
+    assert xp.any(x, axis=1).tolist() == [True, False]
+    assert xp.all(x, axis=(0, 1), keepdims=True).tolist() == [[False]]
+
+
+def test_variance_with_a_fractional_correction() -> None:
+    x = a([1.0, 2.0, 6.0])
+    assert float(xp.var(x, correction=0.5)) == pytest.approx(14 / 2.5)
+    assert float(xp.std(x, correction=0.5)) == pytest.approx(math.sqrt(14 / 2.5))
+    assert math.isnan(float(xp.std(x, correction=3)))
+    assert math.isnan(float(xp.var(x, correction=4)))
+
+
+def test_counts_keep_dimensions() -> None:
+    x = a([[1, 0], [2, 3]])
+    assert xp.count_nonzero(x, axis=0, keepdims=True).tolist() == [[2, 1]]
+    assert xp.count_nonzero(x, keepdims=True).tolist() == [[3]]
+    assert xp.argmax(x, keepdims=True).tolist() == [[3]]
+
+
+# ---------------------------------------------------------------------------- sets and searching
+
+
+def test_unique_elements_with_indices() -> None:
+    x = a([[3.0, nan, 1.0], [nan, 1.0, 3.0]])
+    values, indices, inverse, counts = xp.unique_all(x)
+    np.testing.assert_array_equal(np.asarray(values), [1.0, 3.0, nan, nan])
+    assert indices.tolist() == [2, 0, 1, 3]
+    assert inverse.tolist() == [[1, 2, 0], [3, 0, 1]]
+    assert counts.tolist() == [2, 2, 1, 1]
+    assert xp.unique_counts(x).counts.tolist() == [2, 2, 1, 1]
+    assert xp.unique_inverse(x).inverse_indices.tolist() == inverse.tolist()
+    assert xp.unique_all(a([], "float32")).counts.tolist() == []
+    assert xp.unique_values(a([2j, 1j, 2j])).shape == (2,)
+
+
+def test_membership_of_dtypes_that_torch_refuses() -> None:
+    assert xp.isin(a([True, False]), a([True])).tolist() == [True, False]
+    assert xp.isin(a([1j, 2j]), a([2j])).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_search_among_nan_and_by_a_sorter(side: Any) -> None:
+    values = np.asarray([1.0, 2.0, 3.0, nan, nan])
+    wanted = np.asarray([[0.0, 2.5], [3.0, nan]])
+    expected = np.searchsorted(values, wanted, side)
+    assert xp.searchsorted(a(values), a(wanted), side=side).tolist() == expected.tolist()
+    order = np.asarray([4, 0, 2, 1, 3], "int32")
+    shuffled = a(values[np.argsort(order)])
+    found = xp.searchsorted(shuffled, a(wanted).T, side=side, sorter=a(order))
+    assert found.tolist() == expected.T.tolist()
+
+
+def test_arange_truncates_its_values_and_not_its_arguments() -> None:
+    assert xp.arange(0.5, 3, 0.5, dtype=xp.int64).tolist() == [0, 1, 1, 2, 2]
+
+
+def test_singular_matrices_raise() -> None:
+    for call in (xp.linalg.inv, xp.linalg.cholesky):
+        with pytest.raises(ValueError, match=f"^{call.__name__}: "):
+            call(xp.zeros((2, 2)))
+    for call in (xp.linalg.eig, xp.linalg.svdvals):
+        with pytest.raises(ValueError, match=f"^{call.__name__}: "):
+            call(xp.full((2, 2), nan))
+    with pytest.raises(ValueError, match="^vector_norm: "):
+        xp.linalg.vector_norm(a([]), ord=inf)
+    assert float(xp.linalg.vector_norm(a([1 + 1j, 0j]), ord=0)) == 1.0
+
+
+# ---------------------------------------------------------------------------- what torch lacks
+
+
+@pytest.mark.parametrize("name", ["uint16", "uint32", "uint64"])
+def test_wide_unsigned_integers_compute_in_the_same_memory(name: str) -> None:
+    top = 2 ** DTYPES[name].bits - 1
+    x, y = a([1, 2, top], name), a([1, 1, 1], name)
+    explanation = corepy.explain(lambda: (x + y, x > y, xp.max(x), xp.sort(x)))
+    total, greater, greatest, ordered = explanation.result
+    assert {record.backend for record in explanation.records} == {"numpy"}
+    assert explanation.bytes_moved == 0
+    assert total.backend == "torch"
+    assert total.dtype is DTYPES[name]
+    assert total.tolist() == [2, 3, 0]
+    assert greater.tolist() == [False, True, True]
+    assert int(greatest) == top
+    assert ordered.tolist() == [1, 2, top]
+    x[a([True, False, True])] = 5
+    x += y
+    assert x.tolist() == [6, 3, 6]
+    assert x[:0:-1].tolist() == [6, 3]
+    assert xp.flip(xp.asarray(x[1:])).tolist() == [6, 3]
+
+
+def test_everything_else_runs_in_torch() -> None:
+    def program() -> Any:
+        x = xp.reshape(xp.arange(12.0), (3, 4))
+        y = xp.sum(xp.exp(x - xp.max(x, axis=1, keepdims=True)), axis=1)
+        q, r = xp.linalg.qr(x)
+        return xp.unique_all(xp.round(q @ r)), xp.fft.rfft(y), xp.std(x, correction=1.5), x[::-1]
+
+    explanation = corepy.explain(program)
+    assert set(explanation.summary()) == {"torch"}
+    assert explanation.bytes_moved == 0
+
+
+# ---------------------------------------------------------------------------- gradients
+
+
+def test_gradients_flow_through_operations() -> None:
+    leaf = torch.tensor([0.5, -2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    x = xp.asarray(leaf)
+    loss = xp.sum(xp.tanh(x) * xp.sign(x) + x[::-1] ** 2 + xp.mean(x, axis=()))
+    loss.unwrap().backward()
+    tanh = np.tanh([0.5, -2.0, 3.0])
+    expected = (1 - tanh**2) * np.asarray([1, -1, 1]) + 2 * np.asarray([0.5, -2.0, 3.0]) + 1
+    np.testing.assert_allclose(leaf.grad.numpy(), expected, rtol=1e-14)
+
+
+def test_writing_into_a_leaf_leaves_it_and_passes_gradients() -> None:
+    leaf = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    x = xp.asarray(leaf)
+    x *= 3.0
+    y = xp.asarray(leaf)[1:]
+    y[0] = 5.0
+    (xp.sum(x) + xp.sum(y)).unwrap().backward()
+    assert leaf.tolist() == [1.0, 1.0, 1.0]
+    assert leaf.grad.tolist() == [3.0, 3.0, 4.0]
+
+
+def test_tensors_that_require_gradients_leave_torch_only_when_detached() -> None:
+    leaf = torch.tensor([1.0, 2.0], requires_grad=True)
+    x = xp.asarray(leaf)
+    assert repr(x) == "Array([1., 2.], dtype=float32, device=cpu, backend=torch)"
+    assert x.tolist() == [1.0, 2.0]
+    assert float(xp.sum(x)) == 3.0
+    for read in (np.asarray, lambda x: x.unwrap().numpy()):
+        with pytest.raises(RuntimeError, match="requires grad.*detach"):
+            read(x)
+    with pytest.raises(BufferError, match="^__dlpack__: .*require"):
+        x.__dlpack__()
+    with pytest.raises(corepy.BackendError, match="requires grad"):
+        xp.unique_values(xp.asarray(leaf * (1 + 1j)))
+    assert np.asarray(xp.asarray(leaf.detach())).tolist() == [1.0, 2.0]
+
+
+# ---------------------------------------------------------------------------- good manners
+
+
+def test_the_settings_of_torch_stay_as_they_were() -> None:
+    before = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert xp.ones(2, dtype=xp.float32).dtype is xp.float32
+        assert (a([1.0], "float32") * 2.5).dtype is xp.float32
+    finally:
+        torch.set_default_dtype(before[0])
+    xp.sum(xp.linalg.inv(xp.eye(3)))
+    after = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled()
+    assert after == before
+
+
+def test_threads() -> None:
+    def work(seed: int) -> float:
+        with corepy.backend_priority(["torch"]):
+            x = xp.full((50, 50), float(seed))
+            x += 1.0
+            return float(xp.sum(x @ xp.eye(50)))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(32))) == [2500.0 * (seed + 1) for seed in range(32)]

@@ -1,0 +1,149 @@
+"""What every test may ask for: the namespace on each backend, and what this machine lacks.
+
+Fixtures
+    * ``backend``: the name of a backend; the test runs once on each usable one, in its priority.
+    * ``xp``: `corepy.array_api`, once on each usable backend in the same way.
+
+Markers
+    * ``backend("torch")``: needs that backend.
+    * ``needs("mpmath")``: needs another library.
+    * ``gpu``, ``network``: need what they say.
+    * ``at_once``: needs shapes or errors that follow from values as soon as they are asked for, or
+      values that lie on the host. Left out on backends that compute later, elsewhere.
+
+A test whose need is not met is skipped with the reason. ``COREPY_EXPECT_BACKENDS``, a
+comma-separated list of backends, libraries or ``gpu``, turns a need that is missing into a
+failure, so that a machine that should have it cannot pass without.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import corepy
+import corepy.array_api
+
+#: No deadline: the reference is slow on purpose. And one priority serves all examples of a test.
+COMMON: Final[dict[str, Any]] = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+}
+settings.register_profile("dev", max_examples=25, **COMMON)
+# The same examples on every run: a change is not blamed for what another one broke.
+settings.register_profile("ci", max_examples=100, derandomize=True, print_blob=True, **COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+# The assertions of the shared helpers show their values too.
+pytest.register_assert_rewrite("tests.helpers")
+
+
+def expected() -> tuple[str, ...]:
+    """Return what ``COREPY_EXPECT_BACKENDS`` names."""
+    names = os.environ.get("COREPY_EXPECT_BACKENDS", "").split(",")
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def backends() -> list[Any]:
+    """Return a parameter for each usable backend, and for each that is expected and known."""
+    known = [row.name for row in corepy.backend_status()]
+    wanted = dict.fromkeys([*corepy.usable_backends(), *(n for n in expected() if n in known)])
+    return [pytest.param(name, id=name, marks=pytest.mark.backend(name)) for name in wanted]
+
+
+@pytest.fixture(params=backends())
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run the test once on each usable backend, with that one as the priority."""
+    before = corepy.get_fallback()
+    corepy.set_fallback("allow")  # what a backend lacks is not what these tests are about
+    with corepy.backend_priority([request.param]):
+        yield request.param
+    corepy.set_fallback(before)
+
+
+@pytest.fixture
+def xp(backend: str) -> ModuleType:
+    """Give the namespace, once on each usable backend."""
+    return corepy.array_api
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose need is not met, or fail it if the need is expected to be."""
+    for marker in item.iter_markers():
+        match marker.name:
+            case "backend":
+                _demand(marker.args[0], lacks_backend(marker.args[0]))
+            case "needs":
+                _demand(marker.args[0], lacks_library(marker.args[0]))
+            case "gpu":
+                _demand("gpu", lacks_gpu())
+            case "at_once" if is_lazy(backend_of(item)):
+                pytest.skip(f"{backend_of(item)} computes when a value is asked for")
+            case "network" if os.environ.get("COREPY_TEST_NETWORK") != "1":
+                pytest.skip("needs the network; set COREPY_TEST_NETWORK=1 to run it")
+
+
+def pytest_configure() -> None:
+    """Refuse an expectation that means nothing: a misspelt one would never be missed."""
+    known = [*(row.name for row in corepy.backend_status()), "gpu"]
+    for name in expected():
+        if name not in known and lacks_library(name):
+            raise pytest.UsageError(
+                f"COREPY_EXPECT_BACKENDS: {name!r} is no backend and no installed library; "
+                f"expected installed libraries or any of {', '.join(known)}"
+            )
+
+
+def backend_of(item: pytest.Item) -> str | None:
+    """Return the backend that the fixture chose for a test."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("backend") if callspec else None
+
+
+@cache
+def is_lazy(backend: str | None) -> bool:
+    """Say whether a backend does not know shapes that follow from values."""
+    if backend is None or lacks_backend(backend):
+        return False
+    with corepy.backend_priority([backend]):
+        can = corepy.array_api.__array_namespace_info__().capabilities()
+    return not can["data-dependent shapes"]
+
+
+@cache
+def lacks_backend(name: str) -> str | None:
+    """Return why a backend is not usable, None if it is."""
+    for row in corepy.backend_status():
+        if row.name == name:
+            return None if row.usable else row.reason
+    return "corepy knows no such backend"
+
+
+def lacks_library(module: str) -> str | None:
+    """Return why a library cannot be imported, None if it seems to be there."""
+    return None if importlib.util.find_spec(module) else "not installed"
+
+
+@cache
+def lacks_gpu() -> str | None:
+    """Return why no backend computes on a GPU, None if one does."""
+    try:
+        with corepy.backend_priority(["gpu"]):
+            return None
+    except corepy.BackendUnavailableError as error:
+        return str(error)
+
+
+def _demand(name: str, reason: str | None) -> None:
+    if reason is None:
+        return
+    if name in expected():
+        pytest.fail(f"COREPY_EXPECT_BACKENDS names {name}, which this machine lacks: {reason}")
+    pytest.skip(f"needs {name}: {reason}")

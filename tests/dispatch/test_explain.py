@@ -1,0 +1,101 @@
+"""`explain` tells who ran each operation, why, and what it moved."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from tests.dispatch.fake import FakeBackend, registered
+
+
+@pytest.mark.at_once
+def test_records_of_a_function(backend: str) -> None:
+    def work(x: Any) -> Any:
+        y = xp.sqrt(x) + 2.0
+        return xp.max(y)
+
+    x = xp.zeros(3)
+    found = corepy.explain(work, x)
+    assert float(found.result) == 2.0
+    assert [record.operation for record in found.records] == ["sqrt", "add", "max"]
+    assert {record.backend for record in found.records} == {backend}
+    assert {record.device for record in found.records} == {"cpu"}
+    assert all(record.seconds > 0 for record in found.records)
+    assert found.bytes_moved == 0
+    assert found.summary() == {backend: 3}
+    first = work.__code__.co_firstlineno
+    assert [record.caller for record in found.records] == [
+        f"{__file__}:{first + line}" for line in (1, 1, 2)
+    ]
+
+
+def test_nothing_is_recorded_once_it_is_over(backend: str) -> None:
+    x = xp.ones(2)
+    before = corepy.explain(lambda: x * x)
+    x * x
+    assert len(before.records) == 1
+    assert [r.operation for r in corepy.explain(lambda: x * x + x).records] == ["multiply", "add"]
+
+
+def test_transfers_are_counted() -> None:
+    with registered(FakeBackend({"add"})), corepy.set_fallback("allow"):
+        x = xp.asarray([1.0, 2.0, 3.0], device="fake:0")
+        found = corepy.explain(lambda: xp.sqrt(x + x))
+        assert [(r.operation, r.backend, r.device) for r in found.records] == [
+            ("add", "fake", "fake:0"),
+            ("sqrt", "numpy", "cpu"),
+        ]
+        assert [r.bytes_moved for r in found.records] == [0, 48]  # 24 to the host, 24 back
+        assert found.records[1].reason == "fake does not offer it for this dtype"
+        moved = corepy.explain(lambda: x.to_device("cpu"))
+        assert [(r.operation, r.bytes_moved) for r in moved.records] == [("transfer", 24)]
+        assert moved.records[0].caller.startswith(f"{__file__}:")
+        assert moved.summary() == {}
+
+
+def test_str_is_a_table() -> None:
+    found = corepy.explain(lambda: xp.ones(2) + xp.ones(2))
+    header, *rows = str(found).splitlines()
+    assert header.split()[:4] == ["operation", "backend", "device", "time"]
+    assert [row.split()[0] for row in rows] == ["ones", "ones", "add"]
+
+
+def test_errors_pass_through_and_end_the_listening() -> None:
+    def broken() -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        corepy.explain(broken)
+    assert not corepy.dispatch._explain.listening()
+    with pytest.raises(TypeError, match="^explain: function is of type int; expected a callable"):
+        corepy.explain(3)  # type: ignore[arg-type]
+
+
+def test_only_the_calling_thread_is_recorded() -> None:
+    def other() -> None:
+        xp.ones(3) * 2.0
+
+    def work() -> None:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        xp.ones(1)
+
+    assert [record.operation for record in corepy.explain(work).records] == ["ones"]
+
+
+def test_explain_inside_explain() -> None:
+    inner: list[corepy.Explanation] = []
+
+    def work() -> None:
+        xp.ones(1)
+        inner.append(corepy.explain(xp.zeros, 2))
+        xp.ones(1)
+
+    outer = corepy.explain(work)
+    assert [record.operation for record in inner[0].records] == ["zeros"]
+    assert [record.operation for record in outer.records] == ["ones", "ones"]

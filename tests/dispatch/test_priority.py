@@ -1,0 +1,235 @@
+"""The user's priority: what it takes, where it holds, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy.devices._device import as_device
+from tests.conftest import lacks_gpu
+from tests.dispatch.fake import FakeBackend, registered
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """Undo what a test sets for the whole process."""
+    from corepy.dispatch._select import _PRIORITY
+
+    before = _PRIORITY._default
+    token = _PRIORITY._local.set(_PRIORITY.get())
+    yield
+    _PRIORITY._local.reset(token)
+    _PRIORITY._default = before
+
+
+def where() -> str:
+    return xp.ones(1).backend
+
+
+def test_without_a_wish_the_order_is_empty_and_the_best_backend_creates() -> None:
+    assert corepy.get_backend_priority() == ()
+    assert where() == xp.ones(1).backend
+
+
+def test_a_scoped_priority_ends_with_its_block() -> None:
+    with corepy.backend_priority(["reference", "numpy"]):
+        assert corepy.get_backend_priority() == ("reference", "numpy")
+        assert where() == "reference"
+        with corepy.backend_priority(["numpy"]):
+            assert where() == "numpy"
+        assert where() == "reference"
+    assert corepy.get_backend_priority() == ()
+
+
+def test_a_scoped_priority_ends_with_an_exception() -> None:
+    with pytest.raises(KeyError), corepy.backend_priority(["reference"]):
+        raise KeyError
+    assert corepy.get_backend_priority() == ()
+
+
+def test_set_backend_priority_holds_until_the_next() -> None:
+    corepy.set_backend_priority(["reference"])
+    assert where() == "reference"
+    corepy.set_backend("numpy")
+    assert corepy.get_backend_priority() == ("numpy",)
+    assert where() == "numpy"
+
+
+def test_computation_follows_data_not_priority() -> None:
+    x = xp.ones(2)
+    with corepy.backend_priority(["reference"]):
+        assert (x + x).backend == x.backend
+        assert xp.zeros_like(x).backend == x.backend
+        mixed = x + xp.ones(2)
+    assert mixed.backend == x.backend
+    assert mixed.tolist() == [2.0, 2.0]
+
+
+def test_kinds_of_device_and_pairs() -> None:
+    backend = FakeBackend({"add"})
+    backend.name = "imaginary"  # type: ignore[misc]
+    with registered(backend, "imaginary"):
+        for wish in ("imaginary", "fake", "fake:0", "imaginary:fake:0"):
+            with corepy.backend_priority([wish]):
+                x = xp.asarray([1.0])
+            assert (x.backend, x.device) == ("imaginary", as_device("fake:0"))
+    with corepy.backend_priority(["cpu"]):
+        assert xp.ones(1).device is as_device("cpu")
+    with corepy.backend_priority(["reference:cpu"]):
+        assert where() == "reference"
+
+
+@pytest.mark.skipif(lacks_gpu() is None, reason="this machine has a GPU")
+def test_a_kind_that_is_missing_is_passed_over_or_refused_alone() -> None:
+    with corepy.backend_priority(["gpu", "reference"]):
+        assert where() == "reference"
+    with pytest.raises(
+        corepy.BackendUnavailableError,
+        match=r"^set_backend_priority: priority is \['gpu'\]; expected at least one entry that thi",
+    ):
+        corepy.set_backend_priority(["gpu"])
+    assert corepy.get_backend_priority() == ()
+
+
+@pytest.mark.parametrize(
+    ("priority", "error", "message"),
+    [
+        (["nympy"], corepy.BackendUnavailableError, "priority has 'nympy'; expected a backend (n"),
+        (["numpy", "tourch"], corepy.BackendUnavailableError, "priority has 'tourch'; expected"),
+        (["numpy:cuda"], corepy.BackendUnavailableError, "backend numpy has no device cuda:0; ex"),
+        ([], corepy.BackendUnavailableError, "priority is []; expected at least one entry"),
+        ("numpy", TypeError, "priority is of type str; expected a sequence of str"),
+        (None, TypeError, "priority is of type NoneType; expected a sequence of str"),
+        ({"numpy"}, TypeError, "priority is of type set; expected a sequence of str"),
+        ([1], TypeError, "priority is of type int; expected a str in each entry"),
+        ([["numpy"]], TypeError, "priority is of type list; expected a str in each entry"),
+        ([""], corepy.BackendUnavailableError, "priority has ''; expected a backend"),
+        (["numpy:no such"], ValueError, "priority is 'no such'; expected"),
+    ],
+)
+@pytest.mark.parametrize("function", ["set_backend_priority", "backend_priority"])
+def test_bad_priorities_raise_at_once(
+    function: str, priority: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as caught:
+        getattr(corepy, function)(priority)
+    assert str(caught.value).startswith(f"{function}: {message}")
+    assert corepy.get_backend_priority() == ()
+
+
+def test_an_unknown_name_is_told_what_is_usable() -> None:
+    with pytest.raises(corepy.BackendUnavailableError) as caught:
+        corepy.set_backend("torhc")
+    for name in corepy.usable_backends():
+        assert name in str(caught.value)
+    with pytest.raises(TypeError, match="^set_backend: name is of type int; expected a str"):
+        corepy.set_backend(1)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------- scopes
+
+
+def run_in_thread(work: Any) -> Any:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(work()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_set_on_the_main_thread_it_holds_for_all_threads() -> None:
+    corepy.set_backend_priority(["reference"])
+    assert run_in_thread(where) == "reference"
+
+
+def test_set_in_a_thread_it_holds_there_only() -> None:
+    def work() -> tuple[str, ...]:
+        corepy.set_backend_priority(["reference"])
+        return corepy.get_backend_priority()
+
+    assert run_in_thread(work) == ("reference",)
+    assert corepy.get_backend_priority() == ()
+
+
+def test_a_block_on_the_main_thread_does_not_reach_another() -> None:
+    with corepy.backend_priority(["reference"]):
+        assert run_in_thread(corepy.get_backend_priority) == ()
+
+
+def test_tasks_hold_their_own() -> None:
+    async def task(name: str) -> list[str]:
+        seen = []
+        with corepy.backend_priority([name]):
+            for _ in range(5):
+                seen.append(where())
+                await asyncio.sleep(0)
+        return seen
+
+    async def setter() -> str:
+        corepy.set_backend_priority(["reference"])
+        await asyncio.sleep(0)
+        return where()
+
+    async def both() -> Any:
+        return await asyncio.gather(task("numpy"), task("reference"), setter(), task("numpy"))
+
+    assert asyncio.run(both()) == [
+        ["numpy"] * 5,
+        ["reference"] * 5,
+        "reference",
+        ["numpy"] * 5,
+    ]
+    assert corepy.get_backend_priority() == ()
+
+
+# ---------------------------------------------------------------------------- the environment
+
+
+def in_subprocess(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+SHOW = "import corepy; print(corepy.get_backend_priority(), corepy.array_api.ones(1).backend)"
+
+
+def test_the_environment_is_read_where_nothing_was_set() -> None:
+    done = in_subprocess(SHOW, COREPY_BACKEND_PRIORITY=" reference , numpy,")
+    assert done.stdout.strip() == "('reference', 'numpy') reference", done.stderr
+    overruled = in_subprocess(
+        "import corepy; corepy.set_backend('numpy'); print(corepy.array_api.ones(1).backend)",
+        COREPY_BACKEND_PRIORITY="reference",
+    )
+    assert overruled.stdout.strip() == "numpy", overruled.stderr
+
+
+def test_a_wrong_environment_raises_on_first_use() -> None:
+    done = in_subprocess(SHOW, COREPY_BACKEND_PRIORITY="nympy")
+    assert done.returncode == 1
+    assert "BackendUnavailableError" in done.stderr
+    assert "'nympy'; expected a backend" in done.stderr
+
+
+def test_strictness_is_read_from_the_environment() -> None:
+    code = "import corepy.array_api as xp; xp.ones(1) + xp.ones(1, dtype=xp.int8)"
+    assert in_subprocess(code).returncode == 0
+    done = in_subprocess(code, COREPY_STRICT="1")
+    assert (
+        "TypeError: add: operands have dtypes float64 and int8; expected dtypes of one"
+        in done.stderr
+    )

@@ -1,0 +1,170 @@
+"""Backends come, go and break, and everything else goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy.dispatch import _registry
+from tests.dispatch.fake import FakeBackend, Tensor, registered, tensor
+
+
+def row(name: str) -> corepy.BackendStatus:
+    return next(status for status in corepy.backend_status() if status.name == name)
+
+
+def test_a_registered_backend_is_usable_until_it_is_unregistered() -> None:
+    backend = FakeBackend({"add", "astype"})
+    corepy.register_backend("fake", backend)
+    assert "fake" in corepy.usable_backends()
+    assert row("fake") == corepy.BackendStatus("fake", True, backend.devices(), None)
+    with corepy.backend_priority(["fake"]):
+        x = xp.asarray([1.0])
+    assert x.backend == "fake"
+    corepy.unregister_backend("fake")
+    assert "fake" not in corepy.usable_backends()
+    assert (x + x).tolist() == [2.0]  # arrays that live in it go on working
+    with pytest.raises(corepy.BackendUnavailableError, match="^unregister_backend: name is 'fake'"):
+        corepy.unregister_backend("fake")
+
+
+def test_its_native_arrays_are_taken_as_arguments() -> None:
+    with registered(FakeBackend({"add", "astype"})):
+        x = xp.add(tensor([1.0, 2.0]), tensor([1.0, 1.0]))
+        assert (x.backend, x.tolist()) == ("fake", [2.0, 3.0])
+        assert xp.asarray(tensor([1])).backend == "fake"
+        assert isinstance(x.unwrap(), Tensor)
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "message"),
+    [
+        (
+            (1, FakeBackend(set())),
+            TypeError,
+            "register_backend: name is of type int; expected a st",
+        ),
+        (
+            ("a b", FakeBackend(set())),
+            ValueError,
+            "register_backend: name is 'a b'; expected an id",
+        ),
+        (("fake", object()), TypeError, "register_backend: backend is of type object; expected an"),
+        (("fake", FakeBackend), TypeError, "register_backend: backend is of type abc.ABCMeta; ex"),
+    ],
+)
+def test_what_is_no_backend_is_refused(args: Any, error: type[Exception], message: str) -> None:
+    before = corepy.usable_backends()
+    with pytest.raises(error) as caught:
+        corepy.register_backend(*args)
+    assert str(caught.value).startswith(message)
+    assert corepy.usable_backends() == before
+
+
+def raises_import_error() -> Any:
+    raise ImportError("libfoo.so.1: cannot open shared object file")
+
+
+def raises_os_error() -> Any:
+    raise OSError("driver version is insufficient")
+
+
+def raises_at_the_worst() -> Any:
+    raise RuntimeError("initialisation failed")
+
+
+def returns_nonsense() -> Any:
+    return "no backend"
+
+
+BROKEN = [
+    (raises_import_error, "ImportError: libfoo.so.1: cannot open shared object file"),
+    (raises_os_error, "OSError: driver version is insufficient"),
+    (raises_at_the_worst, "RuntimeError: initialisation failed"),
+    (returns_nonsense, "TypeError: its loader returned a str, no Backend"),
+]
+
+
+@pytest.fixture
+def broken(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Announce a backend whose loader fails, before all others in the order."""
+    loader: Callable[[], Any] = request.param
+    record = _registry.BackendRecord("broken", ("cpu", "cuda"), lambda: None, loader, 1, ("brk",))
+    _registry._add(record)
+    yield loader.__name__
+    corepy.unregister_backend("broken")
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"), BROKEN, indirect=["broken"], ids=[b[0].__name__ for b in BROKEN]
+)
+def test_a_broken_backend_keeps_its_reason_and_stops_nobody(broken: str, reason: str) -> None:
+    assert row("broken") == corepy.BackendStatus("broken", False, (), reason)
+    assert "numpy" in corepy.usable_backends()
+    assert (xp.ones(2) + 1.0).tolist() == [2.0, 2.0]
+    for _ in range(2):
+        with pytest.raises(corepy.BackendUnavailableError) as caught:
+            corepy.set_backend_priority(["broken"])
+        message = str(caught.value)
+        assert message.startswith(f"set_backend_priority: backend broken is not usable: {reason}")
+        assert "expected numpy" in message
+
+
+def test_a_broken_backend_is_tried_once() -> None:
+    tries = []
+
+    def loader() -> Any:
+        tries.append(1)
+        raise ImportError("no")
+
+    _registry._add(_registry.BackendRecord("broken", ("cpu",), lambda: None, loader, 1, ("brk",)))
+    try:
+        assert not row("broken").usable
+        xp.ones(2) * 2.0
+        assert not row("broken").usable
+    finally:
+        corepy.unregister_backend("broken")
+    assert len(tries) == 1
+
+
+def test_a_backend_that_does_not_answer_is_passed_over() -> None:
+    with registered(FakeBackend({"add"}, available=False), priority=1):
+        assert row("fake").reason == "installed, but does not answer"
+        assert xp.ones(1).backend == "numpy"
+        with pytest.raises(corepy.BackendUnavailableError, match="installed but does not answer"):
+            corepy.set_backend_priority(["fake"])
+
+
+class Failing(FakeBackend):
+    """A backend whose library fails in the middle of an operation."""
+
+    def operation(self, name: str) -> Callable[..., Any] | None:
+        def fail(*args: Any, **kwargs: Any) -> Any:
+            raise LookupError("device lost")
+
+        return fail if name in self.offers else None
+
+
+def test_a_private_error_of_a_library_becomes_a_backend_error() -> None:
+    with registered(Failing({"add", "sqrt"})):
+        x = xp.asarray([1.0], device="fake:0")
+        for call in (lambda: x + x, lambda: xp.add(x, x), lambda: xp.sqrt(x)):
+            with pytest.raises(
+                corepy.BackendError, match="^(add|sqrt): LookupError in fake: device lost"
+            ) as caught:
+                call()
+            assert isinstance(caught.value.__cause__, LookupError)
+        assert x.tolist() == [1.0]
+
+
+def test_status_names_every_backend_once() -> None:
+    names = [status.name for status in corepy.backend_status()]
+    assert len(names) == len(set(names))
+    assert {"numpy", "reference"} <= set(names)
+    for status in corepy.backend_status():
+        assert status.usable is (status.reason is None)
+        assert bool(status.devices) is status.usable

@@ -1,0 +1,445 @@
+"""The command ``corepy``: what it says, to people and to programs, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+import corepy
+from corepy import _cli
+from corepy._cli import LIBRARIES, Style, main
+from corepy.backends._numpy import NumPyBackend
+from corepy.devices import Device, DeviceInfo, GpuInfo, MemoryInfo, as_device, detect_devices
+from corepy.dispatch._select import _from_environment
+
+GIB = 2**30
+ROOT = Path(corepy.__file__).parent.parent
+ESCAPE = "\x1b["
+
+MACHINE = DeviceInfo(
+    platform_system="Linux",
+    platform_machine="x86_64",
+    cpu_cores=12,
+    cpu_cores_physical=24,
+    memory_limit_bytes=64 * GIB,
+    has_avx2=True,
+    has_avx512=False,
+    has_amx=True,
+    has_neon=False,
+    gpus=(
+        GpuInfo(
+            device=as_device("cuda:0"),
+            name="NVIDIA H200",
+            memory=MemoryInfo(140 * GIB, 139 * GIB),
+            compute_capability=(9, 0),
+            architecture="sm_90",
+            uuid="GPU-1",
+            driver_version="570.1",
+        ),
+    ),
+    forced_backend=None,
+    problems=("rocm: no such driver",),
+)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No settings but those of the test."""
+    for name in (*_cli.ENVIRONMENT, "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    # A process reads the variable once.
+    _from_environment.cache_clear()
+    yield
+    _from_environment.cache_clear()
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with a GPU that no backend serves."""
+    monkeypatch.setattr(_cli, "detect_devices", lambda: MACHINE)
+    monkeypatch.setattr(_cli, "memory_info", lambda device: MemoryInfo(64 * GIB, 32 * GIB))
+
+
+def facts(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Run ``corepy info --json`` and read it."""
+    assert main(["info", "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def python(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m corepy``."""
+    command = [sys.executable, "-m", "corepy", *arguments]
+    env = os.environ | {"PYTHONPATH": str(ROOT)} | environ
+    return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+
+
+# ---------------------------------------------------------------------------- info for programs
+
+
+def test_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    documented = _cli.__doc__.partition("key ")[2]
+    for key in facts(capsys):
+        assert key in documented
+    assert set(facts(capsys)) == {
+        "corepy",
+        "python",
+        "platform",
+        "backends",
+        "libraries",
+        "devices",
+        "processor",
+        "gpus",
+        "problems",
+        "default",
+        "settings",
+    }
+
+
+def test_json_tells_every_backend(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {row["name"]: row for row in facts(capsys)["backends"]}
+    assert list(rows) == [row.name for row in corepy.backend_status()]
+    assert rows["numpy"] == {
+        "name": "numpy",
+        "usable": True,
+        "devices": ["cpu"],
+        "reason": None,
+        "versions": {"numpy": version("numpy")},
+    }
+
+
+def test_json_tells_a_broken_backend_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    class Silent(NumPyBackend):
+        name = "silent"
+
+        def is_available(self) -> bool:
+            return False
+
+    corepy.register_backend("silent", Silent())
+    try:
+        row = next(row for row in facts(capsys)["backends"] if row["name"] == "silent")
+    finally:
+        corepy.unregister_backend("silent")
+    assert row["usable"] is False
+    assert row["devices"] == []
+    assert row["reason"] == "installed, but does not answer"
+
+
+def test_json_tells_libraries_without_adapter(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One that is there, one that is not, and one that has a backend.
+    monkeypatch.setattr(_cli, "LIBRARIES", ("pytest", "no_such_library", "numpy"))
+    assert facts(capsys)["libraries"] == [
+        {"name": "pytest", "installed": True, "versions": {"pytest": version("pytest")}},
+        {"name": "no_such_library", "installed": False, "versions": {}},
+    ]
+
+
+def test_info_imports_no_library_to_find_it() -> None:
+    code = "import sys; from corepy._cli import main; main(['info']); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    assert "numpy" in done.stdout.splitlines()[-1].split()
+    without = {row["name"] for row in _cli.gather()["libraries"]}
+    assert without.isdisjoint(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.usefixtures("machine")
+def test_json_tells_the_hardware(capsys: pytest.CaptureFixture[str]) -> None:
+    found = facts(capsys)
+    assert found["processor"] == {
+        "threads": 12,
+        "cores": 24,
+        "simd": ["AVX2", "AMX"],
+        "memory_bytes": 64 * GIB,
+        "free_bytes": 32 * GIB,
+    }
+    assert found["gpus"] == [
+        {
+            "device": "cuda:0",
+            "name": "NVIDIA H200",
+            "memory_bytes": 140 * GIB,
+            "free_bytes": 139 * GIB,
+            "unified_memory": False,
+            "compute_capability": [9, 0],
+            "architecture": "sm_90",
+            "uuid": "GPU-1",
+            "driver_version": "570.1",
+        }
+    ]
+    assert found["problems"] == ["rocm: no such driver"]
+
+
+def test_json_tells_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    found, hardware = facts(capsys), detect_devices()
+    assert found["platform"] == {
+        "system": hardware.platform_system,
+        "machine": hardware.platform_machine,
+    }
+    assert found["processor"]["threads"] == hardware.cpu_cores
+    assert len(found["gpus"]) == len(hardware.gpus)
+    assert 0 < found["processor"]["free_bytes"] <= found["processor"]["memory_bytes"]
+
+
+def test_memory_that_cannot_be_read_is_null(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def memory_info(device: str) -> NoReturn:
+        raise corepy.BackendUnavailableError("memory_info: cannot be read")
+
+    monkeypatch.setattr(_cli, "memory_info", memory_info)
+    assert facts(capsys)["processor"]["free_bytes"] is None
+
+
+def test_json_tells_the_default_and_the_settings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COREPY_BACKEND_PRIORITY", "reference, cpu")
+    with corepy.strict(), corepy.set_fallback("raise"):
+        found = facts(capsys)
+    assert found["default"] == {
+        "backend": "reference",
+        "device": "cpu",
+        "why": "'reference' in the priority",
+    }
+    assert found["settings"] == {
+        "priority": ["reference", "cpu"],
+        "strict": True,
+        "fallback": "raise",
+        "environment": {"COREPY_BACKEND_PRIORITY": "reference, cpu", "COREPY_STRICT": None},
+    }
+    assert found["devices"][0]["name"] == "cpu"
+    assert {"numpy", "reference"} <= {*found["devices"][0]["backends"]}
+
+
+# ---------------------------------------------------------------------------- info for people
+
+
+@pytest.mark.usefixtures("machine")
+def test_text_is_aligned_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    with corepy.backend_priority(["numpy"]):
+        assert main(["info"]) == 0
+    out = capsys.readouterr().out
+    assert ESCAPE not in out  # no terminal
+    lines = out.splitlines()
+    assert lines[0] == f"corepy {corepy.__version__}"
+    assert "  new arrays are made on cpu in numpy: 'numpy' in the priority" in lines
+    table = lines[lines.index("Backends") + 1 :]
+    place = table[0].index("library")
+    for line in table[1 : table.index("")]:
+        assert line[place - 1] == " "
+        assert line[place] != " "
+    assert f"  numpy      yes     numpy {version('numpy')}" in out
+    assert any(
+        line.startswith(f"  {LIBRARIES[-1]} ") and "no adapter in this release; " in line
+        for line in lines
+    )
+    assert "12 threads on 24 cores, 64.0 GiB (32.0 free), AVX2, AMX" in out
+    gpu = next(line.split() for line in lines if line.startswith("  cuda:0"))
+    assert gpu[1] == "none"  # no backend serves it
+    assert " ".join(gpu[2:]) == "NVIDIA H200, 140.0 GiB (139.0 free), sm_90, driver 570.1"
+    assert "  priority                 numpy" in lines
+    assert "  COREPY_STRICT            not set" in lines
+    assert lines[-1] == "  rocm: no such driver"
+
+
+def test_text_tells_what_is_unknown() -> None:
+    processor = {"threads": 8, "cores": None, "simd": [], "memory_bytes": None, "free_bytes": None}
+    assert _cli._describe_processor(processor) == "8 threads, memory unknown"
+    gpu = {
+        "name": "Apple M4",
+        "memory_bytes": 16 * GIB,
+        "free_bytes": 8 * GIB,
+        "unified_memory": True,
+        "architecture": None,
+        "driver_version": None,
+    }
+    assert _cli._describe_gpu(gpu) == "Apple M4, 16.0 GiB (8.0 free), shared with the host"
+
+
+class Terminal:
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environ", "colours"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),  # empty means unset
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+    ids=str,
+)
+def test_colours_on_a_terminal_that_wants_them(
+    environ: dict[str, str], colours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert Style.of(Terminal()).colours is colours  # type: ignore[arg-type]
+
+
+def test_no_colours_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with (tmp_path / "out").open("w") as file:
+        assert Style.of(file).colours is False
+
+
+def test_colours_change_no_character_of_the_text() -> None:
+    found = _cli.gather()
+    plain, painted = (_cli.render(found, Style(colours)) for colours in (False, True))
+    assert painted != plain
+    for code in ("0", "1", "2", "32", "33"):
+        painted = painted.replace(f"{ESCAPE}{code}m", "")
+    assert painted == plain
+
+
+# ---------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("wish", ["tortch", "numpy:cuda:0", "numpy:No Device"])
+def test_a_wrong_priority_is_told_in_one_line(
+    wish: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COREPY_BACKEND_PRIORITY", wish)
+    assert main(["info"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("corepy: ")
+    assert err.count("\n") == 1
+    assert f"COREPY_BACKEND_PRIORITY is {wish!r}" in err
+
+
+def test_a_wrong_priority_gives_no_traceback_in_a_process() -> None:
+    done = python("info", COREPY_BACKEND_PRIORITY="tortch")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gather() -> NoReturn:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(_cli, "gather", gather)
+    with pytest.raises(ZeroDivisionError):
+        main(["info"])
+
+
+def test_without_a_command_it_shows_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    err = capsys.readouterr().err
+    assert all(command in err for command in ("info", "demo", "conformance"))
+
+
+@pytest.mark.parametrize("argv", [["nonsense"], ["info", "more"], ["--nonsense"]], ids=str)
+def test_an_unknown_argument_ends_with_status_2(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(argv)
+    assert caught.value.code == 2
+    assert argv[-1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [["info"], ["info", "--json"], ["--help"]], ids=str)
+def test_a_reader_who_leaves_is_no_error(argv: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "corepy", *argv],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Unbuffered, argparse writes its help itself, and ignores that it could not.
+            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
+            check=False,
+        )
+    finally:
+        os.close(write)
+    assert done.stderr == ""
+    assert done.returncode == 141
+
+
+# ---------------------------------------------------------------------------- the other commands
+
+
+def test_version() -> None:
+    done = python("--version")
+    assert (done.returncode, done.stdout) == (0, f"corepy {corepy.__version__}\n")
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_demo_gets_its_options_untouched(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def run_demo(argv: list[str]) -> int:
+        seen.extend(argv)
+        return status
+
+    monkeypatch.setattr("corepy.demo._run.main", run_demo)
+    argv = ["--backend", "numpy", "--", "--version", "-x", "word"]
+    assert main(["demo", *argv]) == status
+    assert seen == argv
+
+
+def test_conformance_runs_the_checkout_with_its_options(tmp_path: Path) -> None:
+    (tmp_path / "conformance").mkdir()
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "conformance" / "run.py").write_text(
+        "def main(argv):\n    return 1 if argv == ['--backend', 'numpy', '-k', 'add'] else 0\n"
+    )
+    assert _cli.conformance(["--backend", "numpy", "-k", "add"], tmp_path) == 1
+    assert _cli.conformance([], tmp_path) == 0
+
+
+def test_conformance_finds_this_checkout(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["conformance", "--help"])
+    assert caught.value.code == 0
+    assert "array-api-tests" in capsys.readouterr().out
+
+
+def test_conformance_needs_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed = tmp_path / "site-packages" / "corepy" / "_cli.py"
+    monkeypatch.setattr(_cli, "__file__", str(installed))
+    assert main(["conformance", "--backend", "numpy"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"corepy: conformance: {installed.parent.parent} is no source checkout")
+    assert err.count("\n") == 1
+
+
+def test_devices_without_hardware_facts_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    class Remote(NumPyBackend):
+        name = "remote"
+
+        def devices(self) -> tuple[Device, ...]:
+            return (as_device("remote:0"),)
+
+    corepy.register_backend("remote", Remote())
+    try:
+        assert main(["info"]) == 0
+    finally:
+        corepy.unregister_backend("remote")
+    words = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["remote:0", "remote"] in words

@@ -1,0 +1,88 @@
+"""The documentation: that its code runs, and that its links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("README.md"), ROOT / "benchmarks/README.md"])
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def code(text: str) -> str:
+    """Return the Python blocks of a page, each line of code on the line that it has there."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            inside = line == "```python"
+            lines.append("")
+        else:
+            lines.append(line if inside else "")
+    return "\n".join(lines)
+
+
+def links(text: str) -> list[str]:
+    """Return the targets of a page's links into the checkout, code blocks left out."""
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    return [target for target in _LINK.findall(prose) if "://" not in target]
+
+
+def anchors(text: str) -> set[str]:
+    """Return the names by which a page's headings can be linked to."""
+    titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "```python\n" in page.read_text()], ids=lambda p: p.name
+)
+def test_code_runs(page: Path, tmp_path: Path) -> None:
+    # In a process of its own: pages set priorities and register backends.
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("COREPY_")}
+    script = tmp_path / page.with_suffix(".py").name
+    script.write_text(code(page.read_text(encoding="utf-8")), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        capture_output=True,
+        text=True,
+        env=environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page.read_text(encoding="utf-8")):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path) if path else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target.read_text(encoding="utf-8")), link
+
+
+def test_index_lists_every_page() -> None:
+    listed = links((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
+    pages = {page.name for page in ROOT.glob("docs/*.md")} - {"index.md"}
+    assert pages <= {*listed}
+    assert {"design.md", "writing-backends.md", "conformance.md"} <= pages
+
+
+def test_code_keeps_its_lines_and_finds_mistakes() -> None:
+    page = "# Title\n```python\nx = 1\n```\nx = 2\n```toml\ny = 3\n```\n```python\nassert x == 1\n"
+    assert code(page).splitlines() == ["", "", "x = 1", "", "", "", "", "", "", "assert x == 1"]
+    with pytest.raises(AssertionError):
+        exec(code(page.replace("x = 1", "x = 5", 1)), {})
+
+
+def test_links_and_anchors_are_read() -> None:
+    page = "# A title, with `code`\n[a](b.md#c) [web](https://x.org)\n```\n[no](no.md)\n```\n"
+    assert links(page) == ["b.md#c"]
+    assert anchors(page) == {"a-title-with-code"}
