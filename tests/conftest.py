@@ -27,6 +27,7 @@ from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import InMemoryExampleDatabase
 
 import corepy
 import corepy.array_api
@@ -34,11 +35,16 @@ import corepy.array_api
 #: No deadline: the reference is slow on purpose. And one priority serves all examples of a test.
 COMMON: Final[dict[str, Any]] = {
     "deadline": None,
+    "derandomize": False,
     "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 }
 settings.register_profile("dev", max_examples=25, **COMMON)
-# The same examples on every run: a change is not blamed for what another one broke.
-settings.register_profile("ci", max_examples=100, derandomize=True, print_blob=True, **COMMON)
+# With a database, though one that is forgotten: without any, Hypothesis walks through the settings
+# of all earlier parameters of a test, one frame each, and a thousand parameters end in a
+# RecursionError. The same examples on every run come from --hypothesis-seed (.ci/run).
+settings.register_profile(
+    "ci", max_examples=100, database=InMemoryExampleDatabase(), print_blob=True, **COMMON
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 # The assertions of the shared helpers show their values too.
