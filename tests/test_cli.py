@@ -245,8 +245,7 @@ def test_text_is_aligned_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
         assert line[place] != " "
     assert f"  numpy      yes     numpy {version('numpy')}" in out
     assert any(
-        line.startswith("  tinygrad ") and "no adapter in this release; " in line
-        for line in lines
+        line.startswith("  tinygrad ") and "no adapter in this release; " in line for line in lines
     )
     assert "12 threads on 24 cores, 64.0 GiB (32.0 free), AVX2, AMX" in out
     gpu = next(line.split() for line in lines if line.startswith("  cuda:0"))
