@@ -51,29 +51,47 @@ def on_change(refill: Callable[[], None]) -> None:
     _refill = refill
 
 
-def resolve(name: str, backend: Backend, device: Device, dtype: DType) -> Callable[..., Any]:
-    """Return the native callable for an operation on arrays of one backend.
+def place(name: str, backend: Backend, device: Device, dtype: DType) -> tuple[Backend, Device]:
+    """Return the backend that runs an operation on arrays of one backend, and on which device.
 
     Raises
     ------
     UnsupportedOperationError
         If no usable backend offers it for this dtype.
     """
+    if _offered(name, backend, device, dtype) is not None:
+        return backend, device
+    tried = [backend.name]
+    for other, there in _candidates(backend, device):
+        tried.append(other.name)
+        if other.supports(INPLACE.get(name, name), dtype, there):
+            return other, there
+    raise UnsupportedOperationError(
+        f"{name.rpartition('.')[2]}: no backend offers it for {dtype} on {device}; "
+        f"tried {listing(tried)}"
+    )
+
+
+def resolve(name: str, backend: Backend, device: Device, dtype: DType) -> Callable[..., Any]:
+    """Return the native callable for an operation on arrays of one backend; errors as `place`."""
+    other, there = place(name, backend, device, dtype)
+    if other is not backend:
+        return _Elsewhere(INPLACE.get(name, name), backend, device, other, there)
+    native = _offered(name, backend, device, dtype)
+    assert native is not None
+    return native
+
+
+def _offered(
+    name: str, backend: Backend, device: Device, dtype: DType
+) -> Callable[..., Any] | None:
+    """Return a backend's own callable, the one that makes a new array where it writes into none."""
     for offered in (name, INPLACE.get(name)):
         if offered is not None and backend.supports(offered, dtype, device):
             native = backend.operation(offered)
             if native is not None:
                 return native
-    tried = [backend.name]
-    for other, place in _candidates(backend, device):
-        tried.append(other.name)
-        plain = INPLACE.get(name, name)
-        if other.supports(plain, dtype, place):
-            return _Elsewhere(plain, backend, device, other, place)
-    raise UnsupportedOperationError(
-        f"{name.rpartition('.')[2]}: no backend offers it for {dtype} on {device}; "
-        f"tried {listing(tried)}"
-    )
+    return None
 
 
 def _candidates(backend: Backend, device: Device) -> Iterator[tuple[Backend, Device]]:
