@@ -7,7 +7,8 @@ key              value
 ===============  ===================================================================================
 corepy, python   versions
 platform         ``system``, ``machine``
-backends         list of ``name``, ``usable``, ``devices``, ``reason`` (null if usable), and
+backends         list of ``name``, ``usable``, ``devices``, ``reason`` (null if usable),
+                 ``unserved`` (why devices are missing that the library could serve), and
                  ``versions`` of the library's distributions by name
 libraries        those that this release knows and has no adapter for: list of ``name``,
                  ``installed``, ``versions``
@@ -92,6 +93,7 @@ def gather() -> dict[str, Any]:
                 "usable": row.usable,
                 "devices": [device.name for device in row.devices],
                 "reason": row.reason,
+                "unserved": list(row.unserved),
                 "versions": _versions(records()[row.name].modules, installed),
             }
             for row in backends
@@ -223,7 +225,7 @@ def _backend_lines(facts: Mapping[str, Any], style: Style) -> list[str]:
     rows = [("name", "usable", "library", "devices", "why not")]
     for row in facts["backends"]:
         usable = "yes" if row["usable"] else "no"
-        reason = row["reason"] or ""
+        reason = row["reason"] or "; ".join(row["unserved"])
         devices = ", ".join(row["devices"]) or "-"
         rows.append((row["name"], usable, _names(row["versions"]), devices, reason))
     for row in facts["libraries"]:

@@ -127,7 +127,7 @@ def _refusal(
     if properties.requires_gpu and device.kind not in GPU_KINDS:
         gpus = [other for other in backend.devices() if other.kind in GPU_KINDS]
         if not gpus:
-            only = listing(backend.devices())
+            only = "; ".join([listing(backend.devices()), *backend.unserved()])
             return BackendUnavailableError, f"{backend.name} has no GPU, only {only}"
         device = gpus[0]
     if not _offers(backend, properties.op_type, device):

@@ -112,6 +112,7 @@ def test_json_tells_every_backend(capsys: pytest.CaptureFixture[str]) -> None:
         "usable": True,
         "devices": ["cpu"],
         "reason": None,
+        "unserved": [],
         "versions": {"numpy": version("numpy")},
     }
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType, Scalar
@@ -91,6 +91,13 @@ class Backend(ABC):
     def devices(self) -> tuple[Device, ...]:
         """Return the devices served, the default one first."""
         return (CPU,)
+
+    def unserved(self) -> tuple[str, ...]:
+        """Say why devices are missing that the library could serve, such as a driver's age.
+
+        Shown by ``corepy info``, and where somebody wishes for such a device.
+        """
+        return ()
 
     def supports(self, name: str, dtype: DType, device: Device) -> bool:
         """Say whether an operation runs natively on arrays of this dtype.
@@ -182,6 +189,14 @@ class Backend(ABC):
         """Return the shape, with None for dimensions that are not known yet."""
         shape: tuple[int | None, ...] = native.shape
         return shape
+
+    def known_shape(self, native: Native) -> tuple[int, ...]:
+        """Return the shape, and compute the dimensions for it that `shape_of` does not know.
+
+        Override it where this takes less than computing all values.
+        """
+        shape = self.shape_of(native)
+        return self.peek(native).shape if None in shape else cast("tuple[int, ...]", shape)
 
     def device_of(self, native: Native) -> Device:
         """Return the device a native array lives on."""

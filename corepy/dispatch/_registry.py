@@ -57,12 +57,15 @@ class BackendStatus:
         Devices it serves on this machine; empty if not usable.
     reason : str or None
         Why it is not usable.
+    unserved : tuple of str
+        Why it does not serve devices that its library could, if it says so.
     """
 
     name: str
     usable: bool
     devices: tuple[Device, ...]
     reason: str | None
+    unserved: tuple[str, ...] = ()
 
 
 def _built_in(
@@ -300,14 +303,35 @@ def status() -> tuple[BackendStatus, ...]:
             backend = load(name)
             answers = backend.is_available()
             devices = backend.devices() if answers else ()
+            unserved = backend.unserved() if answers else ()
             reason = None if answers else "installed, but does not answer"
         except Exception as error:  # kept as the row's reason
-            answers, devices = False, ()
+            answers, devices, unserved = False, (), ()
             reason = _broken.get(name) or str(error)
             if isinstance(error, BackendUnavailableError):
                 reason = _broken.get(name) or records()[name].probe() or str(error)
-        rows.append(BackendStatus(name, answers, devices, reason))
+        rows.append(BackendStatus(name, answers, devices, reason, unserved))
     return tuple(rows)
+
+
+def why_not(*kinds: str) -> str:
+    """Say in parentheses why backends do not serve kinds of device that they could, for messages.
+
+    Of backends that are not loaded only what their probe finds is told.
+    """
+    reasons = []
+    for name, record in records().items():
+        if not set(record.kinds) & set(kinds):
+            continue
+        backend = _loaded.get(name)
+        if backend is None:
+            found = [_broken.get(name) or record.probe()]
+        elif set(kinds) & {device.kind for device in backend.devices()}:
+            continue
+        else:
+            found = [*backend.unserved()]
+        reasons += [f"{name}: {reason}" for reason in found if reason]
+    return f" ({'; '.join(reasons)})" if reasons else ""
 
 
 def usable_backends() -> tuple[str, ...]:

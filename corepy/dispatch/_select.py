@@ -111,6 +111,7 @@ def _checked(function: str, priority: Sequence[str]) -> Priority:
         raise BackendUnavailableError(
             f"{function}: priority is {list(wish)}; expected at least one entry that this machine "
             f"has: {listing(_registry.usable_backends())}"
+            f"{_registry.why_not(*(kind for entry in wish for kind in _kinds(entry)))}"
         )
     return wish
 
@@ -143,12 +144,12 @@ def _placements(function: str, entry: str) -> Iterator[Placement]:
             if wanted not in devices:
                 raise BackendUnavailableError(
                     f"{function}: backend {name} has no device {wanted}; "
-                    f"expected {listing(devices)}"
+                    f"expected {listing(devices)}{_registry.why_not(wanted.kind)}"
                 )
             devices = (wanted,)
         yield Placement(backend, devices[0], f"{entry!r} in the priority")
     elif name in _KINDS or any(name in record.kinds for record in known.values()):
-        kinds = GPU_KINDS if entry == "gpu" else (name,)
+        kinds = _kinds(entry)
         for backend in _usable(kinds):
             for device in backend.devices():
                 if device.name == entry or (not rest and device.kind in kinds):
@@ -158,6 +159,11 @@ def _placements(function: str, entry: str) -> Iterator[Placement]:
             f"{function}: priority has {entry!r}; expected a backend "
             f"({listing(known)}) or a kind of device ({listing(_KINDS)})"
         )
+
+
+def _kinds(entry: str) -> tuple[str, ...]:
+    """Return the kinds of device that an entry of a priority means, where it names no backend."""
+    return GPU_KINDS if entry == "gpu" else (entry.partition(":")[0],)
 
 
 def _usable(kinds: Sequence[str]) -> Iterator[Backend]:
@@ -374,6 +380,7 @@ def dtypes_on(device: object = None, function: str = "dtypes") -> frozenset[DTyp
     if not found:
         raise BackendUnavailableError(
             f"{function}: device {place} is not present; expected {listing(devices_present())}"
+            f"{_registry.why_not(place.kind)}"
         )
     return found
 

@@ -32,6 +32,9 @@ class TorchBackend(Backend):
     def devices(self) -> tuple[Device, ...]:
         return _devices.present()
 
+    def unserved(self) -> tuple[str, ...]:
+        return _devices.unserved()
+
     def capabilities(self, device: Device) -> Capabilities:
         return _ON_MPS if device.kind == "mps" else _EVERYWHERE
 

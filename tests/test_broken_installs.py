@@ -1,0 +1,166 @@
+"""Libraries that are installed and broken: each keeps its reason, and everything else goes on.
+
+The packages are made up, but they break as real ones do, while they are imported.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import corepy
+from corepy.dispatch import load
+
+ROOT = Path(corepy.__file__).parent.parent
+
+#: What breaks each library, by its file, and what its row of ``corepy info`` says then.
+BROKEN = {
+    "torch": (  # a shared object of its own is missing
+        {"torch/__init__.py": "import ctypes\nctypes.CDLL('libtorch_missing.so.2')"},
+        "OSError: libtorch_missing.so.2: cannot open shared object file",
+    ),
+    "numba": (  # made for another NumPy
+        {"numba/__init__.py": "raise ImportError('Numba needs NumPy 1.26 or less, not 2.4')"},
+        "ImportError: Numba needs NumPy 1.26 or less, not 2.4",
+    ),
+    "jax": (  # its two halves do not fit
+        {
+            "jaxlib/__init__.py": "",
+            "jax/__init__.py": "raise RuntimeError('jaxlib version 9 is newer than jax version 1')",
+        },
+        "RuntimeError: jaxlib version 9 is newer than jax version 1",
+    ),
+    "mlx": (  # compiled for another machine
+        {
+            "mlx/__init__.py": "",
+            f"mlx/core{importlib.machinery.EXTENSION_SUFFIXES[0]}": "\x7fno ELF\n" * 100,
+        },
+        "ImportError: ",
+    ),
+    "dask": (  # compiled against another NumPy
+        {
+            "dask/__init__.py": "",
+            "dask/array.py": "raise ValueError('numpy.dtype size changed, may indicate binary "
+            "incompatibility. Expected 96 from C header, got 88 from PyObject')",
+        },
+        "ValueError: numpy.dtype size changed",
+    ),
+    "mpmath": ({"mpmath/__init__.py": "from math import no_such_name"}, None),
+}
+
+SCRIPT = """
+import contextlib, io, json
+import corepy
+import corepy.array_api as xp
+from corepy._cli import main
+
+text = io.StringIO()
+with contextlib.redirect_stdout(text):
+    assert main(["info", "--json"]) == 0
+found = {"info": json.loads(text.getvalue()), "refused": {}, "sum": {}}
+for row in found["info"]["backends"]:
+    if not row["usable"]:
+        try:
+            corepy.set_backend_priority([row["name"]])
+        except corepy.BackendUnavailableError as error:
+            found["refused"][row["name"]] = str(error)
+for name in ("numpy", "reference"):
+    with corepy.backend_priority([name]):
+        found["sum"][name] = float(xp.sum(xp.asarray([1.0, 2.5])))
+corepy.set_backend_priority(["gpu", "cpu", "reference"])
+found["default"] = xp.ones(2).backend
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Run the script where every optional library is broken, each in its own way."""
+    folder = tmp_path_factory.mktemp("broken")
+    for files, _ in BROKEN.values():
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"{text}\n", encoding="utf-8")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("COREPY_")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SCRIPT],
+        env=kept | {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, reason) in BROKEN.items() if reason])
+def test_a_broken_library_keeps_its_reason(found: Any, name: str) -> None:
+    row = next(row for row in found["info"]["backends"] if row["name"] == name)
+    _, reason = BROKEN[name]
+    assert not row["usable"]
+    assert row["reason"].startswith(reason)
+    message = found["refused"][name]
+    assert message.startswith(f"set_backend_priority: backend {name} is not usable: {reason}")
+
+
+def test_everything_else_goes_on(found: Any) -> None:
+    usable = [row["name"] for row in found["info"]["backends"] if row["usable"]]
+    assert usable == ["numpy", "reference"]
+    assert found["sum"] == {"numpy": 3.5, "reference": 3.5}
+    assert found["default"] == "numpy"
+
+
+# ---------------------------------------------------------------------------- drivers
+
+OLD_DRIVER = (
+    "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). "
+    "Please update your GPU driver"
+)
+
+
+@pytest.fixture
+def torch_with_an_old_driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let torch be built for CUDA and its driver be too old, as torch tells it: by a warning."""
+    import torch
+
+    from corepy.backends.torch import _devices
+
+    def is_available() -> bool:
+        warnings.warn(OLD_DRIVER, UserWarning, stacklevel=2)
+        return False
+
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", is_available)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # the driver's own count
+    _devices._cuda.cache_clear()
+    _devices.present.cache_clear()
+    yield
+    _devices._cuda.cache_clear()
+    _devices.present.cache_clear()
+
+
+@pytest.mark.backend("torch")
+@pytest.mark.usefixtures("torch_with_an_old_driver")
+def test_a_driver_that_is_too_old_costs_the_gpu_alone() -> None:
+    backend = load("torch")
+    assert [device.name for device in backend.devices()] == ["cpu"]
+    assert backend.unserved() == (f"cuda: {OLD_DRIVER}",)
+    row = next(row for row in corepy.backend_status() if row.name == "torch")
+    assert (row.usable, row.reason, row.unserved) == (True, None, (f"cuda: {OLD_DRIVER}",))
+    with pytest.raises(corepy.BackendUnavailableError, match="driver on your system is too old"):
+        corepy.set_backend_priority(["torch:cuda:0"])
+    with pytest.raises(corepy.BackendUnavailableError, match="driver on your system is too old"):
+        corepy.array_api.ones(2, device="cuda:0")
+    with corepy.backend_priority(["torch"]):
+        assert corepy.array_api.ones(2).tolist() == [1.0, 1.0]
