@@ -210,12 +210,22 @@ def _shares(native: Array, array: Host) -> bool:
 
 
 def _is_frozen(array: Host) -> bool:
-    """Say whether nobody can write to an array's memory, through it or what it is a view of."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
+    """Say whether it is certain that nobody writes to an array's memory.
+
+    Neither through the array nor through what it is a view of. A library that lends its memory by
+    DLPack may write to it for as long as it likes, whatever it lends it as.
+    """
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
             return False
-        array = array.base  # type: ignore[assignment]
-    return array is None or memoryview(array).readonly
+        owner = owner.base
+    if owner is None:
+        return True
+    try:
+        return memoryview(owner).readonly
+    except TypeError:  # DLPack's capsule, which is no buffer
+        return False
 
 
 @_in_64_bits
@@ -259,7 +269,10 @@ def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None = None) -> A
     return jnp.array(made, copy=True) if copy and made is x else made
 
 
-# ---------------------------------------------------------------------------- integer division
+# ---------------------------------------------------------------------------- integers
+# JAX has an answer for everything: -1 or -2 for division by zero
+# (https://github.com/jax-ml/jax/issues/11990), whatever the bits give for a negative power. It
+# still does where it traces, and operands are not known.
 
 
 def _floor_divide(x1: Array, x2: Array) -> Array:
@@ -272,14 +285,27 @@ def _remainder(x1: Array, x2: Array) -> Array:
     return _special.remainder(x1, x2)
 
 
+def _pow(x1: Array, x2: Array) -> Array:
+    if x2.dtype.kind == "i":
+        values = _known(x2)
+        if values is not None and (values < 0).any():
+            raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
+    return _special.pow(x1, x2)
+
+
 def _no_zero(function: str, divisor: Array) -> None:
-    # JAX answers -1 or -2 (https://github.com/jax-ml/jax/issues/11990), and still does where it
-    # traces and the divisor is not known. NumPy looks at the same memory for 2 us.
-    if divisor.dtype.kind == "f" or isinstance(divisor, jax.core.Tracer):
+    if divisor.dtype.kind == "f":
         return
-    values = np.asarray(divisor) if _on_host(divisor) else jnp.asarray(divisor)
-    if not values.all():
+    values = _known(divisor)
+    if values is not None and not values.all():
         raise ZeroDivisionError(f"{function}: x2 holds 0; expected no zero among integers")
+
+
+def _known(x: Array) -> Array | None:
+    """Return an operand for a look at its values: NumPy's takes 2 us. None where JAX traces."""
+    if isinstance(x, jax.core.Tracer):
+        return None
+    return np.asarray(x) if _on_host(x) else x
 
 
 # ---------------------------------------------------------------------------- linear algebra
@@ -360,6 +386,7 @@ _FIXES: Final[dict[str, Function]] = {
     "reshape": _reshape,
     "floor_divide": _floor_divide,
     "remainder": _remainder,
+    "pow": _pow,
     "argmax": _arg_extreme(jnp.argmax, jax.lax.argmax),
     "argmin": _arg_extreme(jnp.argmin, jax.lax.argmin),
     "searchsorted": _searchsorted,

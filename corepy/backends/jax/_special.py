@@ -1,4 +1,4 @@
-"""Elementwise functions whose special values JAX has otherwise than the standard.
+"""Elementwise functions whose values JAX has otherwise than the standard, or too roughly.
 
 Each is one compiled function of arrays of any dtype. It has the standard's values, and JAX's own
 derivative: rewriting signs and infinities must not make a gradient wrong.
@@ -78,48 +78,74 @@ def _exponential(found: Array, z: Array, least: float) -> Array:
     return lax.complex(real, imag)
 
 
+# XLA takes the real ones from exp(x +- log(2)), where rounding the sum costs 500 ulp of a large
+# operand, and the complex ones from differences, which leave nothing of a small operand
+# (https://github.com/tensorflow/tensorflow/issues/116944 has the large ones).
+
+
 @_differentiated_as(jnp.sinh)
 def sinh(z: Array) -> Array:
     if not _is_complex(z):
-        return jnp.sinh(z)
+        return _hyperbolic_sine(z, jnp.ones_like(z))
     x, y = _parts(z)
     turning = ~jnp.isfinite(y)
-    real = _times_exponential(jnp.sinh, x, jnp.cos(y))
-    real = jnp.where((x == 0) & turning, x, jnp.where(jnp.isinf(x) & turning, jnp.inf, real))
-    imag = _times_exponential(jnp.cosh, x, jnp.sin(y))
+    real = _hyperbolic_sine(x, jnp.cos(y))
+    real = jnp.where((x == 0) & turning, x, jnp.where(jnp.isinf(x) & turning, x, real))
+    imag = _hyperbolic_cosine(x, jnp.sin(y))
     return lax.complex(real, jnp.where(y == 0, y, imag))
 
 
 @_differentiated_as(jnp.cosh)
 def cosh(z: Array) -> Array:
     if not _is_complex(z):
-        return jnp.cosh(z)
+        return _hyperbolic_cosine(z, jnp.ones_like(z))
     x, y = _parts(z)
     turning = ~jnp.isfinite(y)
-    real = _times_exponential(jnp.cosh, x, jnp.cos(y))
+    real = _hyperbolic_cosine(x, jnp.cos(y))
     real = jnp.where(jnp.isinf(x) & turning, jnp.inf, real)
-    imag = _times_exponential(jnp.sinh, x, jnp.sin(y))
+    imag = _hyperbolic_sine(x, jnp.sin(y))
     imag = jnp.where((x == 0) & turning, 0, imag)
     return lax.complex(real, jnp.where(y == 0, jnp.copysign(1, x) * y, imag))
 
 
-def _times_exponential(function: Function, x: Array, factor: Array) -> Array:
-    """Multiply ``sinh(x)`` or ``cosh(x)`` by a factor that may keep the product from overflow.
+def _hyperbolic_sine(x: Array, factor: Array) -> Array:
+    """Return ``sinh(x) * factor`` of reals."""
+    grown = jnp.exp(jnp.abs(x))
+    large = jnp.copysign((grown - 1 / grown) / 2, x)
+    # Below 1, where the difference cancels, by its series.
+    square, series = x * x, jnp.zeros_like(x)
+    for n in range(18, 0, -2):
+        series = (series + 1) * square / (n * (n + 1))
+    found = jnp.where(jnp.abs(x) < 1, x + x * series, large) * factor
+    return _unless_it_overflows(x, found, jnp.copysign(1, x) * factor)
 
-    By real functions: XLA's complex ones subtract exponentials, which leaves nothing of a small
-    operand (https://github.com/tensorflow/tensorflow/issues/116944 has the large ones).
-    """
-    limit = math.log(jnp.finfo(x.dtype).max) - 1
+
+def _hyperbolic_cosine(x: Array, factor: Array) -> Array:
+    """Return ``cosh(x) * factor`` of reals."""
+    grown = jnp.exp(jnp.abs(x))
+    return _unless_it_overflows(x, (grown + 1 / grown) / 2 * factor, factor)
+
+
+def _unless_it_overflows(x: Array, found: Array, factor: Array) -> Array:
+    """Replace a product with ``exp(|x|) / 2`` where only the factor keeps it from overflow."""
     root = jnp.exp(jnp.abs(x) / 2)
-    beyond = jnp.sign(function(x)) * root * (factor / 2) * root
-    return jnp.where(jnp.abs(x) > limit, beyond, function(x) * factor)
+    limit = math.log(jnp.finfo(x.dtype).max) - 1
+    return jnp.where(jnp.abs(x) > limit, root * (factor / 2) * root, found)
 
 
 @_differentiated_as(jnp.tanh)
 def tanh(z: Array) -> Array:
     if not _is_complex(z):
         return jnp.tanh(z)
-    (x, y), (real, imag) = _parts(z), _parts(jnp.tanh(z))
+    # W. Kahan, "Branch cuts for complex elementary functions", 1987.
+    x, y = _parts(z)
+    tangent = jnp.tan(y)
+    growth = 1 + tangent * tangent
+    sine = sinh(x)
+    below = 1 + growth * sine * sine
+    far = (jnp.abs(x) > math.log(jnp.finfo(x.dtype).max) / 4) & jnp.isfinite(y)
+    real = jnp.where(far, jnp.copysign(1, x), growth * jnp.sqrt(1 + sine * sine) * sine / below)
+    imag = jnp.where(far, 4 * jnp.sin(y) * jnp.cos(y) * jnp.exp(-2 * jnp.abs(x)), tangent / below)
     real = jnp.where(x == 0, x, jnp.where(jnp.isinf(x), jnp.copysign(1, x), real))
     imag = jnp.where((x == 0) & ~jnp.isfinite(y), jnp.nan, imag)
     imag = jnp.where(jnp.isinf(x), jnp.copysign(0, y), jnp.where(y == 0, y, imag))
@@ -143,7 +169,13 @@ def tan(z: Array) -> Array:
 
 # ---------------------------------------------------------------------------- their inverses
 # XLA finds the right magnitudes; on the branch cuts it ignores the sign of a zero, which says on
-# which side of the cut the operand lies (https://github.com/jax-ml/jax/issues/39110).
+# which side of the cut the operand lies (https://github.com/jax-ml/jax/issues/39110). Beside a NaN
+# it makes something of a part that is large.
+
+
+def _is_unknown(x: Array, y: Array) -> Array:
+    """Say where one part is NaN and the other, which is finite, tells nothing of the result."""
+    return (jnp.isnan(x) | jnp.isnan(y)) & ~jnp.isinf(x) & ~jnp.isinf(y)
 
 
 @_differentiated_as(jnp.arcsinh)
@@ -151,6 +183,7 @@ def asinh(z: Array) -> Array:
     if not _is_complex(z):
         return jnp.arcsinh(z)
     (x, y), (real, imag) = _parts(z), _parts(jnp.arcsinh(z))
+    real = jnp.where(_is_unknown(x, y), jnp.nan, real)
     imag = jnp.where(jnp.isnan(x) & (y == 0), 0, imag)
     return lax.complex(jnp.copysign(real, x), jnp.copysign(imag, y))
 
@@ -160,14 +193,16 @@ def acosh(z: Array) -> Array:
     if not _is_complex(z):
         return jnp.arccosh(z)
     (x, y), (real, imag) = _parts(z), _parts(jnp.arccosh(z))
+    real = jnp.where(_is_unknown(x, y), jnp.nan, real)
     imag = jnp.where((x == 0) & jnp.isnan(y), jnp.pi / 2, jnp.copysign(imag, y))
     return lax.complex(real, imag)
 
 
 @_differentiated_as(jnp.arctanh)
 def atanh(z: Array) -> Array:
-    if not _is_complex(z):
-        return jnp.arctanh(z)
+    if not _is_complex(z):  # XLA subtracts two logarithms, and has bad ones (see log1p)
+        far = jnp.abs(z)
+        return jnp.copysign(log1p(2 * far / (1 - far)) / 2, z)
     (x, y), (real, imag) = _parts(z), _parts(jnp.arctanh(z))
     unknown = jnp.isnan(y) | (jnp.isnan(x) & jnp.isfinite(y))
     # Beside the poles at -1 and 1 XLA squares a distance that is too small for it.
@@ -180,7 +215,10 @@ def atanh(z: Array) -> Array:
 
 @_differentiated_as(jnp.arcsin)
 def asin(z: Array) -> Array:
-    return _rotated(asinh, z) if _is_complex(z) else jnp.arcsin(z)
+    if _is_complex(z):
+        return _rotated(asinh, z)
+    # XLA halves its operand, and of the smallest ones nothing is left.
+    return jnp.where(jnp.abs(z) < jnp.sqrt(jnp.finfo(z.dtype).eps), z, jnp.arcsin(z))
 
 
 @_differentiated_as(jnp.arccos)
@@ -189,6 +227,7 @@ def acos(z: Array) -> Array:
         return jnp.arccos(z)
     (x, y), (real, imag) = _parts(z), _parts(jnp.arccos(z))
     real = jnp.where((x == 0) & jnp.isnan(y), jnp.pi / 2, real)
+    imag = jnp.where(_is_unknown(x, y), jnp.nan, imag)
     return lax.complex(real, -jnp.copysign(imag, y))
 
 
@@ -222,9 +261,14 @@ def _logarithm(library: Function) -> Function:
 
 @_differentiated_as(jnp.log1p)
 def log1p(z: Array) -> Array:
-    found = _log1p(z)
     if not _is_complex(z):
-        return found
+        # XLA's polynomial loses 127 ulp of float64 near its end, at -0.41. Its logarithm is right,
+        # and the digits that adding 1 rounds away are known.
+        near = lax.optimization_barrier(1 + z)  # or XLA makes log1p of it
+        found = jnp.log(near)
+        lost = (z - (near - 1)) / near
+        return jnp.where(jnp.isfinite(found) & (z != 0), found + lost, jnp.where(z == 0, z, found))
+    found = _log1p(z)
     # Above its pole at -1 XLA squares a distance that is too small for it.
     (x, y), (real, imag) = _parts(z), _parts(found)
     return lax.complex(jnp.where((x == -1) & jnp.isfinite(y), jnp.log(jnp.abs(y)), real), imag)
@@ -246,6 +290,8 @@ def sqrt(z: Array) -> Array:
 
 @_differentiated_as(jnp.sign)
 def sign(x: Array) -> Array:
+    if _is_complex(x):  # the modulus of a quarter does not overflow, and has the same direction
+        x = jnp.where(jnp.isinf(jnp.abs(x)) & jnp.isfinite(x), x / 4, x)
     # XLA passes zeros on as they are, and the standard's zero has no sign.
     return jnp.where(x == 0, 0, jnp.sign(x))
 
