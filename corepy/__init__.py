@@ -18,6 +18,7 @@ from corepy._errors import (
     UnsupportedOperationError,
 )
 from corepy._moving import to
+from corepy._profile import Profile, Total, profile
 from corepy._selection import (
     best_available_backend,
     init_backend,
@@ -71,7 +72,9 @@ __all__ = [
     "FallbackWarning",
     "InsufficientMemoryError",
     "OperationProperties",
+    "Profile",
     "Record",
+    "Total",
     "UnsupportedOperationError",
     "array_api",
     "backend_priority",
@@ -88,6 +91,7 @@ __all__ = [
     "is_strict",
     "list_devices",
     "memory_info",
+    "profile",
     "register_backend",
     "select_backend",
     "set_backend",

@@ -1,4 +1,4 @@
-"""The command ``corepy``: what this machine offers, the demo, the conformance suite.
+"""The command ``corepy``: what this machine offers, the demo, profiles, the conformance suite.
 
 ``corepy info --json`` prints one object; its keys stay, new ones may come.
 
@@ -31,6 +31,7 @@ import argparse
 import json
 import os
 import platform
+import runpy
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -360,6 +361,63 @@ def conformance(argv: Sequence[str], root: Path | None = None) -> int:
     return status
 
 
+def profile_program(options: argparse.Namespace) -> int:
+    """Run a program and say on stderr where its time went, also if it fails.
+
+    Raises
+    ------
+    UserError
+        If there is no such program, or a file cannot be written.
+    """
+    argv = [options.program, *options.arguments]
+    if options.module:
+        if find_spec(options.program) is None:
+            raise UserError(f"profile: -m: there is no module {options.program!r}")
+    elif not Path(options.program).is_file():
+        raise UserError(f"profile: there is no file {options.program!r}")
+    for name in (options.html, options.trace):
+        if name is not None and not Path(name).absolute().parent.is_dir():
+            raise UserError(f"profile: there is no folder for {name!r}")
+    before = sys.argv, sys.path[:]
+    status: object = None
+    try:
+        # As Python itself would start it.
+        sys.argv = argv
+        sys.path.insert(0, os.getcwd() if options.module else str(Path(argv[0]).resolve().parent))
+        with corepy.profile() as found:
+            if options.module:
+                runpy.run_module(options.program, run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(options.program, run_name="__main__")
+    except SystemExit as ending:
+        status = ending.code
+    finally:
+        sys.argv, sys.path[:] = before
+        _report(found, options)
+    if status is None or isinstance(status, int):
+        return status or 0
+    print(status, file=sys.stderr)  # as Python does with a message
+    return 1
+
+
+def _report(found: corepy.Profile, options: argparse.Namespace) -> None:
+    print(found.table(options.top), file=sys.stderr)
+    try:
+        if options.html is not None:
+            found.write_html(options.html)
+        if options.trace is not None:
+            found.write_trace(options.trace)
+    except OSError as error:
+        raise UserError(f"profile: {error}") from error
+
+
+def _row_count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = argparse.ArgumentParser(
@@ -374,6 +432,13 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="one JSON object, for programs")
     commands.add_parser("demo", help="run one program on every usable backend")
     commands.add_parser("conformance", help="run array-api-tests on a backend")
+    command = commands.add_parser("profile", help="say where a program's time goes")
+    command.add_argument("--html", metavar="FILE", help="write a page with a picture")
+    command.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
+    command.add_argument("--top", type=_row_count, default=20, help="rows of a table (default: 20)")
+    command.add_argument("-m", dest="module", action="store_true", help="the program is a module")
+    command.add_argument("program", help="a file, or with -m a module")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
     return made
 
 
@@ -389,6 +454,8 @@ def run(argv: Sequence[str]) -> int:
     options = made.parse_args(argv)
     if options.command == "info":
         return info(options.json)
+    if options.command == "profile":
+        return profile_program(options)
     made.print_help(sys.stderr)
     return 2
 

@@ -1,7 +1,8 @@
 """`explain`: who ran each operation, why, how long it took and what it moved.
 
 Nothing of this stands in the way of ordinary calls. While somebody listens, the tables hand out
-callables that report; when nobody does, they hand out the native ones again.
+callables that report; when nobody does, they hand out the native ones again. `explain` hears its
+own thread or task, `corepy.profile` every one.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
@@ -47,6 +48,10 @@ class Record:
         Why that backend.
     caller : str
         ``file:line`` of the first frame outside corepy.
+    start : float
+        When it began, in seconds of `time.perf_counter`.
+    thread : str
+        Name of the thread that called.
     """
 
     operation: str
@@ -56,6 +61,8 @@ class Record:
     bytes_moved: int
     reason: str
     caller: str
+    start: float = 0.0
+    thread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +111,21 @@ class Explanation:
         return "\n".join(lines)
 
 
-@dataclass(slots=True)
-class _Listener:
-    records: list[Record] = field(default_factory=list)
-    #: Set by the slow paths for the operation that is about to run.
+#: What takes the records of somebody who listens.
+Listener: TypeAlias = Callable[[Record], None]
+
+
+class _Note(threading.local):
+    """What the slow paths say of the operation that runs in their thread."""
+
     reason: str = ""
     bytes_moved: int = 0
 
 
-_listener: Final[ContextVar[_Listener | None]] = ContextVar("corepy_listener", default=None)
+_note: Final = _Note()
+#: Who listens to this thread or task, and who to all of them.
+_here: Final[ContextVar[Listener | None]] = ContextVar("corepy_listener", default=None)
+_everywhere: tuple[Listener, ...] = ()
 _listeners = 0
 _refill: Callable[[], None]
 _lock: AbstractContextManager[Any] = threading.RLock()
@@ -125,25 +138,35 @@ def on_change(refill: Callable[[], None], lock: AbstractContextManager[Any]) -> 
 
 
 def listening() -> bool:
-    """Say whether anybody, in any thread, is inside `explain`."""
+    """Say whether anybody, in any thread, is inside `explain` or `corepy.profile`."""
     return _listeners > 0
 
 
 @contextmanager
-def _listen() -> Iterator[_Listener]:
-    global _listeners
-    listener = _Listener()
-    token = _listener.set(listener)
+def listen(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
+    """Let somebody listen to this thread or task, or to all of them, for the length of a block."""
+    global _listeners, _everywhere
+    token = None if everywhere else _here.set(listener)
     with _lock:
+        _everywhere += (listener,) * everywhere
         _listeners += 1
         _refill()
     try:
-        yield listener
+        yield
     finally:
-        _listener.reset(token)
+        if token is not None:
+            _here.reset(token)
         with _lock:
+            if everywhere:
+                at = _everywhere.index(listener)
+                _everywhere = _everywhere[:at] + _everywhere[at + 1 :]
             _listeners -= 1
             _refill()
+
+
+def _listening_here() -> tuple[Listener, ...]:
+    listener = _here.get()
+    return _everywhere if listener is None else (listener, *_everywhere)
 
 
 def explain(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:
@@ -175,53 +198,57 @@ def explain(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Expla
         from corepy._errors import bad_type
 
         raise bad_type("explain", "function", function, "a callable")
-    with _listen() as listener:
+    records: list[Record] = []
+    with listen(records.append):
         result = function(*args, **kwargs)
-    return Explanation(result, tuple(listener.records))
+    return Explanation(result, tuple(records))
 
 
 def note(reason: str = "", bytes_moved: int = 0) -> None:
-    """Tell the listener, if there is one, about the operation that is about to finish."""
-    listener = _listener.get()
-    if listener is not None:
-        listener.reason = reason or listener.reason
-        listener.bytes_moved += bytes_moved
+    """Tell whoever listens about the operation that is about to finish."""
+    _note.reason = reason or _note.reason
+    _note.bytes_moved += bytes_moved
 
 
 def moved(backend: Backend, device: Device, bytes_moved: int, reason: str) -> None:
     """Record a movement of data that no operation asked for by name."""
-    listener = _listener.get()
-    if listener is not None:
-        row = Record("transfer", backend.name, device.name, 0.0, bytes_moved, reason, caller())
-        listener.records.append(row)
+    listeners = _listening_here()
+    if listeners:
+        thread, now = threading.current_thread().name, time.perf_counter()
+        place = backend.name, device.name
+        row = Record("transfer", *place, 0.0, bytes_moved, reason, caller(), now, thread)
+        for listener in listeners:
+            listener(row)
 
 
 def traced(
     native: Callable[..., Any], name: str, backend: Backend, device: Device
 ) -> Callable[..., Any]:
-    """Wrap a native callable so that it reports to the listener of its thread."""
+    """Wrap a native callable so that it reports to those who listen to its thread."""
 
     def report(*args: Any, **kwargs: Any) -> Any:
-        listener = _listener.get()
-        if listener is None:
+        listeners = _listening_here()
+        if not listeners:
             return native(*args, **kwargs)
-        listener.reason, listener.bytes_moved = "", 0
+        _note.reason, _note.bytes_moved = "", 0
         start = time.perf_counter()
         result = native(*args, **kwargs)
         backend.synchronize(device)
         seconds = time.perf_counter() - start
         ran = getattr(native, "backend", backend)
-        listener.records.append(
-            Record(
-                name,
-                ran.name,
-                getattr(native, "device", device).name,
-                seconds,
-                listener.bytes_moved,
-                listener.reason or "the operands live in it",
-                caller(),
-            )
+        row = Record(
+            name,
+            ran.name,
+            getattr(native, "device", device).name,
+            seconds,
+            _note.bytes_moved,
+            _note.reason or "the operands live in it",
+            caller(),
+            start,
+            threading.current_thread().name,
         )
+        for listener in listeners:
+            listener(row)
         return result
 
     return report

@@ -1,0 +1,283 @@
+"""`corepy.profile` and ``corepy profile``: where the time goes, in tables, a page and a trace."""
+
+from __future__ import annotations
+
+import json
+import threading
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy import _profile
+from corepy._cli import main
+from corepy.dispatch import _explain
+from tests.dispatch.fake import FakeBackend, registered
+
+
+@pytest.fixture(autouse=True)
+def numpy_first() -> Any:
+    with corepy.backend_priority(["numpy"]):
+        yield
+
+
+def work() -> None:
+    x = xp.ones(100)
+    for _ in range(3):
+        x = x + 1.0
+    xp.sum(x)
+
+
+def test_sums_by_operation_and_line() -> None:
+    with corepy.profile() as found:
+        work()
+    totals = found.by_operation()
+    assert {place: total.calls for place, total in totals.items()} == {
+        ("ones", "numpy", "cpu"): 1,
+        ("add", "numpy", "cpu"): 3,
+        ("sum", "numpy", "cpu"): 1,
+    }
+    seconds = [total.seconds for total in totals.values()]
+    assert seconds == sorted(seconds, reverse=True)
+    first = work.__code__.co_firstlineno
+    assert {line: total.calls for line, total in found.by_caller().items()} == {
+        f"{__file__}:{first + 1}": 1,
+        f"{__file__}:{first + 3}": 3,
+        f"{__file__}:{first + 4}": 1,
+    }
+    assert found.total.calls == 5
+    assert found.total.seconds == pytest.approx(sum(seconds))
+    assert 0 < found.total.seconds <= found.seconds
+    assert found.total.bytes_moved == 0
+
+
+def test_every_thread_is_heard() -> None:
+    with corepy.profile() as found:
+        threads = [threading.Thread(target=work, name=f"worker {i}") for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with corepy.profile() as inner:
+            work()
+        one = corepy.explain(work)
+    assert found.total.calls == 30
+    assert inner.total.calls == len(one.records) == 5
+    assert {record.thread for record in found.events} == {
+        threading.current_thread().name,
+        *(f"worker {i}" for i in range(4)),
+    }
+    assert not _explain.listening()
+    work()
+    assert found.total.calls == 30  # nothing is heard any more
+
+
+def test_what_moves_is_counted_and_reasons_are_told() -> None:
+    with registered(FakeBackend({"add"})), corepy.set_fallback("allow"), corepy.profile() as found:
+        x = xp.asarray([1.0, 2.0, 3.0], device="fake:0")
+        xp.sqrt(x + x)
+        x.to_device("cpu")
+    assert found.by_operation()["sqrt", "numpy", "cpu"].bytes_moved == 48
+    assert found.by_operation()["transfer", "numpy", "cpu"].bytes_moved >= 24
+    assert "fake does not offer it for this dtype" in str(found)
+
+
+def test_the_table_names_the_longest_and_counts_the_rest() -> None:
+    with corepy.profile() as found:
+        work()
+    headline, _, header, *rows = found.table(top=2).splitlines()
+    assert headline.startswith("5 operations took ")
+    assert header.split()[:5] == ["operation", "backend", "device", "calls", "time"]
+    assert rows[2] == "... and 1 more"
+    assert rows[-1] == "... and 1 more"
+    assert str(found) == found.table(20)
+    with pytest.raises(ValueError, match="^table: top is 0; expected at least 1"):
+        found.table(0)
+    with pytest.raises(TypeError, match="^table: top is of type str; expected an int"):
+        found.table("3")  # type: ignore[arg-type]
+
+
+def test_nothing_at_all() -> None:
+    with corepy.profile() as found:
+        pass
+    assert found.table().startswith("0 operations took 0.0 us in the backends, of ")
+    assert found.by_operation() == {}
+
+
+def test_what_the_block_raises_passes_and_the_profile_stays() -> None:
+    kept: list[corepy.Profile] = []
+
+    def fails() -> None:
+        with corepy.profile() as found:
+            kept.append(found)
+            work()
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        fails()
+    (found,) = kept
+    assert found.total.calls == 5
+    assert found.seconds > 0
+    assert not _explain.listening()
+
+
+# ---------------------------------------------------------------------------- files
+
+
+def test_a_trace_has_an_event_for_each_operation(tmp_path: Path) -> None:
+    with corepy.profile() as found:
+        work()
+    found.write_trace(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    names = [event for event in trace["traceEvents"] if event["ph"] == "M"]
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert [event["args"]["name"] for event in names] == [threading.current_thread().name]
+    assert [event["name"] for event in events] == ["ones", "add", "add", "add", "sum"]
+    assert {event["tid"] for event in events} == {names[0]["tid"]}
+    for event, record in zip(events, found.events, strict=True):
+        assert event["dur"] == pytest.approx(record.seconds * 1e6)
+        assert event["args"]["caller"] == record.caller
+        assert event["cat"] == "numpy"
+    ends = [event["ts"] + event["dur"] for event in events]
+    assert events[0]["ts"] >= 0
+    assert all(end <= event["ts"] for end, event in zip(ends, events[1:], strict=False))
+    assert ends[-1] <= found.seconds * 1e6
+    assert trace["otherData"] == {"operations left out": 0}
+
+
+def test_long_programs_keep_the_first_events_and_all_sums(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(_profile, "EVENTS", 3)
+    with corepy.profile() as found:
+        work()
+    assert len(found.events) == 3
+    assert found.total.calls == 5
+    found.write_trace(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    assert trace["otherData"] == {"operations left out": 2}
+
+
+class Page(HTMLParser):
+    """Reads texts, widths of bars, and whether tags close."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.widths: list[float] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        style = dict(attrs).get("style") or ""
+        if style.startswith("width:"):
+            self.widths.append(float(style[6:].partition("%")[0]))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data.strip())
+
+
+def test_a_page_has_bars_in_proportion(tmp_path: Path) -> None:
+    with corepy.profile() as found:
+        work()
+    found.write_html(tmp_path / "page.html")
+    page = Page((tmp_path / "page.html").read_text())
+    assert found._headline() in page.texts
+    totals = list(found.by_operation().values())
+    longest = totals[0].seconds
+    assert page.widths == pytest.approx([100 * t.seconds / longest for t in totals], abs=1e-3)
+    assert {"ones", "add", "sum", "numpy"} <= set(page.texts)
+
+
+def test_a_page_shows_names_as_they_are(tmp_path: Path) -> None:
+    found = corepy.Profile()
+    found._take(corepy.Record("<b>", "a&b", "cpu", 1.0, 0, "<why>", "<string>:1"))
+    found.write_html(tmp_path / "page.html")
+    assert {"<b>", "a&b", "<why>", "<string>:1"} <= {
+        *Page((tmp_path / "page.html").read_text()).texts
+    }
+
+
+# ---------------------------------------------------------------------------- the command
+
+PROGRAM = """
+import sys
+import corepy.array_api as xp
+from beside import number
+print(sys.argv, __name__)
+xp.sum(xp.ones(number))
+if len(sys.argv) > 1:
+    ends = {"exit": SystemExit(3), "message": SystemExit("done"), "error": KeyError("mine")}
+    raise ends[sys.argv[1]]
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    (tmp_path / "beside.py").write_text("number = 7\n")
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+def test_a_program_is_run_as_python_would(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(tmp_path / "page.html"), str(tmp_path / "trace.json")]
+    assert main(["profile", "--html", files[0], "--trace", files[1], program]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{[program]} __main__\n"
+    assert err.startswith("2 operations took ")
+    assert f"{program}:6" in err
+    assert "<title>corepy profile</title>" in Path(files[0]).read_text()
+    assert len(json.loads(Path(files[1]).read_text())["traceEvents"]) == 3
+
+
+@pytest.mark.parametrize(("how", "status"), [("exit", 3), ("message", 1)])
+def test_a_programs_exit_is_the_commands(
+    program: str, how: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", program, how]) == status
+    err = capsys.readouterr().err
+    assert err.startswith("2 operations took ")
+    assert err.endswith("done\n") is (how == "message")
+
+
+def test_a_program_that_fails_is_reported_all_the_same(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KeyError, match="mine"):
+        main(["profile", program, "error"])
+    assert capsys.readouterr().err.startswith("2 operations took ")
+
+
+def test_a_module(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(Path(program).parent)
+    monkeypatch.syspath_prepend(str(Path(program).parent))
+    assert main(["profile", "--top", "1", "-m", "program"]) == 0
+    out, err = capsys.readouterr()
+    assert out.endswith("__main__\n")
+    assert "... and 1 more" in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["no_such.py"], "corepy: profile: there is no file 'no_such.py'"),
+        (["-m", "no_such"], "corepy: profile: -m: there is no module 'no_such'"),
+        (["--html", "/no/such/x.html", __file__], "corepy: profile: there is no folder for '/no"),
+    ],
+)
+def test_mistakes(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", *argv]) == 2
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_a_table_of_no_rows_is_refused(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["profile", "--top", "0", program])
+    assert "--top: invalid" in capsys.readouterr().err
