@@ -104,6 +104,19 @@ class MLXBackend(Backend):
     def is_writable(self, native: Array | HostArray) -> bool:
         return isinstance(native, mx.array) or native.flags.writeable
 
+    def exporter(self, native: Array | HostArray) -> Array | HostArray:
+        if self.device_of(native) is not CPU:
+            return native
+        # MLX exports its memory as writable, though several arrays may share it and it may still
+        # be read. Some write all the same (torch does not know of read-only memory).
+        mx.synchronize()
+        return _host(native)
+
+    def legacy_exporter(self, native: Array | HostArray, *, copy: bool | None) -> Any:
+        if copy is False or not isinstance(native, np.ndarray) or native.flags.writeable:
+            return native
+        return native.copy()
+
     def synchronize(self, device: Device) -> None:
         mx.synchronize()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import math
 import operator
@@ -136,11 +137,46 @@ def test_exported_memory_outlives_the_array_and_later_writes() -> None:
     assert noise[3][0] == 3.0
 
 
+def test_exported_memory_is_read_only_and_nothing_reads_it_any_more() -> None:
+    x = xp.ones(3_000_000)
+    y = xp.tanh(x)
+    view = np.from_dlpack(x)  # which MLX alone would give away while it still reads it
+    assert not view.flags.writeable
+    ctypes.memset(view.ctypes.data, 0, view.nbytes)  # as torch does, which knows no read-only
+    assert (np.asarray(y) == float(y[0])).all()
+    assert float(y[0]) == pytest.approx(math.tanh(1.0))
+
+
+def test_consumers_that_know_no_read_only_memory_get_a_copy() -> None:
+    x = a([1.0, 2.0])
+
+    class Old:
+        """Asks for DLPack before version 1.0."""
+
+        def __dlpack__(self, **_: Any) -> Any:
+            return x.__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return x.__dlpack_device__()
+
+    assert address(np.from_dlpack(Old())) != address(x.unwrap())
+    assert np.from_dlpack(Old()).tolist() == [1.0, 2.0]
+    with pytest.raises(BufferError, match="^__dlpack__: .*readonly"):
+        x.__dlpack__(copy=False)
+    z = x + 1j  # held in NumPy, and writable
+    assert np.from_dlpack(z).__array_interface__ == z.unwrap().__array_interface__
+
+
 def test_a_native_array_is_wrapped_without_a_copy() -> None:
     native = mx.array([1.0, 2.0]) + 1.0
     x = xp.asarray(native)
     assert x.backend == "mlx"
     assert x.unwrap() is native
+    assert (x + 1.0).tolist() == [3.0, 4.0]
+    assert xp.asarray(x).unwrap() is native  # as long as nothing is written to it
+    x[0] = 9.0
+    assert x.unwrap() is not native
+    assert (native.tolist(), x.tolist()) == ([2.0, 3.0], [9.0, 3.0])
 
 
 def test_writing_leaves_the_native_array_that_was_wrapped() -> None:
