@@ -117,7 +117,7 @@ class Profile:
         top : int
             Rows of each of the two tables, at least 1.
         """
-        if not isinstance(top, int) or isinstance(top, bool):
+        if isinstance(top, bool) or not isinstance(top, int):
             raise bad_type("table", "top", top, "an int")
         if top < 1:
             raise bad_argument("table", "top", top, "at least 1")
