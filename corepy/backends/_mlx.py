@@ -332,6 +332,19 @@ def _take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
 # ---------------------------------------------------------------------------- elementwise
 
 
+def _log1p(x: Array) -> Array:
+    made = mx.log1p(x)
+    if x.dtype != mx.complex64 or mx.metal.is_available():  # which has no float64
+        return made
+    # MLX rounds in between, and loses every digit of log(abs(1 + x)) where that is near 0.
+    real, imag = (part(x).astype(mx.float64) for part in (mx.real, mx.imag))
+    beyond = real * (2 + real) + imag * imag  # abs(1 + x)**2 - 1
+    near_0 = mx.log(mx.square(1 + real) + mx.square(imag))
+    size = (mx.where(beyond < -0.5, near_0, mx.log1p(beyond)) / 2).astype(mx.float32)
+    parts = mx.stack([mx.where(mx.isfinite(size), size, mx.real(made)), mx.imag(made)], -1)
+    return mx.squeeze(mx.view(parts, mx.complex64), -1)
+
+
 def _sign(x: Array) -> Array:
     return mx.where(mx.isnan(x), x, mx.sign(x))  # MLX: 0
 
@@ -478,7 +491,7 @@ _SAME: Final = (
     *("abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and"),
     *("bitwise_invert", "bitwise_or", "bitwise_xor", "ceil", "conj", "cos", "cosh", "divide"),
     *("equal", "exp", "expm1", "floor", "greater", "greater_equal", "imag", "isfinite", "isinf"),
-    *("isnan", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and"),
+    *("isnan", "less", "less_equal", "log", "log10", "log2", "logaddexp", "logical_and"),
     *("logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative"),
     *("not_equal", "positive", "pow", "real", "reciprocal", "round", "sin", "sinh", "sqrt"),
     *("square", "subtract", "tan", "tanh", "trunc"),
@@ -501,6 +514,7 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "take": _take,
     "take_along_axis": _take_along_axis,
     "clip": _clip,
+    "log1p": _log1p,
     "sign": _sign,
     "moveaxis": _moveaxis,
     "permute_dims": _permute_dims,

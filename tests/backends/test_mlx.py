@@ -468,6 +468,41 @@ def test_elementwise_special_cases() -> None:
     assert xp.divide(large, large).tolist() == [1]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(-0.12241149 - 0.47941464j, 9.0875116e-13 + 2.5268558e-15j, -0.9999997 + 9.975714e-07j),
+        *(3 - 4j, 1e30 + 1e-30j, 1e-30 - 1e-30j, -2 + 0j, complex(-2, -0.0), complex(0.5, -0.0)),
+    ],
+)
+def test_log1p_of_complex_numbers_keeps_its_digits(value: complex) -> None:
+    x = a([value], "complex64")
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workprec(300):
+        exact = complex(x[0])
+        wanted = complex(mpmath.log1p(mpmath.mpc(exact)))
+    if math.copysign(1.0, exact.imag) < 0 and exact.imag == 0:  # mpmath has no -0
+        wanted = wanted.conjugate()
+    made = complex(xp.log1p(x)[0])
+    assert made == pytest.approx(wanted, rel=3e-7)
+    assert math.copysign(1.0, made.imag) == math.copysign(1.0, wanted.imag)
+    assert ran(xp.log1p, x) == {"mlx"}
+
+
+def test_log1p_of_special_complex_numbers() -> None:
+    for value, wanted in (
+        (complex(-1, 0), complex(-inf, 0)),
+        (complex(0, inf), complex(inf, math.pi / 2)),
+        (complex(-inf, 1), complex(inf, math.pi)),
+        (complex(inf, -1), complex(inf, -0.0)),
+        (complex(inf, nan), complex(inf, nan)),
+        (complex(nan, 1), complex(nan, nan)),
+    ):
+        made = np.asarray(xp.log1p(a([value], "complex64")))
+        np.testing.assert_allclose(made.real, wanted.real, rtol=0)
+        np.testing.assert_allclose(made.imag, wanted.imag, rtol=3e-7)
+
+
 def test_integer_division_raises_and_never_ends_the_process() -> None:
     least = a([-(2**31)], "int32")
     minus, zero = a([-1], "int32"), a([0], "int32")
