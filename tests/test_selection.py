@@ -88,7 +88,7 @@ def reference_first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "operation",
-    [None, "add", "linalg.diagonal", "__iadd__", OperationProperties("matmul", 800)],
+    [None, "add", "linalg.diagonal", "__iadd__", OperationProperties("multiply", 800)],
     ids=str,
 )
 def test_selects_the_first_of_the_priority(operation: Any, backend: str) -> None:

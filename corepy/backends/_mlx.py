@@ -483,6 +483,16 @@ def _diagonal(x: Array, *, offset: int) -> Array:
     return mx.diagonal(x, offset, x.ndim - 2, x.ndim - 1)
 
 
+# ---------------------------------------------------------------------------- transforms
+
+
+def _over_axes(function: Callable[..., Array]) -> Callable[..., Array]:
+    def transform(x: Array, **params: Any) -> Array:
+        return function(x, **params) if x.ndim else mx.array(x)  # MLX wants a dimension
+
+    return transform
+
+
 # ---------------------------------------------------------------------------- the table
 
 
@@ -498,8 +508,8 @@ _SAME: Final = (
     *("broadcast_to", "concat", "expand_dims", "flip", "squeeze", "stack", "tile", "unstack"),
     *("meshgrid", "tril", "triu", "where"),
     *("matmul", "matrix_transpose"),
-    *("fft.fft", "fft.ifft", "fft.rfft", "fft.irfft", "fft.fftn", "fft.ifftn", "fft.rfftn"),
-    *("fft.irfftn", "fft.fftshift", "fft.ifftshift"),
+    *("fft.fft", "fft.ifft", "fft.rfft", "fft.irfft", "fft.rfftn", "fft.irfftn"),
+    *("fft.fftshift", "fft.ifftshift"),
 )
 
 _FIXES: Final[dict[str, Callable[..., Any]]] = {
@@ -536,6 +546,8 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "sum": _accumulating(mx.sum, np.sum),
     "tensordot": _tensordot,
     "vecdot": _vecdot,
+    "fft.fftn": _over_axes(mx.fft.fftn),
+    "fft.ifftn": _over_axes(mx.fft.ifftn),
     "linalg.diagonal": _diagonal,
     "linalg.outer": mx.outer,
 }
@@ -562,7 +574,7 @@ _WITHOUT: Final[dict[str, frozenset[DType]]] = {
     "pow": _dtypes.COMPLEX | _dtypes.INTEGER,  # negative powers of integers give 0
     **dict.fromkeys(("matmul", "tensordot", "vecdot"), _dtypes.INTEGER),
     # Computed in complex64 whatever comes.
-    **dict.fromkeys((n for n in _SAME if n.startswith("fft.") and "shift" not in n), _DOUBLE),
+    **dict.fromkeys((n for n in _OPERATIONS if n[:4] == "fft." and "shift" not in n), _DOUBLE),
 }
 
 _LEFT: Final = {name: _COMPLEX128 | _WITHOUT.get(name, frozenset()) for name in _OPERATIONS}

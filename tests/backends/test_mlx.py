@@ -625,6 +625,15 @@ def test_fft_keeps_double_precision() -> None:
     np.testing.assert_allclose(np.asarray(single), np.fft.rfft(values), rtol=0, atol=1e-5)
 
 
+def test_transforms_along_no_axes() -> None:
+    x = a(2 + 1j, "complex64")
+    for function in (xp.fft.fftn, xp.fft.ifftn, xp.fft.fftshift):
+        made = function(x)
+        assert (made.shape, complex(made)) == ((), 2 + 1j)
+    y = a([1, 2], "complex64")
+    assert xp.fft.fftn(y, axes=()).tolist() == [1, 2]
+
+
 # ---------------------------------------------------------------------------- where it runs
 
 
