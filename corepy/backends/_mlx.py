@@ -99,7 +99,13 @@ class MLXBackend(Backend):
 
     def adopt(self, native: Array) -> Array:
         _FOREIGN[id(native)] = native
-        return _sent(native)
+        try:
+            return _sent(native)
+        except RuntimeError as error:
+            raise RuntimeError(
+                "mlx cannot evaluate it; expected an array that its own thread has evaluated, by "
+                f"mx.eval ({error})"
+            ) from error
 
     def is_writable(self, native: Array | HostArray) -> bool:
         return isinstance(native, mx.array) or native.flags.writeable

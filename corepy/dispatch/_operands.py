@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from corepy import _dtypes
 from corepy._dtypes import MIXED_PROMOTION, PROMOTION, DType, Scalar
-from corepy._errors import DeviceMismatchError, bad_type, no_promotion
+from corepy._errors import BackendError, DeviceMismatchError, bad_type, no_promotion
 from corepy.backends._base import Backend, Native
 from corepy.devices._transfer import convert, nbytes
 from corepy.dispatch import _explain, _registry
@@ -89,12 +89,18 @@ def adopt(function: str, argument: str, value: Native, backend: Backend) -> Any:
     ------
     TypeError
         If its dtype is not one of the standard's.
+    BackendError
+        If the library cannot use it here.
     """
     try:
         dtype = backend.dtype_of(value)
     except TypeError as error:
         raise TypeError(f"{function}: {argument}: {error}") from None
-    return make(backend.adopt(value), table_of(backend, backend.device_of(value), dtype))
+    try:
+        native = backend.adopt(value)
+    except RuntimeError as error:
+        raise BackendError(f"{function}: {argument}: {error}") from error
+    return make(native, table_of(backend, backend.device_of(value), dtype))
 
 
 def as_operand(function: str, argument: str, value: object) -> Any:

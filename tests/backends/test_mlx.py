@@ -293,6 +293,21 @@ def test_arrays_travel_between_threads() -> None:
         assert (y + y).tolist() == [2.0 * (i + 1), 2.0 * (2 * i + 1)]
 
 
+def test_what_another_thread_left_unevaluated_is_refused_by_name() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        lazy, done = pool.submit(lambda: (mx.ones(3) + 1.0, mx.ones(3))).result()
+        pool.submit(mx.eval, done).result()
+    for name, take in (
+        ("asarray", lambda: xp.asarray(lazy)),
+        ("from_dlpack", lambda: xp.from_dlpack(lazy)),
+        ("to", lambda: corepy.to(lazy, backend="numpy")),
+        ("add", lambda: xp.add(xp.ones(3), lazy)),
+    ):
+        with pytest.raises(corepy.BackendError, match=rf"^{name}: \w+: mlx cannot evaluate it"):
+            take()
+    assert xp.asarray(done).tolist() == [1.0, 1.0, 1.0]
+
+
 def test_transformations_of_mlx_see_through() -> None:
     def loss(native: Any) -> Any:
         x = xp.asarray(native)
