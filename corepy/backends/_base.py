@@ -211,7 +211,10 @@ class Backend(ABC):
         return native
 
     def adopt(self, native: Native) -> Native:
-        """Turn an array that a user brought into one that operations take, sharing its memory."""
+        """Turn an array that a user brought into one that operations take, sharing its memory.
+
+        A ``RuntimeError`` that says why it cannot be used becomes a `BackendError`.
+        """
         return self.normalize(native)
 
     def is_writable(self, native: Native) -> bool:
