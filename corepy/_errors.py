@@ -20,6 +20,7 @@ __all__ = [
     "bad_argument",
     "bad_type",
     "broadcast_mismatch",
+    "named",
     "no_promotion",
     "out_of_range",
     "wrong_dtype",
@@ -110,3 +111,35 @@ def no_promotion(function: str, dtypes: Iterable[object], hint: str) -> TypeErro
     """The dtypes of the operands have no common dtype."""
     got = " and ".join(str(dtype) for dtype in dtypes)
     return TypeError(f"{function}: operands have dtypes {got}; expected {hint}")
+
+
+#: Exceptions that mean the same on every backend and pass as they are.
+_OWN = (CorepyError, Warning, RecursionError)
+#: Exceptions whose type is right and whose message gets the function's name.
+_NAMED = (
+    ArithmeticError,
+    BufferError,
+    IndexError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+
+
+def named(function: str, error: Exception) -> Exception | None:
+    """Return a library's error as Python's own type, its message beginning with a function's name.
+
+    The error itself where it says enough already, and None where none of Python's types fits.
+    """
+    if isinstance(error, _OWN) or str(error).startswith(f"{function}:"):
+        return error
+    if isinstance(error, MemoryError):  # Python's own says nothing at all
+        return MemoryError(f"{function}: {str(error) or 'not enough memory for the result'}")
+    for kind in _NAMED:
+        if isinstance(error, kind):
+            # The nearest documented type: numpy.linalg.LinAlgError arrives as ValueError.
+            exact = type(error) if type(error).__module__ == "builtins" else kind
+            if issubclass(exact, UnicodeError):  # which wants more than a message
+                exact = ValueError
+            return exact(f"{function}: {error}")
+    return None

@@ -30,6 +30,7 @@ from corepy.dispatch import (
     gathered,
     inplace,
     is_scalar,
+    known_sizes,
     load,
     make,
     operator,
@@ -110,7 +111,7 @@ class Array(Operand):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements. Not part of the standard."""
+        """Bytes of the elements, 0 if a dimension is not known. Not part of the standard."""
         return nbytes(self._native, self._table.backend)
 
     @property
@@ -310,13 +311,13 @@ class Array(Operand):
         """Size of the first dimension."""
         if not self.shape:
             raise TypeError("len: x has 0 dimensions; expected at least 1")
-        return self.shape[0]
+        return known_sizes(self, (0,))[0]
 
     def __iter__(self) -> Iterator[Array]:
         """Iterate over the first dimension."""
         if not self.shape:
             raise TypeError("iter: x has 0 dimensions; expected at least 1")
-        return (self[i] for i in range(self.shape[0]))
+        return (self[i] for i in range(len(self)))
 
     def __contains__(self, value: object, /) -> bool:
         """Say whether any element equals a value."""

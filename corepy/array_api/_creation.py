@@ -38,6 +38,7 @@ from corepy.dispatch import (
     get_backend_priority,
     index_value,
     is_scalar,
+    known_sizes,
     make,
     operation,
     owner_of,
@@ -258,7 +259,9 @@ def empty_like(x: Array, /, *, dtype: DType | None = None, device: Device | None
         Of the shape of `x`, with arbitrary values.
     """
     x = as_operand("empty_like", "x", x)
-    return cast("Array", create("empty", table_like("empty_like", x, dtype, device), x.shape))
+    return cast(
+        "Array", create("empty", table_like("empty_like", x, dtype, device), known_sizes(x))
+    )
 
 
 @operation()
@@ -407,7 +410,7 @@ def full_like(
     x = as_operand("full_like", "x", x)
     table = table_like("full_like", x, dtype, device)
     value = _filling("full_like", _scalar("full_like", fill_value), table.dtype)
-    return cast("Array", create("full", table, x.shape, value))
+    return cast("Array", create("full", table, known_sizes(x), value))
 
 
 def _scalar(function: str, value: Any) -> Scalar:
@@ -564,14 +567,14 @@ def ones_like(x: Array, /, *, dtype: DType | None = None, device: Device | None 
         Of the shape of `x`.
     """
     x = as_operand("ones_like", "x", x)
-    return cast("Array", create("ones", table_like("ones_like", x, dtype, device), x.shape))
+    return cast("Array", create("ones", table_like("ones_like", x, dtype, device), known_sizes(x)))
 
 
 def _triangle(function: str, x: Any, k: Any) -> Array:
     x = as_operand(function, "x", x)
     if x.ndim < 2:
         raise bad_argument(function, "x.shape", x.shape, "at least two dimensions")
-    rows, columns = x.shape[-2:]
+    rows, columns = known_sizes(x, (-2, -1))
     # Diagonals beyond the corners are all alike; keeping them near spares libraries overflow.
     offset = max(-rows - 1, min(columns + 1, index_value(function, "k", k)))
     return cast("Array", run(function, x, k=offset))
@@ -655,4 +658,6 @@ def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Device | None
         Of the shape of `x`.
     """
     x = as_operand("zeros_like", "x", x)
-    return cast("Array", create("zeros", table_like("zeros_like", x, dtype, device), x.shape))
+    return cast(
+        "Array", create("zeros", table_like("zeros_like", x, dtype, device), known_sizes(x))
+    )

@@ -19,6 +19,7 @@ from corepy.dispatch import (
     operation,
     run,
     same,
+    same_sizes,
     unify,
 )
 
@@ -68,10 +69,11 @@ def matmul(x1: Array, x2: Array, /) -> Array:
     for name, shape in (("x1", left), ("x2", right)):
         if not shape:
             raise bad_argument("matmul", f"{name}.shape", shape, "at least one dimension")
-    inner = right[-2] if len(right) > 1 else right[0]
-    if left[-1] != inner or not broadcasts([left[:-2], right[:-2]]):
+    inner = -2 if len(right) > 1 else 0
+    if not same_sizes(a, b, [(-1, inner)]) or not broadcasts([left[:-2], right[:-2]]):
         raise ValueError(
-            f"matmul: operands have shapes {left} and {right}; expected (..., M, K) and (..., K, N)"
+            f"matmul: operands have shapes {a.shape} and {b.shape}; expected (..., M, K) and "
+            f"(..., K, N)"
         )
     return cast("Array", run("matmul", a, b))
 
@@ -139,8 +141,8 @@ def tensordot(
         if count > min(a.ndim, b.ndim):
             raise bad_argument("tensordot", "axes", axes, f"at most {min(a.ndim, b.ndim)}")
         left, right = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
-    sizes = [a.shape[i] for i in left], [b.shape[i] for i in right]
-    if sizes[0] != sizes[1]:
+    if len(left) != len(right) or not same_sizes(a, b, zip(left, right, strict=True)):
+        sizes = [a.shape[i] for i in left], [b.shape[i] for i in right]
         raise bad_argument(
             "tensordot", "axes", axes, f"axes of equal sizes, not {sizes[0]} and {sizes[1]}"
         )
@@ -185,6 +187,6 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     place = axis_of("vecdot", axis, max(a.ndim, b.ndim)) - max(a.ndim, b.ndim)
     for x in (a, b):
         axis_of("vecdot", place, x.ndim)
-    if a.shape[place] != b.shape[place] or not broadcasts([a.shape, b.shape]):
+    if not same_sizes(a, b, [(place, place)]) or not broadcasts([a.shape, b.shape]):
         raise broadcast_mismatch("vecdot", (a.shape, b.shape))
     return cast("Array", run("vecdot", a, b, axis=place))

@@ -27,11 +27,13 @@ from corepy.dispatch import (
     as_operand,
     cast_to,
     index_value,
+    known_sizes,
     operation,
     promoted,
     run,
     run_in,
     same,
+    same_sizes,
 )
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
     """
     found = [as_operand("broadcast_arrays", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
     shape = broadcast_shapes(*(x.shape for x in found))
+    if None in shape and any(x.shape != shape for x in found):
+        shape = broadcast_shapes(*(known_sizes(x) for x in found))
     return tuple(cast("Array", run("broadcast_to", x, shape)) for x in found)
 
 
@@ -134,11 +138,12 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
     """
     x = as_operand("broadcast_to", "x", x)
     target = shape_of("broadcast_to", shape)
-    fits = len(x.shape) <= len(target) and all(
-        n in (1, m) for n, m in zip(reversed(x.shape), reversed(target), strict=False)
+    given = known_sizes(x)
+    fits = len(given) <= len(target) and all(
+        n in (1, m) for n, m in zip(reversed(given), reversed(target), strict=False)
     )
     if not fits:
-        raise bad_argument("broadcast_to", "shape", shape, f"one that {x.shape} broadcasts to")
+        raise bad_argument("broadcast_to", "shape", shape, f"one that {given} broadcasts to")
     return cast("Array", run("broadcast_to", x, target))
 
 
@@ -172,13 +177,12 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
         found = [reshape(x, (-1,)) for x in found]
         axis = 0
     place = axis_of("concat", axis, found[0].ndim)
-    first = found[0].shape
+    first = found[0]
+    around = [(axis, axis) for axis in range(first.ndim) if axis != place]
     for i, x in enumerate(found):
-        if x.ndim != len(first) or x.shape[:place] + x.shape[place + 1 :] != (
-            first[:place] + first[place + 1 :]
-        ):
+        if x.ndim != first.ndim or not same_sizes(x, first, around):
             raise bad_argument(
-                "concat", f"arrays[{i}].shape", x.shape, f"{first} but for axis {place}"
+                "concat", f"arrays[{i}].shape", x.shape, f"{first.shape} but for axis {place}"
             )
     return cast("Array", run_in(found[0]._table, "concat", tuple(found), axis=place))
 
@@ -330,7 +334,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
         raise wrong_dtype(
             "repeat", "repeats", counts.dtype, counts.device, _dtypes.describe(_dtypes.INTEGER)
         )
-    length = math.prod(x.shape) if place is None else x.shape[place]
+    length = math.prod(known_sizes(x, None if place is None else (place,)))
     if counts.ndim > 1 or counts.shape not in ((), (1,), (length,)):
         raise bad_argument("repeat", "repeats.shape", counts.shape, f"() or ({length},)")
     if counts.size and bool(run("any", counts < 0, axis=None, keepdims=False)):
@@ -482,9 +486,10 @@ def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array
         If `axis` is out of range.
     """
     found = _sequence("stack", arrays)
+    first = found[0]
     for i, x in enumerate(found):
-        if x.shape != found[0].shape:
-            raise bad_argument("stack", f"arrays[{i}].shape", x.shape, str(found[0].shape))
+        if x.ndim != first.ndim or not same_sizes(x, first, zip(range(x.ndim), range(x.ndim))):
+            raise bad_argument("stack", f"arrays[{i}].shape", x.shape, str(first.shape))
     place = axis_of("stack", axis, found[0].ndim + 1)
     return cast("Array", run_in(found[0]._table, "stack", tuple(found), axis=place))
 

@@ -20,6 +20,7 @@ from corepy.dispatch import (
     run,
     run_in,
     same,
+    same_sizes,
     to_index,
     unify,
 )
@@ -182,7 +183,7 @@ def searchsorted(
         if order.dtype not in _dtypes.INTEGER:
             expected = _dtypes.describe(_dtypes.INTEGER)
             raise wrong_dtype("searchsorted", "sorter", order.dtype, order.device, expected)
-        if order.shape != haystack.shape:
+        if order.ndim != 1 or not same_sizes(order, haystack, [(0, 0)]):
             raise bad_argument("searchsorted", "sorter.shape", order.shape, str(haystack.shape))
         order = cast_to(order, order._table.narrowed(_dtypes.int64))
     return cast("Array", run("searchsorted", haystack, needles, side=edge, sorter=order))

@@ -14,9 +14,11 @@ from corepy.array_api._elementwise import not_equal, subtract
 from corepy.array_api._manipulation import concat
 from corepy.dispatch import (
     as_operand,
+    known_sizes,
     operation,
     promoted,
     run,
+    same_sizes,
     to_bool,
 )
 
@@ -116,7 +118,7 @@ def diff(
     if len(parts) > 1:
         x = concat(parts, axis=place)
     step = not_equal if x.dtype is _dtypes.bool else subtract
-    for _ in range(min(times, x.shape[place])):
+    for _ in range(min(times, *known_sizes(x, (place,)))):
         rows = (slice(None),) * place
         x = step(x[(*rows, slice(1, None), ...)], x[(*rows, slice(None, -1), ...)])
     return x
@@ -126,7 +128,7 @@ def _edge(name: str, part: Any, x: Array, place: int) -> Array:
     """Check an array that is joined to another along an axis."""
     part = as_operand("diff", name, part)
     promoted("diff", x.dtype, part.dtype)
-    around = [shape[:place] + shape[place + 1 :] for shape in (part.shape, x.shape)]
-    if part.ndim != x.ndim or around[0] != around[1]:
+    around = [(axis, axis) for axis in range(x.ndim) if axis != place]
+    if part.ndim != x.ndim or not same_sizes(part, x, around):
         raise bad_argument("diff", f"{name}.shape", part.shape, f"{x.shape} but for axis {place}")
     return cast("Array", part)

@@ -29,6 +29,7 @@ from corepy.dispatch import (
     creation_table,
     declare,
     default_dtype,
+    known_sizes,
     run,
 )
 
@@ -60,13 +61,16 @@ def _one(name: str, x: Any, n: Any, axis: Any, norm: Any) -> Array:
     x = _input(name, x)
     place = axis_of(name, axis, x.ndim)
     length = None if n is None else _length(name, "n", n)
-    # The half-spectrum of m points comes from 2 (m - 1); every other length is the axis' own.
-    given = x.shape[place]
-    points = length if length is not None else 2 * (given - 1) if name in _FROM_HALF else given
+    points = length if length is not None else _points(name, *known_sizes(x, (place,)))
     if points < 1:
         raise bad_argument(name, "x.shape", x.shape, f"enough points along axis {axis}")
     scale = choice_of(name, "norm", norm, _NORMS)
     return cast("Array", run(f"fft.{name}", x, n=points, axis=place, norm=scale))
+
+
+def _points(name: str, length: int) -> int:
+    # The half-spectrum of m points comes from 2 (m - 1); every other length is the axis' own.
+    return 2 * (length - 1) if name in _FROM_HALF else length
 
 
 def _many(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Array:
@@ -82,9 +86,8 @@ def _many(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Array:
         places = axes_of(name, _sequence(name, "axes", axes), x.ndim, "axes")
     if sizes is not None and len(sizes) != len(places):
         raise bad_argument(name, "s", s, f"{len(places)} sizes, one for each axis")
-    own = [x.shape[place] for place in places]
-    if own and name in _FROM_HALF:
-        own[-1] = 2 * (own[-1] - 1)
+    own = list(known_sizes(x, places) if -1 in (sizes or (-1,)) else places)
+    own[-1:] = (_points(name, length) for length in own[-1:])
     # -1, and no sizes at all, stand for the axes as they are.
     sizes = tuple(m if n == -1 else n for n, m in zip(sizes or [-1] * len(own), own, strict=True))
     if not places and name not in ("fftn", "ifftn"):

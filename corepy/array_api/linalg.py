@@ -25,7 +25,17 @@ from corepy.array_api._linear_algebra import (
     vecdot,
 )
 from corepy.array_api._statistical import accumulator
-from corepy.dispatch import Operand, as_operand, broadcasts, gathered, index_value, operation, run
+from corepy.dispatch import (
+    Operand,
+    as_operand,
+    broadcasts,
+    gathered,
+    index_value,
+    known_sizes,
+    operation,
+    run,
+    same_sizes,
+)
 
 if TYPE_CHECKING:
     from corepy.array_api._array import Array
@@ -104,7 +114,7 @@ def _matrices(function: str, x: Any, argument: str = "x") -> Array:
 
 def _square(function: str, x: Any, argument: str = "x") -> Array:
     matrices = _matrices(function, x, argument)
-    if matrices.shape[-1] != matrices.shape[-2]:
+    if not same_sizes(matrices, matrices, [(-1, -2)]):
         raise bad_argument(function, f"{argument}.shape", matrices.shape, "square matrices")
     return matrices
 
@@ -159,7 +169,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     place = axis_of("cross", axis, width) - width
     for name, x in (("x1", a), ("x2", b)):
         axis_of("cross", place, x.ndim)
-        if x.shape[place] != 3:
+        if known_sizes(x, (place,)) != (3,):
             raise bad_argument("cross", f"{name}.shape", x.shape, f"size 3 along axis {axis}")
     if not broadcasts([a.shape, b.shape]):
         raise broadcast_mismatch("cross", (a.shape, b.shape))
@@ -206,7 +216,8 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
 def _offset(function: str, offset: Any, x: Array) -> int:
     # Diagonals beyond the corners are all empty; keeping them near spares libraries overflow.
     number = index_value(function, "offset", offset)
-    return max(-x.shape[-2], min(x.shape[-1], number))
+    rows, columns = known_sizes(x, (-2, -1))
+    return max(-rows, min(columns, number))
 
 
 @operation(_dtypes.FLOATING, extension="linalg")
@@ -509,9 +520,9 @@ def solve(x1: Array, x2: Array, /) -> Array:
     a, b = _pair("solve", x1, x2)
     a = _square("solve", a, "x1")
     vector = b.ndim == 1
-    rows = b.shape[0] if vector else (b.shape[-2] if b.ndim > 1 else None)
+    fits = b.ndim > 0 and same_sizes(a, b, [(-1, 0 if vector else -2)])
     stacks = [a.shape[:-2], () if vector else b.shape[:-2]]
-    if rows != a.shape[-1] or not broadcasts(cast("list[tuple[Any, ...]]", stacks)):
+    if not fits or not broadcasts(cast("list[tuple[Any, ...]]", stacks)):
         raise ValueError(
             f"solve: operands have shapes {a.shape} and {b.shape}; expected (..., M, M) and "
             f"(M,) or (..., M, K)"

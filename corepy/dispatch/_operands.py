@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
 from corepy import _dtypes
@@ -52,6 +53,36 @@ def make(native: Native, table: Table) -> Any:
     result._native = native
     result._table = table
     return result
+
+
+def _shape(x: Operand) -> Any:
+    return x._table.backend.shape_of(x._native)
+
+
+def known_sizes(x: Operand, axes: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Return the sizes of an array along some axes, along all by default.
+
+    A lazy backend computes those that it does not know.
+    """
+    shape = _shape(x)
+    if None in (shape if axes is None else [shape[axis] for axis in axes]):
+        shape = x._table.backend.known_shape(x._native)
+    return shape if axes is None else tuple(shape[axis] for axis in axes)
+
+
+def same_sizes(x: Operand, y: Operand, axes: Iterable[tuple[int, int]]) -> bool:
+    """Say whether axes of two arrays, in pairs, have equal sizes.
+
+    Two sizes that a lazy backend does not know count as equal. Beside one that is known, the
+    other is computed.
+    """
+    for first, second in axes:
+        size, other = _shape(x)[first], _shape(y)[second]
+        if size != other and None in (size, other):
+            size, other = *known_sizes(x, (first,)), *known_sizes(y, (second,))
+        if size != other:
+            return False
+    return True
 
 
 def is_scalar(value: object) -> bool:

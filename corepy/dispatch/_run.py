@@ -5,22 +5,10 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from corepy._dtypes import DType
-from corepy._errors import BackendError, CorepyError, broadcast_mismatch
+from corepy._errors import BackendError, broadcast_mismatch, named
 from corepy.backends._base import Native
 from corepy.dispatch._operands import Operand, gathered, make
 from corepy.dispatch._table import Table
-
-#: Exceptions that mean the same on every backend and pass as they are.
-_OWN = (CorepyError, Warning, RecursionError)
-#: Exceptions whose type is right and whose message gets the function's name.
-_NAMED = (
-    ArithmeticError,
-    BufferError,
-    IndexError,
-    NotImplementedError,
-    TypeError,
-    ValueError,
-)
 
 
 def run(name: str, first: Operand, *rest: Any, **params: Any) -> Any:
@@ -139,23 +127,16 @@ def fail(name: str, operands: tuple[Any, ...], error: Exception) -> NoReturn:
     types keep theirs; a library's private ones become `BackendError`.
     """
     label = name.rpartition(".")[2]
-    if isinstance(error, _OWN) or str(error).startswith(f"{label}:"):
+    found = named(label, error)
+    if found is error:
         raise error
-    if isinstance(error, MemoryError):  # Python's own says nothing at all
-        reason = str(error) or "not enough memory for the result"
-        raise MemoryError(f"{label}: {reason}") from error
     arrays = [x for x in operands if isinstance(x, Operand)]
     if len(arrays) > 1 and label in _BROADCASTING:
         shapes = [x._table.backend.shape_of(x._native) for x in arrays]
         if not broadcasts(shapes):
             raise broadcast_mismatch(label, shapes) from error
-    for kind in _NAMED:
-        if isinstance(error, kind):
-            # The nearest documented type: numpy.linalg.LinAlgError arrives as ValueError.
-            exact = type(error) if type(error).__module__ == "builtins" else kind
-            if exact is UnicodeError or issubclass(exact, UnicodeError):
-                exact = ValueError
-            raise exact(f"{label}: {error}") from error
+    if found is not None:
+        raise found from error
     backend = f" in {arrays[0]._table.backend.name}" if arrays else ""
     raise BackendError(f"{label}: {type(error).__name__}{backend}: {error}") from error
 

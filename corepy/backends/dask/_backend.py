@@ -13,7 +13,7 @@ import numpy as np
 from corepy._dtypes import DType, Scalar
 from corepy.backends._base import Backend, Capabilities
 from corepy.backends.dask import _creation, _functions, _indexing, _linalg
-from corepy.backends.dask._blocks import NUMPY, Array, automatic, elementwise
+from corepy.backends.dask._blocks import NUMPY, Array, automatic, elementwise, settling
 from corepy.devices._device import Device, as_device
 
 DASK: Final = as_device("dask")
@@ -33,12 +33,10 @@ class DaskBackend(Backend):
         return Capabilities(data_dependent_shapes=False, max_dimensions=64)
 
     def operation(self, name: str) -> Callable[..., Any] | None:
-        if name in _FIXES:
-            return _FIXES[name]
         extension, _, function = name.rpartition(".")
         namespace = getattr(compat, extension) if extension else compat
-        found: Callable[..., Any] | None = getattr(namespace, function, None)
-        return found
+        found = _FIXES[name] if name in _FIXES else getattr(namespace, function, None)
+        return None if found is None else settling(found)
 
     def devices(self) -> tuple[Device, ...]:
         return (DASK,)
@@ -82,6 +80,11 @@ class DaskBackend(Backend):
 
     def shape_of(self, native: Array) -> tuple[int | None, ...]:
         return tuple(None if math.isnan(n) else int(n) for n in native.shape)
+
+    def known_shape(self, native: Array) -> tuple[int, ...]:
+        native.compute_chunk_sizes()  # which the array keeps
+        shape: tuple[int, ...] = native.shape
+        return shape
 
     def normalize(self, native: Any) -> Array:
         # An operation on scalars alone gives one of NumPy's.
@@ -221,8 +224,8 @@ _FIXES: Final[dict[str, Callable[..., Any] | None]] = {
     "unique_values": _functions.unique_values,
     "cumulative_prod": _functions.cumulative(da.cumprod, 1),
     "cumulative_sum": _functions.cumulative(da.cumsum, 0),
-    "max": _functions.extreme(np.max),
-    "min": _functions.extreme(np.min),
+    "max": _functions.extreme("max"),
+    "min": _functions.extreme("min"),
     "std": _functions.spread(da.std),
     "var": _functions.spread(da.var),
     "matmul": _linalg.matmul,

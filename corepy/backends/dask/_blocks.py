@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import dask
 import dask.array as da
 import numpy as np
-from dask.array.core import elemwise, unify_chunks
+from dask.array.core import broadcast_shapes, elemwise, unify_chunks
 
+from corepy._errors import listing, named
 from corepy.backends._numpy import NumPyBackend
 
 #: A ``dask.array.Array``.
@@ -22,22 +24,72 @@ Shape: TypeAlias = "tuple[float, ...]"
 NUMPY = NumPyBackend()
 
 
-def numpy_operation(name: str) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class Named:
+    """A function of chunks. Its errors, raised when these are computed, name the operation."""
+
+    name: str
+    function: Callable[..., Any]
+
+    @property
+    def __name__(self) -> str:  # which Dask shows beside the progress
+        return self.name
+
+    def __call__(self, *chunks: Any, **params: Any) -> Any:
+        try:
+            return self.function(*chunks, **params)
+        except Exception as error:
+            found = named(self.name.rpartition(".")[2], error)
+            if found is None or found is error:
+                raise
+            raise found from error
+
+
+def numpy_operation(name: str) -> Named:
     """Return the NumPy backend's callable for an operation that it is known to have."""
     found = NUMPY.operation(name)
     assert found is not None, name
-    return found
+    return Named(name, found)
 
 
 def elementwise(name: str) -> Callable[..., Array]:
     """Make an elementwise operation, which runs on chunks that are aligned and broadcast."""
-    function = numpy_operation(name)
+    plain = numpy_operation(name)
 
     def run(*operands: Any) -> Array:
         dtypes = tuple(getattr(operand, "dtype", None) for operand in operands)
-        return elemwise(function, *operands, dtype=_result_dtype(function, dtypes))
+        shared = _shared_unknowns(operands)
+        function = Named(name, partial(_on_equal, plain, shared)) if shared else plain
+        return elemwise(function, *operands, dtype=_result_dtype(plain, dtypes))
 
     return run
+
+
+def _shared_unknowns(operands: Sequence[Any]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Return the axes, from the last, whose size several operands do not know, and which do not."""
+    lazy = [(i, x) for i, x in enumerate(operands) if isinstance(x, da.Array)]
+    if len(lazy) < 2 or is_known(*(n for _, x in lazy for n in x.shape)):
+        return ()
+    width = max(x.ndim for _, x in lazy)
+    found = (
+        (axis, tuple(i for i, x in lazy if -axis <= x.ndim and not is_known(x.shape[axis])))
+        for axis in range(-width, 0)
+    )
+    return tuple((axis, those) for axis, those in found if len(those) > 1)
+
+
+def _on_equal(
+    function: Callable[..., Any], shared: Sequence[tuple[int, Sequence[int]]], *chunks: Any
+) -> Any:
+    # Dask takes sizes that it does not know for equal. NumPy would stretch a chunk of one.
+    for axis, those in shared:
+        sizes = [chunks[i].shape[axis] for i in those]
+        if len(set(sizes)) > 1:
+            raise ValueError(
+                f"sizes that were not known are {listing(sizes)} in a chunk; expected equal ones: "
+                f"x.unwrap().compute_chunk_sizes() makes them known beforehand"
+            )
+    return function(*chunks)
 
 
 @lru_cache(maxsize=4096)
@@ -134,18 +186,10 @@ def stacked(
         Keyword arguments of the function.
     """
     # Not by `allow_rechunk`: it divides by the sizes, some of which may be 0.
-    cores = signature.partition("->")[0].split("),(")
-    ready = [
-        whole(x, tuple(range(x.ndim - core.count(",") - 1, x.ndim)))
-        for x, core in zip(stacks, cores, strict=True)
-    ]
+    cores = [core.count(",") + 1 for core in signature.partition("->")[0].split("),(")]
+    ready = [whole(x, range(x.ndim - n, x.ndim)) for x, n in zip(stacks, cores, strict=True)]
     if len(ready) > 1:
-        labelled = [
-            item
-            for i, (x, core) in enumerate(zip(ready, cores, strict=True))
-            for item in (x, _labels(x.ndim, core.count(",") + 1, i))
-        ]
-        _, ready = unify_chunks(*labelled, warn=False)
+        ready = _aligned(ready, cores)
     several = isinstance(dtypes, list)
     # Given the dtypes instead, Dask tries the function, and converts complex results to real ones.
     metas = tuple(np.empty(0, dtype) for dtype in (dtypes if several else [dtypes]))
@@ -153,15 +197,58 @@ def stacked(
     return da.apply_gufunc(function, signature, *ready, meta=meta, output_sizes=sizes, **params)
 
 
-def _labels(ndim: int, cores: int, operand: int) -> tuple[Any, ...]:
-    """Label the axes of a stack: loop axes from the last one, core axes as no other operand's."""
-    loops = ndim - cores
-    return (*range(-loops, 0), *((operand, core) for core in range(cores)))
+def _aligned(stacks: Sequence[Array], cores: Sequence[int]) -> list[Array]:
+    """Give stacks the same chunks along the axes that they have in common, their loops.
+
+    `cores` counts the last axes of each that they do not.
+    """
+    loops = broadcast_shapes(*(x.shape[: x.ndim - n] for x, n in zip(stacks, cores, strict=True)))
+    if 0 in loops:  # which Dask takes for a mistake beside 1
+        stacks = [
+            da.broadcast_to(x, (*loops, *x.shape[x.ndim - n :]), chunks=-1)
+            for x, n in zip(stacks, cores, strict=True)
+        ]
+    labelled = [
+        item
+        for i, (x, n) in enumerate(zip(stacks, cores, strict=True))
+        for item in (x, (*range(n - x.ndim, 0), *((i, core) for core in range(n))))
+    ]
+    aligned: list[Array] = unify_chunks(*labelled, warn=False)[1]
+    return aligned
 
 
 def nothing(shape: Shape, dtype: Any) -> Array:
     """Return an array without elements, which needs no computing and breaks some of Dask's."""
     return da.zeros(shape, dtype=dtype, chunks=-1)
+
+
+def settling(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let an operation go on where it fails for sizes that are not known: compute them first.
+
+    Dask writes them into its array, so that they are computed once.
+    """
+
+    def run(*operands: Any, **params: Any) -> Any:
+        try:
+            return function(*operands, **params)
+        except (IndexError, NotImplementedError, TypeError, ValueError):
+            unknown = list(_unknown((operands, *params.values())))
+            if not unknown:
+                raise
+            for x in unknown:
+                x.compute_chunk_sizes()
+        return function(*operands, **params)
+
+    return run
+
+
+def _unknown(operand: Any) -> Iterator[Array]:
+    """Yield the arrays of unknown size in an operand, which may be a tuple of others."""
+    if isinstance(operand, (tuple, list)):
+        for item in operand:
+            yield from _unknown(item)
+    elif isinstance(operand, da.Array) and not is_known(*operand.shape):
+        yield operand
 
 
 def is_known(*sizes: float) -> bool:

@@ -11,13 +11,13 @@ import numpy as np
 from corepy.backends.dask._blocks import (
     NUMPY,
     Array,
+    Named,
     along,
     at_once,
     automatic,
     beside,
     elementwise,
     flat,
-    is_known,
     nothing,
     numpy_operation,
     whole,
@@ -123,13 +123,10 @@ def arg_extreme(function: Callable[..., Array]) -> Callable[..., Array]:
     """Make ``argmax`` or ``argmin``. Of equal elements Dask's finds the first chunk's."""
 
     def run(x: Array, *, axis: int | None, keepdims: bool) -> Array:
-        if axis is not None or x.ndim < 2:
-            if x.ndim == 1 and not is_known(*x.shape):
-                # Of the only axis Dask's wants to know the size, of one among others not.
-                found = function(x[:, None], axis=0)
-                return found if keepdims else found[0]
+        if axis is not None and x.ndim > 1:
             return function(x, axis=axis, keepdims=keepdims)
-        found = function(flat(x), axis=0)
+        # Of the only axis Dask's wants to know the size, of one among others not.
+        found = function(flat(x)[:, None], axis=0)[0]
         return found.reshape((1,) * x.ndim) if keepdims else found
 
     return run
@@ -152,7 +149,7 @@ def count_nonzero(x: Array, *, axis: Any, keepdims: bool) -> Array:
 def searchsorted(x1: Array, x2: Array, *, side: str, sorter: Array | None) -> Array:
     # Dask's has no sorter, and takes no scalar.
     order = () if sorter is None else (sorter,)
-    return beside(_search, x2, x1, *order, dtype=_INDEX, side=side)
+    return beside(Named("searchsorted", _search), x2, x1, *order, dtype=_INDEX, side=side)
 
 
 def _search(x2: Any, x1: Any, sorter: Any = None, *, side: str) -> Any:
@@ -209,8 +206,9 @@ def cumulative(function: Callable[..., Array], initial: int) -> Callable[..., Ar
     return run
 
 
-def extreme(function: Callable[..., Any]) -> Callable[..., Array]:
+def extreme(name: str) -> Callable[..., Array]:
     """Make ``max`` or ``min``. Dask's loses the shape of chunks without elements."""
+    function = numpy_operation(name)
 
     def part(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         # An axis without elements stays so, and is gone once it is put together with others.

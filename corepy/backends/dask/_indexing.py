@@ -9,6 +9,7 @@ import numpy as np
 
 from corepy.backends.dask._blocks import (
     Array,
+    Named,
     Shape,
     at_once,
     flat,
@@ -34,11 +35,11 @@ def getitem(x: Array, key: Any) -> Array:
     if len(arrays) == 1 and _adjacent(parts) and None not in _plain(parts):
         index = arrays[0]
         if index.dtype != bool and index.ndim < 2:
-            return _pick(x, parts)
+            return _pick("__getitem__", x, parts)
         if index.dtype == bool and len(parts) == 1 and index.ndim == x.ndim > 0:
             # In C order: Dask's own goes chunk by chunk where it does not know the sizes.
             return flat(x)[flat(index)]
-    return at_once(_getitem, x, *parts, like=[(_shape(x, parts), x.dtype)])[0]
+    return at_once(Named("__getitem__", _getitem), x, *parts, like=[(_shape(x, parts), x.dtype)])[0]
 
 
 def _getitem(x: Any, *parts: Any) -> Any:
@@ -48,8 +49,8 @@ def _getitem(x: Any, *parts: Any) -> Any:
 def take(x: Array, indices: Array, *, axis: int) -> Array:
     before = (slice(None),) * axis
     if indices.ndim < 2:
-        return _pick(x, (*before, indices))
-    found = _pick(x, (*before, flat(indices)))
+        return _pick("take", x, (*before, indices))
+    found = _pick("take", x, (*before, flat(indices)))
     return found.reshape(x.shape[:axis] + indices.shape + x.shape[axis + 1 :])
 
 
@@ -64,17 +65,19 @@ def _take_along_last(x: Any, indices: Any) -> Any:
     return numpy_operation("take_along_axis")(x, indices, axis=-1)
 
 
-def _pick(x: Array, parts: tuple[Any, ...]) -> Array:
+def _pick(name: str, x: Array, parts: tuple[Any, ...]) -> Array:
     """Select by slices, ints and one vector of indices, among which Dask misses those beyond."""
     if x.dtype.kind == "c":
         # Dask makes an index of the dtype of x, and warns that it is complex: pick real pairs.
         pairs = x.map_blocks(_split, chunks=(*x.chunks, (2,)), new_axis=x.ndim, dtype=x.real.dtype)
-        picked = _pick(pairs, parts if Ellipsis not in _plain(parts) else (*parts, slice(None)))
+        picked = _pick(
+            name, pairs, parts if Ellipsis not in _plain(parts) else (*parts, slice(None))
+        )
         return picked.map_blocks(_joined, drop_axis=picked.ndim - 1, dtype=x.dtype)
     checked = []
     for part, axis in zip(parts, _axes(x, parts), strict=True):
         if isinstance(part, da.Array):
-            part = part.map_blocks(_within, x.shape[axis], dtype=np.int64)
+            part = part.map_blocks(Named(name, _within), x.shape[axis], dtype=np.int64)
         checked.append(part)
     return x[tuple(checked)]
 
@@ -115,7 +118,7 @@ def setitem(x: Array, key: Any, value: Any) -> Array:
         forwards, value = _forwards(x, parts, value)
         made[forwards] = value
         return made
-    return at_once(_setitem, x, value, *parts, like=[(x.shape, x.dtype)])[0]
+    return at_once(Named("__setitem__", _setitem), x, value, *parts, like=[(x.shape, x.dtype)])[0]
 
 
 def _forwards(x: Array, parts: tuple[Any, ...], value: Any) -> tuple[tuple[Any, ...], Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from corepy.backends.dask._blocks import Array, is_known, numpy_operation, stacked, whole
+from corepy.backends.dask._blocks import Array, Named, is_known, numpy_operation, stacked, whole
 
 
 def matmul(x1: Array, x2: Array) -> Array:
@@ -40,7 +40,9 @@ def diagonal(x: Array, *, offset: int) -> Array:
 def cross(x1: Array, x2: Array, *, axis: int) -> Array:
     vectors = (da.moveaxis(x, axis, -1) for x in (x1, x2))
     dtype = np.result_type(x1, x2)
-    return da.moveaxis(stacked(np.cross, "(n),(n)->(n)", *vectors, dtypes=dtype), -1, axis)
+    return da.moveaxis(
+        stacked(Named("linalg.cross", np.cross), "(n),(n)->(n)", *vectors, dtypes=dtype), -1, axis
+    )
 
 
 def vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: float) -> Array:
@@ -75,14 +77,14 @@ def cholesky(x: Array, *, upper: bool) -> Array:
 
 
 def inv(x: Array) -> Array:
-    return stacked(np.linalg.inv, "(i,i)->(i,i)", x, dtypes=x.dtype)
+    return stacked(numpy_operation("linalg.inv"), "(i,i)->(i,i)", x, dtypes=x.dtype)
 
 
 def solve(x1: Array, x2: Array) -> Array:
-    dtype = np.result_type(x1, x2)
-    if x2.ndim == 1:
-        return stacked(np.linalg.solve, "(i,i),(i,j)->(i,j)", x1, x2[:, None], dtypes=dtype)[..., 0]
-    return stacked(np.linalg.solve, "(i,i),(i,j)->(i,j)", x1, x2, dtypes=dtype)
+    right = x2[:, None] if x2.ndim == 1 else x2
+    function = Named("linalg.solve", np.linalg.solve)
+    found = stacked(function, "(i,i),(i,j)->(i,j)", x1, right, dtypes=np.result_type(x1, x2))
+    return found[..., 0] if x2.ndim == 1 else found
 
 
 def qr(x: Array, *, mode: str) -> tuple[Array, ...]:
