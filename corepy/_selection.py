@@ -24,10 +24,12 @@ from corepy.dispatch import (
     OPERATIONS,
     default_placement,
     devices_present,
+    load,
     loaded,
     placements,
     set_backend_priority,
     status,
+    usable_backends,
 )
 from corepy.dispatch._fallback import INPLACE
 from corepy.dispatch._select import Placement
@@ -91,11 +93,16 @@ def select_backend(
     """
     properties = _properties(operation)
     refusals: list[tuple[type[CorepyError], str]] = []
+    tried = set()
     for placement in placements(priority, "select_backend"):
         refusal = _refusal(placement, properties)
         if refusal is None:
             return placement.backend.name
         refusals.append(refusal)
+        tried.add(placement.backend.name)
+    for name in usable_backends():
+        if name not in tried:  # it does not serve the host, as Dask does not
+            refusals.append((BackendUnavailableError, _unasked(load(name), properties)))
     raise _nothing_serves(properties, refusals)
 
 
@@ -127,8 +134,7 @@ def _refusal(
     if properties.requires_gpu and device.kind not in GPU_KINDS:
         gpus = [other for other in backend.devices() if other.kind in GPU_KINDS]
         if not gpus:
-            only = "; ".join([listing(backend.devices()), *backend.unserved()])
-            return BackendUnavailableError, f"{backend.name} has no GPU, only {only}"
+            return BackendUnavailableError, _no_gpu(backend)
         device = gpus[0]
     if not _offers(backend, properties.op_type, device):
         return UnsupportedOperationError, f"{backend.name} does not offer it on {device}"
@@ -136,6 +142,18 @@ def _refusal(
     if free is not None and properties.input_size_bytes > free:
         return InsufficientMemoryError, f"{backend.name} has {free} bytes free on {device}"
     return None
+
+
+def _unasked(backend: Backend, properties: OperationProperties | None) -> str:
+    """Say why a backend that nothing leads to was not tried."""
+    if properties is not None and properties.requires_gpu:
+        return _no_gpu(backend)
+    return f"{backend.name} is used only where the priority names it"
+
+
+def _no_gpu(backend: Backend) -> str:
+    only = "; ".join([listing(backend.devices()), *backend.unserved()])
+    return f"{backend.name} has no GPU, only {only}"
 
 
 def _offers(backend: Backend, name: str, device: Device) -> bool:
