@@ -19,7 +19,8 @@ gpus             list of ``device``, ``name``, ``memory_bytes``, ``free_bytes``,
                  ``compute_capability``, ``architecture``, ``uuid``, ``driver_version``
 problems         list of what could not be read, each with its reason
 default          ``backend`` and ``device`` of new arrays, and ``why``
-settings         ``priority``, ``strict``, ``fallback``, and ``environment`` variables by name
+settings         ``priority``, ``strict``, ``fallback``, ``threads``, ``threads_unmoved`` (why a
+                 library keeps its own), and ``environment`` variables by name
 ===============  ===================================================================================
 
 What could not be read is null.
@@ -43,14 +44,15 @@ from typing import Any, Final, TextIO
 import corepy
 from corepy._errors import BackendUnavailableError, CorepyError
 from corepy.devices import DeviceInfo, GpuInfo, detect_devices, memory_info
-from corepy.dispatch import default_placement, get_fallback, is_strict
+from corepy.dispatch import default_placement, get_fallback, get_num_threads, is_strict
 from corepy.dispatch._registry import records
+from corepy.dispatch._threads import unmoved
 
 #: Libraries that corepy is meant for, by their import names. Those that have a backend are shown
 #: as such; the others have no adapter yet.
 LIBRARIES: Final = ("numba", "torch", "jax", "cupy", "mlx", "tinygrad", "dask")
 #: The environment variables that corepy reads.
-ENVIRONMENT: Final = ("COREPY_BACKEND_PRIORITY", "COREPY_STRICT")
+ENVIRONMENT: Final = ("COREPY_BACKEND_PRIORITY", "COREPY_NUM_THREADS", "COREPY_STRICT")
 
 NO_ADAPTER: Final = "no adapter in this release"
 #: As a shell reports a program that wrote to a closed pipe: 128 + SIGPIPE.
@@ -121,6 +123,8 @@ def gather() -> dict[str, Any]:
             "priority": list(corepy.get_backend_priority()),
             "strict": is_strict(),
             "fallback": get_fallback(),
+            "threads": get_num_threads(),
+            "threads_unmoved": unmoved(),
             "environment": {name: os.environ.get(name) for name in ENVIRONMENT},
         },
     }
@@ -290,11 +294,17 @@ def _memory(row: Mapping[str, Any]) -> str:
     return text if free is None else f"{text} ({free / 2**30:.1f} free)"
 
 
+def _describe_threads(settings: Mapping[str, Any]) -> str:
+    unmoved = (f"{name}: {reason}" for name, reason in settings["threads_unmoved"].items())
+    return "; ".join([str(settings["threads"]), *unmoved])
+
+
 def _setting_lines(settings: Mapping[str, Any]) -> list[str]:
     rows = [
         ("priority", ", ".join(settings["priority"]) or "none: the defaults hold"),
         ("strict", "on" if settings["strict"] else "off"),
         ("fallback", settings["fallback"]),
+        ("threads", _describe_threads(settings)),
     ]
     rows += [
         (name, "not set" if value is None else repr(value))

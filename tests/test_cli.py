@@ -221,7 +221,13 @@ def test_json_tells_the_default_and_the_settings(
         "priority": ["reference", "cpu"],
         "strict": True,
         "fallback": "raise",
-        "environment": {"COREPY_BACKEND_PRIORITY": "reference, cpu", "COREPY_STRICT": None},
+        "threads": corepy.get_num_threads(),
+        "threads_unmoved": {},
+        "environment": {
+            "COREPY_BACKEND_PRIORITY": "reference, cpu",
+            "COREPY_NUM_THREADS": None,
+            "COREPY_STRICT": None,
+        },
     }
     assert found["devices"][0]["name"] == "cpu"
     assert {"numpy", "reference"} <= {*found["devices"][0]["backends"]}

@@ -239,5 +239,13 @@ class Backend(ABC):
         """
         return native
 
+    def limit_threads(self, count: int) -> str | None:
+        """Let the library use so many threads of the host; if it cannot be told, say why not.
+
+        Called when the backend is loaded, if somebody set a budget before, and at each change.
+        A library that computes in the calling thread alone has nothing to do.
+        """
+        return None
+
     def synchronize(self, device: Device) -> None:
         """Wait until everything asked of a device is done; nothing to do where it always is."""

@@ -5,8 +5,9 @@ MLX is lazy, and a thread cannot evaluate what another one left unevaluated
 device at once, without waiting for it. Inside MLX's own transformations (``mx.grad``,
 ``mx.compile``) it stays symbolic, and what NumPy would have to compute is refused there.
 
-An allocation that fails ends the process. So NumPy is asked first whether there is room for a
-large result.
+An allocation that fails ends the process, as does every error of a result that was sent without
+waiting for it (ml-explore/mlx#4329). So NumPy is asked first whether there is room for a large
+result, and arrays of the user's are waited for.
 
 MLX has no complex128. On the host, where the standard wants every dtype, arrays of it are NumPy's,
 and so are their operations. Metal has no float64 either.
@@ -100,28 +101,25 @@ class MLXBackend(Backend):
     def adopt(self, native: Array) -> Array:
         _FOREIGN[id(native)] = native
         try:
-            return _sent(native)
+            mx.eval(native)  # mx.async_eval ends the process where this raises (mlx#4329)
         except RuntimeError as error:
-            raise RuntimeError(
-                "mlx cannot evaluate it; expected an array that its own thread has evaluated, by "
-                f"mx.eval ({error})"
-            ) from error
+            raise RuntimeError(f"mlx cannot evaluate it in this thread ({error})") from error
+        except ValueError as error:
+            if "function transformations" not in str(error):  # mx.compile
+                raise
+        # Only what is not evaluated yet shows whether it is traced.
+        if id(_sent(mx.expand_dims(native, 0))) in _TRACED:
+            _TRACED[id(native)] = native
+        else:
+            _TRACED.pop(id(native), None)
+        return native
 
     def is_writable(self, native: Array | HostArray) -> bool:
         return isinstance(native, mx.array) or native.flags.writeable
 
-    def exporter(self, native: Array | HostArray) -> Array | HostArray:
-        if self.device_of(native) is not CPU:
-            return native
-        # MLX exports its memory as writable, though several arrays may share it and it may still
-        # be read. Some write all the same (torch does not know of read-only memory).
-        mx.synchronize()
-        return _host(native)
-
-    def legacy_exporter(self, native: Array | HostArray, *, copy: bool | None) -> Any:
-        if copy is False or not isinstance(native, np.ndarray) or native.flags.writeable:
-            return native
-        return native.copy()
+    def exporter(self, native: Array | HostArray) -> Any:
+        shared = isinstance(native, mx.array) and self.device_of(native) is CPU
+        return _Exporter(native) if shared else native
 
     def synchronize(self, device: Device) -> None:
         mx.synchronize()
@@ -145,6 +143,8 @@ _ON_METAL: Final = Capabilities(
 #: Arrays that users brought, by their ids. To write replaces what an mx.array refers to, and
 #: frees it under the memoryviews of it that the user may hold.
 _FOREIGN: Final[WeakValueDictionary[int, Array]] = WeakValueDictionary()
+#: Arrays that a transformation of MLX traces, by their ids. Evaluated ones do not show it.
+_TRACED: Final[WeakValueDictionary[int, Array]] = WeakValueDictionary()
 
 
 # ---------------------------------------------------------------------------- memory
@@ -159,12 +159,38 @@ def _seen(x: Array | HostArray) -> HostArray:
     return np.from_dlpack(x) if isinstance(x, mx.array) else x
 
 
+class _Exporter:
+    """Gives memory of MLX away when nothing there uses it, and read-only.
+
+    MLX does not wait, and speaks DLPack of before version 1, which says nothing of read-only
+    memory. Other arrays may share it; and torch writes to it whatever is said.
+    """
+
+    def __init__(self, native: Array) -> None:
+        self.native = native
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        place: tuple[int, int] = self.native.__dlpack_device__()
+        return place
+
+    def __dlpack__(
+        self, *, max_version: tuple[int, int] | None, copy: bool | None, **params: Any
+    ) -> Any:
+        mx.synchronize()
+        if max_version is None and copy is False:  # who says so shares, and must not write
+            return self.native.__dlpack__(**params)
+        host = _host(self.native)
+        if max_version is None:
+            host = host.copy()
+        return host.__dlpack__(max_version=max_version, copy=copy, **params)
+
+
 def _host(x: Array | HostArray) -> HostArray:
     """Return the values to be computed with outside of MLX.
 
     ``mx.grad`` would take what comes of them for constants, and answer 0.
     """
-    if isinstance(x, mx.array) and not _send(x):
+    if _TRACED and _TRACED.get(id(x)) is x:
         raise ValueError(
             "the operand is traced by a transformation of MLX such as mx.grad; expected an array "
             "with values, for NumPy computes this function"
@@ -190,19 +216,16 @@ def _check_room(x: Array | HostArray) -> None:
         np.empty(x.nbytes, np.int8)  # takes no memory before it is written; raises MemoryError
 
 
-def _send(result: Any) -> bool:
-    """Send arrays to the device without waiting; say whether they can be, or stay symbolic."""
+def _sent(result: Any) -> Any:
+    """Send an array, or a sequence of them, to the device without waiting for the values."""
     try:
         mx.async_eval(result)
     except ValueError as error:
-        if "graph transformation" not in str(error):  # mx.grad, mx.compile
+        if "graph transformation" not in str(error):  # mx.grad and mx.compile want it symbolic
             raise
-        return False
-    return True
-
-
-def _sent(result: Any) -> Any:
-    _send(result)
+        for part in result if isinstance(result, (list, tuple)) else (result,):
+            if isinstance(part, mx.array):
+                _TRACED[id(part)] = part
     return result
 
 

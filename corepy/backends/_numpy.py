@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, Final, Literal
 
 import array_api_compat.numpy as compat
@@ -70,6 +71,15 @@ class NumPyBackend(Backend):
 
     def from_numpy(self, array: Array, device: Device, *, copy: bool | None = None) -> Array:
         return array.copy() if copy else array
+
+    def limit_threads(self, count: int) -> str | None:
+        # Only BLAS has threads here; NumPy itself has no setting for them.
+        if find_spec("threadpoolctl") is None:
+            return "threadpoolctl is not installed, and NumPy has no setting for those of its BLAS"
+        from threadpoolctl import ThreadpoolController
+
+        ThreadpoolController().limit(limits=count)
+        return None
 
     def normalize(self, native: Any) -> Array:
         # 0-D results of ufuncs and full indexing arrive as NumPy scalars; subclasses, which have

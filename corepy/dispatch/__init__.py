@@ -49,6 +49,7 @@ from corepy.dispatch._registry import (
     loaded,
     owner_of,
     register_backend,
+    set_num_threads,
     status,
     unregister_backend,
     usable_backends,
@@ -69,6 +70,7 @@ from corepy.dispatch._select import (
 )
 from corepy.dispatch._settings import STRICT, get_fallback, is_strict, set_fallback, strict
 from corepy.dispatch._table import Table, table_of
+from corepy.dispatch._threads import get_num_threads
 
 __all__ = [
     "FLOAT32_LIMIT",
@@ -103,6 +105,7 @@ __all__ = [
     "gathered",
     "get_backend_priority",
     "get_fallback",
+    "get_num_threads",
     "index_value",
     "inplace",
     "is_operand",
@@ -128,6 +131,7 @@ __all__ = [
     "set_backend",
     "set_backend_priority",
     "set_fallback",
+    "set_num_threads",
     "status",
     "strict",
     "table_of",

@@ -13,6 +13,7 @@ from typing import Final
 from corepy._errors import BackendUnavailableError, bad_argument, bad_type, listing
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
+from corepy.dispatch import _threads
 
 ENTRY_POINTS: Final = "corepy.backends"
 
@@ -285,6 +286,7 @@ def load(name: str, function: str = "load") -> Backend:
             except Exception as error:  # any failure of a foreign library: kept, and reported
                 reason = _broken[name] = f"{type(error).__name__}: {error}"
                 raise _unusable(function, name, reason) from error
+            _threads.hold(backend)
             _loaded[name] = backend
             return backend
     raise _unusable(function, name, reason)
@@ -332,6 +334,36 @@ def why_not(*kinds: str) -> str:
             found = [*backend.unserved()]
         reasons += [f"{name}: {reason}" for reason in found if reason]
     return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def set_num_threads(count: int) -> dict[str, str]:
+    """Let every library use so many threads of the host for one operation.
+
+    Parameters
+    ----------
+    count : int
+        At least 1. More than there are processors makes nothing faster.
+
+    Returns
+    -------
+    dict
+        Why a loaded library keeps its threads, by the name of its backend; empty if all obey.
+
+    Raises
+    ------
+    TypeError
+        If `count` is no int.
+    ValueError
+        If it is less than 1.
+
+    Notes
+    -----
+    It holds for the process, in libraries that are loaded later too. ``COREPY_NUM_THREADS`` sets
+    it from the start. It reaches BLAS and OpenMP by ``threadpoolctl`` (extra ``threads``), torch
+    and Dask by their own settings, and JAX only before JAX is first used.
+    """
+    with _LOCK:
+        return _threads.set_budget(count, _loaded.values())
 
 
 def usable_backends() -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import array_api_compat.dask.array as compat
+import dask
 import dask.array as da
 import numpy as np
 
@@ -24,6 +25,11 @@ class DaskBackend(Backend):
 
     name = "dask"
     promotes = True
+
+    def limit_threads(self, count: int) -> str | None:
+        # Of the local scheduler; the workers of a cluster have settings of their own.
+        dask.config.set(num_workers=count)
+        return None
 
     def is_available(self) -> bool:
         return True

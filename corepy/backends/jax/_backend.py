@@ -14,6 +14,7 @@ Subnormal numbers flush to zero in XLA's compiled code on the host.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -25,7 +26,7 @@ import numpy as np
 from corepy import _dtypes
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends._base import Backend, Capabilities
-from corepy.backends.jax import _indexing, _special
+from corepy.backends.jax import IMPORTED_BEFORE, _indexing, _special
 from corepy.devices._device import CPU, Device, as_device
 
 if TYPE_CHECKING:
@@ -126,6 +127,13 @@ class JaxBackend(Backend):
         # JAX exports its immutable memory to consumers that will take it for writable. They get a
         # copy, unless they want none: who says copy=False shares, and must not write.
         return native if copy is False else _duplicate(native)
+
+    def limit_threads(self, count: int) -> str | None:
+        # XLA makes its pool once, on the first look at its devices, of the size told here.
+        os.environ["PJRT_NPROC"] = str(count)
+        if IMPORTED_BEFORE or _native_devices.cache_info().currsize:
+            return "XLA's pool of threads is fixed once JAX has been used"
+        return None
 
     def synchronize(self, device: Device) -> None:
         for array in jax.live_arrays(_native_devices()[device].platform):

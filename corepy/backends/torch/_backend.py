@@ -32,6 +32,10 @@ class TorchBackend(Backend):
     def devices(self) -> tuple[Device, ...]:
         return _devices.present()
 
+    def limit_threads(self, count: int) -> str | None:
+        torch.set_num_threads(count)
+        return None
+
     def unserved(self) -> tuple[str, ...]:
         return _devices.unserved()
 
