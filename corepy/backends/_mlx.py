@@ -107,8 +107,8 @@ class MLXBackend(Backend):
         except ValueError as error:
             if "function transformations" not in str(error):  # mx.compile
                 raise
-        # Only what is not evaluated yet shows whether it is traced.
-        if id(_sent(mx.expand_dims(native, 0))) in _TRACED:
+        fresh = _sent(mx.expand_dims(native, 0))  # not evaluated yet: shows whether it is traced
+        if id(fresh) in _TRACED:
             _TRACED[id(native)] = native
         else:
             _TRACED.pop(id(native), None)
