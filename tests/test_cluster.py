@@ -59,7 +59,7 @@ def test_a_cluster_computes_until_it_is_closed() -> None:
 
     native = from_array(np.zeros(4, np.int64), chunks=2).map_blocks(process, dtype=np.int64)
     x = xp.asarray(native)
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
         with corepy.connect(cluster.scheduler_address) as client:
             assert set(x.tolist()) == {*client.run(os.getpid).values()}
             assert int(xp.sum(xp.arange(10, device="dask") // 2)) == 20

@@ -241,6 +241,21 @@ def test_an_operation_that_dask_lacks_crosses_with_one_warning_a_call_site() -> 
     assert "numpy on cpu runs it" in found[0]
 
 
+def test_explain_shows_each_operation_that_crosses() -> None:
+    x = a([[2.0, 0.0], [0.0, 3.0]])
+    with corepy.set_fallback("allow"):
+        report = corepy.explain(lambda: (xp.linalg.det(x), xp.linalg.eigh(x), x + 1))
+    assert report.result[0].item() == pytest.approx(6)
+    seen = [(r.operation, r.backend, r.device, r.bytes_moved, r.reason) for r in report.records]
+    reason = "dask does not offer it for this dtype"
+    there_and_back = 4 * 8 + 8, 4 * 8 + 2 * 8 + 4 * 8
+    assert seen[:2] == [
+        ("linalg.det", "numpy", "cpu", there_and_back[0], reason),
+        ("linalg.eigh", "numpy", "cpu", there_and_back[1], reason),
+    ]
+    assert seen[2][:4] == ("add", "dask", "dask", 0)
+
+
 def test_threads_compute_independently() -> None:
     def work(n: int) -> float:
         with corepy.backend_priority(["dask"]):
