@@ -18,6 +18,7 @@ failure, so that a machine that should have it cannot pass without.
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Iterator
@@ -31,6 +32,14 @@ from hypothesis.database import InMemoryExampleDatabase
 
 import corepy
 import corepy.array_api
+
+# XLA compiles for each shape, which is most of the time that the tests take on JAX. Without its
+# newer emitters it is done in half of it. (Without optimization sooner still, but divisions come
+# out wrong.) An XLA that does not know a flag ends the process, so this is for the version it was
+# tried with. What XLA makes with its own settings is measured by array-api-tests and
+# conformance/accuracy.py. JAX is imported later, by its backend.
+if importlib.util.find_spec("jaxlib") and importlib.metadata.version("jaxlib") == "0.10.2":
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
 #: No deadline: the reference is slow on purpose. And one priority serves all examples of a test.
 COMMON: Final[dict[str, Any]] = {

@@ -6,6 +6,7 @@ Where its special cases are not the standard's, the tests write the standard's v
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -180,9 +181,45 @@ def elements(dtype: DType, bound: float | None = None) -> st.SearchStrategy[Any]
     return st.builds(complex, part, part)
 
 
-def shapes(min_dims: int = 0, max_dims: int = 3, min_side: int = 0) -> st.SearchStrategy[Any]:
+#: Shapes, and some that broadcast with each other, for backends that compile for each shape.
+#: `tests/test_same_meaning.py` gives them more.
+FEW_SHAPES: Final = ((), (0,), (3,), (2, 3))
+FEW_BROADCASTABLE: Final = ((2, 1), (3,), ())
+
+
+def compiles() -> bool:
+    """Say whether the backend in use compiles each function for each shape, 20 ms a time."""
+    return corepy.get_backend_priority()[:1] == ("jax",)
+
+
+@st.composite
+def shapes(
+    draw: st.DrawFn, min_dims: int = 0, max_dims: int = 3, min_side: int = 0
+) -> tuple[int, ...]:
     """Draw shapes so small that the reference backend computes with them quickly."""
-    return xps.array_shapes(min_dims=min_dims, max_dims=max_dims, min_side=min_side, max_side=3)
+    if not compiles():
+        drawn = xps.array_shapes(
+            min_dims=min_dims, max_dims=max_dims, min_side=min_side, max_side=3
+        )
+        return draw(drawn)
+    return draw(
+        st.sampled_from(
+            [
+                shape
+                for shape in FEW_SHAPES
+                if min_dims <= len(shape) <= max_dims and min(shape, default=min_side) >= min_side
+            ]
+        )
+    )
+
+
+@st.composite
+def broadcastable(draw: st.DrawFn, count: int) -> tuple[tuple[int, ...], ...]:
+    """Draw shapes that broadcast with each other."""
+    if compiles():
+        first = draw(st.integers(0, len(FEW_BROADCASTABLE) - 1))
+        return tuple(itertools.islice(itertools.cycle(FEW_BROADCASTABLE), first, first + count))
+    return draw(xps.mutually_broadcastable_shapes(count, max_dims=3, max_side=3)).input_shapes
 
 
 @st.composite

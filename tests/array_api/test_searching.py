@@ -19,11 +19,11 @@ from tests.helpers import (
     arrays,
     assert_same,
     axes,
+    broadcastable,
     function,
     oracle,
     shapes,
     to_numpy,
-    xps,
 )
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -99,7 +99,7 @@ def test_searchsorted_takes_a_scalar_and_checks_its_arguments() -> None:
 
 @given(data=st.data())
 def test_where_broadcasts_and_promotes(data: st.DataObject) -> None:
-    parts = data.draw(xps.mutually_broadcastable_shapes(3, max_dims=3, max_side=3)).input_shapes
+    parts = data.draw(broadcastable(3))
     dtype = data.draw(st.sampled_from(NAMES))
     partners = tuple(n for n in NAMES if (DTYPES[dtype], DTYPES[n]) in PROMOTION)
     agrees(
