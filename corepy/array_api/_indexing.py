@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from corepy import _dtypes
-from corepy._errors import bad_argument, broadcast_mismatch, wrong_dtype
+from corepy._errors import bad_argument, broadcast_mismatch, out_of_range, wrong_dtype
 from corepy.array_api._arguments import axis_of
 from corepy.dispatch import (
     as_operand,
@@ -62,7 +62,17 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
         if x.ndim != 1:
             raise bad_argument("take", "axis", axis, f"an int for {x.ndim} dimensions")
         axis = 0
-    return cast("Array", run("take", x, chosen, axis=axis_of("take", axis, x.ndim)))
+    place = axis_of("take", axis, x.ndim)
+    if 0 in x.shape and chosen.size and x.shape[place]:
+        # Libraries that have nothing to copy look at no index.
+        lowest, highest = (
+            int(run(bound, chosen, axis=None, keepdims=False)) for bound in ("min", "max")
+        )
+        length = x.shape[place]
+        if lowest < -length or highest >= length:
+            index = lowest if lowest < -length else highest
+            raise out_of_range("take", "an index", index, f"one that axis {axis} of {length} has")
+    return cast("Array", run("take", x, chosen, axis=place))
 
 
 @operation(result=same)

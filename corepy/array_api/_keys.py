@@ -65,6 +65,8 @@ def native_key(function: str, x: Array, key: Any) -> Any:
         )
     if STRICT.get():
         _strictly(function, x, parts, any(masks), bool(ellipses) or used == x.ndim)
+    if 0 in x.shape and not any(masks):
+        _within(function, x, parts)
     return parts if isinstance(key, tuple) else parts[0]
 
 
@@ -85,6 +87,17 @@ def _part(function: str, x: Array, part: Any) -> Any:
             f"bool dtype"
         )
     return gathered(function, "x", x._table, "key", part)._native
+
+
+def _within(function: str, x: Array, parts: tuple[Any, ...]) -> None:
+    """Check arrays of indices into an empty array: libraries with nothing to copy look at none."""
+    backend = x._table.backend
+    for part, length in zip(_by_axis(parts, x.ndim), x.shape, strict=False):
+        if length is not None and _is_array(x, part):
+            for index in backend.peek(part).flat:
+                if not -length <= index < length:
+                    expected = f"one within an axis of size {length}"
+                    raise out_of_range(function, "key", int(index), expected)
 
 
 def _int(function: str, value: Any) -> int:

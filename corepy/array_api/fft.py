@@ -96,7 +96,14 @@ def _many(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Array:
         raise bad_argument(name, "x.shape", x.shape, "enough points along the axes")
     addressable(name, *sizes)
     scale = choice_of(name, "norm", norm, _NORMS)
+    if not places:
+        return _as_it_is(x)
     return cast("Array", run(f"fft.{name}", x, s=sizes, axes=places, norm=scale))
+
+
+def _as_it_is(x: Array) -> Array:
+    """Return a copy: what a transform along no axes gives, and some libraries fail at."""
+    return cast("Array", run("astype", x, x._table.native_dtype, copy=True))
 
 
 #: Transforms whose input is a half-spectrum.
@@ -574,4 +581,6 @@ def ifftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
 def _shift(name: str, x: Any, axes: Any) -> Array:
     x = as_operand(name, "x", x)
     places = tuple(range(x.ndim)) if axes is None else axes_of(name, axes, x.ndim, "axes")
+    if not places:
+        return _as_it_is(x)
     return cast("Array", run(f"fft.{name}", x, axes=places))

@@ -65,6 +65,18 @@ def test_inverses(dtype: str, n: int) -> None:
         assert_values(xp.fft.irfftn(xp.fft.rfftn(x), s=[n]), to_numpy(x), close)
 
 
+def test_along_no_axes() -> None:
+    for x in (xp.asarray(2.5), xp.asarray([1.0, 2.0])):
+        none = () if x.ndim else None
+        for name in ("fftshift", "ifftshift"):
+            assert_values(getattr(xp.fft, name)(x, axes=none), to_numpy(x))
+        z = xp.astype(x, xp.complex128)
+        for name in ("fftn", "ifftn"):
+            found = getattr(xp.fft, name)(z, axes=none)
+            assert found.dtype is xp.complex128
+            assert_values(found, to_numpy(z))
+
+
 @pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
 @given(n=st.integers(1, 9), d=st.floats(0.1, 10), dtype=st.sampled_from(FLOATS))
 def test_frequencies(name: str, n: int, d: float, dtype: str) -> None:

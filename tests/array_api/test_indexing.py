@@ -178,6 +178,21 @@ def test_take_along_axis(x: Any, data: st.DataObject) -> None:
 
 
 @pytest.mark.at_once
+def test_indices_out_of_bounds_are_refused_where_nothing_is_copied() -> None:
+    x, far = xp.zeros((2, 0)), xp.asarray([0, 5])
+    assert xp.take(x, xp.asarray([1, -2, 0]), axis=0).shape == (3, 0)
+    assert x[xp.asarray([1, -2, 0]), :].shape == (3, 0)
+    with pytest.raises(IndexError, match="^take: an index is 5; expected one that axis 0 of 2 has"):
+        xp.take(x, far, axis=0)
+    with pytest.raises(IndexError, match="^take: an index is -3; expected one that axis 0 of 2"):
+        xp.take(x, xp.asarray([-3]), axis=0)
+    with pytest.raises(IndexError, match="^__getitem__: key is 5; expected one within an axis of"):
+        x[far, :]
+    with pytest.raises(IndexError, match="^__setitem__: key is 5; expected one within an axis of"):
+        x[far, :] = 1.0
+
+
+@pytest.mark.at_once
 def test_take_checks_its_arguments() -> None:
     x = xp.zeros((2, 3))
     two = xp.asarray([0, 1])
