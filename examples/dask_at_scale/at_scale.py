@@ -125,6 +125,8 @@ def solve(problem: Problem, *, show: bool = True) -> Outcome:
     some = projected[: min(1000, problem.chunk), :]
     seeds = kmeans(some, problem.n_clusters, iterations=0).centroids
     (projected, seeds) = compute("projection", (projected, seeds), show)
+    # In one chunk, not in one for each: every round of k-means has all chunks meet all of these.
+    seeds = xp.asarray(np.asarray(seeds), device=projected.device)
 
     clusters = kmeans(projected, problem.n_clusters, problem.iterations, start=seeds)
     clusters = Clusters(*compute("k-means", clusters, show))
@@ -170,6 +172,15 @@ def kill_a_worker(client: Client) -> int:
     return victim
 
 
+def peak_memory(client: Client) -> int:
+    """Return the most bytes of memory that a worker's process was seen to have."""
+    return max(client.run(_peak_memory).values())
+
+
+def _peak_memory(dask_worker: Any) -> int:
+    return max(dask_worker.monitor.quantities["memory"])  # it looks twice a second
+
+
 def local_cluster(workers: int, memory_limit: str) -> LocalCluster:
     """Start workers of one thread each on this machine; beyond their memory they use the disk."""
     return LocalCluster(
@@ -177,7 +188,7 @@ def local_cluster(workers: int, memory_limit: str) -> LocalCluster:
         threads_per_worker=1,
         processes=True,
         memory_limit=memory_limit,
-        dashboard_address=None,
+        dashboard_address=":0",  # any free port, so that a second cluster finds one too
     )
 
 
@@ -211,9 +222,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             stack.callback(timer.cancel)
         print(f"{problem.nbytes / 2**30:.1f} GiB: {n_samples} samples of {problem.n_features}")
         outcome = solve(problem)
+        peak = peak_memory(client)
     print(f"variance explained by {problem.n_components} components: {outcome.explained.sum():.1%}")
     print(f"cluster sizes: {', '.join(map(str, sorted(outcome.sizes.tolist())))}")
     print(f"purity in the first chunk: {outcome.purity:.1%}")
+    print(f"peak memory of a worker: {peak / 2**20:.0f} MiB")
     print(f"seconds: {outcome.seconds:.0f}")
     return 0
 

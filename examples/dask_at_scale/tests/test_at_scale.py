@@ -74,6 +74,22 @@ def test_finds_what_numpy_finds_and_shows_progress(
     assert "100% Completed" in shown
 
 
+def test_the_data_need_not_fit_into_the_workers_memory() -> None:
+    problem = at_scale.Problem(n_samples=17 * 2**15, chunk=2**13, iterations=1)
+    limit = 256 * 2**20
+    assert problem.nbytes > limit
+    with (
+        at_scale.local_cluster(workers=1, memory_limit=str(limit)) as cluster,
+        corepy.connect(cluster.scheduler_address) as client,
+    ):
+        before = client.run(os.getpid)
+        outcome = at_scale.solve(problem, show=False)
+        assert client.run(os.getpid) == before  # it was not killed for its memory
+        assert at_scale.peak_memory(client) < limit
+    assert outcome.sizes.sum() == problem.n_samples
+    assert outcome.purity > 0.99
+
+
 def test_a_worker_killed_midway_does_not_lose_the_result(
     client: Any, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
