@@ -92,7 +92,8 @@ def _part(function: str, x: Array, part: Any) -> Any:
 def _within(function: str, x: Array, parts: tuple[Any, ...]) -> None:
     """Check arrays of indices into an empty array: libraries with nothing to copy look at none."""
     backend = x._table.backend
-    for part, length in zip(_by_axis(parts, x.ndim), x.shape, strict=False):
+    shape = backend.shape_of(x._native)
+    for part, length in zip(_by_axis(parts, x.ndim), shape, strict=False):
         if length is not None and _is_array(x, part):
             for index in backend.peek(part).flat:
                 if not -length <= index < length:
