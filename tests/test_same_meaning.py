@@ -340,4 +340,4 @@ def test_bounds_are_found_by_function_backend_and_dtype() -> None:
     assert bound("sqrt", "numpy") == 1.0
     assert bound("sqrt", "numpy", "complex64") == 4.0
     assert bound("sin", "torch", "complex64") == bound("sin", "torch") == 4.0
-    assert bound("log1p", "numpy", "complex64") > 1000 * bound("log1p", "torch", "complex64")
+    assert bound("atan", "mlx", "complex64") == 2 * bound("atan", "torch", "complex64")
