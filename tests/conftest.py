@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import itertools
 import os
+import sys
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
@@ -103,6 +105,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.skip(f"{backend_of(item)} computes when a value is asked for")
             case "network" if os.environ.get("COREPY_TEST_NETWORK") != "1":
                 pytest.skip("needs the network; set COREPY_TEST_NETWORK=1 to run it")
+
+
+_on_jax = itertools.count(1)
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Let JAX forget its programs now and then, which come to gigabytes in each process."""
+    if backend_of(item) == "jax" and next(_on_jax) % 300 == 0:
+        sys.modules["jax"].clear_caches()
 
 
 def pytest_configure() -> None:
