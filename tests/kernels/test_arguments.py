@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -325,35 +326,115 @@ def test_layouts_and_read_only_memory(
 # ---------------------------------------------------------------------------- threads
 
 
+@pytest.fixture
+def shared(compiled: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Share even the smallest work among two threads, and record who does some of it."""
+    from corepy.kernels import _compiled
+
+    for name in ("PARALLEL_FROM", "STRETCH"):
+        monkeypatch.setattr(_compiled, name, 1)
+    monkeypatch.setattr(_compiled, "get_num_threads", lambda: 2)
+    helpers, called = _compiled._helpers(), []
+
+    class Counted:
+        def submit(self, function: Call) -> Any:
+            called.append(1)
+            return helpers.submit(function)
+
+    monkeypatch.setattr(_compiled, "_helpers", Counted)
+    monkeypatch.setattr(_compiled._company, "judge", lambda worked, waited: None)
+    monkeypatch.setattr(_compiled._company, "alone", 0)
+    return called
+
+
 @every
-def test_threads_share_the_rows(call: Call, compiled: None, monkeypatch: Any) -> None:
+def test_threads_share_the_rows(
+    call: Call, shared: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from corepy.kernels import _compiled
+
+    x = np.random.default_rng(0).standard_normal((4, 6)).astype("f4")
+    together = [call(x, NUMPY) for _ in range(20)]
+    monkeypatch.setattr(_compiled, "PARALLEL_FROM", 1 << 62)
+    for result in together:
+        np.testing.assert_array_equal(result, call(x, NUMPY))
+
+
+def test_many_rows_call_helpers_and_one_row_does_not(shared: list[int]) -> None:
+    x = np.random.default_rng(0).standard_normal((9, 60)).astype("f4")
+    together = kernels.rms_norm(x, None, 0.0)
+    assert len(shared) == 1
+    alone = np.concatenate([kernels.rms_norm(row[None], None, 0.0) for row in x])
+    assert len(shared) == 1
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_numbers_of_threads_are_numbas(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
     import numba
 
     from corepy.kernels import _compiled
 
-    x = np.random.default_rng(0).standard_normal((4, 6)).astype("f4")
-    alone = call(x, NUMPY)
-    monkeypatch.setattr(_compiled, "PARALLEL_FROM", 1)
-    np.testing.assert_array_equal(call(x, NUMPY), alone)
+    x = np.ones((1000, 1000), np.float32)
     before = numba.get_num_threads()
     try:
         numba.set_num_threads(1)
-        monkeypatch.setattr(_compiled, "_busy", None)  # nobody asks for the threads
-        np.testing.assert_array_equal(call(x, NUMPY), alone)
+        monkeypatch.setattr(_compiled, "_helpers", None)  # nobody may be called
+        assert (kernels.rms_norm(x, None, 0.0) == 1).all()
     finally:
         numba.set_num_threads(before)
 
 
-def test_several_python_threads(compiled: None, monkeypatch: Any) -> None:
+def test_helpers_that_do_not_come_are_not_waited_for(
+    compiled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from corepy.kernels import _compiled
 
-    monkeypatch.setattr(_compiled, "PARALLEL_FROM", 1)
+    held = threading.Event()
+    pool = ThreadPoolExecutor(1)
+    pool.submit(held.wait)  # its one thread is busy elsewhere
+    monkeypatch.setattr(_compiled, "_helpers", lambda: pool)
+    monkeypatch.setattr(_compiled, "get_num_threads", lambda: 2)
+    try:
+        assert (kernels.rms_norm(np.ones((1000, 1000)), None, 0.0) == 1).all()
+    finally:
+        held.set()
+        pool.shutdown()
+
+
+def test_helpers_that_lose_their_processor_are_left_alone_for_a_while() -> None:
+    pytest.importorskip("numba")
+    from corepy.kernels._compiled import _Company
+
+    company = _Company()
+    for penalty in (1, 2, 4, 8):
+        assert not company.is_poor()
+        company.judge(worked=1.0, waited=2.0)
+        assert [company.is_poor() for _ in range(penalty)] == [True] * penalty
+    company.judge(worked=2.0, waited=1.0)
+    assert not company.is_poor()
+    company.judge(worked=1.0, waited=2.0)
+    assert [company.is_poor() for _ in range(2)] == [True, False]
+
+
+def test_without_new_threads_the_caller_works_alone(
+    compiled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from corepy.kernels import _compiled
+
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()  # as when the interpreter shuts down
+    monkeypatch.setattr(_compiled, "_helpers", lambda: pool)
+    monkeypatch.setattr(_compiled, "get_num_threads", lambda: 2)
+    assert (kernels.rms_norm(np.ones((1000, 1000)), None, 0.0) == 1).all()
+
+
+def test_several_python_threads(shared: list[int]) -> None:
     x = np.random.default_rng(0).standard_normal((64, 100)).astype("f4")
     expected = kernels.softmax(x, -1)
     wrong: list[Any] = []
 
     def work() -> None:
-        for _ in range(100):
+        for _ in range(50):
             if not np.array_equal(kernels.softmax(x, -1), expected):
                 wrong.append(1)
 
@@ -366,35 +447,24 @@ def test_several_python_threads(compiled: None, monkeypatch: Any) -> None:
 
 
 _SCRIPT = """
-import os, threading
+import os
 import numpy as np
 from corepy import kernels
-from corepy.kernels import _memory
-x = np.ones((64, 1000), np.float32)
-kernels.rms_norm(x, None, 0.0)
-from corepy.kernels import _compiled
-import numba
-assert numba.threading_layer() == os.environ.get("NUMBA_THREADING_LAYER", numba.threading_layer())
-threads = [threading.Thread(target=lambda: [kernels.rms_norm(x, None, 0.0) for _ in range(50)])
-           for _ in range(4)]
-[t.start() for t in threads]
-[t.join() for t in threads]
-if hasattr(os, "fork"):
-    child = os.fork()
-    if child == 0:
-        os._exit(not (_compiled._alone and (kernels.rms_norm(x, None, 0.0) == 1).all()))
-    assert os.waitpid(child, 0)[1] == 0
+x = np.ones((1000, 1000), np.float32)
+assert (kernels.rms_norm(x, None, 0.0) == 1).all()
+child = os.fork()
+if child == 0:
+    os._exit(not (kernels.rms_norm(x, None, 0.0) == 1).all())
+assert os.waitpid(child, 0)[1] == 0
 print("done")
 """
 
 
 @pytest.mark.backend("numba")
-@pytest.mark.parametrize("layer", [None, "workqueue"])
-def test_no_layer_of_threads_ends_the_process(layer: str | None) -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_has_helpers_of_its_own() -> None:
     environ = dict(os.environ) | {"NUMBA_NUM_THREADS": "2"}
-    if layer is not None:
-        environ["NUMBA_THREADING_LAYER"] = layer
-    command = [sys.executable, "-c", _SCRIPT]
+    command = [sys.executable, "-c", _SCRIPT]  # Python 3.12 warns of any fork beside threads
     done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy.typing as npt
-from numba import prange
 
-from corepy.kernels._compiled import launch, parallel, serial
+from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._series import GELU_CUBE, GELU_FLOOR, GELU_SLOPE, SILU_FLOOR
 from corepy.kernels._simd import fetch, number, put, scratch, sigmoid, tail
 
@@ -18,7 +17,7 @@ SILU, GELU, GELU_TANH = range(3)
 KINDS = {"silu": SILU, "gelu": GELU, "gelu_tanh": GELU_TANH}
 
 
-@serial
+@kernel
 def _silu(row: Array, values: Array) -> None:
     for j in range(row.size):
         x = row[j]
@@ -26,7 +25,7 @@ def _silu(row: Array, values: Array) -> None:
         values[j] = (floor if x < floor else x) * sigmoid(x)
 
 
-@serial
+@kernel
 def _gelu(row: Array, values: Array) -> None:
     for j in range(row.size):
         x = row[j]
@@ -37,7 +36,7 @@ def _gelu(row: Array, values: Array) -> None:
         values[j] = x * (beyond if x < zero else one - beyond)
 
 
-@serial
+@kernel
 def _gelu_tanh(row: Array, values: Array) -> None:
     for j in range(row.size):
         x = row[j]
@@ -48,7 +47,7 @@ def _gelu_tanh(row: Array, values: Array) -> None:
         values[j] = x * sigmoid(number(GELU_SLOPE, x) * x * cube)
 
 
-@serial
+@kernel
 def _activation_blocks(x: Array, kind: int, brain: bool, out: Array, start: int, stop: int) -> None:
     held, values = scratch(x, _BLOCK), scratch(x, _BLOCK)
     for block in range(start, stop):
@@ -63,16 +62,7 @@ def _activation_blocks(x: Array, kind: int, brain: bool, out: Array, start: int,
         put(values, out[first:last], brain)
 
 
-@parallel
-def _activation_parts(
-    x: Array, kind: int, brain: bool, out: Array, blocks: int, parts: int
-) -> None:
-    for part in prange(parts):
-        start, stop = part * blocks // parts, (part + 1) * blocks // parts
-        _activation_blocks(x, kind, brain, out, start, stop)
-
-
-@serial
+@kernel
 def _swiglu_blocks(x: Array, gate: Array, brain: bool, out: Array, start: int, stop: int) -> None:
     held, other, values = scratch(x, _BLOCK), scratch(x, _BLOCK), scratch(x, _BLOCK)
     for block in range(start, stop):
@@ -85,21 +75,14 @@ def _swiglu_blocks(x: Array, gate: Array, brain: bool, out: Array, start: int, s
         put(values, out[first:last], brain)
 
 
-@parallel
-def _swiglu_parts(x: Array, gate: Array, brain: bool, out: Array, blocks: int, parts: int) -> None:
-    for part in prange(parts):
-        start, stop = part * blocks // parts, (part + 1) * blocks // parts
-        _swiglu_blocks(x, gate, brain, out, start, stop)
-
-
 def activation(x: Array, kind: int, brain: bool, out: Array) -> None:
     """Put `SILU`, `GELU` or `GELU_TANH` of each element of ``x (size,)`` into `out`."""
     blocks = -(-x.size // _BLOCK)
     arguments = (x, kind, brain, out)
-    launch(_activation_blocks, _activation_parts, arguments, blocks, 4 * x.size)
+    launch(_activation_blocks, arguments, blocks, 4 * x.size)
 
 
 def swiglu(x: Array, gate: Array, brain: bool, out: Array) -> None:
     """Put ``x * silu(gate)`` of vectors into `out`."""
     blocks = -(-x.size // _BLOCK)
-    launch(_swiglu_blocks, _swiglu_parts, (x, gate, brain, out), blocks, 4 * x.size)
+    launch(_swiglu_blocks, (x, gate, brain, out), blocks, 4 * x.size)

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import prange
 
-from corepy.kernels._compiled import launch, parallel, serial
+from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import fetch, number, put, scratch, squares_of, sum_of
 
 Array = npt.NDArray[Any]
 
 
-@serial
+@kernel
 def _rms_rows(
     x: Array,
     residual: Array,
@@ -43,25 +42,7 @@ def _rms_rows(
         put(values, out[i], brain)
 
 
-@parallel
-def _rms_parts(
-    x: Array,
-    residual: Array,
-    fused: bool,
-    weight: Array,
-    eps: float,
-    brain: bool,
-    summed: Array,
-    out: Array,
-    rows: int,
-    parts: int,
-) -> None:
-    for part in prange(parts):
-        start, stop = part * rows // parts, (part + 1) * rows // parts
-        _rms_rows(x, residual, fused, weight, eps, brain, summed, out, start, stop)
-
-
-@serial
+@kernel
 def _layer_rows(
     x: Array,
     weight: Array,
@@ -88,22 +69,6 @@ def _layer_rows(
         put(values, out[i], brain)
 
 
-@parallel
-def _layer_parts(
-    x: Array,
-    weight: Array,
-    bias: Array,
-    eps: float,
-    brain: bool,
-    out: Array,
-    rows: int,
-    parts: int,
-) -> None:
-    for part in prange(parts):
-        start, stop = part * rows // parts, (part + 1) * rows // parts
-        _layer_rows(x, weight, bias, eps, brain, out, start, stop)
-
-
 def rms_norm(
     x: Array,
     weight: Array,
@@ -125,9 +90,9 @@ def rms_norm(
         out if summed is None else summed,
         out,
     )
-    launch(_rms_rows, _rms_parts, arguments, len(x), x.size)
+    launch(_rms_rows, arguments, len(x), x.size)
 
 
 def layer_norm(x: Array, weight: Array, bias: Array, eps: float, brain: bool, out: Array) -> None:
     """Put the norms of ``x (rows, size)`` into `out`."""
-    launch(_layer_rows, _layer_parts, (x, weight, bias, eps, brain, out), len(x), x.size)
+    launch(_layer_rows, (x, weight, bias, eps, brain, out), len(x), x.size)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy.typing as npt
-from numba import prange
 
-from corepy.kernels._compiled import launch, parallel, serial
+from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import fetch, put, scratch
 
 Array = npt.NDArray[Any]
 
 
-@serial
+@kernel
 def _rope_rows(
     x: Array,
     cos: Array,
@@ -46,23 +45,6 @@ def _rope_rows(
         put(values, out[i], brain)
 
 
-@parallel
-def _rope_parts(
-    x: Array,
-    cos: Array,
-    sin: Array,
-    places: Array,
-    interleaved: bool,
-    brain: bool,
-    out: Array,
-    rows: int,
-    parts: int,
-) -> None:
-    for part in prange(parts):
-        start, stop = part * rows // parts, (part + 1) * rows // parts
-        _rope_rows(x, cos, sin, places, interleaved, brain, out, start, stop)
-
-
 def rope(
     x: Array,
     cos: Array,
@@ -77,4 +59,4 @@ def rope(
     Row i takes the angles of row ``places[i % len(places)]`` of the tables ``(length, size // 2)``.
     """
     arguments = (x, cos, sin, places, interleaved, brain, out)
-    launch(_rope_rows, _rope_parts, arguments, len(x), x.size)
+    launch(_rope_rows, arguments, len(x), x.size)

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import prange
 
-from corepy.kernels._compiled import launch, parallel, serial
+from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import exp, fetch, key, number, put, scratch, sum_of, unkey
 
 Array = npt.NDArray[Any]
@@ -18,7 +17,7 @@ Array = npt.NDArray[Any]
 _WIDTH = 256
 
 
-@serial
+@kernel
 def _greatest(values: Array) -> Any:
     best = key(number(-np.inf, values[0]))
     for j in range(values.size):
@@ -26,7 +25,7 @@ def _greatest(values: Array) -> Any:
     return unkey(best)
 
 
-@serial
+@kernel
 def _any(taken: Array) -> bool:
     for j in range(taken.size):  # noqa: SIM110 (generators are not compiled)
         if taken[j]:
@@ -34,13 +33,13 @@ def _any(taken: Array) -> bool:
     return False
 
 
-@serial
+@kernel
 def _exponentials(values: Array, top: Any) -> None:
     for j in range(values.size):
         values[j] = exp(values[j] - top, number(0.0, top))
 
 
-@serial
+@kernel
 def _softmax_rows(
     x: Array,
     scale: float,
@@ -75,23 +74,7 @@ def _softmax_rows(
         put(values, out[i], brain)
 
 
-@parallel
-def _softmax_row_parts(
-    x: Array,
-    scale: float,
-    mask: Array,
-    masked: bool,
-    brain: bool,
-    out: Array,
-    rows: int,
-    parts: int,
-) -> None:
-    for part in prange(parts):
-        start, stop = part * rows // parts, (part + 1) * rows // parts
-        _softmax_rows(x, scale, mask, masked, brain, out, start, stop)
-
-
-@serial
+@kernel
 def _softmax_columns(
     x: Array,
     scale: float,
@@ -145,22 +128,6 @@ def _softmax_columns(
                         put(values, out[s, i, first:last], brain)
 
 
-@parallel
-def _softmax_column_parts(
-    x: Array,
-    scale: float,
-    mask: Array,
-    masked: bool,
-    brain: bool,
-    out: Array,
-    tasks: int,
-    parts: int,
-) -> None:
-    for part in prange(parts):
-        start, stop = part * tasks // parts, (part + 1) * tasks // parts
-        _softmax_columns(x, scale, mask, masked, brain, out, start, stop)
-
-
 _NO_MASK = np.ones((1, 1), np.bool_)
 _NO_MASKS = np.ones((1, 1, 1), np.bool_)
 
@@ -172,7 +139,7 @@ def softmax_rows(x: Array, scale: float, mask: Array | None, brain: bool, out: A
     """
     found = _NO_MASK if mask is None else mask
     arguments = (x, scale, found, mask is not None, brain, out)
-    launch(_softmax_rows, _softmax_row_parts, arguments, len(x), 4 * x.size)
+    launch(_softmax_rows, arguments, len(x), 4 * x.size)
 
 
 def softmax_columns(x: Array, scale: float, mask: Array | None, brain: bool, out: Array) -> None:
@@ -180,4 +147,4 @@ def softmax_columns(x: Array, scale: float, mask: Array | None, brain: bool, out
     found = _NO_MASKS if mask is None else mask
     arguments = (x, scale, found, mask is not None, brain, out)
     tasks = len(x) * -(-x.shape[2] // _WIDTH)
-    launch(_softmax_columns, _softmax_column_parts, arguments, tasks, 8 * x.size)
+    launch(_softmax_columns, arguments, tasks, 8 * x.size)
