@@ -8,7 +8,6 @@ library's own functions, wherever the arrays live.
 from __future__ import annotations
 
 import importlib.util
-import math
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -22,14 +21,15 @@ from corepy import array_api
 from corepy._errors import BackendUnavailableError
 from corepy.dispatch import Operand, adopt, load, make
 from corepy.kernels._arguments import Given
+from corepy.kernels._pool import aligned
 
 Host = npt.NDArray[Any]
 
 #: Elements from which a compiled kernel is worth its start, by library: loading it takes a second
 #: once, and handing memory to JAX some 25 us each time.
 LEAST: Final = {"numpy": 1024, "torch": 1024, "jax": 16384}
-#: Bytes from which results of torch are kept in memory of NumPy's, which asks for great pages.
-_LARGE: Final = 1 << 22
+#: Bytes from which results lie in memory that is used again.
+_LARGE: Final = 1 << 20
 #: Libraries whose functions the reference calls itself, so that it also has the dtypes that the
 #: standard lacks; arrays of others are wrapped.
 _NATIVE: Final = ("numpy", "torch", "jax", "cupy", "dask")
@@ -146,14 +146,6 @@ def widened(x: Given | None, wide: str, size: int, absent: float) -> Host:
     return array if array.flags.writeable else np.asarray(_Writable(array))
 
 
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
-    """Make memory that begins at a multiple of 64 bytes, as JAX wants it."""
-    size = math.prod(shape) * dtype.itemsize
-    memory = np.empty(size + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + size].view(dtype).reshape(shape)
-
-
 def _is_apart(array: Host, inputs: tuple[Given, ...]) -> bool:
     """Say whether a kernel may write here: elsewhere than its operands, or just where they are."""
     for x in inputs:
@@ -200,16 +192,17 @@ class Result:
 def _new(x: Given) -> tuple[Any, Host]:
     """Make memory like an operand: the native array, or what becomes it, and its view."""
     if x.library == "numpy":
-        native: Any = np.empty(x.shape, x.native.dtype)
+        large = x.size * x.native.itemsize >= _LARGE
+        native: Any = (aligned if large else np.empty)(x.shape, x.native.dtype)
     elif x.library == "jax":
-        native = _aligned(x.shape, x.native.dtype)
+        native = aligned(x.shape, x.native.dtype, again=False)  # JAX wants to own it
     else:
         torch = sys.modules["torch"]
         if x.size * x.native.element_size() < _LARGE:
             native = torch.empty(x.shape, dtype=x.native.dtype)
         else:
             words = np.dtype("i2" if x.dtype in _WORDS else x.dtype)
-            native = torch.from_numpy(_aligned(x.shape, words)).view(x.native.dtype)
+            native = torch.from_numpy(aligned(x.shape, words)).view(x.native.dtype)
     return native, _words(native, x.library, x.dtype)
 
 
