@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 from operator import index
 from typing import Any, Final
@@ -95,13 +96,18 @@ def given(function: str, argument: str, value: Any) -> Given:
             expected = "an array of corepy or of a library it has a backend for"
             raise bad_type(function, argument, value, expected)
         native, table, backend = value, None, owner
-        # NumPy's dtypes have a name, torch.float32 prints "torch.float32".
-        dtype = getattr(native.dtype, "name", None) or str(native.dtype).rpartition(".")[2]
+        dtype = _name(native.dtype)
         device = _device_of(backend, native)
     shape = tuple(backend.shape_of(native))
     if None in shape:
         raise bad_argument(function, argument, shape, "a shape of known sizes")
     return Given(function, argument, value, native, backend, table, dtype, shape, device)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=64)
+def _name(dtype: Any) -> str:
+    """Return a dtype's name: NumPy's have one, torch's print as "torch.float32"."""
+    return getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
 
 
 def _device_of(backend: Backend, native: Native) -> Device | None:
