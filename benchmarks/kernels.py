@@ -1,0 +1,246 @@
+"""How fast the fused kernels are beside NumPy, torch and JAX, interleaved in one run.
+
+    python benchmarks/kernels.py
+    python benchmarks/kernels.py --only rms_norm --rounds 10 --save
+
+Each figure is how many times longer another library takes: the median over interleaved rounds of
+the ratio within one round; see `benchmarks/_measure.py`. Every library works on arrays of its own,
+corepy on NumPy's, and each call makes its result. The answers are held together first. What is not
+installed, or has no working compiler, is left out, and the reason printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+# So that the script runs in a checkout in which nothing is installed.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+
+from benchmarks import _measure
+from benchmarks._measure import Statement, Timing
+from corepy import kernels
+
+RESULTS: Final = Path(__file__).resolve().parent / "results"
+COREPY: Final = "corepy"
+EPS: Final = 1e-6
+MATRICES: Final = ((1000, 1000), (4096, 4096))
+HEADS: Final = ((1, 32, 2048, 128),)
+
+Array = np.ndarray[Any, Any]
+
+
+# ---------------------------------------------------------------------------- compositions
+
+
+def _rms_norm(xp: Any, x: Any, weight: Any) -> Any:
+    return x / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + EPS) * weight
+
+
+def _softmax(xp: Any, x: Any) -> Any:
+    e = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
+    return e / xp.sum(e, axis=-1, keepdims=True)
+
+
+def _swiglu(xp: Any, x: Any, gate: Any) -> Any:
+    return x * gate / (1.0 + xp.exp(-gate))
+
+
+def _gelu_tanh(xp: Any, x: Any) -> Any:
+    return 0.5 * x * (1.0 + xp.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
+
+
+def _rope(xp: Any, x: Any, cos: Any, sin: Any) -> Any:
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    return xp.concatenate((a * cos - b * sin, b * cos + a * sin), axis=-1)
+
+
+#: What each operation is called by, its composition, and the further operands it takes.
+OPERATIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
+    "rms_norm": (lambda x, w: kernels.rms_norm(x, w, EPS), _rms_norm),
+    "softmax": (lambda x: kernels.softmax(x, -1), _softmax),
+    "swiglu": (kernels.swiglu, _swiglu),
+    "gelu": (kernels.gelu, lambda xp, x: x),
+    "gelu_tanh": (lambda x: kernels.gelu(x, approximate="tanh"), _gelu_tanh),
+    "rope": (kernels.rope, _rope),
+}
+
+
+def operands(name: str, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """Make the operands of an operation, in float32."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape, np.float32)
+    match name:
+        case "rms_norm":
+            return x, rng.random(shape[-1], np.float32)
+        case "swiglu":
+            return x, rng.standard_normal(shape, np.float32)
+        case "rope":
+            return x, *kernels.rope_tables(shape[-2], shape[-1])
+    return (x,)
+
+
+# ---------------------------------------------------------------------------- libraries
+
+
+def _numpy_gelu() -> Callable[..., Any]:
+    from scipy.special import erf
+
+    return lambda x: 0.5 * x * (1.0 + erf(x * np.float32(0.7071067811865476)))
+
+
+def _torch_function(name: str) -> Callable[..., Any]:
+    """Return torch's own fused function where it has one, else the composition."""
+    import torch
+
+    found: dict[str, Callable[..., Any]] = {
+        "rms_norm": lambda x, w: torch.nn.functional.rms_norm(x, w.shape, w, EPS),
+        "softmax": lambda x: torch.softmax(x, -1),
+        "swiglu": lambda x, gate: x * torch.nn.functional.silu(gate),
+        "gelu": torch.nn.functional.gelu,
+        "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    }
+    return found.get(name) or (lambda *args: OPERATIONS[name][1](torch, *args))
+
+
+def _jax_function(name: str) -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+
+    found: dict[str, Callable[..., Any]] = {
+        "softmax": lambda x: jax.nn.softmax(x, axis=-1),
+        "swiglu": lambda x, gate: x * jax.nn.silu(gate),
+        "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+        "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
+    }
+    function = jax.jit(found.get(name) or (lambda *args: OPERATIONS[name][1](jnp, *args)))
+    return lambda *args: function(*args).block_until_ready()
+
+
+def peers(name: str, arrays: tuple[Array, ...]) -> dict[str, Callable[[], Any]]:
+    """Return what computes an operation, by library."""
+    calls: dict[str, Callable[[], Any]] = {COREPY: lambda: OPERATIONS[name][0](*arrays)}
+
+    def offer(peer: str, make: Callable[[], Callable[[], Any]]) -> None:
+        try:
+            call = make()
+            call()  # compiles
+        except Exception as error:  # of a library that this machine lacks, or of its compiler
+            _explain(peer, f"{type(error).__name__}: {str(error).splitlines()[:1]}")
+        else:
+            calls[peer] = call
+
+    def with_numpy() -> Callable[[], Any]:
+        function = OPERATIONS[name][1]
+        composed = _numpy_gelu() if name == "gelu" else lambda *a: function(np, *a)
+        return lambda: composed(*arrays)
+
+    def with_torch(compiled: bool) -> Callable[[], Any]:
+        import torch
+
+        tensors = [torch.from_numpy(a) for a in arrays]
+        function = _torch_function(name)
+        if compiled:
+            torch._dynamo.reset()
+            function = torch.compile(function)
+        return lambda: function(*tensors)
+
+    def with_jax() -> Callable[[], Any]:
+        import jax.numpy as jnp
+
+        made = [jnp.asarray(a) for a in arrays]
+        function = _jax_function(name)
+        return lambda: function(*made)
+
+    offer("NumPy", with_numpy)
+    offer("torch", lambda: with_torch(compiled=False))
+    offer("torch.compile", lambda: with_torch(compiled=True))
+    offer("jax.jit", with_jax)
+    return calls
+
+
+@cache
+def _explain(peer: str, reason: str) -> None:
+    print(f"{peer} is left out: {reason}", file=sys.stderr)
+
+
+# ---------------------------------------------------------------------------- measuring
+
+
+def measure(name: str, shape: tuple[int, ...], rounds: int) -> dict[str, Timing]:
+    """Measure one operation on one shape, and hold the answers together."""
+    calls = peers(name, operands(name, shape))
+    expected = np.asarray(calls[COREPY]())
+    for call in calls.values():
+        np.testing.assert_allclose(np.asarray(call()), expected, rtol=1e-3, atol=1e-5)
+    statements = {peer: Statement("f()", {"f": call}) for peer, call in calls.items()}
+    return _measure.compare(_measure.interleave(statements, rounds), COREPY)
+
+
+PEERS: Final = ("NumPy", "torch", "torch.compile", "jax.jit")
+
+
+def report(results: dict[str, dict[str, Timing]]) -> str:
+    """Set the ratios as a table."""
+    rows = [["operation", "shape", "corepy, us", *PEERS]]
+    for row, timings in results.items():
+        name, shape = row.split(" ", 1)
+        cells = [f"{timings[p].ratio:.2f}" if p in timings else "" for p in PEERS]
+        rows.append([f"`{name}`", shape, f"{timings[COREPY].median_ns / 1e3:.0f}", *cells])
+    return _measure.markdown(rows, words=2)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description="Compare the fused kernels with other libraries.")
+    parser.add_argument("--rounds", type=int, default=30, metavar="N")
+    parser.add_argument("--only", metavar="NAME", choices=[*OPERATIONS])
+    parser.add_argument("--save", action="store_true", help="keep it in benchmarks/results")
+    options = parser.parse_args(argv)
+    if options.rounds < 1:
+        parser.error("expected at least one round")
+    before = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    results = {}
+    with np.errstate(all="ignore"):
+        for name in OPERATIONS if options.only is None else (options.only,):
+            for shape in HEADS if name == "rope" else MATRICES:
+                text = " x ".join(map(str, shape))
+                results[f"{name} {text}"] = measure(name, shape, options.rounds)
+    names = _measure.versions(["numpy", "numba", "scipy", "torch", "jax"])
+    facts = {
+        "processor": _measure.processor(),
+        "processors": os.cpu_count(),
+        "load_before": round(before, 1),
+        "rounds": options.rounds,
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": names,
+    }
+    text = (
+        f"{facts['processor']}, {facts['processors']} processors, load {facts['load_before']} "
+        f"before; {', '.join(f'{k} {v}' for k, v in names.items())}; float32; "
+        f"{options.rounds} rounds.\nHow many times longer than corepy's kernel others take.\n\n"
+        f"{report(results)}\n"
+    )
+    print(text, end="")
+    if options.save:
+        name = f"kernels-{_measure.slug(str(facts['processor']))}-{facts['date']}"
+        (RESULTS / f"{name}.md").write_text(f"# Fused kernels\n\n{text}", encoding="utf-8")
+        timings = {row: {p: asdict(t) for p, t in found.items()} for row, found in results.items()}
+        content = json.dumps({**facts, "timings": timings}, indent=1)
+        (RESULTS / f"{name}.json").write_text(content + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+"""Arguments of kernels, checked before any work: arrays of one library, on one device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Real
+from operator import index
+from typing import Any, Final
+
+from corepy._errors import (
+    DeviceMismatchError,
+    bad_argument,
+    bad_type,
+    listing,
+    out_of_range,
+    wrong_dtype,
+)
+from corepy.backends._base import Backend, Native
+from corepy.devices._device import Device
+from corepy.dispatch import Operand, Table, owner_of
+
+FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
+_FLOATING: Final = "a floating-point dtype: " + listing(FLOATS)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An array argument, looked at once.
+
+    Attributes
+    ----------
+    function, argument : str
+        What messages name.
+    value : Array or native array
+        As the caller gave it.
+    native : native array
+        The same, out of its `Array`.
+    backend : Backend
+        Of its library.
+    table : Table or None
+        That of the `Array`, None for a native array.
+    dtype : str
+        Its name, also of those that the standard lacks.
+    shape : tuple of int
+    device : Device or None
+        None where it is spread over several.
+    """
+
+    function: str
+    argument: str
+    value: Any
+    native: Native
+    backend: Backend
+    table: Table | None
+    dtype: str
+    shape: tuple[int, ...]
+    device: Device | None
+
+    @property
+    def library(self) -> str:
+        """Name of the library; two backends have NumPy's arrays."""
+        name = self.backend.name
+        return "numpy" if name == "numba" else name
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def wide(self) -> str:
+        """Name of the dtype in which it is computed."""
+        return "float64" if self.dtype == "float64" else "float32"
+
+
+def given(function: str, argument: str, value: Any) -> Given:
+    """Look at an array argument.
+
+    Raises
+    ------
+    TypeError
+        If it is no array of corepy or of a library that it has a backend for.
+    ValueError
+        If its shape is not known.
+    """
+    if isinstance(value, Operand):
+        native, table = value._native, value._table
+        backend, dtype = table.backend, table.dtype.name
+        device: Device | None = table.device
+    else:
+        owner = owner_of(value)
+        if owner is None:
+            expected = "an array of corepy or of a library it has a backend for"
+            raise bad_type(function, argument, value, expected)
+        native, table, backend = value, None, owner
+        dtype = _name(native.dtype)
+        device = _device_of(backend, native)
+    shape = tuple(backend.shape_of(native))
+    if None in shape:
+        raise bad_argument(function, argument, shape, "a shape of known sizes")
+    return Given(function, argument, value, native, backend, table, dtype, shape, device)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=64)
+def _name(dtype: Any) -> str:
+    """Return a dtype's name: NumPy's have one, torch's print as "torch.float32"."""
+    return getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+
+
+def _device_of(backend: Backend, native: Native) -> Device | None:
+    try:
+        return backend.device_of(native)
+    except ValueError:  # JAX's arrays may be spread over several
+        return None
+
+
+def floating(function: str, argument: str, value: Any) -> Given:
+    """Look at an array argument of a floating-point dtype.
+
+    Raises
+    ------
+    TypeError
+        If it is no array, or of another dtype.
+    """
+    found = given(function, argument, value)
+    if found.dtype not in FLOATS:
+        raise wrong_dtype(function, argument, found.dtype, found.device, _FLOATING)
+    return found
+
+
+def beside(
+    argument: str,
+    value: Any,
+    x: Given,
+    dtypes: Sequence[str],
+    shape: tuple[int, ...] | None = None,
+) -> Given:
+    """Look at a further array argument.
+
+    Parameters
+    ----------
+    x : Given
+        The first one, whose library and device the others have to share.
+    dtypes : sequence of str
+        Names of those that it may have.
+    shape : tuple of int or None
+        The one that it must have, if there is one.
+
+    Raises
+    ------
+    TypeError
+        If it is no array, or of another library or dtype.
+    DeviceMismatchError
+        If it lives on another device.
+    ValueError
+        If it has another shape.
+    """
+    found = given(x.function, argument, value)
+    if found.library != x.library:
+        expected = f"an array of {x.library}, as {x.argument} is"
+        raise bad_type(x.function, argument, value, expected)
+    if found.dtype not in dtypes:
+        expected = f"{listing(dtypes)} beside {x.argument} of {x.dtype}"
+        raise wrong_dtype(x.function, argument, found.dtype, found.device, expected)
+    if x.device is not found.device and None not in (x.device, found.device):
+        raise DeviceMismatchError(
+            f"{x.function}: {argument} is on {found.device}; expected {x.device}, "
+            f"where {x.argument} is"
+        )
+    if shape is not None and found.shape != shape:
+        raise ValueError(
+            f"{x.function}: {argument} has shape {found.shape}; expected {shape} "
+            f"beside {x.argument} of shape {x.shape}"
+        )
+    return found
+
+
+def parameter(argument: str, value: Any, x: Given, shape: tuple[int, ...]) -> Given | None:
+    """Look at a weight or bias: None, or an array of the dtype of `x` or that of its computing."""
+    if value is None:
+        return None
+    return beside(argument, value, x, tuple(dict.fromkeys((x.dtype, x.wide))), shape)
+
+
+def destination(argument: str, value: Any, x: Given) -> Given | None:
+    """Look at an array that is to hold the result.
+
+    Raises
+    ------
+    TypeError
+        As `beside`, and if its library's arrays never change.
+    ValueError
+        If it has another shape, or may not be written to.
+    """
+    if value is None:
+        return None
+    found = beside(argument, value, x, (x.dtype,), x.shape)
+    if found.table is None and found.library == "jax":
+        raise bad_type(x.function, argument, value, "None, for arrays of jax never change")
+    if found.table is None and not found.backend.is_writable(found.native):
+        raise ValueError(f"{x.function}: {argument} is read-only; expected writable memory")
+    return found
+
+
+def finite(function: str, argument: str, value: Any, least: float = -math.inf) -> float:
+    """Return a finite real number.
+
+    Raises
+    ------
+    TypeError
+        If it is of another type.
+    ValueError
+        If it is not finite, or less than `least`.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise bad_type(function, argument, value, "a real number")
+    number = float(value)
+    if not math.isfinite(number) or number < least:
+        bound = "" if least == -math.inf else f" of at least {least:g}"
+        raise bad_argument(function, argument, value, f"a finite number{bound}")
+    return number
+
+
+def whole(function: str, argument: str, value: Any, least: int) -> int:
+    """Return an integer of at least some size.
+
+    Raises
+    ------
+    TypeError
+        If it is of another type.
+    ValueError
+        If it is less.
+    """
+    try:
+        number = index(value)
+    except TypeError:
+        raise bad_type(function, argument, value, "an integer") from None
+    if number < least:
+        raise bad_argument(function, argument, value, f"an integer of at least {least}")
+    return number
+
+
+def place(x: Given, axis: Any) -> int:
+    """Return an axis of `x` as a non-negative number.
+
+    Raises
+    ------
+    TypeError
+        If it is no integer.
+    IndexError
+        If `x` has no such axis.
+    """
+    ndim = len(x.shape)
+    try:
+        number = index(axis)
+    except TypeError:
+        raise bad_type(x.function, "axis", axis, "an integer") from None
+    if not -ndim <= number < ndim:
+        expected = f"an axis of {x.argument}, which has {ndim} dimensions"
+        raise out_of_range(x.function, "axis", axis, expected)
+    return number % ndim
+
+
+def choice(function: str, argument: str, value: Any, options: Sequence[Any]) -> None:
+    """Refuse what is none of some options.
+
+    Raises
+    ------
+    ValueError
+        If it is none of them.
+    """
+    if value not in options:
+        raise bad_argument(function, argument, value, listing(repr(o) for o in options))

@@ -1,0 +1,278 @@
+"""Arrays of the libraries as the compiled kernels see them: NumPy's, on the host's memory.
+
+`supports` says whether the compiled kernels can take some arguments. If so, `view` shares the
+memory of an argument and `Result` provides that of a result; else `by_reference` computes with the
+library's own functions, wherever the arrays live.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy import array_api
+from corepy._errors import BackendUnavailableError
+from corepy.dispatch import Operand, adopt, load, make
+from corepy.kernels._arguments import Given
+from corepy.kernels._pool import aligned
+
+Host = npt.NDArray[Any]
+
+#: Elements from which a compiled kernel is worth its start, by library: loading it takes a second
+#: once, and handing memory to JAX some 25 us each time.
+LEAST: Final = {"numpy": 1024, "torch": 1024, "jax": 16384}
+#: Bytes from which results lie in memory that is used again.
+_LARGE: Final = 1 << 20
+#: Libraries whose functions the reference calls itself, so that it also has the dtypes that the
+#: standard lacks; arrays of others are wrapped.
+_NATIVE: Final = ("numpy", "torch", "jax", "cupy", "dask")
+_WORDS: Final = {"float16": np.uint16, "bfloat16": np.uint16}
+
+
+# ---------------------------------------------------------------------------- choosing
+
+
+@cache
+def _compiler() -> bool:
+    """Say whether Numba is there, works, and compiles."""
+    if importlib.util.find_spec("numba") is None:
+        return False
+    try:
+        load("numba")  # what is wrong with it is kept for `corepy info`
+    except BackendUnavailableError:
+        return False
+    from numba import config
+
+    return not bool(config.DISABLE_JIT)
+
+
+def supports(x: Given, *others: Given | None) -> bool:
+    """Say whether compiled kernels take some arguments: on the host, concrete, and large enough.
+
+    Arrays through which a gradient or a trace passes are for their own library.
+    """
+    least = LEAST.get(x.library)
+    if least is None or x.size < least or not _compiler():
+        return False
+    return all(_ON_HOST[x.library](g.native) for g in (x, *others) if g is not None)
+
+
+def _numpy_on_host(native: Any) -> bool:
+    return native.__class__ in (np.ndarray, np.memmap) and bool(native.dtype.isnative)
+
+
+def _torch_on_host(native: Any) -> bool:
+    torch = sys.modules["torch"]
+    if (
+        native.__class__ not in (torch.Tensor, torch.nn.Parameter)
+        or native.device.type != "cpu"
+        or native.layout is not torch.strided
+        or (native.requires_grad and torch.is_grad_enabled())
+        or native.is_neg()
+        or torch.compiler.is_compiling()
+        or getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0
+    ):
+        return False
+    try:
+        native.data_ptr()
+    except RuntimeError:  # inside torch.func.vmap or grad it stands for others
+        return False
+    return True
+
+
+def _jax_on_host(native: Any) -> bool:
+    jax = sys.modules["jax"]
+    if isinstance(native, jax.core.Tracer) or not isinstance(native, jax.Array):
+        return False
+    return bool(native.devices() == {jax.local_devices(backend="cpu")[0]})
+
+
+_ON_HOST: Final[dict[str, Callable[[Any], bool]]] = {
+    "numpy": _numpy_on_host,
+    "torch": _torch_on_host,
+    "jax": _jax_on_host,
+}
+
+
+# ---------------------------------------------------------------------------- memory
+
+
+class _Writable:
+    """Memory that kernels only read, shown as writable: they are compiled for that alone."""
+
+    def __init__(self, array: Host) -> None:
+        self.array = array  # which owns the memory
+        interface = array.__array_interface__
+        self.__array_interface__ = interface | {"data": (interface["data"][0], False)}
+
+
+def _words(native: Any, library: str, dtype: str) -> Host:
+    """Share the memory of a native array, 16-bit floats as the integers of their bits."""
+    if library == "torch":
+        torch = sys.modules["torch"]
+        native = native.detach()
+        if dtype in _WORDS:
+            return np.asarray(native.view(torch.int16).numpy().view(np.uint16))
+        return np.asarray(native.numpy())
+    array = np.asarray(native)
+    return array.view(np.uint16) if dtype in _WORDS else array
+
+
+def view(x: Given) -> Host:
+    """Return an argument as a C-contiguous array, sharing its memory if that is one."""
+    array = _words(x.native, x.library, x.dtype)
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        return np.array(array, order="C")
+    return array if array.flags.writeable else np.asarray(_Writable(array))
+
+
+def widened(x: Given | None, wide: str, size: int, absent: float) -> Host:
+    """Return a small argument in the dtype that kernels compute in, or copies of a number."""
+    if x is None:
+        return np.full(size, absent, wide)
+    array = _words(x.native, x.library, x.dtype)
+    if x.dtype == "bfloat16":
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    elif x.dtype == "float16":
+        array = array.view(np.float16)
+    array = np.require(array, wide, ["C", "A"])
+    return array if array.flags.writeable else np.asarray(_Writable(array))
+
+
+def _is_apart(array: Host, inputs: tuple[Given, ...]) -> bool:
+    """Say whether a kernel may write here: elsewhere than its operands, or just where they are."""
+    for x in inputs:
+        other = _words(x.native, x.library, x.dtype)
+        same = other.ctypes.data == array.ctypes.data and other.flags.c_contiguous
+        same = same and other.shape == array.shape and other.dtype == array.dtype
+        if not same and np.may_share_memory(other, array):
+            return False
+    return True
+
+
+class Result:
+    """Memory for a result that is like an operand: new, or what the caller gave for it."""
+
+    __slots__ = ("_native", "_out", "_x", "host")
+
+    #: What the kernel fills.
+    host: Host
+
+    def __init__(self, x: Given, out: Given | None, *inputs: Given | None) -> None:
+        self._x, self._out = x, out
+        if out is not None and _ON_HOST[x.library](out.native):
+            found = _words(out.native, out.library, out.dtype)
+            fits = found.flags.c_contiguous and found.flags.aligned and found.flags.writeable
+            if fits and _is_apart(found, tuple(g for g in (x, *inputs) if g is not None)):
+                self._native, self.host = None, found
+                return
+        self._native, self.host = _new(x)
+
+    def array(self) -> Any:
+        """Return the filled memory as the caller's own kind of array."""
+        x, out, native = self._x, self._out, self._native
+        if native is None:
+            assert out is not None
+            if x.library == "torch":  # which has not seen it change
+                sys.modules["torch"].autograd.graph.increment_version(out.native)
+            return out.value
+        if x.library == "jax":
+            native.base.flags.writeable = native.flags.writeable = False
+            native = x.backend.from_numpy(native, x.backend.devices()[0])
+        return _delivered(native if x.table is None else make(native, x.table), out)
+
+
+def _new(x: Given) -> tuple[Any, Host]:
+    """Make memory like an operand: the native array, or what becomes it, and its view."""
+    if x.library == "numpy":
+        large = x.size * x.native.itemsize >= _LARGE
+        native: Any = (aligned if large else np.empty)(x.shape, x.native.dtype)
+    elif x.library == "jax":
+        native = aligned(x.shape, x.native.dtype, again=False)  # JAX wants to own it
+    else:
+        torch = sys.modules["torch"]
+        if x.size * x.native.element_size() < _LARGE:
+            native = torch.empty(x.shape, dtype=x.native.dtype)
+        else:
+            words = np.dtype("i2" if x.dtype in _WORDS else x.dtype)
+            native = torch.from_numpy(aligned(x.shape, words)).view(x.native.dtype)
+    return native, _words(native, x.library, x.dtype)
+
+
+def _delivered(result: Any, out: Given | None) -> Any:
+    """Return a result, or put it where the caller wants it."""
+    if out is None:
+        return result
+    out.value[...] = result
+    return out.value
+
+
+# ---------------------------------------------------------------------------- the reference
+
+
+def by_reference(
+    function: Callable[..., Any],
+    x: Given,
+    operands: tuple[Given | None, ...],
+    outs: tuple[Given | None, ...] = (None,),
+    **parameters: Any,
+) -> Any:
+    """Run ``function(xp, x, *operands, wide=..., **parameters)`` with `x`'s own library as `xp`.
+
+    Parameters
+    ----------
+    outs : tuple of Given or None
+        Where the results belong, one for each that there is.
+    """
+    arrays = [None if g is None else g.native for g in (x, *operands)]
+    xp: Any
+    wraps = x.table is not None or x.library not in _NATIVE
+    if wraps:
+        xp = array_api
+        arrays = [None if g is None else _wrapped(g) for g in (x, *operands)]
+    else:
+        from array_api_compat import array_namespace
+
+        xp = array_namespace(x.native)
+    # NaN and infinities are values like others.
+    with np.errstate(all="ignore"), _setting(x, *operands):
+        found = function(xp, *arrays, wide=getattr(xp, x.wide), **parameters)
+    results = found if isinstance(found, tuple) else (found,)
+    if not wraps:
+        results = tuple(x.backend.normalize(result) for result in results)
+    elif x.table is None:
+        results = tuple(result.unwrap() for result in results)
+    delivered = tuple(_delivered(r, out) for r, out in zip(results, outs, strict=True))
+    return delivered if isinstance(found, tuple) else delivered[0]
+
+
+def _setting(*operands: Given | None) -> AbstractContextManager[Any]:
+    """Return the context in which a library computes: JAX has 64 bits only in one of its own."""
+    if any(g is not None and g.library == "jax" and "64" in g.dtype for g in operands):
+        jax = sys.modules["jax"]
+        wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+        context: AbstractContextManager[Any] = wide(True)
+        return context
+    return nullcontext()
+
+
+def _wrapped(x: Given) -> Any:
+    if isinstance(x.value, Operand):
+        return x.value
+    return adopt(x.function, x.argument, x.native, x.backend)
+
+
+def empty(x: Given, out: Given | None = None) -> Any:
+    """Return the result for an array without elements."""
+
+    def same(xp: Any, x: Any, *, wide: Any) -> Any:
+        return xp.astype(x, x.dtype, copy=True)
+
+    return by_reference(same, x, (), (out,))

@@ -1,0 +1,98 @@
+"""Norms in compiled loops: a row stays in the first-level cache from its first look to its last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy.kernels._compiled import kernel, launch
+from corepy.kernels._simd import fetch, number, put, scratch, squares_of, sum_of
+
+Array = npt.NDArray[Any]
+
+
+@kernel
+def _rms_rows(
+    x: Array,
+    residual: Array,
+    fused: bool,
+    weight: Array,
+    eps: float,
+    brain: bool,
+    summed: Array,
+    out: Array,
+    start: int,
+    stop: int,
+) -> None:
+    size = x.shape[1]
+    held, added, values = scratch(x, size), scratch(x, size), scratch(x, size)
+    for i in range(start, stop):
+        row = fetch(x[i], held, brain)
+        if fused:
+            other = fetch(residual[i], added, brain)
+            for j in range(size):
+                values[j] = row[j] + other[j]
+            put(values, summed[i], brain)
+            row = fetch(summed[i], held, brain)  # as it was rounded
+        scale = number(1.0 / np.sqrt(squares_of(row) / size + eps), values[0])
+        for j in range(size):
+            values[j] = row[j] * scale * weight[j]
+        put(values, out[i], brain)
+
+
+@kernel
+def _layer_rows(
+    x: Array,
+    weight: Array,
+    bias: Array,
+    eps: float,
+    brain: bool,
+    out: Array,
+    start: int,
+    stop: int,
+) -> None:
+    size = x.shape[1]
+    held, values = scratch(x, size), scratch(x, size)
+    for i in range(start, stop):
+        row = fetch(x[i], held, brain)
+        mean = sum_of(row) / size
+        # In two parts, so that values far from zero lose nothing when it is subtracted.
+        high = number(mean, values[0])
+        low = number(mean - high, values[0])
+        for j in range(size):
+            values[j] = (row[j] - high) - low
+        scale = number(1.0 / np.sqrt(squares_of(values) / size + eps), values[0])
+        for j in range(size):
+            values[j] = values[j] * scale * weight[j] + bias[j]
+        put(values, out[i], brain)
+
+
+def rms_norm(
+    x: Array,
+    weight: Array,
+    eps: float,
+    brain: bool,
+    residual: Array | None,
+    summed: Array | None,
+    out: Array,
+) -> None:
+    """Put the norms of ``x (rows, size)`` into `out`, and ``x + residual`` into `summed`."""
+    fused = residual is not None and summed is not None
+    arguments = (
+        x,
+        x if residual is None else residual,
+        fused,
+        weight,
+        eps,
+        brain,
+        out if summed is None else summed,
+        out,
+    )
+    launch(_rms_rows, arguments, len(x), x.size)
+
+
+def layer_norm(x: Array, weight: Array, bias: Array, eps: float, brain: bool, out: Array) -> None:
+    """Put the norms of ``x (rows, size)`` into `out`."""
+    launch(_layer_rows, (x, weight, bias, eps, brain, out), len(x), x.size)

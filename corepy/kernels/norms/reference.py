@@ -1,0 +1,32 @@
+"""Norms as their formulas read, in the functions of any library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def rms_norm(xp: Any, x: Any, weight: Any, residual: Any, *, wide: Any, eps: float) -> Any:
+    """Return ``x / sqrt(mean(x**2) + eps) * weight``, after a residual if there is one."""
+    summed = x
+    if residual is not None:
+        summed = xp.astype(xp.astype(x, wide) + xp.astype(residual, wide), x.dtype)
+    y = xp.astype(summed, wide)
+    y = y / xp.sqrt(xp.mean(y * y, axis=-1, keepdims=True) + eps)
+    if weight is not None:
+        y = y * xp.astype(weight, wide)
+    y = xp.astype(y, x.dtype)
+    return y if residual is None else (y, summed)
+
+
+def layer_norm(xp: Any, x: Any, weight: Any, bias: Any, *, wide: Any, eps: float) -> Any:
+    """Return ``(x - mean(x)) / sqrt(var(x) + eps) * weight + bias``."""
+    y = xp.astype(x, wide)
+    y = y - xp.mean(y, axis=-1, keepdims=True)
+    # Again, for what the rounding of a mean far from zero left over.
+    y = y - xp.mean(y, axis=-1, keepdims=True)
+    y = y / xp.sqrt(xp.mean(y * y, axis=-1, keepdims=True) + eps)
+    if weight is not None:
+        y = y * xp.astype(weight, wide)
+    if bias is not None:
+        y = y + xp.astype(bias, wide)
+    return xp.astype(y, x.dtype)

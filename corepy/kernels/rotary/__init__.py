@@ -1,0 +1,166 @@
+"""Rotary position embeddings, and the tables of angles that they take."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal
+
+import numpy as np
+
+from corepy.kernels._arguments import FLOATS, Given, beside, choice, destination, floating
+from corepy.kernels._memory import Host, Result, by_reference, empty, supports, view, widened
+from corepy.kernels.rotary import reference
+from corepy.kernels.rotary._tables import rope_tables
+
+__all__ = ["rope", "rope_tables"]
+
+
+def rope(
+    x: Any,
+    cos: Any,
+    sin: Any,
+    *,
+    layout: Literal["half", "interleaved"] = "half",
+    positions: Any = None,
+    out: Any = None,
+) -> Any:
+    """Turn pairs of elements by angles that grow with their position.
+
+    Parameters
+    ----------
+    x : array (..., length, head_dim)
+        Queries or keys, such as (batch, heads, length, head_dim), of float16, bfloat16, float32 or
+        float64; `head_dim` is even.
+    cos, sin : array (table_length, head_dim // 2)
+        The tables, as `rope_tables` makes them, both of one shape and of any of these dtypes.
+    layout : {"half", "interleaved"}
+        Which elements are a pair. ``"half"``: i and ``i + head_dim // 2``, as the checkpoints of
+        Llama on the Hugging Face hub and GPT-NeoX have it. ``"interleaved"``: ``2 * i`` and
+        ``2 * i + 1``, as Meta's own checkpoints and the paper have it.
+    positions : array of int32 or int64, or None
+        The row of the tables for each row of `x`: of shape (length,), or any that broadcasts to
+        ``x.shape[:-1]``, such as (batch, 1, length). None: 0 to ``length - 1``.
+    out : array or None
+        Where to put the result, which may be `x` itself. None: new memory.
+
+    Returns
+    -------
+    array (..., length, head_dim)
+        In the library, dtype and device of `x`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type, library or dtype.
+    ValueError
+        If a shape does not fit, the tables are too short, `layout` is another word, or `out` is
+        read-only.
+    IndexError
+        If a position lies outside the tables. Positions without values, as inside ``jax.jit``, are
+        not looked at.
+    DeviceMismatchError
+        If an array lives on another device than `x`.
+
+    Notes
+    -----
+    Computed in float32, or float64 where `x` has that, and rounded once; tables are brought to
+    that dtype first. Keep them in float32 beside 16-bit floats: their rounding is the result's.
+
+    References
+    ----------
+    Su et al., RoFormer, 2021, https://arxiv.org/abs/2104.09864
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cos, sin = np.asarray([[0.0]]), np.asarray([[1.0]])  # a quarter turn
+    >>> rope(np.asarray([[3.0, 4.0]]), cos, sin).tolist()
+    [[-4.0, 3.0]]
+    """
+    g = floating("rope", "x", x)
+    if len(g.shape) < 2 or g.shape[-1] % 2:
+        raise ValueError(f"rope: x has shape {g.shape}; expected (..., length, even head_dim)")
+    choice("rope", "layout", layout, ("half", "interleaved"))
+    c = beside("cos", cos, g, FLOATS)
+    half = g.shape[-1] // 2
+    if len(c.shape) != 2 or c.shape[1] != half:
+        raise ValueError(
+            f"rope: cos has shape {c.shape}; expected (table_length, {half}) beside x of shape "
+            f"{g.shape}"
+        )
+    s = beside("sin", sin, g, (c.dtype,))
+    if s.shape != c.shape:
+        raise ValueError(f"rope: sin has shape {s.shape}; expected {c.shape}, that of cos")
+    p = _positions(positions, g, c)
+    to = destination("out", out, g)
+    if g.size == 0:
+        return empty(g, to)
+    interleaved = layout == "interleaved"
+    if not supports(g, c, s, p):
+        return by_reference(reference.rope, g, (c, s, p), (to,), interleaved=interleaved)
+
+    from corepy.kernels.rotary import numba
+
+    size = g.shape[-1]
+    result = Result(g, to, c, s)
+    numba.rope(
+        view(g).reshape(-1, size),
+        widened(c, g.wide, 0, 0.0),
+        widened(s, g.wide, 0, 0.0),
+        _places(g, p),
+        interleaved,
+        g.dtype == "bfloat16",
+        result.host.reshape(-1, size),
+    )
+    return result.array()
+
+
+def _positions(positions: Any, x: Given, table: Given) -> Given | None:
+    """Look at positions, or at whether the tables reach as far as the rows."""
+    length, rows = x.shape[-2], table.shape[0]
+    if positions is None:
+        if rows < length:
+            raise ValueError(
+                f"rope: cos has shape {table.shape}; expected at least {length} rows, for x has "
+                f"shape {x.shape} and no positions are given"
+            )
+        return None
+    found = beside("positions", positions, x, ("int32", "int64"))
+    target = x.shape[:-1]
+    fits = len(found.shape) <= len(target) and all(
+        n in (1, m) for n, m in zip(reversed(found.shape), reversed(target))
+    )
+    if not fits:
+        raise ValueError(
+            f"rope: positions has shape {found.shape}; expected one that broadcasts to {target}, "
+            f"the rows of x"
+        )
+    if found.size and not _is_traced(found):
+        values = found.backend.peek(found.native)
+        low, high = int(values.min()), int(values.max())
+        if low < 0 or high >= rows:
+            raise IndexError(
+                f"rope: positions has values from {low} to {high}; expected 0 to {rows - 1}, the "
+                f"rows of cos and sin"
+            )
+    return found
+
+
+def _is_traced(x: Given) -> bool:
+    """Say whether an array has no values yet, only a shape."""
+    if x.library == "jax":
+        return isinstance(x.native, sys.modules["jax"].core.Tracer)
+    if x.library == "torch":
+        torch = sys.modules["torch"]
+        return torch.compiler.is_compiling() or x.native.__class__ is not torch.Tensor
+    return False
+
+
+def _places(x: Given, positions: Given | None) -> Host:
+    """Return the positions of rows, as far as they do not repeat themselves."""
+    if positions is None:
+        return np.arange(x.shape[-2])
+    found = view(positions).astype(np.int64, copy=False)
+    if found.shape != x.shape[-2:-1]:
+        found = np.ascontiguousarray(np.broadcast_to(found, x.shape[:-1]))
+    return found.reshape(-1)

@@ -1,0 +1,150 @@
+"""Softmax in compiled loops, along rows and down columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy.kernels._compiled import kernel, launch
+from corepy.kernels._simd import exp, fetch, key, number, put, scratch, sum_of, unkey
+
+Array = npt.NDArray[Any]
+
+#: Columns that are worked on together: they stay in the first-level cache, with what is kept of
+#: each.
+_WIDTH = 256
+
+
+@kernel
+def _greatest(values: Array) -> Any:
+    best = key(number(-np.inf, values[0]))
+    for j in range(values.size):
+        best = max(best, key(values[j]))
+    return unkey(best)
+
+
+@kernel
+def _any(taken: Array) -> bool:
+    for j in range(taken.size):  # noqa: SIM110 (generators are not compiled)
+        if taken[j]:
+            return True
+    return False
+
+
+@kernel
+def _exponentials(values: Array, top: Any) -> None:
+    for j in range(values.size):
+        values[j] = exp(values[j] - top, number(0.0, top))
+
+
+@kernel
+def _softmax_rows(
+    x: Array,
+    scale: float,
+    mask: Array,
+    masked: bool,
+    brain: bool,
+    out: Array,
+    start: int,
+    stop: int,
+) -> None:
+    size = x.shape[1]
+    held, values = scratch(x, size), scratch(x, size)
+    factor = number(scale, values[0])
+    nothing = number(-np.inf, values[0])
+    for i in range(start, stop):
+        row = fetch(x[i], held, brain)
+        for j in range(size):
+            values[j] = row[j] * factor
+        kept = True
+        if masked:
+            taken = mask[i % mask.shape[0]]
+            for j in range(size):
+                values[j] = values[j] if taken[j] else nothing
+            kept = _any(taken)
+        if kept:
+            _exponentials(values, _greatest(values))
+            share = number(1.0 / sum_of(values), values[0])
+            for j in range(size):
+                values[j] *= share
+        else:
+            values[:] = number(0.0, values[0])
+        put(values, out[i], brain)
+
+
+@kernel
+def _softmax_columns(
+    x: Array,
+    scale: float,
+    mask: Array,
+    masked: bool,
+    brain: bool,
+    out: Array,
+    start: int,
+    stop: int,
+) -> None:
+    _, length, columns = x.shape
+    blocks = -(-columns // _WIDTH)
+    held, values = scratch(x[0], _WIDTH), scratch(x[0], _WIDTH)
+    tops, totals = scratch(x[0], _WIDTH), np.empty(_WIDTH)
+    kept = np.empty(_WIDTH, np.int64)
+    factor = number(scale, values[0])
+    nothing, zero = number(-np.inf, values[0]), number(0.0, values[0])
+    for task in range(start, stop):
+        s, first = task // blocks, task % blocks * _WIDTH
+        last = min(first + _WIDTH, columns)
+        width = last - first
+        tops[:] = nothing
+        totals[:] = 0.0
+        kept[:] = 0 if masked else length
+        # Thrice over the rows rather than once with all exponentials kept: they may be many.
+        for step in range(3):
+            for i in range(length):
+                row = fetch(x[s, i, first:last], held, brain)
+                for j in range(width):
+                    values[j] = row[j] * factor
+                if masked:
+                    taken = mask[s, i, first:last]
+                    for j in range(width):
+                        values[j] = values[j] if taken[j] else nothing
+                if step == 0:
+                    for j in range(width):  # a NaN is never greater; it comes in again below
+                        tops[j] = values[j] if values[j] > tops[j] else tops[j]
+                    if masked:
+                        for j in range(width):
+                            kept[j] += taken[j]
+                else:
+                    for j in range(width):
+                        values[j] = exp(values[j] - tops[j], zero)
+                    if step == 1:
+                        for j in range(width):
+                            totals[j] += values[j]
+                    else:
+                        for j in range(width):
+                            share = number(totals[j], zero)
+                            values[j] = values[j] / share if kept[j] else zero
+                        put(values, out[s, i, first:last], brain)
+
+
+_NO_MASK = np.ones((1, 1), np.bool_)
+_NO_MASKS = np.ones((1, 1, 1), np.bool_)
+
+
+def softmax_rows(x: Array, scale: float, mask: Array | None, brain: bool, out: Array) -> None:
+    """Put the softmax of each row of ``x (rows, size)`` into `out`.
+
+    Row i takes part where ``mask[i % len(mask)]`` is true.
+    """
+    found = _NO_MASK if mask is None else mask
+    arguments = (x, scale, found, mask is not None, brain, out)
+    launch(_softmax_rows, arguments, len(x), 4 * x.size)
+
+
+def softmax_columns(x: Array, scale: float, mask: Array | None, brain: bool, out: Array) -> None:
+    """Put the softmax along the middle axis of ``x (stack, length, columns)`` into `out`."""
+    found = _NO_MASKS if mask is None else mask
+    arguments = (x, scale, found, mask is not None, brain, out)
+    tasks = len(x) * -(-x.shape[2] // _WIDTH)
+    launch(_softmax_columns, arguments, tasks, 8 * x.size)

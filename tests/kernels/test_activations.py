@@ -1,0 +1,98 @@
+"""SiLU, GELU in both forms, and SwiGLU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corepy import kernels
+from tests.kernels import libraries
+from tests.kernels.libraries import Kind, check, host
+
+
+def _tanh(x: Any, **out: Any) -> Any:
+    return kernels.gelu(x, approximate="tanh", **out)
+
+
+FUNCTIONS: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
+    (kernels.silu, libraries.silu),
+    (kernels.gelu, libraries.gelu),
+    (_tanh, libraries.gelu_tanh),
+]
+each = pytest.mark.parametrize(("function", "oracle"), FUNCTIONS, ids=["silu", "gelu", "gelu_tanh"])
+
+
+@each
+def test_values(kind: Kind, function: Any, oracle: Any) -> None:
+    for dtype in kind.dtypes:
+        # As far out as a float32 has the result: relative precision is kept all the way.
+        reach = 5.0 if kind.library == "jax" else 8.0
+        grid = np.linspace(-reach, 9.0, 11 if kind.library == "reference" else 2500)
+        x = kind.array(grid, dtype)
+        check(x, function(x), oracle(host(x)), dtype)
+
+
+@each
+def test_shapes(kind: Kind, function: Any, oracle: Any) -> None:
+    for shape in ((), (1,), (0,), (3, 0), (2, 3, 5)):
+        x = kind.array(np.full(shape, 0.75), "float32")
+        check(x, function(x), oracle(host(x)), "float32")
+
+
+@each
+def test_special_values(kind: Kind, function: Any, oracle: Any) -> None:
+    values = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e30, -2000.0, 500.0]
+    for dtype in kind.dtypes:
+        fit = [v if dtype != "float16" or abs(v) != 1e30 else v / 1e26 for v in values]
+        x = kind.array(fit, dtype)
+        out = host(function(x))
+        given = host(x)
+        expected = np.where(given > 0, given, np.where(np.isnan(given), np.nan, -0.0))
+        expected[3] = 0.0
+        np.testing.assert_array_equal(out, expected)
+        assert np.signbit(out[2:5]).tolist() == [True, False, True]
+
+
+def test_small_results_of_double_precision() -> None:
+    x = np.linspace(-37.0, -5.0, 2000)
+    np.testing.assert_allclose(kernels.gelu(x), libraries.gelu(x), rtol=1e-12)
+    x = np.linspace(-700.0, -5.0, 2000)
+    np.testing.assert_allclose(kernels.silu(x), libraries.silu(x), rtol=1e-12)
+
+
+def test_swiglu(kind: Kind) -> None:
+    rng = np.random.default_rng(0)
+    for dtype in kind.dtypes:
+        for shape in ((), (1,), (0, 3), (2, 3, 5), (3, 1111)):
+            if kind.slow and shape != (2, 3, 5):
+                continue
+            x, gate = (kind.array(rng.standard_normal(shape) * 3, dtype) for _ in range(2))
+            expected = host(x) * libraries.silu(host(gate))
+            check(x, kernels.swiglu(x, gate), expected, dtype)
+
+
+def test_swiglu_special_values(kind: Kind) -> None:
+    x = kind.array([np.inf, np.nan, 2.0, 2.0, 2.0, -np.inf], "float32")
+    gate = kind.array([-np.inf, 1.0, np.nan, -np.inf, np.inf, 1.0], "float32")
+    out = host(kernels.swiglu(x, gate))
+    np.testing.assert_array_equal(out[:5], [np.nan, np.nan, np.nan, -0.0, np.inf])
+    assert out[5] == -np.inf
+
+
+@each
+def test_every_16_bit_float_comes_and_goes(function: Any, oracle: Any) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)  # subnormal, infinite and NaN too
+    given = x.astype(np.float64)
+    finite = np.isfinite(given)
+    exact = oracle(np.where(finite, given, 0.0))
+    with np.errstate(over="ignore"):
+        expected = exact.astype(np.float16)
+    out = function(x)
+    assert np.isnan(out[np.isnan(given)]).all()
+    # Rounded twice, an exact result near the middle between two floats may go to the other.
+    away = np.abs(out.view(np.int16).astype(int) - expected.view(np.int16))[finite]
+    assert away.max() <= 1
+    assert (away > 0).sum() < 10

@@ -1,0 +1,543 @@
+"""What every kernel has in common: bad input, `out`, layouts, threads, gradients and traces."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+from corepy import kernels, testing
+from corepy.kernels import _memory
+from tests.kernels.libraries import Kind, host, kinds, select
+
+Call = Callable[..., Any]
+
+
+def ones(*shape: int, dtype: Any = np.float32) -> Any:
+    return np.ones(shape, dtype)
+
+
+#: Every kernel on an array of (4, 6), with arguments that fit.
+CALLS: dict[str, Call] = {
+    "rms_norm": lambda x, k, **o: kernels.rms_norm(x, k.array(ones(6)), 1e-5, **o),
+    "layer_norm": lambda x, k, **o: kernels.layer_norm(x, None, k.array(ones(6)), 1e-5, **o),
+    "softmax": lambda x, k, **o: kernels.softmax(x, -1, **o),
+    "softmax_columns": lambda x, k, **o: kernels.softmax(x, 0, scale=2.0, **o),
+    "silu": lambda x, k, **o: kernels.silu(x, **o),
+    "gelu": lambda x, k, **o: kernels.gelu(x, **o),
+    "gelu_tanh": lambda x, k, **o: kernels.gelu(x, approximate="tanh", **o),
+    "swiglu": lambda x, k, **o: kernels.swiglu(x, x, **o),
+    "rope": lambda x, k, **o: kernels.rope(x, *kernels.rope_tables(4, 6, like=x), **o),
+}
+every = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+NUMPY = Kind("numpy", compiled=True)
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    select(monkeypatch, NUMPY)
+
+
+# ---------------------------------------------------------------------------- bad input
+
+X = ones(2, 3, 4)
+C = ones(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: kernels.silu([1.0]), TypeError, "silu: x is of type list; expected an array"),
+        (
+            lambda: kernels.gelu(ones(2, dtype=int)),
+            TypeError,
+            "gelu: x has dtype int64 on cpu; expe",
+        ),
+        (lambda: kernels.gelu(X, approximate="erf"), ValueError, "gelu: approximate is 'erf'; exp"),
+        (
+            lambda: kernels.swiglu(X, ones(4)),
+            ValueError,
+            "swiglu: gate has shape (4,); expected (2,",
+        ),
+        (
+            lambda: kernels.swiglu(X, ones(2, 3, 4, dtype=np.float64)),
+            TypeError,
+            "swiglu: gate has dtype float64 on cpu; expected float32 beside x of float32",
+        ),
+        (lambda: kernels.rms_norm(np.float32(1), None, 0), ValueError, "rms_norm: x has no dimens"),
+        (
+            lambda: kernels.rms_norm(X, ones(3), 0),
+            ValueError,
+            "rms_norm: weight has shape (3,); exp",
+        ),
+        (lambda: kernels.rms_norm(X, [1.0] * 4, 0), TypeError, "rms_norm: weight is of type list"),
+        (
+            lambda: kernels.rms_norm(X, ones(4, dtype=np.float16), 0),
+            TypeError,
+            "rms_norm: weight has dtype float16 on cpu; expected float32 beside x of float32",
+        ),
+        (
+            lambda: kernels.rms_norm(X, None, -1.0),
+            ValueError,
+            "rms_norm: eps is -1.0; expected a fin",
+        ),
+        (lambda: kernels.rms_norm(X, None, np.nan), ValueError, "rms_norm: eps is nan; expected a"),
+        (
+            lambda: kernels.rms_norm(X, None, "1"),
+            TypeError,
+            "rms_norm: eps is of type str; expected",
+        ),
+        (
+            lambda: kernels.rms_norm(X, None, True),
+            TypeError,
+            "rms_norm: eps is of type bool; expec",
+        ),
+        (
+            lambda: kernels.rms_norm(X, None, 0, residual=ones(3, 4)),
+            ValueError,
+            "rms_norm: residual has shape (3, 4); expected (2, 3, 4) beside x",
+        ),
+        (
+            lambda: kernels.rms_norm(X, None, 0, residual=X, out=X.copy()),
+            TypeError,
+            "rms_norm: out is of type numpy.ndarray; expected a tuple of two arrays",
+        ),
+        (
+            lambda: kernels.rms_norm(X, None, 0, residual=X, out=(X, X)),
+            ValueError,
+            "expected two arrays, with residual",
+        ),
+        (lambda: kernels.layer_norm(X, None, ones(5), 0), ValueError, "layer_norm: bias has shape"),
+        (
+            lambda: kernels.softmax(X, 3),
+            IndexError,
+            "softmax: axis is 3; expected an axis of x, whi",
+        ),
+        (
+            lambda: kernels.softmax(X, 0.0),
+            TypeError,
+            "softmax: axis is of type float; expected an i",
+        ),
+        (
+            lambda: kernels.softmax(ones(), 0),
+            IndexError,
+            "softmax: axis is 0; expected an axis of x",
+        ),
+        (
+            lambda: kernels.softmax(X, 0, scale=np.inf),
+            ValueError,
+            "softmax: scale is inf; expected",
+        ),
+        (
+            lambda: kernels.softmax(X, 0, mask=X),
+            TypeError,
+            "softmax: mask has dtype float32 on cpu;",
+        ),
+        (
+            lambda: kernels.softmax(X, 0, mask=ones(2, 4, dtype=bool)),
+            ValueError,
+            "softmax: mask has shape (2, 4); expected one that broadcasts to (2, 3, 4)",
+        ),
+        (
+            lambda: kernels.rope(ones(4), C, C),
+            ValueError,
+            "rope: x has shape (4,); expected (..., le",
+        ),
+        (lambda: kernels.rope(ones(3, 5), C, C), ValueError, "rope: x has shape (3, 5); expected"),
+        (
+            lambda: kernels.rope(X, C[:2], C[:2]),
+            ValueError,
+            "cos has shape (2, 2); expected at least",
+        ),
+        (
+            lambda: kernels.rope(X, ones(3, 4), C),
+            ValueError,
+            "rope: cos has shape (3, 4); expected (t",
+        ),
+        (
+            lambda: kernels.rope(X, C, C[:2]),
+            ValueError,
+            "rope: sin has shape (2, 2); expected (3, 2)",
+        ),
+        (
+            lambda: kernels.rope(X, C, C.astype(np.float64)),
+            TypeError,
+            "rope: sin has dtype float64 on cpu; expected float32 beside x of float32",
+        ),
+        (
+            lambda: kernels.rope(X, C, C, layout="neox"),
+            ValueError,
+            "rope: layout is 'neox'; expected",
+        ),
+        (
+            lambda: kernels.rope(X, C, C, positions=C),
+            TypeError,
+            "rope: positions has dtype float32",
+        ),
+        (
+            lambda: kernels.rope(X, C, C, positions=np.arange(2)),
+            ValueError,
+            "rope: positions has shape (2,); expected one that broadcasts to (2, 3), the rows of x",
+        ),
+        (
+            lambda: kernels.rope(X, C, C, positions=np.arange(1, 4)),
+            IndexError,
+            "rope: positions has values from 1 to 3; expected 0 to 2, the rows of cos and sin",
+        ),
+        (
+            lambda: kernels.rope(X, C, C, positions=np.arange(-1, 2)),
+            IndexError,
+            "rope: positions has values from -1 to 1; expected 0 to 2",
+        ),
+    ],
+)
+def test_bad_input(call: Call, error: type[Exception], words: str) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+@every
+def test_bad_out(call: Call) -> None:
+    x = ones(4, 6)
+    frozen = ones(4, 6)
+    frozen.flags.writeable = False
+    for out, error, words in (
+        (ones(6, 4), ValueError, "out has shape (6, 4); expected (4, 6)"),
+        (ones(4, 6, dtype=np.float64), TypeError, "out has dtype float64 on cpu; expected float32"),
+        (frozen, ValueError, "out is read-only; expected writable memory"),
+        ([1.0], TypeError, "out is of type list; expected an array"),
+    ):
+        with pytest.raises(error) as caught:
+            call(x, NUMPY, out=out)
+        assert words in str(caught.value)
+
+
+@pytest.mark.backend("torch")
+def test_libraries_do_not_mix() -> None:
+    import torch
+
+    with pytest.raises(
+        TypeError, match="swiglu: gate is of type torch.Tensor; expected an array of"
+    ):
+        kernels.swiglu(X, torch.ones(2, 3, 4))
+
+
+@pytest.mark.backend("jax")
+def test_arrays_of_jax_are_no_out() -> None:
+    import jax.numpy as jnp
+
+    with pytest.raises(
+        TypeError, match="silu: out is of type .*; expected None, for arrays of jax"
+    ):
+        kernels.silu(jnp.ones(3), out=jnp.ones(3))
+
+
+def test_other_devices() -> None:
+    with testing.fake_devices():
+        first, second, *_ = corepy.testing.DEVICES
+        here, there = (corepy.to(ones(4), device=d) for d in (first, second))
+        with pytest.raises(corepy.DeviceMismatchError) as caught:
+            kernels.swiglu(here, there)
+        assert str(caught.value) == f"swiglu: gate is on {second}; expected {first}, where x is"
+        out = kernels.rms_norm(there, there, 0.0)
+        assert out.device is there.device
+        assert host(out).tolist() == [1.0] * 4
+        with pytest.raises(
+            TypeError, match="rms_norm: weight is of type numpy.ndarray; expected an"
+        ):
+            kernels.rms_norm(here, ones(4), 1e-5)
+
+
+# ---------------------------------------------------------------------------- out and layouts
+
+
+@every
+@pytest.mark.parametrize("kind", kinds("numpy", "torch", "array"))
+def test_out(call: Call, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    values = np.random.default_rng(0).standard_normal((4, 6))
+    x = kind.array(values, "float32")
+    expected = host(call(x, kind))
+    out = kind.array(np.zeros((4, 6)), "float32")
+    assert call(x, kind, out=out) is out
+    np.testing.assert_array_equal(host(out), expected)
+    np.testing.assert_array_equal(host(x), values.astype("f4"))  # untouched
+    assert call(x, kind, out=x) is x  # in place
+    np.testing.assert_array_equal(host(x), expected)
+
+
+@every
+@pytest.mark.parametrize("kind", kinds("numpy"))
+def test_out_that_overlaps(call: Call, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    memory = np.random.default_rng(0).standard_normal(30).astype("f4")
+    x, out = memory[:24].reshape(4, 6), memory[6:].reshape(4, 6)
+    expected = call(x.copy(), kind)
+    np.testing.assert_array_equal(call(x, kind, out=out), expected)
+    np.testing.assert_array_equal(memory[6:].reshape(4, 6), expected)
+    turned = np.zeros((6, 4), "f4").T  # not in C order
+    assert call(expected.copy(), kind, out=turned) is turned
+    np.testing.assert_array_equal(turned, call(expected, kind))
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch", "array"))
+def test_out_of_a_norm_with_residual(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    x, r = (kind.array(np.full((3, 6), v), "float32") for v in (1.0, 2.0))
+    expected = [host(y) for y in kernels.rms_norm(x, None, 0.5, residual=r)]
+    made = kernels.rms_norm(x, None, 0.5, residual=r, out=(x, r))
+    assert made[0] is x
+    assert made[1] is r
+    for got, value in zip(made, expected, strict=True):
+        np.testing.assert_array_equal(host(got), value)
+
+
+@every
+@pytest.mark.parametrize("kind", kinds("numpy", "torch"))
+def test_layouts_and_read_only_memory(
+    call: Call, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    select(monkeypatch, kind)
+    values = np.random.default_rng(0).standard_normal((8, 12)).astype("f4")
+    expected = host(call(kind.array(values[::2, 1::2].copy()), kind))
+    views = [kind.array(values)[::2, 1::2], kind.array(values[::2, 1::2].T.copy()).T]
+    if kind.library == "numpy":
+        frozen = values[::2, 1::2].copy()
+        frozen.flags.writeable = False
+        shifted = np.zeros(24 * 4 + 1, np.uint8)[1:].view("f4").reshape(4, 6)  # unaligned
+        shifted[...] = frozen
+        views += [frozen, shifted, frozen[::-1].copy()[::-1], frozen.astype(">f4")]
+    for x in views:
+        out = call(x, kind)
+        assert out.dtype == x.dtype
+        np.testing.assert_allclose(host(out), expected, rtol=1e-5, atol=1e-7)
+
+
+# ---------------------------------------------------------------------------- threads
+
+
+@pytest.fixture
+def shared(compiled: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Share even the smallest work among two threads, and record who does some of it."""
+    from corepy.kernels import _compiled
+
+    for name in ("PARALLEL_FROM", "STRETCH"):
+        monkeypatch.setattr(_compiled, name, 1)
+    monkeypatch.setattr(_compiled, "get_num_threads", lambda: 2)
+    helpers, called = _compiled._helpers(), []
+
+    class Counted:
+        def submit(self, function: Call) -> Any:
+            called.append(1)
+            return helpers.submit(function)
+
+    monkeypatch.setattr(_compiled, "_helpers", Counted)
+    monkeypatch.setattr(_compiled._company, "judge", lambda worked, waited: None)
+    monkeypatch.setattr(_compiled._company, "alone", 0)
+    return called
+
+
+@every
+def test_threads_share_the_rows(
+    call: Call, shared: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from corepy.kernels import _compiled
+
+    x = np.random.default_rng(0).standard_normal((4, 6)).astype("f4")
+    together = [call(x, NUMPY) for _ in range(20)]
+    monkeypatch.setattr(_compiled, "PARALLEL_FROM", 1 << 62)
+    for result in together:
+        np.testing.assert_array_equal(result, call(x, NUMPY))
+
+
+def test_many_rows_call_helpers_and_one_row_does_not(shared: list[int]) -> None:
+    x = np.random.default_rng(0).standard_normal((9, 60)).astype("f4")
+    together = kernels.rms_norm(x, None, 0.0)
+    assert len(shared) == 1
+    alone = np.concatenate([kernels.rms_norm(row[None], None, 0.0) for row in x])
+    assert len(shared) == 1
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_numbers_of_threads_are_numbas(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numba
+
+    from corepy.kernels import _compiled
+
+    x = np.ones((1000, 1000), np.float32)
+    before = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        monkeypatch.setattr(_compiled, "_helpers", None)  # nobody may be called
+        assert (kernels.rms_norm(x, None, 0.0) == 1).all()
+    finally:
+        numba.set_num_threads(before)
+
+
+def test_helpers_that_do_not_come_are_not_waited_for(
+    compiled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from corepy.kernels import _compiled
+
+    held = threading.Event()
+    pool = ThreadPoolExecutor(1)
+    pool.submit(held.wait)  # its one thread is busy elsewhere
+    monkeypatch.setattr(_compiled, "_helpers", lambda: pool)
+    monkeypatch.setattr(_compiled, "get_num_threads", lambda: 2)
+    try:
+        assert (kernels.rms_norm(np.ones((1000, 1000)), None, 0.0) == 1).all()
+    finally:
+        held.set()
+        pool.shutdown()
+
+
+def test_helpers_that_lose_their_processor_are_left_alone_for_a_while() -> None:
+    pytest.importorskip("numba")
+    from corepy.kernels._compiled import _Company
+
+    company = _Company()
+    for penalty in (1, 2, 4, 8):
+        assert not company.is_poor()
+        company.judge(worked=1.0, waited=2.0)
+        assert [company.is_poor() for _ in range(penalty)] == [True] * penalty
+    company.judge(worked=2.0, waited=1.0)
+    assert not company.is_poor()
+    company.judge(worked=1.0, waited=2.0)
+    assert [company.is_poor() for _ in range(2)] == [True, False]
+
+
+def test_without_new_threads_the_caller_works_alone(
+    compiled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from corepy.kernels import _compiled
+
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()  # as when the interpreter shuts down
+    monkeypatch.setattr(_compiled, "_helpers", lambda: pool)
+    monkeypatch.setattr(_compiled, "get_num_threads", lambda: 2)
+    assert (kernels.rms_norm(np.ones((1000, 1000)), None, 0.0) == 1).all()
+
+
+def test_several_python_threads(shared: list[int]) -> None:
+    x = np.random.default_rng(0).standard_normal((64, 100)).astype("f4")
+    expected = kernels.softmax(x, -1)
+    wrong: list[Any] = []
+
+    def work() -> None:
+        for _ in range(50):
+            if not np.array_equal(kernels.softmax(x, -1), expected):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+_SCRIPT = """
+import os
+import numpy as np
+from corepy import kernels
+x = np.ones((1000, 1000), np.float32)
+assert (kernels.rms_norm(x, None, 0.0) == 1).all()
+child = os.fork()
+if child == 0:
+    os._exit(not (kernels.rms_norm(x, None, 0.0) == 1).all())
+assert os.waitpid(child, 0)[1] == 0
+print("done")
+"""
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_has_helpers_of_its_own() -> None:
+    environ = dict(os.environ) | {"NUMBA_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", _SCRIPT]  # Python 3.12 warns of any fork beside threads
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+# ---------------------------------------------------------------------------- gradients and traces
+
+
+@every
+@pytest.mark.backend("torch")
+def test_gradients_pass_through_torch(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    kind = Kind("torch", compiled=True)
+    select(monkeypatch, kind)
+    x = torch.linspace(-2.0, 3.0, 24, dtype=torch.float64).reshape(4, 6).requires_grad_()
+
+    assert torch.autograd.gradcheck(lambda x: _double(call, x, kind), (x,))
+    with torch.no_grad():
+        assert not call(x.detach().to(torch.float32), kind).requires_grad
+
+
+def _double(call: Call, x: Any, kind: Kind) -> Any:
+    """Call with parameters of float64."""
+
+    class Double(Kind):
+        def array(self, values: Any, dtype: str | None = None) -> Any:
+            return Kind.array(self, values, dtype or "float64")
+
+    return call(x, Double(kind.library, kind.compiled))
+
+
+@every
+@pytest.mark.backend("jax")
+def test_jax_traces(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    kind = Kind("jax", compiled=True)
+    select(monkeypatch, kind)
+    x = kind.array(np.random.default_rng(0).standard_normal((4, 6)), "float32")
+    tables = kernels.rope_tables(4, 6, like=x)  # of constants, not of what is traced
+
+    def function(y: Any) -> Any:
+        return kernels.rope(y, *tables) if call is CALLS["rope"] else call(y, kind)
+
+    traced = jax.jit(function)(x)
+    np.testing.assert_allclose(host(traced), host(function(x)), rtol=2e-5, atol=1e-7)
+
+
+@every
+@pytest.mark.parametrize("kind", kinds("torch"))
+def test_torch_sees_memory_change(call: Call, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    x = kind.array(ones(4, 6))
+    out = kind.array(ones(4, 6))
+    before = out._version
+    call(x, kind, out=out)
+    assert out._version > before
+
+
+def test_without_numba_the_reference_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_memory, "_compiler", lambda: False)
+    monkeypatch.setitem(sys.modules, "corepy.kernels._compiled", None)  # an import would fail
+    x = np.random.default_rng(0).standard_normal((2000, 6)).astype("f4")
+    np.testing.assert_allclose(kernels.softmax(x, -1).sum(-1), 1.0, rtol=1e-6)
+    assert kernels.gelu(x).shape == x.shape
+
+
+def test_import_loads_no_library() -> None:
+    code = (
+        "import sys, corepy\n"
+        "assert 'corepy.kernels' not in sys.modules\n"
+        "from corepy import kernels\n"
+        "print(*[m for m in ('numba', 'torch', 'jax', 'array_api_compat') if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr

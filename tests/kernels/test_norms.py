@@ -1,0 +1,129 @@
+"""RMSNorm and LayerNorm: values, special values, and the place of each rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corepy import kernels
+from tests.kernels import libraries
+from tests.kernels.libraries import Kind, check, host, kinds, select
+
+SHAPES = [(1,), (7,), (1, 1), (3, 1), (3, 64), (2, 3, 65), (5, 1000)]
+
+
+def sample(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape)
+
+
+def test_rms_norm(kind: Kind) -> None:
+    for dtype in kind.dtypes:
+        for shape in SHAPES[4:5] if kind.slow else SHAPES:
+            x, w = kind.array(sample(*shape), dtype), kind.array(sample(shape[-1], seed=1), dtype)
+            out = kernels.rms_norm(x, w, 1e-5)
+            check(x, out, libraries.rms_norm(host(x), host(w), 1e-5), dtype)
+
+
+def test_rms_norm_without_weight_and_with_a_wider_one(kind: Kind) -> None:
+    for dtype in kind.dtypes:
+        x = kind.array(sample(4, 33), dtype)
+        check(x, kernels.rms_norm(x, None, 0), libraries.rms_norm(host(x), 1.0, 0.0), dtype)
+        w = kind.array(sample(33), "float64" if dtype == "float64" else "float32")
+        check(x, kernels.rms_norm(x, w, 0.5), libraries.rms_norm(host(x), host(w), 0.5), dtype)
+
+
+def test_rms_norm_with_residual_is_the_norm_of_the_rounded_sum(kind: Kind) -> None:
+    for dtype in kind.dtypes:
+        x, r = kind.array(sample(3, 70), dtype), kind.array(sample(3, 70, seed=2), dtype)
+        w = kind.array(sample(70, seed=1), dtype)
+        out, summed = kernels.rms_norm(x, w, 1e-5, residual=r)
+        exact = kind.array(host(x) + host(r), dtype)  # rounds once
+        np.testing.assert_array_equal(host(summed), host(exact))
+        check(x, summed, host(exact), dtype)
+        check(x, out, libraries.rms_norm(host(exact), host(w), 1e-5), dtype)
+        np.testing.assert_array_equal(host(out), host(kernels.rms_norm(summed, w, 1e-5)))
+
+
+def test_layer_norm(kind: Kind) -> None:
+    for dtype in kind.dtypes:
+        for shape in SHAPES[4:5] if kind.slow else SHAPES:
+            x = kind.array(sample(*shape) + 3.0, dtype)
+            w, b = (kind.array(sample(shape[-1], seed=s), dtype) for s in (1, 2))
+            out = kernels.layer_norm(x, w, b, 1e-5)
+            check(x, out, *_layer(x, w, b, dtype))
+
+
+def _layer(x: Any, w: Any, b: Any, dtype: str) -> tuple[Any, str, Any]:
+    expected, terms = libraries.layer_norm(host(x), host(w), host(b), 1e-5)
+    return expected, dtype, terms
+
+
+def test_layer_norm_without_parameters(kind: Kind) -> None:
+    for dtype in kind.dtypes:
+        x, w = kind.array(sample(4, 33), dtype), kind.array(sample(33, seed=1), dtype)
+        for weight, bias in ((None, None), (w, None), (None, w)):
+            ws = 1.0 if weight is None else host(w)
+            expected, terms = libraries.layer_norm(host(x), ws, 0 if bias is None else host(w), 0.1)
+            check(x, kernels.layer_norm(x, weight, bias, 0.1), expected, dtype, terms)
+
+
+def test_layer_norm_keeps_digits_far_from_zero(kind: Kind) -> None:
+    x = kind.array(sample(2, 257) + 1000.0, "float32")
+    expected, _ = libraries.layer_norm(host(x), 1.0, 0.0, 1e-5)
+    np.testing.assert_allclose(
+        host(kernels.layer_norm(x, None, None, 1e-5)), expected, rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_special_values_stay_in_their_row(kind: Kind, special: float) -> None:
+    values = sample(3, 40)
+    values[1, 5] = special
+    for dtype in kind.dtypes:
+        x = kind.array(values, dtype)
+        rms, layer = (
+            host(kernels.rms_norm(x, None, 1e-5)),
+            host(kernels.layer_norm(x, None, None, 1)),
+        )
+        assert np.isfinite(rms[[0, 2]]).all()
+        assert np.isfinite(layer[[0, 2]]).all()
+        assert np.isnan(layer[1]).all()
+        if np.isnan(special):
+            assert np.isnan(rms[1]).all()
+        else:  # finite by infinity, and infinity by infinity
+            assert np.isnan(rms[1, 5])
+            assert (np.delete(rms[1], 5) == 0).all()
+
+
+def test_zeros_keep_their_sign(kind: Kind) -> None:
+    x = kind.array([[0.0, -0.0, 2.0, -2.0]], "float32")
+    out = host(kernels.rms_norm(x, None, 0.0))
+    assert np.signbit(out).tolist() == [[False, True, False, True]]
+    zeros = kind.array([[0.0, -0.0]], "float32")
+    assert host(kernels.rms_norm(zeros, None, 1e-5)).tolist() == [[0.0, 0.0]]
+
+
+def test_greatest_and_least_numbers(kind: Kind) -> None:
+    for dtype in kind.dtypes:
+        top = {"float16": 60000.0, "bfloat16": 1e18, "float32": 1e18, "float64": 1e150}[dtype]
+        x = kind.array([[top, -top], [top / 2, top]], dtype)
+        check(x, kernels.rms_norm(x, None, 0), libraries.rms_norm(host(x), 1.0, 0.0), dtype)
+
+
+def test_no_elements(kind: Kind) -> None:
+    for shape in ((0, 4), (3, 0), (0,)):
+        x = kind.array(np.zeros(shape), "float32")
+        w = kind.array(np.zeros(shape[-1]), "float32")
+        assert kernels.rms_norm(x, w, 1e-5).shape == shape
+        assert kernels.layer_norm(x, w, w, 1e-5).shape == shape
+        pair = kernels.rms_norm(x, w, 1e-5, residual=x)
+        assert [type(p) for p in pair] == [type(x)] * 2
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch", "jax"))
+def test_long_rows_sum_as_well_as_short_ones(kind: Kind, monkeypatch: Any) -> None:
+    select(monkeypatch, kind)
+    x = kind.array(np.abs(sample(1, 300_000)) + 1.0, "float32")
+    check(x, kernels.rms_norm(x, None, 0.0), libraries.rms_norm(host(x), 1.0, 0.0), "float32")

@@ -1,0 +1,111 @@
+"""Softmax: every axis, scales, all kinds of masks, special values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corepy import kernels
+from tests.kernels import libraries
+from tests.kernels.libraries import Kind, check, host
+
+SHAPES = [(1,), (6,), (1, 1), (3, 5), (2, 3, 65), (2, 4, 300)]
+
+
+def sample(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape) * 3
+
+
+def test_every_axis(kind: Kind) -> None:
+    for dtype in kind.dtypes:
+        for shape in SHAPES[3:4] if kind.slow else SHAPES:
+            x = kind.array(sample(*shape), dtype)
+            for axis in range(-len(shape), len(shape)):
+                check(x, kernels.softmax(x, axis), libraries.softmax(host(x), axis), dtype)
+
+
+@pytest.mark.parametrize("scale", [0.125, -2.0, 0])
+def test_scale(kind: Kind, scale: float) -> None:
+    for dtype in kind.dtypes:
+        x = kind.array(sample(3, 17), dtype)
+        for axis in (0, 1):
+            expected = libraries.softmax(host(x), axis, scale)
+            check(x, kernels.softmax(x, axis, scale=scale), expected, dtype)
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 3, 4, 5), (4, 5), (1, 1, 4, 5), (5,), (1,), (), (2, 1, 1, 5), (3, 1, 5), (4, 1)]
+)
+def test_masks_broadcast(kind: Kind, shape: tuple[int, ...]) -> None:
+    mask = np.asarray(np.random.default_rng(len(shape)).random(shape) < 0.6)
+    for dtype in kind.dtypes:
+        if kind.slow and dtype != "float32":
+            continue
+        x, m = kind.array(sample(2, 3, 4, 5), dtype), kind.array(mask)
+        for axis in (-1, 1):
+            expected = libraries.softmax(host(x), axis, 0.5, mask)
+            check(x, kernels.softmax(x, axis, scale=0.5, mask=m), expected, dtype)
+
+
+def test_causal_mask_and_nothing_kept(kind: Kind) -> None:
+    mask = np.tril(np.ones((4, 4), bool), -1)  # the first row keeps nothing
+    x = kind.array(sample(2, 4, 4), "float32")
+    for axis in (-1, -2):
+        out = kernels.softmax(x, axis, mask=kind.array(mask))
+        check(x, out, libraries.softmax(host(x), axis, 1.0, mask), "float32")
+    assert (host(kernels.softmax(x, -1, mask=kind.array(mask)))[:, 0] == 0).all()
+    everything = kind.array(np.zeros((), bool))
+    assert (host(kernels.softmax(x, 0, mask=everything)) == 0).all()
+
+
+def test_what_is_masked_may_be_anything(kind: Kind) -> None:
+    values = sample(4, 6)
+    mask = np.ones((4, 6), bool)
+    for row, special in enumerate((np.nan, np.inf, -np.inf, 1e30)):
+        values[row, row] = special
+        mask[row, row] = False
+    x, m = kind.array(values, "float32"), kind.array(mask)
+    check(x, kernels.softmax(x, -1, mask=m), libraries.softmax(values, -1, 1.0, mask), "float32")
+    out = host(kernels.softmax(x, 0, mask=m))
+    assert np.isfinite(out).all()
+    np.testing.assert_allclose(out.sum(0), 1.0, rtol=1e-6)
+
+
+def test_special_values(kind: Kind) -> None:
+    values = np.array(
+        [
+            [1.0, 2.0, -np.inf],  # weighs nothing
+            [-np.inf] * 3,
+            [1.0, np.inf, 2.0],
+            [np.nan, 1.0, 2.0],
+            [1.0, 2.0, np.nan],
+            [1.0, -np.nan, np.inf],
+            [3e38, 3e38, -3e38],
+            [-0.0, 0.0, 0.0],
+        ]
+    )
+    with np.errstate(invalid="ignore"):
+        e = np.exp(values[0] - 2.0)
+    for dtype in ("float32", "float64"):
+        for x, axis in ((kind.array(values, dtype), -1), (kind.array(values.T.copy(), dtype), 0)):
+            out = host(kernels.softmax(x, axis))
+            out = out if axis == -1 else out.T
+            np.testing.assert_allclose(out[0], e / e.sum(), rtol=1e-6)
+            assert np.isnan(out[1:6]).all()
+            assert out[6].tolist() == [0.5, 0.5, 0.0]
+            np.testing.assert_allclose(out[7], 1 / 3, rtol=1e-6)
+
+
+def test_no_elements(kind: Kind) -> None:
+    for shape in ((0, 4), (3, 0)):
+        x = kind.array(np.zeros(shape), "float32")
+        for axis in (0, 1):
+            assert kernels.softmax(x, axis).shape == shape
+
+
+def test_results_too_small_for_16_bits(kind: Kind) -> None:
+    for dtype in {*kind.dtypes} - {"float32", "float64"}:
+        x = kind.array([[0.0, -9.0, -12.0, -17.0, -30.0]], dtype)
+        check(x, kernels.softmax(x, -1), libraries.softmax(host(x), -1), dtype)
