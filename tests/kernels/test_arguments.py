@@ -384,6 +384,14 @@ def test_numbers_of_threads_are_numbas(compiled: None, monkeypatch: pytest.Monke
         numba.set_num_threads(before)
 
 
+def test_the_budget_of_threads_holds(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from corepy.kernels import _compiled
+
+    monkeypatch.setattr(_compiled, "budget", lambda: 1)
+    monkeypatch.setattr(_compiled, "_helpers", None)  # nobody may be called
+    assert (kernels.rms_norm(np.ones((1000, 1000), np.float32), None, 0.0) == 1).all()
+
+
 def test_helpers_that_do_not_come_are_not_waited_for(
     compiled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
