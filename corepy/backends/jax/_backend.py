@@ -329,6 +329,15 @@ def _solve(x1: Array, x2: Array) -> Array:
     return _regular("solve", x1, jnp.linalg.solve(x1, x2))
 
 
+def _matrix_rank(x: Array, /, *, rtol: Any) -> Array:
+    # JAX takes rtol for a bound that is not relative to the greatest singular value.
+    values = jnp.linalg.svd(x, compute_uv=False)
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * jnp.finfo(values.dtype).eps
+    greatest = jnp.max(values, axis=-1, keepdims=True, initial=0)
+    return jnp.sum(values > jnp.expand_dims(jnp.asarray(rtol), -1) * greatest, axis=-1)
+
+
 def _matrix_power(x: Array, n: int) -> Array:
     found = jnp.linalg.matrix_power(x, n)
     return _regular("matrix_power", x, found) if n < 0 else found
@@ -401,5 +410,6 @@ _FIXES: Final[dict[str, Function]] = {
     "linalg.cholesky": _cholesky,
     "linalg.inv": _inv,
     "linalg.matrix_power": _matrix_power,
+    "linalg.matrix_rank": _matrix_rank,
     "linalg.solve": _solve,
 }
