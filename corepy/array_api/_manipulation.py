@@ -73,9 +73,9 @@ def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
         If the shapes do not broadcast.
     """
     found = [as_operand("broadcast_arrays", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
-    shape = broadcast_shapes(*(x.shape for x in found))
+    shape = _common("broadcast_arrays", [x.shape for x in found])
     if None in shape and any(x.shape != shape for x in found):
-        shape = broadcast_shapes(*(known_sizes(x) for x in found))
+        shape = _common("broadcast_arrays", [known_sizes(x) for x in found])
     return tuple(cast("Array", run("broadcast_to", x, shape)) for x in found)
 
 
@@ -106,12 +106,17 @@ def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:
         checked.append(
             tuple(n if n is None else size_of("broadcast_shapes", f"shapes[{i}]", n) for n in shape)
         )
-    width = max(map(len, checked), default=0)
+    return _common("broadcast_shapes", checked)
+
+
+def _common(function: str, shapes: Sequence[tuple[int | None, ...]]) -> tuple[int | None, ...]:
+    """Return the shape that all broadcast to; () for none."""
+    width = max(map(len, shapes), default=0)
     result: list[int | None] = []
-    for column in zip(*((1,) * (width - len(s)) + s for s in checked), strict=True):
+    for column in zip(*((1,) * (width - len(s)) + s for s in shapes), strict=True):
         known = {n for n in column if n is not None and n != 1}
         if len(known) > 1:
-            raise broadcast_mismatch("broadcast_shapes", checked)
+            raise broadcast_mismatch(function, shapes)
         # A known size beside an unknown one decides; ones beside an unknown one do not.
         result.append(known.pop() if known else None if None in column else 1)
     return tuple(result)

@@ -40,6 +40,12 @@ def test_broadcast_arrays_and_shapes(data: st.DataObject) -> None:
     agrees("broadcast_to", found[0], together)
 
 
+def test_broadcast_arrays_names_itself() -> None:
+    expected = r"^broadcast_arrays: operands have shapes \(0,\) and \(3,\); expected shapes that"
+    with pytest.raises(ValueError, match=expected):
+        xp.broadcast_arrays(xp.zeros(0), xp.zeros(3))
+
+
 def test_broadcast_shapes_with_sizes_that_are_not_known() -> None:
     assert xp.broadcast_shapes() == ()
     assert xp.broadcast_shapes((None, 1), (3,)) == (None, 3)
