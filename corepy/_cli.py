@@ -45,6 +45,7 @@ import corepy
 from corepy._errors import BackendUnavailableError, CorepyError
 from corepy.devices import DeviceInfo, GpuInfo, detect_devices, memory_info
 from corepy.dispatch import default_placement, get_fallback, get_num_threads, is_strict
+from corepy.dispatch._explain import aligned
 from corepy.dispatch._registry import records
 from corepy.dispatch._threads import unmoved
 
@@ -236,7 +237,7 @@ def _backend_lines(facts: Mapping[str, Any], style: Style) -> list[str]:
     for row in facts["libraries"]:
         presence = "installed" if row["installed"] else "not installed"
         rows.append((row["name"], "no", _names(row["versions"]), "-", f"{NO_ADAPTER}; {presence}"))
-    head, *lines = _aligned(rows)
+    head, *lines = aligned(rows)
     marks = {"yes": style.good, "no": style.bad}
     return [
         style.aside(head),
@@ -257,7 +258,7 @@ def _device_lines(facts: Mapping[str, Any], style: Style) -> list[str]:
         (name, ", ".join(serving.get(name, ())) or "none", hardware.get(name, ""))
         for name in dict.fromkeys([*serving, *hardware])
     ]
-    head, *lines = _aligned(rows)
+    head, *lines = aligned(rows)
     return [
         style.aside(head),
         *(
@@ -310,16 +311,7 @@ def _setting_lines(settings: Mapping[str, Any]) -> list[str]:
         (name, "not set" if value is None else repr(value))
         for name, value in settings["environment"].items()
     ]
-    return _aligned(rows)
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return rows as lines whose columns start one below the other."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return aligned(rows)
 
 
 # ---------------------------------------------------------------------------- the commands

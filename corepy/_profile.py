@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corepy._errors import bad_argument, bad_type
-from corepy.dispatch._explain import Record, listen
+from corepy.dispatch._explain import Record, aligned, listen
 
 __all__ = ["Profile", "Total", "profile"]
 
@@ -293,12 +293,7 @@ def _rows(rows: Iterable[tuple[str, ...]]) -> str:
 
 def _columns(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]], top: int) -> list[str]:
     """Return the first rows as lines whose columns start one below the other."""
-    shown = [titles, *rows[:top]]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in shown
-    ]
+    lines = aligned([titles, *rows[:top]])
     if len(rows) > top:
         lines.append(f"... and {len(rows) - top} more")
     return lines

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -65,6 +65,15 @@ class Record:
     thread: str = ""
 
 
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return rows as lines whose columns start one below the other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """What `explain` found.
@@ -103,12 +112,7 @@ class Explanation:
             )
             for r in self.records
         ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return "\n".join(lines)
+        return "\n".join(aligned(rows))
 
 
 #: What takes the records of somebody who listens.
