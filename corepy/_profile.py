@@ -96,13 +96,22 @@ class Profile:
                 found.setdefault(group(key), Total()).add(total)
         return dict(sorted(found.items(), key=lambda item: -item[1].seconds))
 
-    def _reason(self, place: tuple[str, str, str]) -> str:
-        """Return why an operation ran there, as most of its calls had it."""
-        reasons: Counter[str] = Counter()
-        for key, total in self.totals.items():
-            if key[:3] == place:
-                reasons[key[3]] += total.calls
-        return reasons.most_common(1)[0][0]
+    def _operation_rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of the table of operations; the reason is the commonest."""
+        reasons: dict[tuple[str, ...], Counter[str]] = {}
+        with self._lock:
+            for key, total in self.totals.items():
+                reasons.setdefault(key[:3], Counter())[key[3]] += total.calls
+        whole = self.total.seconds
+        return [
+            (*place, *_figures(total, whole), reasons[place].most_common(1)[0][0])
+            for place, total in self.by_operation().items()
+        ]
+
+    def _caller_rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of the table of lines."""
+        whole = self.total.seconds
+        return [(*_figures(total, whole), line) for line, total in self.by_caller().items()]
 
     # ------------------------------------------------------------------ a table
 
@@ -122,14 +131,11 @@ class Profile:
         if top < 1:
             raise bad_argument("table", "top", top, "at least 1")
         parts = [self._headline(), ""]
+        titles: tuple[str, ...]
         titles = ("operation", "backend", "device", "calls", "time", "share", "bytes moved", "why")
-        rows = [
-            (*place, *self._figures(total), self._reason(place))
-            for place, total in self.by_operation().items()
-        ]
-        parts += [*_columns(titles, rows, top), ""]
-        lines = [(*self._figures(total), line) for line, total in self.by_caller().items()]
-        parts += _columns(("calls", "time", "share", "bytes moved", "line"), lines, top)
+        parts += [*_columns(titles, self._operation_rows(), top), ""]
+        titles = ("calls", "time", "share", "bytes moved", "line")
+        parts += _columns(titles, self._caller_rows(), top)
         return "\n".join(parts)
 
     def _headline(self) -> str:
@@ -138,11 +144,6 @@ class Profile:
             f"{total.calls} operations took {_time(total.seconds)} in the backends, of "
             f"{_time(self.seconds)} in all; {total.bytes_moved} bytes moved"
         )
-
-    def _figures(self, total: Total) -> tuple[str, str, str, str]:
-        whole = self.total.seconds
-        share = total.seconds / whole if whole else 0.0
-        return str(total.calls), _time(total.seconds), f"{share:.1%}", str(total.bytes_moved)
 
     # ------------------------------------------------------------------ files
 
@@ -235,11 +236,8 @@ class Profile:
             f'<span class=key style="background:{colour[name]}"></span> {escape(name)}'
             for name in backends
         )
-        operations = _rows(
-            (*place, *self._figures(total), self._reason(place))
-            for place, total in self.by_operation().items()
-        )
-        lines = _rows((line, *self._figures(total)) for line, total in self.by_caller().items())
+        operations = _rows(self._operation_rows())
+        lines = _rows((line, *figures) for *figures, line in self._caller_rows())
         return _PAGE.format(
             headline=escape(self._headline()),
             legend=legend,
@@ -282,6 +280,11 @@ td {{ font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }}
 {lines}</table>
 </html>
 """
+
+
+def _figures(total: Total, whole: float) -> tuple[str, str, str, str]:
+    share = total.seconds / whole if whole else 0.0
+    return str(total.calls), _time(total.seconds), f"{share:.1%}", str(total.bytes_moved)
 
 
 def _rows(rows: Iterable[tuple[str, ...]]) -> str:

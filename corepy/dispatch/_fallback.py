@@ -61,6 +61,19 @@ def place(name: str, backend: Backend, device: Device, dtype: DType) -> tuple[Ba
     """
     if _offered(name, backend, device, dtype) is not None:
         return backend, device
+    return _other(name, backend, device, dtype)
+
+
+def resolve(name: str, backend: Backend, device: Device, dtype: DType) -> Callable[..., Any]:
+    """Return the native callable for an operation on arrays of one backend; errors as `place`."""
+    native = _offered(name, backend, device, dtype)
+    if native is not None:
+        return native
+    other, there = _other(name, backend, device, dtype)
+    return _Elsewhere(INPLACE.get(name, name), backend, device, other, there)
+
+
+def _other(name: str, backend: Backend, device: Device, dtype: DType) -> tuple[Backend, Device]:
     tried = [backend.name]
     for other, there in _candidates(backend, device):
         tried.append(other.name)
@@ -70,16 +83,6 @@ def place(name: str, backend: Backend, device: Device, dtype: DType) -> tuple[Ba
         f"{name.rpartition('.')[2]}: no backend offers it for {dtype} on {device}; "
         f"tried {listing(tried)}"
     )
-
-
-def resolve(name: str, backend: Backend, device: Device, dtype: DType) -> Callable[..., Any]:
-    """Return the native callable for an operation on arrays of one backend; errors as `place`."""
-    other, there = place(name, backend, device, dtype)
-    if other is not backend:
-        return _Elsewhere(INPLACE.get(name, name), backend, device, other, there)
-    native = _offered(name, backend, device, dtype)
-    assert native is not None
-    return native
 
 
 def _offered(
