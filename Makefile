@@ -14,6 +14,7 @@ EXAMPLES ?= 100
 SUITE ?=
 
 VENV := .venv
+COMPILED := $(wildcard corepy/*/*.pyx)
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
@@ -46,6 +47,7 @@ conformance: $(VENV)/.has-conformance  ## Run array-api-tests on BACKENDS and pu
 
 clean:  ## Remove the virtual environment and everything that tools left behind
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find corepy -name '*.so' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PY):
@@ -56,7 +58,8 @@ $(PY):
 	@# Without ensurepip (Debian: apt install python3-venv) half an environment would stay behind.
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-# One stamp for each extra of pyproject.toml: installed once, and again when that file changes.
-$(VENV)/.has-%: pyproject.toml | $(PY)
+# One stamp for each extra of pyproject.toml: installed once, and again when that file changes, or
+# one that is compiled.
+$(VENV)/.has-%: pyproject.toml hatch_build.py $(COMPILED) | $(PY)
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	@touch $@

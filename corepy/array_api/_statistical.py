@@ -155,7 +155,7 @@ def _extreme(function: str, x: Any, axis: Axes, keepdims: bool) -> Array:
     return cast("Array", run(function, x, axis=axes, keepdims=keep))
 
 
-@operation(_dtypes.REAL, same)
+@operation(_dtypes.REAL, same, reduces=True)
 def max(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Greatest element; NaN if there is one.
 
@@ -181,7 +181,7 @@ def max(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
     return _extreme("max", x, axis, keepdims)
 
 
-@operation(_dtypes.FLOATING, same)
+@operation(_dtypes.FLOATING, same, reduces=True)
 def mean(
     x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Array:
@@ -204,7 +204,7 @@ def mean(
     return _reduce("mean", as_operand("mean", "x", x), axis, keepdims)
 
 
-@operation(_dtypes.REAL, same)
+@operation(_dtypes.REAL, same, reduces=True)
 def min(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Least element; NaN if there is one.
 
@@ -230,7 +230,7 @@ def min(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
     return _extreme("min", x, axis, keepdims)
 
 
-@operation(_dtypes.NUMERIC)
+@operation(_dtypes.NUMERIC, reduces=True)
 def prod(
     x: Array,
     /,
@@ -297,7 +297,7 @@ def std(
     return _spread("std", x, axis, correction, keepdims)
 
 
-@operation(_dtypes.NUMERIC)
+@operation(_dtypes.NUMERIC, reduces=True)
 def sum(
     x: Array,
     /,

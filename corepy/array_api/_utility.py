@@ -33,7 +33,7 @@ def _truth(function: str, x: Any, axis: Any, keepdims: bool) -> Array:
     return cast("Array", run(function, x, axis=axes, keepdims=keep))
 
 
-@operation(result=to_bool)
+@operation(result=to_bool, reduces=True)
 def all(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Whether all elements are true, that is not zero.
 
@@ -53,7 +53,7 @@ def all(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
     return _truth("all", x, axis, keepdims)
 
 
-@operation(result=to_bool)
+@operation(result=to_bool, reduces=True)
 def any(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Whether any element is true, that is not zero.
 

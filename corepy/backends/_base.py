@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType, Scalar
@@ -35,7 +35,7 @@ from corepy.devices._device import CPU, Device
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Backend", "Capabilities", "Native"]
+__all__ = ["Backend", "Capabilities", "Loop", "Native"]
 
 #: A library's own array. Only its backend knows more.
 Native: TypeAlias = Any
@@ -59,6 +59,28 @@ class Capabilities:
     boolean_indexing: bool = True
     data_dependent_shapes: bool = True
     max_dimensions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What an operation computes on small operands, for the compiled hot path to call at once.
+
+    Attributes
+    ----------
+    ufunc : numpy.ufunc
+        Its inner loop for the operands' dtype gives the operation's values.
+    kind : "elementwise", "reduction" or "mean"
+        How the loop is applied; the latter two to a float or 64-bit integer dtype, which stays.
+    finite : bool
+        Whether it gives them for finite floats only.
+    real : bool
+        Whether it gives them for real dtypes only.
+    """
+
+    ufunc: np.ufunc
+    kind: Literal["elementwise", "reduction", "mean"] = "elementwise"
+    finite: bool = False
+    real: bool = False
 
 
 class Backend(ABC):
@@ -105,6 +127,14 @@ class Backend(ABC):
         Override it where a library offers a function, but not for every dtype.
         """
         return dtype in self.capabilities(device).dtypes and self.operation(name) is not None
+
+    def loop(self, name: str) -> Loop | None:
+        """Return what `operation` gives on small NumPy arrays, None where no loop does it.
+
+        For libraries whose native arrays are NumPy's. Where the callable that `operation` returns
+        has an attribute ``least``, the loop is called for fewer elements than that.
+        """
+        return None
 
     def execute(self, operation: str, inputs: Sequence[Native], /, **params: Any) -> Any:
         """Run one operation on native arrays.

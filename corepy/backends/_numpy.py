@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._dtypes import DTYPES, DType, Scalar
-from corepy.backends._base import Backend, Capabilities
+from corepy.backends._base import Backend, Capabilities, Loop
 from corepy.devices._device import Device
 
 Array = npt.NDArray[Any]
@@ -42,6 +42,13 @@ class NumPyBackend(Backend):
         namespace = getattr(compat, extension) if extension else compat
         found: Callable[..., Any] | None = getattr(namespace, function, None)
         return found
+
+    def loop(self, name: str) -> Loop | None:
+        special = _LOOPS.get(name)
+        if special is not None:
+            return special
+        native = NumPyBackend.operation(self, name)
+        return Loop(native) if isinstance(native, np.ufunc) else None
 
     def owns(self, obj: object) -> bool:
         # A masked array is refused rather than robbed of its mask.
@@ -350,4 +357,23 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "__ixor__": operator.ixor,
     "__ilshift__": operator.ilshift,
     "__irshift__": operator.irshift,
+}
+
+#: Operations that are no ufuncs, and what they compute where their fixes have nothing to do. Loops
+#: mark a division of integers by zero as one of floats, which sends it to the function above.
+_LOOPS: Final[dict[str, Loop]] = {
+    "floor_divide": Loop(np.floor_divide, finite=True),
+    "remainder": Loop(np.remainder),
+    "round": Loop(np.rint),
+    "expm1": Loop(np.expm1, real=True),
+    "log1p": Loop(np.log1p, real=True),
+    "tanh": Loop(np.tanh, real=True),
+    "sign": Loop(np.sign, real=True),
+    "all": Loop(np.logical_and, "reduction"),
+    "any": Loop(np.logical_or, "reduction"),
+    "max": Loop(np.maximum, "reduction"),
+    "mean": Loop(np.add, "mean"),
+    "min": Loop(np.minimum, "reduction"),
+    "prod": Loop(np.multiply, "reduction"),
+    "sum": Loop(np.add, "reduction"),
 }

@@ -1,8 +1,8 @@
-"""The hot path: functions and operators of one and two arrays.
+"""Functions and operators of one and two arrays.
 
-Two arrays with one table need one identity check, one native call and one new object. Whatever
-else comes (scalars, other dtypes, native arrays, other backends) goes the slow way, which checks
-and converts and then makes the same native call. Both ways are written once, here.
+Two arrays with one table take the hot path (`corepy.dispatch._hot`). Whatever else comes (scalars,
+other dtypes, native arrays, other backends) goes the slow way, which checks and converts and then
+makes the same native call. It is written once, here, for both forms of the hot path.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from corepy import _dtypes
 from corepy._dtypes import PROMOTION, DType
 from corepy._errors import bad_argument, broadcast_mismatch
 from corepy.backends._base import Native
+from corepy.dispatch import _hot
 from corepy.dispatch._fallback import INPLACE
+from corepy.dispatch._hot import Operand, make
 from corepy.dispatch._operands import (
     SCALARS,
-    Operand,
     as_operand,
     cast_to,
     fitting,
     gathered,
     is_operand,
-    make,
     promoted,
     scalar_dtype,
     unify,
@@ -35,15 +35,12 @@ from corepy.dispatch._table import Table
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_Array: type[Operand] = Operand
-
 _SHIFTS: Final = ("bitwise_left_shift", "bitwise_right_shift")
 
 
-def bind_array_class(cls: type[Operand]) -> None:
-    """Tell the hot path which class the results have."""
-    global _Array
-    _Array = cls
+def register_array_class(cls: type[Operand]) -> None:
+    """Tell the dispatcher which class the results have."""
+    _hot.bind(cls, mixed, beside, as_operand, fail)
 
 
 class UnaryFunction(Protocol):
@@ -86,60 +83,15 @@ def binary(
     declare(name, dtypes, result, "x1", widened)
     _BROADCASTING.add(name)
 
-    def function(x1: Any, x2: Any, /) -> Any:
-        if x1.__class__ is _Array and x2.__class__ is _Array:
-            table = x1._table
-            if table is x2._table:
-                native, out = table[name]
-                a = x1._native
-                try:
-                    made = native(a, x2._native)
-                except Exception as error:
-                    fail(name, (x1, x2), error)
-                if made.__class__ is not a.__class__:
-                    made = table.backend.normalize(made)
-                array = _Array()
-                array._native = made
-                array._table = out
-                return array
-        return mixed(name, x1, x2)
-
-    return _named(function, name, doc)
+    return _named(_hot.binary_function(name), name, doc)
 
 
-def operator(name: str) -> Callable[[Any, Any], Any]:
-    """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
-
-    def method(self: Any, other: Any, /) -> Any:
-        if other.__class__ is _Array:
-            table = self._table
-            if table is other._table:
-                native, out = table[name]
-                a = self._native
-                try:
-                    made = native(a, other._native)
-                except Exception as error:
-                    fail(name, (self, other), error)
-                if made.__class__ is not a.__class__:
-                    made = table.backend.normalize(made)
-                array = _Array()
-                array._native = made
-                array._table = out
-                return array
-        if other.__class__ in SCALARS:
-            return _with_scalar(name, self, other, "x2")
-        return mixed(name, self, other) if is_operand(other) else NotImplemented
-
-    return _named(method, name, f"Operator form of ``{name}``.")
-
-
-def reflected(name: str) -> Callable[[Any, Any], Any]:
-    """Make the method of a reflected operator, such as ``Array.__radd__`` of ``"add"``."""
-
-    def method(self: Any, other: Any, /) -> Any:
-        return mixed(name, other, self) if is_operand(other) else NotImplemented
-
-    return _named(method, name, f"Operator form of ``{name}``, the operands swapped.")
+def beside(name: str, x1: Any, x2: Any) -> Any:
+    """Run the operator of an array beside whatever came; what is no operand, Python decides on."""
+    if x2.__class__ in SCALARS:
+        return _with_scalar(name, x1, x2, "x2")
+    other = x2 if isinstance(x1, Operand) else x1
+    return mixed(name, x1, x2) if is_operand(other) else NotImplemented
 
 
 def mixed(name: str, x1: Any, x2: Any) -> Any:
@@ -248,7 +200,7 @@ def _inplace_operands(name: str, self: Operand, other: Any) -> tuple[Any, Any]:
     if other.__class__ in SCALARS:
         a, native = _beside(name, self, other, "x2")
         return a, make(native, a._table)
-    if other.__class__ is _Array and other._table is self._table:
+    if other.__class__ is self.__class__ and other._table is self._table:
         return self, other
     a, b = unify(name, ("x1", "x2"), (self, as_operand(name, "x2", other)))
     return a, b
@@ -292,42 +244,7 @@ def unary(
     """Declare an elementwise operation of one operand and make its function."""
     declare(name, dtypes, result)
 
-    def function(x: Any, /) -> Any:
-        if x.__class__ is not _Array:
-            x = as_operand(name, "x", x)
-        table = x._table
-        native, out = table[name]
-        a = x._native
-        try:
-            made = native(a)
-        except Exception as error:
-            fail(name, (x,), error)
-        if made.__class__ is not a.__class__:
-            made = table.backend.normalize(made)
-        array = _Array()
-        array._native = made
-        array._table = out
-        return array
-
-    return _named(function, name, doc)
-
-
-def unary_operator(name: str) -> Callable[[Any], Any]:
-    """Make the method of a unary operator, such as ``Array.__neg__`` of ``"negative"``."""
-
-    def method(self: Any, /) -> Any:
-        table = self._table
-        native, out = table[name]
-        a = self._native
-        try:
-            made = native(a)
-        except Exception as error:
-            fail(name, (self,), error)
-        if made.__class__ is not a.__class__:
-            made = table.backend.normalize(made)
-        return make(made, out)
-
-    return _named(method, name, f"Operator form of ``{name}``.")
+    return _named(_hot.unary_function(name), name, doc)
 
 
 def _named(function: F, name: str, doc: str) -> F:

@@ -70,7 +70,7 @@ def resolve(name: str, backend: Backend, device: Device, dtype: DType) -> Callab
     if native is not None:
         return native
     other, there = _other(name, backend, device, dtype)
-    return _Elsewhere(INPLACE.get(name, name), backend, device, other, there)
+    return Elsewhere(INPLACE.get(name, name), backend, device, other, there)
 
 
 def _other(name: str, backend: Backend, device: Device, dtype: DType) -> tuple[Backend, Device]:
@@ -109,7 +109,7 @@ def _candidates(backend: Backend, device: Device) -> Iterator[tuple[Backend, Dev
                 yield other, place
 
 
-class _Elsewhere:
+class Elsewhere:
     """A native callable of one backend that another one executes."""
 
     def __init__(

@@ -13,6 +13,7 @@ from corepy._errors import BackendError, DeviceMismatchError, bad_type, no_promo
 from corepy.backends._base import Backend, Native
 from corepy.devices._transfer import convert, nbytes
 from corepy.dispatch import _explain, _registry
+from corepy.dispatch._hot import Operand, make
 from corepy.dispatch._settings import STRICT
 from corepy.dispatch._table import Table, table_of
 
@@ -22,37 +23,6 @@ SCALARS: Final = {
     float: _dtypes.float64,
     complex: _dtypes.complex128,
 }
-
-
-class Operand:
-    """What the dispatcher sees of an `Array`: a native array, bound to a table.
-
-    Two slots, and no ``__init__``: making one is part of every operation, and calling a Python
-    initialiser would cost as much as the rest of the dispatch.
-    """
-
-    __slots__ = ("__weakref__", "_native", "_table")
-
-    _native: Native
-    _table: Table
-
-
-#: The class whose instances results are; `corepy.array_api` registers its `Array`.
-_array_class: type[Operand] = Operand
-
-
-def register_array_class(cls: type[Operand]) -> None:
-    """Tell the dispatcher which class the results have."""
-    global _array_class
-    _array_class = cls
-
-
-def make(native: Native, table: Table) -> Any:
-    """Bind a native array to its table."""
-    result = _array_class()
-    result._native = native
-    result._table = table
-    return result
 
 
 def _shape(x: Operand) -> Any:
@@ -136,7 +106,7 @@ def adopt(function: str, argument: str, value: Native, backend: Backend) -> Any:
 
 def as_operand(function: str, argument: str, value: object) -> Any:
     """Return an array argument as an `Array`; native arrays are wrapped."""
-    if value.__class__ is _array_class:
+    if isinstance(value, Operand):
         return value
     return wrap_native(function, argument, value)
 
@@ -258,9 +228,9 @@ def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> lis
         If arrays live on different devices.
     """
     first = values[0]
-    if first.__class__ is _array_class:
+    if isinstance(first, Operand):
         table = first._table
-        if all(x.__class__ is _array_class and x._table is table for x in values):
+        if all(isinstance(x, Operand) and x._table is table for x in values):
             return list(values)
     operands = [
         value if is_scalar(value) else as_operand(function, name, value)

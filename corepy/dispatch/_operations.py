@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType
+from corepy.dispatch._hot import reduction
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,6 +68,7 @@ def operation(
     *,
     extension: str = "",
     argument: str = "x",
+    reduces: bool = False,
 ) -> Callable[[F], F]:
     """Declare a chapter's function as an operation of the same name.
 
@@ -80,12 +82,14 @@ def operation(
         ``"linalg"`` or ``"fft"`` for a function of an extension.
     argument : str
         The operand that a message about dtypes names.
+    reduces : bool
+        Whether it reduces one array along ``axis``: the hot path may know a shorter way then.
     """
 
     def decorate(function: F) -> F:
         name = f"{extension}.{function.__name__}" if extension else function.__name__
         declare(name, dtypes, result, argument)
-        return function
+        return cast("F", reduction(name, function)) if reduces else function
 
     return decorate
 

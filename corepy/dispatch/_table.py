@@ -16,13 +16,14 @@ from corepy._errors import UnsupportedOperationError, wrong_dtype
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
 from corepy.dispatch import _explain, _fallback
+from corepy.dispatch._hot import Slots
 from corepy.dispatch._operations import OPERATIONS, Operation
 from corepy.dispatch._settings import STRICT
 
 Entry: TypeAlias = "tuple[Callable[..., Any], Table | None]"
 
 
-class Table(dict[str, Entry]):
+class Table(Slots):
     """The operations of one backend on one device for one dtype.
 
     Attributes
@@ -66,6 +67,8 @@ class Table(dict[str, Entry]):
                 # Not stored: the tables fill with plain callables again once nobody listens.
                 return _explain.traced(native, name, self.backend, self.device), result
             entry = self[name] = (native, result)
+            if not isinstance(native, _fallback.Elsewhere):
+                self.settle(name, native, result, self.backend.loop(name))
         return entry
 
     def _refusal(self, operation: Operation) -> TypeError:

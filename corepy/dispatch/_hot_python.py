@@ -1,0 +1,218 @@
+"""The hot path in Python: the operations of arrays that need no conversion.
+
+Two arrays with one table need one identity check, one native call and one new object. Whatever
+else comes (scalars, other dtypes, native arrays, other backends) goes to the functions that `bind`
+was given. ``_hot_compiled.pyx`` has the same names and means the same; `corepy.dispatch._hot`
+chooses. No rule stands here or there: both only find out that none is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from corepy.backends._base import Native
+
+__all__ = [
+    "Operand",
+    "Slots",
+    "bind",
+    "binary_function",
+    "make",
+    "recycling",
+    "reduction",
+    "unary_function",
+]
+
+_mixed: Callable[..., Any]
+_beside: Callable[..., Any]
+_as_operand: Callable[..., Any]
+_fail: Callable[..., Any]
+
+
+def bind(
+    cls: type[Operand],
+    mixed: Callable[..., Any],
+    beside: Callable[..., Any],
+    as_operand: Callable[..., Any],
+    fail: Callable[..., Any],
+) -> None:
+    """Tell the hot path which class the results have, and what handles everything else.
+
+    Parameters
+    ----------
+    cls : type
+    mixed : callable
+        ``mixed(name, x1, x2)`` runs a binary operation on whatever came.
+    beside : callable
+        The same for the operator of an array; what is no operand gives NotImplemented.
+    as_operand : callable
+        ``as_operand(function, argument, value)`` wraps a native array.
+    fail : callable
+        ``fail(name, operands, error)`` raises a library's error as the one that is documented.
+    """
+    global _Array, _mixed, _beside, _as_operand, _fail
+    _Array, _mixed, _beside, _as_operand, _fail = cls, mixed, beside, as_operand, fail
+
+
+class Slots(dict[str, Any]):
+    """The base of tables. The compiled one also keeps NumPy's inner loops."""
+
+    __slots__ = ()
+
+    def settle(
+        self, name: str, native: Callable[..., Any], result: Slots | None, loop: Any
+    ) -> None:
+        """Take note of an entry that was stored: nothing to do without inner loops."""
+
+
+def _operator(name: str) -> Callable[[Any, Any], Any]:
+    """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
+
+    def method(self: Any, other: Any, /) -> Any:
+        if other.__class__ is _Array:
+            table = self._table
+            if table is other._table:
+                native, out = table[name]
+                a = self._native
+                try:
+                    made = native(a, other._native)
+                except Exception as error:
+                    _fail(name, (self, other), error)
+                if made.__class__ is not a.__class__:
+                    made = table.backend.normalize(made)
+                array = _Array()
+                array._native = made
+                array._table = out
+                return array
+        return _beside(name, self, other)
+
+    return method
+
+
+def _reflected(name: str) -> Callable[[Any, Any], Any]:
+    """Make the method of a reflected operator, such as ``Array.__radd__`` of ``"add"``."""
+
+    def method(self: Any, other: Any, /) -> Any:
+        return _beside(name, other, self)
+
+    return method
+
+
+def binary_function(name: str) -> Callable[[Any, Any], Any]:
+    """Make the function of a binary operation."""
+
+    def function(x1: Any, x2: Any, /) -> Any:
+        if x1.__class__ is _Array and x2.__class__ is _Array:
+            table = x1._table
+            if table is x2._table:
+                native, out = table[name]
+                a = x1._native
+                try:
+                    made = native(a, x2._native)
+                except Exception as error:
+                    _fail(name, (x1, x2), error)
+                if made.__class__ is not a.__class__:
+                    made = table.backend.normalize(made)
+                array = _Array()
+                array._native = made
+                array._table = out
+                return array
+        return _mixed(name, x1, x2)
+
+    return function
+
+
+def unary_function(name: str) -> Callable[[Any], Any]:
+    """Make the function of a unary operation."""
+
+    def function(x: Any, /) -> Any:
+        if x.__class__ is not _Array:
+            x = _as_operand(name, "x", x)
+        table = x._table
+        native, out = table[name]
+        a = x._native
+        try:
+            made = native(a)
+        except Exception as error:
+            _fail(name, (x,), error)
+        if made.__class__ is not a.__class__:
+            made = table.backend.normalize(made)
+        array = _Array()
+        array._native = made
+        array._table = out
+        return array
+
+    return function
+
+
+def reduction(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Put a quick way before the function of a reduction: there is none without inner loops."""
+    return function
+
+
+def recycling(native: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a callable's large results come from recycled memory: there is none here."""
+    return native
+
+
+class Operand:
+    """What the dispatcher sees of an `Array`: a native array, bound to a table.
+
+    Two slots, and no ``__init__``: making one is part of every operation, and calling a Python
+    initialiser would cost as much as the rest of the dispatch.
+    """
+
+    __slots__ = ("__weakref__", "_native", "_table")
+
+    _native: Native
+    _table: Any
+
+    __hash__ = None  # type: ignore[assignment]
+
+    __add__ = _operator("add")
+    __radd__ = _reflected("add")
+    __sub__ = _operator("subtract")
+    __rsub__ = _reflected("subtract")
+    __mul__ = _operator("multiply")
+    __rmul__ = _reflected("multiply")
+    __truediv__ = _operator("divide")
+    __rtruediv__ = _reflected("divide")
+    __floordiv__ = _operator("floor_divide")
+    __rfloordiv__ = _reflected("floor_divide")
+    __mod__ = _operator("remainder")
+    __rmod__ = _reflected("remainder")
+    __pow__ = _operator("pow")
+    __rpow__ = _reflected("pow")
+    __and__ = _operator("bitwise_and")
+    __rand__ = _reflected("bitwise_and")
+    __or__ = _operator("bitwise_or")
+    __ror__ = _reflected("bitwise_or")
+    __xor__ = _operator("bitwise_xor")
+    __rxor__ = _reflected("bitwise_xor")
+    __lshift__ = _operator("bitwise_left_shift")
+    __rlshift__ = _reflected("bitwise_left_shift")
+    __rshift__ = _operator("bitwise_right_shift")
+    __rrshift__ = _reflected("bitwise_right_shift")
+    __lt__ = _operator("less")
+    __le__ = _operator("less_equal")
+    __gt__ = _operator("greater")
+    __ge__ = _operator("greater_equal")
+    __eq__ = _operator("equal")
+    __ne__ = _operator("not_equal")
+    __abs__ = unary_function("abs")
+    __neg__ = unary_function("negative")
+    __pos__ = unary_function("positive")
+    __invert__ = unary_function("bitwise_invert")
+
+
+#: The class whose instances results are; `corepy.array_api` registers its `Array`.
+_Array: type[Operand] = Operand
+
+
+def make(native: Native, table: Any) -> Any:
+    """Bind a native array to its table."""
+    result = _Array()
+    result._native = native
+    result._table = table
+    return result

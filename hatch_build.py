@@ -1,0 +1,92 @@
+"""Compile the extension modules as corepy is installed, where that is possible.
+
+Every ``corepy/**/*.pyx`` becomes a module beside it. Without a C compiler, or where it fails,
+corepy is installed without them and runs in Python, with a warning. ``COREPY_COMPILE=never`` does
+not try, and ``COREPY_COMPILE=always`` ends the installation where it fails.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class CompileHook(BuildHookInterface):
+    """Adds the compiled modules to the wheel, or puts them beside their sources if editable."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile before the wheel is put together."""
+        if self.target_name != "wheel":
+            return
+        wish = os.environ.get("COREPY_COMPILE", "auto")
+        if wish not in ("auto", "always", "never"):
+            raise ValueError(f"COREPY_COMPILE is {wish!r}; expected auto, always or never")
+        if wish == "never":
+            return
+        root = Path(self.root)
+        self.folder = tempfile.mkdtemp(prefix="corepy-")
+        try:
+            modules = compile_modules(root, Path(self.folder))
+        except (Exception, SystemExit) as error:  # compilers fail in their own ways
+            if wish == "always":
+                raise
+            self.app.display_warning(
+                f"corepy's hot path was not compiled and runs in Python: {error}"
+            )
+            return
+        if version == "editable":
+            for name, path in modules.items():
+                replace(path, root / name)
+        else:
+            build_data["force_include"].update({str(p): name for name, p in modules.items()})
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what compiling left."""
+        shutil.rmtree(getattr(self, "folder", ""), ignore_errors=True)
+
+
+def compile_modules(root: Path, folder: Path) -> dict[str, Path]:
+    """Compile all modules into a folder; return their paths by those they shall have in `root`."""
+    import numpy
+    from Cython.Build import cythonize
+    from setuptools import Distribution, Extension
+
+    extensions = []
+    for source in sorted((root / "corepy").rglob("*.pyx")):
+        text = source.read_bytes()
+        copy = folder / source.relative_to(root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(text)
+        extensions.append(
+            Extension(
+                ".".join(source.relative_to(root).with_suffix("").parts),
+                [str(copy)],
+                include_dirs=[numpy.get_include()],
+                define_macros=[("COREPY_SOURCE", f'"{sha256(text).hexdigest()}"')],
+            )
+        )
+    modules = cythonize(extensions, quiet=True)
+    command = Distribution({"ext_modules": modules}).get_command_obj("build_ext")
+    command.build_lib = str(folder / "built")
+    command.build_temp = str(folder / "objects")
+    command.ensure_finalized()
+    command.run()
+    built = Path(command.build_lib)
+    return {str(p.relative_to(built)): p for p in built.rglob("*") if p.is_file()}
+
+
+def replace(source: Path, target: Path) -> None:
+    """Put a file in the place of another one at once: a process may have the old one loaded."""
+    new = target.with_name(f"{target.name}.new")
+    shutil.copy(source, new)
+    new.replace(target)
