@@ -20,7 +20,8 @@ gpus             list of ``device``, ``name``, ``memory_bytes``, ``free_bytes``,
 problems         list of what could not be read, each with its reason
 default          ``backend`` and ``device`` of new arrays, and ``why``
 settings         ``priority``, ``strict``, ``fallback``, ``threads``, ``threads_unmoved`` (why a
-                 library keeps its own), and ``environment`` variables by name
+                 library keeps its own), ``compiled`` and ``pure_because`` (whether the hot path
+                 is, and null or why not), and ``environment`` variables by name
 ===============  ===================================================================================
 
 What could not be read is null.
@@ -46,6 +47,7 @@ from corepy._errors import BackendUnavailableError, CorepyError
 from corepy.devices import DeviceInfo, GpuInfo, detect_devices, memory_info
 from corepy.dispatch import default_placement, get_fallback, get_num_threads, is_strict
 from corepy.dispatch._explain import aligned
+from corepy.dispatch._hot import PURE
 from corepy.dispatch._registry import records
 from corepy.dispatch._threads import unmoved
 
@@ -53,7 +55,12 @@ from corepy.dispatch._threads import unmoved
 #: as such; the others have no adapter yet.
 LIBRARIES: Final = ("numba", "torch", "jax", "cupy", "mlx", "tinygrad", "dask")
 #: The environment variables that corepy reads.
-ENVIRONMENT: Final = ("COREPY_BACKEND_PRIORITY", "COREPY_NUM_THREADS", "COREPY_STRICT")
+ENVIRONMENT: Final = (
+    "COREPY_BACKEND_PRIORITY",
+    "COREPY_NUM_THREADS",
+    "COREPY_PURE_PYTHON",
+    "COREPY_STRICT",
+)
 
 NO_ADAPTER: Final = "no adapter in this release"
 #: As a shell reports a program that wrote to a closed pipe: 128 + SIGPIPE.
@@ -126,6 +133,8 @@ def gather() -> dict[str, Any]:
             "fallback": get_fallback(),
             "threads": get_num_threads(),
             "threads_unmoved": unmoved(),
+            "compiled": PURE is None,
+            "pure_because": PURE,
             "environment": {name: os.environ.get(name) for name in ENVIRONMENT},
         },
     }
@@ -306,6 +315,7 @@ def _setting_lines(settings: Mapping[str, Any]) -> list[str]:
         ("strict", "on" if settings["strict"] else "off"),
         ("fallback", settings["fallback"]),
         ("threads", _describe_threads(settings)),
+        ("hot path", "compiled" if settings["compiled"] else f"Python: {settings['pure_because']}"),
     ]
     rows += [
         (name, "not set" if value is None else repr(value))

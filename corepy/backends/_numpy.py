@@ -48,7 +48,7 @@ class NumPyBackend(Backend):
         if special is not None:
             return special
         native = NumPyBackend.operation(self, name)
-        return Loop(native) if isinstance(native, np.ufunc) else None
+        return Loop(native) if isinstance(native, np.ufunc) and not native.signature else None
 
     def owns(self, obj: object) -> bool:
         # A masked array is refused rather than robbed of its mask.

@@ -538,6 +538,10 @@ cdef class Operand:
 
     __hash__ = None
 
+    def __init__(self, *args, **kwargs):
+        if args or kwargs:
+            raise TypeError(f"{type(self).__name__}() takes no arguments")
+
     # The array stands on either side: these are the type's slots, which `__radd__` shares.
     def __add__(x1, x2):
         return _operator("add", _ADD, x1, x2)

@@ -9,15 +9,18 @@ chooses. No rule stands here or there: both only find out that none is needed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corepy.backends._base import Native
+
+if TYPE_CHECKING:
+    from corepy.dispatch._table import Table
 
 __all__ = [
     "Operand",
     "Slots",
-    "bind",
     "binary_function",
+    "bind",
     "make",
     "recycling",
     "reduction",
@@ -166,7 +169,7 @@ class Operand:
     __slots__ = ("__weakref__", "_native", "_table")
 
     _native: Native
-    _table: Any
+    _table: Table
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -210,7 +213,7 @@ class Operand:
 _Array: type[Operand] = Operand
 
 
-def make(native: Native, table: Any) -> Any:
+def make(native: Native, table: Table) -> Any:
     """Bind a native array to its table."""
     result = _Array()
     result._native = native

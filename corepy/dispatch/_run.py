@@ -7,7 +7,8 @@ from typing import Any, NoReturn
 from corepy._dtypes import DType
 from corepy._errors import BackendError, broadcast_mismatch, named
 from corepy.backends._base import Native
-from corepy.dispatch._operands import Operand, gathered, make
+from corepy.dispatch._hot import Operand, make
+from corepy.dispatch._operands import gathered
 from corepy.dispatch._table import Table
 
 

@@ -1,0 +1,283 @@
+"""The compiled hot path computes what the entries of the tables do, bit by bit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy import _dtypes
+from corepy.backends._base import Loop
+from corepy.backends._numpy import NumPyBackend
+from corepy.devices._device import CPU
+from corepy.dispatch import OPERATIONS, _hot, _hot_python, make
+from corepy.dispatch._factory import mixed
+from corepy.dispatch._table import Table
+
+compiled = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+
+NUMPY = NumPyBackend()
+ELEMENTWISE = sorted(
+    name
+    for name in OPERATIONS
+    if not name.startswith("__") and (loop := NUMPY.loop(name)) and loop.kind == "elementwise"
+)
+REDUCTIONS = ["all", "any", "max", "mean", "min", "prod", "sum"]
+SHAPES = [(), (0,), (1,), (7,), (300,), (3, 4), (2, 3, 5), (4, 0)]
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.7, -2.5, np.inf, -np.inf, np.nan, 1e-310, 1e300, -7.0]
+
+
+def tables(name: str) -> list[Table]:
+    """Fresh tables of NumPy, one for each dtype of an operation."""
+    return [Table(NUMPY, CPU, d) for d in _dtypes.DTYPES.values() if d in OPERATIONS[name].dtypes]
+
+
+def values(table: Table, shape: tuple[int, ...], seed: int, tame: bool) -> Any:
+    rng = np.random.default_rng(seed)
+    dtype = table.native_dtype
+    if dtype.kind == "b":
+        return np.asarray(rng.integers(0, 2, shape)).astype(dtype)
+    if dtype.kind in "iu":
+        low = 1 if tame else np.iinfo(dtype).min
+        high = 5 if tame else np.iinfo(dtype).max
+        return np.asarray(rng.integers(low, high, shape, endpoint=True, dtype=dtype))
+    result = np.empty(shape, dtype)
+    with np.errstate(all="ignore"):  # 1e300 has no place in float32
+        result.real = rng.uniform(0.1, 0.9, shape) if tame else rng.choice(SPECIAL, shape)
+        if dtype.kind == "c":
+            result.imag = rng.uniform(0.1, 0.9, shape) if tame else rng.choice(SPECIAL, shape)
+    return result
+
+
+def assert_same_bits(found: Any, expected: Any) -> None:
+    expected = np.asarray(expected)
+    assert type(found) is np.ndarray
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    np.testing.assert_array_equal(found, expected)
+    for part in ("real", "imag"):
+        a, b = getattr(found, part), getattr(expected, part)
+        if a.dtype.kind == "f":  # signs of zeros, but not those of NaN
+            np.testing.assert_array_equal(np.signbit(a[~np.isnan(a)]), np.signbit(b[~np.isnan(b)]))
+
+
+def outcome(function: Callable[[], Any]) -> tuple[Any, list[str]]:
+    """Return a result, or the class of an error, and the warnings that came with it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = function()
+        except (ValueError, ZeroDivisionError) as error:
+            result = type(error)
+    return result, [str(w.message) for w in caught]
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise(name: str) -> None:
+    operands = NUMPY.loop(name).ufunc.nin  # type: ignore[union-attr]
+    for table in tables(name):
+        if table.dtype in OPERATIONS[name].widened:
+            continue
+        for number, shape in enumerate(SHAPES):
+            for tame in (True, False):
+                natives = [values(table, shape, 2 * number + i, tame) for i in range(operands)]
+                if operands == 2 and number % 2:
+                    natives[number % 4 // 2] = values(table, (), number, tame)
+                entry = table[name][0]
+                expected, warned = outcome(lambda: NUMPY.normalize(entry(*natives)))  # noqa: B023
+                arrays = [make(x, table) for x in natives]
+                for _ in range(2):  # the first call fills the table
+                    found, also = outcome(lambda: getattr(xp, name)(*arrays))  # noqa: B023
+                    assert also == warned
+                    if isinstance(expected, type):
+                        assert found is expected
+                    else:
+                        assert_same_bits(found.unwrap(), expected)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name: str) -> None:
+    for table in tables(name):
+        kind = table.native_dtype.kind
+        extra = {"dtype": np.sum(values(table, (1,), 0, True)).dtype} if kind in "iu" else {}
+        extra = extra or {"dtype": table.native_dtype}
+        for number, shape in enumerate(SHAPES):
+            for axis in (None, *range(-len(shape), len(shape))):
+                if name in ("max", "min", "mean") and 0 in shape:
+                    continue  # an error, or a warning, of the Python functions
+                for native in (
+                    values(table, shape, number, tame=False),
+                    values(table, shape, number, tame=True),
+                    np.full(shape, -0.0).astype(table.native_dtype),
+                ):
+                    place = axis if axis is None or axis >= 0 else axis + len(shape)
+                    params = extra if name in ("sum", "prod") else {}
+                    with np.errstate(all="ignore"):
+                        entry = table[name][0]
+                        expected = entry(native, axis=place, keepdims=False, **params)
+                        for _ in range(2):
+                            found = getattr(xp, name)(make(native, table), axis=axis).unwrap()
+                            assert_same_bits(found, expected)
+
+
+@compiled
+def test_the_entry_is_passed_by() -> None:
+    """Otherwise every test here would compare the entries with themselves."""
+
+    def entry(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the entry was called")
+
+    table = Table(NUMPY, CPU, _dtypes.float64)
+    for name in ("add", "exp", "sum", "mean"):
+        table.settle(name, entry, table, NUMPY.loop(name))
+    x = make(np.arange(4.0).reshape(2, 2), table)
+    np.testing.assert_array_equal((x + x).unwrap(), [[0, 2], [4, 6]])
+    np.testing.assert_array_equal(xp.add(x, 1).unwrap(), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal((1.0 + x).unwrap(), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(xp.exp(x).unwrap(), np.exp(x.unwrap()))
+    assert xp.sum(x).unwrap() == 6
+    np.testing.assert_array_equal(xp.mean(x, axis=0).unwrap(), [1, 2])
+    table.clear()
+    assert xp.sum(x).unwrap() == 6  # by the entry that the table found anew
+    table.settle("subtract", entry, table, Loop(np.subtract))
+    part = x[:, ::2]  # not contiguous
+    with pytest.raises(corepy.BackendError, match="the entry was called"):
+        part - part
+
+
+@compiled
+def test_an_entry_that_chooses_keeps_the_choice() -> None:
+    def entry(x: Any) -> Any:
+        return x * 0
+
+    entry.least = 3  # type: ignore[attr-defined]
+    table = Table(NUMPY, CPU, _dtypes.float64)
+    table.settle("negative", entry, table, NUMPY.loop("negative"))
+    np.testing.assert_array_equal((-make(np.ones(2), table)).unwrap(), [-1, -1])
+    np.testing.assert_array_equal((-make(np.ones(3), table)).unwrap(), [0, 0, 0])
+
+
+SCALARS = [0, 1, 3, -2, True, 200, 2**31, 2**53 + 1, 2**63, 2**70, 10**400]
+SCALARS += [1.5, 0.1, 1e39, -0.0, float("inf"), float("nan"), 2j]
+DTYPES = ["float32", "float64", "int8", "int32", "int64", "uint64", "bool"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_python_scalars(dtype: str, scalar: Any) -> None:
+    """As an array of the scalar's value; what does not fit is the same error on both paths."""
+    x = xp.asarray(np.asarray([1, 0, 1]).astype(dtype))
+
+    for name in ("add", "multiply", "less", "pow", "bitwise_left_shift", "subtract"):
+        for turned in (False, True):
+            pair = (scalar, x) if turned else (x, scalar)
+            results = []
+            for function in (lambda p: mixed(name, *p), lambda p: getattr(xp, name)(*p)):  # noqa: B023
+                try:
+                    with np.errstate(all="ignore"):
+                        results.append(function(pair))
+                except (TypeError, OverflowError, ValueError) as error:
+                    results.append((type(error), str(error)))
+            expected, found = results
+            if isinstance(expected, tuple):
+                assert found == expected
+            else:
+                assert found.dtype is expected.dtype
+                assert_same_bits(found.unwrap(), expected.unwrap())
+
+
+def test_flags_left_by_other_code_are_not_taken_for_those_of_a_loop() -> None:
+    x = make(np.ones(3), Table(NUMPY, CPU, _dtypes.float64))
+    large = 1e308
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            assert large * 10 == np.inf  # sets the flag of overflow
+            np.testing.assert_array_equal((x + x).unwrap(), [2, 2, 2])
+
+
+def test_numpys_settings_of_errors_hold() -> None:
+    table = Table(NUMPY, CPU, _dtypes.float64)
+    x, zero = make(np.ones(3), table), make(np.zeros(3), table)
+    for _ in range(2):
+        with pytest.warns(RuntimeWarning, match="divide by zero"):
+            x / zero
+        with np.errstate(divide="ignore"):
+            assert bool(xp.all(xp.isinf(x / zero)))
+        with np.errstate(divide="raise"), pytest.raises(Exception, match="divide by zero"):
+            x / zero
+    with pytest.raises(ZeroDivisionError, match="x2 holds 0"):
+        xp.asarray(np.arange(3)) // xp.asarray(np.zeros(3, np.int64))
+
+
+def test_explain_sees_every_operation() -> None:
+    x = make(np.ones(3), xp.asarray(np.ones(3))._table)
+
+    def program() -> Any:
+        return xp.sum(xp.exp(x + x) * 2)
+
+    for _ in range(2):
+        program()
+        rows = corepy.explain(program).records
+        assert [r.operation for r in rows] == ["add", "exp", "multiply", "sum"]
+
+
+# ---------------------------------------------------------------------------- the two forms
+
+
+@compiled
+def test_both_forms_offer_the_same() -> None:
+    from corepy.dispatch import _hot_compiled  # type: ignore[attr-defined]
+
+    assert sorted(_hot_compiled.__all__) == sorted(_hot_python.__all__)
+    # Python adds reflected operators to a compiled class by itself.
+    special = {n for n in vars(_hot_python.Operand) if callable(vars(_hot_python.Operand)[n])}
+    assert special - {"__hash__"} <= set(vars(_hot_compiled.Operand))
+    assert _hot_compiled.Operand.__hash__ is None
+
+
+@compiled
+def test_what_runs_was_compiled_from_what_stands_here() -> None:
+    """Otherwise these tests would say nothing: install corepy again after an edit."""
+    from corepy.dispatch import _hot_compiled
+
+    source = Path(_hot.__file__).with_name("_hot_compiled.pyx").read_bytes()
+    assert sha256(source).hexdigest() == _hot_compiled.SOURCE
+
+
+def test_it_is_compiled_where_that_is_expected() -> None:
+    if os.environ.get("COREPY_EXPECT_COMPILED") == "1":
+        assert _hot.PURE is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "found"),
+    [("1", "COREPY_PURE_PYTHON=1"), ("maybe", "COREPY_PURE_PYTHON is 'maybe'; expected 0 or 1")],
+)
+def test_the_form_in_python_can_be_forced(wish: str, found: str) -> None:
+    code = (
+        "import corepy.array_api as xp; from corepy.dispatch import _hot; x = xp.ones(3); "
+        "print(_hot.PURE, _hot.Operand.__module__, float(xp.sum(x + x)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"COREPY_PURE_PYTHON": wish},
+    )
+    if wish == "1":
+        assert done.stdout.split() == [found, "corepy.dispatch._hot_python", "6.0"]
+    else:
+        assert done.returncode == 1
+        assert found in done.stderr
