@@ -18,6 +18,7 @@ from corepy import _cli
 from corepy._cli import Style, main
 from corepy.backends._numpy import NumPyBackend
 from corepy.devices import Device, DeviceInfo, GpuInfo, MemoryInfo, as_device, detect_devices
+from corepy.dispatch._hot import PURE
 from corepy.dispatch._select import _from_environment
 
 GIB = 2**30
@@ -223,9 +224,12 @@ def test_json_tells_the_default_and_the_settings(
         "fallback": "raise",
         "threads": corepy.get_num_threads(),
         "threads_unmoved": {},
+        "compiled": PURE is None,
+        "pure_because": PURE,
         "environment": {
             "COREPY_BACKEND_PRIORITY": "reference, cpu",
             "COREPY_NUM_THREADS": None,
+            "COREPY_PURE_PYTHON": os.environ.get("COREPY_PURE_PYTHON"),
             "COREPY_STRICT": None,
         },
     }

@@ -32,11 +32,14 @@ from corepy.dispatch import (
     known_sizes,
     load,
     make,
+    operator,
     promoted,
+    reflected,
     register_array_class,
     run,
     scalar_dtype,
     table_of,
+    unary_operator,
     writable,
 )
 from corepy.dispatch import _explain as account
@@ -70,6 +73,7 @@ class Array(Operand):
 
     # NumPy's operators answer NotImplemented to this, so that `numpy.ndarray + Array` is an Array.
     __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     # ------------------------------------------------------------------ attributes
 
@@ -141,19 +145,52 @@ class Array(Operand):
 
     # ------------------------------------------------------------------ operators
 
-    # `Operand` has the others.
+    __add__ = operator("add")
+    __radd__ = reflected("add")
     __iadd__ = inplace("__iadd__")
+    __sub__ = operator("subtract")
+    __rsub__ = reflected("subtract")
     __isub__ = inplace("__isub__")
+    __mul__ = operator("multiply")
+    __rmul__ = reflected("multiply")
     __imul__ = inplace("__imul__")
+    __truediv__ = operator("divide")
+    __rtruediv__ = reflected("divide")
     __itruediv__ = inplace("__itruediv__")
+    __floordiv__ = operator("floor_divide")
+    __rfloordiv__ = reflected("floor_divide")
     __ifloordiv__ = inplace("__ifloordiv__")
+    __mod__ = operator("remainder")
+    __rmod__ = reflected("remainder")
     __imod__ = inplace("__imod__")
+    __pow__ = operator("pow")
+    __rpow__ = reflected("pow")
     __ipow__ = inplace("__ipow__")
+    __and__ = operator("bitwise_and")
+    __rand__ = reflected("bitwise_and")
     __iand__ = inplace("__iand__")
+    __or__ = operator("bitwise_or")
+    __ror__ = reflected("bitwise_or")
     __ior__ = inplace("__ior__")
+    __xor__ = operator("bitwise_xor")
+    __rxor__ = reflected("bitwise_xor")
     __ixor__ = inplace("__ixor__")
+    __lshift__ = operator("bitwise_left_shift")
+    __rlshift__ = reflected("bitwise_left_shift")
     __ilshift__ = inplace("__ilshift__")
+    __rshift__ = operator("bitwise_right_shift")
+    __rrshift__ = reflected("bitwise_right_shift")
     __irshift__ = inplace("__irshift__")
+    __lt__ = operator("less")
+    __le__ = operator("less_equal")
+    __gt__ = operator("greater")
+    __ge__ = operator("greater_equal")
+    __eq__ = operator("equal")
+    __ne__ = operator("not_equal")
+    __abs__ = unary_operator("abs")
+    __neg__ = unary_operator("negative")
+    __pos__ = unary_operator("positive")
+    __invert__ = unary_operator("bitwise_invert")
 
     def __matmul__(self, other: Any, /) -> Array:
         """Matrix product, as `matmul`."""

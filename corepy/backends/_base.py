@@ -96,6 +96,9 @@ class Backend(ABC):
     #: promotes them exactly as the standard's table does.
     promotes: ClassVar[bool] = False
 
+    #: Whether NumPy allocates its results, so that large ones may lie in recycled memory.
+    recycles: ClassVar[bool] = False
+
     # ------------------------------------------------------------------ what it can do
 
     @abstractmethod

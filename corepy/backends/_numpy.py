@@ -27,6 +27,7 @@ class NumPyBackend(Backend):
 
     name = "numpy"
     promotes = True
+    recycles = True
 
     def is_available(self) -> bool:
         return True

@@ -14,6 +14,7 @@ from corepy.devices._memory import (
     memory_info,
     require_memory,
 )
+from corepy.devices._pool import MemoryStats, empty_cache, memory_stats, set_memory_pool
 
 __all__ = [
     "Device",
@@ -21,10 +22,14 @@ __all__ = [
     "GpuInfo",
     "InferenceMemory",
     "MemoryInfo",
+    "MemoryStats",
     "OperationProperties",
     "as_device",
     "detect_devices",
+    "empty_cache",
     "estimate_inference_memory",
     "memory_info",
+    "memory_stats",
     "require_memory",
+    "set_memory_pool",
 ]

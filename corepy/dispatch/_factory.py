@@ -86,6 +86,16 @@ def binary(
     return _named(_hot.binary_function(name), name, doc)
 
 
+def operator(name: str) -> Callable[[Any, Any], Any]:
+    """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
+    return _named(_hot.operator(name), name, f"Operator form of ``{name}``.")
+
+
+def reflected(name: str) -> Callable[[Any, Any], Any]:
+    """Make the method of a reflected operator, such as ``Array.__radd__`` of ``"add"``."""
+    return _named(_hot.reflected(name), name, f"Operator form of ``{name}``, the operands swapped.")
+
+
 def beside(name: str, x1: Any, x2: Any) -> Any:
     """Run the operator of an array beside whatever came; what is no operand, Python decides on."""
     if x2.__class__ in SCALARS:
@@ -245,6 +255,11 @@ def unary(
     declare(name, dtypes, result)
 
     return _named(_hot.unary_function(name), name, doc)
+
+
+def unary_operator(name: str) -> Callable[[Any], Any]:
+    """Make the method of a unary operator, such as ``Array.__neg__`` of ``"negative"``."""
+    return _named(_hot.unary_operator(name), name, f"Operator form of ``{name}``.")
 
 
 def _named(function: F, name: str, doc: str) -> F:

@@ -39,9 +39,11 @@ if TYPE_CHECKING or PURE is not None:
         binary_function,
         bind,
         make,
-        recycling,
+        operator,
         reduction,
+        reflected,
         unary_function,
+        unary_operator,
     )
 else:
     from corepy.dispatch._hot_compiled import (
@@ -50,9 +52,11 @@ else:
         binary_function,
         bind,
         make,
-        recycling,
+        operator,
         reduction,
+        reflected,
         unary_function,
+        unary_operator,
     )
 
 __all__ = [
@@ -62,7 +66,9 @@ __all__ = [
     "binary_function",
     "bind",
     "make",
-    "recycling",
+    "operator",
     "reduction",
+    "reflected",
     "unary_function",
+    "unary_operator",
 ]

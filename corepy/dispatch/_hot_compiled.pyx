@@ -31,9 +31,11 @@ __all__ = [
     "bind",
     "binary_function",
     "make",
-    "recycling",
+    "operator",
     "reduction",
+    "reflected",
     "unary_function",
+    "unary_operator",
 ]
 
 
@@ -82,10 +84,14 @@ cdef extern from "numpy/arrayobject.h":
     )
 
 
+cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
+
+
 cdef extern from "numpy/ufuncobject.h":
     ctypedef void (*PyUFuncGenericFunction)(
         char**, const npy_intp*, const npy_intp*, void*
-    ) noexcept
+    ) noexcept nogil
     ctypedef struct PyUFuncObject:
         int nin
         int nout
@@ -126,8 +132,8 @@ cdef extern from *:
 
 cdef extern from *:
     """
-    /* Python gives a subclass slots that look `__add__` up and call it, because Cython enters it as
-       a method too, and it might be another one. It is not: let the slots call at once. */
+    /* The class has methods of the standard's signatures, as functions; its slots would look them
+       up and call them. They do the same as those of the base: let Python call these at once. */
     static void corepy_inherit(PyTypeObject* cls, PyTypeObject* base) {
         PyNumberMethods* to = cls->tp_as_number;
         const PyNumberMethods* from = base->tp_as_number;
@@ -143,6 +149,11 @@ cdef extern from *:
         to->nb_xor = from->nb_xor;
         to->nb_lshift = from->nb_lshift;
         to->nb_rshift = from->nb_rshift;
+        to->nb_absolute = from->nb_absolute;
+        to->nb_negative = from->nb_negative;
+        to->nb_positive = from->nb_positive;
+        to->nb_invert = from->nb_invert;
+        cls->tp_richcompare = base->tp_richcompare;
     }
     """
     void corepy_inherit(type, type)
@@ -162,9 +173,10 @@ SOURCE = COREPY_SOURCE.decode()
 
 cdef enum:
     OPERATIONS = 96  # that have a place in each table: more than there are
-    # Elements below which the short way is taken. From there on the machinery is a small part, and
-    # memory for the result, threads and other libraries matter.
+    # Elements below which the short way is taken, but for reductions. From there on the machinery
+    # is a small part, and memory for the result matters.
     SHORT = 16384
+    LONG = 2048  # elements from which other threads may run meanwhile
     MOST_DIMENSIONS = 32
 
 cdef enum Kind:
@@ -200,7 +212,8 @@ def bind(cls, mixed, beside, as_operand, fail):
     """As `corepy.dispatch._hot_python.bind`."""
     global _Array, _mixed, _beside, _as_operand, _fail
     _Array, _mixed, _beside, _as_operand, _fail = cls, mixed, beside, as_operand, fail
-    corepy_inherit(cls, Operand)
+    if cls is not Operand:
+        corepy_inherit(cls, Operand)
 
 
 cdef int _place(str name) except -1:
@@ -267,7 +280,8 @@ cdef class Slots(dict):
             target = self if result is None and loop.kind != "elementwise" else result
             if target is not None:
                 _find_loop(&new, loop, self.native_dtype, target.native_dtype)
-                new.least = min(SHORT, getattr(native, "least", SHORT))
+                most = PY_SSIZE_T_MAX if new.kind != ELEMENTWISE else SHORT
+                new.least = min(most, getattr(native, "least", most))
                 result = target
         Py_INCREF(native)
         new.native = <PyObject*>native
@@ -398,7 +412,11 @@ cdef inline object _result(Slot* slot, PyArrayObject* model):
 
 cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps) except -1:
     """Call the loop; False if its result is not to be used."""
-    slot.loop(args, &size, steps, slot.data)
+    if size < LONG:
+        slot.loop(args, &size, steps, slot.data)
+    else:
+        with nogil:
+            slot.loop(args, &size, steps, slot.data)
     if corepy_flags():
         return False
     if PyErr_Occurred() != NULL:  # as of integers to negative powers; the ufunc raises it again
@@ -542,7 +560,7 @@ cdef class Operand:
         if args or kwargs:
             raise TypeError(f"{type(self).__name__}() takes no arguments")
 
-    # The array stands on either side: these are the type's slots, which `__radd__` shares.
+    # The type's slots. The array may stand on either side of the binary ones.
     def __add__(x1, x2):
         return _operator("add", _ADD, x1, x2)
 
@@ -726,6 +744,35 @@ cdef object _operator(str name, int place, x1, x2):
     return _beside(name, x1, x2)
 
 
+def operator(str name):
+    """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
+    cdef int place = _place(name)
+
+    def method(self, other, /):
+        return _operate(name, place, self, other)
+
+    return method
+
+
+def reflected(str name):
+    """Make the method of a reflected operator, such as ``Array.__radd__`` of ``"add"``."""
+
+    def method(self, other, /):
+        return _beside(name, other, self)
+
+    return method
+
+
+def unary_operator(str name):
+    """Make the method of a unary operator, such as ``Array.__neg__`` of ``"negative"``."""
+    cdef int place = _place(name)
+
+    def method(self, /):
+        return _unary(name, place, self)
+
+    return method
+
+
 def binary_function(str name):
     """Make the function of a binary operation."""
     cdef int place = _place(name)
@@ -875,8 +922,3 @@ cdef inline void _divide(int type_num, char* values, npy_intp size, double count
             (<double*>values)[i] /= count
         else:
             (<float*>values)[i] = <float>(<double>(<float*>values)[i] / count)
-
-
-def recycling(native):
-    """Let a callable's large results come from recycled memory."""
-    return native

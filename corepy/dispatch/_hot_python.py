@@ -22,9 +22,11 @@ __all__ = [
     "binary_function",
     "bind",
     "make",
-    "recycling",
+    "operator",
     "reduction",
+    "reflected",
     "unary_function",
+    "unary_operator",
 ]
 
 _mixed: Callable[..., Any]
@@ -69,7 +71,7 @@ class Slots(dict[str, Any]):
         """Take note of an entry that was stored: nothing to do without inner loops."""
 
 
-def _operator(name: str) -> Callable[[Any, Any], Any]:
+def operator(name: str) -> Callable[[Any, Any], Any]:
     """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
 
     def method(self: Any, other: Any, /) -> Any:
@@ -93,7 +95,7 @@ def _operator(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-def _reflected(name: str) -> Callable[[Any, Any], Any]:
+def reflected(name: str) -> Callable[[Any, Any], Any]:
     """Make the method of a reflected operator, such as ``Array.__radd__`` of ``"add"``."""
 
     def method(self: Any, other: Any, /) -> Any:
@@ -149,14 +151,27 @@ def unary_function(name: str) -> Callable[[Any], Any]:
     return function
 
 
+def unary_operator(name: str) -> Callable[[Any], Any]:
+    """Make the method of a unary operator, such as ``Array.__neg__`` of ``"negative"``."""
+
+    def method(self: Any, /) -> Any:
+        table = self._table
+        native, out = table[name]
+        a = self._native
+        try:
+            made = native(a)
+        except Exception as error:
+            _fail(name, (self,), error)
+        if made.__class__ is not a.__class__:
+            made = table.backend.normalize(made)
+        return make(made, out)
+
+    return method
+
+
 def reduction(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Put a quick way before the function of a reduction: there is none without inner loops."""
     return function
-
-
-def recycling(native: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a callable's large results come from recycled memory: there is none here."""
-    return native
 
 
 class Operand:
@@ -170,43 +185,6 @@ class Operand:
 
     _native: Native
     _table: Table
-
-    __hash__ = None  # type: ignore[assignment]
-
-    __add__ = _operator("add")
-    __radd__ = _reflected("add")
-    __sub__ = _operator("subtract")
-    __rsub__ = _reflected("subtract")
-    __mul__ = _operator("multiply")
-    __rmul__ = _reflected("multiply")
-    __truediv__ = _operator("divide")
-    __rtruediv__ = _reflected("divide")
-    __floordiv__ = _operator("floor_divide")
-    __rfloordiv__ = _reflected("floor_divide")
-    __mod__ = _operator("remainder")
-    __rmod__ = _reflected("remainder")
-    __pow__ = _operator("pow")
-    __rpow__ = _reflected("pow")
-    __and__ = _operator("bitwise_and")
-    __rand__ = _reflected("bitwise_and")
-    __or__ = _operator("bitwise_or")
-    __ror__ = _reflected("bitwise_or")
-    __xor__ = _operator("bitwise_xor")
-    __rxor__ = _reflected("bitwise_xor")
-    __lshift__ = _operator("bitwise_left_shift")
-    __rlshift__ = _reflected("bitwise_left_shift")
-    __rshift__ = _operator("bitwise_right_shift")
-    __rrshift__ = _reflected("bitwise_right_shift")
-    __lt__ = _operator("less")
-    __le__ = _operator("less_equal")
-    __gt__ = _operator("greater")
-    __ge__ = _operator("greater_equal")
-    __eq__ = _operator("equal")
-    __ne__ = _operator("not_equal")
-    __abs__ = unary_function("abs")
-    __neg__ = unary_function("negative")
-    __pos__ = unary_function("positive")
-    __invert__ = unary_function("bitwise_invert")
 
 
 #: The class whose instances results are; `corepy.array_api` registers its `Array`.

@@ -15,12 +15,18 @@ from corepy._dtypes import DTYPES, SINGLE, DType, describe, float64
 from corepy._errors import UnsupportedOperationError, wrong_dtype
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
+from corepy.devices._pool import recycling
 from corepy.dispatch import _explain, _fallback
 from corepy.dispatch._hot import Slots
 from corepy.dispatch._operations import OPERATIONS, Operation
 from corepy.dispatch._settings import STRICT
 
 Entry: TypeAlias = "tuple[Callable[..., Any], Table | None]"
+
+
+#: Operations for which recycled memory is nothing: they give views, or zeros, which new memory
+#: holds already.
+_NEW: Final = ("__setitem__", "expand_dims", "matrix_transpose", "permute_dims", "squeeze", "zeros")
 
 
 class Table(Slots):
@@ -66,9 +72,11 @@ class Table(Slots):
             if _explain.listening():
                 # Not stored: the tables fill with plain callables again once nobody listens.
                 return _explain.traced(native, name, self.backend, self.device), result
+            own = not isinstance(native, _fallback.Elsewhere)
+            if own and self.backend.recycles and name not in _NEW:
+                native = recycling(native)
             entry = self[name] = (native, result)
-            if not isinstance(native, _fallback.Elsewhere):
-                self.settle(name, native, result, self.backend.loop(name))
+            self.settle(name, native, result, self.backend.loop(name) if own else None)
         return entry
 
     def _refusal(self, operation: Operation) -> TypeError:

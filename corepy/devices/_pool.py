@@ -1,0 +1,164 @@
+"""The pool of host memory: what it keeps, how much that may be, and giving it back.
+
+Large results of the backends ``numpy`` and ``numba`` come from memory that earlier results no
+longer need; see ``_host_pool.pyx``, which is compiled as corepy is installed. Where it was not,
+NumPy asks the system each time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from corepy._errors import UnsupportedOperationError, bad_argument, bad_type
+from corepy.devices._device import CPU, Device, as_device
+
+__all__ = ["MemoryStats", "empty_cache", "memory_stats", "recycling", "set_memory_pool"]
+
+#: Bytes that wait at most, unless somebody says otherwise: a sixteenth of the host's memory, and
+#: never more than this. What is reserved stays near the most that was in use at once anyway.
+_MOST: Final = 1 << 30
+
+
+def _compiled() -> Any:
+    if os.environ.get("COREPY_PURE_PYTHON") == "1":
+        return None
+    if importlib.util.find_spec("corepy.devices._host_pool") is None:
+        return None
+    try:
+        from corepy.devices import _host_pool  # type: ignore[attr-defined]
+    except ImportError:  # for the reason that `corepy info` shows of the hot path
+        return None
+    return _host_pool
+
+
+_pool: Final = _compiled()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """What the pool of a device holds and has done, in this process.
+
+    Attributes
+    ----------
+    allocated_bytes, peak_allocated_bytes : int
+        In use by results that came from the pool: now, and the most at once.
+    cached_bytes, cached_blocks : int
+        Waiting for the next result.
+    recycled_blocks, new_blocks : int
+        How often memory was used again, and how often the system had to give some.
+    released_bytes : int
+        Given back to the system so far.
+    limit_bytes : int
+        How much may wait; 0 where there is no pool.
+    """
+
+    allocated_bytes: int = 0
+    peak_allocated_bytes: int = 0
+    cached_bytes: int = 0
+    cached_blocks: int = 0
+    recycled_blocks: int = 0
+    new_blocks: int = 0
+    released_bytes: int = 0
+    limit_bytes: int = 0
+
+
+def _host_only(function: str, device: Device | str) -> None:
+    place = as_device(device, function)
+    if place is not CPU:
+        raise UnsupportedOperationError(
+            f"{function}: device is {place}; expected cpu: corepy keeps no memory on others"
+        )
+
+
+def memory_stats(device: Device | str = "cpu") -> MemoryStats:
+    """Tell what the pool of a device holds.
+
+    Parameters
+    ----------
+    device : Device or str
+        Only ``cpu`` has a pool in this release.
+
+    Returns
+    -------
+    MemoryStats
+        All zeros where corepy was not compiled, or ``COREPY_PURE_PYTHON=1``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `device` is no device.
+    UnsupportedOperationError
+        If it has no pool.
+    """
+    _host_only("memory_stats", device)
+    return MemoryStats() if _pool is None else MemoryStats(**_pool.statistics())
+
+
+def empty_cache(device: Device | str = "cpu") -> int:
+    """Give the memory that waits for results back to the system.
+
+    Parameters
+    ----------
+    device : Device or str
+        As in `memory_stats`, with the same errors.
+
+    Returns
+    -------
+    int
+        How many bytes that were.
+    """
+    _host_only("empty_cache", device)
+    return 0 if _pool is None else int(_pool.release())
+
+
+def set_memory_pool(limit: int) -> None:
+    """Set how much memory may wait for the next large results on the host.
+
+    Parameters
+    ----------
+    limit : int
+        In bytes; 0 keeps none. By default a sixteenth of the host's memory, 1 GiB at most, or
+        what the environment variable ``COREPY_POOL_BYTES`` says. Has no effect where corepy was not
+        compiled.
+
+    Raises
+    ------
+    TypeError
+        If `limit` is no int.
+    ValueError
+        If it is negative.
+    """
+    if limit.__class__ is not int:
+        raise bad_type("set_memory_pool", "limit", limit, "an int")
+    if limit < 0:
+        raise bad_argument("set_memory_pool", "limit", limit, "at least 0")
+    if _pool is not None:
+        _pool.limit(min(limit, (1 << 63) - 1))
+
+
+def recycling(native: Callable[..., Any]) -> Callable[..., Any]:
+    """Let NumPy take memory for a callable's large results from the pool."""
+    if _pool is None:
+        return native
+    recycled: Callable[..., Any] = _pool.recycling(native)
+    return recycled
+
+
+def _default_limit() -> int:
+    text = os.environ.get("COREPY_POOL_BYTES")
+    if text is not None:
+        if not text.isdecimal():
+            raise ValueError(f"COREPY_POOL_BYTES is {text!r}; expected a number of bytes")
+        return int(text)
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not on every system
+        total = 4 << 30
+    return min(total // 16, _MOST)
+
+
+set_memory_pool(_default_limit())
