@@ -14,7 +14,7 @@ EXAMPLES ?= 100
 SUITE ?=
 
 VENV := .venv
-COMPILED := $(wildcard corepy/*/*.pyx)
+COMPILED := $(wildcard corepy/*/*.pyx corepy/*/*.pxi)
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help

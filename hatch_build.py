@@ -1,8 +1,9 @@
 """Compile the extension modules as corepy is installed, where that is possible.
 
-Every ``corepy/**/*.pyx`` becomes a module beside it. Without a C compiler, or where it fails,
-corepy is installed without them and runs in Python, with a warning. ``COREPY_COMPILE=never`` does
-not try, and ``COREPY_COMPILE=always`` ends the installation where it fails.
+Every ``corepy/**/*.pyx`` becomes a module beside it, together with the ``.pxi`` it includes.
+Without a C compiler, or where it fails, corepy is installed without them and runs in Python, with a
+warning. ``COREPY_COMPILE=never`` does not try; ``COREPY_COMPILE=always`` ends the installation
+where it fails.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+#: Of modules to compile, and of what they include.
+SUFFIXES = (".pyx", ".pxi")
 
 
 class CompileHook(BuildHookInterface):
@@ -61,18 +65,22 @@ def compile_modules(root: Path, folder: Path) -> dict[str, Path]:
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
 
-    extensions = []
-    for source in sorted((root / "corepy").rglob("*.pyx")):
-        text = source.read_bytes()
+    sources = sorted(path for path in (root / "corepy").rglob("*") if path.suffix in SUFFIXES)
+    for source in sources:
         copy = folder / source.relative_to(root)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(text)
+        shutil.copy(source, copy)
+    extensions = []
+    for source in sources:
+        if source.suffix == ".pxi":  # which others include
+            continue
+        copy = folder / source.relative_to(root)
         extensions.append(
             Extension(
                 ".".join(source.relative_to(root).with_suffix("").parts),
                 [str(copy)],
                 include_dirs=[numpy.get_include()],
-                define_macros=[("COREPY_SOURCE", f'"{sha256(text).hexdigest()}"')],
+                define_macros=[("COREPY_SOURCE", f'"{digest(source.parent)}"')],
             )
         )
     modules = cythonize(extensions, quiet=True)
@@ -83,6 +91,12 @@ def compile_modules(root: Path, folder: Path) -> dict[str, Path]:
     command.run()
     built = Path(command.build_lib)
     return {str(p.relative_to(built)): p for p in built.rglob("*") if p.is_file()}
+
+
+def digest(folder: Path) -> str:
+    """Return what changes when a source of the modules in a folder does; they know it."""
+    sources = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
+    return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 def replace(source: Path, target: Path) -> None:

@@ -29,6 +29,7 @@ from corepy.dispatch import (
     gathered,
     inplace,
     is_scalar,
+    item,
     known_sizes,
     load,
     make,
@@ -219,6 +220,7 @@ class Array(Operand):
 
     # ------------------------------------------------------------------ indexing
 
+    @item
     def __getitem__(self, key: Key | tuple[Key, ...], /) -> Array:
         """Return the elements that a key selects.
 

@@ -15,8 +15,10 @@ from corepy.dispatch import (
     as_operand,
     broadcasts,
     cast_to,
+    choice,
     gathered,
     operation,
+    reduction,
     run,
     run_in,
     same,
@@ -39,7 +41,7 @@ def _arg_extreme(function: str, x: Array, axis: int | None, keepdims: bool) -> A
     return cast("Array", run(function, x, axis=place, keepdims=keep))
 
 
-@operation(_dtypes.REAL, to_index)
+@operation(_dtypes.REAL, to_index, hot=reduction)
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """Indices of the greatest elements, the first where there are several.
 
@@ -65,7 +67,7 @@ def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> A
     return _arg_extreme("argmax", x, axis, keepdims)
 
 
-@operation(_dtypes.REAL, to_index)
+@operation(_dtypes.REAL, to_index, hot=reduction)
 def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """Indices of the least elements, the first where there are several.
 
@@ -91,7 +93,7 @@ def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> A
     return _arg_extreme("argmin", x, axis, keepdims)
 
 
-@operation(result=to_index)
+@operation(result=to_index, hot=reduction)
 def count_nonzero(
     x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Array:
@@ -189,7 +191,7 @@ def searchsorted(
     return cast("Array", run("searchsorted", haystack, needles, side=edge, sorter=order))
 
 
-@operation(result=same, argument="x1")
+@operation(result=same, argument="x1", hot=choice)
 def where(condition: Array, x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
     """Elements of one array or another, by a condition.
 

@@ -14,6 +14,7 @@ from corepy.array_api._arguments import axis_of, dtype_argument, flag_of, option
 from corepy.dispatch import (
     as_operand,
     operation,
+    reduction,
     run,
     same,
 )
@@ -57,7 +58,7 @@ def _table_check(function: str, x: Array) -> None:
     x._table[function]
 
 
-@operation(_dtypes.NUMERIC)
+@operation(_dtypes.NUMERIC, hot=reduction)
 def cumulative_prod(
     x: Array,
     /,
@@ -92,7 +93,7 @@ def cumulative_prod(
     return _cumulate("cumulative_prod", x, axis, dtype, include_initial)
 
 
-@operation(_dtypes.NUMERIC)
+@operation(_dtypes.NUMERIC, hot=reduction)
 def cumulative_sum(
     x: Array,
     /,
@@ -155,7 +156,7 @@ def _extreme(function: str, x: Any, axis: Axes, keepdims: bool) -> Array:
     return cast("Array", run(function, x, axis=axes, keepdims=keep))
 
 
-@operation(_dtypes.REAL, same, reduces=True)
+@operation(_dtypes.REAL, same, hot=reduction)
 def max(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Greatest element; NaN if there is one.
 
@@ -181,7 +182,7 @@ def max(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
     return _extreme("max", x, axis, keepdims)
 
 
-@operation(_dtypes.FLOATING, same, reduces=True)
+@operation(_dtypes.FLOATING, same, hot=reduction)
 def mean(
     x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Array:
@@ -204,7 +205,7 @@ def mean(
     return _reduce("mean", as_operand("mean", "x", x), axis, keepdims)
 
 
-@operation(_dtypes.REAL, same, reduces=True)
+@operation(_dtypes.REAL, same, hot=reduction)
 def min(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Least element; NaN if there is one.
 
@@ -230,7 +231,7 @@ def min(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
     return _extreme("min", x, axis, keepdims)
 
 
-@operation(_dtypes.NUMERIC, reduces=True)
+@operation(_dtypes.NUMERIC, hot=reduction)
 def prod(
     x: Array,
     /,
@@ -267,7 +268,7 @@ def _spread(function: str, x: Any, axis: Axes, correction: float, keepdims: bool
     return _reduce(function, x, axis, keepdims, correction=correction)
 
 
-@operation(_dtypes.REAL_FLOATING, same)
+@operation(_dtypes.REAL_FLOATING, same, hot=reduction)
 def std(
     x: Array,
     /,
@@ -297,7 +298,7 @@ def std(
     return _spread("std", x, axis, correction, keepdims)
 
 
-@operation(_dtypes.NUMERIC, reduces=True)
+@operation(_dtypes.NUMERIC, hot=reduction)
 def sum(
     x: Array,
     /,
@@ -327,7 +328,7 @@ def sum(
     return _accumulate("sum", x, axis, dtype, keepdims)
 
 
-@operation(_dtypes.REAL_FLOATING, same)
+@operation(_dtypes.REAL_FLOATING, same, hot=reduction)
 def var(
     x: Array,
     /,

@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType, Scalar
@@ -67,18 +67,21 @@ class Loop:
 
     Attributes
     ----------
-    ufunc : numpy.ufunc
+    ufunc : numpy.ufunc or None
         Its inner loop for the operands' dtype gives the operation's values.
-    kind : "elementwise", "reduction" or "mean"
-        How the loop is applied; the latter two to a float or 64-bit integer dtype, which stays.
+    kind : str
+        How: ``"elementwise"``, ``"reduction"``, ``"mean"``, ``"variance"``, ``"deviation"`` and
+        ``"accumulation"`` apply the loop, the last five to a dtype that stays (floats and integers
+        of 64 bits); ``"argmax"``, ``"argmin"``, ``"count"``, ``"choice"`` and ``"index"`` are
+        functions of NumPy's C interface, and need none.
     finite : bool
         Whether it gives them for finite floats only.
     real : bool
         Whether it gives them for real dtypes only.
     """
 
-    ufunc: np.ufunc
-    kind: Literal["elementwise", "reduction", "mean"] = "elementwise"
+    ufunc: np.ufunc | None
+    kind: str = "elementwise"
     finite: bool = False
     real: bool = False
 

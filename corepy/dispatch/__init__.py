@@ -13,7 +13,7 @@ from corepy.dispatch._factory import (
     unary_operator,
     writable,
 )
-from corepy.dispatch._hot import Operand, make
+from corepy.dispatch._hot import Operand, choice, item, make, reduction
 from corepy.dispatch._operands import (
     FLOAT32_LIMIT,
     adopt,
@@ -89,6 +89,7 @@ __all__ = [
     "binary",
     "broadcasts",
     "cast_to",
+    "choice",
     "create",
     "creation_table",
     "declare",
@@ -108,6 +109,7 @@ __all__ = [
     "is_operand",
     "is_scalar",
     "is_strict",
+    "item",
     "known_sizes",
     "load",
     "loaded",
@@ -117,6 +119,7 @@ __all__ = [
     "owner_of",
     "placements",
     "promoted",
+    "reduction",
     "reflected",
     "register_array_class",
     "register_backend",

@@ -9,18 +9,22 @@ chooses. No rule stands here or there: both only find out that none is needed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from corepy.backends._base import Native
 
 if TYPE_CHECKING:
     from corepy.dispatch._table import Table
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 __all__ = [
     "Operand",
     "Slots",
     "binary_function",
     "bind",
+    "choice",
+    "item",
     "make",
     "operator",
     "reduction",
@@ -41,6 +45,7 @@ def bind(
     beside: Callable[..., Any],
     as_operand: Callable[..., Any],
     fail: Callable[..., Any],
+    strict: Any,
 ) -> None:
     """Tell the hot path which class the results have, and what handles everything else.
 
@@ -55,6 +60,8 @@ def bind(
         ``as_operand(function, argument, value)`` wraps a native array.
     fail : callable
         ``fail(name, operands, error)`` raises a library's error as the one that is documented.
+    strict : Setting
+        Whether anybody asked for the strict reading of the standard: indexing asks.
     """
     global _Array, _mixed, _beside, _as_operand, _fail
     _Array, _mixed, _beside, _as_operand, _fail = cls, mixed, beside, as_operand, fail
@@ -167,6 +174,16 @@ def unary_operator(name: str) -> Callable[[Any], Any]:
         return make(made, out)
 
     return method
+
+
+def choice(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Put a quick way before the function that chooses by a condition: there is none here."""
+    return function
+
+
+def item(function: F) -> F:
+    """Put a quick way before the method ``Array.__getitem__``: there is none here."""
+    return function
 
 
 def reduction(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

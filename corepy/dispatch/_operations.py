@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType
-from corepy.dispatch._hot import reduction
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,7 +67,7 @@ def operation(
     *,
     extension: str = "",
     argument: str = "x",
-    reduces: bool = False,
+    hot: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None,
 ) -> Callable[[F], F]:
     """Declare a chapter's function as an operation of the same name.
 
@@ -82,14 +81,14 @@ def operation(
         ``"linalg"`` or ``"fft"`` for a function of an extension.
     argument : str
         The operand that a message about dtypes names.
-    reduces : bool
-        Whether it reduces one array along ``axis``: the hot path may know a shorter way then.
+    hot : callable or None
+        What puts the shorter way of the hot path before it: `reduction` or `choice`.
     """
 
     def decorate(function: F) -> F:
         name = f"{extension}.{function.__name__}" if extension else function.__name__
         declare(name, dtypes, result, argument)
-        return cast("F", reduction(name, function)) if reduces else function
+        return cast("F", hot(name, function)) if hot is not None else function
 
     return decorate
 

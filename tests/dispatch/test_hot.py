@@ -33,7 +33,7 @@ ELEMENTWISE = sorted(
     for name in OPERATIONS
     if not name.startswith("__") and (loop := NUMPY.loop(name)) and loop.kind == "elementwise"
 )
-REDUCTIONS = ["all", "any", "max", "mean", "min", "prod", "sum"]
+REDUCTIONS = ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"]
 SHAPES = [(), (0,), (1,), (7,), (300,), (3, 4), (2, 3, 5), (4, 0)]
 LARGE = [(20_000,), (3, 7_000), (5_000, 4)]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.7, -2.5, np.inf, -np.inf, np.nan, 1e-310, 1e300, -7.0]
@@ -87,14 +87,17 @@ def outcome(function: Callable[[], Any]) -> tuple[Any, list[str]]:
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_elementwise(name: str) -> None:
     operands = NUMPY.loop(name).ufunc.nin  # type: ignore[union-attr]
+    rows = operands == 2
     for table in tables(name):
         if table.dtype in OPERATIONS[name].widened:
             continue
         for number, shape in enumerate(SHAPES):
             for tame in (True, False):
                 natives = [values(table, shape, 2 * number + i, tame) for i in range(operands)]
-                if operands == 2 and number % 2:
+                if rows and number % 2:
                     natives[number % 4 // 2] = values(table, (), number, tame)
+                elif rows and len(shape) > 1:  # one has the shape of the other's last dimensions
+                    natives[number // 2 % 2] = values(table, shape[1:], number, tame)
                 entry = table[name][0]
                 expected, warned = outcome(lambda: NUMPY.normalize(entry(*natives)))  # noqa: B023
                 arrays = [make(x, table) for x in natives]
@@ -115,7 +118,7 @@ def test_reductions(name: str) -> None:
         extra = extra or {"dtype": table.native_dtype}
         for number, shape in enumerate(SHAPES + LARGE):
             for axis in (None, *range(-len(shape), len(shape))):
-                if name in ("max", "min", "mean") and 0 in shape:
+                if name not in ("all", "any", "prod", "sum") and 0 in shape:
                     continue  # an error, or a warning, of the Python functions
                 for native in (
                     values(table, shape, number, tame=False),
@@ -123,13 +126,100 @@ def test_reductions(name: str) -> None:
                     np.full(shape, -0.0).astype(table.native_dtype),
                 ):
                     place = axis if axis is None or axis >= 0 else axis + len(shape)
-                    params = extra if name in ("sum", "prod") else {}
+                    params: dict[str, Any] = extra if name in ("sum", "prod") else {}
+                    params |= {"correction": 0.0} if name in ("std", "var") else {}
                     with np.errstate(all="ignore"):
                         entry = table[name][0]
                         expected = entry(native, axis=place, keepdims=False, **params)
                         for _ in range(2):
                             found = getattr(xp, name)(make(native, table), axis=axis).unwrap()
                             assert_same_bits(found, expected)
+
+
+@pytest.mark.parametrize("name", ["cumulative_sum", "cumulative_prod"])
+def test_accumulations(name: str) -> None:
+    for table in tables(name):
+        for size in (0, 1, 2, 50, 20_000):
+            for tame in (True, False):
+                native = values(table, (size,), size, tame)
+                dtype = np.sum(native[:0]).dtype
+                entry = table[name][0]
+                with np.errstate(all="ignore"):
+                    expected = entry(native, axis=0, dtype=dtype, include_initial=False)
+                    for axis in (None, 0, -1):
+                        params = {} if axis is None else {"axis": axis}
+                        found = getattr(xp, name)(make(native, table), **params).unwrap()
+                        assert_same_bits(found, expected)
+
+
+def test_count_nonzero() -> None:
+    for table in tables("count_nonzero"):
+        for shape in SHAPES + LARGE:
+            native = values(table, shape, 1, tame=False)
+            for _ in range(2):
+                found = xp.count_nonzero(make(native, table)).unwrap()
+                assert_same_bits(found, np.asarray(np.count_nonzero(native), np.int64))
+
+
+def test_choices() -> None:
+    flags = Table(NUMPY, CPU, _dtypes.bool)
+    for table in tables("where"):
+        for shape in [*SHAPES, (20_000,)]:
+            which = values(flags, shape, 3, tame=True)
+            a, b = (values(table, shape, seed, tame=False) for seed in (4, 5))
+            for x, y in ((a, b), (a, b[:1] if shape else b), (a.T, b.T)):
+                chosen = which.T if x is a.T else which
+                expected = np.where(chosen, x, y) if x.shape == chosen.shape else None
+                if expected is None:
+                    continue
+                for _ in range(2):
+                    found = xp.where(make(chosen, flags), make(x, table), make(y, table))
+                    assert_same_bits(found.unwrap(), expected)
+            if table.dtype.kind in "fc" and table.dtype.bits >= 32:
+                found = xp.where(make(which, flags), make(a, table), 0.5).unwrap()
+                assert_same_bits(found, np.where(which, a, a.dtype.type(0.5)))
+                found = xp.where(make(which, flags), 2, make(a, table)).unwrap()
+                assert_same_bits(found, np.where(which, a.dtype.type(2), a))
+    x = xp.asarray(np.ones(3))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="where: operands have shapes"):
+            xp.where(x[:2] > 0, x, x)
+        with pytest.raises(TypeError, match="condition"):
+            xp.where(x, x, x)
+
+
+KEYS = [0, -1, 4, -5, 5, -6, 2**70, True, None, 1.0, "mask", "short mask", "numbers"]
+KEYS += [slice(1, 4), slice(None, None, -2), slice(0, 9, 0), slice("a")]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+@pytest.mark.parametrize("shape", [(5,), (5, 2), ()])
+def test_keys(key: Any, shape: tuple[int, ...]) -> None:
+    """As the method that the class shows, which goes the long way, with its errors."""
+    native = np.arange(float(np.prod(shape))).reshape(shape)
+    native = native[..., ::-1] if shape == (5, 2) else native
+    x = xp.asarray(native)
+    if key == "mask":
+        key = x > 2
+    elif key == "short mask":
+        key = xp.asarray(np.array([True, False]))
+    elif key == "numbers":
+        key = xp.asarray(np.array([0, 0]))
+    outcomes: list[Any] = []
+    long_way = type(x).__getitem__
+    long_way = getattr(long_way, "__wrapped__", long_way)
+    for function in (lambda: long_way(x, key), lambda: x[key], lambda: x[key]):
+        try:
+            outcomes.append(function().unwrap())
+        except (IndexError, TypeError, ValueError) as error:
+            outcomes.append((type(error), str(error)))
+    expected, *others = outcomes
+    for found in others:
+        if isinstance(expected, tuple):
+            assert found == expected
+        else:
+            assert_same_bits(found, expected)
+            assert np.may_share_memory(found, native) == np.may_share_memory(expected, native)
 
 
 @compiled
@@ -264,10 +354,14 @@ def test_slots_and_methods_of_operators_do_the_same() -> None:
 @compiled
 def test_what_runs_was_compiled_from_what_stands_here() -> None:
     """Otherwise these tests would say nothing: install corepy again after an edit."""
+    from corepy.devices import _host_pool  # type: ignore[attr-defined]
     from corepy.dispatch import _hot_compiled
 
-    source = Path(_hot.__file__).with_name("_hot_compiled.pyx").read_bytes()
-    assert sha256(source).hexdigest() == _hot_compiled.SOURCE
+    for module in (_hot_compiled, _host_pool):
+        folder = Path(module.__file__).parent
+        sources = sorted(path for path in folder.iterdir() if path.suffix in (".pyx", ".pxi"))
+        texts = [path.read_bytes() for path in sources]
+        assert sha256(b"".join(texts)).hexdigest() == module.SOURCE
 
 
 def test_it_is_compiled_where_that_is_expected() -> None:
