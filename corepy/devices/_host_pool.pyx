@@ -25,7 +25,7 @@ from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strcpy
 
-__all__ = ["SOURCE", "limit", "recycling", "release", "statistics"]
+__all__ = ["SOURCE", "least", "limit", "recycling", "release", "statistics"]
 
 
 cdef extern from *:
@@ -99,7 +99,6 @@ cdef extern from *:
 cdef enum:
     LINE = 64
     PAGE = 4096
-    LEAST = 65536  # bytes: of smaller blocks the C library takes care
     MOST_BLOCKS = 64
     SLACK = 16777216  # bytes that may be reserved beyond what was in use at once
 
@@ -200,10 +199,10 @@ cdef Block* recycled(size_t size) noexcept nogil:
 
 
 cdef Block* fresh(size_t size) noexcept nogil:
-    """Map a new block, and give others back first if too much would be reserved."""
+    """Map a new block of whole pages, and give others back first if too much would be reserved."""
     cdef size_t target = bound(size) - counts.allocated - size
     shrink(target)
-    cdef size_t mapped = (size + PAGE - 1) // PAGE * PAGE + PAGE
+    cdef size_t mapped = size + PAGE
     cdef char* base = <char*>corepy_map(mapped)
     if base == NULL and counts.cached:  # the system has no more: what waits may be enough
         shrink(0)
@@ -222,7 +221,7 @@ cdef Block* fresh(size_t size) noexcept nogil:
 cdef void* allocate(size_t size, bint clear) noexcept nogil:
     cdef Block* block = NULL
     cdef char* base
-    if size < LEAST:
+    if size < <size_t>corepy_large:
         base = <char*>malloc(size + 2 * LINE)
         if base == NULL:
             return NULL
@@ -231,6 +230,7 @@ cdef void* allocate(size_t size, bint clear) noexcept nogil:
         if clear:
             memset(memory_of(block), 0, size)
         return memory_of(block)
+    size = (size + PAGE - 1) // PAGE * PAGE
     enter()
     if not clear:  # new memory is clear, and not touched before it is used
         block = recycled(size)
@@ -324,15 +324,15 @@ cdef extern from *:
         PyObject* capsule;
     } CorepyRecycling;
 
-    #define COREPY_LARGE 65536
+    static Py_ssize_t corepy_large = 65536;  /* bytes: of less the C library takes care */
 
     static int corepy_is_large(PyObject* argument) {
         if (PyArray_Check(argument)) {
-            return PyArray_NBYTES((PyArrayObject*)argument) >= COREPY_LARGE;
+            return PyArray_NBYTES((PyArrayObject*)argument) >= corepy_large;
         }
         if (PyLong_CheckExact(argument)) {
             int overflow;
-            return PyLong_AsLongAndOverflow(argument, &overflow) >= COREPY_LARGE / 8 || overflow;
+            return PyLong_AsLongAndOverflow(argument, &overflow) >= corepy_large / 8 || overflow;
         }
         if (PyTuple_CheckExact(argument) || PyList_CheckExact(argument)) {
             double product = 1;  /* of a shape */
@@ -342,11 +342,11 @@ cdef extern from *:
             for (i = 0; i < size; i++) {
                 if (PyLong_CheckExact(items[i])) product *= PyLong_AsDouble(items[i]);
                 else if (PyArray_Check(items[i])) {
-                    if (PyArray_NBYTES((PyArrayObject*)items[i]) >= COREPY_LARGE) return 1;
+                    if (PyArray_NBYTES((PyArrayObject*)items[i]) >= corepy_large) return 1;
                 }
             }
             if (PyErr_Occurred()) { PyErr_Clear(); return 1; }  /* beyond a double's range */
-            return product >= COREPY_LARGE / 8;
+            return product >= corepy_large / 8;
         }
         return 0;
     }
@@ -427,6 +427,7 @@ cdef extern from *:
         return (PyObject*)self;
     }
     """
+    Py_ssize_t corepy_large
     object corepy_recycling_type()
     object corepy_recycling_new(object, object, object)
 
@@ -448,6 +449,12 @@ def recycling(native):
 
 
 # ---------------------------------------------------------------------------- for users
+
+
+def least(Py_ssize_t size):
+    """Let results of so many bytes and more come from the pool; for tests."""
+    global corepy_large
+    corepy_large = size
 
 
 def limit(size_t size):

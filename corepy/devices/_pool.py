@@ -148,12 +148,19 @@ def recycling(native: Callable[..., Any]) -> Callable[..., Any]:
     return recycled
 
 
+def _bytes_in(variable: str) -> int | None:
+    text = os.environ.get(variable)
+    if text is None:
+        return None
+    if not text.isdecimal():
+        raise ValueError(f"{variable} is {text!r}; expected a number of bytes")
+    return int(text)
+
+
 def _default_limit() -> int:
-    text = os.environ.get("COREPY_POOL_BYTES")
-    if text is not None:
-        if not text.isdecimal():
-            raise ValueError(f"COREPY_POOL_BYTES is {text!r}; expected a number of bytes")
-        return int(text)
+    wished = _bytes_in("COREPY_POOL_BYTES")
+    if wished is not None:
+        return wished
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # not on every system
@@ -162,3 +169,6 @@ def _default_limit() -> int:
 
 
 set_memory_pool(_default_limit())
+# A private setting for the tests, which recycle small arrays with it.
+if _pool is not None and (_least := _bytes_in("COREPY_POOL_LEAST")) is not None:
+    _pool.least(_least)
