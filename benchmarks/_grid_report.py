@@ -227,16 +227,20 @@ def mean_speed(cells: Sequence[Cell], peer: str) -> float:
 # ---------------------------------------------------------------------------- words and tables
 
 
-def facts(peers: Sequence[Peer], load: float | None, minutes: float) -> dict[str, Any]:
+def load() -> float | None:
+    """Return how many processes wanted to run in the last minute, where the system tells."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def facts(peers: Sequence[Peer], load_before: float | None, minutes: float) -> dict[str, Any]:
     """Return where and on what the figures were taken."""
     distributions = ("numpy", "torch", "jax", "numba", "array-api-compat", "array-api-strict")
-    after = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "processor": _measure.processor(),
         "threads": corepy.detect_devices().cpu_cores,
-        "load_before": load,
-        "load_after": after,
+        "load_before": load_before,
+        "load_after": load(),
         "minutes": round(minutes, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",

@@ -14,11 +14,10 @@ equal before anything is timed. The candidates of a cell run interleaved, see
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +54,8 @@ PAUSED_SIZE, PAUSED_ORDER = 50_000, 100
 PAUSE: Final = 0.002
 #: OpenBLAS's threads stay awake for 2**26 cycles.
 PAUSE_BLAS: Final = 0.03
+#: Measuring again what breaks a limit narrowly takes at most this share of the time.
+AGAIN_SHARE: Final = 0.2
 #: Seconds of a turn on large operands: long beside what the pause costs.
 TURN: Final = 1e-3
 
@@ -276,16 +277,25 @@ def run(
 
 
 def measure_again(
-    grid: Grid, peers: Sequence[Peer], effort: Effort, say: Callable[[str], None]
+    grid: Grid,
+    operations: Sequence[Operation],
+    peers: Sequence[Peer],
+    effort: Effort,
+    seconds: float,
+    say: Callable[[str], None],
 ) -> None:
-    """Measure once more, longer, what breaks a limit of the claims by little: the figure counts."""
-    named = {operation.name: operation for operation in OPERATIONS}
+    """Measure once more, longer, what breaks a limit of the claims by little: that figure counts.
+
+    No new one is begun after so many seconds.
+    """
+    named = {operation.name: operation for operation in operations}
+    longer = replace(effort, seconds=2 * effort.seconds, most=2 * effort.most)
+    end = time.perf_counter() + seconds
     for number, cell in enumerate(grid.cells):
-        if not _grid_report.breaks_narrowly(cell):
+        if not _grid_report.breaks_narrowly(cell) or time.perf_counter() > end:
             continue
-        operation = named[cell.operation]
         taking = [peer for peer in peers if peer.name in cell.timings]
-        longer = Effort(effort.seconds * 3, effort.least * 2, effort.most * 3, effort.limit)
+        operation = named[cell.operation]
         found = measure(operation, cell.dtype, cell.size, taking, longer, Pace(), grid.errors)
         if found is not None:
             say(f"again: {cell.title}: {cell.speed(COREPY):.2f}, now {found.speed(COREPY):.2f}")
@@ -343,7 +353,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     effort = QUICK if options.quick else Effort()
     if options.rounds is not None:
         least = min(effort.least, options.rounds)
-        effort = Effort(effort.seconds, least, options.rounds, effort.limit)
+        effort = replace(effort, least=least, most=options.rounds)
     peers = present()
     if options.peers is not None:
         always = (NUMPY, AGAIN, COREPY)
@@ -355,11 +365,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    load = _grid_report.load()
     start = time.perf_counter()
     with np.errstate(all="ignore"):
         grid = run(operations, peers, sizes, effort, say)
-        measure_again(grid, peers, effort, say)
+        spent = time.perf_counter() - start
+        measure_again(grid, operations, peers, effort, AGAIN_SHARE * spent, say)
     minutes = (time.perf_counter() - start) / 60
     facts = _grid_report.facts(peers, load, minutes)
     text = _grid_report.report(facts, grid.cells, grid.errors, grid.left_out)
