@@ -19,13 +19,14 @@ import corepy
 from benchmarks._grid_operations import CREATION, LINALG, OTHER, Array, Operands, Operation
 from benchmarks._measure import Statement
 
-NUMPY: Final = "NumPy"
+NUMPY: Final = "numpy"
 #: NumPy once more: how far it is from itself is the noise.
-AGAIN: Final = "NumPy again"
+AGAIN: Final = "numpy again"
 COREPY: Final = "corepy"
 #: corepy, allowed to compute float32 linear algebra in float32.
 FAST: Final = "corepy, fast"
 JIT: Final = "jax.jit"
+NUMBA: Final = "numba"
 
 
 class Library(NamedTuple):
@@ -126,7 +127,7 @@ class Peer:
             return False
         if self.name == FAST:
             return operation.group == LINALG and dtype == "float32" and size >= 512
-        if operation.group == CREATION and self.name in (JIT, "Numba"):
+        if operation.group == CREATION and self.name in (JIT, NUMBA):
             return False  # jitted, it would be a constant; in Numba's backend, it is NumPy's
         return operation.spelling(self.name, self.library) is not None
 
@@ -135,9 +136,9 @@ PEERS: Final = (
     Peer(NUMPY, "numpy", "numpy", _numpy),
     Peer(AGAIN, "numpy", "numpy", _numpy),
     Peer("torch", "torch", "torch", _torch),
-    Peer("JAX", "jax", "jax", _jax, "({}).block_until_ready()"),
+    Peer("jax", "jax", "jax", _jax, "({}).block_until_ready()"),
     Peer(JIT, "jax", "jax", _jax, "({}).block_until_ready()", follows=True),
-    Peer("Numba", "numba", "numba", _numba, follows=True),
+    Peer(NUMBA, "numba", "numba", _numba, follows=True),
     Peer("array_api_compat", "compat", "array_api_compat", _compat, follows=True),
     Peer("array_api_strict", "strict", "array_api_strict", _strict, "{}", 1000, 32),
     Peer(COREPY, "corepy", "corepy", _corepy),

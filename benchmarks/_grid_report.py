@@ -423,9 +423,9 @@ def as_json(machine: Mapping[str, Any], cells: Sequence[Cell], errors: Sequence[
 DRAWN: Final = {
     COREPY: ("#d62728", 2.5),
     "torch": ("#ff7f0e", 1.2),
-    "JAX": ("#9edae5", 1.2),
+    "jax": ("#9edae5", 1.2),
     "jax.jit": ("#1f77b4", 1.2),
-    "Numba": ("#2ca02c", 1.2),
+    "numba": ("#2ca02c", 1.2),
     "array_api_compat": ("#9467bd", 1.2),
     "array_api_strict": ("#8c564b", 1.2),
 }

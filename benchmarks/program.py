@@ -150,12 +150,12 @@ def in_fresh_process(name: str, samples: int, features: int) -> Outcome:
 
 
 @contextlib.contextmanager
-def neighbour() -> Iterator[None]:
+def neighbour() -> Iterator[subprocess.Popen[bytes]]:
     """Let another process multiply matrices meanwhile."""
     with subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) as process:
         try:
             time.sleep(1)  # until it is at it
-            yield
+            yield process
             if process.poll() is not None:
                 raise RuntimeError(f"the neighbour ended with status {process.returncode}")
         finally:
