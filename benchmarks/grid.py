@@ -185,7 +185,7 @@ class Pace:
     """How long a call took at the last size, to guess what it will take at the next."""
 
     #: Seconds below which a call says little about the next size: most of it is overhead.
-    TELLING: Final = 0.01
+    TELLING: Final = 0.05
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str, str], tuple[int, float]] = {}

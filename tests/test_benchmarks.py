@@ -457,9 +457,9 @@ def test_grid_leaves_out_what_would_take_too_long() -> None:
 
 def test_grid_work_grows_with_the_cube_of_an_order() -> None:
     solve, pace = operation_named("solve"), grid.Pace()
-    pace.note(solve, "float64", NUMPY, 512, 0.02)
-    assert pace.expected(solve, "float64", NUMPY, 1024) == pytest.approx(0.16)
-    pace.note(solve, "float64", NUMPY, 512, 0.005)  # much of it may be overhead
+    pace.note(solve, "float64", NUMPY, 512, 0.06)
+    assert pace.expected(solve, "float64", NUMPY, 1024) == pytest.approx(0.48)
+    pace.note(solve, "float64", NUMPY, 512, 0.04)  # much of it may be overhead
     assert pace.expected(solve, "float64", NUMPY, 1024) == 0
 
 
