@@ -247,7 +247,7 @@ def facts(peers: Sequence[Peer], load_before: float | None, minutes: float) -> d
         "versions": {"corepy": corepy.__version__} | _measure.versions(distributions),
         "hot_path": hot_path(),
         "peers": [peer.name for peer in peers],
-        "missing": [peer.name for peer in PEERS if peer not in peers and peer.name != FAST],
+        "missing": [peer.name for peer in PEERS if not find_spec(peer.module)],
     }
 
 

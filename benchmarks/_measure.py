@@ -68,6 +68,7 @@ def interleave(
     rounds: int,
     counts: Mapping[str, int] | None = None,
     pause: float = 0.0,
+    rehearse: bool = False,
 ) -> dict[str, list[float]]:
     """Run statements in turns.
 
@@ -80,8 +81,10 @@ def interleave(
     counts : mapping of str to int, optional
         How often each one runs in a turn; default as often as takes about a `SLICE`.
     pause : float
-        Seconds before each turn in which the threads of the last one may fall asleep; after them
-        the statement runs once without being counted, to find its operands in the caches again.
+        Seconds before each turn, in which the threads of the last one may fall asleep.
+    rehearse : bool
+        Whether a statement runs once without being counted before each turn, so that it finds its
+        operands in the caches again.
 
     Returns
     -------
@@ -102,6 +105,7 @@ def interleave(
         for name in order:
             if pause:
                 time.sleep(pause)
+            if rehearse:
                 timers[name].timeit(1)
             times[name].append(timers[name].timeit(counts[name]) / counts[name] * 1e9)
     return times

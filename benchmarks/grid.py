@@ -36,7 +36,7 @@ from benchmarks._grid_operations import (
     Operands,
     Operation,
 )
-from benchmarks._grid_peers import AGAIN, COREPY, NUMPY, PEERS, Peer, present, statement
+from benchmarks._grid_peers import AGAIN, COREPY, JIT, NUMPY, PEERS, Peer, present, statement
 from benchmarks._grid_report import Cell
 from benchmarks._measure import Statement
 
@@ -55,9 +55,11 @@ PAUSE: Final = 0.002
 #: OpenBLAS's threads stay awake for 2**26 cycles.
 PAUSE_BLAS: Final = 0.03
 #: Measuring again what breaks a limit narrowly takes at most this share of the time.
-AGAIN_SHARE: Final = 0.2
+AGAIN_SHARE: Final = 0.15
 #: Seconds of a turn on large operands: long beside what the pause costs.
 TURN: Final = 1e-3
+#: Seconds of a call from which on it makes no difference whether the operands were in the caches.
+UNCACHED: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Effort:
         Seconds of one call, from which on a candidate is left out.
     """
 
-    seconds: float = 1.0
+    seconds: float = 0.7
     least: int = 3
     most: int = 40
     limit: float = 5.0
@@ -230,15 +232,16 @@ def measure(
     seconds = {name: _measure.pace(candidate) for name, candidate in found.items()}
     for name, taken in seconds.items():
         pace.note(operation, dtype, name, size, taken)
-    pause = pause_before(operation, size, max(seconds.values()))
+    longest = max(seconds.values())
+    pause = pause_before(operation, size, longest)
+    rehearse = bool(pause) and longest < UNCACHED
     turn = TURN if pause else _measure.SLICE
     counts = {name: _measure.runs(taken, turn) for name, taken in seconds.items()}
-    again = 1 if pause else 0  # the run that is not counted
-    round_takes = sum(pause + taken * (counts[name] + again) for name, taken in seconds.items())
+    round_takes = sum(pause + taken * (counts[name] + rehearse) for name, taken in seconds.items())
     rounds = min(max(round(effort.seconds / round_takes), effort.least), effort.most)
     if round_takes > effort.seconds * 2:
         rounds = 2
-    times = _measure.interleave(found, rounds, counts, pause)
+    times = _measure.interleave(found, rounds, counts, pause, rehearse)
     return Cell.of(operation, dtype, size, times)
 
 
@@ -309,7 +312,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Measure corepy beside other libraries.")
     parser.add_argument(
-        "--quick", action="store_true", help="fewer sizes and rounds: some three minutes"
+        "--quick",
+        action="store_true",
+        help="fewer sizes and rounds, JAX not jitted: some three minutes",
     )
     parser.add_argument(
         "--only",
@@ -358,6 +363,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.peers is not None:
         always = (NUMPY, AGAIN, COREPY)
         peers = [peer for peer in peers if peer.name in (*always, *options.peers)]
+    elif options.quick:
+        peers = [peer for peer in peers if peer.name != JIT]  # half the time is its compiling
     wanted = options.only or ""
     operations = [row for row in OPERATIONS if wanted in row.name or wanted in row.group]
     sizes = options.sizes or (QUICK_SIZES if options.quick else (*SIZES, *ORDERS))

@@ -61,7 +61,7 @@ def test_runs_as_often_as_it_is_told() -> None:
     assert [len(times[name]) for name in "ab"] == [3, 3]
     assert (ran.count("a"), ran.count("b")) == (6, 3)
     ran.clear()
-    interleave(statements, rounds=3, counts={"a": 2, "b": 1}, pause=1e-4)
+    interleave(statements, rounds=3, counts={"a": 2, "b": 1}, pause=1e-4, rehearse=True)
     assert (ran.count("a"), ran.count("b")) == (9, 6)  # once more before each turn
 
 
