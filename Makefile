@@ -18,12 +18,12 @@ COMPILED := $(wildcard corepy/*/*.pyx corepy/*/*.pxi)
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench conformance clean
+.PHONY: help demo test lint bench bench-dispatch bench-program conformance clean
 # Two targets that install into one environment at once would tread on each other.
 .NOTPARALLEL:
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 demo: $(VENV)/.has-demo  ## See what corepy does on this machine
 	$(VENV)/bin/corepy demo $(ARGS)
@@ -36,8 +36,14 @@ lint: $(VENV)/.has-lint  ## Check style and types
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-bench: $(VENV)/.has-bench  ## Measure the cost of dispatch
+bench: $(VENV)/.has-bench  ## Measure operations beside NumPy, torch, JAX and others (some 20 minutes)
+	$(PY) benchmarks/grid.py $(ARGS)
+
+bench-dispatch: $(VENV)/.has-bench  ## Measure the cost of dispatch
 	$(PY) benchmarks/dispatch.py $(ARGS)
+
+bench-program: $(VENV)/.has-bench  ## Measure a whole program beside NumPy: time and peak memory
+	$(PY) benchmarks/program.py $(ARGS)
 
 conformance: $(VENV)/.has-conformance  ## Run array-api-tests on BACKENDS and publish the matrix
 	@status=0; for backend in $(BACKENDS); do \

@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import timeit
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 #: Seconds that one statement runs in one round: short beside a scheduler's time slice, and long
 #: beside the clock's resolution.
 SLICE: Final = 2e-4
+#: Seconds after which a run is not repeated only to learn how long it takes.
+PATIENCE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,13 @@ class Timing:
     over_ns: float
 
 
-def interleave(statements: Mapping[str, Statement], rounds: int) -> dict[str, list[float]]:
+def interleave(
+    statements: Mapping[str, Statement],
+    rounds: int,
+    counts: Mapping[str, int] | None = None,
+    pause: float = 0.0,
+    rehearse: bool = False,
+) -> dict[str, list[float]]:
     """Run statements in turns.
 
     Parameters
@@ -69,6 +78,13 @@ def interleave(statements: Mapping[str, Statement], rounds: int) -> dict[str, li
         By name.
     rounds : int
         How often each one gets its turn.
+    counts : mapping of str to int, optional
+        How often each one runs in a turn; default as often as takes about a `SLICE`.
+    pause : float
+        Seconds before each turn, in which the threads of the last one may fall asleep.
+    rehearse : bool
+        Whether a statement runs once without being counted before each turn, so that it finds its
+        operands in the caches again.
 
     Returns
     -------
@@ -79,23 +95,34 @@ def interleave(statements: Mapping[str, Statement], rounds: int) -> dict[str, li
         name: timeit.Timer(statement.code, globals=dict(statement.names))
         for name, statement in statements.items()
     }
-    counts = {name: _calibrated(timer) for name, timer in timers.items()}
+    if counts is None:
+        counts = {name: runs(pace(statement)) for name, statement in statements.items()}
     times: dict[str, list[float]] = {name: [] for name in timers}
     order = list(timers)
     shuffle = random.Random(0).shuffle  # the same orders on every run
     for _ in range(rounds):
         shuffle(order)
         for name in order:
+            if pause:
+                time.sleep(pause)
+            if rehearse:
+                timers[name].timeit(1)
             times[name].append(timers[name].timeit(counts[name]) / counts[name] * 1e9)
     return times
 
 
-def _calibrated(timer: timeit.Timer) -> int:
-    """Return how many runs take about a slice of time; the first ones fill caches."""
+def pace(statement: Statement) -> float:
+    """Return about how many seconds one run takes; the first ones fill caches."""
+    timer = timeit.Timer(statement.code, globals=dict(statement.names))
     count = 1
-    while timer.timeit(count) < SLICE / 4:
+    while (taken := timer.timeit(count)) < SLICE / 4:
         count *= 2
-    return max(1, round(SLICE / timer.timeit(count) * count))
+    return taken if taken > PATIENCE else timer.timeit(count) / count
+
+
+def runs(seconds: float, turn: float = SLICE) -> int:
+    """Return how many runs of so many seconds fill a turn, at least one."""
+    return max(1, round(turn / seconds))
 
 
 def compare(times: Mapping[str, Sequence[float]], base: str) -> dict[str, Timing]:

@@ -26,6 +26,8 @@ def axis_of(function: str, axis: Any, ndim: int, argument: str = "axis") -> int:
     IndexError
         If it is out of range.
     """
+    if axis.__class__ is int and 0 <= axis < ndim:  # what most programs write
+        return axis
     number = index_value(function, argument, axis)
     if not -ndim <= number < ndim:
         raise out_of_range(function, argument, axis, f"{-ndim} to {ndim - 1} for {ndim} dimensions")
@@ -35,7 +37,7 @@ def axis_of(function: str, axis: Any, ndim: int, argument: str = "axis") -> int:
 def axes_of(function: str, axes: Any, ndim: int, argument: str = "axis") -> tuple[int, ...]:
     """Return one axis or a tuple of them as non-negative, distinct ints."""
     if isinstance(axes, (tuple, list)):
-        found = tuple(axis_of(function, axis, ndim, argument) for axis in axes)
+        found = tuple([axis_of(function, axis, ndim, argument) for axis in axes])
         if len(set(found)) < len(found):
             raise bad_argument(function, argument, axes, "distinct axes")
         return found
@@ -94,7 +96,7 @@ def addressable(function: str, *sizes: int | None) -> None:
 def ints_of(function: str, argument: str, values: Any) -> tuple[int, ...]:
     """Return an int or a sequence of ints as a tuple of ints of any sign."""
     if isinstance(values, (tuple, list)):
-        return tuple(index_value(function, argument, value) for value in values)
+        return tuple([index_value(function, argument, value) for value in values])
     return (index_value(function, argument, values),)
 
 
@@ -116,7 +118,9 @@ def choice_of(function: str, argument: str, value: Any, choices: Sequence[str]) 
 
 def dtype_argument(function: str, dtype: Any, argument: str = "dtype") -> DType:
     """Return a dtype argument; strict mode takes the namespace's own objects only."""
-    if STRICT.get() and not isinstance(dtype, DType):
+    if dtype.__class__ is DType:
+        return dtype
+    if STRICT.get():
         raise bad_type(function, argument, dtype, "a dtype of corepy.array_api (strict mode)")
     return as_dtype(dtype, function, argument)
 

@@ -64,6 +64,8 @@ def _table(
 
 
 def _real(function: str, argument: str, value: Any) -> int | float:
+    if value.__class__ is int or value.__class__ is float:
+        return value
     if is_scalar(value) and not isinstance(value, (bool, complex)):
         return cast("int | float", value)
     if not isinstance(value, (bool, complex, str)):
@@ -120,26 +122,23 @@ def arange(
     pace = _real("arange", "step", step)
     if last is None:
         first, last = 0, first
-    for name, value in (("start", first), ("stop", last), ("step", pace)):
-        if not math.isfinite(value):
-            raise bad_argument("arange", name, value, "a finite number")
+    whole = isinstance(first, int) and isinstance(last, int) and isinstance(pace, int)
+    if not whole:
+        for name, value in (("start", first), ("stop", last), ("step", pace)):
+            if not math.isfinite(value):
+                raise bad_argument("arange", name, value, "a finite number")
     if pace == 0:
         raise bad_argument("arange", "step", step, "a number other than 0")
-    whole = all(isinstance(value, int) for value in (first, last, pace))
     default = _dtypes.int64 if whole else _dtypes.float64
     table = _table("arange", dtype, device, default, _dtypes.REAL)
-    count = _count(first, last, pace)
+    # In integers, for they may be beyond what floats tell apart.
+    count = -((first - last) // pace) if whole else math.ceil((last - first) / pace)
+    count = max(0, cast("int", count))
     addressable("arange", count)
     if count and table.dtype.rank == 1 and whole:
         fitting("arange", "start", first, table.dtype)
         fitting("arange", "last value", first + (count - 1) * pace, table.dtype)
     return cast("Array", create("arange", table, first, last, pace))
-
-
-def _count(first: float, last: float, pace: float) -> int:
-    if all(isinstance(value, int) for value in (first, last, pace)):
-        return max(0, -((first - last) // pace))  # type: ignore[return-value]
-    return max(0, math.ceil((last - first) / pace))
 
 
 @operation()

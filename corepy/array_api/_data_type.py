@@ -121,8 +121,7 @@ def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Device | Non
     target = dtype_argument("astype", dtype)
     copying = flag_of("astype", "copy", copy)
     cast_allowed("astype", "x", x.dtype, target, _CASTS)
-    place = x.device if device is None else device_argument("astype", device)
-    moved: Array = x.to_device(place)
+    moved: Array = x if device is None else x.to_device(device_argument("astype", device))
     if moved.dtype is target and (not copying or moved is not x):
         return moved
     moved._table.sibling(target, "astype")  # the device may lack it

@@ -49,6 +49,14 @@ def native_key(function: str, x: Array, key: Any) -> Any:
         If a part of the key is of another type. In strict mode, ``IndexError`` for every key that
         the standard leaves open.
     """
+    if isinstance(key, Operand) and not STRICT.touched:  # one mask, or one array of indices
+        table, home = key._table, x._table
+        if table.backend is home.backend and table.device is home.device:
+            shape, rank = x.shape, table.dtype.rank
+            if rank == 0 and _shape(x, key._native) <= len(shape):
+                return key._native
+            if rank == 1 and shape and 0 not in shape:
+                return key._native
     parts = key if isinstance(key, tuple) else (key,)
     parts = tuple(_part(function, x, part) for part in parts)
     masks = [_is_array(x, part) and _rank(x, part) == 0 for part in parts]

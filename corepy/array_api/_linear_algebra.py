@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from corepy import _dtypes
 from corepy._errors import bad_argument, bad_type, broadcast_mismatch
-from corepy.array_api._arguments import axes_of, size_of
+from corepy.array_api._arguments import axes_of, axis_of, size_of
 from corepy.dispatch import (
+    Operand,
     as_operand,
     broadcasts,
     is_operand,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 def _pair(function: str, x1: Any, x2: Any) -> tuple[Array, Array]:
     """Bring two array operands to one table; scalars are no operands of linear algebra."""
+    if isinstance(x1, Operand) and isinstance(x2, Operand) and x1._table is x2._table:
+        return cast("Array", x1), cast("Array", x2)
     for name, x in (("x1", x1), ("x2", x2)):
         if is_scalar(x):
             raise bad_type(function, name, x, "an array")
@@ -178,15 +181,14 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     IndexError
         If `axis` is out of range.
     """
-    from corepy.array_api._arguments import axis_of
-
     a, b = _pair("vecdot", x1, x2)
-    if min(a.ndim, b.ndim) == 0:
-        raise broadcast_mismatch("vecdot", (a.shape, b.shape))
+    left, right = a.shape, b.shape
+    if not left or not right:
+        raise broadcast_mismatch("vecdot", (left, right))
     # A non-negative axis counts in the broadcast shape, where the shorter operand has leading ones.
-    place = axis_of("vecdot", axis, max(a.ndim, b.ndim)) - max(a.ndim, b.ndim)
-    for x in (a, b):
-        axis_of("vecdot", place, x.ndim)
-    if not same_sizes(a, b, [(place, place)]) or not broadcasts([a.shape, b.shape]):
-        raise broadcast_mismatch("vecdot", (a.shape, b.shape))
+    width = max(len(left), len(right))
+    place = axis_of("vecdot", axis, width) - width
+    axis_of("vecdot", place, min(len(left), len(right)))
+    if left != right and not (same_sizes(a, b, [(place, place)]) and broadcasts([left, right])):
+        raise broadcast_mismatch("vecdot", (left, right))
     return cast("Array", run("vecdot", a, b, axis=place))

@@ -46,6 +46,13 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
         raise bad_type(function, "arrays", arrays, "a tuple or list of arrays")
     if not arrays:
         raise bad_argument(function, "arrays", arrays, "at least one array")
+    first = arrays[0]
+    if isinstance(first, Operand):
+        for x in arrays:
+            if x.__class__ is not first.__class__ or x._table is not first._table:
+                break
+        else:  # nothing to convert
+            return list(arrays)
     found = [as_operand(function, f"arrays[{i}]", x) for i, x in enumerate(arrays)]
     dtype = found[0].dtype
     for x in found[1:]:
@@ -182,12 +189,12 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
         found = [reshape(x, (-1,)) for x in found]
         axis = 0
     place = axis_of("concat", axis, found[0].ndim)
-    first = found[0]
-    around = [(axis, axis) for axis in range(first.ndim) if axis != place]
+    first, shape = found[0], found[0].shape
+    around = [(axis, axis) for axis in range(len(shape)) if axis != place]
     for i, x in enumerate(found):
-        if x.ndim != first.ndim or not same_sizes(x, first, around):
+        if x.shape != shape and (x.ndim != len(shape) or not same_sizes(x, first, around)):
             raise bad_argument(
-                "concat", f"arrays[{i}].shape", x.shape, f"{first.shape} but for axis {place}"
+                "concat", f"arrays[{i}].shape", x.shape, f"{shape} but for axis {place}"
             )
     return cast("Array", run_in(found[0]._table, "concat", tuple(found), axis=place))
 
@@ -374,10 +381,11 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
     sizes = ints_of("reshape", "shape", shape)
     copying = copy_argument("reshape", copy)
     total = x.size
-    if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
+    inferred = sizes.count(-1)
+    if inferred > 1 or min(sizes, default=0) < -1:
         raise bad_argument("reshape", "shape", shape, "sizes of at least 0 and at most one -1")
-    rest = math.prod(n for n in sizes if n != -1)
-    if -1 in sizes:
+    rest = abs(math.prod(sizes))  # a -1 counts as one
+    if inferred:
         if total is not None:
             if rest == 0 or total % rest:
                 raise bad_argument("reshape", "shape", shape, f"a shape of {total} elements")
@@ -491,11 +499,12 @@ def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array
         If `axis` is out of range.
     """
     found = _sequence("stack", arrays)
-    first = found[0]
+    first, shape = found[0], found[0].shape
+    every = [(axis, axis) for axis in range(len(shape))]
     for i, x in enumerate(found):
-        if x.ndim != first.ndim or not same_sizes(x, first, zip(range(x.ndim), range(x.ndim))):
-            raise bad_argument("stack", f"arrays[{i}].shape", x.shape, str(first.shape))
-    place = axis_of("stack", axis, found[0].ndim + 1)
+        if x.shape != shape and (x.ndim != len(shape) or not same_sizes(x, first, every)):
+            raise bad_argument("stack", f"arrays[{i}].shape", x.shape, str(shape))
+    place = axis_of("stack", axis, len(shape) + 1)
     return cast("Array", run_in(found[0]._table, "stack", tuple(found), axis=place))
 
 

@@ -220,7 +220,7 @@ def where(condition: Array, x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
         raise wrong_dtype("where", "condition", mask.dtype, mask.device, expected)
     a, b = unify("where", ("x1", "x2"), (x1, x2))
     shapes = [mask.shape, a.shape, b.shape]
-    if not broadcasts(shapes):
+    if not shapes[0] == shapes[1] == shapes[2] and not broadcasts(shapes):
         raise broadcast_mismatch("where", shapes)
     mask = gathered("where", "x1", a._table, "condition", mask)
     return cast("Array", run_in(a._table, "where", mask, a, b))

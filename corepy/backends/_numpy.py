@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import array_api_compat.numpy as compat
 import numpy as np
@@ -303,6 +303,79 @@ def _ipow(x1: Array, x2: Array) -> Array:
     return x1
 
 
+# ---------------------------------------------------------------------------- methods
+#
+# NumPy's functions of these names look for the array's method, and then call it with the same
+# arguments: on small arrays, most of their time goes there.
+
+
+def _argmax(x: Array, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    found = x.argmax(axis, keepdims=keepdims)  # type: ignore[arg-type]  # None is every axis
+    return np.asarray(found)
+
+
+def _argmin(x: Array, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    found = x.argmin(axis, keepdims=keepdims)  # type: ignore[arg-type]
+    return np.asarray(found)
+
+
+def _argsort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    if descending:
+        return cast("Array", compat.argsort(x, axis=axis, descending=True, stable=stable))
+    return x.argsort(axis, "stable" if stable else None)
+
+
+def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    if descending:
+        return cast("Array", compat.sort(x, axis=axis, descending=True, stable=stable))
+    result = x.copy("K")
+    result.sort(axis, "stable" if stable else None)
+    return result
+
+
+def _searchsorted(
+    x1: Array, x2: Array, *, side: Any = "left", sorter: Array | None = None
+) -> Array:
+    return np.asarray(x1.searchsorted(x2, side, sorter))
+
+
+def _take(x: Array, indices: Array, *, axis: int | None = None) -> Array:
+    return np.asarray(x.take(indices, axis))
+
+
+def _permute_dims(x: Array, *, axes: tuple[int, ...]) -> Array:
+    return x.transpose(axes)
+
+
+def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
+    return x.reshape(shape) if copy is None else x.reshape(shape, copy=copy)
+
+
+def _stack(arrays: tuple[Array, ...], *, axis: int = 0) -> Array:
+    place = (slice(None),) * axis + (None,)
+    return np.concatenate([x[place] for x in arrays], axis)
+
+
+def _cumulative_sum(
+    x: Array, *, axis: int, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    return _cumulate(compat.cumulative_sum, np.add, x, axis, dtype, include_initial)
+
+
+def _cumulative_prod(
+    x: Array, *, axis: int, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    return _cumulate(compat.cumulative_prod, np.multiply, x, axis, dtype, include_initial)
+
+
+def _cumulate(
+    function: Callable[..., Any], ufunc: np.ufunc, x: Array, axis: int, dtype: Any, initial: bool
+) -> Array:
+    if initial:
+        return cast("Array", function(x, axis=axis, dtype=dtype, include_initial=True))
+    return ufunc.accumulate(x, axis, dtype)
+
+
 # ---------------------------------------------------------------------------- others
 
 
@@ -336,6 +409,18 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "min": np.minimum.reduce,
     "prod": np.multiply.reduce,
     "sum": np.add.reduce,
+    "cumulative_prod": _cumulative_prod,
+    "cumulative_sum": _cumulative_sum,
+    # The arrays' methods, likewise.
+    "argmax": _argmax,
+    "argmin": _argmin,
+    "argsort": _argsort,
+    "permute_dims": _permute_dims,
+    "reshape": _reshape,
+    "searchsorted": _searchsorted,
+    "sort": _sort,
+    "stack": _stack,
+    "take": _take,
     "matmul": np.matmul,
     "floor_divide": _floor_divide,
     "remainder": _remainder,

@@ -57,8 +57,11 @@ def run_in(table: Table, name: str, *operands: Any, **params: Any) -> Any:
     """
     native, result = table[name]
     args = [_native(name, table, x) for x in operands]
+    for key, value in params.items():
+        if value.__class__ not in _PLAIN:
+            params[key] = _native(name, table, value)
     try:
-        made = native(*args, **{key: _native(name, table, x) for key, x in params.items()})
+        made = native(*args, **params)
     except Exception as error:
         fail(name, operands, error)
     return wrap(made, table, result)
@@ -92,13 +95,16 @@ def _native(name: str, table: Table, value: Any) -> Any:
     if value.__class__ in _PLAIN:
         return value
     if isinstance(value, Operand):
-        if value._table.backend is table.backend and value._table.device is table.device:
+        home = value._table
+        if home is table or (home.backend is table.backend and home.device is table.device):
             return value._native
         return gathered(name, "the first operand", table, "another operand", value)._native
     if isinstance(value, DType):
         return table.backend.native_dtype(value)
-    if isinstance(value, tuple) and any(isinstance(item, Operand) for item in value):
-        return tuple(_native(name, table, item) for item in value)
+    if isinstance(value, tuple):
+        for item in value:
+            if isinstance(item, Operand):
+                return tuple([_native(name, table, item) for item in value])
     return value
 
 
