@@ -5,7 +5,6 @@ https://data-apis.org/array-api/2025.12/API_specification/array_object.html
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from types import EllipsisType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -79,11 +78,6 @@ class Array(Operand):
     # ------------------------------------------------------------------ attributes
 
     @property
-    def dtype(self) -> DType:
-        """Data type of the elements."""
-        return self._table.dtype
-
-    @property
     def device(self) -> Device:
         """Device on which the array lives."""
         return self._table.device
@@ -92,22 +86,6 @@ class Array(Operand):
     def backend(self) -> str:
         """Name of the backend whose native array this is. Not part of the standard."""
         return self._table.backend.name
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of the dimensions; None for those a lazy backend does not know yet."""
-        return cast("tuple[int, ...]", self._table.backend.shape_of(self._native))
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int | None:
-        """Number of elements, None if a dimension is not known."""
-        shape = self.shape
-        return None if None in shape else math.prod(shape)
 
     @property
     def nbytes(self) -> int:

@@ -16,12 +16,14 @@ imports no NumPy.
 """
 
 import functools
+import math
 
 cimport cython
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject, PyObject_GetItem
 from cpython.ref cimport Py_INCREF, Py_XDECREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.math cimport isfinite, isinf, sqrt, sqrtf
 from libc.string cimport memcpy, memset
 
@@ -213,6 +215,33 @@ cdef class Operand:
     def __init__(self, *args, **kwargs):
         if args or kwargs:
             raise TypeError(f"{type(self).__name__}() takes no arguments")
+
+    @property
+    def dtype(self):
+        """Data type of the elements."""
+        return self._table.dtype
+
+    @property
+    def shape(self):
+        """Sizes of the dimensions; None for those a lazy backend does not know yet."""
+        if _is_array(<PyObject*>self._native):
+            return _shape_of(<PyArrayObject*><PyObject*>self._native)
+        return self._table.backend.shape_of(self._native)
+
+    @property
+    def ndim(self):
+        """Number of dimensions."""
+        if _is_array(<PyObject*>self._native):
+            return PyArray_NDIM(<PyArrayObject*><PyObject*>self._native)
+        return len(self.shape)
+
+    @property
+    def size(self):
+        """Number of elements, None if a dimension is not known."""
+        if _is_array(<PyObject*>self._native):
+            return _size(<PyArrayObject*><PyObject*>self._native, PY_SSIZE_T_MAX)
+        shape = self.shape
+        return None if None in shape else math.prod(shape)
 
     # The type's slots. The array may stand on either side of the binary ones.
     def __add__(x1, x2):

@@ -197,6 +197,11 @@ cdef bint _find_ufunc(Slot* slot, ufunc, dtype, result) except -1:
 # ---------------------------------------------------------------------------- the short way
 
 
+cdef inline bint _is_array(PyObject* x) noexcept:
+    """Say whether an object is an array of NumPy's, of no class derived from it."""
+    return _has_numpy and x.ob_type == <void*>&PyArray_Type
+
+
 cdef inline bint _is_plain(PyObject* x) noexcept:
     return (
         (<PyObject*>x).ob_type == <void*>&PyArray_Type
@@ -215,6 +220,17 @@ cdef inline npy_intp _size(PyArrayObject* x, npy_intp least) noexcept:
         if size >= least:
             return -1
     return size
+
+
+cdef tuple _shape_of(PyArrayObject* x):
+    cdef int ndim = PyArray_NDIM(x), i
+    cdef tuple shape = PyTuple_New(ndim)
+    cdef object size
+    for i in range(ndim):
+        size = PyArray_DIMS(x)[i]
+        Py_INCREF(size)  # the next line steals a reference
+        PyTuple_SET_ITEM(shape, i, size)
+    return shape
 
 
 cdef inline bint _same_shape(PyArrayObject* x, PyArrayObject* y) noexcept:

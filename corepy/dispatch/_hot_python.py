@@ -8,9 +8,11 @@ chooses. No rule stands here or there: both only find out that none is needed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from corepy._dtypes import DType
 from corepy.backends._base import Native
 
 if TYPE_CHECKING:
@@ -202,6 +204,28 @@ class Operand:
 
     _native: Native
     _table: Table
+
+    @property
+    def dtype(self) -> DType:
+        """Data type of the elements."""
+        return self._table.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dimensions; None for those a lazy backend does not know yet."""
+        shape: Any = self._table.backend.shape_of(self._native)
+        return shape  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int | None:
+        """Number of elements, None if a dimension is not known."""
+        shape = self.shape
+        return None if None in shape else math.prod(shape)
 
 
 #: The class whose instances results are; `corepy.array_api` registers its `Array`.
