@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -274,3 +275,20 @@ def choice(function: str, argument: str, value: Any, options: Sequence[Any]) -> 
     """
     if value not in options:
         raise bad_argument(function, argument, value, listing(repr(o) for o in options))
+
+
+def broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Say whether a shape broadcasts to another."""
+    if len(shape) > len(target):
+        return False
+    return all(n in (1, m) for n, m in zip(reversed(shape), reversed(target)))
+
+
+def is_traced(x: Given) -> bool:
+    """Say whether an array has no values yet, only a shape."""
+    if x.library == "jax":
+        return isinstance(x.native, sys.modules["jax"].core.Tracer)
+    if x.library == "torch":
+        torch = sys.modules["torch"]
+        return torch.compiler.is_compiling() or x.native.__class__ is not torch.Tensor
+    return False

@@ -46,7 +46,7 @@ def _digest() -> str:
     Numba notices an edit of the file that holds a kernel, but not of those that it calls.
     """
     folder = Path(__file__).parent
-    shared = (folder / name for name in ("_simd.py", "_series.py"))
+    shared = (folder / name for name in ("_simd.py", "_series.py", "_tiles.py"))
     return sha256(b"".join(path.read_bytes() for path in shared)).hexdigest()[:12]
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from corepy import array_api
 from corepy._errors import BackendUnavailableError
-from corepy.dispatch import Operand, adopt, load, make
+from corepy.dispatch import Operand, adopt, load, make, table_of
 from corepy.kernels._arguments import Given
 from corepy.kernels._pool import aligned
 
@@ -133,6 +133,30 @@ def view(x: Given) -> Host:
     return array if array.flags.writeable else np.asarray(_Writable(array))
 
 
+def strided(x: Given, *, rows: bool) -> tuple[Host, tuple[int, ...]]:
+    """Return an argument as a flat array, sharing its memory, and its strides in elements.
+
+    Parameters
+    ----------
+    rows : bool
+        Whether the elements along the last axis have to lie side by side.
+    """
+    array = _words(x.native, x.library, x.dtype)
+    item = array.itemsize
+    fits = array.flags.aligned and all(s >= 0 and s % item == 0 for s in array.strides)
+    if fits and rows and array.shape[-1] > 1:
+        fits = array.strides[-1] == item
+    if not fits:
+        array = np.array(array, order="C")
+    strides = tuple(s // item for s in array.strides)
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+    else:
+        extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
+        flat = np.lib.stride_tricks.as_strided(array, (extent if array.size else 0,), (item,))
+    return (flat if flat.flags.writeable else np.asarray(_Writable(flat))), strides
+
+
 def widened(x: Given | None, wide: str, size: int, absent: float) -> Host:
     """Return a small argument in the dtype that kernels compute in, or copies of a number."""
     if x is None:
@@ -212,6 +236,15 @@ def _delivered(result: Any, out: Given | None) -> Any:
         return result
     out.value[...] = result
     return out.value
+
+
+def placed(host: Host, x: Given) -> Any:
+    """Return an array of the host as one of the library and on the device of an operand."""
+    place = x.device or x.backend.devices()[0]
+    native = x.backend.from_numpy(host, place)
+    if x.table is None:
+        return native
+    return make(native, table_of(x.backend, place, getattr(array_api, host.dtype.name)))
 
 
 # ---------------------------------------------------------------------------- the reference

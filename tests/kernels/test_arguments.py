@@ -51,6 +51,11 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 X = ones(2, 3, 4)
 C = ones(3, 2)
+Q, K = ones(2, 4, 3, 5), ones(2, 2, 6, 5)
+
+
+def attend(q: Any = Q, k: Any = K, v: Any = None, **options: Any) -> Any:
+    return kernels.attention(q, k, k if v is None else v, **options)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +202,139 @@ C = ones(3, 2)
             lambda: kernels.rope(X, C, C, positions=np.arange(-1, 2)),
             IndexError,
             "rope: positions has values from -1 to 1; expected 0 to 2",
+        ),
+        (
+            lambda: attend(q=ones(3, 5)),
+            ValueError,
+            "attention: q has shape (3, 5); expected (batch, heads, queries, head_dim)",
+        ),
+        (
+            lambda: attend(q=ones(2, 4, 3, 0)),
+            ValueError,
+            "attention: q has shape (2, 4, 3, 0); expected (batch",
+        ),
+        (
+            lambda: attend(q=ones(2, 4, 3, 5, dtype=int)),
+            TypeError,
+            "attention: q has dtype int64 on cpu; expected a floating",
+        ),
+        (
+            lambda: attend(k=ones(2, 2, 6, 4)),
+            ValueError,
+            "attention: k has head_dim 4 in shape (2, 2, 6, 4); expected 5, that of q",
+        ),
+        (
+            lambda: attend(k=ones(2, 3, 6, 5)),
+            ValueError,
+            "attention: k has 3 heads in shape (2, 3, 6, 5); expected a divisor of the 4 of q",
+        ),
+        (lambda: attend(k=ones(2, 0, 6, 5)), ValueError, "attention: k has 0 heads in shape"),
+        (
+            lambda: attend(k=ones(1, 2, 6, 5)),
+            ValueError,
+            "attention: k has shape (1, 2, 6, 5); expected a batch of 2",
+        ),
+        (
+            lambda: attend(k=ones(6, 5)),
+            ValueError,
+            "attention: k has shape (6, 5); expected (batch, kv_heads, keys, head_dim)",
+        ),
+        (
+            lambda: attend(k=ones(2, 2, 6, 5, dtype=np.float64)),
+            TypeError,
+            "attention: k has dtype float64 on cpu; expected float32 beside q",
+        ),
+        (
+            lambda: attend(v=K[:, :, 1:]),
+            ValueError,
+            "attention: v has shape (2, 2, 5, 5); expected (2, 2, 6, 5), that of k",
+        ),
+        (lambda: attend(v=[1.0]), TypeError, "attention: v is of type list; expected an array"),
+        (lambda: attend(causal=1), TypeError, "attention: causal is of type int; expected a bool"),
+        (
+            lambda: attend(return_lse=None),
+            TypeError,
+            "attention: return_lse is of type NoneType; expected a bool",
+        ),
+        (
+            lambda: attend(causal_align="left"),
+            ValueError,
+            "attention: causal_align is 'left'; expected 'bottom-right' or 'top-left'",
+        ),
+        (
+            lambda: attend(mask=ones(3, 6)),
+            TypeError,
+            "attention: mask has dtype float32 on cpu; expected bool beside q",
+        ),
+        (
+            lambda: attend(mask=ones(6, 3, dtype=bool)),
+            ValueError,
+            "attention: mask has shape (6, 3); expected one that broadcasts to (2, 4, 3, 6)",
+        ),
+        (
+            lambda: attend(bias=ones(3, 6, dtype=np.float64)),
+            TypeError,
+            "attention: bias has dtype float64 on cpu; expected float32 beside q",
+        ),
+        (
+            lambda: attend(bias=ones(2, 2, 3, 6)),
+            ValueError,
+            "attention: bias has shape (2, 2, 3, 6); expected one that",
+        ),
+        (
+            lambda: attend(scale=np.nan),
+            ValueError,
+            "attention: scale is nan; expected a finite number",
+        ),
+        (
+            lambda: attend(window=-1),
+            ValueError,
+            "attention: window is -1; expected an integer of at least 0",
+        ),
+        (
+            lambda: attend(window=(2, -3)),
+            ValueError,
+            "attention: window is -3; expected an integer of at least 0",
+        ),
+        (
+            lambda: attend(window=(2, 3, 4)),
+            ValueError,
+            "attention: window is (2, 3, 4); expected an integer, or a pair",
+        ),
+        (
+            lambda: attend(window=1.5),
+            TypeError,
+            "attention: window is of type float; expected an integer",
+        ),
+        (
+            lambda: attend(window=True),
+            TypeError,
+            "attention: window is of type bool; expected an integer, or a pair of them",
+        ),
+        (
+            lambda: attend(lengths=np.asarray([1, 7])),
+            ValueError,
+            "attention: lengths has values from 1 to 7; expected 0 to 6",
+        ),
+        (
+            lambda: attend(query_lengths=np.asarray([-1, 2])),
+            ValueError,
+            "attention: query_lengths has values from -1 to 2; expected 0 to 3",
+        ),
+        (
+            lambda: attend(lengths=np.asarray([1])),
+            ValueError,
+            "attention: lengths has shape (1,); expected (2,) beside q",
+        ),
+        (
+            lambda: attend(lengths=np.asarray([1.0, 2.0])),
+            TypeError,
+            "attention: lengths has dtype float64 on cpu; expected int32 or int64",
+        ),
+        (
+            lambda: attend(out=ones(2, 4, 3, 4)),
+            ValueError,
+            "attention: out has shape (2, 4, 3, 4); expected (2, 4, 3, 5) beside q",
         ),
     ],
 )

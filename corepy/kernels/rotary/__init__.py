@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Literal
 
 import numpy as np
 
-from corepy.kernels._arguments import FLOATS, Given, beside, choice, destination, floating
+from corepy.kernels._arguments import (
+    FLOATS,
+    Given,
+    beside,
+    broadcasts,
+    choice,
+    destination,
+    floating,
+    is_traced,
+)
 from corepy.kernels._memory import Host, Result, by_reference, empty, supports, view, widened
 from corepy.kernels.rotary import reference
 from corepy.kernels.rotary._tables import rope_tables
@@ -127,15 +135,12 @@ def _positions(positions: Any, x: Given, table: Given) -> Given | None:
         return None
     found = beside("positions", positions, x, ("int32", "int64"))
     target = x.shape[:-1]
-    fits = len(found.shape) <= len(target) and all(
-        n in (1, m) for n, m in zip(reversed(found.shape), reversed(target))
-    )
-    if not fits:
+    if not broadcasts(found.shape, target):
         raise ValueError(
             f"rope: positions has shape {found.shape}; expected one that broadcasts to {target}, "
             f"the rows of x"
         )
-    if found.size and not _is_traced(found):
+    if found.size and not is_traced(found):
         values = found.backend.peek(found.native)
         low, high = int(values.min()), int(values.max())
         if low < 0 or high >= rows:
@@ -144,16 +149,6 @@ def _positions(positions: Any, x: Given, table: Given) -> Given | None:
                 f"rows of cos and sin"
             )
     return found
-
-
-def _is_traced(x: Given) -> bool:
-    """Say whether an array has no values yet, only a shape."""
-    if x.library == "jax":
-        return isinstance(x.native, sys.modules["jax"].core.Tracer)
-    if x.library == "torch":
-        torch = sys.modules["torch"]
-        return torch.compiler.is_compiling() or x.native.__class__ is not torch.Tensor
-    return False
 
 
 def _places(x: Given, positions: Given | None) -> Host:

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from corepy.kernels._arguments import Given, beside, destination, finite, floating, place
+from corepy.kernels._arguments import (
+    Given,
+    beside,
+    broadcasts,
+    destination,
+    finite,
+    floating,
+    place,
+)
 from corepy.kernels._memory import Host, Result, by_reference, empty, supports, view
 from corepy.kernels.softmaxes import reference
 
@@ -72,7 +80,7 @@ def softmax(
     along = place(g, axis)
     factor = 1.0 if scale is None else finite("softmax", "scale", scale)
     m = None if mask is None else beside("mask", mask, g, ("bool",))
-    if m is not None and not _broadcasts(m.shape, g.shape):
+    if m is not None and not broadcasts(m.shape, g.shape):
         raise ValueError(
             f"softmax: mask has shape {m.shape}; expected one that broadcasts to {g.shape}, "
             f"the shape of x"
@@ -99,12 +107,6 @@ def softmax(
         whole = None if m is None else _spread(m, g).reshape(before, size, after)
         numba.softmax_columns(next(stacks), factor, whole, brain, next(stacks))
     return result.array()
-
-
-def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    if len(shape) > len(target):
-        return False
-    return all(n in (1, m) for n, m in zip(reversed(shape), reversed(target)))
 
 
 def _spread(mask: Given, x: Given) -> Host:

@@ -1,0 +1,256 @@
+"""Attention with all arguments checked, and the choice of who computes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from corepy._errors import bad_argument, bad_type
+from corepy.kernels._arguments import Given, beside, broadcasts, given, is_traced, whole
+from corepy.kernels._memory import (
+    Host,
+    Result,
+    by_reference,
+    empty,
+    placed,
+    strided,
+    supports,
+    view,
+    widened,
+)
+from corepy.kernels.attention import reference
+
+#: Further than any key is away.
+_FAR: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Attention with all arguments checked.
+
+    Attributes
+    ----------
+    q : Given
+        (batch, heads, queries, head_dim)
+    k, v : Given
+        (batch, kv_heads, keys, head_dim), or with a `table` (blocks, kv_heads, page, head_dim)
+    table : array of int64 (batch, pages) or None
+        The block that holds each page of a sequence's keys.
+    mask, bias : Given or None
+        Broadcast to (batch, heads, queries, keys).
+    lengths, query_lengths : Given or None
+        Keys and queries of each sequence, (batch,).
+    left, right : int or None
+        How many keys a query sees beside its own. None: all.
+    top_left : bool
+        Whether the first query, rather than the last, is where the key of its number is.
+    """
+
+    q: Given
+    k: Given
+    v: Given
+    scale: float
+    table: Host | None = None
+    mask: Given | None = None
+    bias: Given | None = None
+    lengths: Given | None = None
+    query_lengths: Given | None = None
+    left: int | None = None
+    right: int | None = None
+    top_left: bool = False
+    return_lse: bool = False
+    out: Given | None = None
+
+    @property
+    def keys(self) -> int:
+        """Keys of each sequence, at most."""
+        pages = 1 if self.table is None else self.table.shape[1]
+        return pages * self.k.shape[2]
+
+    def solve(self) -> Any:
+        """Compute it: the values, or with `return_lse` the pair."""
+        q = self.q
+        if q.size == 0:
+            found = empty(q, self.out)
+            return (found, placed(np.empty(q.shape[:3], q.wide), q)) if self.return_lse else found
+        if self.keys == 0:
+            return self._of_nothing()
+        operands = (q, self.k, self.v, self.mask, self.bias, self.lengths, self.query_lengths)
+        if supports(*((q, self.k) if q.size > self.k.size else (self.k, q)), *operands[2:]):
+            return self._compiled()
+        return self._by_formula()
+
+    def _of_nothing(self) -> Any:
+        """Return what queries give that see no key."""
+        q = self.q
+
+        def zeros(xp: Any, x: Any, *, wide: Any) -> Any:
+            values = xp.zeros_like(x)
+            if not self.return_lse:
+                return values
+            return values, xp.full_like(xp.astype(values[..., 0], wide), -math.inf)
+
+        return by_reference(zeros, q, (), (self.out, None) if self.return_lse else (self.out,))
+
+    def _by_formula(self) -> Any:
+        q = self.q
+        i = np.arange(q.shape[2], dtype=np.int32)[:, None]
+        j = np.arange(self.keys, dtype=np.int32)[None, :]
+        table = None if self.table is None else self.table.astype(np.int32)
+        helpers = [
+            None if host is None else given(q.function, name, placed(host, q))
+            for name, host in (("i", i), ("j", j), ("table", table))
+        ]
+        operands = (
+            *(self.k, self.v, self.mask, self.bias, helpers[0], helpers[1]),
+            *(self.lengths, self.query_lengths, helpers[2]),
+        )
+        return by_reference(
+            reference.attention,
+            q,
+            operands,
+            (self.out, None) if self.return_lse else (self.out,),
+            scale=self.scale,
+            left=self.left,
+            right=self.right,
+            top_left=self.top_left,
+            return_lse=self.return_lse,
+        )
+
+    def _compiled(self) -> Any:
+        from corepy.kernels.attention import numba
+
+        q, k = self.q, self.k
+        batch, heads, queries, size = q.shape
+        result = Result(q, self.out, k, self.v, self.mask, self.bias)
+        lse = np.empty(batch * heads * queries, q.wide)
+        numba.attention(
+            _three(q),
+            _three(k),
+            _three(self.v),
+            np.arange(batch)[:, None] if self.table is None else self.table,
+            k.shape[2],
+            self._spans(),
+            (heads, k.shape[1], queries, size),
+            (_FAR if self.left is None else self.left, _FAR if self.right is None else self.right),
+            self.top_left,
+            self.scale,
+            _no_scores(np.dtype(bool))
+            if self.mask is None
+            else _of_scores(strided(self.mask, rows=False), self.mask),
+            self._bias(),
+            q.dtype == "bfloat16",
+            result.host.reshape(-1, size),
+            lse,
+        )
+        found = result.array()
+        return (found, placed(lse.reshape(batch, heads, queries), q)) if self.return_lse else found
+
+    def _spans(self) -> Host:
+        """Return how many queries and keys each sequence has."""
+        spans = np.empty((self.q.shape[0], 2), np.int64)
+        spans[:] = self.q.shape[2], self.keys
+        for column, lengths in enumerate((self.query_lengths, self.lengths)):
+            if lengths is not None:
+                spans[:, column] = view(lengths)
+        return spans
+
+    def _bias(self) -> tuple[Host, tuple[int, ...]]:
+        bias, wide = self.bias, np.dtype(self.q.wide)
+        if bias is None:
+            return _no_scores(wide)
+        if bias.dtype == wide.name:
+            return _of_scores(strided(bias, rows=False), bias)
+        host = widened(bias, wide.name, 0, 0.0)
+        strides = tuple(s // host.itemsize for s in host.strides)
+        return _of_scores((host.reshape(-1), strides), bias)
+
+
+def _three(x: Given) -> tuple[Host, tuple[int, ...]]:
+    flat, strides = strided(x, rows=True)
+    return flat, strides[:3]
+
+
+def _no_scores(dtype: np.dtype[Any]) -> tuple[Host, tuple[int, ...]]:
+    return np.empty(0, dtype), (0, 0, 0, 0)
+
+
+def _of_scores(found: tuple[Host, tuple[int, ...]], x: Given) -> tuple[Host, tuple[int, ...]]:
+    """Return strides over (batch, heads, queries, keys), zero where one value serves all."""
+    flat, strides = found
+    own = [0 if n == 1 else s for n, s in zip(x.shape, strides, strict=True)]
+    return flat, (*(0,) * (4 - len(own)), *own)
+
+
+# ---------------------------------------------------------------------------- checks
+
+
+def shaped(x: Given, names: str) -> None:
+    """Refuse an array of other than four dimensions, or without any head_dim."""
+    if len(x.shape) != 4 or x.shape[3] == 0:
+        raise ValueError(f"{x.function}: {x.argument} has shape {x.shape}; expected {names}")
+
+
+def grouped(x: Given, q: Given) -> None:
+    """Refuse heads of keys of which no whole number of heads of queries takes each."""
+    heads, kv_heads = q.shape[1], x.shape[1]
+    if heads and (kv_heads == 0 or heads % kv_heads):
+        raise ValueError(
+            f"{x.function}: {x.argument} has {kv_heads} heads in shape {x.shape}; expected a "
+            f"divisor of the {heads} of q"
+        )
+    if x.shape[3] != q.shape[3]:
+        raise ValueError(
+            f"{x.function}: {x.argument} has head_dim {x.shape[3]} in shape {x.shape}; expected "
+            f"{q.shape[3]}, that of q"
+        )
+
+
+def over_scores(
+    argument: str, value: Any, q: Given, keys: int, dtypes: Sequence[str]
+) -> Given | None:
+    """Look at an array that broadcasts to the scores, or None."""
+    if value is None:
+        return None
+    found = beside(argument, value, q, dtypes)
+    target = (*q.shape[:3], keys)
+    if not broadcasts(found.shape, target):
+        raise ValueError(
+            f"{q.function}: {argument} has shape {found.shape}; expected one that broadcasts to "
+            f"{target}, (batch, heads, queries, keys)"
+        )
+    return found
+
+
+def sizes(argument: str, value: Any, q: Given, most: int) -> Given | None:
+    """Look at the lengths of sequences, or None."""
+    if value is None:
+        return None
+    found = beside(argument, value, q, ("int32", "int64"), q.shape[:1])
+    if found.size and not is_traced(found):
+        values = found.backend.peek(found.native)
+        low, high = int(values.min()), int(values.max())
+        if low < 0 or high > most:
+            raise ValueError(
+                f"{q.function}: {argument} has values from {low} to {high}; expected 0 to {most}"
+            )
+    return found
+
+
+def reach(function: str, window: Any, causal: bool) -> tuple[int | None, int | None]:
+    """Return how many keys a query sees to its left and right."""
+    left: int | None = None
+    right: int | None = None
+    if isinstance(window, tuple):
+        if len(window) != 2:
+            raise bad_argument(function, "window", window, "an integer, or a pair of them")
+        left, right = (None if w is None else whole(function, "window", w, 0) for w in window)
+    elif window is not None:
+        if isinstance(window, bool):
+            raise bad_type(function, "window", window, "an integer, or a pair of them")
+        left = right = whole(function, "window", window, 0)
+    return left, 0 if causal else right

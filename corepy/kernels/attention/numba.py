@@ -1,0 +1,553 @@
+"""Attention in compiled loops: an online softmax over blocks of keys that stay in the cache.
+
+Many queries are taken in panels whose columns are queries: with scores and sums transposed, rows of
+K and V are read just as they lie, and maxima, exponentials and sums need no sum across lanes. Few
+queries, as in decoding, are rows: there all time goes to reading K and V, each row of which is read
+once for all queries of its head, and the keys may be shared among threads.
+
+Keys come in pages, block ``table[b, j // page]`` of K and V holding those of sequence b from
+``j // page * page`` on; arrays that are not paged are pages of their whole length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+from numba.extending import overload
+
+from corepy.kernels._compiled import kernel, launch
+from corepy.kernels._simd import exp, fetch, key, number, put, scratch, sum_of, unkey
+from corepy.kernels._tiles import BYTES, FEW, ROWS, VECTORS, dots, flip, fused, lanes_of
+
+Array = npt.NDArray[Any]
+
+#: Keys of a block: those of K and V, and their scores, fit in the second-level cache.
+_BLOCK = 64
+_LONG_BLOCK = 128
+#: Strips of a panel. More of them, and 16-bit keys are widened less often.
+_STRIPS = 2
+
+_scores, _scores_of_one = fused(ROWS, VECTORS, "zero"), fused(1, VECTORS, "zero")
+_values, _values_of_one = fused(ROWS, VECTORS, "scale"), fused(1, VECTORS, "scale")
+_dots_of_four, _dots_of_one = dots(4), dots(1)
+_four_wide, _four_narrow = fused(4, FEW, "add"), fused(4, 1, "add")
+_one_wide, _one_narrow = fused(1, FEW, "add"), fused(1, 1, "add")
+
+
+def rows_of(
+    x: Array, at: int, stride: int, rows: int, size: int, held: Array, brain: bool
+) -> tuple[Array, int, int]:
+    """Return where some rows are in the dtype in which they are computed: array, place, stride."""
+    raise NotImplementedError("compiled code only")
+
+
+@overload(rows_of, strict=False)  # type: ignore[untyped-decorator]
+def _rows_of(
+    x: Any, at: Any, stride: Any, rows: Any, size: Any, held: Any, brain: Any
+) -> Callable[..., Any]:
+    if x.dtype != types.uint16:
+        return lambda x, at, stride, rows, size, held, brain: (x, at, stride)
+
+    def widen(
+        x: Array, at: int, stride: int, rows: int, size: int, held: Array, brain: bool
+    ) -> tuple[Array, int, int]:
+        for n in range(rows):
+            start = at + n * stride
+            fetch(x[start : start + size], held[n * size : (n + 1) * size], brain)
+        return held, 0, size
+
+    return widen
+
+
+@kernel
+def _span(
+    i: int, queries: int, keys: int, left: int, right: int, top_left: bool
+) -> tuple[int, int]:
+    """Return the first key that a query sees, and the first beyond those."""
+    if i >= queries:
+        return 0, 0
+    place = i if top_left else i + keys - queries
+    first = max(0, place - left)
+    return first, max(first, min(keys, place + right + 1))
+
+
+# ---------------------------------------------------------------------------- many queries
+
+
+@kernel
+def _weigh_columns(
+    scores: Array, keys: int, width: int, stride: int, held: Array, tops: Array, totals: Array
+) -> None:
+    """Replace scores by weights, column by column.
+
+    ``held[0]`` is left with what each column's former sums have to be multiplied by.
+    """
+    shares, bases, found = held[0], held[1], held[2]
+    nothing, zero = number(-np.inf, tops[0]), number(0.0, tops[0])
+    for c in range(width):
+        found[c] = tops[c]
+    for j in range(keys):
+        line = scores[j * stride : j * stride + width]
+        for c in range(width):  # a NaN is never greater; it comes in again below
+            found[c] = line[c] if line[c] > found[c] else found[c]
+    for c in range(width):
+        bases[c] = found[c] if found[c] > nothing else zero
+        shares[c] = exp(tops[c] - bases[c], zero)
+        totals[c] *= shares[c]
+        tops[c] = found[c]
+    for j in range(keys):
+        line = scores[j * stride : j * stride + width]
+        for c in range(width):
+            line[c] = exp(line[c] - bases[c], zero)
+        for c in range(width):
+            totals[c] += line[c]
+
+
+@kernel
+def _panels(
+    q: Array,
+    q_strides: tuple[int, int, int],
+    k: Array,
+    k_strides: tuple[int, int, int],
+    v: Array,
+    v_strides: tuple[int, int, int],
+    table: Array,
+    page: int,
+    spans: Array,
+    shape: tuple[int, int, int, int],
+    reach: tuple[int, int],
+    top_left: bool,
+    scale: float,
+    mask: Array,
+    mask_strides: tuple[int, int, int, int],
+    bias: Array,
+    bias_strides: tuple[int, int, int, int],
+    brain: bool,
+    out: Array,
+    lse: Array,
+    start: int,
+    stop: int,
+) -> None:
+    heads, kv_heads, length, size = shape
+    group = heads // kv_heads
+    rows = group * length
+    held = scratch(q, size * _BLOCK)
+    lanes = lanes_of(held)
+    strip = VECTORS * lanes
+    stride = _STRIPS * strip
+    padded = -(-size // lanes) * lanes
+    turned, sums = scratch(q, padded * stride), scratch(q, padded * stride)
+    straight = scratch(q, stride * padded)
+    weights = scratch(q, _BLOCK * stride)
+    columns = scratch(q, 3 * stride).reshape(3, stride)
+    tops, totals = scratch(q, stride), scratch(q, stride)
+    row = scratch(q, size)
+    first, last = np.zeros(stride, np.int32), np.zeros(stride, np.int32)
+    factor = number(scale, held[0])
+    nothing, zero, one = (
+        number(-np.inf, held[0]),
+        number(0.0, held[0]),
+        number(1.0, held[0]),
+    )
+    panels = -(-rows // stride)
+    for task in range(start, stop):
+        pair, panel = task // panels, task % panels
+        b, g = pair // kv_heads, pair % kv_heads
+        begin = panel * stride
+        count = min(stride, rows - begin)
+        width = -(-count // strip) * strip
+        straight[:] = zero
+        sums[:] = zero
+        tops[:] = nothing
+        totals[:] = zero
+        first[:] = 0
+        last[:] = 0
+        least, most, all_from, all_to = 1 << 40, 0, 0, 1 << 40
+        for c in range(count):
+            h, i = g * group + (begin + c) // length, (begin + c) % length
+            at = b * q_strides[0] + h * q_strides[1] + i * q_strides[2]
+            values = fetch(q[at : at + size], row, brain)
+            for d in range(size):
+                straight[c * padded + d] = values[d] * factor
+            low, high = _span(i, spans[b, 0], spans[b, 1], reach[0], reach[1], top_left)
+            first[c], last[c] = low, high
+            all_from, all_to = max(all_from, low), min(all_to, high)
+            if low < high:
+                least, most = min(least, low), max(most, high)
+        for c in range(0, width, lanes):
+            for d in range(0, padded, lanes):
+                flip(turned, d * stride + c, stride, straight, c * padded + d, padded)
+
+        j = least
+        while j < most:
+            end = min(j + _BLOCK, most, (j // page + 1) * page)
+            keys = end - j
+            at = table[b, j // page] * k_strides[0] + g * k_strides[1] + j % page * k_strides[2]
+            lines, at, step = rows_of(k, at, k_strides[2], keys, size, held, brain)
+            for c in range(0, width, strip):
+                n = 0
+                while n < keys:
+                    line = at + n * step
+                    if n + ROWS <= keys:
+                        _scores(
+                            weights, n * stride + c, stride, lines, line, step, 1,
+                            turned, c, stride, size, tops, 0,
+                        )  # fmt: skip
+                        n += ROWS
+                    else:
+                        _scores_of_one(
+                            weights, n * stride + c, stride, lines, line, step, 1,
+                            turned, c, stride, size, tops, 0,
+                        )  # fmt: skip
+                        n += 1
+            if bias.size:
+                for c in range(count):
+                    h, i = g * group + (begin + c) // length, (begin + c) % length
+                    place = b * bias_strides[0] + h * bias_strides[1] + i * bias_strides[2]
+                    for n in range(keys):
+                        weights[n * stride + c] += bias[place + (j + n) * bias_strides[3]]
+            if mask.size:
+                for c in range(count):
+                    h, i = g * group + (begin + c) // length, (begin + c) % length
+                    place = b * mask_strides[0] + h * mask_strides[1] + i * mask_strides[2]
+                    for n in range(keys):
+                        taken = mask[place + (j + n) * mask_strides[3]]
+                        score = weights[n * stride + c]
+                        weights[n * stride + c] = score if taken else nothing
+            if j < all_from or end > all_to:
+                for n in range(keys):
+                    line_of = weights[n * stride : n * stride + width]
+                    place32 = np.int32(j + n)
+                    for c in range(width):
+                        seen = (first[c] <= place32) & (place32 < last[c])
+                        line_of[c] = line_of[c] if seen else nothing
+            _weigh_columns(weights, keys, width, stride, columns, tops, totals)
+            at = table[b, j // page] * v_strides[0] + g * v_strides[1] + j % page * v_strides[2]
+            lines, at, step = rows_of(v, at, v_strides[2], keys, size, held, brain)
+            shares = columns[0]
+            for c in range(0, width, strip):
+                d = 0
+                while d < size:
+                    if d + ROWS <= size:
+                        _values(
+                            sums, d * stride + c, stride, lines, at + d, 1, step,
+                            weights, c, stride, keys, shares, c,
+                        )  # fmt: skip
+                        d += ROWS
+                    else:
+                        _values_of_one(
+                            sums, d * stride + c, stride, lines, at + d, 1, step,
+                            weights, c, stride, keys, shares, c,
+                        )  # fmt: skip
+                        d += 1
+            j = end
+
+        for c in range(0, width, lanes):
+            for d in range(0, padded, lanes):
+                flip(straight, c * padded + d, padded, sums, d * stride + c, stride)
+        for c in range(count):
+            n = (b * heads + g * group) * length + begin + c
+            share = zero if totals[c] == zero else one / totals[c]
+            for d in range(size):
+                straight[c * padded + d] *= share
+            put(straight[c * padded : c * padded + size], out[n], brain)
+            lse[n] = tops[c] + np.log(totals[c])
+
+
+# ---------------------------------------------------------------------------- few queries
+
+
+@kernel
+def _weigh_row(scores: Array, top: Any) -> tuple[Any, Any, float]:
+    """Replace scores by weights; return the top, the share of former sums, and the sum."""
+    best = key(top)
+    for j in range(scores.size):
+        best = max(best, key(scores[j]))
+    found = unkey(best)
+    zero = number(0.0, top)
+    base = zero if found == number(-np.inf, top) else found
+    for j in range(scores.size):
+        scores[j] = exp(scores[j] - base, zero)
+    return found, exp(top - base, zero), sum_of(scores)
+
+
+@kernel
+def _rows(
+    q: Array,
+    q_strides: tuple[int, int, int],
+    k: Array,
+    k_strides: tuple[int, int, int],
+    v: Array,
+    v_strides: tuple[int, int, int],
+    table: Array,
+    page: int,
+    spans: Array,
+    shape: tuple[int, int, int, int],
+    reach: tuple[int, int],
+    top_left: bool,
+    scale: float,
+    mask: Array,
+    mask_strides: tuple[int, int, int, int],
+    bias: Array,
+    bias_strides: tuple[int, int, int, int],
+    brain: bool,
+    chunks: int,
+    chunk_size: int,
+    parts: Array,
+    tops: Array,
+    totals: Array,
+    start: int,
+    stop: int,
+) -> None:
+    heads, kv_heads, length, size = shape
+    group = heads // kv_heads
+    rows = group * length
+    tall = 1 if rows == 1 else -(-rows // 4) * 4
+    held = scratch(q, size * _LONG_BLOCK)
+    lanes = lanes_of(held)
+    full = size // lanes * lanes
+    padded = -(-size // lanes) * lanes
+    together = max(1, lanes // (1 if rows == 1 else 4))
+    queries, sums = scratch(q, tall * padded), scratch(q, tall * padded)
+    weights = scratch(q, tall * _LONG_BLOCK)
+    row = scratch(q, size)
+    first, last = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    factor = number(scale, held[0])
+    nothing, zero = number(-np.inf, held[0]), number(0.0, held[0])
+    for task in range(start, stop):
+        pair, chunk = task // chunks, task % chunks
+        b, g = pair // kv_heads, pair % kv_heads
+        queries[:] = zero
+        sums[:] = zero
+        top, total = tops[task], totals[task]
+        top[:] = nothing
+        total[:] = zero
+        begin, finish = chunk * chunk_size, (chunk + 1) * chunk_size
+        least, most = finish, begin
+        for r in range(rows):
+            h, i = g * group + r // length, r % length
+            at = b * q_strides[0] + h * q_strides[1] + i * q_strides[2]
+            values = fetch(q[at : at + size], row, brain)
+            for d in range(size):
+                queries[r * padded + d] = values[d] * factor
+            low, high = _span(i, spans[b, 0], spans[b, 1], reach[0], reach[1], top_left)
+            first[r], last[r] = low, high
+            if low < high:
+                least, most = min(least, max(low, begin)), max(most, min(high, finish))
+
+        j = least
+        while j < most:
+            end = min(j + _LONG_BLOCK, most, (j // page + 1) * page)
+            keys = end - j
+            at = table[b, j // page] * k_strides[0] + g * k_strides[1] + j % page * k_strides[2]
+            lines, at, step = rows_of(k, at, k_strides[2], keys, size, held, brain)
+            n = 0
+            if full:
+                while n + together <= keys:
+                    line = at + n * step
+                    if rows == 1:
+                        _dots_of_one(
+                            weights, n, _LONG_BLOCK, queries, 0, padded, lines, line, step, full
+                        )
+                    else:
+                        for r in range(0, tall, 4):
+                            _dots_of_four(
+                                weights, r * _LONG_BLOCK + n, _LONG_BLOCK,
+                                queries, r * padded, padded, lines, line, step, full,
+                            )  # fmt: skip
+                    n += together
+            for r in range(rows):
+                for rest in range(keys):
+                    done = full if rest < n else 0
+                    if done < size:
+                        score = weights[r * _LONG_BLOCK + rest] if done else zero
+                        line = at + rest * step
+                        for d in range(done, size):
+                            score += queries[r * padded + d] * lines[line + d]
+                        weights[r * _LONG_BLOCK + rest] = score
+            for r in range(rows):
+                h, i = g * group + r // length, r % length
+                scores = weights[r * _LONG_BLOCK : r * _LONG_BLOCK + keys]
+                if bias.size:
+                    place = b * bias_strides[0] + h * bias_strides[1] + i * bias_strides[2]
+                    for n in range(keys):
+                        scores[n] += bias[place + (j + n) * bias_strides[3]]
+                if mask.size:
+                    place = b * mask_strides[0] + h * mask_strides[1] + i * mask_strides[2]
+                    for n in range(keys):
+                        taken = mask[place + (j + n) * mask_strides[3]]
+                        scores[n] = scores[n] if taken else nothing
+                for n in range(min(keys, first[r] - j)):
+                    scores[n] = nothing
+                for n in range(max(0, last[r] - j), keys):
+                    scores[n] = nothing
+                top[r], share, part = _weigh_row(scores, top[r])
+                total[r] = total[r] * share + number(part, zero)
+                for d in range(padded):
+                    sums[r * padded + d] *= share
+            at = table[b, j // page] * v_strides[0] + g * v_strides[1] + j % page * v_strides[2]
+            lines, at, step = rows_of(v, at, v_strides[2], keys, size, held, brain)
+            _add_values(weights, lines, at, step, keys, size, rows, padded, sums)
+            j = end
+        parts[task] = sums[: rows * padded]
+
+
+@kernel
+def _add_values(
+    weights: Array,
+    lines: Array,
+    at: int,
+    step: int,
+    keys: int,
+    size: int,
+    rows: int,
+    padded: int,
+    sums: Array,
+) -> None:
+    lanes = lanes_of(weights)
+    wide = FEW * lanes
+    d = 0
+    while d + lanes <= size:
+        is_wide = d + wide <= size
+        if rows == 1:
+            if is_wide:
+                _one_wide(
+                    sums, d, padded, weights, 0, _LONG_BLOCK, 1,
+                    lines, at + d, step, keys, weights, 0,
+                )  # fmt: skip
+            else:
+                _one_narrow(
+                    sums, d, padded, weights, 0, _LONG_BLOCK, 1,
+                    lines, at + d, step, keys, weights, 0,
+                )  # fmt: skip
+        else:
+            for r in range(0, rows, 4):
+                if is_wide:
+                    _four_wide(
+                        sums, r * padded + d, padded, weights, r * _LONG_BLOCK, _LONG_BLOCK, 1,
+                        lines, at + d, step, keys, weights, 0,
+                    )  # fmt: skip
+                else:
+                    _four_narrow(
+                        sums, r * padded + d, padded, weights, r * _LONG_BLOCK, _LONG_BLOCK, 1,
+                        lines, at + d, step, keys, weights, 0,
+                    )  # fmt: skip
+        d += wide if is_wide else lanes
+    for r in range(rows):
+        for n in range(keys):
+            weight = weights[r * _LONG_BLOCK + n]
+            for rest in range(d, size):
+                sums[r * padded + rest] += weight * lines[at + n * step + rest]
+
+
+@kernel
+def _merge(
+    parts: Array,
+    tops: Array,
+    totals: Array,
+    chunks: int,
+    shape: tuple[int, int, int, int],
+    brain: bool,
+    out: Array,
+    lse: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """Put together what chunks of the keys gave."""
+    heads, kv_heads, length, size = shape
+    rows = heads // kv_heads * length
+    padded = parts.shape[1] // rows
+    zero, one = number(0.0, tops[0, 0]), number(1.0, tops[0, 0])
+    values = np.empty(size, tops.dtype)
+    for n in range(start, stop):
+        pair, r = n // rows, n % rows
+        top = tops[pair * chunks, r]
+        for chunk in range(1, chunks):
+            found = tops[pair * chunks + chunk, r]
+            top = top if found <= top else found  # a NaN too
+        base = zero if top == number(-np.inf, zero) else top
+        values[:] = zero
+        total = zero
+        for chunk in range(chunks):
+            task = pair * chunks + chunk
+            share = exp(tops[task, r] - base, zero)
+            total += totals[task, r] * share
+            part = parts[task, r * padded : r * padded + size]
+            for d in range(size):
+                values[d] += part[d] * share
+        share = zero if total == zero else one / total
+        for d in range(size):
+            values[d] *= share
+        put(values, out[n], brain)
+        lse[n] = top + np.log(total)
+
+
+# ---------------------------------------------------------------------------- launching
+
+#: Queries of a head of K and V up to which they are rows.
+FEW_ROWS = 16
+#: Keys that one thread takes alone; it depends on no number of threads, so that results do not.
+_CHUNK = 1024
+
+Flat = tuple[Array, tuple[int, ...]]
+
+
+def attention(
+    q: Flat,
+    k: Flat,
+    v: Flat,
+    table: Array,
+    page: int,
+    spans: Array,
+    shape: tuple[int, int, int, int],
+    reach: tuple[int, int],
+    top_left: bool,
+    scale: float,
+    mask: Flat,
+    bias: Flat,
+    brain: bool,
+    out: Array,
+    lse: Array,
+) -> None:
+    """Put attention into `out (rows, head_dim)` and the logarithms of its sums into `lse (rows)`.
+
+    Parameters
+    ----------
+    q : pair of flat array and strides (batch, head, row)
+    k, v : pair of flat array and strides (page, head, row)
+    table : array of int64 (batch, pages)
+        The block of K and V of each page.
+    page : int
+        Keys of a page.
+    spans : array of int64 (batch, 2)
+        Queries and keys of each sequence.
+    shape : tuple of int
+        Heads, heads of K and V, queries, head_dim.
+    reach : tuple of int
+        Keys that a query sees to its left and right.
+    mask, bias : pair of flat array and strides (batch, head, row, key)
+        Flat arrays without elements where there is none.
+    brain : bool
+        Whether 16-bit words are bfloat16.
+    """
+    heads, kv_heads, length, size = shape
+    rows = heads // kv_heads * length
+    pairs = len(spans) * kv_heads
+    lanes = BYTES // lse.itemsize
+    longest = int(spans[:, 1].max())
+    common = (*q, *k, *v, table, page, spans, shape, reach, top_left, scale, *mask, *bias, brain)
+    if rows > FEW_ROWS:
+        panels = -(-rows // (_STRIPS * VECTORS * lanes))
+        work = pairs * rows * longest * size // 2
+        launch(_panels, (*common, out, lse), pairs * panels, work)
+        return
+    chunks = max(1, -(-longest // _CHUNK))
+    parts = np.empty((pairs * chunks, rows * (-(-size // lanes) * lanes)), lse.dtype)
+    tops, totals = (np.empty((pairs * chunks, rows), lse.dtype) for _ in range(2))
+    work = 2 * pairs * longest * size * max(1, rows // 4)
+    launch(_rows, (*common, chunks, _CHUNK, parts, tops, totals), pairs * chunks, work)
+    launch(_merge, (parts, tops, totals, chunks, shape, brain, out, lse), pairs * rows, parts.size)

@@ -1,0 +1,118 @@
+"""Attention as its formula reads, in the functions of any library."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def attention(
+    xp: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any,
+    bias: Any,
+    i: Any,
+    j: Any,
+    lengths: Any,
+    query_lengths: Any,
+    table: Any,
+    *,
+    wide: Any,
+    scale: float,
+    left: int | None,
+    right: int | None,
+    top_left: bool,
+    return_lse: bool,
+) -> Any:
+    """Return ``softmax(scale * q @ k.mT + bias) @ v`` over the keys that each query sees.
+
+    `i` and `j` are the numbers of the queries, (queries, 1), and of the keys, (1, keys).
+    """
+    if table is not None:
+        k, v = _gathered(xp, k, table), _gathered(xp, v, table)
+    batch, heads, queries, size = q.shape
+    kv_heads, keys = k.shape[1:3]
+    together = (batch, kv_heads, heads // kv_heads * queries)  # of one head of k and v
+
+    seen = _seen(xp, i, j, lengths, query_lengths, left, right, top_left)
+    if mask is not None:
+        seen = mask if seen is None else seen & mask
+    y = xp.reshape(xp.astype(q, wide) * scale, (*together, size))
+    scores = xp.matmul(y, xp.matrix_transpose(xp.astype(k, wide)))
+    scores = xp.reshape(scores, (batch, heads, queries, keys))
+    if bias is not None:
+        scores = scores + xp.astype(bias, wide)
+    if seen is not None:
+        scores = xp.where(seen, scores, xp.full_like(scores, -math.inf))
+
+    # A row of which nothing is seen has no greatest score and no sum: it is zero.
+    top = xp.max(scores, axis=-1, keepdims=True)
+    top = xp.where(top > -math.inf, top, xp.zeros_like(top))
+    weights = xp.exp(scores - top)
+    total = xp.sum(weights, axis=-1, keepdims=True)
+    nothing = total == 0
+    values = xp.astype(v, wide)
+    if lengths is not None:  # beyond them may be anything, and zero times that is no zero
+        values = xp.where(_each(xp, j, lengths, (1, -1, 1)), values, xp.zeros_like(values))
+    out = xp.matmul(xp.reshape(weights, (*together, keys)), values)
+    out = xp.reshape(out, q.shape) / xp.where(nothing, xp.ones_like(total), total)
+    out = xp.astype(xp.where(nothing, xp.zeros_like(out), out), q.dtype)
+    if not return_lse:
+        return out
+    some = xp.log(xp.where(nothing, xp.ones_like(total), total)) + top
+    lse = xp.where(nothing, xp.full_like(some, -math.inf), some)
+    return out, lse[..., 0]
+
+
+def _seen(
+    xp: Any,
+    i: Any,
+    j: Any,
+    lengths: Any,
+    query_lengths: Any,
+    left: int | None,
+    right: int | None,
+    top_left: bool,
+) -> Any:
+    """Return where a query sees a key, or None if every one sees all."""
+    parts = []
+    if lengths is not None:
+        parts.append(_each(xp, j, lengths, (1, 1, -1)))
+    if query_lengths is not None:
+        parts.append(_each(xp, i, query_lengths, (1, -1, 1)))
+    if left is not None or right is not None:
+        place = i
+        if not top_left:  # the last query is where the last key is
+            last_key = j.shape[1] if lengths is None else _sizes(xp, lengths, j)
+            last_query = i.shape[0] if query_lengths is None else _sizes(xp, query_lengths, i)
+            place = i + (last_key - last_query)
+        if left is not None:
+            parts.append(j >= place - left)
+        if right is not None:
+            parts.append(j <= place + right)
+    seen = None
+    for part in parts:
+        seen = part if seen is None else seen & part
+    return seen
+
+
+def _sizes(xp: Any, lengths: Any, like: Any) -> Any:
+    """Return the length of each sequence, to stand beside (batch, heads, queries, keys)."""
+    return xp.reshape(xp.astype(lengths, like.dtype), (-1, 1, 1, 1))
+
+
+def _each(xp: Any, numbers: Any, lengths: Any, shape: tuple[int, ...]) -> Any:
+    """Return which numbers are below the length of each sequence, along some axis."""
+    return xp.reshape(numbers, (1, *shape)) < _sizes(xp, lengths, numbers)
+
+
+def _gathered(xp: Any, pool: Any, table: Any) -> Any:
+    """Return the pages of each sequence one after the other, (batch, kv_heads, keys, head_dim)."""
+    batch, pages = table.shape
+    _, kv_heads, page, size = pool.shape
+    found = xp.take(pool, xp.reshape(table, (-1,)), axis=0)
+    found = xp.reshape(found, (batch, pages, kv_heads, page, size))
+    found = xp.permute_dims(found, (0, 2, 1, 3, 4))
+    return xp.reshape(found, (batch, kv_heads, pages * page, size))

@@ -1,0 +1,321 @@
+"""Attention: heads that share keys, everything that hides a key, lengths, special values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corepy import kernels
+from tests.kernels.libraries import Kind, check, host, kinds, select
+
+
+def sample(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape)
+
+
+def expected_of(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    causal_align: str = "bottom-right",
+    mask: Any = None,
+    bias: Any = None,
+    scale: float | None = None,
+    window: Any = None,
+    lengths: Any = None,
+    query_lengths: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Return attention, the size of its terms and its lse, one query after the other."""
+    batch, heads, queries, size = q.shape
+    group, keys = heads // k.shape[1], k.shape[2]
+    scale = 1 / math.sqrt(size) if scale is None else scale
+    left, right = window if isinstance(window, tuple) else (window, window)
+    target = (batch, heads, queries, keys)
+    mask = np.broadcast_to(True if mask is None else mask, target)
+    bias = np.broadcast_to(0.0 if bias is None else bias, target)
+    out, terms, lse = np.zeros(q.shape), np.zeros(q.shape), np.full(q.shape[:3], -np.inf)
+    for b, h, i in np.ndindex(*q.shape[:3]):
+        length = keys if lengths is None else lengths[b]
+        last = queries if query_lengths is None else query_lengths[b]
+        place = i if causal_align == "top-left" else i - last + length
+        seen = [
+            j
+            for j in range(length)
+            if i < last
+            and mask[b, h, i, j]
+            and not (causal and j > place)
+            and not (left is not None and j < place - left)
+            and not (right is not None and j > place + right)
+            and bias[b, h, i, j] != -np.inf
+        ]
+        if not seen:
+            continue
+        with np.errstate(invalid="ignore"):
+            scores = scale * (k[b, h // group, seen] @ q[b, h, i]) + bias[b, h, i, seen]
+            weights = np.exp(scores - scores.max())
+            share = weights / weights.sum()
+            out[b, h, i] = share @ v[b, h // group, seen]
+            terms[b, h, i] = share @ np.abs(v[b, h // group, seen])
+            lse[b, h, i] = scores.max() + np.log(weights.sum())
+    return out, terms, lse
+
+
+def compare(kind: Kind, dtype: str, q: Any, k: Any, v: Any, **options: Any) -> None:
+    """Hold attention to what is expected, by the library's own arrays."""
+    arrays = [kind.array(x, dtype) for x in (q, k, v)]
+    given = {
+        name: kind.array(value) if isinstance(value, np.ndarray) else value
+        for name, value in options.items()
+    }
+    if "bias" in given:
+        given["bias"] = kind.array(options["bias"], dtype)
+        options["bias"] = host(given["bias"])
+    out, terms, lse = expected_of(*map(host, arrays), **options)
+    found, sums = kernels.attention(*arrays, return_lse=True, **given)
+    check(arrays[0], found, out, dtype, terms * (2 if dtype == "float32" else 1))
+    assert type(sums) is type(found)
+    np.testing.assert_allclose(host(sums), lse, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("batch", "heads", "kv_heads", "queries", "keys", "size"),
+    [
+        (1, 1, 1, 1, 1, 1),
+        (2, 4, 2, 3, 5, 8),
+        (1, 8, 1, 1, 300, 64),  # decoding: rows
+        (2, 3, 3, 1, 140, 65),
+        (1, 6, 2, 40, 70, 80),  # panels
+        (1, 2, 2, 130, 65, 129),
+        (1, 4, 4, 33, 64, 256),
+        (1, 5, 1, 7, 9, 31),
+        (1, 2, 1, 1, 2100, 17),  # several chunks
+    ],
+)
+def test_shapes(
+    kind: Kind, batch: int, heads: int, kv_heads: int, queries: int, keys: int, size: int
+) -> None:
+    if kind.slow and queries * keys * size > 200:
+        return
+    q = sample(batch, heads, queries, size)
+    k, v = sample(batch, kv_heads, keys, size, seed=1), sample(batch, kv_heads, keys, size, seed=2)
+    for dtype in kind.dtypes:
+        compare(kind, dtype, q, k, v)
+
+
+HIDDEN: list[dict[str, Any]] = [
+    {"causal": True},
+    {"causal": True, "causal_align": "top-left"},
+    {"window": 2},
+    {"window": (1, None), "causal_align": "top-left"},
+    {"window": (None, 0)},
+    {"window": (3, 1), "causal": True},
+    {"mask": np.asarray(sample(2, 4, 6, 9) > 0)},
+    {"mask": np.asarray(sample(6, 1) > 0)},
+    {"mask": np.asarray(sample(2, 1, 1, 9) > 0), "causal": True},
+    {"bias": sample(2, 4, 6, 9)},
+    {"bias": np.where(sample(4, 1, 9) > 0, sample(4, 1, 9), -np.inf), "scale": 0.3},
+    {"lengths": np.asarray([9, 4])},
+    {"lengths": np.asarray([0, 7], np.int32), "causal": True},
+    {"lengths": np.asarray([3, 9]), "query_lengths": np.asarray([2, 6]), "causal": True},
+    {"query_lengths": np.asarray([0, 5]), "window": (2, 0)},
+    {"scale": -2.0},
+    {"scale": 0},
+]
+
+
+@pytest.mark.parametrize("options", HIDDEN, ids="-".join)
+def test_what_hides_keys(kind: Kind, options: dict[str, Any]) -> None:
+    if kind.slow and HIDDEN.index(options) % 3:
+        return
+    dtypes = ("float32",) if kind.slow or kind.library == "jax" else kind.dtypes
+    q, k, v = sample(2, 4, 6, 5), sample(2, 2, 9, 5, seed=1), sample(2, 2, 9, 5, seed=2)
+    for dtype in dtypes:
+        compare(kind, dtype, q, k, v, **options)
+    if not kind.slow:  # the same by panels
+        compare(kind, "float32", *(np.tile(x, (1, 3, 1, 1)) for x in (q, k, v)), **_tiled(options))
+        more = np.tile(q, (1, 5, 1, 1))
+        compare(kind, "float32", more, k, v, **_tiled(options, 5))
+
+
+def _tiled(options: dict[str, Any], times: int = 3) -> dict[str, Any]:
+    """Return options for more heads."""
+
+    def tiled(value: Any) -> Any:
+        heads = isinstance(value, np.ndarray) and value.ndim >= 3 and value.shape[-3] == 4
+        return np.tile(value, (times, 1, 1)) if heads else value
+
+    return {name: tiled(value) for name, value in options.items()}
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch"))
+@pytest.mark.parametrize(("queries", "keys"), [(2, 200), (150, 200), (200, 150), (70, 70)])
+def test_long_causal(kind: Kind, queries: int, keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that are seen in whole, in part, or not at all."""
+    select(monkeypatch, kind)
+    q, k, v = sample(1, 2, queries, 16), *(sample(1, 1, keys, 16, seed=s) for s in (1, 2))
+    for options in ({}, {"window": (65, 3)}, {"causal_align": "top-left"}):
+        compare(kind, "float32", q, k, v, causal="window" not in options, **options)
+
+
+def test_nothing_seen_is_zero(kind: Kind) -> None:
+    q, k, v = (kind.array(sample(1, 1, 3, 4, seed=s), "float32") for s in range(3))
+    mask = np.ones((3, 3), bool)
+    mask[1] = False
+    out, lse = kernels.attention(q, k, v, mask=kind.array(mask), return_lse=True)
+    assert (host(out)[0, 0, 1] == 0).all()
+    assert (host(lse)[0, 0] == -np.inf).tolist() == [False, True, False]
+    long = kind.array(sample(1, 1, 40, 4), "float32")
+    out = host(kernels.attention(long, k, v, causal=True))  # 37 queries before the first key
+    assert (out[0, 0, :37] == 0).all()
+    assert (out[0, 0, 37:] != 0).all()
+
+
+def test_special_values(kind: Kind) -> None:
+    q = np.ones((1, 1, 3, 2))
+    k, v = np.zeros((1, 1, 4, 2)), sample(1, 1, 4, 2)
+    for queries in (q, np.ones((1, 1, 40, 2))):
+        for special in (np.nan, np.inf):
+            k[0, 0, 1] = special
+            out = kernels.attention(*(kind.array(x, "float32") for x in (queries, k, v)))
+            assert np.isnan(host(out)).all()
+            hides = kind.array(np.asarray([True, False, True, True]))
+            out = kernels.attention(
+                *(kind.array(x, "float32") for x in (queries, k, v)), mask=hides
+            )
+            np.testing.assert_allclose(
+                host(out), np.broadcast_to(v[0, 0, [0, 2, 3]].mean(0), queries.shape), rtol=1e-5
+            )
+        k[0, 0, 1] = -np.inf  # weighs nothing
+        out = kernels.attention(*(kind.array(x, "float32") for x in (queries, k, v)))
+        expected = np.broadcast_to(v[0, 0, [0, 2, 3]].mean(0), queries.shape)
+        np.testing.assert_allclose(host(out), expected, rtol=1e-5)
+
+
+def test_great_scores_do_not_overflow(kind: Kind) -> None:
+    k, v = np.asarray([1e4, -1e4, 0.0, 5e3]).reshape(1, 1, 4, 1), sample(1, 1, 4, 1)
+    for queries in (2, 40):
+        q = np.full((1, 1, queries, 1), 1e4)
+        compare(kind, "float32", q, k, v)
+        compare(kind, "float32", -q, k[:, :, ::-1].copy(), v)
+
+
+def test_beyond_the_lengths_may_be_anything(kind: Kind) -> None:
+    q, k, v = (sample(2, 1, 5, 4, seed=s) for s in range(3))
+    lengths = np.asarray([2, 4])
+    for queries in (q, np.tile(q, (1, 1, 8, 1))):
+        out = kernels.attention(
+            *(kind.array(x, "float32") for x in (queries, k, v)), lengths=kind.array(lengths)
+        )
+        for b, n in enumerate(lengths):
+            k[b, :, n:], v[b, :, n:] = np.nan, np.inf
+        again = kernels.attention(
+            *(kind.array(x, "float32") for x in (queries, k, v)), lengths=kind.array(lengths)
+        )
+        np.testing.assert_array_equal(host(again), host(out))
+        k, v = (sample(2, 1, 5, 4, seed=s) for s in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("q", "k"),
+    [
+        ((0, 2, 3, 4), (0, 1, 5, 4)),
+        ((1, 0, 3, 4), (1, 0, 5, 4)),
+        ((1, 2, 0, 4), (1, 2, 5, 4)),
+        ((1, 2, 3, 4), (1, 2, 0, 4)),
+    ],
+)
+def test_no_elements(kind: Kind, q: tuple[int, ...], k: tuple[int, ...]) -> None:
+    arrays = [kind.array(np.ones(shape), "float32") for shape in (q, k, k)]
+    out, lse = kernels.attention(*arrays, return_lse=True)
+    assert tuple(out.shape) == q
+    assert tuple(lse.shape) == q[:3]
+    assert (host(out) == 0).all()
+    assert (host(lse) == -np.inf).all()
+    assert tuple(kernels.attention(*arrays).shape) == q
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch"))
+def test_layouts(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Part of a cache, heads beside each other in a row, keys backwards."""
+    select(monkeypatch, kind)
+    q, k, v = (kind.array(sample(2, 20, 3, 16, seed=s), "float32") for s in range(3))
+    heads_last = [x.swapaxes(1, 2) for x in (q, k, v)]  # (batch, length, heads, size)
+    out = kernels.attention(*heads_last, causal=True)
+    arrays = [host(x).swapaxes(1, 2).copy() for x in (q, k, v)]
+    expected, terms, _ = expected_of(*arrays, causal=True)
+    check(heads_last[0], out, expected, "float32", 2 * terms)
+    part = [x[:, 2:4, :2, 1::3] for x in (q, k, v)]
+    expected, terms, _ = expected_of(*(host(x).copy() for x in part))
+    check(q, kernels.attention(*part), expected, "float32", 2 * terms)
+    if kind.library == "numpy":
+        back = [x[:, :, ::-1] for x in (q, k, v)]
+        expected, terms, _ = expected_of(*map(host, back))
+        check(q, kernels.attention(*back), expected, "float32", 2 * terms)
+        mask = np.asarray(sample(20, 3, 3) > 0)[::-1].swapaxes(1, 2)
+        expected, terms, _ = expected_of(*map(host, back), mask=mask)
+        check(q, kernels.attention(*back, mask=mask), expected, "float32", 2 * terms)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("registers", [16, 32])
+def test_tiles_of_other_processors(lanes: int, registers: int) -> None:
+    """The tiles that other processors get, which this one computes in several registers."""
+    pytest.importorskip("numba")
+    from numba import njit
+
+    from corepy.kernels import _tiles
+
+    rows, vectors, few = _tiles.tiles_of(registers)
+    assert rows * vectors + vectors + 1 <= registers
+    assert 4 * few + few + 1 <= registers
+    patch = pytest.MonkeyPatch()
+    patch.setattr(_tiles, "BYTES", 4 * lanes)
+    try:
+        product, product_of_four = _tiles.fused(rows, vectors, "zero"), _tiles.fused(4, few, "add")
+        scaled, dots, flip = _tiles.fused(rows, vectors, "scale"), _tiles.dots(4), _tiles.flip
+        wide, narrow, depth = vectors * lanes, few * lanes, 7
+        together = max(1, lanes // 4)
+
+        @njit
+        def compute(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, w: Any) -> None:
+            product(c, 0, wide, a, 0, depth, 1, b, 0, wide, depth, w, 0)
+            scaled(d, 0, wide, a, 0, 1, rows, b, 0, wide, depth, w, 0)
+            product_of_four(e, 0, narrow, a, 0, depth, 1, b, 0, narrow, depth, w, 0)
+            dots(f, 0, together, b, 0, 2 * lanes, b, 3, 2 * lanes, 2 * lanes)
+            flip(g, 0, lanes, b, 0, lanes)
+
+        a, b = (sample(n, seed=n).astype("f4") for n in (rows * depth, lanes * max(lanes, 64)))
+        w = sample(wide).astype("f4")
+        start = sample(rows * wide).astype("f4")
+        c, d, e = np.full(rows * wide, np.nan, "f4"), start.copy(), np.ones(4 * narrow, "f4")
+        f, g = np.zeros(4 * together, "f4"), np.zeros(lanes * lanes, "f4")
+        compute(a, b, c, d, e, f, g, w)
+    finally:
+        patch.undo()
+    of_wide, of_narrow = (b[: depth * n].reshape(depth, n) for n in (wide, narrow))
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    np.testing.assert_allclose(c.reshape(rows, wide), a.reshape(rows, depth) @ of_wide, **close)
+    expected = start.reshape(rows, wide) * w + a.reshape(depth, rows).T @ of_wide
+    np.testing.assert_allclose(d.reshape(rows, wide), expected, **close)
+    expected = 1 + a[: 4 * depth].reshape(4, depth) @ of_narrow
+    np.testing.assert_allclose(e.reshape(4, narrow), expected, **close)
+    left = b[: 8 * lanes].reshape(4, -1)
+    right = b[3 : 3 + 2 * lanes * together].reshape(together, -1)
+    np.testing.assert_allclose(f.reshape(4, together), left @ right.T, **close)
+    np.testing.assert_array_equal(g.reshape(lanes, lanes), b[: lanes**2].reshape(lanes, lanes).T)
+
+
+def test_registers_of_processors() -> None:
+    pytest.importorskip("numba")
+    from corepy.kernels._tiles import registers
+
+    assert registers("+sse2,+avx2,+avx512f,-avx512fp16") == (64, 32)
+    assert registers("+sse2,+avx2,-avx512f") == (32, 16)
+    assert registers("+sse2,-avx2") == (16, 16)
+    assert registers("+neon,+fp-armv8") == (16, 32)
+    assert registers("") == (16, 16)
