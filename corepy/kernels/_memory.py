@@ -182,19 +182,31 @@ def _is_apart(array: Host, inputs: tuple[Given, ...]) -> bool:
 
 
 class Result:
-    """Memory for a result that is like an operand: new, or what the caller gave for it."""
+    """Memory for a result that is like an operand: new, or what the caller gave for it.
+
+    That may be just where an operand is, unless it is one of those that are `read_again`.
+    """
 
     __slots__ = ("_native", "_out", "_x", "host")
 
     #: What the kernel fills.
     host: Host
 
-    def __init__(self, x: Given, out: Given | None, *inputs: Given | None) -> None:
+    def __init__(
+        self,
+        x: Given,
+        out: Given | None,
+        *inputs: Given | None,
+        read_again: tuple[Given | None, ...] = (),
+    ) -> None:
         self._x, self._out = x, out
         if out is not None and _ON_HOST[x.library](out.native):
             found = _words(out.native, out.library, out.dtype)
             fits = found.flags.c_contiguous and found.flags.aligned and found.flags.writeable
-            if fits and _is_apart(found, tuple(g for g in (x, *inputs) if g is not None)):
+            once = tuple(g for g in (x, *inputs) if g is not None)
+            again = tuple(_words(g.native, g.library, g.dtype) for g in read_again if g is not None)
+            fits = fits and not any(np.may_share_memory(found, other) for other in again)
+            if fits and _is_apart(found, once):
                 self._native, self.host = None, found
                 return
         self._native, self.host = _new(x)

@@ -319,3 +319,94 @@ def test_registers_of_processors() -> None:
     assert registers("+sse2,-avx2") == (16, 16)
     assert registers("+neon,+fp-armv8") == (16, 32)
     assert registers("") == (16, 16)
+
+
+# ---------------------------------------------------------------------------- out, threads, traces
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch", "array"))
+@pytest.mark.parametrize("length", [3, 40])
+def test_out(kind: Kind, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    for dtype in ("float32", "float64"):
+        x = kind.array(sample(1, 2, length, 8), dtype)
+        out = kind.array(np.zeros((1, 2, length, 8)), dtype)
+        expected = host(kernels.attention(x, x, x, causal=True))
+        found, _ = kernels.attention(x, x, x, causal=True, out=out, return_lse=True)
+        assert found is out
+        np.testing.assert_array_equal(host(out), expected)
+        assert kernels.attention(x, x, x, causal=True, out=x) is x  # what is read is written
+        np.testing.assert_array_equal(host(x), expected)
+
+
+@pytest.mark.parametrize("kind", kinds("numpy"))
+def test_out_that_is_no_block(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    x = sample(2, 3, 9, 8).astype("f4")
+    out = np.zeros((2, 9, 3, 8), "f4").swapaxes(1, 2)
+    assert kernels.attention(x, x, x, out=out) is out
+    np.testing.assert_array_equal(out, kernels.attention(x, x, x))
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    np.testing.assert_array_equal(kernels.attention(frozen, frozen, frozen), out)
+
+
+def test_threads_share_the_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    from corepy.kernels import _compiled
+
+    select(monkeypatch, Kind("numpy", compiled=True))
+    monkeypatch.setattr(_compiled, "get_num_threads", lambda: 2)
+    for shape in ((1, 4, 300, 16), (2, 3, 2, 16)):
+        q, k = sample(*shape).astype("f4"), sample(*shape[:2], 2500, 16, seed=1).astype("f4")
+        monkeypatch.setattr(_compiled, "PARALLEL_FROM", 1 << 62)
+        alone = kernels.attention(q, k, k, causal=True)
+        for name in ("PARALLEL_FROM", "STRETCH"):
+            monkeypatch.setattr(_compiled, name, 1)
+        for _ in range(5):
+            np.testing.assert_array_equal(kernels.attention(q, k, k, causal=True), alone)
+
+
+@pytest.mark.backend("torch")
+def test_gradients_pass_through_torch() -> None:
+    import torch
+
+    q, k, v = (torch.from_numpy(sample(1, 2, 3, 4, seed=s)).requires_grad_() for s in range(3))
+    mask = torch.from_numpy(np.tril(np.ones((3, 3), bool), -1))  # the first query sees nothing
+
+    def function(q: Any, k: Any, v: Any) -> Any:
+        return kernels.attention(q, k[:, :1], v[:, :1], mask=mask, return_lse=False)
+
+    assert torch.autograd.gradcheck(function, (q, k, v))
+    lse = kernels.attention(q, k, v, mask=mask, return_lse=True)[1]
+    lse[..., 1:].sum().backward()
+    assert bool(torch.isfinite(q.grad).all())
+
+
+@pytest.mark.backend("torch")
+def test_agrees_with_torch() -> None:
+    import torch
+
+    q, k, v = (torch.from_numpy(sample(2, 4, 33, 64, seed=s).astype("f4")) for s in range(3))
+    function = torch.nn.functional.scaled_dot_product_attention
+    found = kernels.attention(q, k, v, causal=True)
+    torch.testing.assert_close(found, function(q, k, v, is_causal=True))
+    found = kernels.attention(q[:, :, :5], k, v, causal=True, causal_align="top-left")
+    torch.testing.assert_close(found, function(q[:, :, :5], k, v, is_causal=True))
+
+
+@pytest.mark.backend("jax")
+def test_jax_traces() -> None:
+    import jax
+    import jax.numpy as jnp
+
+    q, k, v = (jnp.asarray(sample(2, 2, 5, 4, seed=s).astype("f4")) for s in range(3))
+    lengths = jnp.asarray([3, 5])
+
+    def function(q: Any, lengths: Any) -> Any:
+        return kernels.attention(q, k, v, causal=True, lengths=lengths)
+
+    expected, terms, _ = expected_of(*map(host, (q, k, v)), causal=True, lengths=[3, 5])
+    check(q, jax.jit(function)(q, lengths), expected, "float32", 2 * terms)
+    slope = jax.grad(lambda q: function(q, lengths).sum())(q)
+    assert bool(jnp.isfinite(slope).all())

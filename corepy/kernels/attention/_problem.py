@@ -126,7 +126,7 @@ class Problem:
 
         q, k = self.q, self.k
         batch, heads, queries, size = q.shape
-        result = Result(q, self.out, k, self.v, self.mask, self.bias)
+        result = Result(q, self.out, read_again=(k, self.v, self.mask, self.bias))
         lse = np.empty(batch * heads * queries, q.wide)
         numba.attention(
             _three(q),
