@@ -222,7 +222,7 @@ class Result:
         if x.library == "jax":
             native.base.flags.writeable = native.flags.writeable = False
             native = x.backend.from_numpy(native, x.backend.devices()[0])
-        return _delivered(native if x.table is None else make(native, x.table), out)
+        return delivered(native if x.table is None else make(native, x.table), out)
 
 
 def _new(x: Given) -> tuple[Any, Host]:
@@ -242,7 +242,7 @@ def _new(x: Given) -> tuple[Any, Host]:
     return native, _words(native, x.library, x.dtype)
 
 
-def _delivered(result: Any, out: Given | None) -> Any:
+def delivered(result: Any, out: Given | None) -> Any:
     """Return a result, or put it where the caller wants it."""
     if out is None:
         return result
@@ -294,8 +294,8 @@ def by_reference(
         results = tuple(x.backend.normalize(result) for result in results)
     elif x.table is None:
         results = tuple(result.unwrap() for result in results)
-    delivered = tuple(_delivered(r, out) for r, out in zip(results, outs, strict=True))
-    return delivered if isinstance(found, tuple) else delivered[0]
+    results = tuple(delivered(r, out) for r, out in zip(results, outs, strict=True))
+    return results if isinstance(found, tuple) else results[0]
 
 
 def _setting(*operands: Given | None) -> AbstractContextManager[Any]:

@@ -128,9 +128,10 @@ HIDDEN: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("options", HIDDEN, ids="-".join)
-def test_what_hides_keys(kind: Kind, options: dict[str, Any]) -> None:
-    if kind.slow and HIDDEN.index(options) % 3:
+@pytest.mark.parametrize("number", range(len(HIDDEN)), ids=["-".join(o) for o in HIDDEN])
+def test_what_hides_keys(kind: Kind, number: int) -> None:
+    options = HIDDEN[number]
+    if kind.slow and number % 3:
         return
     dtypes = ("float32",) if kind.slow or kind.library == "jax" else kind.dtypes
     q, k, v = sample(2, 4, 6, 5), sample(2, 2, 9, 5, seed=1), sample(2, 2, 9, 5, seed=2)
@@ -381,6 +382,60 @@ def test_gradients_pass_through_torch() -> None:
     lse = kernels.attention(q, k, v, mask=mask, return_lse=True)[1]
     lse[..., 1:].sum().backward()
     assert bool(torch.isfinite(q.grad).all())
+
+
+@pytest.mark.backend("torch")
+def test_small_work_is_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch as library
+
+    from corepy.kernels.attention import torch
+
+    called: list[Any] = []
+    function = library.nn.functional.scaled_dot_product_attention
+
+    def counted(*args: Any, **options: Any) -> Any:
+        called.append(options)
+        return function(*args, **options)
+
+    monkeypatch.setattr(library.nn.functional, "scaled_dot_product_attention", counted)
+    for kind in (Kind("torch", compiled=False), Kind("torch", compiled=True)):
+        select(monkeypatch, kind)
+        q, k, v = sample(1, 4, 5, 8), sample(1, 2, 5, 8, seed=1), sample(1, 2, 5, 8, seed=2)
+        out = {n: expected_of(q, k, v, causal=n)[:2] for n in (False, True)}
+        arrays = [kind.array(x, "float32") for x in (q, k, v)]
+        for causal, (expected, terms) in out.items():
+            for align in ("bottom-right", "top-left"):
+                found = kernels.attention(*arrays, causal=causal, causal_align=align)
+                check(arrays[0], found, expected, "float32", 2 * terms)
+        assert [c["is_causal"] for c in called] == [False, False, True, True]
+        called.clear()
+        kernels.attention(arrays[0][:, :, :1], *arrays[1:], causal=True)  # sees every key
+        assert [c["is_causal"] for c in called] == [False]
+        called.clear()
+        # What torch means otherwise, or lacks.
+        kernels.attention(arrays[0][:, :, :2], *arrays[1:], causal=True)
+        for options in (
+            {"mask": library.ones(5, dtype=library.bool)},
+            {"bias": library.ones(5)},
+            {"window": 1},
+            {"lengths": library.tensor([3])},
+            {"query_lengths": library.tensor([3])},
+            {"return_lse": True},
+        ):
+            kernels.attention(*arrays, **options)
+        assert not called
+    monkeypatch.setattr(torch, "SMALL", 0)
+    kernels.attention(*arrays)
+    assert not called  # large work is not
+
+
+@pytest.fixture(autouse=True)
+def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let torch's own function serve in none of these tests but its own."""
+    if "torchs_own" not in request.node.name:
+        from corepy.kernels.attention import torch
+
+        monkeypatch.setattr(torch, "serves", lambda problem: False)
 
 
 @pytest.mark.backend("torch")

@@ -10,11 +10,13 @@ from typing import Any, Final
 import numpy as np
 
 from corepy._errors import bad_argument, bad_type
+from corepy.dispatch import make
 from corepy.kernels._arguments import Given, beside, broadcasts, given, is_traced, whole
 from corepy.kernels._memory import (
     Host,
     Result,
     by_reference,
+    delivered,
     empty,
     placed,
     strided,
@@ -22,7 +24,7 @@ from corepy.kernels._memory import (
     view,
     widened,
 )
-from corepy.kernels.attention import reference
+from corepy.kernels.attention import reference, torch
 
 #: Further than any key is away.
 _FAR: Final = 1 << 40
@@ -80,9 +82,12 @@ class Problem:
         if self.keys == 0:
             return self._of_nothing()
         operands = (q, self.k, self.v, self.mask, self.bias, self.lengths, self.query_lengths)
+        by_torch = torch.serves(self)
+        if by_torch and q.size * self.keys < torch.SMALL:
+            return self._by_torch()
         if supports(*((q, self.k) if q.size > self.k.size else (self.k, q)), *operands[2:]):
             return self._compiled()
-        return self._by_formula()
+        return self._by_torch() if by_torch else self._by_formula()
 
     def _of_nothing(self) -> Any:
         """Return what queries give that see no key."""
@@ -95,6 +100,11 @@ class Problem:
             return values, xp.full_like(xp.astype(values[..., 0], wide), -math.inf)
 
         return by_reference(zeros, q, (), (self.out, None) if self.return_lse else (self.out,))
+
+    def _by_torch(self) -> Any:
+        native = torch.attention(self)
+        table = self.q.table
+        return delivered(native if table is None else make(native, table), self.out)
 
     def _by_formula(self) -> Any:
         q = self.q
