@@ -1,6 +1,6 @@
 """Dispatch: validate once, choose a library, convert, account, fall back."""
 
-from corepy.dispatch._explain import Explanation, Record, explain
+from corepy.dispatch._explain import Explanation, Record, explain, one_operation, ran
 from corepy.dispatch._factory import (
     BinaryFunction,
     UnaryFunction,
@@ -114,11 +114,13 @@ __all__ = [
     "load",
     "loaded",
     "make",
+    "one_operation",
     "operation",
     "operator",
     "owner_of",
     "placements",
     "promoted",
+    "ran",
     "reduction",
     "reflected",
     "register_array_class",

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
@@ -24,7 +25,8 @@ from corepy.devices._device import Device
 _ROOT: Final = Path(__file__).parent.parent
 #: Where frames are corepy at work; everything else is a caller.
 _INSIDE: Final = tuple(
-    str(_ROOT / layer) for layer in ("array_api", "backends", "devices", "dispatch", "_moving.py")
+    str(_ROOT / layer)
+    for layer in ("array_api", "backends", "devices", "dispatch", "kernels", "_moving.py")
 )
 
 
@@ -117,6 +119,7 @@ class Explanation:
 
 #: What takes the records of somebody who listens.
 Listener: TypeAlias = Callable[[Record], None]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _Note(threading.local):
@@ -124,6 +127,9 @@ class _Note(threading.local):
 
     reason: str = ""
     bytes_moved: int = 0
+    #: Who runs a kernel, and whether one is running: it counts as one operation.
+    ran: tuple[str, Backend, Device] | None = None
+    inside: bool = False
 
 
 _note: Final = _Note()
@@ -169,6 +175,8 @@ def listen(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
 
 
 def _listening_here() -> tuple[Listener, ...]:
+    if _note.inside:
+        return ()
     listener = _here.get()
     return _everywhere if listener is None else (listener, *_everywhere)
 
@@ -256,6 +264,45 @@ def traced(
         return result
 
     return report
+
+
+def ran(implementation: str, backend: Backend, device: Device, reason: str) -> None:
+    """Tell whoever listens who runs the kernel that was called."""
+    _note.ran, _note.reason = (implementation, backend, device), reason
+
+
+def one_operation(function: _Function) -> _Function:
+    """Let a fused kernel report as one operation, whatever its implementation is made of.
+
+    The implementation says by `ran` which one it is.
+    """
+
+    @wraps(function)
+    def report(*args: Any, **kwargs: Any) -> Any:
+        if not _listeners or not (listeners := _listening_here()):
+            return function(*args, **kwargs)
+        _note.reason, _note.bytes_moved, _note.ran, _note.inside = "", 0, None, True
+        start = time.perf_counter()
+        try:
+            result = function(*args, **kwargs)
+            found = _note.ran
+            if found is not None:
+                found[1].synchronize(found[2])
+        finally:
+            _note.inside = False
+        seconds = time.perf_counter() - start
+        if found is not None:
+            place = found[0], found[2].name
+            thread = threading.current_thread().name
+            row = Record(
+                *(function.__name__, *place, seconds, _note.bytes_moved, _note.reason),
+                *(caller(), start, thread),
+            )
+            for listener in listeners:
+                listener(row)
+        return result
+
+    return cast(_Function, report)
 
 
 def caller() -> str:

@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from corepy import array_api
 from corepy._errors import BackendUnavailableError
-from corepy.dispatch import Operand, adopt, load, make, table_of
+from corepy.devices._device import Device
+from corepy.dispatch import Operand, adopt, load, make, ran, table_of
 from corepy.kernels._arguments import Given
 from corepy.kernels._pool import aligned
 
@@ -102,6 +103,16 @@ _ON_HOST: Final[dict[str, Callable[[Any], bool]]] = {
 
 
 # ---------------------------------------------------------------------------- memory
+
+
+def compiled(x: Given) -> None:
+    """Tell whoever listens that a compiled kernel computes."""
+    ran("numba", x.backend, place_of(x), "compiled kernels take it")
+
+
+def place_of(x: Given) -> Device:
+    """Return the device of an argument, the first of those that it is spread over."""
+    return x.device or x.backend.devices()[0]
 
 
 class _Writable:
@@ -200,6 +211,7 @@ class Result:
         read_again: tuple[Given | None, ...] = (),
     ) -> None:
         self._x, self._out = x, out
+        compiled(x)
         if out is not None and _ON_HOST[x.library](out.native):
             found = _words(out.native, out.library, out.dtype)
             fits = found.flags.c_contiguous and found.flags.aligned and found.flags.writeable
@@ -252,7 +264,7 @@ def delivered(result: Any, out: Given | None) -> Any:
 
 def placed(host: Host, x: Given) -> Any:
     """Return an array of the host as one of the library and on the device of an operand."""
-    place = x.device or x.backend.devices()[0]
+    place = place_of(x)
     native = x.backend.from_numpy(host, place)
     if x.table is None:
         return native
@@ -277,6 +289,7 @@ def by_reference(
         Where the results belong, one for each that there is.
     """
     arrays = [None if g is None else g.native for g in (x, *operands)]
+    ran(x.backend.name, x.backend, place_of(x), "no compiled kernel takes it: by its formula")
     xp: Any
     wraps = x.table is not None or x.library not in _NATIVE
     if wraps:

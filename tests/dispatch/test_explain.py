@@ -99,3 +99,47 @@ def test_explain_inside_explain() -> None:
     outer = corepy.explain(work)
     assert [record.operation for record in inner[0].records] == ["zeros"]
     assert [record.operation for record in outer.records] == ["ones", "ones"]
+
+
+def test_kernels_are_one_operation() -> None:
+    import numpy as np
+
+    from corepy import kernels
+
+    small, large = np.ones((4, 6), np.float32), np.ones((100, 600), np.float32)
+    x = xp.ones((4, 6), dtype=xp.float64, device="cpu")
+
+    def work() -> None:
+        kernels.silu(small)
+        kernels.softmax(x, -1)  # of several operations
+        x + x
+
+    found = corepy.explain(work).records
+    assert [(r.operation, r.device) for r in found] == [
+        ("silu", "cpu"),
+        ("softmax", "cpu"),
+        ("add", "cpu"),
+    ]
+    assert found[0].backend == "numpy"
+    assert found[0].reason == "no compiled kernel takes it: by its formula"
+    assert all(r.seconds > 0 and r.caller.startswith(f"{__file__}:") for r in found)
+    assert found[1].backend == x.backend
+    pytest.importorskip("numba")
+    row = corepy.explain(lambda: kernels.gelu(large)).records[0]
+    assert (row.operation, row.backend, row.reason) == ("gelu", "numba", "compiled kernels take it")
+    with corepy.profile() as profile:
+        kernels.gelu(large)
+    assert "gelu" in str(profile)
+
+
+def test_a_kernel_that_raises_leaves_nothing_behind() -> None:
+    import numpy as np
+
+    from corepy import kernels
+
+    def work() -> None:
+        with pytest.raises(TypeError, match="silu: x is of type list"):
+            kernels.silu([1.0])
+        kernels.silu(np.ones(3))
+
+    assert [r.operation for r in corepy.explain(work).records] == ["silu"]

@@ -6,6 +6,7 @@ import math
 from typing import Any, Literal
 
 from corepy._errors import bad_type
+from corepy.dispatch import one_operation
 from corepy.kernels._arguments import beside, choice, destination, finite, floating
 from corepy.kernels.attention._problem import (
     Problem,
@@ -19,6 +20,7 @@ from corepy.kernels.attention._problem import (
 __all__ = ["attention"]
 
 
+@one_operation
 def attention(
     q: Any,
     k: Any,

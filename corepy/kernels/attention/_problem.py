@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from corepy._errors import bad_argument, bad_type
-from corepy.dispatch import make
+from corepy.dispatch import make, ran
 from corepy.kernels._arguments import Given, beside, broadcasts, given, is_traced, whole
 from corepy.kernels._memory import (
     Host,
@@ -18,6 +18,7 @@ from corepy.kernels._memory import (
     by_reference,
     delivered,
     empty,
+    place_of,
     placed,
     strided,
     supports,
@@ -102,8 +103,9 @@ class Problem:
         return by_reference(zeros, q, (), (self.out, None) if self.return_lse else (self.out,))
 
     def _by_torch(self) -> Any:
+        q, table = self.q, self.q.table
+        ran(q.library, q.backend, place_of(q), "torch has a function of its own for it")
         native = torch.attention(self)
-        table = self.q.table
         return delivered(native if table is None else make(native, table), self.out)
 
     def _by_formula(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from corepy._errors import bad_argument, bad_type
+from corepy.dispatch import one_operation
 from corepy.kernels._arguments import (
     Given,
     beside,
@@ -19,6 +20,7 @@ from corepy.kernels.norms import reference
 __all__ = ["layer_norm", "rms_norm"]
 
 
+@one_operation
 def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any = None) -> Any:
     """Divide rows by the root of their mean square: ``x / sqrt(mean(x**2) + eps) * weight``.
 
@@ -124,6 +126,7 @@ def _compiled_rms_norm(
     return result.array(), None if summed is None else summed.array()
 
 
+@one_operation
 def layer_norm(x: Any, weight: Any, bias: Any, eps: float, *, out: Any = None) -> Any:
     """Centre and scale rows: ``(x - mean(x)) / sqrt(var(x) + eps) * weight + bias``.
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from corepy.dispatch import one_operation
 from corepy.kernels._arguments import (
     FLOATS,
     Given,
@@ -23,6 +24,7 @@ from corepy.kernels.rotary._tables import rope_tables
 __all__ = ["rope", "rope_tables"]
 
 
+@one_operation
 def rope(
     x: Any,
     cos: Any,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from corepy.dispatch import one_operation
 from corepy.kernels._arguments import (
     Given,
     beside,
@@ -22,6 +23,7 @@ from corepy.kernels.softmaxes import reference
 __all__ = ["softmax"]
 
 
+@one_operation
 def softmax(
     x: Any, axis: int, *, scale: float | None = None, mask: Any = None, out: Any = None
 ) -> Any:
