@@ -36,6 +36,15 @@ COREPY: Final = "corepy"
 EPS: Final = 1e-6
 MATRICES: Final = ((1000, 1000), (4096, 4096))
 HEADS: Final = ((1, 32, 2048, 128),)
+#: Batch, heads, heads of keys, queries, keys, head_dim: two prompts, and decoding.
+ATTENTIONS: Final = (
+    (1, 32, 32, 128, 128, 128),
+    (1, 32, 32, 1024, 1024, 128),
+    (1, 32, 8, 1, 4096, 128),
+    (1, 32, 32, 1, 4096, 128),
+)
+#: Seconds before each turn: libraries' threads go on waiting for work for some milliseconds.
+PAUSE: Final = 0.01
 
 Array = np.ndarray[Any, Any]
 
@@ -66,6 +75,14 @@ def _rope(xp: Any, x: Any, cos: Any, sin: Any) -> Any:
     return xp.concatenate((a * cos - b * sin, b * cos + a * sin), axis=-1)
 
 
+def _attention(xp: Any, q: Any, k: Any, v: Any) -> Any:
+    group = q.shape[1] // k.shape[1]
+    if group > 1:
+        q = q.reshape(q.shape[0], k.shape[1], group * q.shape[2], q.shape[3])
+    s = xp.matmul(q, xp.swapaxes(k, -1, -2)) * q.shape[-1] ** -0.5
+    return xp.matmul(_softmax(xp, s), v).reshape(q.shape[0], -1, q.shape[2] // group, q.shape[3])
+
+
 #: What each operation is called by, its composition, and the further operands it takes.
 OPERATIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "rms_norm": (lambda x, w: kernels.rms_norm(x, w, EPS), _rms_norm),
@@ -74,12 +91,17 @@ OPERATIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "gelu": (kernels.gelu, lambda xp, x: x),
     "gelu_tanh": (lambda x: kernels.gelu(x, approximate="tanh"), _gelu_tanh),
     "rope": (kernels.rope, _rope),
+    "attention": (kernels.attention, _attention),
 }
 
 
 def operands(name: str, shape: tuple[int, ...]) -> tuple[Array, ...]:
     """Make the operands of an operation, in float32."""
     rng = np.random.default_rng(0)
+    if name == "attention":
+        batch, heads, kv_heads, queries, keys, size = shape
+        shapes = [(batch, heads, queries, size)] + 2 * [(batch, kv_heads, keys, size)]
+        return tuple(rng.standard_normal(shape, np.float32) for shape in shapes)
     x = rng.standard_normal(shape, np.float32)
     match name:
         case "rms_norm":
@@ -110,6 +132,9 @@ def _torch_function(name: str) -> Callable[..., Any]:
         "swiglu": lambda x, gate: x * torch.nn.functional.silu(gate),
         "gelu": torch.nn.functional.gelu,
         "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+        "attention": lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, enable_gqa=q.shape[1] != k.shape[1]
+        ),
     }
     return found.get(name) or (lambda *args: OPERATIONS[name][1](torch, *args))
 
@@ -123,6 +148,9 @@ def _jax_function(name: str) -> Callable[..., Any]:
         "swiglu": lambda x, gate: x * jax.nn.silu(gate),
         "gelu": lambda x: jax.nn.gelu(x, approximate=False),
         "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
+        "attention": lambda q, k, v: jax.nn.dot_product_attention(
+            *(jnp.swapaxes(x, 1, 2) for x in (q, k, v))
+        ).swapaxes(1, 2),
     }
     function = jax.jit(found.get(name) or (lambda *args: OPERATIONS[name][1](jnp, *args)))
     return lambda *args: function(*args).block_until_ready()
@@ -185,7 +213,7 @@ def measure(name: str, shape: tuple[int, ...], rounds: int) -> dict[str, Timing]
     for call in calls.values():
         np.testing.assert_allclose(np.asarray(call()), expected, rtol=1e-3, atol=1e-5)
     statements = {peer: Statement("f()", {"f": call}) for peer, call in calls.items()}
-    return _measure.compare(_measure.interleave(statements, rounds), COREPY)
+    return _measure.compare(_measure.interleave(statements, rounds, pause=PAUSE), COREPY)
 
 
 PEERS: Final = ("NumPy", "torch", "torch.compile", "jax.jit")
@@ -214,7 +242,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = {}
     with np.errstate(all="ignore"):
         for name in OPERATIONS if options.only is None else (options.only,):
-            for shape in HEADS if name == "rope" else MATRICES:
+            for shape in {"rope": HEADS, "attention": ATTENTIONS}.get(name, MATRICES):
                 text = " x ".join(map(str, shape))
                 results[f"{name} {text}"] = measure(name, shape, options.rounds)
     names = _measure.versions(["numpy", "numba", "scipy", "torch", "jax"])
