@@ -12,12 +12,14 @@ This package is imported by its name; ``import corepy`` does not load it.
 """
 
 from corepy.kernels.activations import gelu, silu, swiglu
-from corepy.kernels.attention import attention
+from corepy.kernels.attention import KVCache, PagedKVCache, attention
 from corepy.kernels.norms import layer_norm, rms_norm
 from corepy.kernels.rotary import rope, rope_tables
 from corepy.kernels.softmaxes import softmax
 
 __all__ = [
+    "KVCache",
+    "PagedKVCache",
     "attention",
     "gelu",
     "layer_norm",

@@ -300,7 +300,7 @@ def by_reference(
 
         xp = array_namespace(x.native)
     # NaN and infinities are values like others.
-    with np.errstate(all="ignore"), _setting(x, *operands):
+    with np.errstate(all="ignore"), setting(x, *operands):
         found = function(xp, *arrays, wide=getattr(xp, x.wide), **parameters)
     results = found if isinstance(found, tuple) else (found,)
     if not wraps:
@@ -311,7 +311,7 @@ def by_reference(
     return results if isinstance(found, tuple) else results[0]
 
 
-def _setting(*operands: Given | None) -> AbstractContextManager[Any]:
+def setting(*operands: Given | None) -> AbstractContextManager[Any]:
     """Return the context in which a library computes: JAX has 64 bits only in one of its own."""
     if any(g is not None and g.library == "jax" and "64" in g.dtype for g in operands):
         jax = sys.modules["jax"]

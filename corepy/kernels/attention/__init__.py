@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from corepy._errors import bad_type
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import beside, choice, destination, finite, floating
+from corepy.kernels.attention._cache import KVCache, PagedKVCache
 from corepy.kernels.attention._problem import (
     Problem,
+    flag,
     grouped,
     over_scores,
     reach,
@@ -17,7 +18,7 @@ from corepy.kernels.attention._problem import (
     sizes,
 )
 
-__all__ = ["attention"]
+__all__ = ["KVCache", "PagedKVCache", "attention"]
 
 
 @one_operation
@@ -128,9 +129,8 @@ def attention(
         raise ValueError(f"attention: v has shape {values.shape}; expected {keys.shape}, that of k")
     length = keys.shape[2]
     choice(name, "causal_align", causal_align, ("bottom-right", "top-left"))
-    for argument, value in (("causal", causal), ("return_lse", return_lse)):
-        if not isinstance(value, bool):
-            raise bad_type(name, argument, value, "a bool")
+    flag(name, "causal", causal)
+    flag(name, "return_lse", return_lse)
     left, right = reach(name, window, causal)
     return Problem(
         g,

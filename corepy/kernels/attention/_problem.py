@@ -253,6 +253,12 @@ def sizes(argument: str, value: Any, q: Given, most: int) -> Given | None:
     return found
 
 
+def flag(function: str, argument: str, value: Any) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool):
+        raise bad_type(function, argument, value, "a bool")
+
+
 def reach(function: str, window: Any, causal: bool) -> tuple[int | None, int | None]:
     """Return how many keys a query sees to its left and right."""
     left: int | None = None

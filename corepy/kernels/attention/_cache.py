@@ -1,0 +1,394 @@
+"""Keys and values of what was read so far, kept for the queries to come."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import index
+from typing import Any, Final
+
+import numpy as np
+
+from corepy._errors import bad_argument, bad_type, listing, out_of_range
+from corepy.dispatch import one_operation
+from corepy.kernels._arguments import (
+    FLOATS,
+    Given,
+    beside,
+    destination,
+    finite,
+    floating,
+    given,
+    whole,
+)
+from corepy.kernels._memory import Host, placed, setting
+from corepy.kernels.attention._problem import Problem, flag, grouped, reach, shaped
+
+#: What arrays of the standard's namespace can have.
+_OF_STANDARD: Final = ("float32", "float64")
+
+
+def _zeros(function: str, shape: tuple[int, ...], dtype: str | None, like: Any) -> Any:
+    """Make memory in the library and on the device of another array."""
+    model = floating(function, "like", np.empty(0, np.float32) if like is None else like)
+    name = model.dtype if dtype is None else dtype
+    options = FLOATS if model.table is None and model.library != "numpy" else _OF_STANDARD
+    options = (*options, "float16") if model.library == "numpy" and model.table is None else options
+    if name not in options:
+        raise bad_argument(function, "dtype", dtype, f"{listing(options)}, or None")
+    if model.table is not None:
+        return placed(np.zeros(shape, name), model)
+    from array_api_compat import array_namespace, device
+
+    xp = array_namespace(model.native)
+    with setting(replace(model, dtype=name)):
+        return xp.zeros(shape, dtype=getattr(xp, name), device=device(model.native))
+
+
+def _written(memory: Any, library: str, at: tuple[Any, ...], values: Given) -> Any:
+    """Write into memory, and return it or, in libraries whose arrays never change, what follows."""
+    if values.table is None and library == "jax":
+        with setting(values):
+            return memory.at[at].set(values.native)
+    if values.table is None and library == "torch":
+        with sys.modules["torch"].no_grad():
+            memory[at] = values.native.detach()
+    else:
+        memory[at] = values.value
+    return memory
+
+
+class _Memory:
+    """The memory of a cache, and the checks of what comes into it."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str | None, like: Any) -> None:
+        self._name = type(self).__name__
+        self._k = _zeros(self._name, shape, dtype, like)
+        self._v = _zeros(self._name, shape, dtype, like)
+
+    def _given(self, method: str) -> tuple[Given, Given]:
+        """Look at the memory, as the operand that a method's arguments have to fit."""
+        name = f"{self._name}.{method}"
+        return given(name, "the cache", self._k), given(name, "the cache", self._v)
+
+    def _new(self, k: Any, v: Any, batch: int) -> tuple[Given, Given]:
+        """Look at keys and values to be kept."""
+        memory, _ = self._given("append")
+        _, kv_heads, _, size = memory.shape
+        new = beside("k", k, memory, (memory.dtype,))
+        expected = (batch, kv_heads, *new.shape[2:3], size)
+        if len(new.shape) != 4 or new.shape != expected:
+            raise ValueError(
+                f"{memory.function}: k has shape {new.shape}; expected ({batch}, {kv_heads}, "
+                f"length, {size})"
+            )
+        return new, beside("v", v, memory, (memory.dtype,), new.shape)
+
+    def _put(self, at: tuple[Any, ...], k: Given, v: Given) -> None:
+        self._k = _written(self._k, k.library, at, k)
+        self._v = _written(self._v, v.library, at, v)
+
+
+def _part(x: Given, at: tuple[Any, ...]) -> Given:
+    """Return a part of an argument."""
+    value = x.value[at]
+    return given(x.function, x.argument, value)
+
+
+class KVCache(_Memory):
+    """Keys and values of sequences that grow together, in memory made once.
+
+    Parameters
+    ----------
+    batch, kv_heads, capacity, head_dim : int
+        Shape of its memory; `capacity` is the greatest length.
+    dtype : {"float16", "bfloat16", "float32", "float64"} or None
+        None: that of `like`.
+    like : array or None
+        Whose library and device it has. None: NumPy, in float32.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of another type, or a size less than one.
+
+    Notes
+    -----
+    It keeps no gradients. Arrays of JAX never change, so that appending copies the memory there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cache = KVCache(1, 1, 8, 1)
+    >>> k, v = np.zeros((1, 1, 2, 1), "f4"), np.asarray([1, 3], "f4").reshape(1, 1, 2, 1)
+    >>> cache.append(k, v)
+    >>> cache.length
+    2
+    >>> cache.attend(k).ravel().tolist()  # the first sees itself alone
+    [1.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        batch: int,
+        kv_heads: int,
+        capacity: int,
+        head_dim: int,
+        dtype: str | None = None,
+        *,
+        like: Any = None,
+    ) -> None:
+        sizes = ("batch", batch), ("kv_heads", kv_heads), ("capacity", capacity)
+        shape = [whole("KVCache", n, v, 1) for n, v in (*sizes, ("head_dim", head_dim))]
+        super().__init__(tuple(shape), dtype, like)
+        self._length = 0
+        self._batch, _, self._capacity, _ = shape
+
+    @property
+    def length(self) -> int:
+        """How many positions are filled."""
+        return self._length
+
+    @property
+    def capacity(self) -> int:
+        """How many positions there are."""
+        return self._capacity
+
+    @property
+    def keys(self) -> Any:
+        """The keys so far, (batch, kv_heads, length, head_dim)."""
+        return self._k[:, :, : self._length, :]
+
+    @property
+    def values(self) -> Any:
+        """The values so far, (batch, kv_heads, length, head_dim)."""
+        return self._v[:, :, : self._length, :]
+
+    def append(self, k: Any, v: Any) -> None:
+        """Keep further keys and values, (batch, kv_heads, new, head_dim).
+
+        Raises
+        ------
+        TypeError, DeviceMismatchError
+            If they are of another library, dtype or device than the cache.
+        ValueError
+            If their shapes do not fit, or there is no room for them; nothing is written then.
+        """
+        new, values = self._new(k, v, self._batch)
+        end = self._length + new.shape[2]
+        if end > self._capacity:
+            raise ValueError(
+                f"{new.function}: k has {new.shape[2]} positions in shape {new.shape}; expected at "
+                f"most {self._capacity - self._length}, for {self._length} of {self._capacity} are "
+                f"filled"
+            )
+        self._put((slice(None), slice(None), slice(self._length, end), slice(None)), new, values)
+        self._length = end
+
+    def truncate(self, length: int) -> None:
+        """Forget all positions from some length on."""
+        name = "KVCache.truncate"
+        if whole(name, "length", length, 0) > self._length:
+            raise bad_argument(name, "length", length, f"at most {self._length}, the length")
+        self._length = index(length)
+
+    def attend(self, q: Any, **options: Any) -> Any:
+        """Return `attention` over what is filled, of queries that are the last positions.
+
+        Parameters
+        ----------
+        q : array (batch, heads, queries, head_dim)
+        **options
+            Those of `attention`; ``causal`` is true unless they say otherwise.
+        """
+        from corepy.kernels.attention import attention
+
+        return attention(q, self.keys, self.values, **{"causal": True, **options})
+
+
+class PagedKVCache(_Memory):
+    """Keys and values of sequences that grow each by itself, in blocks that they share.
+
+    Parameters
+    ----------
+    batch : int
+        Number of sequences.
+    kv_heads, head_dim : int
+    blocks, block_size : int
+        How many blocks there are, and positions in each. A sequence takes a block when its last one
+        is full.
+    dtype, like
+        As of `KVCache`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of another type, or a size less than one.
+
+    References
+    ----------
+    Kwon et al., Efficient Memory Management for Large Language Model Serving with PagedAttention,
+    2023, https://arxiv.org/abs/2309.06180
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cache = PagedKVCache(2, 1, 4, 2, 1)  # two sequences, four blocks of two positions
+    >>> cache.append(np.ones((1, 1, 3, 1), "f4"), np.ones((1, 1, 3, 1), "f4"), sequences=[1])
+    >>> cache.lengths.tolist(), cache.free_blocks
+    ([0, 3], 2)
+    >>> cache.attend(np.ones((2, 1, 1, 1), "f4")).ravel().tolist()
+    [0.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        batch: int,
+        kv_heads: int,
+        blocks: int,
+        block_size: int,
+        head_dim: int,
+        dtype: str | None = None,
+        *,
+        like: Any = None,
+    ) -> None:
+        name = "PagedKVCache"
+        sizes = ("blocks", blocks), ("kv_heads", kv_heads), ("block_size", block_size)
+        shape = [whole(name, n, v, 1) for n, v in (*sizes, ("head_dim", head_dim))]
+        self._tables: list[list[int]] = [[] for _ in range(whole(name, "batch", batch, 1))]
+        super().__init__(tuple(shape), dtype, like)
+        self._lengths = np.zeros(len(self._tables), np.int64)
+        self._free = list(range(shape[0]))[::-1]
+        self._block_size = shape[2]
+
+    @property
+    def lengths(self) -> Host:
+        """How many positions of each sequence are filled, as NumPy's int64."""
+        return self._lengths.copy()
+
+    @property
+    def free_blocks(self) -> int:
+        """How many blocks no sequence has."""
+        return len(self._free)
+
+    def table(self, sequences: Sequence[int] | None = None) -> Host:
+        """Return the blocks of each sequence, int64 (sequences, most blocks), filled up with 0."""
+        return self._table(self._chosen("table", sequences))
+
+    def append(self, k: Any, v: Any, *, sequences: Sequence[int] | None = None) -> None:
+        """Keep further keys and values, (sequences, kv_heads, new, head_dim).
+
+        Parameters
+        ----------
+        k, v : array
+        sequences : sequence of int or None
+            To which each entry belongs. None: all, in order.
+
+        Raises
+        ------
+        TypeError, DeviceMismatchError
+            If they are of another library, dtype or device than the cache.
+        ValueError
+            If their shapes do not fit, or there are not blocks enough; nothing is written then.
+        IndexError
+            If there is no such sequence.
+        """
+        chosen = self._chosen("append", sequences)
+        new, values = self._new(k, v, len(chosen))
+        added, size = new.shape[2], self._block_size
+        needed = [-(-(int(self._lengths[s]) + added) // size) for s in chosen]
+        missing = [n - len(self._tables[s]) for n, s in zip(needed, chosen, strict=True)]
+        if sum(missing) > len(self._free):
+            raise ValueError(
+                f"{new.function}: k takes {sum(missing)} new blocks in shape {new.shape}; expected "
+                f"at most {len(self._free)}, the free ones of {self._k.shape[0]}"
+            )
+        for number, (s, count) in enumerate(zip(chosen, missing, strict=True)):
+            blocks = self._tables[s]
+            blocks += [self._free.pop() for _ in range(count)]
+            start, done = int(self._lengths[s]), 0
+            while done < added:
+                block, place = divmod(start + done, size)
+                step = min(size - place, added - done)
+                source = (number, slice(None), slice(done, done + step), slice(None))
+                at = (blocks[block], slice(None), slice(place, place + step), slice(None))
+                self._put(at, _part(new, source), _part(values, source))
+                done += step
+            self._lengths[s] = start + added
+
+    def free(self, sequence: int) -> None:
+        """Forget a sequence, and give its blocks to others."""
+        (s,) = self._chosen("free", [sequence])
+        self._free += self._tables[s][::-1]
+        self._tables[s] = []
+        self._lengths[s] = 0
+
+    @one_operation
+    def attend(
+        self,
+        q: Any,
+        *,
+        sequences: Sequence[int] | None = None,
+        causal: bool = True,
+        scale: float | None = None,
+        window: int | tuple[int | None, int | None] | None = None,
+        return_lse: bool = False,
+        out: Any = None,
+    ) -> Any:
+        """Return `attention` of queries that are the last positions of their sequences.
+
+        Parameters
+        ----------
+        q : array (sequences, heads, queries, head_dim)
+        sequences : sequence of int or None
+            To which each entry of `q` belongs. None: all, in order.
+        causal, scale, window, return_lse, out
+            As of `attention`.
+        """
+        chosen = self._chosen("attend", sequences)
+        keys, values = self._given("attend")
+        name = keys.function
+        g = beside("q", q, keys, (keys.dtype,))
+        shaped(g, "(sequences, heads, queries, head_dim)")
+        if g.shape[0] != len(chosen):
+            raise ValueError(f"{name}: q has shape {g.shape}; expected {len(chosen)} sequences")
+        grouped(keys, g)
+        flag(name, "causal", causal)
+        flag(name, "return_lse", return_lse)
+        left, right = reach(name, window, causal)
+        problem = Problem(
+            g,
+            keys,
+            values,
+            g.shape[3] ** -0.5 if scale is None else finite(name, "scale", scale),
+            table=self._table(chosen),
+            left=left,
+            right=right,
+            return_lse=return_lse,
+            out=destination("out", out, g),
+        )
+        lengths = given(name, "lengths", placed(self._lengths[chosen], g))
+        return replace(problem, lengths=lengths).solve()
+
+    def _chosen(self, method: str, sequences: Sequence[int] | None) -> list[int]:
+        if sequences is None:
+            return list(range(len(self._tables)))
+        name = f"PagedKVCache.{method}"
+        try:
+            chosen = [index(s) for s in sequences]
+        except TypeError:
+            raise bad_type(name, "sequences", sequences, "a sequence of integers") from None
+        for s in chosen:
+            if not 0 <= s < len(self._tables):
+                raise out_of_range(name, "sequences", s, f"0 to {len(self._tables) - 1}")
+        if len(set(chosen)) < len(chosen):
+            raise bad_argument(name, "sequences", sequences, "each sequence once")
+        return chosen
+
+    def _table(self, chosen: list[int]) -> Host:
+        blocks = [self._tables[s] for s in chosen]
+        table = np.zeros((len(chosen), max(map(len, blocks), default=0)), np.int64)
+        for row, found in zip(table, blocks, strict=True):
+            row[: len(found)] = found
+        return table

@@ -1,0 +1,278 @@
+"""Caches of keys and values: the same as attention over all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corepy import kernels
+from tests.kernels.libraries import Kind, check, dtype_of, host, kinds, select
+from tests.kernels.test_attention import expected_of, sample
+
+TOLERANCE = {"float32": 2.0, "float64": 1.0, "float16": 1.0, "bfloat16": 1.0}
+
+
+def states(kind: Kind, length: int, dtype: str, batch: int = 2) -> list[Any]:
+    shapes = ((batch, 4, length, 8), (batch, 2, length, 8), (batch, 2, length, 8))
+    return [kind.array(sample(*shape, seed=n), dtype) for n, shape in enumerate(shapes)]
+
+
+def test_grows_to_the_whole(kind: Kind) -> None:
+    for dtype in kind.dtypes[:1] if kind.slow or kind.library == "jax" else kind.dtypes:
+        q, k, v = states(kind, 7, dtype)
+        expected, terms, _ = expected_of(*map(host, (q, k, v)), causal=True)
+        cache = kernels.KVCache(2, 2, 9, 8, like=q)
+        for start, stop in ((0, 4), (4, 5), (5, 7)):
+            at = (slice(None), slice(None), slice(start, stop), slice(None))
+            cache.append(k[at], v[at])
+            assert cache.length == stop
+            out = cache.attend(q[at])
+            scale = terms[at] * TOLERANCE[dtype]
+            check(q, out, expected[at], dtype, scale)
+        assert dtype_of(cache.keys) == dtype
+        np.testing.assert_array_equal(host(cache.keys), host(k))
+        np.testing.assert_array_equal(host(cache.values), host(v))
+
+
+def test_truncate_and_options(kind: Kind) -> None:
+    q, k, v = states(kind, 6, "float32")
+    cache = kernels.KVCache(2, 2, 6, 8, "float32", like=q)
+    cache.append(k, v)
+    cache.truncate(3)
+    assert cache.length == 3
+    short = [x[:, :, :3, :] for x in (k, v)]
+    last = q[:, :, 2:3, :]
+    found = cache.attend(last, window=1, scale=0.5)
+    arrays = [host(x) for x in (last, *short)]
+    expected, terms, _ = expected_of(*arrays, causal=True, window=1, scale=0.5)
+    check(q, found, expected, "float32", 2 * terms)
+    _, lse = cache.attend(last, causal=False, return_lse=True)
+    np.testing.assert_allclose(host(lse), expected_of(*arrays)[2], rtol=1e-5)
+
+
+def test_pages_are_the_whole(kind: Kind) -> None:
+    for dtype in kind.dtypes[:1] if kind.slow or kind.library == "jax" else kind.dtypes:
+        q, k, v = states(kind, 11, dtype, batch=3)
+        cache = kernels.PagedKVCache(3, 2, 12, 3, 8, like=q)
+        filled = [0, 0, 0]
+        steps = [([1], 4), ([0, 2], 2), ([0, 1, 2], 1), ([2, 0], 5)]
+        for sequences, new in steps:
+            keys, values = (
+                kind.array(
+                    np.stack([host(x)[s, :, filled[s] : filled[s] + new] for s in sequences]), dtype
+                )
+                for x in (k, v)
+            )
+            cache.append(keys, values, sequences=sequences)
+            for s in sequences:
+                filled[s] += new
+        assert cache.lengths.tolist() == filled == [8, 5, 8]
+        assert cache.free_blocks == 12 - 3 - 2 - 3
+        assert cache.table().shape == (3, 3)
+        lengths = np.asarray(filled)
+        for queries in (1, 2, 5):
+            part = q[:, :, :queries, :]
+            expected, terms, sums = expected_of(
+                *(host(x)[:, :, :8] if n else host(x) for n, x in enumerate((part, k, v))),
+                causal=True,
+                lengths=lengths,
+            )
+            out, lse = cache.attend(part, return_lse=True)
+            check(q, out, expected, dtype, terms * TOLERANCE[dtype])
+            np.testing.assert_allclose(host(lse), sums, rtol=1e-5, atol=1e-5)
+            some = cache.attend(q[1:, :, :queries, :], sequences=[2, 0], window=2)
+            expected, terms, _ = expected_of(
+                host(q)[1:, :, :queries],
+                *(host(x)[[2, 0], :, :8] for x in (k, v)),
+                causal=True,
+                window=2,
+            )
+            check(q, some, expected, dtype, terms * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch"))
+def test_long_pages(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that are longer than those of the computation, and panels of queries."""
+    select(monkeypatch, kind)
+    k, v = (sample(2, 1, 400, 8, seed=s) for s in range(2))
+    q = sample(2, 2, 60, 8)
+    cache = kernels.PagedKVCache(2, 1, 8, 150, 8, like=kind.array(q, "float32"))
+    for start in range(0, 400, 100):
+        part = (x[:, :, start : start + 100] for x in (k, v))
+        cache.append(*(kind.array(x, "float32") for x in part))
+    found = cache.attend(kind.array(q, "float32"))
+    expected, terms, _ = expected_of(*(x.astype("f4") for x in (q, k, v)), causal=True)
+    check(kind.array(q, "float32"), found, expected, "float32", 2 * terms)
+
+
+def test_blocks_go_to_others() -> None:
+    cache = kernels.PagedKVCache(2, 1, 3, 2, 1)
+    ones = np.ones((1, 1, 6, 1), "f4")
+    cache.append(ones, ones, sequences=[0])
+    assert cache.free_blocks == 0
+    assert np.isnan(cache.attend(np.full((1, 1, 1, 1), np.nan, "f4"), sequences=[0])).all()
+    cache.free(0)
+    assert cache.free_blocks == 3
+    assert cache.lengths.tolist() == [0, 0]
+    cache.append(2 * ones, 3 * ones, sequences=[1])
+    assert (cache.attend(np.ones((2, 1, 1, 1), "f4")).ravel() == [0, 3]).all()
+    assert cache.table([1]).tolist() == [[0, 1, 2]]
+
+
+def test_no_sequence_has_anything() -> None:
+    cache = kernels.PagedKVCache(2, 1, 3, 2, 4)
+    out, lse = cache.attend(np.ones((2, 2, 1, 4), "f4"), return_lse=True)
+    assert (out == 0).all()
+    assert (lse == -np.inf).all()
+
+
+@pytest.mark.backend("torch")
+def test_no_gradients_are_kept() -> None:
+    import torch
+
+    x = torch.ones(1, 1, 2, 4, requires_grad=True)
+    cache = kernels.KVCache(1, 1, 4, 4, like=x)
+    cache.append(x, x)
+    assert not cache.keys.requires_grad
+    q = torch.ones(1, 1, 1, 4, requires_grad=True)
+    cache.attend(q).sum().backward()
+    assert q.grad is not None
+
+
+@pytest.mark.backend("jax")
+def test_memory_in_64_bits_of_jax() -> None:
+    x = Kind("jax", compiled=False).array(np.ones((1, 1, 2, 4)), "float64")
+    cache = kernels.KVCache(1, 1, 4, 4, like=x)
+    cache.append(x, x)
+    assert dtype_of(cache.keys) == "float64"
+    assert dtype_of(cache.attend(x)) == "float64"
+
+
+# ---------------------------------------------------------------------------- bad input
+
+ONES = np.ones((2, 2, 3, 4), np.float32)
+
+
+def cache() -> kernels.KVCache:
+    found = kernels.KVCache(2, 2, 5, 4)
+    found.append(ONES, ONES)
+    return found
+
+
+def pages() -> kernels.PagedKVCache:
+    found = kernels.PagedKVCache(2, 2, 5, 2, 4)
+    found.append(ONES, ONES)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: kernels.KVCache(0, 1, 1, 1), ValueError, "KVCache: batch is 0; expected an inte"),
+        (lambda: kernels.KVCache(1, 1, -1, 1), ValueError, "KVCache: capacity is -1; expected"),
+        (lambda: kernels.KVCache(1, 1, 1.5, 1), TypeError, "KVCache: capacity is of type float"),
+        (lambda: kernels.KVCache(1, 1, 1, 1, "int8"), ValueError, "KVCache: dtype is 'int8'; exp"),
+        (
+            lambda: kernels.KVCache(1, 1, 1, 1, "bfloat16"),
+            ValueError,
+            "KVCache: dtype is 'bfloat16'; expected float32, float64 or float16, or None",
+        ),
+        (lambda: kernels.KVCache(1, 1, 1, 1, like=[1.0]), TypeError, "KVCache: like is of type"),
+        (
+            lambda: cache().append(ONES, ONES),
+            ValueError,
+            "KVCache.append: k has 3 positions in shape (2, 2, 3, 4); expected at most 2, for 3 of "
+            "5 are filled",
+        ),
+        (
+            lambda: cache().append(ONES[:1], ONES[:1]),
+            ValueError,
+            "KVCache.append: k has shape (1, 2, 3, 4); expected (2, 2, length, 4)",
+        ),
+        (
+            lambda: cache().append(ONES, ONES[:, :, :1]),
+            ValueError,
+            "KVCache.append: v has shape (2, 2, 1, 4); expected (2, 2, 3, 4)",
+        ),
+        (
+            lambda: cache().append(ONES.astype("f8"), ONES),
+            TypeError,
+            "KVCache.append: k has dtype float64 on cpu; expected float32 beside the cache of floa",
+        ),
+        (lambda: cache().append([1.0], ONES), TypeError, "KVCache.append: k is of type list"),
+        (
+            lambda: cache().truncate(4),
+            ValueError,
+            "KVCache.truncate: length is 4; expected at most",
+        ),
+        (
+            lambda: cache().attend(ONES[:1]),
+            ValueError,
+            "attention: k has shape (2, 2, 3, 4); expec",
+        ),
+        (lambda: kernels.PagedKVCache(1, 1, 0, 1, 1), ValueError, "PagedKVCache: blocks is 0; exp"),
+        (
+            lambda: pages().append(ONES, ONES),
+            ValueError,
+            "PagedKVCache.append: k takes 2 new blocks in shape (2, 2, 3, 4); expected at most 1, "
+            "the free ones of 5",
+        ),
+        (
+            lambda: pages().append(ONES, ONES, sequences=[0]),
+            ValueError,
+            "PagedKVCache.append: k has shape (2, 2, 3, 4); expected (1, 2, length, 4)",
+        ),
+        (
+            lambda: pages().append(ONES, ONES, sequences=[0, 2]),
+            IndexError,
+            "PagedKVCache.append: sequences is 2; expected 0 to 1",
+        ),
+        (
+            lambda: pages().append(ONES, ONES, sequences=[1, 1]),
+            ValueError,
+            "PagedKVCache.append: sequences is [1, 1]; expected each sequence once",
+        ),
+        (
+            lambda: pages().append(ONES, ONES, sequences=3),
+            TypeError,
+            "PagedKVCache.append: sequences is of type int; expected a sequence of integers",
+        ),
+        (lambda: pages().free(-1), IndexError, "PagedKVCache.free: sequences is -1; expected 0"),
+        (
+            lambda: pages().attend(ONES[:1]),
+            ValueError,
+            "PagedKVCache.attend: q has shape (1, 2, 3, 4); expected 2 sequences",
+        ),
+        (
+            lambda: pages().attend(ONES[..., :3]),
+            ValueError,
+            "PagedKVCache.attend: the cache has head_dim 4 in shape (5, 2, 2, 4); expected 3",
+        ),
+        (
+            lambda: pages().attend(ONES, window=-2),
+            ValueError,
+            "PagedKVCache.attend: window is -2; expected an integer of at least 0",
+        ),
+        (lambda: pages().attend(ONES, causal=None), TypeError, "PagedKVCache.attend: causal is"),
+    ],
+)
+def test_bad_input(call: Callable[[], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def test_nothing_is_written_where_there_is_no_room() -> None:
+    for found in (cache(), pages()):
+        before = found.attend(ONES)
+        with pytest.raises(ValueError, match="append: k .* expected at most"):
+            found.append(7 * ONES, 7 * ONES)
+        np.testing.assert_array_equal(found.attend(ONES), before)
+    held = pages()
+    assert held.lengths.tolist() == [3, 3]
+    assert held.free_blocks == 1
+    held.append(ONES[:1, :, :1], ONES[:1, :, :1], sequences=[0])  # fits in its last block
+    assert held.free_blocks == 1
