@@ -12,7 +12,15 @@ This package is imported by its name; ``import corepy`` does not load it.
 """
 
 from corepy.kernels.activations import gelu, silu, swiglu
+from corepy.kernels.adam import adam_step
 from corepy.kernels.attention import KVCache, PagedKVCache, attention
+from corepy.kernels.matrices import (
+    attention_scores,
+    gemm,
+    gemv,
+    matmul_vec,
+    weighted_sum_rows,
+)
 from corepy.kernels.norms import layer_norm, rms_norm
 from corepy.kernels.rotary import rope, rope_tables
 from corepy.kernels.softmaxes import softmax
@@ -20,13 +28,19 @@ from corepy.kernels.softmaxes import softmax
 __all__ = [
     "KVCache",
     "PagedKVCache",
+    "adam_step",
     "attention",
+    "attention_scores",
     "gelu",
+    "gemm",
+    "gemv",
     "layer_norm",
+    "matmul_vec",
     "rms_norm",
     "rope",
     "rope_tables",
     "silu",
     "softmax",
     "swiglu",
+    "weighted_sum_rows",
 ]

@@ -186,8 +186,10 @@ def parameter(argument: str, value: Any, x: Given, shape: tuple[int, ...]) -> Gi
     return beside(argument, value, x, tuple(dict.fromkeys((x.dtype, x.wide))), shape)
 
 
-def destination(argument: str, value: Any, x: Given) -> Given | None:
-    """Look at an array that is to hold the result.
+def destination(
+    argument: str, value: Any, x: Given, shape: tuple[int, ...] | None = None
+) -> Given | None:
+    """Look at an array that is to hold the result, in the shape of `x` or another.
 
     Raises
     ------
@@ -198,7 +200,7 @@ def destination(argument: str, value: Any, x: Given) -> Given | None:
     """
     if value is None:
         return None
-    found = beside(argument, value, x, (x.dtype,), x.shape)
+    found = beside(argument, value, x, (x.dtype,), x.shape if shape is None else shape)
     if found.table is None and found.library == "jax":
         raise bad_type(x.function, argument, value, "None, for arrays of jax never change")
     if found.table is None and not found.backend.is_writable(found.native):

@@ -289,7 +289,7 @@ def by_reference(
         Where the results belong, one for each that there is.
     """
     arrays = [None if g is None else g.native for g in (x, *operands)]
-    ran(x.backend.name, x.backend, place_of(x), "no compiled kernel takes it: by its formula")
+    ran(x.backend.name, x.backend, place_of(x), "by its formula, in the functions of the library")
     xp: Any
     wraps = x.table is not None or x.library not in _NATIVE
     if wraps:

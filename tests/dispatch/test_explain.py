@@ -121,7 +121,7 @@ def test_kernels_are_one_operation() -> None:
         ("add", "cpu"),
     ]
     assert found[0].backend == "numpy"
-    assert found[0].reason == "no compiled kernel takes it: by its formula"
+    assert found[0].reason == "by its formula, in the functions of the library"
     assert all(r.seconds > 0 and r.caller.startswith(f"{__file__}:") for r in found)
     assert found[1].backend == x.backend
     pytest.importorskip("numba")

@@ -1,0 +1,147 @@
+"""A fused step of the optimiser Adam, with decoupled weight decay."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from corepy._errors import bad_argument
+from corepy.dispatch import one_operation
+from corepy.kernels._arguments import Given, beside, destination, finite, floating, whole
+from corepy.kernels._memory import Result, by_reference, supports, view
+from corepy.kernels.adam import reference
+
+__all__ = ["adam_step"]
+
+
+@one_operation
+def adam_step(
+    parameter: Any,
+    gradient: Any,
+    first_moment: Any,
+    second_moment: Any,
+    *,
+    step: int,
+    learning_rate: float = 1e-3,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+) -> tuple[Any, Any, Any]:
+    """Change a parameter and its moments in place, by one step of AdamW.
+
+    ``m = beta1 * m + (1 - beta1) * g``, ``v = beta2 * v + (1 - beta2) * g**2``, and then
+    ``p = p * (1 - learning_rate * weight_decay) - learning_rate * m' / (sqrt(v') + eps)`` with
+    ``m' = m / (1 - beta1**step)`` and ``v' = v / (1 - beta2**step)``.
+
+    Parameters
+    ----------
+    parameter : array
+        Of float16, bfloat16, float32 or float64.
+    gradient : array
+        In the shape of `parameter`; of its dtype, or of float32 beside 16-bit floats.
+    first_moment, second_moment : array
+        Zeros before the first step. In the shape of `parameter`; both of its dtype, or both of
+        float32 beside 16-bit floats.
+    step : int
+        The number of this step, from 1 on.
+    learning_rate, eps, weight_decay : float
+        0 or more.
+    beta1, beta2 : float
+        From 0 on, less than 1.
+
+    Returns
+    -------
+    tuple of three arrays
+        The parameter and both moments: those that were given, or new ones in JAX, whose arrays
+        never change.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type, library or dtype.
+    ValueError
+        If a shape does not fit, a number is out of its range, an array is read-only, or two of
+        them are one.
+    DeviceMismatchError
+        If an array lives on another device than `parameter`.
+
+    Notes
+    -----
+    Computed in float32, or float64 where `parameter` has that; what is kept is rounded once, and
+    the step is taken with the moments before their rounding. No gradient passes through it.
+
+    References
+    ----------
+    Kingma and Ba, Adam, 2014, https://arxiv.org/abs/1412.6980; Loshchilov and Hutter, Decoupled
+    Weight Decay Regularization, 2017, https://arxiv.org/abs/1711.05101
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p, g, m, v = np.ones(2), np.asarray([1.0, -4.0]), np.zeros(2), np.zeros(2)
+    >>> _ = adam_step(p, g, m, v, step=1, learning_rate=0.1, eps=0.0)
+    >>> p.tolist()
+    [0.9, 1.1]
+    """
+    name = "adam_step"
+    p = floating(name, "parameter", parameter)
+    dtypes = tuple(dict.fromkeys((p.dtype, p.wide)))
+    g = beside("gradient", gradient, p, dtypes, p.shape)
+    m = beside("first_moment", first_moment, p, dtypes, p.shape)
+    v = beside("second_moment", second_moment, p, (m.dtype,), p.shape)
+    step = whole(name, "step", step, 1)
+    rate = finite(name, "learning_rate", learning_rate, 0.0)
+    betas = []
+    for argument, value in (("beta1", beta1), ("beta2", beta2)):
+        betas.append(finite(name, argument, value, 0.0))
+        if betas[-1] >= 1.0:
+            raise bad_argument(name, argument, value, "a number less than 1")
+    settings = {
+        "rate": rate / (1.0 - betas[0] ** step),
+        "decay": 1.0 - rate * finite(name, "weight_decay", weight_decay, 0.0),
+        "beta1": betas[0],
+        "beta2": betas[1],
+        "correction": 1.0 / math.sqrt(1.0 - betas[1] ** step),
+        "eps": finite(name, "eps", eps, 0.0),
+    }
+    if p.table is None and p.library == "jax":
+        found: tuple[Any, Any, Any] = by_reference(
+            reference.adam_step, p, (g, m, v), (None,) * 3, **settings
+        )
+        return found
+    every = (p, g, m, v)
+    for n, x in enumerate(every):
+        for y in every[n + 1 :]:
+            if x.native is y.native:
+                raise ValueError(f"{name}: {y.argument} is {x.argument}; expected another array")
+    p, g, m, v = (_without_gradient(x) for x in every)
+    for x in (p, m, v):
+        destination(x.argument, x.value, x)
+    if p.size:
+        _change(p, g, m, v, settings)
+    return parameter, first_moment, second_moment
+
+
+def _change(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]) -> None:
+    if not supports(p, g, m, v):
+        by_reference(reference.adam_step, p, (g, m, v), (p, m, v), **settings)
+        return
+
+    from corepy.kernels.adam import numba
+
+    results = [Result(p, p, g, m, v), Result(m, m, g, p, v), Result(v, v, g, p, m)]
+    old = tuple(view(x).reshape(-1) for x in (p, g, m, v))
+    new = tuple(result.host.reshape(-1) for result in results)
+    numba.adam_step(old, new, tuple(settings.values()), p.dtype == "bfloat16")
+    for result in results:
+        result.array()
+
+
+def _without_gradient(x: Given) -> Given:
+    """Return an argument as one that torch lets change, in the same memory."""
+    if x.library != "torch" or x.table is not None:
+        return x
+    native = x.native.detach()
+    return replace(x, native=native, value=native)

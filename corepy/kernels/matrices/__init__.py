@@ -1,0 +1,281 @@
+"""Products of matrices and vectors, by the matrix product of the arrays' own library.
+
+Its BLAS is hard to beat; what these functions add is one meaning: the shapes they take, no silent
+broadcasting, 16-bit floats computed in float32, and one rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from corepy._errors import bad_argument
+from corepy.dispatch import one_operation
+from corepy.kernels._arguments import Given, beside, destination, finite, floating
+from corepy.kernels._memory import by_reference
+from corepy.kernels.attention._problem import grouped, shaped
+from corepy.kernels.matrices import reference
+
+__all__ = ["attention_scores", "gemm", "gemv", "matmul_vec", "weighted_sum_rows"]
+
+
+@one_operation
+def gemm(
+    a: Any, b: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = None, out: Any = None
+) -> Any:
+    """Return ``alpha * a @ b + beta * c``.
+
+    Parameters
+    ----------
+    a : array (rows, depth)
+        Of float16, bfloat16, float32 or float64.
+    b : array (depth, columns)
+    alpha, beta : float
+        With a `beta` of zero `c` is not read, as in BLAS.
+    c : array (rows, columns) or None
+        None: `beta` has to be zero.
+    out : array (rows, columns) or None
+        Where to put the result, which may be `c` itself. None: new memory.
+
+    Returns
+    -------
+    array (rows, columns)
+        In the library, dtype and device of `a`, which all operands share.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type, library or dtype.
+    ValueError
+        If a shape does not fit, a number is not finite, or `c` is missing.
+    DeviceMismatchError
+        If an array lives on another device than `a`.
+
+    Notes
+    -----
+    Computed in float32, or float64 where `a` has that, and rounded once. A product with `alpha` of
+    zero is computed all the same, so that NaN stays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gemm(np.eye(2), np.ones((2, 2)), alpha=2.0, beta=3.0, c=np.eye(2)).tolist()
+    [[5.0, 2.0], [2.0, 5.0]]
+    """
+    x = _matrix("gemm", "a", a)
+    y = beside("b", b, x, (x.dtype,))
+    if len(y.shape) != 2 or y.shape[0] != x.shape[1]:
+        raise ValueError(
+            f"gemm: b has shape {y.shape}; expected ({x.shape[1]}, columns) beside a of shape "
+            f"{x.shape}"
+        )
+    return _product(x, y, (x.shape[0], y.shape[1]), alpha, beta, "c", c, out)
+
+
+@one_operation
+def gemv(
+    a: Any, x: Any, *, alpha: float = 1.0, beta: float = 0.0, y: Any = None, out: Any = None
+) -> Any:
+    """Return ``alpha * a @ x + beta * y``.
+
+    Parameters
+    ----------
+    a : array (rows, size)
+        Of float16, bfloat16, float32 or float64.
+    x : array (size,)
+    alpha, beta : float
+        With a `beta` of zero `y` is not read, as in BLAS.
+    y : array (rows,) or None
+        None: `beta` has to be zero.
+    out : array (rows,) or None
+        Where to put the result, which may be `y` itself. None: new memory.
+
+    Returns
+    -------
+    array (rows,)
+        In the library, dtype and device of `a`, which all operands share.
+
+    Raises
+    ------
+    TypeError, ValueError, DeviceMismatchError
+        As of `gemm`.
+
+    Notes
+    -----
+    Computed as in `gemm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gemv(np.ones((2, 3)), np.ones(3), beta=-1.0, y=np.asarray([1.0, 2.0])).tolist()
+    [2.0, 1.0]
+    """
+    g = _matrix("gemv", "a", a)
+    vector = beside("x", x, g, (g.dtype,), g.shape[1:])
+    return _product(g, vector, g.shape[:1], alpha, beta, "y", y, out)
+
+
+@one_operation
+def matmul_vec(matrix: Any, x: Any, *, out: Any = None) -> Any:
+    """Apply a matrix to vectors: ``matrix @ x`` for each one along the last axis of `x`.
+
+    Parameters
+    ----------
+    matrix : array (rows, size)
+        As a linear layer keeps its weights.
+    x : array (..., size)
+        Of float16, bfloat16, float32 or float64.
+    out : array (..., rows) or None
+        Where to put the result. None: new memory.
+
+    Returns
+    -------
+    array (..., rows)
+        In the library, dtype and device of `x`, which `matrix` shares.
+
+    Raises
+    ------
+    TypeError, ValueError, DeviceMismatchError
+        As of `gemm`.
+
+    Notes
+    -----
+    Computed as in `gemm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> matmul_vec(np.asarray([[1.0, 1.0], [0.0, 2.0]]), np.asarray([3.0, 4.0])).tolist()
+    [7.0, 8.0]
+    """
+    g = floating("matmul_vec", "x", x)
+    if not g.shape:
+        raise ValueError(f"matmul_vec: x has shape {g.shape}; expected (..., size)")
+    m = beside("matrix", matrix, g, (g.dtype,))
+    if len(m.shape) != 2 or m.shape[1] != g.shape[-1]:
+        raise ValueError(
+            f"matmul_vec: matrix has shape {m.shape}; expected (rows, {g.shape[-1]}) beside x of "
+            f"shape {g.shape}"
+        )
+    to = destination("out", out, g, (*g.shape[:-1], m.shape[0]))
+    return by_reference(reference.matmul_vec, g, (m,), (to,))
+
+
+@one_operation
+def weighted_sum_rows(weights: Any, rows: Any, *, out: Any = None) -> Any:
+    """Return ``sum(weights[..., i] * rows[..., i, :])`` over i.
+
+    Parameters
+    ----------
+    weights : array (..., n)
+        Of float16, bfloat16, float32 or float64.
+    rows : array (..., n, size)
+        With the leading axes of `weights`.
+    out : array (..., size) or None
+        Where to put the result. None: new memory.
+
+    Returns
+    -------
+    array (..., size)
+        In the library, dtype and device of `weights`, which `rows` shares.
+
+    Raises
+    ------
+    TypeError, ValueError, DeviceMismatchError
+        As of `gemm`.
+
+    Notes
+    -----
+    Computed as in `gemm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weighted_sum_rows(np.asarray([0.5, 2.0]), np.asarray([[2.0, 4.0], [1.0, 0.0]])).tolist()
+    [3.0, 2.0]
+    """
+    g = floating("weighted_sum_rows", "weights", weights)
+    if not g.shape:
+        raise ValueError(f"weighted_sum_rows: weights has shape {g.shape}; expected (..., n)")
+    r = beside("rows", rows, g, (g.dtype,))
+    if r.shape[:-1] != g.shape:
+        expected = f"({', '.join(map(str, g.shape))}, size)"
+        raise ValueError(
+            f"weighted_sum_rows: rows has shape {r.shape}; expected {expected} beside weights of "
+            f"shape {g.shape}"
+        )
+    to = destination("out", out, g, (*g.shape[:-1], r.shape[-1]))
+    return by_reference(reference.weighted_sum_rows, g, (r,), (to,))
+
+
+@one_operation
+def attention_scores(q: Any, k: Any, *, scale: float | None = None, out: Any = None) -> Any:
+    """Return ``scale * q @ k.mT``, the scores that `attention` takes the softmax of.
+
+    Parameters
+    ----------
+    q : array (batch, heads, queries, head_dim)
+        Of float16, bfloat16, float32 or float64.
+    k : array (batch, kv_heads, keys, head_dim)
+        Of the dtype of `q`; heads are shared as in `attention`.
+    scale : float or None
+        Multiplies `q`. None: ``1 / sqrt(head_dim)``.
+    out : array (batch, heads, queries, keys) or None
+        Where to put the result. None: new memory.
+
+    Returns
+    -------
+    array (batch, heads, queries, keys)
+        In the library, dtype and device of `q`.
+
+    Raises
+    ------
+    TypeError, ValueError, DeviceMismatchError
+        As of `attention`.
+
+    Notes
+    -----
+    Computed as in `gemm`. `attention` itself never holds all scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> attention_scores(np.ones((1, 1, 1, 4)), np.ones((1, 1, 2, 4))).tolist()
+    [[[[2.0, 2.0]]]]
+    """
+    name = "attention_scores"
+    g = floating(name, "q", q)
+    shaped(g, "(batch, heads, queries, head_dim)")
+    keys = beside("k", k, g, (g.dtype,))
+    shaped(keys, "(batch, kv_heads, keys, head_dim)")
+    grouped(keys, g)
+    if keys.shape[0] != g.shape[0]:
+        raise ValueError(f"{name}: k has shape {keys.shape}; expected a batch of {g.shape[0]}")
+    factor = g.shape[3] ** -0.5 if scale is None else finite(name, "scale", scale)
+    to = destination("out", out, g, (*g.shape[:3], keys.shape[2]))
+    return by_reference(reference.attention_scores, g, (keys,), (to,), scale=factor)
+
+
+def _matrix(function: str, argument: str, value: Any) -> Given:
+    found = floating(function, argument, value)
+    if len(found.shape) != 2:
+        raise ValueError(f"{function}: {argument} has shape {found.shape}; expected (rows, size)")
+    return found
+
+
+def _product(
+    a: Given,
+    b: Given,
+    shape: tuple[int, ...],
+    alpha: float,
+    beta: float,
+    argument: str,
+    value: Any,
+    out: Any,
+) -> Any:
+    name = a.function
+    factor, share = finite(name, "alpha", alpha), finite(name, "beta", beta)
+    if value is None and share != 0.0:
+        raise bad_argument(name, "beta", beta, f"0, or {argument}")
+    added = None if value is None else beside(argument, value, a, (a.dtype,), shape)
+    to = destination("out", out, a, shape)
+    return by_reference(reference.gemm, a, (b, added), (to,), alpha=factor, beta=share)

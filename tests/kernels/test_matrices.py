@@ -1,0 +1,149 @@
+"""Products of matrices: values, dtypes, what is not read, and bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corepy import kernels
+from tests.kernels.libraries import Kind, check, host, kinds
+from tests.kernels.test_attention import sample
+
+every = pytest.mark.parametrize(
+    "kind", [k for k in kinds() if "reference" in k.id and "compiled" not in k.id]
+)
+
+
+@every
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 4), (2, 33, 7), (0, 3, 2), (3, 0, 2)])
+def test_gemm(kind: Kind, shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    for dtype in kind.dtypes:
+        a, b, c = (
+            kind.array(sample(*s, seed=i), dtype) for i, s in enumerate(((m, k), (k, n), (m, n)))
+        )
+        left, right, added = map(host, (a, b, c))
+        terms = np.abs(left) @ np.abs(right)
+        check(a, kernels.gemm(a, b), left @ right, dtype, terms)
+        expected = -1.5 * (left @ right) + 0.25 * added
+        scale = 1.5 * terms + 0.25 * np.abs(added)
+        check(a, kernels.gemm(a, b, alpha=-1.5, beta=0.25, c=c), expected, dtype, scale)
+        y = kind.array(sample(m, seed=4), dtype)
+        found = kernels.gemv(a, b[:, 0], alpha=2, beta=-1.0, y=y)
+        scale = 2 * terms[:, 0] + np.abs(host(y))
+        check(a, found, 2 * left @ right[:, 0] - host(y), dtype, scale)
+
+
+@every
+def test_what_has_no_share_is_not_read(kind: Kind) -> None:
+    a, b, c = (kind.array(x, "float32") for x in (np.ones((2, 3)), np.ones((3, 2)), np.eye(2)))
+    nan = kind.array(np.full((2, 2), np.nan), "float32")
+    assert (host(kernels.gemm(a, b, c=nan)) == 3).all()
+    assert np.isnan(host(kernels.gemm(a, b, alpha=0.0, beta=1.0, c=nan))).all()
+    assert np.isnan(host(kernels.gemm(nan, nan, alpha=0.0))).all()
+    assert (host(kernels.gemm(a, b, alpha=0.0, beta=2.0, c=c)) == 2 * np.eye(2)).all()
+
+
+@every
+def test_products_of_vectors(kind: Kind) -> None:
+    for dtype in kind.dtypes:
+        matrix, x = kind.array(sample(5, 7), dtype), kind.array(sample(2, 3, 7), dtype)
+        terms = np.abs(host(x)) @ np.abs(host(matrix)).T
+        check(x, kernels.matmul_vec(matrix, x), host(x) @ host(matrix).T, dtype, terms)
+        one = kernels.matmul_vec(matrix, x[0, 1, :])
+        check(x, one, host(matrix) @ host(x)[0, 1], dtype, terms[0, 1])
+
+        weights, rows = kind.array(sample(2, 4), dtype), kind.array(sample(2, 4, 3), dtype)
+        expected = np.einsum("bn,bnd->bd", host(weights), host(rows))
+        terms = np.einsum("bn,bnd->bd", np.abs(host(weights)), np.abs(host(rows)))
+        check(weights, kernels.weighted_sum_rows(weights, rows), expected, dtype, terms)
+        one = kernels.weighted_sum_rows(weights[0, :], rows[0, :, :])
+        check(weights, one, expected[0], dtype, terms[0])
+
+
+@every
+def test_scores(kind: Kind) -> None:
+    for dtype in kind.dtypes:
+        q, k = kind.array(sample(2, 6, 3, 4), dtype), kind.array(sample(2, 2, 5, 4), dtype)
+        wide = np.repeat(host(k), 3, axis=1).swapaxes(2, 3)
+        for options, scale in (({}, 0.5), ({"scale": -3.0}, -3.0)):
+            expected = scale * host(q) @ wide
+            terms = abs(scale) * np.abs(host(q)) @ np.abs(wide)
+            check(q, kernels.attention_scores(q, k, **options), expected, dtype, terms)
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch", "array"))
+def test_out(kind: Kind) -> None:
+    a, c = kind.array(sample(3, 3), "float32"), kind.array(sample(3, 3, seed=1), "float32")
+    expected = host(kernels.gemm(a, a, beta=1.0, c=c))
+    assert kernels.gemm(a, a, beta=1.0, c=c, out=c) is c
+    np.testing.assert_array_equal(host(c), expected)
+    out = kind.array(np.zeros(3), "float32")
+    assert kernels.gemv(a, a[0, :], out=out) is out
+    np.testing.assert_array_equal(host(out), host(kernels.gemv(a, a[0, :])))
+    assert kernels.matmul_vec(a, a[0, :], out=out) is out
+    assert kernels.weighted_sum_rows(a[0, :], a, out=out) is out
+    scores = kind.array(np.zeros((1, 1, 3, 3)), "float32")
+    q = a[None, None, :, :]
+    assert kernels.attention_scores(q, q, out=scores) is scores
+    assert (host(scores) != 0).all()
+
+
+A, B, V = np.ones((2, 3)), np.ones((3, 4)), np.ones(3)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: kernels.gemm(V, B), ValueError, "gemm: a has shape (3,); expected (rows, size)"),
+        (lambda: kernels.gemm(A, A), ValueError, "gemm: b has shape (2, 3); expected (3, columns)"),
+        (lambda: kernels.gemm(A, B.astype("f4")), TypeError, "gemm: b has dtype float32 on cpu; e"),
+        (lambda: kernels.gemm(A, B, beta=1.0), ValueError, "gemm: beta is 1.0; expected 0, or c"),
+        (
+            lambda: kernels.gemm(A, B, alpha=np.inf),
+            ValueError,
+            "gemm: alpha is inf; expected a fin",
+        ),
+        (lambda: kernels.gemm(A, B, alpha="2"), TypeError, "gemm: alpha is of type str; expected"),
+        (lambda: kernels.gemm(A, B, c=A), ValueError, "gemm: c has shape (2, 3); expected (2, 4)"),
+        (
+            lambda: kernels.gemm(A, B, out=A),
+            ValueError,
+            "gemm: out has shape (2, 3); expected (2, ",
+        ),
+        (
+            lambda: kernels.gemv(A, B),
+            ValueError,
+            "gemv: x has shape (3, 4); expected (3,) beside a",
+        ),
+        (lambda: kernels.gemv(A, V, y=V), ValueError, "gemv: y has shape (3,); expected (2,)"),
+        (lambda: kernels.gemv([1], V), TypeError, "gemv: a is of type list; expected an array"),
+        (
+            lambda: kernels.matmul_vec(A, B),
+            ValueError,
+            "matmul_vec: matrix has shape (2, 3); expected (rows, 4) beside x of shape (3, 4)",
+        ),
+        (
+            lambda: kernels.weighted_sum_rows(V, A),
+            ValueError,
+            "weighted_sum_rows: rows has shape (2, 3); expected (3, size) beside weights",
+        ),
+        (
+            lambda: kernels.attention_scores(np.ones((1, 3, 2, 4)), np.ones((1, 2, 2, 4))),
+            ValueError,
+            "attention_scores: k has 2 heads in shape (1, 2, 2, 4); expected a divisor of the 3",
+        ),
+        (
+            lambda: kernels.attention_scores(np.ones((1, 2, 2, 4)), np.ones((2, 2, 2, 4))),
+            ValueError,
+            "attention_scores: k has shape (2, 2, 2, 4); expected a batch of 1",
+        ),
+    ],
+)
+def test_bad_input(call: Callable[[], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert words in str(caught.value)
