@@ -34,6 +34,10 @@ from corepy import kernels
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 COREPY: Final = "corepy"
 EPS: Final = 1e-6
+#: Of Adam: late in a training and hardly moving, so that all libraries' parameters stay alike.
+STEP: Final = 10**6
+RATE: Final = 1e-9
+BETAS: Final = (0.9, 0.999)
 MATRICES: Final = ((1000, 1000), (4096, 4096))
 HEADS: Final = ((1, 32, 2048, 128),)
 #: Batch, heads, heads of keys, queries, keys, head_dim: two prompts, and decoding.
@@ -83,6 +87,12 @@ def _attention(xp: Any, q: Any, k: Any, v: Any) -> Any:
     return xp.matmul(_softmax(xp, s), v).reshape(q.shape[0], -1, q.shape[2] // group, q.shape[3])
 
 
+def _adam_step(xp: Any, p: Any, g: Any, m: Any, v: Any) -> Any:
+    """Return the parameter after a step; the moments stay, so that every call does the same."""
+    m, v = BETAS[0] * m + (1 - BETAS[0]) * g, BETAS[1] * v + (1 - BETAS[1]) * g * g
+    return p * (1 - RATE * 0.01) - RATE * m / (xp.sqrt(v) + 1e-8)
+
+
 #: What each operation is called by, its composition, and the further operands it takes.
 OPERATIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "rms_norm": (lambda x, w: kernels.rms_norm(x, w, EPS), _rms_norm),
@@ -92,6 +102,10 @@ OPERATIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "gelu_tanh": (lambda x: kernels.gelu(x, approximate="tanh"), _gelu_tanh),
     "rope": (kernels.rope, _rope),
     "attention": (kernels.attention, _attention),
+    "adam_step": (
+        lambda *a: kernels.adam_step(*a, step=STEP, learning_rate=RATE, weight_decay=0.01)[0],
+        _adam_step,
+    ),
 }
 
 
@@ -108,6 +122,9 @@ def operands(name: str, shape: tuple[int, ...]) -> tuple[Array, ...]:
             return x, rng.random(shape[-1], np.float32)
         case "swiglu":
             return x, rng.standard_normal(shape, np.float32)
+        case "adam_step":
+            more = (rng.standard_normal(shape, np.float32) for _ in range(2))
+            return x, *more, rng.random(shape, np.float32)
         case "rope":
             return x, *kernels.rope_tables(shape[-2], shape[-1])
     return (x,)
@@ -135,8 +152,20 @@ def _torch_function(name: str) -> Callable[..., Any]:
         "attention": lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(
             q, k, v, enable_gqa=q.shape[1] != k.shape[1]
         ),
+        "adam_step": _torch_adam_step,
     }
     return found.get(name) or (lambda *args: OPERATIONS[name][1](torch, *args))
+
+
+def _torch_adam_step(p: Any, g: Any, m: Any, v: Any) -> Any:
+    import torch
+
+    options = {"beta1": BETAS[0], "beta2": BETAS[1], "eps": 1e-8, "amsgrad": False}
+    step = torch.tensor(float(STEP))
+    torch._fused_adamw_(
+        *([p], [g], [m], [v], [], [step]), lr=RATE, weight_decay=0.01, maximize=False, **options
+    )
+    return p
 
 
 def _jax_function(name: str) -> Callable[..., Any]:
@@ -177,7 +206,7 @@ def peers(name: str, arrays: tuple[Array, ...]) -> dict[str, Callable[[], Any]]:
     def with_torch(compiled: bool) -> Callable[[], Any]:
         import torch
 
-        tensors = [torch.from_numpy(a) for a in arrays]
+        tensors = [torch.from_numpy(a.copy()) for a in arrays]
         function = _torch_function(name)
         if compiled:
             torch._dynamo.reset()
