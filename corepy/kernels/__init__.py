@@ -22,6 +22,7 @@ from corepy.kernels.matrices import (
     weighted_sum_rows,
 )
 from corepy.kernels.norms import layer_norm, rms_norm
+from corepy.kernels.quantized import dequantize, matmul_int4, matmul_int8, quantize
 from corepy.kernels.rotary import rope, rope_tables
 from corepy.kernels.softmaxes import softmax
 
@@ -31,11 +32,15 @@ __all__ = [
     "adam_step",
     "attention",
     "attention_scores",
+    "dequantize",
     "gelu",
     "gemm",
     "gemv",
     "layer_norm",
+    "matmul_int4",
+    "matmul_int8",
     "matmul_vec",
+    "quantize",
     "rms_norm",
     "rope",
     "rope_tables",

@@ -230,8 +230,8 @@ def _exp(x: Any, more: Any) -> Callable[..., Any]:
     return _exp_64 if x == types.float64 else _exp_32
 
 
-def number(value: float, like: Any) -> Any:
-    """Return a constant in the dtype of another number, which Python's own would widen."""
+def number(value: Any, like: Any) -> Any:
+    """Return a number in the dtype of another one, which Python's own would widen."""
     raise NotImplementedError("compiled code only")
 
 
@@ -362,4 +362,13 @@ def squares_of(row: Array) -> float:
     total = 0.0
     for start in range(0, row.size, _BLOCK):
         total += _block_of_squares(row[start : start + _BLOCK])
+    return total
+
+
+@_reassociated
+def sum_of_products(left: Array, right: Array) -> Any:
+    """Sum the products of two rows in their dtype."""
+    total = left.dtype.type(0)
+    for j in range(left.size):
+        total += left[j] * right[j]
     return total

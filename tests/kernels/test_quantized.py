@@ -1,0 +1,193 @@
+"""Integers with scales: their error, their layout, products with them, and bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corepy import kernels
+from tests.kernels.libraries import Kind, check, dtype_of, host, kinds, select
+from tests.kernels.test_attention import sample
+
+
+def integers_of(values: Any) -> Any:
+    """Return the integers that values stand for, one after the other."""
+    values = host(values)
+    if values.dtype.kind == "i":
+        return values
+    out = np.empty((*values.shape[:-1], 2 * values.shape[-1]), np.int64)
+    for place in np.ndindex(values.shape):
+        *rest, last = place
+        out[(*rest, 2 * last)] = int(values[place]) % 16 - 8
+        out[(*rest, 2 * last + 1)] = int(values[place]) // 16 - 8
+    return out
+
+
+every = pytest.mark.parametrize(
+    "kind", [k for k in kinds() if "reference" in k.id and "compiled" not in k.id]
+)
+
+
+@every
+@pytest.mark.parametrize("bits", [8, 4])
+def test_error_is_half_a_scale(kind: Kind, bits: int) -> None:
+    for dtype in kind.dtypes:
+        for shape, group in (((3, 8), None), ((2, 2, 12), 4)):
+            x = kind.array(sample(*shape), dtype)
+            values, scales = kernels.quantize(x, bits=bits, group_size=group)
+            wide = "float64" if dtype == "float64" else "float32"
+            assert dtype_of(values) == ("int8" if bits == 8 else "uint8")
+            assert dtype_of(scales) == wide
+            most = 127 if bits == 8 else 7
+            group = group or shape[-1]
+            parts = host(x).reshape(*shape[:-1], -1, group)
+            expected = np.abs(parts).max(-1) / most
+            np.testing.assert_allclose(host(scales), expected, rtol=1e-6)
+            spread = np.repeat(host(scales), group, axis=-1)
+            integers = integers_of(values)
+            assert (np.abs(integers) <= most).all()
+            assert (np.abs(integers * spread - host(x)) <= 0.5001 * spread).all()
+            back = kernels.dequantize(values, scales)
+            check(scales, back, integers * spread, wide)
+
+
+@every
+def test_special_groups(kind: Kind) -> None:
+    x = [[0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0], [2.5, -2.0], [1e-45, 0.0]]
+    for bits in (8, 4):
+        values, scales = kernels.quantize(kind.array(x, "float32"), bits=bits)
+        back = host(kernels.dequantize(values, scales))
+        assert (back[0] == 0).all()
+        assert np.isnan(back[1:3]).all()
+        np.testing.assert_allclose(back[3], x[3], rtol=0.1)
+        assert (np.abs(back[4]) <= 1e-44).all()
+    values, _ = kernels.quantize(kind.array([[127.0, 0.5, 1.5, -0.5]], "float32"))
+    assert integers_of(values).tolist() == [[127, 0, 2, 0]]  # halves to even
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize(
+    ("vectors", "rows", "size", "group"),
+    [((), 3, 8, 8), ((2,), 5, 96, 32), ((2, 1), 7, 40, 4), ((20,), 4, 16, 2)],
+)
+def test_products(
+    kind: Kind, bits: int, vectors: tuple[int, ...], rows: int, size: int, group: int
+) -> None:
+    if kind.slow and size > 16:
+        return
+    function = kernels.matmul_int8 if bits == 8 else kernels.matmul_int4
+    for dtype in kind.dtypes[:1] if kind.slow else kind.dtypes:
+        wide = "float64" if dtype == "float64" else "float32"
+        x = kind.array(sample(*vectors, size), dtype)
+        matrix = kind.array(sample(rows, size, seed=1), wide)
+        values, scales = kernels.quantize(matrix, bits=bits, group_size=group)
+        whole = integers_of(values) * np.repeat(host(scales), group, axis=-1)
+        terms = np.abs(host(x)) @ np.abs(whole).T
+        check(x, function(x, values, scales), host(x) @ whole.T, dtype, terms)
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch", "array"))
+def test_out(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    for dtype in kind.dtypes:
+        wide = "float64" if dtype == "float64" else "float32"
+        values, scales = kernels.quantize(kind.array(sample(6, 8), wide))
+        x = kind.array(sample(3, 8), dtype)
+        out = kind.array(np.zeros((3, 6)), dtype)
+        assert kernels.matmul_int8(x, values, scales, out=out) is out
+        np.testing.assert_array_equal(host(out), host(kernels.matmul_int8(x, values, scales)))
+
+
+def test_no_elements(kind: Kind) -> None:
+    values, scales = kernels.quantize(kind.array(np.ones((3, 4)), "float32"))
+    x = kind.array(np.ones((0, 4)), "float32")
+    assert tuple(kernels.matmul_int8(x, values, scales).shape) == (0, 3)
+
+
+X, W, S = np.ones((2, 8)), np.ones((3, 8), np.int8), np.ones((3, 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda: kernels.quantize(W),
+            TypeError,
+            "quantize: x has dtype int8 on cpu; expected a fl",
+        ),
+        (lambda: kernels.quantize(X, bits=3), ValueError, "quantize: bits is 3; expected 8 or 4"),
+        (lambda: kernels.quantize(X[:, :0]), ValueError, "quantize: x has shape (2, 0); expected"),
+        (
+            lambda: kernels.quantize(X, group_size=3),
+            ValueError,
+            "quantize: group_size is 3; expected a divisor of 8, the last axis of x",
+        ),
+        (
+            lambda: kernels.quantize(X, group_size=0),
+            ValueError,
+            "quantize: group_size is 0; expect",
+        ),
+        (
+            lambda: kernels.quantize(X, bits=4, group_size=1),
+            ValueError,
+            "quantize: group_size is 1; expected an even number, with 4 bits",
+        ),
+        (
+            lambda: kernels.dequantize(W, W),
+            TypeError,
+            "dequantize: scales has dtype int8 on cpu; e",
+        ),
+        (
+            lambda: kernels.dequantize(X, S),
+            TypeError,
+            "dequantize: values has dtype float64 on cpu",
+        ),
+        (
+            lambda: kernels.dequantize(W, S[:2]),
+            ValueError,
+            "dequantize: scales has shape (2, 2); expected (..., groups) beside values of shape (3",
+        ),
+        (
+            lambda: kernels.dequantize(W, np.ones((3, 3))),
+            ValueError,
+            "dequantize: scales has shape",
+        ),
+        (
+            lambda: kernels.matmul_int8(X[:, :5], W, S),
+            ValueError,
+            "matmul_int8: x has shape (2, 5); expected (..., 8) beside values of shape (3, 8)",
+        ),
+        (
+            lambda: kernels.matmul_int4(X, W, S),
+            TypeError,
+            "matmul_int4: values has dtype int8 on cpu; expected uint8 beside x of float64",
+        ),
+        (
+            lambda: kernels.matmul_int4(X, W.astype("u1"), S),
+            ValueError,
+            "matmul_int4: x has shape (2, 8); expected (..., 16) beside values of shape (3, 8)",
+        ),
+        (
+            lambda: kernels.matmul_int8(X, W, S.astype("f4")),
+            TypeError,
+            "matmul_int8: scales has dtype float32 on cpu; expected float64 beside x of float64",
+        ),
+        (
+            lambda: kernels.matmul_int8(X, W[0], S[0]),
+            ValueError,
+            "matmul_int8: values has shape (8,); expected two dimensions",
+        ),
+        (
+            lambda: kernels.matmul_int8(X, W, S, out=X),
+            ValueError,
+            "matmul_int8: out has shape (2, 8); expected (2, 3) beside x",
+        ),
+    ],
+)
+def test_bad_input(call: Callable[[], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert words in str(caught.value)
