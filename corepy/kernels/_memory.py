@@ -78,14 +78,21 @@ def _torch_on_host(native: Any) -> bool:
         or (native.requires_grad and torch.is_grad_enabled())
         or native.is_neg()
         or torch.compiler.is_compiling()
-        or getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0
     ):
         return False
+    return not is_transformed(native)
+
+
+def is_transformed(tensor: Any) -> bool:
+    """Say whether forward gradients or a function of `torch.func` are about a tensor."""
+    torch = sys.modules["torch"]
+    if getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0:
+        return True
     try:
-        native.data_ptr()
+        tensor.data_ptr()
     except RuntimeError:  # inside torch.func.vmap or grad it stands for others
-        return False
-    return True
+        return True
+    return False
 
 
 def _jax_on_host(native: Any) -> bool:

@@ -385,6 +385,7 @@ def test_gradients_pass_through_torch() -> None:
 
 
 @pytest.mark.backend("torch")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # torch's own use
 def test_small_work_is_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch as library
 
@@ -427,6 +428,15 @@ def test_small_work_is_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "SMALL", 0)
     kernels.attention(*arrays)
     assert not called  # large work is not
+    leaf = [x.clone().requires_grad_() for x in arrays]
+    kernels.attention(*leaf).sum().backward()
+    assert len(called) == 1
+    found = library.func.vmap(kernels.attention)(*(x[None] for x in arrays))
+    library.testing.assert_close(found[0], kernels.attention(*arrays))
+    q = (arrays[0],)
+    _, slope = library.func.jvp(lambda q: kernels.attention(q, *arrays[1:]), q, q)
+    assert bool(library.isfinite(slope).all())
+    assert len(called) == 1
 
 
 @pytest.fixture(autouse=True)

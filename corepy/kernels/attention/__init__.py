@@ -96,7 +96,8 @@ def attention(
     float32, or float64 where `q` has that, and the result is rounded once. A NaN or positive
     infinity among the scores that a query sees gives NaN. What it does not see in `k` may be
     anything; in `v` it has to be finite, unless it is beyond the `lengths`, for it may be
-    multiplied by a weight of zero.
+    multiplied by a weight of zero. Where torch's own function serves, it has no second derivatives
+    on the host.
 
     References
     ----------
