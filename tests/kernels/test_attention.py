@@ -179,7 +179,7 @@ def test_nothing_seen_is_zero(kind: Kind) -> None:
 def test_special_values(kind: Kind) -> None:
     q = np.ones((1, 1, 3, 2))
     k, v = np.zeros((1, 1, 4, 2)), sample(1, 1, 4, 2)
-    for queries in (q, np.ones((1, 1, 40, 2))):
+    for queries in (q, np.ones((1, 1, 40, 2)))[: 1 if kind.slow else 2]:
         for special in (np.nan, np.inf):
             k[0, 0, 1] = special
             out = kernels.attention(*(kind.array(x, "float32") for x in (queries, k, v)))
@@ -199,7 +199,7 @@ def test_special_values(kind: Kind) -> None:
 
 def test_great_scores_do_not_overflow(kind: Kind) -> None:
     k, v = np.asarray([1e4, -1e4, 0.0, 5e3]).reshape(1, 1, 4, 1), sample(1, 1, 4, 1)
-    for queries in (2, 40):
+    for queries in (2, 40)[: 1 if kind.slow else 2]:
         q = np.full((1, 1, queries, 1), 1e4)
         compare(kind, "float32", q, k, v)
         compare(kind, "float32", -q, k[:, :, ::-1].copy(), v)
@@ -208,7 +208,7 @@ def test_great_scores_do_not_overflow(kind: Kind) -> None:
 def test_beyond_the_lengths_may_be_anything(kind: Kind) -> None:
     q, k, v = (sample(2, 1, 5, 4, seed=s) for s in range(3))
     lengths = np.asarray([2, 4])
-    for queries in (q, np.tile(q, (1, 1, 8, 1))):
+    for queries in (q, np.tile(q, (1, 1, 8, 1)))[: 1 if kind.slow else 2]:
         out = kernels.attention(
             *(kind.array(x, "float32") for x in (queries, k, v)), lengths=kind.array(lengths)
         )
