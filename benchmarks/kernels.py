@@ -242,7 +242,9 @@ def measure(name: str, shape: tuple[int, ...], rounds: int) -> dict[str, Timing]
     for call in calls.values():
         np.testing.assert_allclose(np.asarray(call()), expected, rtol=1e-3, atol=1e-5)
     statements = {peer: Statement("f()", {"f": call}) for peer, call in calls.items()}
-    return _measure.compare(_measure.interleave(statements, rounds, pause=PAUSE), COREPY)
+    return _measure.compare(
+        _measure.interleave(statements, rounds, pause=PAUSE, rehearse=True), COREPY
+    )
 
 
 PEERS: Final = ("NumPy", "torch", "torch.compile", "jax.jit")
