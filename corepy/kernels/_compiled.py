@@ -1,150 +1,21 @@
-"""How the compiled kernels are kept, and in how many threads they run.
-
-A kernel works on a stretch of rows in the thread that calls it, without the GIL. It is compiled on
-its first call for a combination of dtypes and kept on disk, beside the source or in
-``NUMBA_CACHE_DIR``.
-
-Rows are shared among threads of our own rather than Numba's ``prange``. There the caller waits for
-every thread to have done its part, and where another process has the processor, that takes a slice
-of the scheduler's time: some 8 ms were measured for work of 0.2 ms. Here whoever is there takes the
-next stretch, and a helper that has not come when nothing is left is not waited for. Numba's layers
-of threads also end the process when two threads (workqueue) or a forked child (OpenMP) enter them.
-"""
+"""How the fused kernels are compiled; multiply-adds may be fused in all of them."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
-from hashlib import sha256
-from itertools import count
 from pathlib import Path
-from time import perf_counter
 from typing import Any, TypeVar
 
-from numba import get_num_threads, njit
-
-from corepy.dispatch._threads import budget
+from corepy._loops._compile import compiler
+from corepy._loops._sharing import launch
 
 __all__ = ["kernel", "launch"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
-#: Work, in elements of a cheap kernel, from which a second thread is worth waking (20 us).
-PARALLEL_FROM = 200_000
-#: Work of one stretch, and stretches for each thread: more of them, and less is waited for in the
-#: end; each costs a call from Python (3 us).
-STRETCH = 50_000
-_SHARES = 4
-
-
-@cache
-def _digest() -> str:
-    """Return what changes when the code that the kernels have in common does.
-
-    Numba notices an edit of the file that holds a kernel, but not of those that it calls.
-    """
-    folder = Path(__file__).parent
-    shared = (folder / name for name in ("_simd.py", "_series.py", "_tiles.py"))
-    return sha256(b"".join(path.read_bytes() for path in shared)).hexdigest()[:12]
+_compile = compiler(Path(__file__).with_name(name) for name in ("_simd.py", "_series.py", "_tiles.py"))
 
 
 def kernel(function: Kernel) -> Kernel:
-    """Compile a kernel on its first call; multiply-adds may be fused."""
-    function.__qualname__ = f"{function.__qualname__}_{_digest()}"  # names the file on disk
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-    try:
-        compiled: Kernel = njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder can be written: each process compiles for itself
-        compiled = njit(**options)(function)
-    return compiled
-
-
-@cache
-def _helpers() -> ThreadPoolExecutor:
-    """Return the threads that help, started when they are first needed."""
-    return ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="corepy")
-
-
-if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
-    os.register_at_fork(after_in_child=_helpers.cache_clear)
-
-
-class _Company:
-    """Whether helpers are worth calling just now.
-
-    Where other processes keep the processors busy, a helper may lose its own in the middle of a
-    stretch, and the caller waits for the scheduler to give it back. After that helpers are left
-    alone for some calls, for twice as many each time that it happens again. Threads may overwrite
-    each other's count; nothing but time depends on it.
-    """
-
-    def __init__(self) -> None:
-        self.alone = 0
-        self.penalty = 1
-
-    def is_poor(self) -> bool:
-        """Say whether to work alone this time."""
-        if self.alone:
-            self.alone -= 1
-            return True
-        return False
-
-    def judge(self, worked: float, waited: float) -> None:
-        """Take note of how long the caller worked, and then waited for its helpers."""
-        if waited > worked:
-            self.alone, self.penalty = self.penalty, min(2 * self.penalty, 64)
-        else:
-            self.penalty = 1
-
-
-_company = _Company()
-
-
-def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int) -> None:
-    """Run a kernel on its rows, in several threads where that pays.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(*arguments, start, stop)`` works on a stretch of rows.
-    rows : int
-        How many rows there are.
-    work : int
-        How much there is to do, in elements of a cheap kernel.
-
-    Notes
-    -----
-    At most as many threads work as `corepy.set_num_threads` allows, and `numba.set_num_threads`
-    the calling one.
-    """
-    threads = 1 if work < PARALLEL_FROM else min(rows, get_num_threads(), budget() or rows)
-    parts = min(rows, _SHARES * threads, work // STRETCH)
-    if threads < 2 or parts < 2:
-        function(*arguments, 0, rows)
-        return
-    numbers = count()
-
-    def share() -> None:
-        while (part := next(numbers)) < parts:
-            function(*arguments, part * rows // parts, (part + 1) * rows // parts)
-
-    if _company.is_poor():
-        share()
-        return
-    called: list[Future[None]] = []
-    start = perf_counter()
-    try:
-        for _ in range(min(threads, parts) - 1):
-            called.append(_helpers().submit(share))
-    except RuntimeError:  # the interpreter shuts down and starts no more threads
-        pass
-    try:
-        share()
-    finally:
-        ready = perf_counter()
-        for helper in called:
-            if not helper.cancel():  # it has begun, and may be at the last stretch
-                helper.result()
-        _company.judge(worked=ready - start, waited=perf_counter() - ready)
+    """Compile a kernel on its first call, and keep it on disk."""
+    return _compile(fastmath={"contract"})(function)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import corepy
+from corepy import _budget
 from corepy.backends._numpy import NumPyBackend
 from corepy.dispatch import _threads, load
 from tests.dispatch.fake import registered
@@ -42,10 +43,10 @@ class Stubborn(Obedient):
 @pytest.fixture(autouse=True)
 def settings() -> Iterator[None]:
     """Put everything back: libraries keep what they were told for the process."""
-    before = _threads._budget, _threads._environment_read
+    before = _budget._budget, _budget._environment_read
     yield
-    corepy.set_num_threads(_threads.cores())
-    _threads._budget, _threads._environment_read = before
+    corepy.set_num_threads(_budget.cores())
+    _budget._budget, _budget._environment_read = before
     _threads._unmoved.clear()
 
 
@@ -70,7 +71,7 @@ def test_a_library_that_does_not_obey_is_named() -> None:
 
 
 def test_without_a_wish_all_processors_count() -> None:
-    assert corepy.get_num_threads() == _threads.cores() >= 1
+    assert corepy.get_num_threads() == _budget.cores() >= 1
 
 
 @pytest.mark.parametrize(

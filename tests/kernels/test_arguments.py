@@ -467,21 +467,21 @@ def test_layouts_and_read_only_memory(
 @pytest.fixture
 def shared(compiled: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Share even the smallest work among two threads, and record who does some of it."""
-    from corepy.kernels import _compiled
+    from corepy._loops import _sharing
 
     for name in ("PARALLEL_FROM", "STRETCH"):
-        monkeypatch.setattr(_compiled, name, 1)
-    monkeypatch.setattr(_compiled, "get_num_threads", lambda: 2)
-    helpers, called = _compiled._helpers(), []
+        monkeypatch.setattr(_sharing, name, 1)
+    monkeypatch.setattr(_sharing, "get_num_threads", lambda: 2)
+    helpers, called = _sharing._helpers(), []
 
     class Counted:
-        def submit(self, function: Call) -> Any:
+        def submit(self, *call: Any) -> Any:
             called.append(1)
-            return helpers.submit(function)
+            return helpers.submit(*call)
 
-    monkeypatch.setattr(_compiled, "_helpers", Counted)
-    monkeypatch.setattr(_compiled._company, "judge", lambda worked, waited: None)
-    monkeypatch.setattr(_compiled._company, "alone", 0)
+    monkeypatch.setattr(_sharing, "_helpers", Counted)
+    monkeypatch.setattr(_sharing._company, "judge", lambda worked, waited: None)
+    monkeypatch.setattr(_sharing._company, "alone", 0)
     return called
 
 
@@ -489,11 +489,11 @@ def shared(compiled: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_threads_share_the_rows(
     call: Call, shared: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from corepy.kernels import _compiled
+    from corepy._loops import _sharing
 
     x = np.random.default_rng(0).standard_normal((4, 6)).astype("f4")
     together = [call(x, NUMPY) for _ in range(20)]
-    monkeypatch.setattr(_compiled, "PARALLEL_FROM", 1 << 62)
+    monkeypatch.setattr(_sharing, "PARALLEL_FROM", 1 << 62)
     for result in together:
         np.testing.assert_array_equal(result, call(x, NUMPY))
 
@@ -510,36 +510,36 @@ def test_many_rows_call_helpers_and_one_row_does_not(shared: list[int]) -> None:
 def test_numbers_of_threads_are_numbas(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
     import numba
 
-    from corepy.kernels import _compiled
+    from corepy._loops import _sharing
 
     x = np.ones((1000, 1000), np.float32)
     before = numba.get_num_threads()
     try:
         numba.set_num_threads(1)
-        monkeypatch.setattr(_compiled, "_helpers", None)  # nobody may be called
+        monkeypatch.setattr(_sharing, "_helpers", None)  # nobody may be called
         assert (kernels.rms_norm(x, None, 0.0) == 1).all()
     finally:
         numba.set_num_threads(before)
 
 
 def test_the_budget_of_threads_holds(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from corepy.kernels import _compiled
+    from corepy._loops import _sharing
 
-    monkeypatch.setattr(_compiled, "budget", lambda: 1)
-    monkeypatch.setattr(_compiled, "_helpers", None)  # nobody may be called
+    monkeypatch.setattr(_sharing, "budget", lambda: 1)
+    monkeypatch.setattr(_sharing, "_helpers", None)  # nobody may be called
     assert (kernels.rms_norm(np.ones((1000, 1000), np.float32), None, 0.0) == 1).all()
 
 
 def test_helpers_that_do_not_come_are_not_waited_for(
     compiled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from corepy.kernels import _compiled
+    from corepy._loops import _sharing
 
     held = threading.Event()
     pool = ThreadPoolExecutor(1)
     pool.submit(held.wait)  # its one thread is busy elsewhere
-    monkeypatch.setattr(_compiled, "_helpers", lambda: pool)
-    monkeypatch.setattr(_compiled, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(_sharing, "_helpers", lambda: pool)
+    monkeypatch.setattr(_sharing, "get_num_threads", lambda: 2)
     try:
         assert (kernels.rms_norm(np.ones((1000, 1000)), None, 0.0) == 1).all()
     finally:
@@ -549,7 +549,7 @@ def test_helpers_that_do_not_come_are_not_waited_for(
 
 def test_helpers_that_lose_their_processor_are_left_alone_for_a_while() -> None:
     pytest.importorskip("numba")
-    from corepy.kernels._compiled import _Company
+    from corepy._loops._sharing import _Company
 
     company = _Company()
     for penalty in (1, 2, 4, 8):
@@ -565,12 +565,12 @@ def test_helpers_that_lose_their_processor_are_left_alone_for_a_while() -> None:
 def test_without_new_threads_the_caller_works_alone(
     compiled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from corepy.kernels import _compiled
+    from corepy._loops import _sharing
 
     pool = ThreadPoolExecutor(1)
     pool.shutdown()  # as when the interpreter shuts down
-    monkeypatch.setattr(_compiled, "_helpers", lambda: pool)
-    monkeypatch.setattr(_compiled, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(_sharing, "_helpers", lambda: pool)
+    monkeypatch.setattr(_sharing, "get_num_threads", lambda: 2)
     assert (kernels.rms_norm(np.ones((1000, 1000)), None, 0.0) == 1).all()
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy.typing as npt
 
+from corepy._loops._simd import number
 from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._series import GELU_CUBE, GELU_FLOOR, GELU_SLOPE, SILU_FLOOR
-from corepy.kernels._simd import fetch, number, put, scratch, sigmoid, tail
+from corepy.kernels._simd import fetch, put, scratch, sigmoid, tail
 
 Array = npt.NDArray[Any]
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corepy._loops._simd import number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import fetch, number, put, scratch
+from corepy.kernels._simd import fetch, put, scratch
 
 Array = npt.NDArray[Any]
 

@@ -19,8 +19,9 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import overload
 
+from corepy._loops._simd import exp, number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import exp, fetch, key, number, put, scratch, sum_of, unkey
+from corepy.kernels._simd import fetch, key, put, scratch, sum_of, unkey
 from corepy.kernels._tiles import BYTES, FEW, ROWS, VECTORS, dots, flip, fused, lanes_of
 
 Array = npt.NDArray[Any]

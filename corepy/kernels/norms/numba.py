@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corepy._loops._simd import number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import fetch, number, put, scratch, squares_of, sum_of
+from corepy.kernels._simd import fetch, put, scratch, squares_of, sum_of
 
 Array = npt.NDArray[Any]
 

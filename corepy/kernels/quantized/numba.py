@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corepy._loops._simd import number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import number, scratch, sum_of_products
+from corepy.kernels._simd import scratch, sum_of_products
 
 Array = npt.NDArray[Any]
 

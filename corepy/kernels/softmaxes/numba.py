@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corepy._loops._simd import exp, number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import exp, fetch, key, number, put, scratch, sum_of, unkey
+from corepy.kernels._simd import fetch, key, put, scratch, sum_of, unkey
 
 Array = npt.NDArray[Any]
 

@@ -1,0 +1,62 @@
+"""How compiled loops are kept.
+
+A loop works in the thread that calls it, without the GIL. It is compiled on its first call for a
+combination of dtypes, which takes up to a second, and kept on disk for later processes: beside its
+source where that folder can be written, else in the user's cache folder, or in ``NUMBA_CACHE_DIR``
+where that is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from numba import njit
+
+__all__ = ["REASSOCIATED", "compiler"]
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+#: Sums may be taken in any order, which lets them fill vector registers.
+REASSOCIATED: Final = frozenset({"reassoc", "contract"})
+
+
+@cache
+def _digest(paths: tuple[Path, ...]) -> str:
+    return sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:12]
+
+
+def compiler(paths: Iterable[Path]) -> Callable[..., Callable[[Kernel], Kernel]]:
+    """Make the decorator of loops that call functions of other files.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        Files with functions that the loops call. Numba notices an edit of the file that holds a
+        loop, but not of those that it calls: so their digest becomes part of its name on disk.
+
+    Returns
+    -------
+    callable
+        ``kernel(*, fastmath=frozenset())`` gives the decorator; of LLVM's flags for floats
+        ``contract`` (fused multiply-adds) and ``reassoc`` are used, and no others.
+    """
+    files = (Path(__file__).with_name("_simd.py"), *paths)
+
+    def kernel(*, fastmath: Set[str] = frozenset()) -> Callable[[Kernel], Kernel]:
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
+
+        def decorate(function: Kernel) -> Kernel:
+            function.__qualname__ = f"{function.__qualname__}_{_digest(files)}"
+            try:
+                compiled: Kernel = njit(cache=True, **options)(function)
+            except RuntimeError:  # no folder can be written: each process compiles for itself
+                compiled = njit(**options)(function)
+            return compiled
+
+        return decorate
+
+    return kernel
