@@ -106,7 +106,7 @@ _records: dict[str, BackendRecord] = {
         # After numpy: its arrays are the same, and the first call of a kernel compiles it.
         _built_in(
             "numba",
-            "_numba:NumbaBackend",
+            "numba:NumbaBackend",
             needs=("numba", "numpy", "array_api_compat"),
             priority=60,
             modules=("numba",),

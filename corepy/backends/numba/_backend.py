@@ -1,0 +1,44 @@
+"""Numba on the host: NumPy, with loops of its own for what NumPy does slowly.
+
+Its native arrays are NumPy's, so nothing is copied between the two; an ndarray that a function is
+given still belongs to the backend ``numpy``. Every operation is NumPy's by inheritance, unless one
+of the tables here has it, and then too where a loop would not pay or does not apply: on small
+arrays, and on operands that are neither C- nor F-contiguous.
+
+Loops share their rows among threads where that pays (`corepy._loops._sharing`), within the budget
+of `corepy.set_num_threads`. Results never depend on how many threads there are.
+
+Accuracy: sums, means, variances and running sums of float32 accumulate in float64 and are rounded
+once. Sums of float64 err, whatever their size, by at most 256 halves of a unit in the last place of
+the sum of the absolute values if nothing fills vector registers, some 20 if it does (NumPy's by
+some 20 and one more each time that the size doubles), and in practice by less than one; a variance
+takes two such sums. Elementary functions err by at most 2 units. The results of all other loops
+equal NumPy's. Integer sums, products and matrix products wrap around, as NumPy's do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from corepy.backends._numpy import NumPyBackend
+from corepy.backends.numba import _elementwise, _matrices, _reductions, _selections, _sorting
+from corepy.backends.numba._glue import Operation
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    **_elementwise.OPERATIONS,
+    **_matrices.OPERATIONS,
+    **_reductions.OPERATIONS,
+    **_selections.OPERATIONS,
+    **_sorting.OPERATIONS,
+}
+
+
+class NumbaBackend(NumPyBackend):
+    """NumPy's operations on ``cpu``, some of them in loops compiled by Numba."""
+
+    name = "numba"
+
+    def operation(self, name: str) -> Callable[..., Any] | None:
+        found = OPERATIONS.get(name)
+        return super().operation(name) if found is None else found

@@ -1,0 +1,248 @@
+"""Elementwise functions: loops of our own, and NumPy's shared among threads.
+
+A loop takes a function where NumPy has none for vector registers (the sine of float64, `hypot`,
+`logaddexp`), or a slower one. Everything else that costs enough runs in NumPy's own loops, a
+stretch of the elements in each thread: the results are NumPy's, to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy.backends.numba import _elementwise_loops as loops
+from corepy.backends.numba._compiled import BLOCK, PARALLEL_FROM, blocks, fuses, launch
+from corepy.backends.numba._glue import Operation, numpys, operation, size_from
+from corepy.backends.numba._layout import FLOATS, flat, order, same_order
+
+Array = npt.NDArray[Any]
+Loop = Callable[..., None]
+Sizes = dict[np.dtype[Any], int]
+
+_SINGLE, _DOUBLE = FLOATS
+#: Where NumPy has written its functions for registers of 512 bits, they are as fast as ours.
+_WIDE: Final = ("X86_V4", "AVX512_SKX", "AVX512F")
+
+
+def _fast(name: str, dtype: np.dtype[Any]) -> bool:
+    """Say whether NumPy's own loop for a function fills wide vector registers here."""
+    try:
+        from numpy.lib import introspect
+    except ImportError:  # NumPy 2.1 cannot be asked
+        return False
+    found = introspect.opt_func_info(func_name=f"^{name}$", signature=f"^{dtype.name}$")
+    return any(
+        target.get("current") in _WIDE
+        for signatures in found.values()
+        for target in signatures.values()
+    )
+
+
+# ---------------------------------------------------------------------------- NumPy in threads
+
+
+def _stretch(ufunc: np.ufunc, out: Array, operands: list[Array], start: int, stop: int) -> None:
+    part = slice(start * BLOCK, stop * BLOCK)
+    ufunc(*(x if x.size == 1 else x[part] for x in operands), out=out[part])
+
+
+def _rows(ufunc: np.ufunc, out: Array, operands: list[Array], start: int, stop: int) -> None:
+    ufunc(*(x[start:stop] for x in operands), out=out[start:stop])
+
+
+def in_threads(ufunc: np.ufunc, threads: int, *operands: Array) -> Array | None:
+    """Run a function of NumPy's on stretches of its operands, in several threads.
+
+    Parameters
+    ----------
+    threads : int
+        How many elements are worth a second thread.
+
+    Returns
+    -------
+    ndarray or None
+        None where there are fewer, or the layouts differ so that no stretches can be made.
+    """
+    least = size_from(threads)
+    dtype = ufunc.resolve_dtypes((*(x.dtype for x in operands), None))[-1]
+    same = same_order(*operands)
+    if same is not None:
+        model, views, steps = same
+        if model.size < least:
+            return None
+        out = np.empty(model.shape, dtype, order(model))
+        flats = [x if step else x[:1] for x, step in zip(views, steps, strict=True)]
+        work = PARALLEL_FROM * out.size // threads
+        launch(_stretch, (ufunc, flat(out), flats), blocks(out.size), work)
+        return out
+    if not all(x.flags.c_contiguous and x.flags.aligned for x in operands):
+        return None
+    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    size = math.prod(shape)
+    if size < least or shape[0] == 1:
+        return None
+    out = np.empty(shape, dtype)
+    spread = [np.broadcast_to(x, shape) for x in operands]
+    launch(_rows, (ufunc, out, spread), shape[0], PARALLEL_FROM * size // threads)
+    return out
+
+
+def _shared(name: str, threads: int) -> Operation:
+    """Make an operation that runs NumPy's function in several threads."""
+    ufunc = numpys(name)
+    if not isinstance(ufunc, np.ufunc):
+        raise TypeError(f"{name}: the NumPy backend runs no ufunc; expected one")
+
+    def of_one(x: Array, /) -> Array | None:
+        return in_threads(ufunc, threads, x)
+
+    def of_two(x1: Array, x2: Array, /) -> Array | None:
+        return in_threads(ufunc, threads, x1, x2)
+
+    return operation(name, threads)(of_one if ufunc.nin == 1 else of_two)
+
+
+# ---------------------------------------------------------------------------- loops
+
+
+def _looped(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
+    """Make an operation of a loop over the elements of one operand.
+
+    Parameters
+    ----------
+    least : dict of dtype to int
+        From how many elements the loop pays; other floats are NumPy's, in threads.
+    threads : int
+        How many are worth a second thread.
+    """
+    sizes = {dtype: size_from(size) for dtype, size in least.items()}
+    ufunc = getattr(np, name)
+    #: Where the NumPy backend has complex numbers mended, its function is not NumPy's own.
+    kinds = "fc" if numpys(name) is ufunc else "f"
+
+    @operation(name, min([threads, *least.values()]))
+    def own(x: Array, /) -> Array | None:
+        size = sizes.get(x.dtype)
+        if size is None:
+            return in_threads(ufunc, threads, x) if x.dtype.kind in kinds else None
+        found = order(x) if x.size >= size else None
+        if found is None:
+            return None
+        out = np.empty(x.shape, x.dtype, found)
+        work = PARALLEL_FROM * x.size // threads
+        launch(loop, (flat(x), flat(out)), blocks(x.size), work)
+        return out
+
+    return own
+
+
+def _checked(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
+    """Make an operation of a loop that leaves blocks with special values to NumPy."""
+    sizes = {dtype: size_from(size) for dtype, size in least.items()}
+    function = numpys(name)
+
+    def compute(*operands: Array) -> Array | None:
+        first = operands[0].dtype
+        size = sizes.get(first)
+        if size is None or operands[-1].dtype != first:
+            if isinstance(function, np.ufunc):
+                return in_threads(function, threads, *operands)
+            return None
+        same = same_order(*operands)
+        if same is None or same[0].size < size:
+            return None
+        model, views, steps = same
+        out = np.empty(model.shape, model.dtype, order(model))
+        into = flat(out)
+        failed = np.empty(blocks(into.size), np.bool_)
+        work = PARALLEL_FROM * into.size // threads
+        launch(loop, (*views, into, failed, *steps), failed.size, work)
+        for start, stop in runs(failed):
+            part = slice(start * BLOCK, stop * BLOCK)
+            into[part] = function(
+                *(x[part] if step else x[0] for x, step in zip(views, steps, strict=True))
+            )
+        return out
+
+    def of_one(x: Array, /) -> Array | None:
+        return compute(x)
+
+    def of_two(x1: Array, x2: Array, /) -> Array | None:
+        return compute(x1, x2)
+
+    one = name in ("cos", "sin")
+    return operation(name, min(least.values()))(of_one if one else of_two)
+
+
+def runs(flags: Array) -> list[tuple[int, int]]:
+    """Return the bounds of the stretches in which flags are set."""
+    if not flags.any():
+        return []
+    edges = np.flatnonzero(np.diff(flags, prepend=False, append=False))
+    return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+
+
+def _in_place(name: str, divide: Operation) -> Operation:
+    @operation(name, divide.least)
+    def own(x1: Array, x2: Array, /) -> Array:
+        x1[...] = divide(x1, x2)
+        return x1
+
+    return own
+
+
+# ---------------------------------------------------------------------------- the table
+
+# From how many elements each pays was found with benchmarks/numba_kernels.py.
+
+#: Functions of NumPy's by how many elements are worth a second thread.
+_SHARED: Final[dict[int, tuple[str, ...]]] = {
+    600_000: (
+        *("abs", "add", "bitwise_and", "bitwise_invert", "bitwise_or", "bitwise_xor", "divide"),
+        *("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal"),
+        *("logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum"),
+        *("multiply", "negative", "not_equal", "reciprocal", "signbit", "square", "subtract"),
+        *("bitwise_left_shift", "bitwise_right_shift", "copysign"),
+    ),
+    100_000: ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan"),
+    50_000: ("atan2", "nextafter", "pow"),
+}
+
+#: The loop of a function, from how many elements it pays where NumPy fills wide registers (a dtype
+#: that is missing never does), and where it does not.
+_LOOPED: Final[dict[str, tuple[Loop, Sizes, int]]] = {
+    "exp": (loops.exponentials, {_SINGLE: 16_384, _DOUBLE: 100_000}, 2048),
+    "expm1": (loops.growths, {_DOUBLE: 8192}, 1024),
+    "log": (loops.logarithms, {}, 2048),
+    "log10": (loops.logarithms_10, {}, 1024),
+    "log1p": (loops.logarithms_1p, {}, 1024),
+    "log2": (loops.logarithms_2, {}, 1024),
+    "tanh": (loops.hyperbolic_tangents, {_DOUBLE: 16_384}, 4096),
+}
+
+
+def _operations() -> dict[str, Operation]:
+    made = {name: _shared(name, least) for least, names in _SHARED.items() for name in names}
+    made["sqrt"] = _looped("sqrt", loops.square_roots, dict.fromkeys(FLOATS, 8192), 200_000)
+    made["sign"] = _looped("sign", loops.signs, dict.fromkeys(FLOATS, 1024), 400_000)
+    if not fuses():
+        return made
+    for name, (loop, wide, narrow) in _LOOPED.items():
+        least = {d: narrow for d in FLOATS if not _fast(name, d)} | wide
+        made[name] = _looped(name, loop, least, 100_000)
+    for name, loop in (("cos", loops.cosines), ("sin", loops.sines)):
+        made[name] = _checked(name, loop, {_DOUBLE: 512}, 100_000)
+    for name, loop in (("hypot", loops.lengths), ("logaddexp", loops.sums_of_exponentials)):
+        made[name] = _checked(name, loop, dict.fromkeys(FLOATS, 512), 50_000)
+    for name, loop in (("floor_divide", loops.floor_quotients), ("remainder", loops.remainders)):
+        made[name] = _checked(name, loop, dict.fromkeys(FLOATS, 1024), 100_000)
+    made["__ifloordiv__"] = _in_place("__ifloordiv__", made["floor_divide"])
+    made["__imod__"] = _in_place("__imod__", made["remainder"])
+    return made
+
+
+OPERATIONS: Final = _operations()

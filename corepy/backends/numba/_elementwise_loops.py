@@ -1,0 +1,205 @@
+"""Compiled loops over elements, in blocks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy._loops._simd import exp, fused, number
+from corepy.backends.numba import _functions
+from corepy.backends.numba._compiled import BLOCK, kernel
+
+Array = npt.NDArray[Any]
+
+# ---------------------------------------------------------------------------- of one
+
+
+@kernel()
+def exponentials(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put ``exp(x)`` of ``x (size,)``."""
+    zero = number(0.0, x[0])
+    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
+        out[i] = exp(x[i], zero)
+
+
+@kernel()
+def growths(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put ``expm1(x)``."""
+    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
+        out[i] = _functions.expm1(x[i])
+
+
+@kernel()
+def hyperbolic_tangents(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put ``tanh(x)``."""
+    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
+        out[i] = _functions.tanh(x[i])
+
+
+@kernel()
+def logarithms(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put ``log(x)``."""
+    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
+        out[i] = _functions.log(x[i])
+
+
+@kernel()
+def logarithms_1p(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put ``log1p(x)``."""
+    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
+        out[i] = _functions.log1p(x[i])
+
+
+@kernel()
+def logarithms_2(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put ``log2(x)``, found in float64."""
+    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
+        out[i] = _functions.log2(np.float64(x[i]))
+
+
+@kernel()
+def logarithms_10(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put ``log10(x)``, found in float64."""
+    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
+        out[i] = _functions.log10(np.float64(x[i]))
+
+
+@kernel()
+def square_roots(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put the correctly rounded square roots."""
+    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
+        out[i] = math.sqrt(x[i])
+
+
+@kernel()
+def signs(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put -1, 0 or 1 by the sign, and NaN for NaN."""
+    zero, one = x.dtype.type(0), x.dtype.type(1)
+    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
+        value = x[i]
+        sign = one if value > zero else (-one if value < zero else zero)
+        out[i] = value if value != value else sign  # noqa: PLR0124
+
+
+# ---------------------------------------------------------------------------- with exceptions
+
+# A block that holds a number for which the fast way is not right is marked in ``failed (blocks,)``
+# and left to a slower function.
+
+
+@kernel()
+def sines(x: Array, out: Array, failed: Array, step: int, start: int, stop: int) -> None:
+    """Put ``sin(x)`` of float64 up to `_functions.ANGLE`."""
+    for block in range(start, stop):
+        into, a = out[block * BLOCK : (block + 1) * BLOCK], x[block * BLOCK : (block + 1) * BLOCK]
+        bad = False
+        for i in range(into.size):
+            bad |= not abs(a[i]) <= _functions.ANGLE
+            into[i] = _functions.sine(a[i])
+        failed[block] = bad
+
+
+@kernel()
+def cosines(x: Array, out: Array, failed: Array, step: int, start: int, stop: int) -> None:
+    """Put ``cos(x)`` of float64 up to `_functions.ANGLE`."""
+    for block in range(start, stop):
+        into, a = out[block * BLOCK : (block + 1) * BLOCK], x[block * BLOCK : (block + 1) * BLOCK]
+        bad = False
+        for i in range(into.size):
+            bad |= not abs(a[i]) <= _functions.ANGLE
+            into[i] = _functions.cosine(a[i])
+        failed[block] = bad
+
+
+@kernel()
+def lengths(
+    x1: Array, x2: Array, out: Array, failed: Array, step1: int, step2: int, start: int, stop: int
+) -> None:
+    """Put ``hypot(x1, x2)``; an operand whose step is 0 is one value, as a block of copies."""
+    wide = out.itemsize == 8
+    for block in range(start, stop):
+        first = block * BLOCK
+        into = out[first : first + BLOCK]
+        a = x1[first * step1 : first * step1 + into.size]
+        b = x2[first * step2 : first * step2 + into.size]
+        bad = False
+        for i in range(into.size):
+            s, t = abs(a[i]), abs(b[i])
+            if wide:
+                longest = s if s > t else t
+                inside = longest <= _functions.LONGEST and longest >= _functions.SHORTEST
+                bad |= not ((inside and s == s and t == t) or s + t == 0)  # noqa: PLR0124
+            else:
+                bad |= not s + t < np.inf
+            into[i] = _functions.length(a[i], b[i])
+        failed[block] = bad
+
+
+@kernel()
+def sums_of_exponentials(
+    x1: Array, x2: Array, out: Array, failed: Array, step1: int, step2: int, start: int, stop: int
+) -> None:
+    """Put ``log(exp(x1) + exp(x2))`` of finite numbers."""
+    for block in range(start, stop):
+        first = block * BLOCK
+        into = out[first : first + BLOCK]
+        a = x1[first * step1 : first * step1 + into.size]
+        b = x2[first * step2 : first * step2 + into.size]
+        bad = False
+        for i in range(into.size):
+            bad |= not (abs(a[i]) < np.inf and abs(b[i]) < np.inf)
+            into[i] = _functions.sum_of_exponentials(a[i], b[i])
+        failed[block] = bad
+
+
+@kernel()
+def floor_quotients(
+    x1: Array, x2: Array, out: Array, failed: Array, step1: int, step2: int, start: int, stop: int
+) -> None:
+    """Put the floors of ``x1 / x2``.
+
+    The rounded quotient never lies below the floor of the exact one, and above it by one at most
+    while it is less than `limit`, from where on a float holds integers only. The exact remainder,
+    of the sign opposite to that of `x2` then, tells.
+    """
+    one, limit = number(1.0, x1[0]), number(2.0**52 if out.itemsize == 8 else 2.0**23, x1[0])
+    for block in range(start, stop):
+        first = block * BLOCK
+        into = out[first : first + BLOCK]
+        a = x1[first * step1 : first * step1 + into.size]
+        b = x2[first * step2 : first * step2 + into.size]
+        bad = False
+        for i in range(into.size):
+            quotient = a[i] / b[i]
+            floor = np.floor(quotient)
+            rest = fused(-floor, b[i], a[i])
+            bad |= not (abs(quotient) < limit and rest == rest)  # noqa: PLR0124
+            above = (rest < 0) != (b[i] < 0) and rest != 0
+            into[i] = floor - one if above else floor
+        failed[block] = bad
+
+
+@kernel()
+def remainders(
+    x1: Array, x2: Array, out: Array, failed: Array, step1: int, step2: int, start: int, stop: int
+) -> None:
+    """Put ``x1 - floor(x1 / x2) * x2``, of the sign of `x2`; the rest as in `floor_quotients`."""
+    one, limit = number(1.0, x1[0]), number(2.0**52 if out.itemsize == 8 else 2.0**23, x1[0])
+    for block in range(start, stop):
+        first = block * BLOCK
+        into = out[first : first + BLOCK]
+        a = x1[first * step1 : first * step1 + into.size]
+        b = x2[first * step2 : first * step2 + into.size]
+        bad = False
+        for i in range(into.size):
+            quotient = a[i] / b[i]
+            floor = np.floor(quotient)
+            rest = fused(-floor, b[i], a[i])
+            bad |= not (abs(quotient) < limit and rest == rest)  # noqa: PLR0124
+            above = (rest < 0) != (b[i] < 0) and rest != 0
+            rest = fused(one - floor, b[i], a[i]) if above else rest
+            into[i] = np.copysign(rest, b[i]) if rest == 0 else rest
+        failed[block] = bad

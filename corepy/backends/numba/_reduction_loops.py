@@ -1,0 +1,315 @@
+"""Compiled loops that reduce, in float64 and in parts that depend on sizes alone.
+
+So a result is the same in however many threads it was found. Where sums are taken in any order, it
+is within one partial sum, to let them fill vector registers; partial sums are added with what each
+addition rounds off (Knuth's TwoSum), which is exact and added at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy.backends.numba._compiled import REASSOCIATED, kernel
+
+Array = npt.NDArray[Any]
+
+#: Elements of one partial sum: 8 to 32 additions follow each other in one lane of a register, by
+#: its width; in NumPy's pairwise summation 16, and then as many as the size has bits.
+PARTIAL: Final = 256
+#: Elements of a row, and rows of a column, that one thread adds up.
+CHUNK: Final = 65_536
+ROWS: Final = 512
+#: Columns that are worked on together.
+WIDTH: Final = 512
+
+
+# ---------------------------------------------------------------------------- sums along rows
+
+
+@kernel(fastmath=REASSOCIATED)
+def _partial_sum(x: Array, zero: Any) -> Any:
+    total = zero
+    for i in range(x.size):
+        total += x[i]
+    return total
+
+
+@kernel(fastmath=REASSOCIATED)
+def _partial_squares(x: Array, mean: Any) -> Any:
+    total = 0.0
+    for i in range(x.size):
+        deviation = x[i] - mean
+        total += deviation * deviation
+    return total
+
+
+@kernel()
+def sum_chunks(x: Array, totals: Array, losses: Array, start: int, stop: int) -> None:
+    """Sum ``x (rows, length)`` by chunks into ``totals (rows, chunks)``, in their dtype.
+
+    ``losses (rows, chunks)`` gets what the additions have rounded off.
+    """
+    chunks, zero = totals.shape[1], totals.dtype.type(0)
+    for task in range(start, stop):
+        i, chunk = task // chunks, task % chunks
+        row = x[i, chunk * CHUNK : (chunk + 1) * CHUNK]
+        total = _partial_sum(row[:PARTIAL], zero)
+        lost = zero
+        for first in range(PARTIAL, row.size, PARTIAL):
+            value = _partial_sum(row[first : first + PARTIAL], zero)
+            before = total
+            total = before + value
+            added = total - before
+            lost += (before - (total - added)) + (value - added)
+        totals[i, chunk], losses[i, chunk] = total, lost
+
+
+@kernel()
+def square_chunks(
+    x: Array, means: Array, totals: Array, losses: Array, start: int, stop: int
+) -> None:
+    """Sum squared deviations from ``means (rows,)``, as `sum_chunks` does."""
+    chunks = totals.shape[1]
+    for task in range(start, stop):
+        i, chunk = task // chunks, task % chunks
+        row = x[i, chunk * CHUNK : (chunk + 1) * CHUNK]
+        total = _partial_squares(row[:PARTIAL], means[i])
+        lost = 0.0
+        for first in range(PARTIAL, row.size, PARTIAL):
+            value = _partial_squares(row[first : first + PARTIAL], means[i])
+            before = total
+            total = before + value
+            added = total - before
+            lost += (before - (total - added)) + (value - added)
+        totals[i, chunk], losses[i, chunk] = total, lost
+
+
+@kernel()
+def add_chunks(totals: Array, losses: Array, out: Array, divisor: Any) -> None:
+    """Add chunks up into ``out (rows,)``, and divide."""
+    for i in range(totals.shape[0]):
+        total, lost = totals[i, 0], losses[i, 0]
+        for chunk in range(1, totals.shape[1]):
+            value = totals[i, chunk]
+            before = total
+            total = before + value
+            added = total - before
+            lost += losses[i, chunk] + ((before - (total - added)) + (value - added))
+        # Nothing is lost of infinity.
+        out[i] = (total + lost if lost == lost else total) / divisor  # noqa: PLR0124
+
+
+@kernel()
+def add_integers(totals: Array, out: Array) -> None:
+    """Add chunks of integers up; overflow wraps around."""
+    for i in range(totals.shape[0]):
+        total = totals[i, 0]
+        for chunk in range(1, totals.shape[1]):
+            total += totals[i, chunk]
+        out[i] = total
+
+
+@kernel(fastmath=REASSOCIATED)
+def product_rows(x: Array, out: Array, start: int, stop: int) -> None:
+    """Multiply the integers of each row of ``x (rows, length)``; overflow wraps around."""
+    for i in range(start, stop):
+        row = x[i]
+        product = out.dtype.type(1)
+        for j in range(row.size):
+            product *= row[j]
+        out[i] = product
+
+
+# ---------------------------------------------------------------------------- sums of columns
+
+
+@kernel()
+def sum_columns(x: Array, partials: Array, start: int, stop: int) -> None:
+    """Sum ``x (stack, length, columns)`` along its middle axis, some rows at a time.
+
+    Into ``partials (stack, chunks, columns)`` of float64; a task is a block of columns of a chunk.
+    """
+    _, chunks, columns = partials.shape
+    tiles = -(-columns // WIDTH)
+    for task in range(start, stop):
+        chunk, tile = task // tiles, task % tiles
+        s, c = chunk // chunks, chunk % chunks
+        left, right = tile * WIDTH, min((tile + 1) * WIDTH, columns)
+        total = partials[s, c, left:right]
+        total[:] = 0.0
+        first, last = c * ROWS, min((c + 1) * ROWS, x.shape[1])
+        paired = last - (last - first) % 4
+        for i in range(first, paired, 4):
+            a, b = x[s, i, left:right], x[s, i + 1, left:right]
+            d, e = x[s, i + 2, left:right], x[s, i + 3, left:right]
+            for j in range(total.size):
+                total[j] += (np.float64(a[j]) + b[j]) + (np.float64(d[j]) + e[j])
+        for i in range(paired, last):
+            a = x[s, i, left:right]
+            for j in range(total.size):
+                total[j] += a[j]
+
+
+@kernel()
+def square_columns(x: Array, means: Array, partials: Array, start: int, stop: int) -> None:
+    """Sum squared deviations from ``means (stack, columns)``, as `sum_columns` does."""
+    _, chunks, columns = partials.shape
+    tiles = -(-columns // WIDTH)
+    for task in range(start, stop):
+        chunk, tile = task // tiles, task % tiles
+        s, c = chunk // chunks, chunk % chunks
+        left, right = tile * WIDTH, min((tile + 1) * WIDTH, columns)
+        total, mean = partials[s, c, left:right], means[s, left:right]
+        total[:] = 0.0
+        first, last = c * ROWS, min((c + 1) * ROWS, x.shape[1])
+        paired = last - (last - first) % 2
+        for i in range(first, paired, 2):
+            a, b = x[s, i, left:right], x[s, i + 1, left:right]
+            for j in range(total.size):
+                one, other = a[j] - mean[j], b[j] - mean[j]
+                total[j] += one * one + other * other
+        for i in range(paired, last):
+            a = x[s, i, left:right]
+            for j in range(total.size):
+                one = a[j] - mean[j]
+                total[j] += one * one
+
+
+@kernel()
+def add_columns(partials: Array, out: Array, divisor: float, start: int, stop: int) -> None:
+    """Add partial sums up into ``out (stack, columns)``, and divide; a task is a block of these."""
+    _, chunks, columns = partials.shape
+    tiles = -(-columns // WIDTH)
+    lost = np.empty(WIDTH)
+    for task in range(start, stop):
+        s, tile = task // tiles, task % tiles
+        left, right = tile * WIDTH, min((tile + 1) * WIDTH, columns)
+        total = partials[s, 0, left:right]
+        lost[:] = 0.0
+        for c in range(1, chunks):
+            values = partials[s, c, left:right]
+            for j in range(total.size):
+                before, value = total[j], values[j]
+                found = before + value
+                added = found - before
+                lost[j] += (before - (found - added)) + (value - added)
+                total[j] = found
+        into = out[s, left:right]
+        for j in range(total.size):
+            found = total[j] + lost[j] if lost[j] == lost[j] else total[j]
+            into[j] = found / divisor
+
+
+# ---------------------------------------------------------------------------- running
+
+
+@kernel()
+def running_sums(x: Array, out: Array, zero: Any, start: int, stop: int) -> None:
+    """Sum ``x (stack, length, columns)`` along its middle axis up to each element.
+
+    `out` may begin with one more element, `zero` then. Sums accumulate in its dtype, float64.
+    """
+    _, length, columns = x.shape
+    first = out.shape[1] - length
+    totals = np.full(columns, zero)
+    for s in range(start, stop):
+        if first:
+            out[s, 0] = 0
+        if columns == 1:
+            total = zero
+            for i in range(length):
+                total += x[s, i, 0]
+                out[s, i + first, 0] = total
+        else:
+            totals[:] = zero
+            for i in range(length):
+                row, sums = x[s, i], out[s, i + first]
+                for j in range(columns):
+                    totals[j] += row[j]
+                    sums[j] = totals[j]
+
+
+@kernel()
+def running_products(x: Array, out: Array, start: int, stop: int) -> None:
+    """Multiply ``x (stack, length, columns)`` along its middle axis up to each element.
+
+    One after the other, in the dtype of `out`: intermediate overflow is part of the result.
+    """
+    _, length, columns = x.shape
+    first = out.shape[1] - length
+    for s in range(start, stop):
+        if first:
+            out[s, 0] = 1
+        if columns == 1:
+            product = x[s, 0, 0]
+            out[s, first, 0] = product
+            for i in range(1, length):
+                product *= x[s, i, 0]
+                out[s, i + first, 0] = product
+        else:
+            out[s, first] = x[s, 0]
+            for i in range(1, length):
+                row, before, products = x[s, i], out[s, i + first - 1], out[s, i + first]
+                for j in range(columns):
+                    products[j] = before[j] * row[j]
+
+
+# ---------------------------------------------------------------------------- extremes
+
+
+@kernel()
+def extreme_rows(
+    keys: Array,
+    out: Array,
+    shift: Any,
+    mask: Any,
+    low: Any,
+    high: Any,
+    least: bool,
+    start: int,
+    stop: int,
+) -> None:
+    """Put the greatest or least element of each row of ``keys (rows, length)`` into `out`.
+
+    Floats come as integers of their bits. All of these but the sign are inverted where the sign
+    is set (``bits ^ (bits >> shift & mask)``), which sorts them as integers: -0 before +0, and
+    NaN above `high`, which stands for infinity, or below `low`, by its sign. Integers come as
+    they are, with a `mask` of 0. Comparing integers fills vector registers as it stands; with
+    floats it would have to assume that there is no NaN.
+    """
+    for i in range(start, stop):
+        row = keys[i]
+        smallest = greatest = row[0] ^ ((row[0] >> shift) & mask)
+        for j in range(row.size):
+            key = row[j] ^ ((row[j] >> shift) & mask)
+            smallest = min(smallest, key)
+            greatest = max(greatest, key)
+        nan_above, nan_below = greatest > high, smallest < low
+        found = smallest if nan_below or (least and not nan_above) else greatest
+        out[i] = found ^ ((found >> shift) & mask)
+
+
+@kernel()
+def arg_extreme_columns(x: Array, out: Array, least: bool, start: int, stop: int) -> None:
+    """Put where the extremes along the middle axis of ``x (stack, length, columns)`` stand.
+
+    The first one of several, or the first NaN, into ``out (stack, columns)``.
+    """
+    _, length, columns = x.shape
+    best = np.empty(columns, x.dtype)
+    for s in range(start, stop):
+        found = out[s]
+        for j in range(columns):
+            best[j] = x[s, 0, j]
+            found[j] = 0
+        for i in range(1, length):
+            row = x[s, i]
+            for j in range(columns):
+                value, before = row[j], best[j]
+                beyond = value < before if least else value > before
+                if beyond or (value != value and before == before):  # noqa: PLR0124
+                    best[j] = value
+                    found[j] = i

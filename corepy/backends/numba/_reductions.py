@@ -1,0 +1,301 @@
+"""Sums, variances, extremes and running totals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy.backends.numba import _reduction_loops as loops
+from corepy.backends.numba._compiled import launch
+from corepy.backends.numba._glue import Operation, operation, size_from
+from corepy.backends.numba._layout import FLOATS, empty_for, flat, reduced, split
+
+Array = npt.NDArray[Any]
+
+# From how many elements a loop pays for the checks before it: where NumPy takes several steps or
+# its loop is slow, where it takes one, and where its loop is good as well. Found with
+# benchmarks/numba_kernels.py.
+_SMALL: Final = 1024
+_MEDIUM: Final = 8192
+_LARGE: Final = 32_768
+#: From where NumPy's own loops are worth a second thread.
+_HUGE: Final = 1_000_000
+#: NumPy sums shorter rows faster, and finds the extremes of longer ones as fast.
+_ROW: Final = size_from(1024)
+_LONG_ROW: Final = 1024
+
+_MINUS_ZERO: Final = np.float64(-0.0)  # the sum of nothing that leaves -0 as it is
+#: The dtypes of results that the loops accumulate right, and in which.
+_SUMMED: Final = {"f": ("float32", "float64"), "i": ("int64",), "u": ("uint64",)}
+
+
+def _accumulates(x: Array, dtype: np.dtype[Any]) -> bool:
+    return dtype.name in _SUMMED.get(x.dtype.kind, ()) and dtype.itemsize >= x.dtype.itemsize
+
+
+# ---------------------------------------------------------------------------- sums
+
+
+def _add_rows(x: Array, out: Array, divisor: float, means: Array | None = None) -> None:
+    """Sum the rows of ``x (rows, length)`` into `out`, or their squared deviations from means."""
+    chunks = -(-x.shape[1] // loops.CHUNK)
+    totals = np.empty((len(x), chunks))
+    losses = np.empty((len(x), chunks))
+    if means is None:
+        launch(loops.sum_chunks, (x, totals, losses), totals.size, x.size)
+    else:
+        launch(loops.square_chunks, (x, means, totals, losses), totals.size, x.size)
+    loops.add_chunks(totals, losses, out, divisor)
+
+
+def _add_columns(x: Array, out: Array, divisor: float, means: Array | None = None) -> None:
+    """Sum along the middle axis of ``x (stack, length, columns)`` into ``out (stack, columns)``."""
+    stack, length, columns = x.shape
+    chunks = -(-length // loops.ROWS)
+    partials = np.empty((stack, chunks, columns))
+    tiles = -(-columns // loops.WIDTH)
+    if means is None:
+        launch(loops.sum_columns, (x, partials), stack * chunks * tiles, x.size)
+    else:
+        launch(loops.square_columns, (x, means, partials), stack * chunks * tiles, x.size)
+    launch(loops.add_columns, (partials, out, divisor), stack * tiles, 2 * partials.size)
+
+
+def _added(x: Array, axis: Any, keepdims: bool, dtype: Any, *, mean: bool) -> Array | None:
+    """Return the sums or means of floats."""
+    found = split(x, axis)
+    if found is None or found.shape[1] == 0:
+        return None
+    divisor = float(found.shape[1]) if mean else 1.0
+    if found.shape[2] > 1:
+        out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
+        _add_columns(found, flat(out).reshape(found.shape[::2]), divisor)
+        return out
+    if found.shape[1] < _ROW:
+        return None
+    out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
+    _add_rows(found[:, :, 0], flat(out), divisor)
+    return out
+
+
+@operation("sum", _LARGE)
+def _sum(x: Array, /, *, axis: Any, dtype: Any, keepdims: bool) -> Array | None:
+    if not _accumulates(x, dtype):
+        return None
+    if x.dtype.kind == "f":
+        return _added(x, axis, keepdims, dtype, mean=False)
+    found = split(x, axis)
+    if found is None or found.shape[2] != 1 or found.shape[1] < _ROW:
+        return None
+    out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
+    rows = found[:, :, 0]
+    totals = np.empty((len(rows), -(-rows.shape[1] // loops.CHUNK)), dtype)
+    launch(loops.sum_chunks, (rows, totals, np.empty_like(totals)), totals.size, x.size)
+    loops.add_integers(totals, flat(out))
+    return out
+
+
+@operation("mean", _LARGE)
+def _mean(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
+    return _added(x, axis, keepdims, x.dtype, mean=True) if x.dtype in FLOATS else None
+
+
+def _variance(x: Array, axis: Any, correction: float, keepdims: bool) -> Array | None:
+    """Return the variance in float64, in two passes: values far from zero lose nothing."""
+    found = split(x, axis) if x.dtype in FLOATS else None
+    if found is None or found.shape[1] <= correction:
+        return None
+    out = empty_for(x, reduced(x.shape, axis, keepdims), np.float64)
+    length = found.shape[1]
+    if found.shape[2] == 1:
+        means = np.empty(len(found))
+        _add_rows(found[:, :, 0], means, float(length))
+        _add_rows(found[:, :, 0], flat(out), float(length - correction), means)
+    else:
+        means = np.empty(found.shape[::2])
+        _add_columns(found, means, float(length))
+        into = flat(out).reshape(found.shape[::2])
+        _add_columns(found, into, float(length - correction), means)
+    return out
+
+
+@operation("var", _SMALL)
+def _var(x: Array, /, *, axis: Any, correction: float, keepdims: bool) -> Array | None:
+    found = _variance(x, axis, correction, keepdims)
+    return None if found is None else found.astype(x.dtype, copy=False)
+
+
+@operation("std", _SMALL)
+def _std(x: Array, /, *, axis: Any, correction: float, keepdims: bool) -> Array | None:
+    found = _variance(x, axis, correction, keepdims)
+    return None if found is None else np.asarray(np.sqrt(found)).astype(x.dtype, copy=False)
+
+
+@operation("prod", _MEDIUM)
+def _prod(x: Array, /, *, axis: Any, dtype: Any, keepdims: bool) -> Array | None:
+    # Integers only: factors of floats in another order overflow elsewhere.
+    found = split(x, axis) if x.dtype.kind in "iu" and _accumulates(x, dtype) else None
+    if found is None or found.shape[2] != 1:
+        return None
+    out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
+    launch(loops.product_rows, (found[:, :, 0], flat(out)), len(found), x.size)
+    return out
+
+
+# ---------------------------------------------------------------------------- extremes
+
+
+def _order_keys(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], Any, Any, Any, Any]:
+    """Return what makes sortable integers of a dtype's bits, as `loops.extreme_rows` says.
+
+    Their dtype, the shift, the mask, and the keys of the least and the greatest value.
+    """
+    if dtype.kind != "f":
+        limits = np.iinfo(dtype)
+        of = dtype.type
+        return dtype, of(0), of(0), of(limits.min), of(limits.max)
+    bits = np.dtype(f"i{dtype.itemsize}")
+    mask = bits.type(np.iinfo(bits).max)
+    low, high = np.array([-np.inf, np.inf], dtype).view(bits)
+    return bits, bits.type(8 * dtype.itemsize - 1), mask, low ^ mask, high
+
+
+_KEYS: Final = {
+    np.dtype(name): _order_keys(np.dtype(name))
+    for name in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
+}
+
+
+def _reduce_stretch(
+    reduce: Callable[..., Any], x: Array, out: Array, size: int, start: int, stop: int
+) -> None:
+    for i in range(start, stop):
+        out[i] = reduce(x[i * size : (i + 1) * size])
+
+
+def _in_chunks(reduce: Callable[..., Any], x: Array, dtype: Any) -> Array | None:
+    """Reduce contiguous memory by NumPy's function in several threads, chunk by chunk."""
+    if x.size < size_from(_HUGE):
+        return None
+    chunks = -(-x.size // loops.CHUNK)
+    parts = np.empty(chunks, dtype)
+    launch(_reduce_stretch, (reduce, flat(x), parts, loops.CHUNK), chunks, x.size // 4)
+    return parts
+
+
+def _extreme(x: Array, axis: Any, keepdims: bool, least: bool) -> Array | None:
+    found = split(x, axis) if x.dtype in _KEYS else None
+    if found is None or found.shape[2] != 1:
+        return None
+    shape = reduced(x.shape, axis, keepdims)
+    if found.shape[1] <= _LONG_ROW:
+        bits, shift, mask, low, high = _KEYS[x.dtype]
+        out = empty_for(x, shape, x.dtype)
+        keys = found[:, :, 0].view(bits)
+        into = flat(out).view(bits)
+        launch(loops.extreme_rows, (keys, into, shift, mask, low, high, least), len(keys), x.size)
+        return out
+    if len(found) > 1:
+        return None
+    reduce = np.minimum.reduce if least else np.maximum.reduce
+    parts = _in_chunks(reduce, x, x.dtype)
+    return None if parts is None else np.asarray(reduce(parts)).reshape(shape)
+
+
+@operation("max", _MEDIUM)
+def _max(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
+    return _extreme(x, axis, keepdims, least=False)
+
+
+@operation("min", _MEDIUM)
+def _min(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
+    return _extreme(x, axis, keepdims, least=True)
+
+
+def _arg_extreme(x: Array, axis: int | None, keepdims: bool, least: bool) -> Array | None:
+    found = split(x, axis) if x.dtype in _KEYS else None
+    if found is None:
+        return None
+    shape = reduced(x.shape, axis, keepdims)
+    if found.shape[2] > 1:
+        out = empty_for(x, shape, np.int64)
+        into = flat(out).reshape(found.shape[::2])
+        launch(loops.arg_extreme_columns, (found, into, least), len(found), 2 * x.size)
+        return out
+    # Of memory in F order the places would count in another order.
+    if len(found) > 1 or not (x.flags.c_contiguous or x.ndim == 1):
+        return None
+    find = np.ndarray.argmin if least else np.ndarray.argmax
+    places = _in_chunks(find, x, np.int64)
+    if places is None:
+        return None
+    places += np.arange(places.size) * loops.CHUNK
+    best: Array = flat(x)[places]
+    return np.asarray(places[find(best)]).reshape(shape)
+
+
+@operation("argmax", _MEDIUM)
+def _argmax(x: Array, /, *, axis: int | None, keepdims: bool) -> Array | None:
+    return _arg_extreme(x, axis, keepdims, least=False)
+
+
+@operation("argmin", _MEDIUM)
+def _argmin(x: Array, /, *, axis: int | None, keepdims: bool) -> Array | None:
+    return _arg_extreme(x, axis, keepdims, least=True)
+
+
+@operation("count_nonzero", _LARGE)
+def _count_nonzero(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
+    found = split(x, axis)
+    if found is None or found.shape[2] != 1 or len(found) != 1:
+        return None
+    counts = _in_chunks(np.count_nonzero, x, np.int64)
+    if counts is None:
+        return None
+    return np.asarray(np.add.reduce(counts)).reshape(reduced(x.shape, axis, keepdims))
+
+
+# ---------------------------------------------------------------------------- running
+
+
+def _longer(x: Array, axis: int, dtype: Any, initial: bool) -> tuple[Array, Array]:
+    """Make the result of a running operation, and its view as ``(before, along, after)``."""
+    shape = tuple(size + (initial and place == axis) for place, size in enumerate(x.shape))
+    out = empty_for(x, shape, dtype)
+    view = split(out, axis)
+    if view is None:
+        raise AssertionError("new memory is contiguous")
+    return out, view
+
+
+@operation("cumulative_sum", _SMALL)
+def _cumulative_sum(x: Array, /, *, axis: int, dtype: Any, include_initial: bool) -> Array | None:
+    # int64 stays with NumPy, whose loop is as fast.
+    found = split(x, axis) if x.dtype in FLOATS and _accumulates(x, dtype) else None
+    if found is None:
+        return None
+    out, view = _longer(x, axis, dtype, include_initial)
+    launch(loops.running_sums, (found, view, _MINUS_ZERO), len(found), 4 * x.size)
+    return out
+
+
+@operation("cumulative_prod", _SMALL)
+def _cumulative_prod(x: Array, /, *, axis: int, dtype: Any, include_initial: bool) -> Array | None:
+    found = split(x, axis) if x.dtype in FLOATS and x.dtype == dtype else None
+    if found is None:
+        return None
+    out, view = _longer(x, axis, dtype, include_initial)
+    launch(loops.running_products, (found, view), len(found), 4 * x.size)
+    return out
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    made.__name__: made
+    for made in (
+        *(_sum, _mean, _var, _std, _prod, _max, _min, _argmax, _argmin, _count_nonzero),
+        *(_cumulative_sum, _cumulative_prod),
+    )
+}

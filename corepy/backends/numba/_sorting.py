@@ -1,0 +1,236 @@
+"""Sorting, searching and sets."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy.backends.numba import _sorting_loops as loops
+from corepy.backends.numba._compiled import blocks, launch
+from corepy.backends.numba._glue import Operation, operation, size_from
+from corepy.backends.numba._selections import compressed, gathered, places_of
+
+Array = npt.NDArray[Any]
+
+#: Elements of a row from which radix pays; those of 8 and 16 bits NumPy sorts so itself.
+_ROW: Final = size_from(2048)
+#: Elements of a row that is worth being sorted in parts, and these.
+_LONG: Final = 131_072
+_PARTS: Final = 8
+#: Needles of a search that pay.
+_NEEDLES: Final = 4096
+
+
+def _kind(dtype: np.dtype[Any]) -> tuple[int, np.dtype[Any], Any, Any]:
+    """Return how keys are made: the kind, their dtype, the sign's bit, and infinity's bits."""
+    bits = np.dtype(f"u{dtype.itemsize}")
+    top = bits.type(1 << (8 * dtype.itemsize - 1))
+    kind = {"u": loops.UNSIGNED, "i": loops.SIGNED, "f": loops.FLOAT}[dtype.kind]
+    infinity = np.array([np.inf], dtype).view(bits)[0] if dtype.kind == "f" else bits.type(0)
+    return kind, bits, top, infinity
+
+
+_KINDS: Final = {
+    np.dtype(name): _kind(np.dtype(name)) for name in ("f4", "f8", "i4", "i8", "u4", "u8")
+}
+
+
+class _Sorter:
+    """One row that is sorted in parts, each digit by several threads."""
+
+    def __init__(self, x: Array, descending: bool) -> None:
+        self.kind, bits, self.top, self.infinity = _KINDS[x.dtype]
+        self.flip = bits.type(~bits.type(0)) if descending else bits.type(0)
+        self.words = x.view(bits)
+        self.keys = np.empty(x.size, bits)
+        self.parts = _PARTS if x.size >= _LONG else 1
+        found = np.empty((self.parts, 3), bits)
+        arguments = (self.words, self.keys, found, self.kind, self.flip, self.top, self.infinity)
+        launch(loops.encode, arguments, self.parts, x.size)
+        self.low, high = found[:, 0].min(), int(found[:, 1].max())
+        self.special = bool(found[:, 2].any())
+        self.shifts = range(0, (high - int(self.low)).bit_length(), loops.DIGIT)
+
+    def _counted(self, shift: int) -> tuple[Any, Array]:
+        step = self.keys.dtype.type(shift)
+        counts = np.empty((self.parts, 1 << loops.DIGIT), np.int64)
+        launch(loops.tally, (self.keys, self.low, step, counts), self.parts, self.keys.size)
+        loops.place(counts)
+        return step, counts
+
+    def values(self, out: Array) -> None:
+        """Put the sorted elements."""
+        into = np.empty_like(self.keys)
+        for shift in self.shifts:
+            step, counts = self._counted(shift)
+            arguments = (self.keys, into, self.low, step, counts)
+            launch(loops.move, arguments, self.parts, 4 * into.size)
+            self.keys, into = into, self.keys
+        words = out.view(self.words.dtype)
+        arguments = (self.keys, words, self.kind, self.flip, self.top)
+        launch(loops.decode, arguments, blocks(words.size), words.size)
+        if self.special:
+            loops.restore(self.words, words, bool(self.flip), self.top, self.infinity)
+
+    def places(self) -> Array:
+        """Return where the sorted elements come from."""
+        size = self.keys.size
+        dtype = np.int32 if size <= np.iinfo(np.int32).max else np.int64
+        into = np.empty_like(self.keys)
+        places, other = np.empty(size, dtype), np.empty(size, dtype)
+        for shift in self.shifts:
+            step, counts = self._counted(shift)
+            arguments = (self.keys, into, places, other, shift == 0, self.low, step, counts)
+            launch(loops.move_both, arguments, self.parts, 4 * size)
+            self.keys, into = into, self.keys
+            places, other = other, places
+        return places.astype(np.int64) if self.shifts else np.arange(size)
+
+
+def _along(x: Array, axis: int) -> Array | None:
+    """Return rows along an axis, side by side; None where sorting them is NumPy's."""
+    if x.dtype not in _KINDS or x.shape[axis] < _ROW or not x.size:
+        return None
+    moved = np.moveaxis(x, axis, -1)
+    return np.require(moved, requirements=["C", "A"]).reshape(-1, x.shape[axis])
+
+
+def _back(rows: Array, x: Array, axis: int) -> Array:
+    """Return rows as an array of the shape of x."""
+    shape = x.shape[:axis] + x.shape[axis + 1 :] + x.shape[axis : axis + 1]
+    return np.ascontiguousarray(np.moveaxis(rows.reshape(shape), -1, axis))
+
+
+def _rows(loop: Any, rows: Array, out: Array, descending: bool) -> None:
+    kind, bits, top, infinity = _KINDS[rows.dtype]
+    flip = bits.type(~bits.type(0)) if descending else bits.type(0)
+    arguments = (rows.view(bits), out, kind, flip, top, infinity)
+    launch(loop, arguments, len(rows), 16 * rows.size)
+
+
+@operation("sort", _ROW)
+def _sort(x: Array, /, *, axis: int, descending: bool, stable: bool) -> Array | None:
+    rows = _along(x, axis)
+    if rows is None:
+        return None
+    out = np.empty_like(rows)
+    if len(rows) == 1 or rows.shape[1] >= _LONG:
+        for row, into in zip(rows, out, strict=True):
+            _Sorter(row, descending).values(into)
+    else:
+        _rows(loops.sort_rows, rows, out.view(_KINDS[x.dtype][1]), descending)
+    return _back(out, x, axis)
+
+
+@operation("argsort", _ROW)
+def _argsort(x: Array, /, *, axis: int, descending: bool, stable: bool) -> Array | None:
+    rows = _along(x, axis)
+    if rows is None:
+        return None
+    if len(rows) == 1 or rows.shape[1] >= _LONG:
+        out = np.stack([_Sorter(row, descending).places() for row in rows])
+    else:
+        out = np.empty(rows.shape, np.int64)
+        _rows(loops.order_rows, rows, out, descending)
+    return _back(out, x, axis)
+
+
+# ---------------------------------------------------------------------------- sets
+
+
+def _flat(x: Array) -> Array | None:
+    if x.dtype not in _KINDS or not x.size:
+        return None
+    return np.require(x, requirements=["C", "A"]).reshape(-1)
+
+
+def _marked(values: Array) -> Array:
+    """Say of each element of a sorted array whether it is the first of its kind; each NaN is."""
+    first = np.empty(values.size, np.bool_)
+    launch(loops.mark, (values, first), blocks(values.size), values.size)
+    return first
+
+
+def _sorted(x: Array) -> Array:
+    out = np.empty_like(x)
+    _Sorter(x, descending=False).values(out)
+    return out
+
+
+@operation("unique_values", _ROW)
+def _unique_values(x: Array, /) -> Array | None:
+    values = _flat(x)
+    if values is None:
+        return None
+    values = _sorted(values)
+    return compressed(values, _marked(values))
+
+
+@operation("unique_counts", _ROW)
+def _unique_counts(x: Array, /) -> tuple[Array, Array] | None:
+    values = _flat(x)
+    if values is None:
+        return None
+    values = _sorted(values)
+    first = places_of(_marked(values))
+    return values[first], np.diff(first, append=values.size)
+
+
+def _grouped(x: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the sorted elements, where they come from, which are first, and each one's group."""
+    places = _Sorter(x, descending=False).places()
+    values = gathered(x, places, 0)
+    if values is None:
+        raise AssertionError("places lie within bounds")
+    first = _marked(values)
+    inverse = np.empty(x.size, np.int64)
+    loops.number(first, places, inverse)
+    return values, places, first, inverse
+
+
+@operation("unique_inverse", _ROW)
+def _unique_inverse(x: Array, /) -> tuple[Array, Array] | None:
+    flat = _flat(x)
+    if flat is None:
+        return None
+    values, _, first, inverse = _grouped(flat)
+    return compressed(values, first), inverse.reshape(x.shape)
+
+
+@operation("unique_all", _ROW)
+def _unique_all(x: Array, /) -> tuple[Array, Array, Array, Array] | None:
+    flat = _flat(x)
+    if flat is None:
+        return None
+    values, places, first, inverse = _grouped(flat)
+    starts = places_of(first)
+    counts = np.diff(starts, append=values.size)
+    return values[starts], places[starts], inverse.reshape(x.shape), counts
+
+
+# ---------------------------------------------------------------------------- searching
+
+
+@operation("searchsorted", _NEEDLES)
+def _searchsorted(x1: Array, x2: Array, /, *, side: str, sorter: Array | None) -> Array | None:
+    if sorter is not None or x1.dtype != x2.dtype or x1.dtype not in _KINDS:
+        return None
+    if x2.size < size_from(_NEEDLES) or not x1.size:
+        return None
+    needles = np.require(x2, requirements=["C", "A"]).reshape(-1)
+    hay = np.require(x1, requirements=["C", "A"])
+    out = np.empty(x2.shape, np.int64)
+    arguments = (hay, needles, side == "right", out.reshape(-1))
+    launch(loops.search, arguments, blocks(needles.size), 16 * needles.size)
+    return out
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    made.__name__: made
+    for made in (
+        *(_sort, _argsort, _searchsorted),
+        *(_unique_all, _unique_counts, _unique_inverse, _unique_values),
+    )
+}

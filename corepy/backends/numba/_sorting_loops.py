@@ -1,0 +1,272 @@
+"""Compiled loops that sort by radix: stable, from the last digit to the first.
+
+Numbers are sorted as unsigned integers, their keys. Of a float all bits are inverted where the sign
+is set, and the sign alone elsewhere; both zeros have one key, and NaN the greatest. Only digits
+in which keys differ are looked at, after the least key is taken away from each.
+
+Elements are dealt out in parts of equal length, each the work of one thread: it counts the digits
+of its part, and moves its elements to where those of all parts before it leave off.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy.backends.numba._compiled import BLOCK, kernel
+
+Array = npt.NDArray[Any]
+
+#: Bits of a digit: the counts of all values stay in the first-level cache.
+DIGIT: Final = 11
+_RADIX: Final = 1 << DIGIT
+#: How keys are made of the bits of a number.
+UNSIGNED, SIGNED, FLOAT = range(3)
+#: Needles that are looked for together, so that memory is not waited for one by one.
+_TOGETHER: Final = 16
+
+
+@kernel()
+def encode(
+    words: Array,
+    keys: Array,
+    found: Array,
+    kind: int,
+    flip: Any,
+    top: Any,
+    infinity: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """Make keys of the bits of numbers, ``words (size,)``, in parts.
+
+    `flip` has all bits set to sort in descending order, and none otherwise; `top` has that of the
+    sign, and `infinity` those of infinity. ``found (parts, 3)`` gets the least and the greatest
+    key, and how many elements are NaN or -0, which their keys do not tell.
+    """
+    parts, size = len(found), words.size
+    for part in range(start, stop):
+        low, high = keys.dtype.type(~keys.dtype.type(0)), keys.dtype.type(0)
+        special = 0
+        for i in range(part * size // parts, (part + 1) * size // parts):
+            word = words[i]
+            if kind == FLOAT:
+                magnitude = word & ~top
+                key = ~word if word & top else word | top
+                key = top if magnitude == 0 else key
+                nan = magnitude > infinity
+                key = ~keys.dtype.type(0) if nan else key
+                special += nan or word == top
+            else:
+                key = word ^ top if kind == SIGNED else word
+            made = keys.dtype.type(key ^ flip)
+            keys[i] = made
+            low = min(low, made)
+            high = max(high, made)
+        found[part, 0], found[part, 1], found[part, 2] = low, high, special
+
+
+@kernel()
+def decode(
+    keys: Array, words: Array, kind: int, flip: Any, top: Any, start: int, stop: int
+) -> None:
+    """Put the bits of numbers again, in blocks; of zeros +0, and of NaN one."""
+    for i in range(start * BLOCK, min(stop * BLOCK, keys.size)):
+        key = keys.dtype.type(keys[i] ^ flip)
+        if kind == FLOAT:
+            words[i] = key ^ top if key & top else ~key
+        else:
+            words[i] = key ^ top if kind == SIGNED else key
+
+
+@kernel()
+def restore(words: Array, out: Array, descending: bool, top: Any, infinity: Any) -> None:
+    """Put each NaN and each zero of ``words (size,)`` where it belongs among the sorted ones."""
+    nans = zeros = below = 0
+    for i in range(words.size):
+        magnitude = words[i] & ~top
+        if magnitude > infinity:
+            nans += 1
+        elif magnitude == 0:
+            zeros += 1
+        elif (words[i] & top != 0) != descending:
+            below += 1
+    nan, zero = (0, nans + below) if descending else (words.size - nans, below)
+    for i in range(words.size):
+        magnitude = words[i] & ~top
+        if magnitude > infinity:
+            out[nan] = words[i]
+            nan += 1
+        elif magnitude == 0:
+            out[zero] = words[i]
+            zero += 1
+
+
+@kernel()
+def tally(keys: Array, low: Any, shift: Any, counts: Array, start: int, stop: int) -> None:
+    """Count the values of a digit in each part, into ``counts (parts, radix)``."""
+    parts, size = len(counts), keys.size
+    mask = keys.dtype.type(_RADIX - 1)
+    for part in range(start, stop):
+        mine = counts[part]
+        mine[:] = 0
+        for i in range(part * size // parts, (part + 1) * size // parts):
+            mine[(keys.dtype.type(keys[i] - low) >> shift) & mask] += 1
+
+
+@kernel()
+def place(counts: Array) -> None:
+    """Turn the counts of each part into where its elements begin."""
+    total = 0
+    for digit in range(counts.shape[1]):
+        for part in range(counts.shape[0]):
+            count = counts[part, digit]
+            counts[part, digit] = total
+            total += count
+
+
+@kernel()
+def move(
+    keys: Array, into: Array, low: Any, shift: Any, counts: Array, start: int, stop: int
+) -> None:
+    """Move keys to their places by one digit."""
+    parts, size = len(counts), keys.size
+    mask = keys.dtype.type(_RADIX - 1)
+    for part in range(start, stop):
+        mine = counts[part]
+        for i in range(part * size // parts, (part + 1) * size // parts):
+            key = keys[i]
+            digit = (keys.dtype.type(key - low) >> shift) & mask
+            into[mine[digit]] = key
+            mine[digit] += 1
+
+
+@kernel()
+def move_both(
+    keys: Array,
+    into: Array,
+    places: Array,
+    places_into: Array,
+    fresh: bool,
+    low: Any,
+    shift: Any,
+    counts: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """Move keys and where they come from; if `fresh`, that is where they are."""
+    parts, size = len(counts), keys.size
+    mask = keys.dtype.type(_RADIX - 1)
+    for part in range(start, stop):
+        mine = counts[part]
+        for i in range(part * size // parts, (part + 1) * size // parts):
+            key = keys[i]
+            digit = (keys.dtype.type(key - low) >> shift) & mask
+            target = mine[digit]
+            mine[digit] += 1
+            into[target] = key
+            places_into[target] = i if fresh else places[i]
+
+
+@kernel()
+def sort_rows(
+    words: Array, out: Array, kind: int, flip: Any, top: Any, infinity: Any, start: int, stop: int
+) -> None:
+    """Sort each row of ``words (rows, size)`` into `out`."""
+    size = words.shape[1]
+    keys, other = np.empty(size, words.dtype), np.empty(size, words.dtype)
+    found, counts = np.empty((1, 3), words.dtype), np.empty((1, _RADIX), np.int64)
+    for row in range(start, stop):
+        encode(words[row], keys, found, kind, flip, top, infinity, 0, 1)
+        low = found[0, 0]
+        rest, shift = words.dtype.type(found[0, 1] - low), words.dtype.type(0)
+        while rest:
+            tally(keys, low, shift, counts, 0, 1)
+            place(counts)
+            move(keys, other, low, shift, counts, 0, 1)
+            keys, other = other, keys
+            rest = words.dtype.type(rest >> words.dtype.type(DIGIT))
+            shift = words.dtype.type(shift + words.dtype.type(DIGIT))
+        decode(keys, out[row], kind, flip, top, 0, size // BLOCK + 1)
+        if found[0, 2]:
+            restore(words[row], out[row], flip != 0, top, infinity)
+
+
+@kernel()
+def order_rows(
+    words: Array, out: Array, kind: int, flip: Any, top: Any, infinity: Any, start: int, stop: int
+) -> None:
+    """Put into `out` from where the sorted elements of each row of ``words (rows, size)`` come."""
+    size = words.shape[1]
+    keys, other = np.empty(size, words.dtype), np.empty(size, words.dtype)
+    places, places_other = np.empty(size, np.int64), np.empty(size, np.int64)
+    found, counts = np.empty((1, 3), words.dtype), np.empty((1, _RADIX), np.int64)
+    for row in range(start, stop):
+        encode(words[row], keys, found, kind, flip, top, infinity, 0, 1)
+        low = found[0, 0]
+        rest, shift = words.dtype.type(found[0, 1] - low), words.dtype.type(0)
+        for i in range(size):
+            places[i] = i
+        while rest:
+            tally(keys, low, shift, counts, 0, 1)
+            place(counts)
+            move_both(keys, other, places, places_other, False, low, shift, counts, 0, 1)
+            keys, other = other, keys
+            places, places_other = places_other, places
+            rest = words.dtype.type(rest >> words.dtype.type(DIGIT))
+            shift = words.dtype.type(shift + words.dtype.type(DIGIT))
+        out[row] = places
+
+
+# ---------------------------------------------------------------------------- sets
+
+
+@kernel()
+def mark(x: Array, first: Array, start: int, stop: int) -> None:
+    """Mark where an element of sorted ``x (size,)`` differs from the one before it, in blocks."""
+    if start == 0:
+        first[0] = True
+    for i in range(max(start * BLOCK, 1), min(stop * BLOCK, x.size)):
+        first[i] = x[i] != x[i - 1]
+
+
+@kernel()
+def number(first: Array, places: Array, out: Array) -> None:
+    """Put the number of the group of each element where it comes from."""
+    group = -1
+    for i in range(places.size):
+        group += first[i]
+        out[places[i]] = group
+
+
+# ---------------------------------------------------------------------------- searching
+
+
+@kernel()
+def search(x: Array, needles: Array, right: bool, out: Array, start: int, stop: int) -> None:
+    """Put where needles belong in sorted ``x (size,)``, in blocks; NaN is the greatest.
+
+    All needles of a group take the same steps, each with a select in place of a branch.
+    """
+    at = np.empty(_TOGETHER, np.int64)
+    for first in range(start * BLOCK, min(stop * BLOCK, needles.size), _TOGETHER):
+        wanted = needles[first : first + _TOGETHER]
+        at[:] = 0
+        rest = x.size
+        while rest > 0:
+            half = (rest + 1) >> 1
+            for j in range(wanted.size):
+                place, value = at[j] + half - 1, wanted[j]
+                # One past the end is asked for where the halves do not come out even.
+                inside = place < x.size
+                other = x[place if inside else 0]
+                if right:
+                    below = not (value < other or (other != other and value == value))  # noqa: PLR0124
+                else:
+                    below = other < value or (value != value and other == other)  # noqa: PLR0124
+                at[j] += half if inside and below else 0
+            rest = rest - half if rest > 1 else 0
+        for j in range(wanted.size):
+            out[first + j] = at[j]
