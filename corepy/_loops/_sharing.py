@@ -92,7 +92,10 @@ def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int,
     the calling one. What is a context's own, such as `numpy.errstate`, holds in all of them, and
     an exception of any is raised.
     """
-    threads = 1 if work < PARALLEL_FROM else min(rows, get_num_threads(), budget() or rows)
+    if work < PARALLEL_FROM:
+        function(*arguments, 0, rows)
+        return
+    threads = min(rows, get_num_threads(), budget() or rows)
     parts = min(rows, _SHARES * threads, work // STRETCH)
     if threads < 2 or parts < 2:
         function(*arguments, 0, rows)

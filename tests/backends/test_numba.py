@@ -1,6 +1,6 @@
-"""The Numba backend: its kernels against NumPy, exact values and special cases, on every layout.
+"""The Numba backend: its loops against NumPy, exact values and special cases, on every layout.
 
-Small arrays run in NumPy there. The fixture `ran` brings kernels to all sizes, and counts them.
+Small arrays run in NumPy there; `run` brings loops to all sizes.
 """
 
 from __future__ import annotations
@@ -14,48 +14,37 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pytest
 
 import corepy
-from corepy.backends._numpy import NumPyBackend
 from corepy.devices._device import CPU
 
 numba = pytest.importorskip("numba")
 
-from corepy.backends import _numba, _numba_kernels  # noqa: E402 (they import numba)
-from corepy.backends._numba import NumbaBackend  # noqa: E402
-
-Array = np.ndarray[Any, Any]
-
-FLOATS: Final = ("float32", "float64")
-KERNELS: Final = [name for name in vars(_numba_kernels) if not name.startswith("_")]
-THRESHOLDS: Final = ("_SMALL", "_MEDIUM", "_LARGE", "_PRODUCTS", "_ROW", "_FORCED")
-#: Shorter and longer than a block and a partial sum, and not multiples of either.
-SHAPES: Final = [(1,), (7,), (2500,), (3, 1100), (1100, 3), (4, 5, 60)]
+from corepy._loops import _compile, _simd  # noqa: E402 (they import numba)
+from corepy.backends.numba import NumbaBackend, _backend, _elementwise, _glue  # noqa: E402
+from tests.backends.numbas import (  # noqa: E402
+    FLOATS,
+    SHAPES,
+    Array,
+    assert_same,
+    axes,
+    counted,
+    layouts,
+    numpys,
+    run,
+    sample,
+    specials,
+)
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Run kernels on arrays of all sizes; how often each one ran."""
-    counts: Counter[str] = Counter()
-
-    def counted(name: str, kernel: Callable[..., None]) -> Callable[..., None]:
-        def call(*args: Any) -> None:
-            counts[name] += 1
-            kernel(*args)
-
-        return call
-
-    for name in THRESHOLDS:
-        monkeypatch.setattr(_numba, name, 1)
-    for name in KERNELS:
-        found = getattr(_numba_kernels, name)
-        if hasattr(found, "py_func"):
-            monkeypatch.setattr(_numba_kernels, name, counted(name, found))
-    return counts
+def ran() -> Counter[str]:
+    """How often operations ran in their own loops."""
+    return counted()
 
 
 @pytest.fixture
@@ -63,46 +52,6 @@ def xp() -> Iterator[ModuleType]:
     """Give the namespace on this backend."""
     with corepy.backend_priority(["numba"]):
         yield corepy.array_api
-
-
-def run(name: str, *args: Any, **params: Any) -> Array:
-    """Run an operation in the Numba backend."""
-    with np.errstate(all="ignore"):
-        return NumbaBackend().execute(name, args, **params)
-
-
-def numpys(name: str, *args: Any, **params: Any) -> Array:
-    """Run an operation in the NumPy backend."""
-    with np.errstate(all="ignore"):
-        return np.asarray(NumPyBackend().execute(name, args, **params))
-
-
-def sample(shape: tuple[int, ...], dtype: str) -> Array:
-    """Make values on both sides of zero where the dtype has them."""
-    values = np.random.default_rng(7).standard_normal(shape) * 30
-    return np.asarray(abs(values) if dtype.startswith("u") else values).astype(dtype)
-
-
-def layouts(x: Array) -> list[Array]:
-    """Return an array in C and F order, backwards, with gaps and read-only."""
-    frozen = x.copy()
-    frozen.flags.writeable = False
-    return [x, np.asfortranarray(x), x[::-1], np.repeat(x, 2, axis=-1)[..., ::2], frozen]
-
-
-def assert_same(found: Array, expected: Array) -> None:
-    """Compare dtypes, shapes, values and the signs of zeros."""
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    np.testing.assert_array_equal(found, expected)
-    if found.dtype.kind == "f":
-        known = ~np.isnan(found)
-        np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(expected[known]))
-
-
-def axes(x: Array) -> list[Any]:
-    """Return axes to reduce: all, each, and neighbouring and separate pairs."""
-    pairs = [(0, 1), (0, x.ndim - 1)] if x.ndim > 1 else []
-    return [None, *range(x.ndim), *pairs]
 
 
 # ---------------------------------------------------------------------------- layouts
@@ -120,8 +69,8 @@ def test_extremes_equal_numpys(shape: tuple[int, ...], dtype: str, ran: Counter[
                 if not isinstance(axis, tuple):
                     for name in ("argmax", "argmin"):
                         assert_same(run(name, x, **params), numpys(name, x, **params))
-    assert ran["extreme_rows"] or shape == (2500,)  # too long a row for it
-    assert ran["arg_extreme_columns"] or len(shape) == 1
+    assert ran["max"] == ran["min"] > 0
+    assert ran["argmax"] == ran["argmin"] > 0
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint8"])
@@ -135,8 +84,8 @@ def test_integers_accumulate_like_numpy(
             for name in ("sum", "prod"):
                 params = {"axis": axis, "dtype": wide, "keepdims": False}
                 assert_same(run(name, x, **params), numpys(name, x, **params))
-    assert ran["sum_rows"]
-    assert ran["product_rows"]
+    assert ran["sum"] or shape == (2500,)  # NumPy sums long rows of integers as fast
+    assert ran["prod"]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -144,9 +93,9 @@ def test_integers_accumulate_like_numpy(
 def test_floats_accumulate_in_float64(
     shape: tuple[int, ...], dtype: str, ran: Counter[str]
 ) -> None:
-    tolerance = {"rtol": 4 * np.finfo(dtype).eps, "atol": 30 * np.finfo(dtype).eps}
+    tolerance = {"rtol": 4 * np.finfo(dtype).eps, "atol": 100 * np.finfo(dtype).eps}
     for x in layouts(sample(shape, dtype)):
-        exact = x.astype(np.float64)
+        exact = x.astype(np.longdouble)
         for axis in axes(x):
             over = {"axis": axis, "keepdims": True}
             cases = {
@@ -162,9 +111,7 @@ def test_floats_accumulate_in_float64(
                 np.testing.assert_allclose(
                     found, expected, rtol=tolerance["rtol"], atol=tolerance["atol"] * scale
                 )
-    assert ran["sum_rows"]
-    assert ran["variance_rows"]
-    assert ran["variance_columns"] or len(shape) == 1
+    assert ran["sum"] == ran["mean"] == ran["var"] == ran["std"] > 0
 
 
 @pytest.mark.parametrize("initial", [False, True])
@@ -186,8 +133,7 @@ def test_running_totals(
             # Products go one by one, so that they equal NumPy's to the last bit.
             found = run("cumulative_prod", x, **params)
             assert_same(found, numpys("cumulative_prod", x, **params))
-    assert ran["running_sums"]
-    assert ran["running_products"]
+    assert ran["cumulative_sum"] == ran["cumulative_prod"] > 0
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -201,9 +147,9 @@ def test_elementwise_equal_numpys(shape: tuple[int, ...], dtype: str, ran: Count
         for pair in [(x, other), (x, x.dtype.type(7)), (x.dtype.type(-7), other)]:
             for name in ("floor_divide", "remainder"):
                 assert_same(np.asarray(run(name, *pair)), numpys(name, *pair))
-    assert ran["signs"]
-    assert ran["square_roots"]
-    assert ran["floor_quotients"] == ran["remainders"] > 0
+    assert ran["sign"]
+    assert ran["sqrt"]
+    assert ran["floor_divide"] == ran["remainder"] > 0
 
 
 @pytest.mark.parametrize(
@@ -218,15 +164,15 @@ def test_selections_equal_numpys(shape: tuple[int, ...], dtype: str, ran: Counte
             assert_same(run("where", mask, yes, no), numpys("where", mask, yes, no))
         for key in (mask, ~mask, mask | True, mask & False):
             assert_same(run("__getitem__", x, key), x[key])
-    assert ran["choose"]
-    assert ran["compress"] or not shape
+    assert ran["where"]
+    assert ran["__getitem__"] or not shape
 
 
 def test_where_spreads_a_single_condition(ran: Counter[str]) -> None:
     x, y = np.arange(2000.0), np.zeros(2000)
     assert_same(run("where", np.array(True), x, y), x)
     assert_same(run("where", np.array([[False]]), x, y), y.reshape(1, -1))
-    assert ran["choose"] == 1  # the second one has more dimensions than x: NumPy broadcasts it
+    assert ran["where"] == 1  # the second one has more dimensions than x: NumPy broadcasts it
 
 
 def test_moved_values_keep_every_bit(ran: Counter[str]) -> None:
@@ -237,7 +183,7 @@ def test_moved_values_keep_every_bit(ran: Counter[str]) -> None:
     np.testing.assert_array_equal(
         run("__getitem__", nans, mask).view(np.uint32), nans.view(np.uint32)[[0, 2]]
     )
-    assert ran == {"choose": 1, "compress": 1}
+    assert ran == {"where": 1, "__getitem__": 1}
 
 
 def test_operands_that_no_kernel_takes(ran: Counter[str]) -> None:
@@ -262,16 +208,6 @@ def test_nothing_accumulates_to_the_neutral_element(name: str) -> None:
 
 
 # ---------------------------------------------------------------------------- special values
-
-
-def specials(dtype: str) -> tuple[Array, Array]:
-    """Return every pair of special values of a dtype."""
-    limits = np.finfo(dtype)
-    positive = [0, limits.smallest_subnormal, limits.tiny, 0.1, 1, 3, 7, 2**23, 2**24 - 1]
-    positive += [2.0**52, 2.0**53 - 1, 1e30, limits.max, np.inf, np.nan]
-    values = np.array([*positive, *(-np.array(positive))], dtype)
-    first, second = np.meshgrid(values, values)
-    return first.copy(), second.copy()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -304,7 +240,7 @@ def test_quotients_that_round_up_to_an_integer(dtype: str, ran: Counter[str]) ->
         for a, b, q in zip(close, divisor, exact, strict=True)
     ]
     np.testing.assert_array_equal(run("remainder", close, divisor), np.array(rest, dtype))
-    assert ran == {"floor_quotients": 1, "remainders": 1}
+    assert ran == {"floor_divide": 1, "remainder": 1}
 
 
 def test_blocks_with_special_values_are_done_again(ran: Counter[str]) -> None:
@@ -313,8 +249,8 @@ def test_blocks_with_special_values_are_done_again(ran: Counter[str]) -> None:
     for name in ("floor_divide", "remainder"):
         assert_same(run(name, x, np.float64(0.7)), numpys(name, x, np.float64(0.7)))
         assert_same(run(name, np.float64(0.7), x), numpys(name, np.float64(0.7), x))
-    assert _numba._runs(np.array([True, True, False, True])) == [(0, 2), (3, 4)]
-    assert ran == {"floor_quotients": 2, "remainders": 2}
+    assert _elementwise.runs(np.array([True, True, False, True])) == [(0, 2), (3, 4)]
+    assert ran == {"floor_divide": 2, "remainder": 2}
 
 
 @pytest.mark.parametrize("name", ["__ifloordiv__", "__imod__"])
@@ -327,7 +263,7 @@ def test_divisions_in_place(name: str, ran: Counter[str]) -> None:
     assert ran
 
 
-def test_integer_division_by_zero_still_raises(xp: ModuleType, ran: Counter[str]) -> None:
+def test_integer_division_by_zero_still_raises(xp: ModuleType) -> None:
     with pytest.raises(ZeroDivisionError, match="floor_divide: x2 holds 0"):
         xp.asarray([1, 2]) // xp.asarray([1, 0])
 
@@ -348,7 +284,7 @@ def test_extremes_are_nan_where_one_is(
         assert found[2] == infinity
         where = run(f"arg{name}", x.T.copy(), axis=0, keepdims=False)
         assert where.tolist() == [getattr(x[0], f"arg{name}")(), place, 5 if name == "max" else 6]
-    assert ran["extreme_rows"] == ran["arg_extreme_columns"] == 2
+    assert ran == dict.fromkeys(("max", "min", "argmax", "argmin"), 1)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -356,7 +292,7 @@ def test_zeros_are_ordered_by_their_signs(dtype: str, ran: Counter[str]) -> None
     x = np.array([[0.0, -0.0], [-0.0, 0.0]], dtype)
     assert np.signbit(run("max", x, axis=1, keepdims=False)).tolist() == [False, False]
     assert np.signbit(run("min", x, axis=1, keepdims=False)).tolist() == [True, True]
-    assert ran == {"extreme_rows": 2}
+    assert ran == {"max": 1, "min": 1}
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -364,7 +300,7 @@ def test_roots_and_signs_of_special_values(dtype: str, ran: Counter[str]) -> Non
     x, _ = specials(dtype)
     for name in ("sqrt", "sign"):
         assert_same(run(name, x), numpys(name, x))
-    assert ran == {"square_roots": 1, "signs": 1}
+    assert ran == {"sqrt": 1, "sign": 1}
 
 
 def test_infinities_add_up_to_nan_only_with_their_opposite(ran: Counter[str]) -> None:
@@ -376,7 +312,7 @@ def test_infinities_add_up_to_nan_only_with_their_opposite(ran: Counter[str]) ->
                include_initial=False)  # fmt: skip
     assert_same(sums, np.array([-0.0, np.inf, np.nan]))
     assert np.isnan(run("var", x[0], axis=None, correction=0, keepdims=False))
-    assert ran["sum_rows"] == ran["running_sums"] == ran["variance_rows"] == 1
+    assert ran == {"sum": 1, "cumulative_sum": 1, "var": 1}
 
 
 @pytest.mark.parametrize("correction", [3, 4])
@@ -394,7 +330,7 @@ def test_float_products_keep_their_order(ran: Counter[str]) -> None:
     np.testing.assert_allclose(
         run("cumulative_prod", x, axis=0, dtype=x.dtype, include_initial=False)[-1], 1
     )
-    assert ran == {"running_products": 1}
+    assert ran == {"cumulative_prod": 1}
 
 
 # ---------------------------------------------------------------------------- accuracy
@@ -456,42 +392,68 @@ def test_integer_products_equal_numpys(dtype: str, ran: Counter[str]) -> None:
     ]
     for a, b in pairs:
         assert_same(run("matmul", a, b), a @ b)  # wrapped around alike
-    assert ran["integer_products"] == len(pairs)
+    assert ran["matmul"] == len(pairs)
     others = [(matrix(1, 2, 3), matrix(5, 3, 4)), (matrix(3), matrix(3, 4)), (matrix(3), matrix(3))]
     for a, b in others:
         assert_same(np.asarray(run("linalg.matmul", a, b)), np.asarray(a @ b))
-    assert ran["integer_products"] == len(pairs)
+    assert not ran["linalg.matmul"]
 
 
 # ---------------------------------------------------------------------------- when kernels run
 
 
 def test_small_arrays_are_numpys() -> None:
-    assert _numba._SMALL <= _numba._MEDIUM <= _numba._LARGE
-    if _numba._FORCED is None:
-        assert _numba._SMALL >= 512
+    for name, operation in _backend.OPERATIONS.items():
+        assert operation.__name__ == name
+        assert operation.small is _glue.numpys(name)
+        assert operation.least >= 512 or _glue.FORCED is not None
 
 
-def test_sparse_masks_are_numpys(ran: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_numba, "_FORCED", None)
-    x = np.arange(1000)
-    assert run("__getitem__", x, x % 100 == 3).tolist() == list(range(3, 1000, 100))
-    assert not ran
-    assert run("__getitem__", x, x % 10 == 3).tolist() == list(range(3, 1000, 10))
-    assert ran == {"compress": 1}
+def test_what_runs_by_size() -> None:
+    calls = []
+
+    @_glue.operation("negative", 4)
+    def negative(x: Array, /) -> Array | None:
+        calls.append(x.size)
+        return None if x[0] else x
+
+    @_glue.operation("add", 4)
+    def add(x1: Array, x2: Array, /) -> Array | None:
+        calls.append((x1.size, x2.size))
+        return x1
+
+    least = 4 if _glue.FORCED is None else _glue.FORCED
+    assert negative.least == add.least == least
+    assert negative(np.arange(4.0)).tolist() == [0, 1, 2, 3]
+    assert negative(np.arange(1.0, 5.0)).tolist() == [-1, -2, -3, -4]  # left to NumPy
+    assert add(np.arange(1.0), np.zeros(9)).tolist() == [0]
+    assert calls == [4, 4, (1, 9)]
+    if least == 4:
+        assert negative(np.zeros(3)).tolist() == [0] * 3
+        assert add(np.ones(3), np.float64(1)).tolist() == [2] * 3
+        assert calls == [4, 4, (1, 9)]
+
+
+def test_masks_that_rarely_change_are_numpys() -> None:
+    x = np.arange(20_000)
+    own = _backend.OPERATIONS["__getitem__"].own
+    if _glue.FORCED is None:
+        assert own(x, x % 100 == 3) is None
+        assert own(x, x % 100 != 3) is None
+    assert own(x, x % 10 == 3).tolist() == list(range(3, 20_000, 10))
 
 
 def test_the_setting_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COREPY_NUMBA_THRESHOLD", raising=False)
-    assert _numba._forced() is None
+    assert _glue.forced() is None
     monkeypatch.setenv("COREPY_NUMBA_THRESHOLD", "0")
-    assert _numba._forced() == 1
+    assert _glue.forced() == 1
     monkeypatch.setenv("COREPY_NUMBA_THRESHOLD", "all")
     with pytest.raises(ValueError, match="COREPY_NUMBA_THRESHOLD is 'all'; expected a number"):
-        _numba._forced()
+        _glue.forced()
 
 
-def test_kernels_compile_where_no_folder_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loops_compile_where_no_folder_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     options = []
 
     def njit(**given: Any) -> Callable[..., Any]:
@@ -500,9 +462,9 @@ def test_kernels_compile_where_no_folder_can_be_written(monkeypatch: pytest.Monk
             raise RuntimeError("cannot cache function: no locator available")
         return numba.njit(**given)
 
-    monkeypatch.setattr(_numba_kernels, "njit", njit)
+    monkeypatch.setattr(_compile, "njit", njit)
 
-    @_numba_kernels.kernel()
+    @_compile.compiler([])()
     def double(x: Any) -> Any:
         return 2 * x
 
@@ -518,14 +480,14 @@ def test_divisions_are_numpys_without_fused_operations(
     setting: tuple[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(numba.config, *setting)
-    assert not _numba_kernels.fuses()
+    assert not _simd.fuses()
 
 
 def test_no_thread_pool_is_started() -> None:
     code = (
         "import threading, numpy as np, numba\n"
         "from numba.np.ufunc import parallel\n"
-        "from corepy.backends._numba import NumbaBackend\n"
+        "from corepy.backends.numba import NumbaBackend\n"
         "x = np.ones(100_000)\n"
         "found = NumbaBackend().execute('sum', [x], axis=None, dtype=x.dtype, keepdims=False)\n"
         "print(float(found), threading.active_count(), parallel._is_initialized)\n"
@@ -577,12 +539,11 @@ def test_memory_outlives_its_first_owner(xp: ModuleType) -> None:
 
 
 @pytest.mark.backend("numba")
-def test_read_only_memory_is_never_written(xp: ModuleType, ran: Counter[str]) -> None:
+def test_read_only_memory_is_never_written(xp: ModuleType) -> None:
     host = np.arange(5.0)
     host.flags.writeable = False
     array = xp.asarray(host)
     assert float(xp.sum(array)) == 10
-    assert ran["sum_rows"] == 1
     array[0] = 7.0
     array //= 2
     assert host.tolist() == [0, 1, 2, 3, 4]
@@ -603,7 +564,7 @@ def test_bare_ndarrays_stay_with_numpy_and_mix(xp: ModuleType) -> None:
 
 
 @pytest.mark.backend("numba")
-def test_booleans_and_empty_arrays(xp: ModuleType, ran: Counter[str]) -> None:
+def test_booleans_and_empty_arrays(xp: ModuleType) -> None:
     flags = xp.asarray([True, False, True])
     assert np.asarray(flags[flags]).tolist() == [True, True]
     assert np.asarray(xp.where(flags, ~flags, flags)).tolist() == [False, False, False]
@@ -611,4 +572,3 @@ def test_booleans_and_empty_arrays(xp: ModuleType, ran: Counter[str]) -> None:
     assert nothing[nothing > 0].shape == (0,)
     assert (nothing // 2).shape == (0,)
     assert float(xp.sum(nothing)) == 0
-    assert ran == {"compress": 1, "choose": 1}

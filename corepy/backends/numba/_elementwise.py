@@ -7,7 +7,6 @@ stretch of the elements in each thread: the results are NumPy's, to the last bit
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,8 +15,8 @@ import numpy.typing as npt
 
 from corepy.backends.numba import _elementwise_loops as loops
 from corepy.backends.numba._compiled import BLOCK, PARALLEL_FROM, blocks, fuses, launch
-from corepy.backends.numba._glue import Operation, numpys, operation, size_from
-from corepy.backends.numba._layout import FLOATS, flat, order, same_order
+from corepy.backends.numba._glue import FORCED, Operation, numpys, operation, size_from
+from corepy.backends.numba._layout import FLOATS, flat, holds, order, same_order
 
 Array = npt.NDArray[Any]
 Loop = Callable[..., None]
@@ -60,35 +59,39 @@ def in_threads(ufunc: np.ufunc, threads: int, *operands: Array) -> Array | None:
     Parameters
     ----------
     threads : int
-        How many elements are worth a second thread.
+        How many elements of 8 bytes are worth a second thread.
 
     Returns
     -------
     ndarray or None
         None where there are fewer, or the layouts differ so that no stretches can be made.
     """
-    least = size_from(threads)
+    least = 8 * threads if FORCED is None else 1
     dtype = ufunc.resolve_dtypes((*(x.dtype for x in operands), None))[-1]
     same = same_order(*operands)
     if same is not None:
         model, views, steps = same
-        if model.size < least:
+        if model.nbytes < least:
             return None
         out = np.empty(model.shape, dtype, order(model))
         flats = [x if step else x[:1] for x, step in zip(views, steps, strict=True)]
-        work = PARALLEL_FROM * out.size // threads
+        work = _work(model, threads)
         launch(_stretch, (ufunc, flat(out), flats), blocks(out.size), work)
         return out
     if not all(x.flags.c_contiguous and x.flags.aligned for x in operands):
         return None
     shape = np.broadcast_shapes(*(x.shape for x in operands))
-    size = math.prod(shape)
-    if size < least or shape[0] == 1:
+    spread = [np.broadcast_to(x, shape) for x in operands]
+    if spread[0].nbytes < least or shape[0] == 1:
         return None
     out = np.empty(shape, dtype)
-    spread = [np.broadcast_to(x, shape) for x in operands]
-    launch(_rows, (ufunc, out, spread), shape[0], PARALLEL_FROM * size // threads)
+    launch(_rows, (ufunc, out, spread), shape[0], _work(spread[0], threads))
     return out
+
+
+def _work(x: Array, threads: int) -> int:
+    """Return how much there is to do, where so many elements of 8 bytes are worth a thread."""
+    return PARALLEL_FROM * x.nbytes // (8 * threads)
 
 
 def _shared(name: str, threads: int) -> Operation:
@@ -117,7 +120,7 @@ def _looped(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
     least : dict of dtype to int
         From how many elements the loop pays; other floats are NumPy's, in threads.
     threads : int
-        How many are worth a second thread.
+        How many of 8 bytes are worth a second thread.
     """
     sizes = {dtype: size_from(size) for dtype, size in least.items()}
     ufunc = getattr(np, name)
@@ -133,8 +136,7 @@ def _looped(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
         if found is None:
             return None
         out = np.empty(x.shape, x.dtype, found)
-        work = PARALLEL_FROM * x.size // threads
-        launch(loop, (flat(x), flat(out)), blocks(x.size), work)
+        launch(loop, (flat(x), flat(out)), blocks(x.size), _work(x, threads))
         return out
 
     return own
@@ -159,8 +161,7 @@ def _checked(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
         out = np.empty(model.shape, model.dtype, order(model))
         into = flat(out)
         failed = np.empty(blocks(into.size), np.bool_)
-        work = PARALLEL_FROM * into.size // threads
-        launch(loop, (*views, into, failed, *steps), failed.size, work)
+        launch(loop, (*views, into, failed, *steps), failed.size, _work(out, threads))
         for start, stop in runs(failed):
             part = slice(start * BLOCK, stop * BLOCK)
             into[part] = function(
@@ -180,7 +181,7 @@ def _checked(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
 
 def runs(flags: Array) -> list[tuple[int, int]]:
     """Return the bounds of the stretches in which flags are set."""
-    if not flags.any():
+    if not holds(flags):
         return []
     edges = np.flatnonzero(np.diff(flags, prepend=False, append=False))
     return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
@@ -199,24 +200,24 @@ def _in_place(name: str, divide: Operation) -> Operation:
 
 # From how many elements each pays was found with benchmarks/numba_kernels.py.
 
-#: Functions of NumPy's by how many elements are worth a second thread.
+#: Functions of NumPy's, by how many elements of 8 bytes are worth a second thread.
 _SHARED: Final[dict[int, tuple[str, ...]]] = {
-    600_000: (
+    500_000: (
         *("abs", "add", "bitwise_and", "bitwise_invert", "bitwise_or", "bitwise_xor", "divide"),
         *("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal"),
         *("logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum"),
         *("multiply", "negative", "not_equal", "reciprocal", "signbit", "square", "subtract"),
         *("bitwise_left_shift", "bitwise_right_shift", "copysign"),
     ),
-    100_000: ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan"),
-    50_000: ("atan2", "nextafter", "pow"),
+    80_000: ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan"),
+    40_000: ("atan2", "pow"),
 }
 
 #: The loop of a function, from how many elements it pays where NumPy fills wide registers (a dtype
 #: that is missing never does), and where it does not.
 _LOOPED: Final[dict[str, tuple[Loop, Sizes, int]]] = {
-    "exp": (loops.exponentials, {_SINGLE: 16_384, _DOUBLE: 100_000}, 2048),
-    "expm1": (loops.growths, {_DOUBLE: 8192}, 1024),
+    "exp": (loops.exponentials, {_SINGLE: 32_768, _DOUBLE: 65_536}, 2048),
+    "expm1": (loops.growths, {_DOUBLE: 16_384}, 1024),
     "log": (loops.logarithms, {}, 2048),
     "log10": (loops.logarithms_10, {}, 1024),
     "log1p": (loops.logarithms_1p, {}, 1024),
@@ -227,19 +228,26 @@ _LOOPED: Final[dict[str, tuple[Loop, Sizes, int]]] = {
 
 def _operations() -> dict[str, Operation]:
     made = {name: _shared(name, least) for least, names in _SHARED.items() for name in names}
-    made["sqrt"] = _looped("sqrt", loops.square_roots, dict.fromkeys(FLOATS, 8192), 200_000)
-    made["sign"] = _looped("sign", loops.signs, dict.fromkeys(FLOATS, 1024), 400_000)
+    roots = {_SINGLE: 32_768, _DOUBLE: 8192}
+    made["sqrt"] = _looped("sqrt", loops.square_roots, roots, 200_000)
+    made["sign"] = _looped("sign", loops.signs, dict.fromkeys(FLOATS, 2048), 400_000)
+    following = dict.fromkeys(FLOATS, 4096)
+    made["nextafter"] = _checked("nextafter", loops.neighbours, following, 200_000)
     if not fuses():
         return made
     for name, (loop, wide, narrow) in _LOOPED.items():
         least = {d: narrow for d in FLOATS if not _fast(name, d)} | wide
         made[name] = _looped(name, loop, least, 100_000)
     for name, loop in (("cos", loops.cosines), ("sin", loops.sines)):
-        made[name] = _checked(name, loop, {_DOUBLE: 512}, 100_000)
-    for name, loop in (("hypot", loops.lengths), ("logaddexp", loops.sums_of_exponentials)):
-        made[name] = _checked(name, loop, dict.fromkeys(FLOATS, 512), 50_000)
-    for name, loop in (("floor_divide", loops.floor_quotients), ("remainder", loops.remainders)):
-        made[name] = _checked(name, loop, dict.fromkeys(FLOATS, 1024), 100_000)
+        made[name] = _checked(name, loop, {_DOUBLE: 1024}, 80_000)
+    of_two = (
+        ("floor_divide", loops.floor_quotients, 1024, 150_000),
+        ("hypot", loops.lengths, 4096, 150_000),
+        ("logaddexp", loops.sums_of_exponentials, 2048, 30_000),
+        ("remainder", loops.remainders, 2048, 150_000),
+    )
+    for name, loop, size, threads in of_two:
+        made[name] = _checked(name, loop, dict.fromkeys(FLOATS, size), threads)
     made["__ifloordiv__"] = _in_place("__ifloordiv__", made["floor_divide"])
     made["__imod__"] = _in_place("__imod__", made["remainder"])
     return made

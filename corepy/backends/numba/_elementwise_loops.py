@@ -1,4 +1,8 @@
-"""Compiled loops over elements, in blocks."""
+"""Compiled loops over elements, in blocks.
+
+They run over slices that begin with 0: where an index might be negative, and so count from the end,
+no vector register is filled.
+"""
 
 from __future__ import annotations
 
@@ -21,67 +25,76 @@ Array = npt.NDArray[Any]
 def exponentials(x: Array, out: Array, start: int, stop: int) -> None:
     """Put ``exp(x)`` of ``x (size,)``."""
     zero = number(0.0, x[0])
-    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
-        out[i] = exp(x[i], zero)
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = exp(a[i], zero)
 
 
 @kernel()
 def growths(x: Array, out: Array, start: int, stop: int) -> None:
     """Put ``expm1(x)``."""
-    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
-        out[i] = _functions.expm1(x[i])
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = _functions.expm1(a[i])
 
 
 @kernel()
 def hyperbolic_tangents(x: Array, out: Array, start: int, stop: int) -> None:
     """Put ``tanh(x)``."""
-    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
-        out[i] = _functions.tanh(x[i])
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = _functions.tanh(a[i])
 
 
 @kernel()
 def logarithms(x: Array, out: Array, start: int, stop: int) -> None:
     """Put ``log(x)``."""
-    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
-        out[i] = _functions.log(x[i])
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = _functions.log(a[i])
 
 
 @kernel()
 def logarithms_1p(x: Array, out: Array, start: int, stop: int) -> None:
     """Put ``log1p(x)``."""
-    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
-        out[i] = _functions.log1p(x[i])
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = _functions.log1p(a[i])
 
 
 @kernel()
 def logarithms_2(x: Array, out: Array, start: int, stop: int) -> None:
     """Put ``log2(x)``, found in float64."""
-    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
-        out[i] = _functions.log2(np.float64(x[i]))
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = _functions.log2(np.float64(a[i]))
 
 
 @kernel()
 def logarithms_10(x: Array, out: Array, start: int, stop: int) -> None:
     """Put ``log10(x)``, found in float64."""
-    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
-        out[i] = _functions.log10(np.float64(x[i]))
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = _functions.log10(np.float64(a[i]))
 
 
 @kernel()
 def square_roots(x: Array, out: Array, start: int, stop: int) -> None:
     """Put the correctly rounded square roots."""
-    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
-        out[i] = math.sqrt(x[i])
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = math.sqrt(a[i])
 
 
 @kernel()
 def signs(x: Array, out: Array, start: int, stop: int) -> None:
     """Put -1, 0 or 1 by the sign, and NaN for NaN."""
     zero, one = x.dtype.type(0), x.dtype.type(1)
-    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
-        value = x[i]
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        value = a[i]
         sign = one if value > zero else (-one if value < zero else zero)
-        out[i] = value if value != value else sign  # noqa: PLR0124
+        into[i] = value if value != value else sign  # noqa: PLR0124
 
 
 # ---------------------------------------------------------------------------- with exceptions
@@ -152,6 +165,24 @@ def sums_of_exponentials(
         for i in range(into.size):
             bad |= not (abs(a[i]) < np.inf and abs(b[i]) < np.inf)
             into[i] = _functions.sum_of_exponentials(a[i], b[i])
+        failed[block] = bad
+
+
+@kernel()
+def neighbours(
+    x1: Array, x2: Array, out: Array, failed: Array, step1: int, step2: int, start: int, stop: int
+) -> None:
+    """Put the numbers after `x1` in the direction of `x2`, unless one is NaN."""
+    for block in range(start, stop):
+        first = block * BLOCK
+        into = out[first : first + BLOCK]
+        a = x1[first * step1 : first * step1 + into.size]
+        b = x2[first * step2 : first * step2 + into.size]
+        bad = False
+        for i in range(into.size):
+            x, y = a[i], b[i]
+            bad |= not (x == x and y == y)  # noqa: PLR0124
+            into[i] = _functions.neighbour(x, y)
         failed[block] = bad
 
 

@@ -346,3 +346,27 @@ by_type(sum_of_exponentials)(
         lambda x, y: _f4(_sum_of_doubles(_f8(x), _f8(y))),
     )
 )
+
+
+def _neighbour_32(x: Any, y: Any) -> Any:
+    away = (y > x) == (x > _f4(0))
+    word = bits(x)
+    found = bits(_i4(word + _i4(1) if away else word - _i4(1)))
+    found = np.copysign(bits(_i4(1)), y) if x == _f4(0) else found
+    return y if x == y else found
+
+
+def _neighbour_64(x: Any, y: Any) -> Any:
+    away = (y > x) == (x > 0.0)
+    word = bits(x)
+    found = bits(word + 1 if away else word - 1)
+    found = np.copysign(bits(np.int64(1)), y) if x == 0.0 else found
+    return y if x == y else found
+
+
+def neighbour(x: Any, y: Any) -> Any:
+    """Return the number after `x` in the direction of `y`, neither of them NaN."""
+    raise NotImplementedError("compiled code only")
+
+
+by_type(neighbour)(_of(_neighbour_64, _neighbour_32))

@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
 #: The floats that loops compute with; float16 is not of the standard.
-FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
+FLOATS: Final[tuple[np.dtype[Any], ...]] = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def order(x: Array) -> Literal["C", "F"] | None:
@@ -27,7 +27,7 @@ def order(x: Array) -> Literal["C", "F"] | None:
 
 def flat(x: Array) -> Array:
     """View a contiguous array in one dimension, in the order of memory."""
-    return x.reshape(-1, order="A")
+    return x if x.ndim == 1 else x.reshape(-1, order="A")
 
 
 def around(shape: Shape, axes: int | Shape | None) -> Shape | None:
@@ -54,6 +54,8 @@ def split(x: Array, axes: int | Shape | None) -> Array | None:
         if axes is not None:
             axes = last - axes if isinstance(axes, int) else tuple(last - axis for axis in axes)
         x = x.T
+    if axes is None or x.ndim == 1:
+        return x.reshape(1, -1, 1) if axes != () else None
     shape = around(x.shape, axes)
     return None if shape is None else x.reshape(shape)
 
@@ -73,6 +75,11 @@ def empty_for(x: Array, shape: Shape, dtype: Any) -> Array:
     return np.empty(shape, dtype, order="C" if x.flags.c_contiguous else "F")
 
 
+def holds(flags: Array) -> bool:
+    """Say whether any of some flags is set; `numpy.any` takes longer than a small operation."""
+    return b"\1" in flags.tobytes()
+
+
 def same_order(*operands: Array) -> tuple[Array, list[Array], list[int]] | None:
     """View operands of one shape in one dimension; single values come as a block of copies.
 
@@ -82,14 +89,18 @@ def same_order(*operands: Array) -> tuple[Array, list[Array], list[int]] | None:
         The operand that has the shape of the result, the views, and a step of 1 for each, or 0
         for single values. None if the operands need other broadcasting, or differ in order.
     """
-    model = max(operands, key=lambda x: (x.size, x.ndim))
+    model = operands[0]
+    for x in operands:
+        if (x.size, x.ndim) > (model.size, model.ndim):
+            model = x
     found = order(model)
     if found is None:
         return None
-    views, steps = [], []
+    views: list[Array] = []
+    steps: list[int] = []
     for x in operands:
-        if x.shape == model.shape and x.flags.aligned and x.flags[found]:
-            views.append(x.reshape(-1, order=found))
+        if x is model or (x.shape == model.shape and x.flags.aligned and x.flags[found]):
+            views.append(x if x.ndim == 1 else x.reshape(-1, order=found))
             steps.append(1)
         elif x.size == 1 and x.ndim <= model.ndim:
             views.append(np.repeat(x, BLOCK))

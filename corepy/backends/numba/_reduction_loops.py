@@ -30,8 +30,8 @@ WIDTH: Final = 512
 
 
 @kernel(fastmath=REASSOCIATED)
-def _partial_sum(x: Array, zero: Any) -> Any:
-    total = zero
+def _partial_sum(x: Array) -> Any:
+    total = 0.0
     for i in range(x.size):
         total += x[i]
     return total
@@ -48,18 +48,18 @@ def _partial_squares(x: Array, mean: Any) -> Any:
 
 @kernel()
 def sum_chunks(x: Array, totals: Array, losses: Array, start: int, stop: int) -> None:
-    """Sum ``x (rows, length)`` by chunks into ``totals (rows, chunks)``, in their dtype.
+    """Sum floats ``x (rows, length)`` by chunks into ``totals (rows, chunks)``, in float64.
 
     ``losses (rows, chunks)`` gets what the additions have rounded off.
     """
-    chunks, zero = totals.shape[1], totals.dtype.type(0)
+    chunks = totals.shape[1]
     for task in range(start, stop):
         i, chunk = task // chunks, task % chunks
         row = x[i, chunk * CHUNK : (chunk + 1) * CHUNK]
-        total = _partial_sum(row[:PARTIAL], zero)
-        lost = zero
+        total = _partial_sum(row[:PARTIAL])
+        lost = 0.0
         for first in range(PARTIAL, row.size, PARTIAL):
-            value = _partial_sum(row[first : first + PARTIAL], zero)
+            value = _partial_sum(row[first : first + PARTIAL])
             before = total
             total = before + value
             added = total - before
@@ -103,12 +103,13 @@ def add_chunks(totals: Array, losses: Array, out: Array, divisor: Any) -> None:
 
 
 @kernel()
-def add_integers(totals: Array, out: Array) -> None:
-    """Add chunks of integers up; overflow wraps around."""
-    for i in range(totals.shape[0]):
-        total = totals[i, 0]
-        for chunk in range(1, totals.shape[1]):
-            total += totals[i, chunk]
+def integer_rows(x: Array, out: Array, start: int, stop: int) -> None:
+    """Sum the integers of each row of ``x (rows, length)``; overflow wraps around."""
+    for i in range(start, stop):
+        row = x[i]
+        total = out.dtype.type(0)
+        for j in range(row.size):
+            total += row[j]
         out[i] = total
 
 

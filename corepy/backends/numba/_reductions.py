@@ -21,19 +21,22 @@ Array = npt.NDArray[Any]
 _SMALL: Final = 1024
 _MEDIUM: Final = 8192
 _LARGE: Final = 32_768
-#: From where NumPy's own loops are worth a second thread.
-_HUGE: Final = 1_000_000
-#: NumPy sums shorter rows faster, and finds the extremes of longer ones as fast.
-_ROW: Final = size_from(1024)
+#: Bytes from which NumPy's own loops are worth a second thread.
+_HUGE: Final = 1 << 24
+#: NumPy sums shorter rows faster; longer ones of integers too, and finds their extremes as fast.
+_ROW: Final = size_from(64)
 _LONG_ROW: Final = 1024
 
 _MINUS_ZERO: Final = np.float64(-0.0)  # the sum of nothing that leaves -0 as it is
-#: The dtypes of results that the loops accumulate right, and in which.
-_SUMMED: Final = {"f": ("float32", "float64"), "i": ("int64",), "u": ("uint64",)}
+#: The least sizes of results that the loops accumulate right, by their kind.
+_SUMMED: Final = {"f": 4, "i": 8, "u": 8}
 
 
 def _accumulates(x: Array, dtype: np.dtype[Any]) -> bool:
-    return dtype.name in _SUMMED.get(x.dtype.kind, ()) and dtype.itemsize >= x.dtype.itemsize
+    kind, size = dtype.kind, dtype.itemsize
+    return (
+        kind == x.dtype.kind and size >= max(x.dtype.itemsize, _SUMMED.get(kind, 99)) and size <= 8
+    )
 
 
 # ---------------------------------------------------------------------------- sums
@@ -88,13 +91,10 @@ def _sum(x: Array, /, *, axis: Any, dtype: Any, keepdims: bool) -> Array | None:
     if x.dtype.kind == "f":
         return _added(x, axis, keepdims, dtype, mean=False)
     found = split(x, axis)
-    if found is None or found.shape[2] != 1 or found.shape[1] < _ROW:
+    if found is None or found.shape[2] != 1 or not _ROW <= found.shape[1] <= _LONG_ROW:
         return None
     out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
-    rows = found[:, :, 0]
-    totals = np.empty((len(rows), -(-rows.shape[1] // loops.CHUNK)), dtype)
-    launch(loops.sum_chunks, (rows, totals, np.empty_like(totals)), totals.size, x.size)
-    loops.add_integers(totals, flat(out))
+    launch(loops.integer_rows, (found[:, :, 0], flat(out)), len(found), x.size)
     return out
 
 
@@ -178,11 +178,11 @@ def _reduce_stretch(
 
 def _in_chunks(reduce: Callable[..., Any], x: Array, dtype: Any) -> Array | None:
     """Reduce contiguous memory by NumPy's function in several threads, chunk by chunk."""
-    if x.size < size_from(_HUGE):
+    if x.nbytes < size_from(_HUGE):
         return None
     chunks = -(-x.size // loops.CHUNK)
     parts = np.empty(chunks, dtype)
-    launch(_reduce_stretch, (reduce, flat(x), parts, loops.CHUNK), chunks, x.size // 4)
+    launch(_reduce_stretch, (reduce, flat(x), parts, loops.CHUNK), chunks, x.nbytes // 8)
     return parts
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy.backends.numba import _selection_loops as loops
-from corepy.backends.numba._compiled import blocks, launch
+from corepy.backends.numba._compiled import BLOCK, blocks, launch
 from corepy.backends.numba._glue import FORCED, Operation, operation, size_from
-from corepy.backends.numba._layout import flat, order, same_order, split
+from corepy.backends.numba._layout import flat, order, same_order
 
 Array = npt.NDArray[Any]
 
@@ -19,8 +19,8 @@ _MEDIUM: Final = 8192
 _LARGE: Final = 32_768
 #: A mask that holds for fewer elements than one in so many is sparse: NumPy skips through it.
 _SPARSE: Final = 16
-#: The dtypes of indices that a loop is compiled for.
-_INDICES: Final = (np.dtype(np.int64), np.dtype(np.int32))
+#: Bytes of indices and what they lead to that are worth a second thread.
+_WORTHWHILE: Final = 1 << 21
 
 _Array: Final = np.ndarray
 
@@ -47,14 +47,9 @@ def _where(condition: Array, x1: Array, x2: Array, /) -> Array | None:
 
 def _ends(mask: Array) -> Array:
     """Return in how many elements a mask holds up to the end of each chunk."""
-    counts = np.empty(-(-mask.size // loops.CHUNK), np.int64)
-    launch(loops.count, (mask, counts), counts.size, mask.size // 4)
-    np.add.accumulate(counts, out=counts)
-    return counts
-
-
-def _dense(ends: Array, size: int) -> bool:
-    return bool(ends[-1] * _SPARSE >= size) or FORCED is not None
+    starts = range(0, mask.size, loops.CHUNK)
+    counts = [np.count_nonzero(mask[start : start + loops.CHUNK]) for start in starts]
+    return np.add.accumulate(np.array(counts, np.int64))
 
 
 def compressed(x: Array, mask: Array, ends: Array | None = None) -> Array:
@@ -66,70 +61,65 @@ def compressed(x: Array, mask: Array, ends: Array | None = None) -> Array:
     return out
 
 
-def places_of(mask: Array, ends: Array | None = None) -> Array:
-    """Return where a mask of one dimension holds."""
-    if ends is None:
-        ends = _ends(mask)
-    out = np.empty(ends[-1], np.int64)
-    launch(loops.places, (mask, ends, out), ends.size, 2 * mask.size)
-    return out
-
-
-@operation("nonzero", _MEDIUM)
-def _nonzero(x: Array, /) -> tuple[Array, ...] | None:
-    if x.ndim != 1 or order(x) is None:
+def _masked(x: Array, mask: Array) -> Array | None:
+    if mask.shape != x.shape or order(x) != "C" or not mask.flags.c_contiguous:
         return None
-    mask = x if x.dtype == np.bool_ else x != 0
+    mask = mask.reshape(-1)
     ends = _ends(mask)
-    return (places_of(mask, ends),) if _dense(ends, mask.size) else None
+    # NumPy skips through a mask that rarely holds, and copies runs of one that mostly does.
+    rare = min(ends[-1], mask.size - ends[-1]) * _SPARSE < mask.size
+    return None if rare and FORCED is None else compressed(x.reshape(-1), mask, ends)
 
 
 # ---------------------------------------------------------------------------- indices
 
 
-def gathered(x: Array, indices: Array, axis: int) -> Array | None:
-    """Return elements along an axis; None also where an index is out of bounds: NumPy says so."""
-    if indices.dtype not in _INDICES or not x.flags.c_contiguous or not x.flags.aligned:
+def _some(x: Array, indices: Array, out: Array, start: int, stop: int) -> None:
+    part = slice(start * BLOCK, stop * BLOCK)
+    out[part] = x[indices[part]]
+
+
+def _some_rows(x: Array, indices: Array, out: Array, start: int, stop: int) -> None:
+    # Known to be in bounds; for the mode "raise" NumPy would make a copy of the result first.
+    np.take(x, indices[start:stop], axis=0, out=out[start:stop], mode="wrap")
+
+
+def _gathered(x: Array, indices: Array) -> Array | None:
+    """Return rows in several threads; None also where one is out of bounds: NumPy says so."""
+    if indices.dtype.kind != "i" or not x.size or not indices.size:
         return None
-    found = split(x, axis)
-    if found is None or not x.size or not indices.size:
+    wanted = indices.reshape(-1)
+    out = np.empty((wanted.size, *x.shape[1:]), x.dtype)
+    if out.nbytes + wanted.nbytes < size_from(_WORTHWHILE):
         return None
-    wanted = np.ascontiguousarray(indices).reshape(-1)
-    stack, _, columns = found.shape
-    out = np.empty((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
-    if stack == columns == 1:
-        failed = np.empty(blocks(wanted.size), np.bool_)
-        arguments = (_bits(found.reshape(-1)), wanted, _bits(out.reshape(-1)), failed)
-        launch(loops.gather, arguments, failed.size, 4 * wanted.size)
+    if np.minimum.reduce(wanted) < -len(x) or np.maximum.reduce(wanted) >= len(x):
+        return None
+    if x.ndim == 1:
+        launch(_some, (x, wanted, out), blocks(wanted.size), 2 * wanted.size)
     else:
-        failed = np.empty(stack * wanted.size, np.bool_)
-        into = _bits(out.reshape(stack, wanted.size, columns))
-        launch(loops.gather_rows, (_bits(found), wanted, into, failed), failed.size, 2 * out.size)
-    return None if failed.any() else out
+        launch(_some_rows, (x, wanted, out), wanted.size, out.nbytes // 4)
+    return out.reshape(*indices.shape, *x.shape[1:])
 
 
 @operation("take", _SMALL)
 def _take(x: Array, indices: Array, /, *, axis: int) -> Array | None:
-    if indices.size < size_from(_SMALL):
+    if axis:
         return None
-    return gathered(x, indices, axis)
+    found = _gathered(x, indices)
+    if found is None and x.ndim == 1 and indices.dtype.kind == "i":
+        return np.asarray(x[indices])  # twice as fast as take
+    return found
 
 
 @operation("__getitem__", _SMALL)
 def _getitem(x: Array, key: Any, /) -> Array | None:
-    if key.__class__ is not _Array or key.size < size_from(_SMALL) or not x.ndim:
+    if key.__class__ is not _Array or not x.ndim:
         return None
     if key.dtype != np.bool_:
-        return gathered(x, key, 0)
-    if key.size < size_from(_MEDIUM) or key.shape != x.shape:
-        return None
-    if order(x) != "C" or not key.flags.c_contiguous:
-        return None
-    mask = key.reshape(-1)
-    ends = _ends(mask)
-    return compressed(x.reshape(-1), mask, ends) if _dense(ends, mask.size) else None
+        return _gathered(x, key)
+    return _masked(x, key) if key.size >= size_from(_MEDIUM) else None
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
-    made.__name__: made for made in (_where, _nonzero, _take, _getitem)
+    made.__name__: made for made in (_where, _take, _getitem)
 }

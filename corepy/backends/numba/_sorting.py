@@ -10,7 +10,7 @@ import numpy.typing as npt
 from corepy.backends.numba import _sorting_loops as loops
 from corepy.backends.numba._compiled import blocks, launch
 from corepy.backends.numba._glue import Operation, operation, size_from
-from corepy.backends.numba._selections import compressed, gathered, places_of
+from corepy.backends.numba._selections import compressed
 
 Array = npt.NDArray[Any]
 
@@ -20,7 +20,7 @@ _ROW: Final = size_from(2048)
 _LONG: Final = 131_072
 _PARTS: Final = 8
 #: Needles of a search that pay.
-_NEEDLES: Final = 4096
+_NEEDLES: Final = 50_000
 
 
 def _kind(dtype: np.dtype[Any]) -> tuple[int, np.dtype[Any], Any, Any]:
@@ -174,16 +174,14 @@ def _unique_counts(x: Array, /) -> tuple[Array, Array] | None:
     if values is None:
         return None
     values = _sorted(values)
-    first = places_of(_marked(values))
+    first = np.flatnonzero(_marked(values))
     return values[first], np.diff(first, append=values.size)
 
 
 def _grouped(x: Array) -> tuple[Array, Array, Array, Array]:
     """Return the sorted elements, where they come from, which are first, and each one's group."""
     places = _Sorter(x, descending=False).places()
-    values = gathered(x, places, 0)
-    if values is None:
-        raise AssertionError("places lie within bounds")
+    values = x[places]
     first = _marked(values)
     inverse = np.empty(x.size, np.int64)
     loops.number(first, places, inverse)
@@ -205,7 +203,7 @@ def _unique_all(x: Array, /) -> tuple[Array, Array, Array, Array] | None:
     if flat is None:
         return None
     values, places, first, inverse = _grouped(flat)
-    starts = places_of(first)
+    starts = np.flatnonzero(first)
     counts = np.diff(starts, append=values.size)
     return values[starts], places[starts], inverse.reshape(x.shape), counts
 

@@ -4,6 +4,8 @@ Numbers are sorted as unsigned integers, their keys. Of a float all bits are inv
 is set, and the sign alone elsewhere; both zeros have one key, and NaN the greatest. Only digits
 in which keys differ are looked at, after the least key is taken away from each.
 
+An index that is unsigned is known not to count from the end, which takes a test for each element.
+
 Elements are dealt out in parts of equal length, each the work of one thread: it counts the digits
 of its part, and moves its elements to where those of all parts before it leave off.
 """
@@ -50,8 +52,10 @@ def encode(
     for part in range(start, stop):
         low, high = keys.dtype.type(~keys.dtype.type(0)), keys.dtype.type(0)
         special = 0
-        for i in range(part * size // parts, (part + 1) * size // parts):
-            word = words[i]
+        mine = words[part * size // parts : (part + 1) * size // parts]
+        into = keys[part * size // parts : (part + 1) * size // parts]
+        for i in range(mine.size):
+            word = mine[i]
             if kind == FLOAT:
                 magnitude = word & ~top
                 key = ~word if word & top else word | top
@@ -62,7 +66,7 @@ def encode(
             else:
                 key = word ^ top if kind == SIGNED else word
             made = keys.dtype.type(key ^ flip)
-            keys[i] = made
+            into[i] = made
             low = min(low, made)
             high = max(high, made)
         found[part, 0], found[part, 1], found[part, 2] = low, high, special
@@ -73,12 +77,13 @@ def decode(
     keys: Array, words: Array, kind: int, flip: Any, top: Any, start: int, stop: int
 ) -> None:
     """Put the bits of numbers again, in blocks; of zeros +0, and of NaN one."""
-    for i in range(start * BLOCK, min(stop * BLOCK, keys.size)):
-        key = keys.dtype.type(keys[i] ^ flip)
+    mine, into = keys[start * BLOCK : stop * BLOCK], words[start * BLOCK : stop * BLOCK]
+    for i in range(mine.size):
+        key = keys.dtype.type(mine[i] ^ flip)
         if kind == FLOAT:
-            words[i] = key ^ top if key & top else ~key
+            into[i] = key ^ top if key & top else ~key
         else:
-            words[i] = key ^ top if kind == SIGNED else key
+            into[i] = key ^ top if kind == SIGNED else key
 
 
 @kernel()
@@ -112,8 +117,9 @@ def tally(keys: Array, low: Any, shift: Any, counts: Array, start: int, stop: in
     for part in range(start, stop):
         mine = counts[part]
         mine[:] = 0
-        for i in range(part * size // parts, (part + 1) * size // parts):
-            mine[(keys.dtype.type(keys[i] - low) >> shift) & mask] += 1
+        some = keys[part * size // parts : (part + 1) * size // parts]
+        for i in range(some.size):
+            mine[(keys.dtype.type(some[i] - low) >> shift) & mask] += 1
 
 
 @kernel()
@@ -136,11 +142,13 @@ def move(
     mask = keys.dtype.type(_RADIX - 1)
     for part in range(start, stop):
         mine = counts[part]
-        for i in range(part * size // parts, (part + 1) * size // parts):
-            key = keys[i]
+        some = keys[part * size // parts : (part + 1) * size // parts]
+        for i in range(some.size):
+            key = some[i]
             digit = (keys.dtype.type(key - low) >> shift) & mask
-            into[mine[digit]] = key
-            mine[digit] += 1
+            target = mine[digit]
+            mine[digit] = target + 1
+            into[np.uint64(target)] = key
 
 
 @kernel()
@@ -161,13 +169,16 @@ def move_both(
     mask = keys.dtype.type(_RADIX - 1)
     for part in range(start, stop):
         mine = counts[part]
-        for i in range(part * size // parts, (part + 1) * size // parts):
-            key = keys[i]
+        first = part * size // parts
+        some = keys[first : (part + 1) * size // parts]
+        from_places = places[first : (part + 1) * size // parts]
+        for i in range(some.size):
+            key = some[i]
             digit = (keys.dtype.type(key - low) >> shift) & mask
             target = mine[digit]
-            mine[digit] += 1
-            into[target] = key
-            places_into[target] = i if fresh else places[i]
+            mine[digit] = target + 1
+            into[np.uint64(target)] = key
+            places_into[np.uint64(target)] = first + i if fresh else from_places[i]
 
 
 @kernel()
@@ -228,8 +239,10 @@ def mark(x: Array, first: Array, start: int, stop: int) -> None:
     """Mark where an element of sorted ``x (size,)`` differs from the one before it, in blocks."""
     if start == 0:
         first[0] = True
-    for i in range(max(start * BLOCK, 1), min(stop * BLOCK, x.size)):
-        first[i] = x[i] != x[i - 1]
+    before = x[max(start * BLOCK, 1) - 1 : stop * BLOCK]
+    into = first[max(start * BLOCK, 1) : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = before[i + 1] != before[i]
 
 
 @kernel()
@@ -238,7 +251,7 @@ def number(first: Array, places: Array, out: Array) -> None:
     group = -1
     for i in range(places.size):
         group += first[i]
-        out[places[i]] = group
+        out[np.uint64(places[i])] = group
 
 
 # ---------------------------------------------------------------------------- searching
@@ -261,7 +274,7 @@ def search(x: Array, needles: Array, right: bool, out: Array, start: int, stop: 
                 place, value = at[j] + half - 1, wanted[j]
                 # One past the end is asked for where the halves do not come out even.
                 inside = place < x.size
-                other = x[place if inside else 0]
+                other = x[np.uint64(place if inside else 0)]
                 if right:
                     below = not (value < other or (other != other and value == value))  # noqa: PLR0124
                 else:

@@ -1,0 +1,285 @@
+"""The Numba backend's elementary functions: distances from the right results, special values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+mpmath = pytest.importorskip("mpmath")
+
+from corepy.backends.numba import _elementwise, _functions  # noqa: E402 (they import numba)
+from corepy.backends.numba._compiled import BLOCK  # noqa: E402
+from tests.backends.numbas import (  # noqa: E402
+    FLOATS,
+    Array,
+    assert_same,
+    counted,
+    layouts,
+    numpys,
+    run,
+    sample,
+    specials,
+)
+
+Function = Callable[..., Any]
+
+#: Functions of one number, and where they change their ways or end.
+EDGES: Final[dict[str, tuple[Function, list[float]]]] = {
+    "cos": (mpmath.cos, [1.5707963, 3.1415927, 1e6, 9.9e5, 1e22]),
+    "exp": (mpmath.exp, [88.722839, 709.782712893384, -87.33655, -103.97, -708.4, -745.13]),
+    "expm1": (mpmath.expm1, [88.722839, 709.782712893384, -17.3, -36.9, 0.3465736, -0.3465736]),
+    "log": (mpmath.log, [0.70710678, 1.41421356]),
+    "log10": (mpmath.log10, [0.70710678, 1.41421356, 1000]),
+    "log1p": (mpmath.log1p, [-0.29289322, 0.41421356, -1, -0.99999994]),
+    "log2": (lambda x: mpmath.log(x) / mpmath.log(2), [0.70710678, 1.41421356, 1024]),
+    "sin": (mpmath.sin, [1.5707963, 3.1415927, 1e6, 9.9e5, 1e22]),
+    "tanh": (mpmath.tanh, [9.01, 19.06, 0.17328680, 0.549306]),
+}
+#: Numbers across each function's ordinary domain.
+SPANS: Final[dict[str, tuple[float, float]]] = {
+    "cos": (-1e6, 1e6),
+    "exp": (-745, 710),
+    "expm1": (-40, 710),
+    "log1p": (-1, 3),
+    "sin": (-1e6, 1e6),
+    "tanh": (-20, 20),
+}
+
+
+@pytest.fixture
+def ran() -> Counter[str]:
+    """How often operations ran in their own loops."""
+    return counted()
+
+
+def distance(found: Array, exact: list[Any]) -> float:
+    """Return the greatest distance from exact results, in units in the last place of these."""
+    worst = 0.0
+    least = float(np.finfo(found.dtype).smallest_subnormal)
+    for value, right in zip(found.tolist(), exact, strict=True):
+        with np.errstate(over="ignore"):
+            rounded = found.dtype.type(right)
+        if not np.isfinite(rounded):
+            assert value == rounded or abs(right) < 1.001 * float(np.finfo(found.dtype).max)
+            continue
+        unit = max(float(np.spacing(abs(rounded))), least)
+        worst = max(worst, float(abs(mpmath.mpf(value) - right) / mpmath.mpf(unit)))
+    return worst
+
+
+def numbers(name: str, dtype: str) -> Array:
+    """Make numbers of all sizes, close to the edges, and across the ordinary domain."""
+    rng = np.random.default_rng(3)
+    words = rng.integers(0, 2**64, 600, dtype=np.uint64)
+    bits = words if dtype == "float64" else (words >> np.uint64(32)).astype(np.uint32)
+    edges = np.array(EDGES[name][1], dtype)
+    near = [edges]
+    for _ in range(3):
+        near += [np.nextafter(near[-1], dtype_of(dtype)(np.inf))]
+    low, high = SPANS.get(name, (0.1, 3.0))
+    ordinary = [rng.uniform(low, high, 400), rng.uniform(-1, 1, 200), rng.uniform(0.3, 1.5, 200)]
+    if name in ("cos", "sin"):  # where most digits cancel
+        ordinary.append(rng.integers(-600_000, 600_000, 400) * (np.pi / 2))
+    return np.concatenate([bits.view(dtype), *near, np.concatenate(ordinary).astype(dtype)])
+
+
+def dtype_of(name: str) -> Any:
+    return np.dtype(name).type
+
+
+LOOPS: Final = {
+    "cos": _elementwise.loops.cosines,
+    "exp": _elementwise.loops.exponentials,
+    "expm1": _elementwise.loops.growths,
+    "log": _elementwise.loops.logarithms,
+    "log10": _elementwise.loops.logarithms_10,
+    "log1p": _elementwise.loops.logarithms_1p,
+    "log2": _elementwise.loops.logarithms_2,
+    "sin": _elementwise.loops.sines,
+    "tanh": _elementwise.loops.hyperbolic_tangents,
+}
+CHECKED: Final = ("cos", "sin")  # of float64, and up to some size
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(n, d) for n in EDGES for d in FLOATS if d == "float64" or n not in CHECKED],
+)
+def test_two_units_at_most(name: str, dtype: str) -> None:
+    x = numbers(name, dtype)
+    function, _ = EDGES[name]
+    if name in CHECKED:
+        x = x[np.abs(x) <= _functions.ANGLE]
+        blocks = -(-x.size // BLOCK)
+        out, failed = np.empty_like(x), np.ones(blocks, np.bool_)
+        LOOPS[name](x, out, failed, 1, 0, blocks)
+        assert not failed.any()
+    else:
+        out = np.empty_like(x)
+        LOOPS[name](x, out, 0, -(-x.size // BLOCK))
+    domain = np.isfinite(x)
+    if name.startswith("log"):
+        domain &= x > (-1 if name == "log1p" else 0)
+    if name.startswith("exp"):
+        x = np.clip(x, -2000, 2000)  # beyond, results do not change, but take long
+    with mpmath.workprec(200):
+        exact = [function(mpmath.mpf(value)) for value in x[domain].tolist()]
+        assert distance(out[domain], exact) <= 2.0
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log10", "log1p", "log2", "tanh"])
+def test_loops_give_special_values_as_numpy_does(name: str, dtype: str) -> None:
+    # The loops themselves, for where NumPy has good ones an operation may leave them out.
+    x = specials(dtype)[0].ravel()
+    out = np.empty_like(x)
+    LOOPS[name](x, out, 0, 1)
+    expected = np.asarray(numpys(name, x))
+    np.testing.assert_array_equal(np.isnan(out), np.isnan(expected))
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(out[known]), np.signbit(expected[known]))
+    np.testing.assert_array_equal(np.isinf(out), np.isinf(expected))
+    np.testing.assert_array_equal(out == 0, expected == 0)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    "name", ["cos", "exp", "expm1", "log", "log2", "sin", "sinh", "tan", "tanh"]
+)
+@pytest.mark.parametrize("shape", [(), (3000,), (40, 70)])
+def test_every_layout(name: str, shape: tuple[int, ...], dtype: str, ran: Counter[str]) -> None:
+    whole = abs(sample(shape, dtype)) / np.dtype(dtype).type(10)
+    for x in layouts(whole) if shape else [whole]:
+        found = np.asarray(run(name, x))
+        expected = np.asarray(numpys(name, x))
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=6 * np.finfo(dtype).eps)
+    assert ran[name]
+
+
+# ---------------------------------------------------------------------------- of two
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["hypot", "logaddexp"])
+def test_functions_of_two_are_within_two_units(name: str, dtype: str, ran: Counter[str]) -> None:
+    rng = np.random.default_rng(5)
+    size = 1500
+    x, y = rng.standard_normal((2, size)) * 10
+    if name == "hypot":
+        x *= 10.0 ** rng.uniform(-30, 30, size)
+        y = np.where(rng.random(size) < 0.5, x * rng.uniform(-3, 3, size), y)
+    else:
+        x, y = abs(x), abs(y)  # sums of exponentials that are not about one
+    x, y = x.astype(dtype), y.astype(dtype)
+    found = run(name, x, y)
+    with mpmath.workprec(200):
+        pairs = [
+            (mpmath.mpf(a), mpmath.mpf(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True)
+        ]
+        if name == "hypot":
+            exact = [mpmath.sqrt(a * a + b * b) for a, b in pairs]
+        else:
+            exact = [mpmath.log(mpmath.exp(a) + mpmath.exp(b)) for a, b in pairs]
+        assert distance(found, exact) <= 2.0
+    assert ran == {name: 1}
+
+
+def test_sums_of_exponentials_near_one_are_better_than_numpys(ran: Counter[str]) -> None:
+    rng = np.random.default_rng(6)
+    x = -rng.uniform(0.1, 3, 400)
+    y = np.log1p(-np.exp(x))  # so that the result is about 0
+    with mpmath.workprec(200):
+        exact = [
+            float(mpmath.log(mpmath.exp(mpmath.mpf(a)) + mpmath.exp(mpmath.mpf(b))))
+            for a, b in zip(x.tolist(), y.tolist(), strict=True)
+        ]
+    ours = np.max(np.abs(run("logaddexp", x, y) - exact))
+    theirs = np.max(np.abs(np.logaddexp(x, y) - exact))
+    assert ours <= 2 * theirs
+    assert ours < 1e-15
+    assert ran["logaddexp"] == 1
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["hypot", "logaddexp", "nextafter"])
+def test_pairs_of_special_values(name: str, dtype: str, ran: Counter[str]) -> None:
+    first, second = specials(dtype)
+    pairs = [(first, second)]  # and one to a call: the fast way is taken wherever it can be
+    pairs += zip(first.reshape(-1, 1), second.reshape(-1, 1), strict=True)
+    for x, y in pairs:
+        found, expected = run(name, x, y), np.asarray(numpys(name, x, y))
+        if name == "nextafter":
+            assert_same(found, expected)
+            continue
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+        np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(dtype).eps)
+    assert ran[name] == len(pairs)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_neighbours(dtype: str, ran: Counter[str]) -> None:
+    x = np.concatenate([sample((3000,), dtype), np.array([0, -0.0, np.inf, -np.inf], dtype)])
+    for y in (x[::-1].copy(), x, dtype_of(dtype)(np.inf), dtype_of(dtype)(0)):
+        assert_same(run("nextafter", x, y), np.nextafter(x, y))
+    assert ran == {"nextafter": 4}
+
+
+def test_large_angles_are_numpys(ran: Counter[str]) -> None:
+    x = np.linspace(-10, 10, 5000)
+    x[[7, 3000]] = [1e6 + 1, 1e300]
+    for name in ("sin", "cos"):
+        found = run(name, x)
+        np.testing.assert_allclose(found, numpys(name, x), rtol=1e-15, atol=1e-16)
+        assert_same(found[[7, 3000]], numpys(name, x)[[7, 3000]])
+    assert ran == {"sin": 1, "cos": 1}
+
+
+# ---------------------------------------------------------------------------- NumPy in threads
+
+SHARED: Final = sorted({name for names in _elementwise._SHARED.values() for name in names})
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_threads_share_equals_numpys(name: str, ran: Counter[str]) -> None:
+    ufunc = _elementwise.numpys(name)
+    for dtype in ("bool", "uint8", "int32", "float32", "float64", "complex64"):
+        if not any(types.startswith(np.dtype(dtype).char) for types in ufunc.types):
+            continue
+        x = sample((70, 50), "float64").astype(dtype)
+        if dtype in ("uint8", "int32"):  # neither powers nor shifts beyond all bounds
+            x = abs(x) % x.dtype.type(5)
+        row = x[:1].copy()
+        two = [(x, x.T.copy().T), (x, row), (row[0], x), (x, x[0, 0])]
+        for operands in [(x,)] if ufunc.nin == 1 else two:
+            assert_same(np.asarray(run(name, *operands)), np.asarray(numpys(name, *operands)))
+    assert ran[name]
+
+
+def test_an_error_in_a_thread_is_raised() -> None:
+    x = np.arange(3000)
+    with pytest.raises(ValueError, match="negative integer powers"):
+        run("pow", x, -x - 1)
+
+
+def test_warnings_are_the_callers() -> None:
+    x = np.full((3000,), 1e300)
+    own = _elementwise.OPERATIONS["multiply"].own
+    big = np.full(3_000_000, 1e300)
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        own(big, big)
+    with np.errstate(over="ignore"):
+        assert np.isinf(own(big, big)).all()
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.asarray(run("multiply", x, x))).all()
+
+
+def test_shapes_that_do_not_broadcast_are_numpys_mistake() -> None:
+    with pytest.raises(ValueError, match="broadcast"):
+        run("add", np.zeros((3, 4)), np.zeros((5, 4)))
