@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from corepy.devices._device import CPU
 
 numba = pytest.importorskip("numba")
 
-from corepy._loops import _compile, _simd  # noqa: E402 (they import numba)
+from corepy._loops import _compile, _sharing, _simd  # noqa: E402 (they import numba)
 from corepy.backends.numba import NumbaBackend, _backend, _elementwise, _glue  # noqa: E402
 from tests.backends.numbas import (  # noqa: E402
     FLOATS,
@@ -323,14 +323,75 @@ def test_no_degree_of_freedom_is_left(correction: int, ran: Counter[str]) -> Non
     assert not ran
 
 
-def test_float_products_keep_their_order(ran: Counter[str]) -> None:
+def test_running_products_keep_their_order(ran: Counter[str]) -> None:
     x = np.tile([1e200, 1e-200], 500)  # in another order, 1e400 and 1e-400 would meet
-    params = {"axis": None, "dtype": x.dtype, "keepdims": False}
-    np.testing.assert_allclose(run("prod", x, **params), 1)
-    np.testing.assert_allclose(
-        run("cumulative_prod", x, axis=0, dtype=x.dtype, include_initial=False)[-1], 1
-    )
+    found = run("cumulative_prod", x, axis=0, dtype=x.dtype, include_initial=False)
+    np.testing.assert_allclose(found[-1], 1)
     assert ran == {"cumulative_prod": 1}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", [1, 300, 70_000])
+def test_products_of_floats(size: int, dtype: str, ran: Counter[str]) -> None:
+    params = {"axis": None, "dtype": np.dtype(dtype), "keepdims": False}
+    rng = np.random.default_rng(size)
+    x = (rng.choice([-1.0, 1.0], size) * np.exp(rng.standard_normal(size) * 0.01)).astype(dtype)
+    exact = np.multiply.reduce(x.astype(np.longdouble))
+    tolerance = 1e-12 if dtype == "float64" else 2e-7
+    found = run("prod", x, **params)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(float(found), float(exact), rtol=tolerance)
+    # Partial products beyond all exponents, in any order.
+    limits = np.finfo(dtype)
+    wild = np.concatenate([np.full(4, limits.max), x, np.full(4, 1 / limits.max * 4), x[:0]])
+    wild = wild.astype(dtype)
+    expected = float(exact) * 4**4
+    np.testing.assert_allclose(float(run("prod", wild, **params)), expected, rtol=10 * tolerance)
+    assert ran["prod"] == 1 + (1 / limits.max * 4 >= limits.tiny)
+    large = np.full(400, 1e30, dtype)
+    assert run("prod", large, **params) == np.inf
+    assert run("prod", -large[1:], **params) == -np.inf
+    assert run("prod", 1 / large, **params) == 0
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("value", [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-310, 1e-40])
+def test_products_with_special_values_are_numpys(value: float, dtype: str) -> None:
+    x = np.full((3, 500), -1.0, dtype)
+    x[1, 77] = value
+    params = {"axis": 1, "dtype": x.dtype, "keepdims": False}
+    found, expected = run("prod", x, **params), numpys("prod", x, **params)
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("initial", [False, True])
+@pytest.mark.parametrize("size", [32_768, 40_000, 36_864])
+def test_running_sums_of_long_vectors(
+    size: int, initial: bool, dtype: str, ran: Counter[str]
+) -> None:
+    x = sample((2, size), dtype)
+    params = {"axis": 1, "dtype": x.dtype, "include_initial": initial}
+    exact = np.add.accumulate(x.astype(np.longdouble), axis=1)
+    found = run("cumulative_sum", x, **params)
+    assert found.shape == (2, size + initial)
+    assert (found[:, :initial] == 0).all()
+    rtol, atol = np.finfo(dtype).eps, 1e-9
+    np.testing.assert_allclose(found[:, initial:], exact.astype(dtype), rtol=rtol, atol=atol)
+    x[0, 20_000:20_002], x[1, 5000] = [np.inf, -np.inf], np.nan
+    found = run("cumulative_sum", x, **params)[:, initial:]
+    np.testing.assert_array_equal(np.isnan(found[0]), np.arange(size) > 20_000)
+    np.testing.assert_array_equal(np.isnan(found[1]), np.arange(size) >= 5000)
+    assert found[0, 20_000] == np.inf
+    # A segment whose sum overflows alone, but not with what went before.
+    x = np.zeros(size, dtype)
+    x[0], x[9000:9002] = -np.finfo(dtype).max, np.finfo(dtype).max * 0.9
+    params["axis"] = 0
+    found = run("cumulative_sum", x, **params)
+    np.testing.assert_allclose(found[-1], np.finfo(dtype).max * 0.8, rtol=1e-6)
+    x[:] = -0.0
+    assert np.signbit(run("cumulative_sum", x, **params)[initial:]).all() or initial
+    assert ran["cumulative_sum"] == 4
 
 
 # ---------------------------------------------------------------------------- accuracy
@@ -572,3 +633,66 @@ def test_booleans_and_empty_arrays(xp: ModuleType) -> None:
     assert nothing[nothing > 0].shape == (0,)
     assert (nothing // 2).shape == (0,)
     assert float(xp.sum(nothing)) == 0
+
+
+# ---------------------------------------------------------------------------- in threads
+
+#: Calls of operations whose work threads share: their names, and what is made of values.
+SHARED: Final[dict[str, Callable[[Array], tuple[tuple[Any, ...], dict[str, Any]]]]] = {
+    "__getitem__": lambda x: ((x.ravel(), x.ravel() > 3), {}),
+    "add": lambda x: ((x, x[:1]), {}),
+    "argmax": lambda x: ((x.ravel(),), {"axis": None, "keepdims": False}),
+    "argsort": lambda x: ((x.ravel(),), {"axis": 0, "descending": True, "stable": True}),
+    "count_nonzero": lambda x: ((x,), {"axis": None, "keepdims": False}),
+    "cumulative_sum": lambda x: ((x,), {"axis": 1, "dtype": x.dtype, "include_initial": True}),
+    "exp": lambda x: ((x,), {}),
+    "floor_divide": lambda x: ((x, x[::-1].copy()), {}),
+    "matmul": lambda x: ((x[:90].astype("i8"), x[:90].T.astype("i8")), {}),
+    "max": lambda x: ((x,), {"axis": 1, "keepdims": True}),
+    "mean": lambda x: ((x,), {"axis": 0, "keepdims": False}),
+    "sin": lambda x: ((x,), {}),
+    "sort": lambda x: ((x,), {"axis": 1, "descending": False, "stable": True}),
+    "sum": lambda x: ((x,), {"axis": None, "dtype": x.dtype, "keepdims": False}),
+    "take": lambda x: ((x, np.arange(-900, 900)), {"axis": 0}),
+    "unique_all": lambda x: ((x.round(),), {}),
+    "var": lambda x: ((x,), {"axis": None, "correction": 1, "keepdims": False}),
+    "where": lambda x: ((x > 3, x, x[0, 0]), {}),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", SHARED)
+def test_results_do_not_depend_on_the_number_of_threads(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = sample((1331, 221), dtype)
+    args, params = SHARED[name](x)
+    monkeypatch.setattr(_sharing, "PARALLEL_FROM", 1 << 62)
+    alone = run(name, *args, **params)
+    stretches = Counter[str]()
+    helpers = _sharing._helpers()
+
+    class Counted:
+        def submit(self, *call: Any) -> Any:
+            stretches[name] += 1
+            return helpers.submit(*call)
+
+    for setting in ("PARALLEL_FROM", "STRETCH"):
+        monkeypatch.setattr(_sharing, setting, 1)
+    monkeypatch.setattr(_sharing, "_helpers", Counted)
+    monkeypatch.setattr(_sharing._company, "judge", lambda worked, waited: None)
+    monkeypatch.setattr(_sharing._company, "alone", 0)
+    for threads in (2, 3, 7):
+        monkeypatch.setattr(_sharing, "get_num_threads", lambda threads=threads: threads)
+        assert_same(run(name, *args, **params), alone)
+    assert stretches[name] >= 3
+
+
+def test_the_budget_of_threads_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_sharing, "budget", lambda: 1)
+    monkeypatch.setattr(_sharing, "_helpers", None)  # nobody may be called
+    x = np.ones(3_000_000)
+    own = _backend.OPERATIONS
+    assert own["add"](x, x)[-1] == 2
+    assert own["sign"](x)[-1] == 1
+    assert own["sum"](x, axis=None, dtype=x.dtype, keepdims=False) == x.size

@@ -204,6 +204,10 @@ def test_indices_out_of_bounds_raise_as_numpys_do(shape: tuple[int, ...], index:
 
 def test_other_keys_are_numpys(ran: Counter[str]) -> None:
     x = np.arange(24.0).reshape(4, 6)
+    one = np.arange(3)
+    assert_same(np.asarray(run("__getitem__", one, np.array(1))), np.array(1))
+    assert_same(np.asarray(run("take", one, np.array(-1), axis=0)), np.array(2))
+    ran.clear()
     for key in (2, slice(1, 3), (slice(None), 3), ..., None, (np.array([0, 1]), np.array([2, 3]))):
         assert_same(np.asarray(run("__getitem__", x, key)), np.asarray(x[key]))
     assert not ran

@@ -216,7 +216,7 @@ _SHARED: Final[dict[int, tuple[str, ...]]] = {
 #: The loop of a function, from how many elements it pays where NumPy fills wide registers (a dtype
 #: that is missing never does), and where it does not.
 _LOOPED: Final[dict[str, tuple[Loop, Sizes, int]]] = {
-    "exp": (loops.exponentials, {_SINGLE: 32_768, _DOUBLE: 65_536}, 2048),
+    "exp": (loops.exponentials, {_SINGLE: 32_768}, 2048),
     "expm1": (loops.growths, {_DOUBLE: 16_384}, 1024),
     "log": (loops.logarithms, {}, 2048),
     "log10": (loops.logarithms_10, {}, 1024),

@@ -7,11 +7,13 @@ addition rounds off (Knuth's TwoSum), which is exact and added at the end.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from corepy._loops._simd import bits
 from corepy.backends.numba._compiled import REASSOCIATED, kernel
 
 Array = npt.NDArray[Any]
@@ -31,7 +33,7 @@ WIDTH: Final = 512
 
 @kernel(fastmath=REASSOCIATED)
 def _partial_sum(x: Array) -> Any:
-    total = 0.0
+    total = -0.0  # which leaves -0 as it is
     for i in range(x.size):
         total += x[i]
     return total
@@ -47,15 +49,15 @@ def _partial_squares(x: Array, mean: Any) -> Any:
 
 
 @kernel()
-def sum_chunks(x: Array, totals: Array, losses: Array, start: int, stop: int) -> None:
-    """Sum floats ``x (rows, length)`` by chunks into ``totals (rows, chunks)``, in float64.
+def sum_chunks(x: Array, size: int, totals: Array, losses: Array, start: int, stop: int) -> None:
+    """Sum floats ``x (rows, length)`` by chunks of a size into ``totals (rows, chunks)``.
 
-    ``losses (rows, chunks)`` gets what the additions have rounded off.
+    In float64; ``losses (rows, chunks)`` gets what the additions have rounded off.
     """
     chunks = totals.shape[1]
     for task in range(start, stop):
         i, chunk = task // chunks, task % chunks
-        row = x[i, chunk * CHUNK : (chunk + 1) * CHUNK]
+        row = x[i, chunk * size : (chunk + 1) * size]
         total = _partial_sum(row[:PARTIAL])
         lost = 0.0
         for first in range(PARTIAL, row.size, PARTIAL):
@@ -122,6 +124,60 @@ def product_rows(x: Array, out: Array, start: int, stop: int) -> None:
         for j in range(row.size):
             product *= row[j]
         out[i] = product
+
+
+# ---------------------------------------------------------------------------- products of floats
+
+
+@kernel(fastmath=REASSOCIATED)
+def _partial_product(x: Array) -> tuple[float, int, Any]:
+    """Multiply the mantissas, from 1 to 2, and add the exponents of up to `PARTIAL` numbers."""
+    product, exponents = 1.0, 0
+    special: Any = 0
+    for i in range(x.size):
+        word = bits(np.float64(x[i]))
+        exponent = (word >> 52) & 0x7FF
+        special += np.int64(((exponent + 1) & 0x7FF) < 2)
+        exponents += exponent
+        product *= bits((word & ~0x7FF0000000000000) | 0x3FF0000000000000)
+    return product, exponents - 1023 * x.size, special
+
+
+@kernel()
+def product_chunks(
+    x: Array, mantissas: Array, exponents: Array, failed: Array, start: int, stop: int
+) -> None:
+    """Multiply the floats of ``x (rows, length)`` by chunks, with their exponents apart.
+
+    So no partial product overflows, and all orders are alike. Into ``mantissas``, of size 1 to 2,
+    ``exponents`` and ``failed``, all ``(rows, chunks)``: failed is a chunk that holds zero, a
+    subnormal number, an infinity or NaN.
+    """
+    chunks = mantissas.shape[1]
+    for task in range(start, stop):
+        i, chunk = task // chunks, task % chunks
+        row = x[i, chunk * CHUNK : (chunk + 1) * CHUNK]
+        product, total, bad = 1.0, 0, 0
+        for first in range(0, row.size, PARTIAL):
+            mantissa, exponent, special = _partial_product(row[first : first + PARTIAL])
+            bad += special
+            word = bits(product * mantissa)
+            total += exponent + ((word >> 52) & 0x7FF) - 1023
+            product = bits((word & ~0x7FF0000000000000) | 0x3FF0000000000000)
+        mantissas[i, chunk], exponents[i, chunk], failed[i, chunk] = product, total, bad > 0
+
+
+@kernel()
+def join_products(mantissas: Array, exponents: Array, out: Array) -> None:
+    """Multiply chunks up into ``out (rows,)``."""
+    for i in range(len(mantissas)):
+        product, total = 1.0, 0
+        for chunk in range(mantissas.shape[1]):
+            word = bits(product * mantissas[i, chunk])
+            total += exponents[i, chunk] + ((word >> 52) & 0x7FF) - 1023
+            product = bits((word & ~0x7FF0000000000000) | 0x3FF0000000000000)
+        # Beyond all exponents there is nothing but zero and infinity.
+        out[i] = math.ldexp(product, min(max(total, -9999), 9999))
 
 
 # ---------------------------------------------------------------------------- sums of columns
@@ -231,6 +287,54 @@ def running_sums(x: Array, out: Array, zero: Any, start: int, stop: int) -> None
                 for j in range(columns):
                     totals[j] += row[j]
                     sums[j] = totals[j]
+
+
+@kernel()
+def add_up(totals: Array, losses: Array, zero: Any) -> bool:
+    """Turn the sums of ``totals (segments,)`` into those of all before; say whether all are finite.
+
+    `losses` are what their additions have rounded off.
+    """
+    total, lost = zero, 0.0
+    for segment in range(totals.size):
+        value = totals[segment]
+        totals[segment] = total + lost if lost else total
+        before = total
+        total = before + value
+        added = total - before
+        lost += losses[segment] + ((before - (total - added)) + (value - added))
+    return bool(np.isfinite(total) and np.isfinite(lost))
+
+
+@kernel()
+def running_segments(
+    x: Array, out: Array, length: int, totals: Array, start: int, stop: int
+) -> None:
+    """Sum up to each element of ``x (size,)``, from ``totals (segments,)`` on in each segment.
+
+    Four segments at a time, because each addition waits for the one before it.
+    """
+    for task in range(start, stop):
+        first = 4 * task
+        begin = first * length
+        if begin + 4 * length <= x.size:
+            a, b = x[begin : begin + length], x[begin + length : begin + 2 * length]
+            c, d = x[begin + 2 * length : begin + 3 * length], x[begin + 3 * length :]
+            into_a, into_b = out[begin : begin + length], out[begin + length : begin + 2 * length]
+            into_c, into_d = out[begin + 2 * length : begin + 3 * length], out[begin + 3 * length :]
+            p, q, r, s = totals[first], totals[first + 1], totals[first + 2], totals[first + 3]
+            for i in range(length):
+                p += a[i]
+                q += b[i]
+                r += c[i]
+                s += d[i]
+                into_a[i], into_b[i], into_c[i], into_d[i] = p, q, r, s
+        else:  # the last segments
+            for segment in range(first, totals.size):
+                p = totals[segment]
+                for i in range(segment * length, min((segment + 1) * length, x.size)):
+                    p += x[i]
+                    out[i] = p
 
 
 @kernel()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from corepy.backends.numba import _reduction_loops as loops
 from corepy.backends.numba._compiled import launch
 from corepy.backends.numba._glue import Operation, operation, size_from
-from corepy.backends.numba._layout import FLOATS, empty_for, flat, reduced, split
+from corepy.backends.numba._layout import FLOATS, empty_for, flat, holds, reduced, split
 
 Array = npt.NDArray[Any]
 
@@ -20,12 +20,16 @@ Array = npt.NDArray[Any]
 # benchmarks/numba_kernels.py.
 _SMALL: Final = 1024
 _MEDIUM: Final = 8192
+_SOME: Final = 16_384
 _LARGE: Final = 32_768
 #: Bytes from which NumPy's own loops are worth a second thread.
 _HUGE: Final = 1 << 24
 #: NumPy sums shorter rows faster; longer ones of integers too, and finds their extremes as fast.
 _ROW: Final = size_from(64)
 _LONG_ROW: Final = 1024
+
+#: Elements of a long vector whose running sums depend on each other.
+_SEGMENT: Final = 4096
 
 _MINUS_ZERO: Final = np.float64(-0.0)  # the sum of nothing that leaves -0 as it is
 #: The least sizes of results that the loops accumulate right, by their kind.
@@ -48,7 +52,7 @@ def _add_rows(x: Array, out: Array, divisor: float, means: Array | None = None) 
     totals = np.empty((len(x), chunks))
     losses = np.empty((len(x), chunks))
     if means is None:
-        launch(loops.sum_chunks, (x, totals, losses), totals.size, x.size)
+        launch(loops.sum_chunks, (x, loops.CHUNK, totals, losses), totals.size, x.size)
     else:
         launch(loops.square_chunks, (x, means, totals, losses), totals.size, x.size)
     loops.add_chunks(totals, losses, out, divisor)
@@ -136,12 +140,25 @@ def _std(x: Array, /, *, axis: Any, correction: float, keepdims: bool) -> Array 
 
 @operation("prod", _MEDIUM)
 def _prod(x: Array, /, *, axis: Any, dtype: Any, keepdims: bool) -> Array | None:
-    # Integers only: factors of floats in another order overflow elsewhere.
-    found = split(x, axis) if x.dtype.kind in "iu" and _accumulates(x, dtype) else None
-    if found is None or found.shape[2] != 1:
+    found = split(x, axis) if _accumulates(x, dtype) else None
+    if found is None or found.shape[2] != 1 or not found.shape[1]:
         return None
-    out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
-    launch(loops.product_rows, (found[:, :, 0], flat(out)), len(found), x.size)
+    rows = found[:, :, 0]
+    shape = reduced(x.shape, axis, keepdims)
+    if x.dtype.kind != "f":
+        out = empty_for(x, shape, dtype)
+        launch(loops.product_rows, (rows, flat(out)), len(rows), x.size)
+        return out
+    if rows.shape[1] < _ROW or x.size < size_from(_SOME):
+        return None
+    chunks = len(rows), -(-rows.shape[1] // loops.CHUNK)
+    mantissas, exponents = np.empty(chunks), np.empty(chunks, np.int64)
+    failed = np.empty(chunks, np.bool_)
+    launch(loops.product_chunks, (rows, mantissas, exponents, failed), failed.size, 2 * x.size)
+    if holds(failed):
+        return None
+    out = empty_for(x, shape, dtype)
+    loops.join_products(mantissas, exponents, flat(out))
     return out
 
 
@@ -271,6 +288,19 @@ def _longer(x: Array, axis: int, dtype: Any, initial: bool) -> tuple[Array, Arra
     return out, view
 
 
+def _run_up(x: Array, out: Array) -> bool:
+    """Sum up to each element of a long vector; say whether no sum of a segment overflows."""
+    segments = -(-x.size // _SEGMENT)
+    totals, losses = np.empty((1, segments)), np.empty((1, segments))
+    rows = x[None]
+    launch(loops.sum_chunks, (rows, _SEGMENT, totals, losses), segments, x.size)
+    if not loops.add_up(totals[0], losses[0], _MINUS_ZERO):
+        return False
+    tasks = -(-segments // 4)
+    launch(loops.running_segments, (x, out, _SEGMENT, totals[0]), tasks, 2 * x.size)
+    return True
+
+
 @operation("cumulative_sum", _SMALL)
 def _cumulative_sum(x: Array, /, *, axis: int, dtype: Any, include_initial: bool) -> Array | None:
     # int64 stays with NumPy, whose loop is as fast.
@@ -278,6 +308,11 @@ def _cumulative_sum(x: Array, /, *, axis: int, dtype: Any, include_initial: bool
     if found is None:
         return None
     out, view = _longer(x, axis, dtype, include_initial)
+    if found.shape[2] == 1 and found.shape[1] >= 8 * _SEGMENT:
+        first = view.shape[1] - found.shape[1]
+        view[:, :first] = 0
+        if all(_run_up(row[:, 0], into[first:, 0]) for row, into in zip(found, view, strict=True)):
+            return out
     launch(loops.running_sums, (found, view, _MINUS_ZERO), len(found), 4 * x.size)
     return out
 

@@ -98,7 +98,7 @@ def _gathered(x: Array, indices: Array) -> Array | None:
         launch(_some, (x, wanted, out), blocks(wanted.size), 2 * wanted.size)
     else:
         launch(_some_rows, (x, wanted, out), wanted.size, out.nbytes // 4)
-    return out.reshape(*indices.shape, *x.shape[1:])
+    return out.reshape((*indices.shape, *x.shape[1:]))
 
 
 @operation("take", _SMALL)
