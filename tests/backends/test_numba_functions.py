@@ -262,6 +262,59 @@ def test_what_threads_share_equals_numpys(name: str, ran: Counter[str]) -> None:
     assert ran[name]
 
 
+@pytest.mark.parametrize("name", _elementwise._IN_PLACE)
+def test_operators_in_place(name: str, ran: Counter[str]) -> None:
+    other = sample((60, 70), "float64") + 100
+    for kept in layouts(sample((60, 70), "float64"))[:4]:
+        for operand in (other, np.asfortranarray(other), other[:1].copy(), np.float64(3)):
+            x, right = kept.copy(order="K"), kept.copy(order="K")
+            assert run(name, x, operand) is x
+            assert_same(x, numpys(name, right, operand))
+    x = np.arange(1.0, 4001.0)
+    right = numpys(name, x[1:].copy(), x[:-1].copy())
+    run(name, x[1:], x[:-1])  # which overlap
+    assert_same(x[1:], right)
+    assert run(name, x, x) is x
+    with pytest.raises(ValueError, match="broadcast"):
+        run(name, x, np.zeros((2, 4000)))
+    frozen = np.zeros(3000)
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        run(name, frozen, frozen)
+    assert ran[name]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_clipping(dtype: str, ran: Counter[str]) -> None:
+    whole = sample((60, 70), dtype)
+    if whole.dtype.kind == "f":
+        whole[3, 4] = np.nan
+    low, high = np.array(-5, dtype), np.array(8, dtype)
+    for x in layouts(whole):
+        below = x - x.dtype.type(1)
+        for least, most in ((low, high), (low, None), (None, high), (below, high), (low, whole[0])):
+            bounds = {"min": least, "max": most}
+            assert_same(run("clip", x, **bounds), numpys("clip", x, **bounds))
+    assert ran["clip"]
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64"])
+def test_divisions_of_integers(name: str, dtype: str, ran: Counter[str]) -> None:
+    x = sample((3000,), dtype)
+    by = np.where(x[::-1] == 0, x.dtype.type(7), x[::-1])
+    for operands in ((x, by), (x, x.dtype.type(3)), (x.dtype.type(100), by)):
+        assert_same(np.asarray(run(name, *operands)), np.asarray(numpys(name, *operands)))
+    assert ran[name] == 3
+    by[2000] = 0
+    with pytest.raises(ZeroDivisionError, match=f"{name}: x2 holds 0"):
+        run(name, x, by)
+    lowest = np.full(3000, np.iinfo(dtype).min, dtype)
+    if dtype != "uint16":  # which overflows, and wraps around
+        minus = np.full(3000, -1, dtype)
+        assert_same(run(name, lowest, minus), numpys(name, lowest, minus))
+
+
 def test_an_error_in_a_thread_is_raised() -> None:
     x = np.arange(3000)
     with pytest.raises(ValueError, match="negative integer powers"):

@@ -109,6 +109,45 @@ def _shared(name: str, threads: int) -> Operation:
     return operation(name, threads)(of_one if ufunc.nin == 1 else of_two)
 
 
+def _updated(name: str, ufunc: np.ufunc, threads: int) -> Operation:
+    """Make an operator that writes over its first operand, in several threads."""
+
+    @operation(name, threads)
+    def own(x1: Array, x2: Array, /) -> Array | None:
+        if x1.nbytes < (8 * threads if FORCED is None else 1):
+            return None
+        same = same_order(x1, x2)
+        # What overlaps has to be read before any of it is written.
+        if same is None or same[0] is not x1 or (x1 is not x2 and np.may_share_memory(x1, x2)):
+            return None
+        (into, other), step = same[1], same[2][1]
+        operands = [into, other if step else other[:1]]
+        launch(_stretch, (ufunc, into, operands), blocks(into.size), _work(x1, threads))
+        return x1
+
+    return own
+
+
+def _clip_stretch(bounds: list[Array | None], x: Array, out: Array, start: int, stop: int) -> None:
+    part = slice(start * BLOCK, stop * BLOCK)
+    low, high = (b if b is None or b.size == 1 else b[part] for b in bounds)
+    np.clip(x[part], low, high, out=out[part])
+
+
+@operation("clip", 500_000)
+def _clip(x: Array, /, min: Array | None = None, max: Array | None = None) -> Array | None:
+    given = [bound for bound in (min, max) if bound is not None]
+    same = same_order(x, *given)
+    if not given or same is None or same[0] is not x or any(b.dtype != x.dtype for b in given):
+        return None
+    _, (flat_x, *others), (_, *steps) = same
+    out = np.empty(x.shape, x.dtype, order(x))
+    spread = iter(y if step else y[:1] for y, step in zip(others, steps, strict=True))
+    bounds = [None if bound is None else next(spread) for bound in (min, max)]
+    launch(_clip_stretch, (bounds, flat_x, flat(out)), blocks(x.size), _work(x, 500_000))
+    return out
+
+
 # ---------------------------------------------------------------------------- loops
 
 
@@ -153,7 +192,7 @@ def _checked(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
         if size is None or operands[-1].dtype != first:
             if isinstance(function, np.ufunc):
                 return in_threads(function, threads, *operands)
-            return None
+            return _divided(getattr(np, name), *operands)
         same = same_order(*operands)
         if same is None or same[0].size < size:
             return None
@@ -177,6 +216,17 @@ def _checked(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
 
     one = name in ("cos", "sin")
     return operation(name, min(least.values()))(of_one if one else of_two)
+
+
+def _divided(ufunc: np.ufunc, x1: Array, x2: Array) -> Array | None:
+    """Divide integers in several threads; None where there is a zero: NumPy's backend raises."""
+    if x1.dtype.kind not in "iu" or x1.dtype != x2.dtype:
+        return None
+    try:
+        with np.errstate(divide="raise", over="ignore"):
+            return in_threads(ufunc, 40_000, x1, x2)
+    except FloatingPointError:
+        return None
 
 
 def runs(flags: Array) -> list[tuple[int, int]]:
@@ -213,6 +263,14 @@ _SHARED: Final[dict[int, tuple[str, ...]]] = {
     40_000: ("atan2", "pow"),
 }
 
+#: Operators that write over their first operand.
+_IN_PLACE: Final[dict[str, np.ufunc]] = {
+    "__iadd__": np.add,
+    "__imul__": np.multiply,
+    "__isub__": np.subtract,
+    "__itruediv__": np.true_divide,
+}
+
 #: The loop of a function, from how many elements it pays where NumPy fills wide registers (a dtype
 #: that is missing never does), and where it does not.
 _LOOPED: Final[dict[str, tuple[Loop, Sizes, int]]] = {
@@ -230,6 +288,9 @@ def _operations() -> dict[str, Operation]:
     made = {name: _shared(name, least) for least, names in _SHARED.items() for name in names}
     roots = {_SINGLE: 32_768, _DOUBLE: 8192}
     made["sqrt"] = _looped("sqrt", loops.square_roots, roots, 200_000)
+    made["clip"] = _clip
+    for name, ufunc in _IN_PLACE.items():
+        made[name] = _updated(name, ufunc, 500_000)
     made["sign"] = _looped("sign", loops.signs, dict.fromkeys(FLOATS, 2048), 400_000)
     following = dict.fromkeys(FLOATS, 4096)
     made["nextafter"] = _checked("nextafter", loops.neighbours, following, 200_000)
