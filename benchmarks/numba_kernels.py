@@ -6,8 +6,9 @@
 
 Each figure is how many times longer NumPy's own function takes: the median over interleaved rounds
 of the ratio within one round; see `benchmarks/_measure.py`. Both are called as the dispatcher
-calls them, so the checks before a kernel and the memory for its result are counted. A kernel that
-does not win stays out of `corepy/backends/numba/`.
+calls them, so the checks before a kernel and the memory for its result are counted; with
+``COREPY_NUMBA_THRESHOLD=0`` in the environment, kernels run at sizes as well at which they would
+leave the work to NumPy. A kernel that does not win stays out of `corepy/backends/numba/`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from pathlib import Path
 from platform import platform
 from typing import Any, Final
 
-# Kernels at every size, so that the table shows from which one they pay.
-os.environ.setdefault("COREPY_NUMBA_THRESHOLD", "0")
 # So that the script runs in a checkout in which nothing is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 

@@ -67,12 +67,12 @@ def in_threads(ufunc: np.ufunc, threads: int, *operands: Array) -> Array | None:
         None where there are fewer, or the layouts differ so that no stretches can be made.
     """
     least = 8 * threads if FORCED is None else 1
+    if max(x.nbytes for x in operands) < least:
+        return None
     dtype = ufunc.resolve_dtypes((*(x.dtype for x in operands), None))[-1]
     same = same_order(*operands)
     if same is not None:
         model, views, steps = same
-        if model.nbytes < least:
-            return None
         out = np.empty(model.shape, dtype, order(model))
         flats = [x if step else x[:1] for x, step in zip(views, steps, strict=True)]
         work = _work(model, threads)
@@ -82,7 +82,7 @@ def in_threads(ufunc: np.ufunc, threads: int, *operands: Array) -> Array | None:
         return None
     shape = np.broadcast_shapes(*(x.shape for x in operands))
     spread = [np.broadcast_to(x, shape) for x in operands]
-    if spread[0].nbytes < least or shape[0] == 1:
+    if not spread[0].size or shape[0] == 1:
         return None
     out = np.empty(shape, dtype)
     launch(_rows, (ufunc, out, spread), shape[0], _work(spread[0], threads))
@@ -214,7 +214,7 @@ def _checked(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
     def of_two(x1: Array, x2: Array, /) -> Array | None:
         return compute(x1, x2)
 
-    one = name in ("cos", "sin")
+    one = getattr(np, name).nin == 1
     return operation(name, min(least.values()))(of_one if one else of_two)
 
 
@@ -294,11 +294,11 @@ def _operations() -> dict[str, Operation]:
     made["sign"] = _looped("sign", loops.signs, dict.fromkeys(FLOATS, 2048), 400_000)
     following = dict.fromkeys(FLOATS, 4096)
     made["nextafter"] = _checked("nextafter", loops.neighbours, following, 200_000)
-    if not fuses():
-        return made
     for name, (loop, wide, narrow) in _LOOPED.items():
         least = {d: narrow for d in FLOATS if not _fast(name, d)} | wide
-        made[name] = _looped(name, loop, least, 100_000)
+        made[name] = _looped(name, loop, least if fuses() else {}, 100_000)
+    if not fuses():
+        return made | {name: _shared(name, 80_000) for name in ("cos", "hypot", "logaddexp", "sin")}
     for name, loop in (("cos", loops.cosines), ("sin", loops.sines)):
         made[name] = _checked(name, loop, {_DOUBLE: 1024}, 80_000)
     of_two = (
