@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache
 from itertools import count
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 from numba import get_num_threads
@@ -63,7 +63,7 @@ class _Company:
         return False
 
     def judge(self, worked: float, waited: float) -> None:
-        """Take note of how long the caller worked, and then waited for its helpers."""
+        """Take note of how long the caller worked, and how long it waited meanwhile."""
         if waited > worked:
             self.alone, self.penalty = self.penalty, min(2 * self.penalty, 64)
         else:
@@ -110,7 +110,7 @@ def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int,
         share()
         return
     called: list[Future[None]] = []
-    start = perf_counter()
+    start, before = perf_counter(), thread_time()
     try:
         for _ in range(min(threads, parts) - 1):
             called.append(_helpers().submit(copy_context().run, share))
@@ -119,8 +119,10 @@ def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int,
     try:
         share()
     finally:
-        ready = perf_counter()
         for helper in called:
             if not helper.cancel():  # it has begun, and may be at the last stretch
                 helper.result()
-        _company.judge(worked=ready - start, waited=perf_counter() - ready)
+        worked = thread_time() - before
+        # Whatever it waited for: a helper, its own processor, or the interpreter's lock, which a
+        # helper may hold that has lost its processor.
+        _company.judge(worked=worked, waited=perf_counter() - start - worked)

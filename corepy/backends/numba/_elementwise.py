@@ -134,7 +134,7 @@ def _clip_stretch(bounds: list[Array | None], x: Array, out: Array, start: int, 
     np.clip(x[part], low, high, out=out[part])
 
 
-@operation("clip", 500_000)
+@operation("clip", 750_000)
 def _clip(x: Array, /, min: Array | None = None, max: Array | None = None) -> Array | None:
     given = [bound for bound in (min, max) if bound is not None]
     same = same_order(x, *given)
@@ -144,7 +144,7 @@ def _clip(x: Array, /, min: Array | None = None, max: Array | None = None) -> Ar
     out = np.empty(x.shape, x.dtype, order(x))
     spread = iter(y if step else y[:1] for y, step in zip(others, steps, strict=True))
     bounds = [None if bound is None else next(spread) for bound in (min, max)]
-    launch(_clip_stretch, (bounds, flat_x, flat(out)), blocks(x.size), _work(x, 500_000))
+    launch(_clip_stretch, (bounds, flat_x, flat(out)), blocks(x.size), _work(x, 750_000))
     return out
 
 
@@ -224,7 +224,7 @@ def _divided(ufunc: np.ufunc, x1: Array, x2: Array) -> Array | None:
         return None
     try:
         with np.errstate(divide="raise", over="ignore"):
-            return in_threads(ufunc, 40_000, x1, x2)
+            return in_threads(ufunc, 80_000, x1, x2)
     except FloatingPointError:
         return None
 
@@ -252,15 +252,15 @@ def _in_place(name: str, divide: Operation) -> Operation:
 
 #: Functions of NumPy's, by how many elements of 8 bytes are worth a second thread.
 _SHARED: Final[dict[int, tuple[str, ...]]] = {
-    500_000: (
+    750_000: (
         *("abs", "add", "bitwise_and", "bitwise_invert", "bitwise_or", "bitwise_xor", "divide"),
         *("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal"),
         *("logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum"),
         *("multiply", "negative", "not_equal", "reciprocal", "signbit", "square", "subtract"),
         *("bitwise_left_shift", "bitwise_right_shift", "copysign"),
     ),
-    80_000: ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan"),
-    40_000: ("atan2", "pow"),
+    150_000: ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan"),
+    80_000: ("atan2", "pow"),
 }
 
 #: Operators that write over their first operand.
@@ -290,22 +290,24 @@ def _operations() -> dict[str, Operation]:
     made["sqrt"] = _looped("sqrt", loops.square_roots, roots, 200_000)
     made["clip"] = _clip
     for name, ufunc in _IN_PLACE.items():
-        made[name] = _updated(name, ufunc, 500_000)
+        made[name] = _updated(name, ufunc, 750_000)
     made["sign"] = _looped("sign", loops.signs, dict.fromkeys(FLOATS, 2048), 400_000)
     following = dict.fromkeys(FLOATS, 4096)
     made["nextafter"] = _checked("nextafter", loops.neighbours, following, 200_000)
     for name, (loop, wide, narrow) in _LOOPED.items():
         least = {d: narrow for d in FLOATS if not _fast(name, d)} | wide
-        made[name] = _looped(name, loop, least if fuses() else {}, 100_000)
+        made[name] = _looped(name, loop, least if fuses() else {}, 150_000)
     if not fuses():
-        return made | {name: _shared(name, 80_000) for name in ("cos", "hypot", "logaddexp", "sin")}
+        return made | {
+            name: _shared(name, 150_000) for name in ("cos", "hypot", "logaddexp", "sin")
+        }
     for name, loop in (("cos", loops.cosines), ("sin", loops.sines)):
-        made[name] = _checked(name, loop, {_DOUBLE: 1024}, 80_000)
+        made[name] = _checked(name, loop, {_DOUBLE: 1024}, 150_000)
     of_two = (
-        ("floor_divide", loops.floor_quotients, 1024, 150_000),
-        ("hypot", loops.lengths, 4096, 150_000),
-        ("logaddexp", loops.sums_of_exponentials, 2048, 30_000),
-        ("remainder", loops.remainders, 2048, 150_000),
+        ("floor_divide", loops.floor_quotients, 1024, 250_000),
+        ("hypot", loops.lengths, 4096, 250_000),
+        ("logaddexp", loops.sums_of_exponentials, 2048, 50_000),
+        ("remainder", loops.remainders, 2048, 250_000),
     )
     for name, loop, size, threads in of_two:
         made[name] = _checked(name, loop, dict.fromkeys(FLOATS, size), threads)

@@ -94,7 +94,7 @@ def _sum(x: Array, /, *, axis: Any, dtype: Any, keepdims: bool) -> Array | None:
         return None
     if x.dtype.kind == "f":
         return _added(x, axis, keepdims, dtype, mean=False)
-    found = split(x, axis)
+    found = None if _is_one_row(x, axis) else split(x, axis)
     if found is None or found.shape[2] != 1 or not _ROW <= found.shape[1] <= _LONG_ROW:
         return None
     out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
@@ -203,7 +203,14 @@ def _in_chunks(reduce: Callable[..., Any], x: Array, dtype: Any) -> Array | None
     return parts
 
 
+def _is_one_row(x: Array, axis: Any) -> bool:
+    """Say whether all elements are reduced to one, more of them than NumPy is slow with."""
+    return (axis is None or x.ndim == 1) and x.size > _LONG_ROW
+
+
 def _extreme(x: Array, axis: Any, keepdims: bool, least: bool) -> Array | None:
+    if x.nbytes < size_from(_HUGE) and _is_one_row(x, axis):
+        return None
     found = split(x, axis) if x.dtype in _KEYS else None
     if found is None or found.shape[2] != 1:
         return None
@@ -233,6 +240,8 @@ def _min(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
 
 
 def _arg_extreme(x: Array, axis: int | None, keepdims: bool, least: bool) -> Array | None:
+    if x.nbytes < size_from(_HUGE) and _is_one_row(x, axis):
+        return None
     found = split(x, axis) if x.dtype in _KEYS else None
     if found is None:
         return None
@@ -264,7 +273,7 @@ def _argmin(x: Array, /, *, axis: int | None, keepdims: bool) -> Array | None:
     return _arg_extreme(x, axis, keepdims, least=True)
 
 
-@operation("count_nonzero", _LARGE)
+@operation("count_nonzero", _HUGE // 8)
 def _count_nonzero(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
     found = split(x, axis)
     if found is None or found.shape[2] != 1 or len(found) != 1:

@@ -19,6 +19,8 @@ _MEDIUM: Final = 8192
 _LARGE: Final = 32_768
 #: A mask that holds for fewer elements than one in so many is sparse: NumPy skips through it.
 _SPARSE: Final = 16
+#: Elements of a mask that are looked at in each of three places.
+_SAMPLE: Final = 512
 #: Bytes of indices and what they lead to that are worth a second thread.
 _WORTHWHILE: Final = 1 << 21
 
@@ -52,10 +54,9 @@ def _ends(mask: Array) -> Array:
     return np.add.accumulate(np.array(counts, np.int64))
 
 
-def compressed(x: Array, mask: Array, ends: Array | None = None) -> Array:
+def compressed(x: Array, mask: Array) -> Array:
     """Return the elements of a vector where a mask holds."""
-    if ends is None:
-        ends = _ends(mask)
+    ends = _ends(mask)
     out = np.empty(ends[-1], x.dtype)
     launch(loops.compress, (_bits(x), mask, ends, _bits(out)), ends.size, 2 * x.size)
     return out
@@ -65,10 +66,11 @@ def _masked(x: Array, mask: Array) -> Array | None:
     if mask.shape != x.shape or order(x) != "C" or not mask.flags.c_contiguous:
         return None
     mask = mask.reshape(-1)
-    ends = _ends(mask)
     # NumPy skips through a mask that rarely holds, and copies runs of one that mostly does.
-    rare = min(ends[-1], mask.size - ends[-1]) * _SPARSE < mask.size
-    return None if rare and FORCED is None else compressed(x.reshape(-1), mask, ends)
+    starts = (0, (mask.size - _SAMPLE) // 2, mask.size - _SAMPLE)
+    held = sum(np.count_nonzero(mask[max(at, 0) : at + _SAMPLE]) for at in starts)
+    rare = min(held, 3 * _SAMPLE - held) * _SPARSE < 3 * _SAMPLE
+    return None if rare and FORCED is None else compressed(x.reshape(-1), mask)
 
 
 # ---------------------------------------------------------------------------- indices
@@ -88,10 +90,10 @@ def _gathered(x: Array, indices: Array) -> Array | None:
     """Return rows in several threads; None also where one is out of bounds: NumPy says so."""
     if indices.dtype.kind != "i" or not x.size or not indices.size:
         return None
+    if indices.nbytes + indices.size * (x.nbytes // len(x)) < size_from(_WORTHWHILE):
+        return None
     wanted = indices.reshape(-1)
     out = np.empty((wanted.size, *x.shape[1:]), x.dtype)
-    if out.nbytes + wanted.nbytes < size_from(_WORTHWHILE):
-        return None
     if np.minimum.reduce(wanted) < -len(x) or np.maximum.reduce(wanted) >= len(x):
         return None
     if x.ndim == 1:
