@@ -92,6 +92,8 @@ def operation(name: str, least: int) -> Callable[[Own], Operation]:
             made = _of_one(own, small, least)
         elif plain and len(parameters) == 2:
             made = _of_two(own, small, least)
+        elif sum(each.kind is each.POSITIONAL_ONLY for each in parameters) == 1:
+            made = _of_one_and_words(own, small, least)
         else:
             made = _of_any(own, small, least)
         made.__name__ = made.__qualname__ = name
@@ -122,6 +124,17 @@ def _of_two(own: Own, small: Own, least: int) -> Own:
             if found is not None:
                 return found
         return small(x1, x2)
+
+    return call
+
+
+def _of_one_and_words(own: Own, small: Own, least: int) -> Own:
+    def call(x: Array, /, **params: Any) -> Any:
+        if x.size >= least:
+            found = own(x, **params)
+            if found is not None:
+                return found
+        return small(x, **params)
 
     return call
 

@@ -229,12 +229,12 @@ def _extreme(x: Array, axis: Any, keepdims: bool, least: bool) -> Array | None:
     return None if parts is None else np.asarray(reduce(parts)).reshape(shape)
 
 
-@operation("max", _MEDIUM)
+@operation("max", _SOME)
 def _max(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
     return _extreme(x, axis, keepdims, least=False)
 
 
-@operation("min", _MEDIUM)
+@operation("min", _SOME)
 def _min(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
     return _extreme(x, axis, keepdims, least=True)
 
@@ -263,12 +263,12 @@ def _arg_extreme(x: Array, axis: int | None, keepdims: bool, least: bool) -> Arr
     return np.asarray(places[find(best)]).reshape(shape)
 
 
-@operation("argmax", _MEDIUM)
+@operation("argmax", _SOME)
 def _argmax(x: Array, /, *, axis: int | None, keepdims: bool) -> Array | None:
     return _arg_extreme(x, axis, keepdims, least=False)
 
 
-@operation("argmin", _MEDIUM)
+@operation("argmin", _SOME)
 def _argmin(x: Array, /, *, axis: int | None, keepdims: bool) -> Array | None:
     return _arg_extreme(x, axis, keepdims, least=True)
 

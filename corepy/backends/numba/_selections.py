@@ -19,7 +19,7 @@ _MEDIUM: Final = 8192
 _LARGE: Final = 32_768
 #: A mask that holds for fewer elements than one in so many is sparse: NumPy skips through it.
 _SPARSE: Final = 16
-#: Elements of a mask that are looked at in each of three places.
+#: Elements of a mask, on both sides of its middle, that tell which it is.
 _SAMPLE: Final = 512
 #: Bytes of indices and what they lead to that are worth a second thread.
 _WORTHWHILE: Final = 1 << 21
@@ -67,9 +67,10 @@ def _masked(x: Array, mask: Array) -> Array | None:
         return None
     mask = mask.reshape(-1)
     # NumPy skips through a mask that rarely holds, and copies runs of one that mostly does.
-    starts = (0, (mask.size - _SAMPLE) // 2, mask.size - _SAMPLE)
-    held = sum(np.count_nonzero(mask[max(at, 0) : at + _SAMPLE]) for at in starts)
-    rare = min(held, 3 * _SAMPLE - held) * _SPARSE < 3 * _SAMPLE
+    middle = mask.size // 2
+    some = mask[max(middle - _SAMPLE, 0) : middle + _SAMPLE]
+    held = np.count_nonzero(some)
+    rare = min(held, some.size - held) * _SPARSE < some.size
     return None if rare and FORCED is None else compressed(x.reshape(-1), mask)
 
 
