@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from corepy._loops._compile import compiler
 from corepy._loops._sharing import launch
@@ -13,7 +13,10 @@ __all__ = ["kernel", "launch"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
-_compile = compiler(Path(__file__).with_name(name) for name in ("_simd.py", "_series.py", "_tiles.py"))
+#: Files with functions that the kernels call.
+_SHARED: Final = ("_simd.py", "_series.py", "_tiles.py")
+
+_compile = compiler(Path(__file__).with_name(name) for name in _SHARED)
 
 
 def kernel(function: Kernel) -> Kernel:

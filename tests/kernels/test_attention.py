@@ -354,16 +354,16 @@ def test_out_that_is_no_block(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_threads_share_the_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    from corepy.kernels import _compiled
+    from corepy._loops import _sharing
 
     select(monkeypatch, Kind("numpy", compiled=True))
-    monkeypatch.setattr(_compiled, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(_sharing, "get_num_threads", lambda: 2)
     for shape in ((1, 4, 300, 16), (2, 3, 2, 16)):
         q, k = sample(*shape).astype("f4"), sample(*shape[:2], 2500, 16, seed=1).astype("f4")
-        monkeypatch.setattr(_compiled, "PARALLEL_FROM", 1 << 62)
+        monkeypatch.setattr(_sharing, "PARALLEL_FROM", 1 << 62)
         alone = kernels.attention(q, k, k, causal=True)
         for name in ("PARALLEL_FROM", "STRETCH"):
-            monkeypatch.setattr(_compiled, name, 1)
+            monkeypatch.setattr(_sharing, name, 1)
         for _ in range(5):
             np.testing.assert_array_equal(kernels.attention(q, k, k, causal=True), alone)
 
