@@ -16,6 +16,7 @@ __all__ = [
     "FallbackError",
     "FallbackWarning",
     "InsufficientMemoryError",
+    "RouteWarning",
     "UnsupportedOperationError",
     "bad_argument",
     "bad_type",
@@ -61,6 +62,10 @@ class InsufficientMemoryError(CorepyError, MemoryError):
 
 class FallbackWarning(UserWarning):
     """An operation left its device because no backend there offers it."""
+
+
+class RouteWarning(UserWarning):
+    """A table of routes that was measured on this machine is not used, because it does not fit."""
 
 
 def _kind(value: object) -> str:

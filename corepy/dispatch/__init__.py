@@ -52,6 +52,8 @@ from corepy.dispatch._registry import (
     unregister_backend,
     usable_backends,
 )
+from corepy.dispatch._route_sources import routes, set_routes
+from corepy.dispatch._route_table import Option, Route
 from corepy.dispatch._run import broadcasts, create, run, run_in
 from corepy.dispatch._select import (
     backend_priority,
@@ -66,7 +68,15 @@ from corepy.dispatch._select import (
     set_backend,
     set_backend_priority,
 )
-from corepy.dispatch._settings import STRICT, get_fallback, is_strict, set_fallback, strict
+from corepy.dispatch._settings import (
+    STRICT,
+    get_fallback,
+    get_precision,
+    is_strict,
+    precision,
+    set_fallback,
+    strict,
+)
 from corepy.dispatch._table import Table, table_of
 from corepy.dispatch._threads import get_num_threads
 
@@ -80,7 +90,9 @@ __all__ = [
     "Explanation",
     "Operand",
     "Operation",
+    "Option",
     "Record",
+    "Route",
     "Table",
     "UnaryFunction",
     "adopt",
@@ -104,6 +116,7 @@ __all__ = [
     "get_backend_priority",
     "get_fallback",
     "get_num_threads",
+    "get_precision",
     "index_value",
     "inplace",
     "is_operand",
@@ -119,12 +132,14 @@ __all__ = [
     "operator",
     "owner_of",
     "placements",
+    "precision",
     "promoted",
     "ran",
     "reduction",
     "reflected",
     "register_array_class",
     "register_backend",
+    "routes",
     "run",
     "run_in",
     "same",
@@ -134,6 +149,7 @@ __all__ = [
     "set_backend_priority",
     "set_fallback",
     "set_num_threads",
+    "set_routes",
     "status",
     "strict",
     "table_of",

@@ -130,6 +130,8 @@ class _Note(threading.local):
     #: Who runs a kernel, and whether one is running: it counts as one operation.
     ran: tuple[str, Backend, Device] | None = None
     inside: bool = False
+    #: Who runs an operation, where that was decided for this call alone.
+    backend: Any = None
 
 
 _note: Final = _Note()
@@ -216,10 +218,14 @@ def explain(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Expla
     return Explanation(result, tuple(records))
 
 
-def note(reason: str = "", bytes_moved: int = 0) -> None:
-    """Tell whoever listens about the operation that is about to finish."""
+def note(reason: str = "", bytes_moved: int = 0, backend: Backend | None = None) -> None:
+    """Tell whoever listens about the operation that is about to finish.
+
+    `backend` is the one that runs it, where that was decided for this call alone.
+    """
     _note.reason = reason or _note.reason
     _note.bytes_moved += bytes_moved
+    _note.backend = backend or _note.backend
 
 
 def moved(backend: Backend, device: Device, bytes_moved: int, reason: str) -> None:
@@ -242,12 +248,12 @@ def traced(
         listeners = _listening_here()
         if not listeners:
             return native(*args, **kwargs)
-        _note.reason, _note.bytes_moved = "", 0
+        _note.reason, _note.bytes_moved, _note.backend = "", 0, None
         start = time.perf_counter()
         result = native(*args, **kwargs)
         backend.synchronize(device)
         seconds = time.perf_counter() - start
-        ran = getattr(native, "backend", backend)
+        ran = _note.backend or getattr(native, "backend", backend)
         row = Record(
             name,
             ran.name,

@@ -17,6 +17,8 @@ from corepy._errors import bad_argument, bad_type
 T = TypeVar("T")
 FallbackPolicy: TypeAlias = Literal["allow", "warn", "raise"]
 _POLICIES: Final = ("allow", "warn", "raise")
+Precision: TypeAlias = Literal["full", "fast"]
+_PRECISIONS: Final = ("full", "fast")
 
 
 class Setting(Generic[T]):
@@ -92,6 +94,16 @@ STRICT.touched = STRICT.get()
 FALLBACK: Final[Setting[FallbackPolicy]] = Setting("fallback", "warn")
 
 
+def _precision_wanted() -> Precision:
+    text = os.environ.get("COREPY_PRECISION", "").strip().lower()
+    if text not in ("", *_PRECISIONS):
+        raise bad_argument("corepy", "COREPY_PRECISION", text, '"full" or "fast"')
+    return "fast" if text == "fast" else "full"
+
+
+PRECISION: Final[Setting[Precision]] = Setting("precision", _precision_wanted())
+
+
 def strict(on: bool = True) -> Restore:
     """Turn the strict reading of the standard on or off.
 
@@ -145,3 +157,41 @@ def set_fallback(policy: FallbackPolicy) -> Restore:
     if policy not in _POLICIES:
         raise bad_argument("set_fallback", "policy", policy, '"warn", "allow" or "raise"')
     return Restore(FALLBACK, policy)
+
+
+def precision(level: Precision) -> Restore:
+    """Choose between NumPy's accuracy and speed, where both cannot be had.
+
+    NumPy decomposes and solves float32 matrices in double precision and rounds the result. Under
+    ``"fast"`` these operations may be routed to a library that computes in float32 throughout:
+    two to four times as fast, with errors of float32's size (some 1e-5 in the place of 1e-7 for
+    well-conditioned matrices, and more for others). Nothing else changes: every other route stays
+    within the bounds of ``docs/accuracy.md``.
+
+    Parameters
+    ----------
+    level : {"full", "fast"}
+        ``"full"`` is the default.
+
+    Returns
+    -------
+    Restore
+        Used as ``with corepy.precision("fast"):`` it restores what was before.
+
+    Raises
+    ------
+    ValueError
+        If `level` is neither.
+
+    Notes
+    -----
+    ``COREPY_PRECISION=fast`` in the environment makes it the default.
+    """
+    if level not in _PRECISIONS:
+        raise bad_argument("precision", "level", level, '"full" or "fast"')
+    return Restore(PRECISION, level)
+
+
+def get_precision() -> Precision:
+    """Return the precision in force here, as `precision` takes it."""
+    return PRECISION.get()

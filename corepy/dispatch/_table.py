@@ -15,9 +15,13 @@ from corepy._dtypes import DTYPES, SINGLE, DType, describe, float64
 from corepy._errors import UnsupportedOperationError, wrong_dtype
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
+<<<<<<< HEAD
 from corepy.devices._pool import recycling
 from corepy.dispatch import _explain, _fallback
 from corepy.dispatch._hot import Slots
+=======
+from corepy.dispatch import _explain, _fallback, _route_sources, _routes
+>>>>>>> 35a0d32 (Route large operations to the backend measured fastest)
 from corepy.dispatch._operations import OPERATIONS, Operation
 from corepy.dispatch._settings import STRICT
 
@@ -63,6 +67,7 @@ class Table(Slots):
         if self.dtype not in operation.dtypes:
             raise self._refusal(operation)
         native = _fallback.resolve(name, self.backend, self.device, self.dtype)
+        native = _routes.routed(native, name, self.backend, self.dtype)
         result = None
         if operation.result is not None:
             fixed = operation.result(self.dtype)
@@ -153,3 +158,4 @@ def forget_entries() -> None:
 
 _explain.on_change(forget_entries, _LOCK)
 _fallback.on_change(forget_entries)
+_route_sources.on_change(forget_entries)

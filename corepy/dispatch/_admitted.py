@@ -1,0 +1,193 @@
+"""Which operations another library may run on NumPy's memory, and on which operands.
+
+A table of routes says who is fastest; what is in here says who may be asked at all. An operation
+is admitted for a backend and a dtype if its result keeps the meaning: dtype, special cases, errors
+and, within the published bound (`docs/accuracy.md`), values. `corepy tune` tries each admission
+on special values before it measures.
+
+Not admitted, and why:
+
+- products of floats: in another order they overflow elsewhere;
+- torch's ``//`` and ``%`` of integers: the least integer by -1 ends the process on x86;
+- torch's `sign`, `isnan` and their kin: no gain that would be worth the crossing;
+- torch's `sqrt`, which is off by an ulp where NumPy is exact;
+- JAX: it gives read-only memory, and takes only what is aligned to 64 bytes without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+#: Backends whose arrays are NumPy's, and whose operations may be routed.
+HOMES: Final = ("numpy", "numba")
+#: Backends that may run them, in the order in which they are preferred at equal gain.
+CANDIDATES: Final = ("numba", "torch")
+
+Args: TypeAlias = "tuple[Any, ...]"
+Params: TypeAlias = "Mapping[str, Any]"
+#: Names the form of operands, such as the axis of a reduction; None where NumPy has to run it.
+Former: TypeAlias = Callable[[Args, Params], str | None]
+
+FLOATS: Final = frozenset({"float32", "float64"})
+NUMBERS: Final = FLOATS | {"int64"}
+_COMPLEX: Final = frozenset({"complex64", "complex128"})
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Who may run an operation, on what.
+
+    Attributes
+    ----------
+    former : callable
+        Names the form of the operands.
+    forms : tuple of str
+        All that it may name.
+    operands : int
+        How many of the leading arguments may be the largest array: 1, 2, or 3.
+    torch : frozenset of str
+        The dtypes for which torch means the same. (Numba's kernels judge dtypes themselves, and
+        give to NumPy what is not for them.)
+    fast : frozenset of str
+        The dtypes for which the result is less accurate than NumPy's, which computes them in
+        double precision: only under ``corepy.precision("fast")``.
+    """
+
+    former: Former
+    forms: tuple[str, ...]
+    operands: int
+    torch: frozenset[str]
+    fast: frozenset[str] = _NONE
+
+
+def _side_by_side(x: Any) -> bool:
+    flags = x.flags
+    return bool(flags.c_contiguous or flags.f_contiguous)
+
+
+def _whole(args: Args, params: Params) -> str | None:
+    """Operands of one shape, or single values."""
+    model = max(args, key=lambda x: x.size)
+    for x in args:
+        if x.size > 1 and not (x.shape == model.shape and _side_by_side(x)):
+            return None
+    return "" if all(x.ndim <= model.ndim for x in args) else None
+
+
+def _reduced(args: Args, params: Params) -> str | None:
+    """A reduction of all elements, of rows or of columns."""
+    x, axis = args[0], params["axis"]
+    if axis is None:
+        return "all" if _side_by_side(x) else None
+    axes = (axis,) if isinstance(axis, int) else axis
+    if len(axes) == x.ndim:
+        return "all" if _side_by_side(x) else None
+    if len(axes) != 1 or not x.flags.c_contiguous:
+        return None
+    return {0: "columns", x.ndim - 1: "rows"}.get(axes[0])
+
+
+def _vector(args: Args, params: Params) -> str | None:
+    """One dimension, ascending order, no sorter: the plain cases of sorting and searching."""
+    plain = not params.get("descending") and params.get("sorter") is None
+    return "" if plain and all(x.ndim == 1 and x.flags.c_contiguous for x in args) else None
+
+
+def _flat(args: Args, params: Params) -> str | None:
+    """Any shape, read as one dimension."""
+    return "" if args[0].flags.c_contiguous else None
+
+
+def _transformed(args: Args, params: Params) -> str | None:
+    """A transform of a whole vector."""
+    x = args[0]
+    return "" if x.ndim == 1 and params["n"] is None and x.flags.c_contiguous else None
+
+
+def _square(args: Args, params: Params) -> str | None:
+    """One square matrix, and what is solved for."""
+    x = args[0]
+    return "" if x.ndim == 2 and x.shape[0] == x.shape[1] and _side_by_side(x) else None
+
+
+def _matrices(args: Args, params: Params) -> str | None:
+    """Two matrices, neither of them a row or column."""
+    return "" if all(x.ndim == 2 and min(x.shape) > 3 for x in args) else None
+
+
+def _masked(args: Args, params: Params) -> str | None:
+    """An array and a mask of its shape."""
+    x, key = args
+    if key.__class__ is not x.__class__ or key.dtype.kind != "b" or key.shape != x.shape:
+        return None
+    return "mask" if x.flags.c_contiguous and key.flags.c_contiguous else None
+
+
+def _taken(args: Args, params: Params) -> str | None:
+    """Elements of a vector by their indices."""
+    return "" if all(x.ndim == 1 and x.flags.c_contiguous for x in args) else None
+
+
+_AXES: Final = ("all", "rows", "columns")
+_UNARY: Final = Admission(_whole, ("",), 1, FLOATS)
+_KERNEL: Final = Admission(_whole, ("",), 1, _NONE)
+_BINARY: Final = Admission(_whole, ("",), 2, FLOATS)
+_ARITHMETIC: Final = Admission(_whole, ("",), 2, NUMBERS)
+_REDUCTION: Final = Admission(_reduced, _AXES, 1, NUMBERS)
+_MOMENT: Final = Admission(_reduced, _AXES, 1, FLOATS)
+_RUNNING: Final = Admission(_reduced, _AXES, 1, _NONE)
+_ORDER: Final = Admission(_vector, ("",), 1, NUMBERS)
+_SET: Final = Admission(_flat, ("",), 1, frozenset({"int64"}))
+_DECOMPOSITION: Final = Admission(_square, ("",), 1, FLOATS, frozenset({"float32"}))
+
+ADMITTED: Final[dict[str, Admission]] = {
+    **dict.fromkeys(
+        (
+            *("abs", "ceil", "floor", "negative", "reciprocal", "round", "square", "trunc"),
+            *("exp", "expm1", "log", "log10", "log1p", "log2"),
+            *("acos", "asin", "atan", "cos", "sin", "tan"),
+            *("acosh", "asinh", "atanh", "cosh", "sinh", "tanh"),
+        ),
+        _UNARY,
+    ),
+    **dict.fromkeys(("sign", "sqrt"), _KERNEL),
+    **dict.fromkeys(
+        ("atan2", "divide", "floor_divide", "hypot", "logaddexp", "pow", "remainder"), _BINARY
+    ),
+    **dict.fromkeys(
+        (
+            *("add", "maximum", "minimum", "multiply", "subtract"),
+            *("equal", "greater", "greater_equal", "less", "less_equal", "not_equal"),
+        ),
+        _ARITHMETIC,
+    ),
+    "where": Admission(_whole, ("",), 3, NUMBERS),
+    **dict.fromkeys(("max", "min", "sum"), _REDUCTION),
+    "prod": Admission(_reduced, _AXES, 1, frozenset({"int64"})),
+    **dict.fromkeys(("mean", "std", "var"), _MOMENT),
+    **dict.fromkeys(("argmax", "argmin", "cumulative_prod", "cumulative_sum"), _RUNNING),
+    **dict.fromkeys(("argsort", "sort"), _ORDER),
+    "searchsorted": Admission(_vector, ("",), 2, NUMBERS),
+    **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _SET),
+    "__getitem__": Admission(_masked, ("mask",), 2, NUMBERS),
+    "take": Admission(_taken, ("",), 1, _NONE),
+    "matmul": Admission(_matrices, ("",), 2, frozenset({"int64"})),
+    **dict.fromkeys(("fft.fft", "fft.ifft"), Admission(_transformed, ("",), 1, _COMPLEX)),
+    "fft.rfft": Admission(_transformed, ("",), 1, FLOATS),
+    "fft.irfft": Admission(_transformed, ("",), 1, _COMPLEX),
+    **{
+        f"linalg.{name}": _DECOMPOSITION
+        for name in ("cholesky", "det", "eigh", "eigvalsh", "inv", "qr", "solve", "svd", "svdvals")
+    },
+}
+
+
+def admits(operation: str, dtype: str, backend: str) -> bool:
+    """Say whether a backend may run an operation of NumPy's arrays of a dtype."""
+    admission = ADMITTED.get(operation)
+    if admission is None:
+        return False
+    return backend == "numba" or (backend == "torch" and dtype in admission.torch)

@@ -1,0 +1,232 @@
+"""Which table of routes is in force: the shipped one, this machine's own, a file, or none."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from corepy._dtypes import DTYPES
+from corepy._errors import RouteWarning, bad_argument, bad_type
+from corepy.dispatch import _explain
+from corepy.dispatch import _route_table as files
+from corepy.dispatch._admitted import ADMITTED, CANDIDATES, admits
+from corepy.dispatch._route_table import Option, Route, RouteTable
+from corepy.dispatch._threads import get_num_threads
+
+ENVIRONMENT: Final = "COREPY_ROUTES"
+#: A private setting for the tests: the backend that runs all that it is admitted for, from one
+#: element.
+FORCED: Final = "COREPY_ROUTES_FORCED"
+#: The gain from which a route that was measured on a machine of another kind is believed.
+ELSEWHERE: Final = 1.5
+
+_refill: Callable[[], None]
+
+
+def on_change(refill: Callable[[], None]) -> None:
+    """Let the tables say how to empty them once other routes are in force."""
+    global _refill
+    _refill = refill
+
+
+_LOCK: Final = threading.RLock()
+_source: str | None = None
+_table: RouteTable | None = None
+_read = False
+
+
+def in_force() -> RouteTable | None:
+    """Return the table of routes in force, None if they are off.
+
+    Raises
+    ------
+    ValueError
+        If ``COREPY_ROUTES`` names a file that cannot be used.
+    """
+    if not _read:
+        with _LOCK:
+            if not _read:
+                wish = os.environ.get(ENVIRONMENT, "").strip() if _source is None else _source
+                _adopt(*_find(wish, ENVIRONMENT if _source is None else "set_routes: source"))
+    return _table
+
+
+def _adopt(table: RouteTable | None, notice: str | None) -> None:
+    global _table, _read
+    _table, _read = table, True
+    if notice is not None:
+        warnings.warn(notice, RouteWarning, stacklevel=_explain.depth() + 1)
+
+
+def _find(wish: str, argument: str) -> tuple[RouteTable | None, str | None]:
+    """Return the table that somebody wishes for, and what is to be said about it."""
+    forced = os.environ.get(FORCED)
+    if forced and wish != "off":
+        return _everything(forced), None
+    if wish == "off":
+        return None, None
+    if wish == "shipped":
+        return shipped(), None
+    if wish:
+        return read(Path(wish), argument), None
+    try:
+        tuned = cached()
+    except ValueError as error:
+        return shipped(), f"{error}; the routes that ship with corepy are used"
+    return (shipped() if tuned is None else tuned), None
+
+
+def read(path: Path, argument: str) -> RouteTable:
+    """Return the table in a file.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or it is not whole; `argument` is what the message names.
+    """
+    try:
+        return files.parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{argument}: {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ValueError(f"{argument}: {path} holds no table of routes: {error}") from None
+
+
+def cached() -> RouteTable | None:
+    """Return the table that was frozen or measured on this machine as it is now, None if none was.
+
+    Raises
+    ------
+    ValueError
+        If there is one that does not fit, saying why.
+    """
+    folder = files.cache_folder()
+    if not folder.is_dir():
+        return None
+    frozen = files.frozen_file()
+    if frozen.is_file():
+        return read(frozen, "corepy")
+    key = files.machine_key()
+    path = files.cache_file(key)
+    if path.is_file():
+        table = read(path, "corepy")
+        found = files.differences(table, key)
+        if found:
+            raise ValueError(f"corepy: {path} was measured elsewhere: {'; '.join(found)}")
+        return table
+    others = sorted(folder.glob("routes-*.json"), key=lambda other: other.stat().st_mtime)
+    if others:
+        found = files.differences(read(others[-1], "corepy"), key)
+        raise ValueError(
+            f"corepy: the routes that `corepy tune` measured do not fit any more "
+            f"({'; '.join(found)}): run it again"
+        )
+    return None
+
+
+def shipped() -> RouteTable:
+    """Return the table that ships with corepy, as far as it is believed on this machine."""
+    table = files.parse(files.SHIPPED.read_text(encoding="utf-8"))
+    return table if files.is_akin(table) else _believed(table)
+
+
+def _believed(table: RouteTable) -> RouteTable:
+    """Return the routes whose gain is great enough to hold on a machine of another kind."""
+    routes = tuple(
+        Route(
+            route.operation,
+            route.dtype,
+            route.form,
+            route.least,
+            tuple(option for option in route.options if option.gain >= ELSEWHERE),
+        )
+        for route in table.routes
+    )
+    return RouteTable(table.machine, table.made, table.start, routes)
+
+
+def _everything(backend: str) -> RouteTable:
+    """Return routes for all that a backend is admitted for, whatever it takes."""
+    if backend not in CANDIDATES:
+        raise bad_argument("corepy", FORCED, backend, f"one of {', '.join(CANDIDATES)}")
+    option = (Option(backend, 99.0, busy=99.0),)
+    routes = tuple(
+        Route(name, dtype, form, 1, option)
+        for name, admission in ADMITTED.items()
+        for form in admission.forms
+        for dtype in DTYPES
+        if admits(name, dtype, backend)
+    )
+    return RouteTable({"threads": get_num_threads()}, {}, {}, routes)
+
+
+def routes() -> tuple[Route, ...]:
+    """Return the routes in force, sorted by operation, dtype, form and size.
+
+    Raises
+    ------
+    ValueError
+        If ``COREPY_ROUTES`` names a file that cannot be used.
+    """
+    table = in_force()
+    return () if table is None else table.routes
+
+
+class _RestoreRoutes:
+    """Leave it, or use it as a context manager to switch back."""
+
+    def __init__(self, before: str | None) -> None:
+        self._before = before
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        _switch(self._before)
+
+
+def set_routes(source: str | os.PathLike[str] | None) -> _RestoreRoutes:
+    """Choose the table of routes for the whole process.
+
+    Parameters
+    ----------
+    source : {"off", "shipped"}, path or None
+        ``"off"``: every operation runs in its arrays' own backend. ``"shipped"``: the table that
+        comes with corepy. A path: that file, as ``corepy routes --export`` writes it. None: what
+        ``COREPY_ROUTES`` says, by default what `corepy tune` measured on this machine, else the
+        shipped one.
+
+    Returns
+    -------
+    context manager
+        Used as ``with corepy.set_routes("off"):`` it restores what was before.
+
+    Raises
+    ------
+    TypeError
+        If `source` is none of these.
+    ValueError
+        If a file cannot be read or holds no table of routes; nothing has changed then.
+    """
+    if source is not None and not isinstance(source, (str, os.PathLike)):
+        raise bad_type("set_routes", "source", source, '"off", "shipped", a path or None')
+    if source == "":
+        raise bad_argument("set_routes", "source", source, '"off", "shipped", a path or None')
+    before = _source
+    _switch(None if source is None else os.fspath(source))
+    return _RestoreRoutes(before)
+
+
+def _switch(source: str | None) -> None:
+    global _source, _read
+    with _LOCK:
+        if source is not None:
+            _adopt(*_find(source, "set_routes: source"))
+            _source = source
+        else:
+            _source, _read = None, False
+    _refill()

@@ -1,0 +1,329 @@
+"""Tables of routes: what they hold, and their files.
+
+A table is a JSON file. The one that ships with corepy, the cache that `corepy tune` writes and the
+ones that `corepy routes --export` makes have one form, which `parse` checks from top to bottom.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from corepy._dtypes import DTYPES
+from corepy.dispatch._admitted import ADMITTED, CANDIDATES, admits
+from corepy.dispatch._threads import cores, get_num_threads
+
+#: Version of the files' form; another one is not read.
+FORMAT: Final = 1
+#: How many times faster than NumPy a candidate has to be.
+MARGIN: Final = 1.15
+SHIPPED: Final = Path(__file__).parent.parent / "data" / "routes.json"
+
+#: Environment variables that change how long operations take.
+_SETTINGS: Final = (
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OMP_WAIT_POLICY",
+    "OPENBLAS_NUM_THREADS",
+)
+_DISTRIBUTIONS: Final = ("numpy", "numba", "torch")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A backend that runs an operation faster than NumPy.
+
+    Attributes
+    ----------
+    backend : str
+    gain : float
+        NumPy's time by this one's, on an idle machine.
+    company : float
+        The time right after an operation of another library by the time alone; the worst of them.
+    busy : float or None
+        The gain while another process keeps the other cores busy; None for backends that step
+        aside by themselves.
+    """
+
+    backend: str
+    gain: float
+    company: float = 1.0
+    busy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Who runs an operation, from a size up to the next route's.
+
+    Attributes
+    ----------
+    operation, dtype : str
+    form : str
+        The form of the operands, such as ``"rows"`` of a reduction along the last axis; often
+        there is but one, ``""``.
+    least : int
+        Elements of the largest operand from which it holds.
+    options : tuple of Option
+        The best first; empty where NumPy is best.
+    """
+
+    operation: str
+    dtype: str
+    form: str
+    least: int
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class RouteTable:
+    """All routes of one machine.
+
+    Attributes
+    ----------
+    machine : dict
+        What `machine_key` said there.
+    made : dict
+        ``command``, ``date``, and ``load`` (cores that other processes used meanwhile).
+    start : dict of str to float
+        Seconds that importing a backend's library takes.
+    routes : tuple of Route
+        Sorted by operation, dtype, form and size.
+    """
+
+    machine: Mapping[str, Any]
+    made: Mapping[str, Any]
+    start: Mapping[str, float]
+    routes: tuple[Route, ...]
+
+    @cached_property
+    def _by_operation(self) -> dict[tuple[str, str], dict[str, list[Route]]]:
+        found: dict[tuple[str, str], dict[str, list[Route]]] = {}
+        for route in self.routes:
+            forms = found.setdefault((route.operation, route.dtype), {})
+            forms.setdefault(route.form, []).append(route)
+        return found
+
+    def forms(self, operation: str, dtype: str) -> Mapping[str, list[Route]]:
+        """Return the routes of an operation and dtype by form, by rising size."""
+        return self._by_operation.get((operation, dtype), {})
+
+    @property
+    def threads(self) -> int:
+        """How many threads operations had when this was measured."""
+        return int(self.machine["threads"])
+
+    def dump(self) -> str:
+        """Return the text of its file, a line for each route."""
+        head = {
+            "format": FORMAT,
+            "made": dict(self.made),
+            "machine": dict(self.machine),
+            "start": dict(self.start),
+        }
+        rows = ",\n  ".join(json.dumps(_row(route)) for route in self.routes)
+        text = json.dumps(head, indent=1).removesuffix("\n}")
+        return f'{text},\n "routes": [\n  {rows}\n ]\n}}\n'
+
+
+def _row(route: Route) -> dict[str, Any]:
+    return {
+        "operation": route.operation,
+        "dtype": route.dtype,
+        "form": route.form,
+        "from": route.least,
+        "options": [asdict(option) for option in route.options],
+    }
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def parse(text: str) -> RouteTable:
+    """Return the table that a file's text holds.
+
+    Raises
+    ------
+    ValueError
+        If it holds none, saying what is wrong: a table that is half right is not used.
+    """
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"it is no JSON ({error})") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        found = content.get("format") if isinstance(content, dict) else None
+        raise ValueError(f"its format is {found!r}; expected {FORMAT}")
+    machine, made, start = (_mapping(content, key) for key in ("machine", "made", "start"))
+    threads = machine.get("threads")
+    if not isinstance(threads, int) or threads < 1:
+        raise ValueError(f"machine.threads is {threads!r}; expected at least 1")
+    for name, seconds in start.items():
+        _number(f"start.{name}", seconds, 0)
+    rows = content.get("routes")
+    if not isinstance(rows, list):
+        raise ValueError("routes is missing; expected a list")
+    routes = tuple(sorted((_route(row) for row in rows), key=_place))
+    if len({_place(route) for route in routes}) < len(routes):
+        raise ValueError("two routes are for the same operation, dtype, form and size")
+    return RouteTable(machine, made, start, routes)
+
+
+def _place(route: Route) -> tuple[str, str, str, int]:
+    return route.operation, route.dtype, route.form, route.least
+
+
+def _mapping(content: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = content.get(key)
+    if not isinstance(value, dict):
+        raise ValueError(f"{key} is {value!r}; expected an object")
+    return value
+
+
+def _number(key: str, value: object, least: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
+        raise ValueError(f"{key} is {value!r}; expected a number of at least {least}")
+    return value
+
+
+def _route(row: Any) -> Route:
+    if not isinstance(row, dict) or not isinstance(row.get("options"), list):
+        raise ValueError(f"a route is {row!r}; expected an object with options")
+    operation, dtype, form, least = (row.get(k) for k in ("operation", "dtype", "form", "from"))
+    if operation not in ADMITTED or dtype not in DTYPES:
+        raise ValueError(f"{operation!r} of {dtype!r} is no operation that can be routed")
+    if form not in ADMITTED[operation].forms:
+        raise ValueError(f"{operation} has no form {form!r}; expected {ADMITTED[operation].forms}")
+    if isinstance(least, bool) or not isinstance(least, int) or least < 1:
+        raise ValueError(f"{operation}: from is {least!r}; expected a number of elements")
+    options = tuple(_option(operation, dtype, option) for option in row["options"])
+    return Route(operation, dtype, form, least, options)
+
+
+def _option(operation: str, dtype: str, row: Any) -> Option:
+    backend = row.get("backend") if isinstance(row, dict) else None
+    if backend not in CANDIDATES or not admits(operation, dtype, backend):
+        raise ValueError(f"{operation} of {dtype}: {backend!r} is not admitted for it")
+    busy = row.get("busy")
+    return Option(
+        backend,
+        _number(f"{operation}: gain", row.get("gain"), 1),
+        _number(f"{operation}: company", row.get("company"), 0),
+        None if busy is None else _number(f"{operation}: busy", busy, 0),
+    )
+
+
+# ---------------------------------------------------------------------------- machines
+
+
+def machine_key() -> dict[str, Any]:
+    """Return what decides how fast operations are here: a table of another key does not apply."""
+    return {
+        "cpu": processor(),
+        "architecture": platform.machine(),
+        "cores": cores(),
+        "threads": get_num_threads(),
+        "versions": _versions(),
+        "settings": {name: os.environ[name] for name in _SETTINGS if name in os.environ},
+    }
+
+
+def processor() -> str:
+    """Return the processor's name as the system tells it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() in ("model name", "Model"):
+                    return value.strip()
+    except OSError:
+        pass  # only Linux has it
+    return platform.processor() or platform.machine()
+
+
+def _versions() -> dict[str, str]:
+    from corepy import __version__  # here: the package imports this module
+
+    found = {"corepy": __version__}
+    for name in _DISTRIBUTIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue  # it takes no part then
+    return found
+
+
+def is_akin(table: RouteTable) -> bool:
+    """Say whether a table was made on a machine of this one's kind."""
+    machine = table.machine
+    return (machine.get("cpu"), machine.get("cores")) == (processor(), cores())
+
+
+def differences(table: RouteTable, key: Mapping[str, Any]) -> list[str]:
+    """Say in words where a table's machine differs from a key."""
+    found = []
+    for name, here in key.items():
+        there = table.machine.get(name)
+        if isinstance(here, dict) and isinstance(there, dict):
+            found += [
+                f"{item} {there.get(item, 'absent')} then, {here.get(item, 'absent')} now"
+                for item in sorted({*here, *there})
+                if here.get(item) != there.get(item)
+            ]
+        elif here != there:
+            found.append(f"{name} {there!r} then, {here!r} now")
+    return found
+
+
+# ---------------------------------------------------------------------------- files
+
+
+def cache_folder() -> Path:
+    """Return where the user's machine keeps what it can make again."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "corepy"
+
+
+def cache_file(key: Mapping[str, Any]) -> Path:
+    """Return the file of this machine's own table."""
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    return cache_folder() / f"routes-{digest[:16]}.json"
+
+
+def frozen_file() -> Path:
+    """Return the file of the table that the user froze: it holds whatever changes."""
+    return cache_folder() / "frozen.json"
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file in one step: whoever reads it sees the old text or the new one, whole.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

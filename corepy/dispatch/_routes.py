@@ -1,0 +1,342 @@
+"""Routes: a large operation runs in the backend that was measured fastest for it.
+
+Only between backends that share the host's memory, and only on operations that mean the same in
+both (`_admitted`). The arrays stay those of their own backend. Where a table has a route for an
+operation and dtype, the entry in the backend's `Table` becomes a router:
+
+- operands with fewer than ``router.least`` elements run ``router.small``, the backend's own
+  callable, after one comparison;
+- larger ones go the way of the first of the route's options that is ready: its library loaded, the
+  other cores free if it needs them, the operands of a form that was measured;
+- whatever the option refuses, raises or cannot share runs in the backend's own callable, whose
+  result or exception is then the answer.
+
+A library that the program has not imported is not imported for a single operation. As one rents
+skis until the rent comes to their price, routes count the seconds that the library would have
+saved, and import it when they come to what importing it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Final, TypeAlias
+
+from corepy._dtypes import DTYPES, DType
+from corepy._errors import BackendUnavailableError
+from corepy.backends._base import Backend, Native
+from corepy.devices._device import CPU
+from corepy.dispatch import _explain, _registry
+from corepy.dispatch._admitted import ADMITTED, CANDIDATES, HOMES
+from corepy.dispatch._neighbours import NEIGHBOURS
+from corepy.dispatch._route_sources import in_force
+from corepy.dispatch._route_table import MARGIN, Option, Route, RouteTable
+from corepy.dispatch._settings import PRECISION
+from corepy.dispatch._threads import budget, cores
+
+# ---------------------------------------------------------------------------- libraries
+
+
+class _Library:
+    """A backend that routes lead to, imported once that pays."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        #: Seconds that importing it takes, and that it would have saved so far.
+        self.price = self.saved = 0.0
+        self.backend: Backend | None = None
+        self.refused = False
+
+    def ready(self) -> Backend | None:
+        """Return the backend if it may run something now."""
+        if self.backend is None and not self.refused:
+            modules = _registry.records()[self.name].modules
+            if self.saved >= self.price or all(module in sys.modules for module in modules):
+                self._open()
+        return None if self.refused else self.backend
+
+    def _open(self) -> None:
+        try:
+            self.backend = _registry.load(self.name)
+        except BackendUnavailableError:
+            self.refused = True  # its reason is kept and shown by `corepy info`
+
+
+_libraries: Final = {name: _Library(name) for name in CANDIDATES}
+
+
+def _leave_torch() -> None:
+    # OpenMP's threads do not follow into a forked child, which would wait for them for ever
+    # (https://github.com/pytorch/pytorch/issues/17199).
+    _libraries["torch"].refused = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_torch)
+
+
+# ---------------------------------------------------------------------------- running
+
+_Call: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+class _Crossing:
+    """An operation of NumPy's arrays that another library runs on the same memory."""
+
+    def __init__(self, name: str, backend: Backend) -> None:
+        function = backend.operation(name)
+        if function is None:
+            raise LookupError(f"{name}: {backend.name} has no such operation")
+        self.function = function
+        self.backend = backend
+
+    def __call__(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        given = {key: self._there(value) for key, value in params.items()}
+        return self._back(self.function(*map(self._there, args), **given))
+
+    def _there(self, value: Any) -> Any:
+        import numpy as np
+
+        if value.__class__ is np.ndarray:
+            return self.backend.from_numpy(value, CPU, copy=False)
+        if isinstance(value, np.generic):
+            dtype = DTYPES[value.dtype.name]
+            return self.backend.scalar(value.item(), dtype, CPU)
+        if isinstance(value, np.dtype):
+            return self.backend.native_dtype(DTYPES[value.name])
+        return value
+
+    def _back(self, made: Native) -> Any:
+        if isinstance(made, (tuple, list)):
+            return tuple(map(self._back, made))
+        return self.backend.to_numpy(self.backend.normalize(made))
+
+
+class _Way:
+    """One option of a route."""
+
+    def __init__(
+        self, name: str, home: Backend, native: Callable[..., Any], option: Option
+    ) -> None:
+        self.name = name
+        self.option = option
+        self.gain = option.gain
+        self.library = _libraries[option.backend]
+        self.native = native if option.backend == home.name else None
+        #: Whether it waits for threads of a library that does not notice other processes.
+        self.waits = option.backend == "torch"
+        self._call: _Call | None = None
+
+    def ready(self, threads: int) -> bool:
+        """Say whether the library is there and the machine free enough for it."""
+        limit = budget()
+        if limit is not None and self.gain * min(1.0, limit / threads) < MARGIN:
+            return False
+        if self.native is not None:
+            return True
+        backend = self.library.ready()
+        if backend is None:
+            return False
+        if self._call is None:
+            self._call = self._bound(backend)
+        busy = self.option.busy
+        return not (
+            self.waits
+            and (busy is None or busy < MARGIN)
+            and NEIGHBOURS.busy(min(threads, limit or threads))
+        )
+
+    def _bound(self, backend: Backend) -> _Call:
+        if backend.name not in HOMES:
+            return _Crossing(self.name, backend)
+        function = backend.operation(self.name)
+        assert function is not None  # it has all that NumPy has
+        return lambda args, params: function(*args, **params)
+
+    def __call__(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if self.native is not None:
+            return self.native(*args, **params)
+        assert self._call is not None  # `ready` was asked before
+        return self._call(args, params)
+
+
+class _Choice:
+    """What a router does with operands that are large enough."""
+
+    def __init__(
+        self, name: str, home: Backend, dtype: DType, native: Callable[..., Any], table: RouteTable
+    ) -> None:
+        admission = ADMITTED[name]
+        self.home = home
+        self.native = native
+        self.former = admission.former
+        self.fast = dtype.name in admission.fast
+        self.threads = table.threads
+        for library in _libraries.values():
+            library.price = table.start.get(library.name, 0.0)
+        self.forms: dict[str, list[tuple[int, list[_Way], Route]]] = {}
+        for form, routes in table.forms(name, dtype.name).items():
+            steps = []
+            for route in routes:
+                options = _open_options(route.options, table)
+                ways = [_Way(name, home, native, option) for option in options]
+                steps.append((route.least, ways, route))
+            if any(ways for _, ways, _ in steps):
+                self.forms[form] = steps[::-1]
+        least = [size for steps in self.forms.values() for size, ways, _ in steps if ways]
+        self.least = min(least, default=None)
+
+    def __call__(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        import numpy as np
+
+        arrays = tuple(x for x in args if x.__class__ is np.ndarray)
+        if (self.fast and PRECISION.get() != "fast") or not arrays or not arrays[0].ndim:
+            return self.native(*args, **params)
+        form = self.former(args, params)
+        steps = self.forms.get(form) if form is not None else None
+        if steps is not None:
+            size = max(x.size for x in arrays)
+            for least, ways, route in steps:
+                if size >= least:
+                    return self._go(ways, route, args, params)
+        return self.native(*args, **params)
+
+    def _go(
+        self, ways: list[_Way], route: Route, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> Any:
+        passed = ""
+        for way in ways:
+            if not way.ready(self.threads):
+                passed = passed or way.option.backend
+                continue
+            try:
+                made = self._timed(ways, way.gain, way, args, params)
+            except Exception as error:
+                # The backend's own callable has the last word: it has an answer, or raises what
+                # its users know.
+                passed = f"{way.option.backend} ({type(error).__name__})"
+                continue
+            if _explain.listening():
+                _explain.note(
+                    f"route: measured {way.gain:.1f}x NumPy from {route.least} elements",
+                    backend=way.library.backend or self.home,
+                )
+            return made
+        if passed and _explain.listening():
+            _explain.note(f"the operands live in it; the route to {passed} is not open")
+        return self._timed(ways, 1.0, self._home, args, params)
+
+    def _home(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        return self.native(*args, **params)
+
+    def _timed(
+        self,
+        ways: list[_Way],
+        gain: float,
+        call: _Call,
+        args: tuple[Any, ...],
+        params: dict[str, Any],
+    ) -> Any:
+        """Call, and book what a library that is not imported yet would have saved."""
+        best = ways[0].library if ways else None
+        if best is None or ways[0].gain <= gain or best.backend is not None or best.refused:
+            return call(args, params)
+        start = perf_counter()
+        made = call(args, params)
+        best.saved += (perf_counter() - start) * (1 - gain / ways[0].gain)
+        return made
+
+
+def _open_options(options: tuple[Option, ...], table: RouteTable) -> list[Option]:
+    """Return the options that this machine has the libraries and the cores for."""
+    share = min(1.0, cores() / table.threads)
+    records = _registry.records()
+    return [
+        option
+        for option in options
+        if option.gain * share >= MARGIN
+        and option.backend in records
+        and records[option.backend].probe() is None
+    ]
+
+
+# ---------------------------------------------------------------------------- routers
+
+
+def routed(
+    native: Callable[..., Any], name: str, backend: Backend, dtype: DType
+) -> Callable[..., Any]:
+    """Return the router of an operation, or its native callable where there is no route.
+
+    Parameters
+    ----------
+    native : callable
+        What the backend itself runs.
+    name : str
+        The operation.
+    backend : Backend
+        That of the operands.
+    dtype : DType
+        Theirs.
+
+    Returns
+    -------
+    callable
+        With the attributes ``small``, the callable that runs small operands, and ``least``, the
+        number of elements of the largest operand from which anything else may run.
+    """
+    if backend.name not in HOMES or name not in ADMITTED:
+        return native
+    table = in_force()
+    if table is None or not table.forms(name, dtype.name):
+        return native
+    choice = _Choice(name, backend, dtype, native, table)
+    if choice.least is None:
+        return native
+    # A backend's own callable may look at sizes itself, and then has the same attributes.
+    small = getattr(native, "small", native)
+    least = min(choice.least, getattr(native, "least", choice.least))
+    router = _router(small, least, choice, name)
+    vars(router).update(small=small, least=least)
+    return router
+
+
+def _router(
+    small: Callable[..., Any], least: int, choice: _Choice, name: str
+) -> Callable[..., Any]:
+    """Make the function that compares sizes, once for each number of operands."""
+    if name == "__getitem__":
+
+        def getitem(x: Any, key: Any, /) -> Any:
+            # `size` of anything but a mask says nothing: most keys are integers and slices.
+            if getattr(key, "size", 0) < least:
+                return small(x, key)
+            return choice((x, key), {})
+
+        return getitem
+    operands = ADMITTED[name].operands
+    if operands == 2:
+
+        def two(x1: Any, x2: Any, /, **params: Any) -> Any:
+            if x1.size < least and x2.size < least:
+                return small(x1, x2, **params)
+            return choice((x1, x2), params)
+
+        return two
+    if operands == 3:
+
+        def three(x1: Any, x2: Any, x3: Any, /) -> Any:
+            if x1.size < least and x2.size < least and x3.size < least:
+                return small(x1, x2, x3)
+            return choice((x1, x2, x3), {})
+
+        return three
+
+    def one(x: Any, /, *rest: Any, **params: Any) -> Any:
+        if x.size < least:
+            return small(x, *rest, **params)
+        return choice((x, *rest), params)
+
+    return one
