@@ -66,6 +66,9 @@ from corepy.dispatch import (
     usable_backends,
 )
 from corepy.dispatch import status as backend_status
+from corepy.dispatch._threads import settle
+
+settle()
 
 __version__ = "0.1.0"
 

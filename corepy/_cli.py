@@ -1,4 +1,4 @@
-"""The command ``corepy``: what this machine offers, the demo, profiles, the conformance suite.
+"""The command ``corepy``: what this machine offers, the demo, profiles, routes, conformance.
 
 ``corepy info --json`` prints one object; its keys stay, new ones may come.
 
@@ -43,6 +43,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 import corepy
+from corepy import _cli_routes
 from corepy._errors import BackendUnavailableError, CorepyError
 from corepy.devices import DeviceInfo, GpuInfo, detect_devices, memory_info
 from corepy.dispatch import default_placement, get_fallback, get_num_threads, is_strict
@@ -58,7 +59,9 @@ LIBRARIES: Final = ("numba", "torch", "jax", "cupy", "mlx", "tinygrad", "dask")
 ENVIRONMENT: Final = (
     "COREPY_BACKEND_PRIORITY",
     "COREPY_NUM_THREADS",
+    "COREPY_PRECISION",
     "COREPY_PURE_PYTHON",
+    "COREPY_ROUTES",
     "COREPY_STRICT",
 )
 
@@ -451,6 +454,8 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("-m", dest="module", action="store_true", help="the program is a module")
     command.add_argument("program", help="a file, or with -m a module")
     command.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    _cli_routes.add_routes(commands)
+    _cli_routes.add_tune(commands)
     return made
 
 
@@ -468,6 +473,10 @@ def run(argv: Sequence[str]) -> int:
         return info(options.json)
     if options.command == "profile":
         return profile_program(options)
+    if options.command == "routes":
+        return _cli_routes.show_routes(options)
+    if options.command == "tune":
+        return _cli_routes.run_tune(options)
     made.print_help(sys.stderr)
     return 2
 

@@ -1,8 +1,9 @@
 """Whether other processes keep the processors busy, found out cheaply.
 
 A library that shares its work among all cores waits for the slowest of its threads, and a thread
-that has lost its core comes back only when the scheduler says so. So routes to such libraries ask
-here first. One look takes some 10 us and holds for `INTERVAL`.
+that has lost its core comes back only when the scheduler says so: a sum of 30 us was measured to
+take 8 ms. So routes to such libraries ask here first. One look takes some 10 us and holds for
+`INTERVAL`. What it misses, a call that took longer than it may have shows (`lost`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Final
 INTERVAL: Final = 0.05
 #: The part of the cores asked for that must be free: three of four, one and a half of two.
 FREE: Final = 0.75
+#: Seconds to work alone after a call that lost time; twice as many after each further one.
+PAUSE: Final = (0.02, 2.0)
 
 
 class Neighbours:
@@ -29,6 +32,20 @@ class Neighbours:
         self.total = self.own = 0.0
         self.cores = os.cpu_count() or 1
         self.used = 0.0
+        self.until = 0.0
+        self.pause = PAUSE[0]
+
+    def lost(self, is_lost: bool) -> None:
+        """Take note of whether a call with several threads took longer than with one."""
+        if is_lost:
+            self.until = time.monotonic() + self.pause
+            self.pause = min(2 * self.pause, PAUSE[1])
+        else:
+            self.pause = PAUSE[0]
+
+    def pausing(self) -> bool:
+        """Say whether a call lost time a moment ago."""
+        return time.monotonic() < self.until
 
     def busy(self, threads: int) -> bool:
         """Say whether too few cores are free for so many threads."""
@@ -38,7 +55,7 @@ class Neighbours:
         return self.cores - self.used < FREE * threads
 
     def _look(self, now: float) -> None:
-        total, own = _busy_seconds(), time.process_time()
+        total, own = busy_seconds(), time.process_time()
         if total is None:
             self.looked = float("inf")  # there is nothing to see, ever
             return
@@ -48,7 +65,7 @@ class Neighbours:
         self.looked, self.total, self.own = now, total, own
 
 
-def _busy_seconds() -> float | None:
+def busy_seconds() -> float | None:
     """Return the seconds that all processors together have worked, None where nobody says."""
     try:
         with open("/proc/stat", "rb") as file:

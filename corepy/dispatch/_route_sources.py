@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -33,51 +35,71 @@ def on_change(refill: Callable[[], None]) -> None:
     _refill = refill
 
 
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """A table, and where it is from.
+
+    Attributes
+    ----------
+    table : RouteTable or None
+        None if routes are off.
+    origin : str
+        Where it is from, in words.
+    notice : str or None
+        What the user should know of another one that is not used.
+    """
+
+    table: RouteTable | None
+    origin: str
+    notice: str | None = None
+
+
 _LOCK: Final = threading.RLock()
 _source: str | None = None
-_table: RouteTable | None = None
-_read = False
+_found: InForce | None = None
 
 
-def in_force() -> RouteTable | None:
-    """Return the table of routes in force, None if they are off.
+def in_force() -> InForce:
+    """Return the table of routes in force.
 
     Raises
     ------
     ValueError
         If ``COREPY_ROUTES`` names a file that cannot be used.
     """
-    if not _read:
+    global _found
+    found = _found
+    if found is None:
         with _LOCK:
-            if not _read:
-                wish = os.environ.get(ENVIRONMENT, "").strip() if _source is None else _source
-                _adopt(*_find(wish, ENVIRONMENT if _source is None else "set_routes: source"))
-    return _table
+            found = _found
+            if found is None:
+                wish = os.environ.get(ENVIRONMENT, "").strip()
+                found = _found = _find(wish, ENVIRONMENT)
+                if found.notice is not None:
+                    warnings.warn(found.notice, RouteWarning, stacklevel=_explain.depth() + 1)
+    return found
 
 
-def _adopt(table: RouteTable | None, notice: str | None) -> None:
-    global _table, _read
-    _table, _read = table, True
-    if notice is not None:
-        warnings.warn(notice, RouteWarning, stacklevel=_explain.depth() + 1)
-
-
-def _find(wish: str, argument: str) -> tuple[RouteTable | None, str | None]:
-    """Return the table that somebody wishes for, and what is to be said about it."""
+def _find(wish: str, argument: str) -> InForce:
+    """Return the table that somebody wishes for."""
     forced = os.environ.get(FORCED)
     if forced and wish != "off":
-        return _everything(forced), None
+        return InForce(_everything(forced), FORCED)
     if wish == "off":
-        return None, None
-    if wish == "shipped":
-        return shipped(), None
-    if wish:
-        return read(Path(wish), argument), None
-    try:
-        tuned = cached()
-    except ValueError as error:
-        return shipped(), f"{error}; the routes that ship with corepy are used"
-    return (shipped() if tuned is None else tuned), None
+        return InForce(None, "routes are off")
+    if wish and wish != "shipped":
+        return InForce(read(Path(wish), argument), f"the file {wish}")
+    if not wish:
+        try:
+            table, origin = cached()
+        except ValueError as error:
+            return InForce(shipped(), _SHIPPED, f"{error}; the routes that ship are used")
+        if table is not None:
+            return InForce(table, origin)
+    return InForce(shipped(), _SHIPPED)
+
+
+_SHIPPED: Final = "the table that ships with corepy"
 
 
 def read(path: Path, argument: str) -> RouteTable:
@@ -96,8 +118,8 @@ def read(path: Path, argument: str) -> RouteTable:
         raise ValueError(f"{argument}: {path} holds no table of routes: {error}") from None
 
 
-def cached() -> RouteTable | None:
-    """Return the table that was frozen or measured on this machine as it is now, None if none was.
+def cached() -> tuple[RouteTable | None, str]:
+    """Return the table that was frozen, or measured on this machine as it is now, and which.
 
     Raises
     ------
@@ -106,10 +128,10 @@ def cached() -> RouteTable | None:
     """
     folder = files.cache_folder()
     if not folder.is_dir():
-        return None
+        return None, ""
     frozen = files.frozen_file()
     if frozen.is_file():
-        return read(frozen, "corepy")
+        return read(frozen, "corepy"), f"frozen in {frozen}"
     key = files.machine_key()
     path = files.cache_file(key)
     if path.is_file():
@@ -117,7 +139,7 @@ def cached() -> RouteTable | None:
         found = files.differences(table, key)
         if found:
             raise ValueError(f"corepy: {path} was measured elsewhere: {'; '.join(found)}")
-        return table
+        return table, f"measured on this machine, in {path}"
     others = sorted(folder.glob("routes-*.json"), key=lambda other: other.stat().st_mtime)
     if others:
         found = files.differences(read(others[-1], "corepy"), key)
@@ -125,7 +147,7 @@ def cached() -> RouteTable | None:
             f"corepy: the routes that `corepy tune` measured do not fit any more "
             f"({'; '.join(found)}): run it again"
         )
-    return None
+    return None, ""
 
 
 def shipped() -> RouteTable:
@@ -137,13 +159,7 @@ def shipped() -> RouteTable:
 def _believed(table: RouteTable) -> RouteTable:
     """Return the routes whose gain is great enough to hold on a machine of another kind."""
     routes = tuple(
-        Route(
-            route.operation,
-            route.dtype,
-            route.form,
-            route.least,
-            tuple(option for option in route.options if option.gain >= ELSEWHERE),
-        )
+        replace(route, options=tuple(o for o in route.options if o.gain >= ELSEWHERE))
         for route in table.routes
     )
     return RouteTable(table.machine, table.made, table.start, routes)
@@ -155,7 +171,7 @@ def _everything(backend: str) -> RouteTable:
         raise bad_argument("corepy", FORCED, backend, f"one of {', '.join(CANDIDATES)}")
     option = (Option(backend, 99.0, busy=99.0),)
     routes = tuple(
-        Route(name, dtype, form, 1, option)
+        Route(name, dtype, form, 1, math.inf, option)
         for name, admission in ADMITTED.items()
         for form in admission.forms
         for dtype in DTYPES
@@ -172,7 +188,7 @@ def routes() -> tuple[Route, ...]:
     ValueError
         If ``COREPY_ROUTES`` names a file that cannot be used.
     """
-    table = in_force()
+    table = in_force().table
     return () if table is None else table.routes
 
 
@@ -222,11 +238,8 @@ def set_routes(source: str | os.PathLike[str] | None) -> _RestoreRoutes:
 
 
 def _switch(source: str | None) -> None:
-    global _source, _read
+    global _source, _found
     with _LOCK:
-        if source is not None:
-            _adopt(*_find(source, "set_routes: source"))
-            _source = source
-        else:
-            _source, _read = None, False
+        _found = None if source is None else _find(source, "set_routes: source")
+        _source = source
     _refill()

@@ -73,6 +73,8 @@ class Route:
         there is but one, ``""``.
     least : int
         Elements of the largest operand from which it holds.
+    seconds : float
+        NumPy's time at that size.
     options : tuple of Option
         The best first; empty where NumPy is best.
     """
@@ -81,6 +83,7 @@ class Route:
     dtype: str
     form: str
     least: int
+    seconds: float
     options: tuple[Option, ...]
 
 
@@ -141,6 +144,7 @@ def _row(route: Route) -> dict[str, Any]:
         "dtype": route.dtype,
         "form": route.form,
         "from": route.least,
+        "seconds": route.seconds,
         "options": [asdict(option) for option in route.options],
     }
 
@@ -205,8 +209,9 @@ def _route(row: Any) -> Route:
         raise ValueError(f"{operation} has no form {form!r}; expected {ADMITTED[operation].forms}")
     if isinstance(least, bool) or not isinstance(least, int) or least < 1:
         raise ValueError(f"{operation}: from is {least!r}; expected a number of elements")
+    seconds = _number(f"{operation}: seconds", row.get("seconds"), 0)
     options = tuple(_option(operation, dtype, option) for option in row["options"])
-    return Route(operation, dtype, form, least, options)
+    return Route(operation, dtype, form, least, seconds, options)
 
 
 def _option(operation: str, dtype: str, row: Any) -> Option:

@@ -70,7 +70,7 @@ _libraries: Final = {name: _Library(name) for name in CANDIDATES}
 def _leave_torch() -> None:
     # OpenMP's threads do not follow into a forked child, which would wait for them for ever
     # (https://github.com/pytorch/pytorch/issues/17199).
-    _libraries["torch"].refused = True
+    _libraries["torch"].refused = "torch" in sys.modules
 
 
 if hasattr(os, "register_at_fork"):
@@ -79,16 +79,29 @@ if hasattr(os, "register_at_fork"):
 
 # ---------------------------------------------------------------------------- running
 
-_Call: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+Call: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+def bound(name: str, backend: Backend) -> Call:
+    """Return what runs an operation of NumPy's arrays in a backend, by lists of arguments.
+
+    Raises
+    ------
+    LookupError
+        If the backend has no such operation.
+    """
+    function = backend.operation(name)
+    if function is None:
+        raise LookupError(f"{name}: {backend.name} has no such operation")
+    if backend.name in HOMES:
+        return lambda args, params: function(*args, **params)
+    return _Crossing(function, backend)
 
 
 class _Crossing:
     """An operation of NumPy's arrays that another library runs on the same memory."""
 
-    def __init__(self, name: str, backend: Backend) -> None:
-        function = backend.operation(name)
-        if function is None:
-            raise LookupError(f"{name}: {backend.name} has no such operation")
+    def __init__(self, function: Callable[..., Any], backend: Backend) -> None:
         self.function = function
         self.backend = backend
 
@@ -124,42 +137,51 @@ class _Way:
         self.option = option
         self.gain = option.gain
         self.library = _libraries[option.backend]
-        self.native = native if option.backend == home.name else None
         #: Whether it waits for threads of a library that does not notice other processes.
         self.waits = option.backend == "torch"
-        self._call: _Call | None = None
+        self.at_home = option.backend == home.name
+        self._call: Call | None = None
+        if self.at_home:
+            self._call = lambda args, params: native(*args, **params)
 
     def ready(self, threads: int) -> bool:
         """Say whether the library is there and the machine free enough for it."""
         limit = budget()
         if limit is not None and self.gain * min(1.0, limit / threads) < MARGIN:
             return False
-        if self.native is not None:
+        if self.at_home:
             return True
         backend = self.library.ready()
         if backend is None:
             return False
         if self._call is None:
-            self._call = self._bound(backend)
-        busy = self.option.busy
-        return not (
-            self.waits
-            and (busy is None or busy < MARGIN)
-            and NEIGHBOURS.busy(min(threads, limit or threads))
+            self._call = bound(self.name, backend)
+        if not self.waits:
+            return True
+        if NEIGHBOURS.pausing():
+            return False
+        # Some gains are great enough to remain beside busy cores; that was measured.
+        return (self.option.busy or 0.0) >= MARGIN or not NEIGHBOURS.busy(
+            min(threads, limit or threads)
         )
 
-    def _bound(self, backend: Backend) -> _Call:
-        if backend.name not in HOMES:
-            return _Crossing(self.name, backend)
-        function = backend.operation(self.name)
-        assert function is not None  # it has all that NumPy has
-        return lambda args, params: function(*args, **params)
+    def watched(self, route: Route, size: int) -> Call:
+        """Return what is to be called, and told of if it loses time to other processes."""
+        call = self._call
+        assert call is not None  # `ready` was asked before
+        if not self.waits:
+            return call
+        # NumPy's time for so many elements; that of matrices grows with the third power of a side.
+        power = 1.5 if self.name.startswith("linalg.") else 1.0
+        numpys = route.seconds * (size / route.least) ** power
 
-    def __call__(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if self.native is not None:
-            return self.native(*args, **params)
-        assert self._call is not None  # `ready` was asked before
-        return self._call(args, params)
+        def watch(args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+            start = perf_counter()
+            made = call(args, params)
+            NEIGHBOURS.lost(perf_counter() - start > 1.5 * numpys)
+            return made
+
+        return watch
 
 
 class _Choice:
@@ -200,11 +222,16 @@ class _Choice:
             size = max(x.size for x in arrays)
             for least, ways, route in steps:
                 if size >= least:
-                    return self._go(ways, route, args, params)
+                    return self._go(ways, route, size, args, params)
         return self.native(*args, **params)
 
     def _go(
-        self, ways: list[_Way], route: Route, args: tuple[Any, ...], params: dict[str, Any]
+        self,
+        ways: list[_Way],
+        route: Route,
+        size: int,
+        args: tuple[Any, ...],
+        params: dict[str, Any],
     ) -> Any:
         passed = ""
         for way in ways:
@@ -212,7 +239,7 @@ class _Choice:
                 passed = passed or way.option.backend
                 continue
             try:
-                made = self._timed(ways, way.gain, way, args, params)
+                made = self._timed(ways, way.gain, way.watched(route, size), args, params)
             except Exception as error:
                 # The backend's own callable has the last word: it has an answer, or raises what
                 # its users know.
@@ -221,7 +248,7 @@ class _Choice:
             if _explain.listening():
                 _explain.note(
                     f"route: measured {way.gain:.1f}x NumPy from {route.least} elements",
-                    backend=way.library.backend or self.home,
+                    backend=self.home if way.at_home else way.library.backend,
                 )
             return made
         if passed and _explain.listening():
@@ -235,7 +262,7 @@ class _Choice:
         self,
         ways: list[_Way],
         gain: float,
-        call: _Call,
+        call: Call,
         args: tuple[Any, ...],
         params: dict[str, Any],
     ) -> Any:
@@ -289,7 +316,7 @@ def routed(
     """
     if backend.name not in HOMES or name not in ADMITTED:
         return native
-    table = in_force()
+    table = in_force().table
     if table is None or not table.forms(name, dtype.name):
         return native
     choice = _Choice(name, backend, dtype, native, table)

@@ -1,0 +1,209 @@
+"""The commands ``corepy routes`` and ``corepy tune``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from corepy._errors import CorepyError
+from corepy.dispatch import _route_sources as sources
+from corepy.dispatch import _route_table as files
+from corepy.dispatch._explain import aligned
+from corepy.dispatch._route_table import Route, RouteTable
+from corepy.dispatch._threads import spinning
+
+
+class RouteError(CorepyError):
+    """A command on routes cannot be done: told in one line."""
+
+
+# ---------------------------------------------------------------------------- corepy routes
+
+
+def add_routes(commands: Any) -> None:
+    """Describe ``corepy routes``."""
+    command = commands.add_parser("routes", help="show which operations run in which backend")
+    command.add_argument("--json", action="store_true", help="as the table's file, for programs")
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--export", metavar="FILE", help="write the table in force to a file")
+    which.add_argument("--import", dest="source", metavar="FILE", help="use a table of this kind")
+    which.add_argument(
+        "--freeze", action="store_true", help="keep the table in force, whatever changes"
+    )
+    which.add_argument("--thaw", action="store_true", help="let a frozen table go")
+    command.add_argument(
+        "--force", action="store_true", help="import a table of another machine or version"
+    )
+
+
+def show_routes(options: argparse.Namespace) -> int:
+    """Print, export, import or freeze the table of routes.
+
+    Raises
+    ------
+    RouteError
+        If a file cannot be read or written, or does not fit.
+    """
+    try:
+        if options.thaw:
+            files.frozen_file().unlink(missing_ok=True)
+            print("the table is no longer frozen")
+            return 0
+        if options.source is not None:
+            return _import(Path(options.source), force=options.force)
+        found = sources.in_force()
+        if options.export is None and not options.freeze:
+            print(found.table.dump() if options.json and found.table else _render(found))
+            return 0
+        if found.table is None:
+            raise RouteError("routes: they are off; expected a table in force")
+        path = files.frozen_file() if options.freeze else Path(options.export)
+        files.write(path, found.table.dump())
+    except (OSError, ValueError) as error:
+        raise RouteError(f"routes: {error}") from error
+    print(f"wrote {path}")
+    return 0
+
+
+def _import(source: Path, *, force: bool) -> int:
+    table = sources.read(source, "--import")
+    key = files.machine_key()
+    found = files.differences(table, key)
+    if found and not force:
+        raise RouteError(
+            f"routes: {source} was measured elsewhere ({'; '.join(found)}); expected one of this "
+            f"machine: --force takes it all the same"
+        )
+    path = files.cache_file(key)
+    files.write(path, replace(table, machine={**key, "threads": table.threads}).dump())
+    print(f"wrote {path}")
+    return 0
+
+
+def _render(found: sources.InForce) -> str:
+    """Word a table for people."""
+    table = found.table
+    if table is None:
+        return found.origin
+    made = ", ".join(f"{key} {value}" for key, value in table.made.items() if value is not None)
+    machine = table.machine
+    lines = [
+        f"{found.origin} ({made})",
+        f"made on {machine.get('cpu')}, {machine.get('cores')} cores: {_versions(machine)}",
+    ]
+    note = spinning()
+    lines += [note] if note else []
+    rows: list[tuple[str, ...]]
+    rows = [("operation", "dtype", "operands", "from", "backend", "gain", "why")]
+    rows += [row for route in table.routes for row in _rows(route)]
+    return "\n".join([*lines, "", *aligned(rows)])
+
+
+def _versions(machine: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in machine.get("versions", {}).items())
+
+
+def _rows(route: Route) -> list[tuple[str, ...]]:
+    place = (route.operation, route.dtype, route.form or "-", str(route.least))
+    if not route.options:
+        return [(*place, "numpy", "-", "nobody is faster there")]
+    rows: list[tuple[str, ...]] = []
+    for option in route.options:
+        words = [f"{option.company:.1f}x its time in company"]
+        if option.busy is not None:
+            words.append(f"{option.busy:.1f}x NumPy beside busy cores")
+        rows.append((*place, option.backend, f"{option.gain:.1f}x", ", ".join(words)))
+    return rows
+
+
+# ---------------------------------------------------------------------------- corepy tune
+
+
+def add_tune(commands: Any) -> None:
+    """Describe ``corepy tune``."""
+    command = commands.add_parser("tune", help="measure which backend is fastest for what")
+    command.add_argument("operations", nargs="*", metavar="OPERATION", help="only these")
+    command.add_argument("--again", action="store_true", help="measure also what is known")
+    command.add_argument(
+        "--output", metavar="FILE", help="write the table there, not where corepy looks for it"
+    )
+
+
+class Progress:
+    """A bar on a terminal, and lines elsewhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.drawn = stream.isatty()
+        self.start = time.monotonic()
+
+    def __call__(self, number: int, count: int, label: str) -> None:
+        """Show that a case begins."""
+        passed = time.monotonic() - self.start
+        if not self.drawn:
+            print(f"{number}/{count} {label}", file=self.stream, flush=True)
+            return
+        filled = 30 * number // max(count, 1)
+        left = f"{passed / number * (count - number):4.0f} s left" if number else ""
+        bar = "#" * filled + "." * (30 - filled)
+        end = "\n" if number == count else ""
+        print(f"\r[{bar}] {number}/{count} {left} {label:40.40}", end=end, file=self.stream)
+        self.stream.flush()
+
+
+def run_tune(options: argparse.Namespace) -> int:
+    """Measure this machine and keep what was found.
+
+    Raises
+    ------
+    RouteError
+        If an operation is unknown or a file cannot be written.
+    """
+    from corepy.tuning import tune
+
+    def notice(text: str) -> None:
+        print(f"corepy: {text}", file=sys.stderr)
+
+    try:
+        outcome = tune(
+            options.operations,
+            again=options.again,
+            progress=Progress(sys.stderr),
+            notice=notice,
+        )
+        path = files.cache_file(outcome.table.machine)
+        path = path if options.output is None else Path(options.output)
+        files.write(path, outcome.table.dump())
+    except (OSError, ValueError) as error:
+        raise RouteError(f"tune: {error}") from error
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        notice("interrupted; what was measured is kept, and the next `corepy tune` goes on there")
+        return 130
+    for text in outcome.refused:
+        notice(f"not routed, because it means something else: {text}")
+    if outcome.undecided:
+        notice(
+            f"the machine was too noisy to decide {len(outcome.undecided)} cells, which stay with "
+            f"NumPy; run `corepy tune` again when it is quiet: {', '.join(outcome.undecided)}"
+        )
+    if outcome.load is not None and outcome.load > 0.5:
+        notice(f"other processes used {outcome.load:.1f} cores meanwhile")
+    _summarize(outcome.table, path)
+    return 0
+
+
+def _summarize(table: RouteTable, path: Path) -> None:
+    routed = {(route.operation, route.dtype) for route in table.routes if route.options}
+    backends: dict[str, int] = {}
+    for route in table.routes:
+        if route.options:
+            first = route.options[0].backend
+            backends[first] = backends.get(first, 0) + 1
+    counts = ", ".join(f"{count} to {name}" for name, count in sorted(backends.items()))
+    print(f"{len(routed)} operations and dtypes are routed ({counts or 'none'}); wrote {path}")

@@ -1,0 +1,205 @@
+"""What is measured: operations by dtype and form, and operands of each size for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy._dtypes import DTYPES
+from corepy.backends._numpy import NumPyBackend
+from corepy.dispatch._admitted import ADMITTED, CANDIDATES, admits
+from corepy.dispatch._operations import OPERATIONS
+from corepy.dispatch._registry import load, records
+
+Array = npt.NDArray[Any]
+
+#: The dtypes that are worth measuring; others run in NumPy.
+DTYPE_NAMES: Final = ("float32", "float64", "int64", "complex64", "complex128")
+#: Elements of the largest operand. The first one is measured first, then the greater, then down
+#: for as long as somebody beats NumPy.
+FIRST: Final = 1 << 20
+GREATER: Final = (1 << 22,)
+SMALLER: Final = (1 << 18, 1 << 16, 1 << 14, 1 << 12, 1 << 10)
+#: The same for matrices, whose operations take time of the third power of the side.
+FIRST_SIDE: Final = 512
+GREATER_SIDES: Final = (1024,)
+SMALLER_SIDES: Final = (256, 128, 64, 32)
+#: Elements of a row, where rows are reduced.
+_WIDTH: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An operation on operands of one dtype and form."""
+
+    operation: str
+    dtype: str
+    form: str
+    candidates: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """How it is called in lists."""
+        return " ".join(part for part in (self.operation, self.dtype, self.form) if part)
+
+    @property
+    def squares(self) -> bool:
+        """Whether it is about matrices, whose size is the square of a side."""
+        return self.operation == "matmul" or self.operation.startswith("linalg.")
+
+    def sizes(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """Return the first size, the greater and the smaller ones, in elements."""
+        if not self.squares:
+            return FIRST, GREATER, SMALLER
+        greater, smaller = (
+            tuple(side * side for side in sides) for sides in (GREATER_SIDES, SMALLER_SIDES)
+        )
+        return FIRST_SIDE**2, greater, smaller
+
+
+def cases(only: Iterable[str] = ()) -> Iterator[Case]:
+    """Yield every case that a library on this machine may win.
+
+    Raises
+    ------
+    ValueError
+        If `only` names an operation that cannot be routed.
+    """
+    wanted = frozenset(only)
+    unknown = wanted - ADMITTED.keys()
+    if unknown:
+        raise ValueError(f"{sorted(unknown)[0]!r} is no operation that can be routed")
+    usable = [name for name in CANDIDATES if records()[name].probe() is None]
+    for operation, admission in ADMITTED.items():
+        if wanted and operation not in wanted:
+            continue
+        for dtype in DTYPE_NAMES:
+            if DTYPES[dtype] not in OPERATIONS[operation].dtypes:
+                continue
+            able = tuple(name for name in usable if _differs(operation, dtype, name))
+            if able:
+                for form in admission.forms:
+                    yield Case(operation, dtype, form, able)
+
+
+def _differs(operation: str, dtype: str, backend: str) -> bool:
+    """Say whether a backend is admitted and has something of its own to run."""
+    if not admits(operation, dtype, backend):
+        return False
+    return backend != "numba" or load(backend).operation(operation) is not NUMPY.operation(
+        operation
+    )
+
+
+NUMPY: Final = NumPyBackend()
+
+# ---------------------------------------------------------------------------- operands
+
+
+def _values(case: Case, size: int, rng: np.random.Generator) -> Array:
+    """Return numbers that the operation takes without leaving its domain."""
+    if case.dtype.startswith("complex"):
+        parts = rng.standard_normal((size, 2))
+        return parts.view(np.complex128)[:, 0].astype(case.dtype)
+    if case.dtype == "int64":
+        # Sums of products of these are exact in float64 too, and most of them differ.
+        high = max(size, 1000) if case.operation.startswith(("unique", "sort", "argsort")) else 1000
+        return rng.integers(-high, high, size)
+    x = rng.standard_normal(size)
+    match case.operation:
+        case "acos" | "asin" | "atanh":
+            x = np.tanh(x)
+        case "acosh":
+            x = 1 + np.abs(x)
+        case "log" | "log2" | "log10" | "log1p" | "sqrt" | "pow":
+            x = np.abs(x)
+        case "cumulative_prod":
+            x = 1 + x / (100 * math.sqrt(size))
+    return x.astype(case.dtype)
+
+
+def operands(
+    case: Case, size: int, rng: np.random.Generator
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a case's native callables, with so many elements at the most."""
+    name = case.operation
+    if case.squares:
+        return _matrices(case, math.isqrt(size), rng)
+    x = _values(case, size, rng)
+    if case.form in ("rows", "columns", "all"):
+        return _reduction(case, x)
+    if name.startswith("fft."):
+        points = 2 * (size - 1) if name == "fft.irfft" else size
+        return (x,), {"n": points, "axis": 0, "norm": "backward"}
+    if name in ("sort", "argsort"):
+        return (x,), {"axis": 0, "descending": False, "stable": True}
+    if name == "searchsorted":
+        needles = _values(case, size, rng)
+        return (np.sort(x), needles), {"side": "left", "sorter": None}
+    if name == "where":
+        return (rng.random(size) < 0.5, x, _values(case, size, rng)), {}
+    if name == "__getitem__":
+        return (x, rng.random(size) < 0.5), {}
+    if name == "take":
+        return (x, rng.integers(0, size, size)), {"axis": 0}
+    if ADMITTED[name].operands == 2:
+        return (x, _values(case, size, rng)), {}
+    return (x,), {}
+
+
+def _reduction(case: Case, x: Array) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    name = case.operation
+    running = name.startswith("cumulative")
+    axes: Any = None
+    if case.form != "all":
+        width = min(_WIDTH, 1 << (x.size.bit_length() // 2))
+        x = x[: x.size // width * width].reshape(-1, width)
+        axes = x.ndim - 1 if case.form == "rows" else 0
+    elif running:
+        axes = 0
+    params: dict[str, Any] = {"axis": axes}
+    if name in ("sum", "prod") or running:
+        params["dtype"] = x.dtype
+    if name in ("var", "std"):
+        params["correction"] = 0.0
+    if running:
+        params["include_initial"] = False
+    else:
+        params["keepdims"] = False
+    if axes is not None and not running and not name.startswith("arg"):
+        params["axis"] = (axes,)
+    return (x,), params
+
+
+def _matrices(
+    case: Case, side: int, rng: np.random.Generator
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    x = _values(case, side * side, rng).reshape(side, side)
+    match case.operation.rpartition(".")[2]:
+        case "matmul":
+            return (x, x.T.copy()), {}
+        case "cholesky":
+            return (_definite(x),), {"upper": False}
+        case "eigh" | "eigvalsh":
+            return (_definite(x),), {}
+        case "solve":
+            return (_definite(x), x[:, 0].copy()), {}
+        case "inv":
+            return (_definite(x) / side,), {}
+        case "qr":
+            return (x,), {"mode": "reduced"}
+        case "svd":
+            return (x,), {"full_matrices": False}
+    return (x,), {}
+
+
+def _definite(x: Array) -> Array:
+    """Return a symmetric matrix that is far from singular."""
+    side = x.shape[0]
+    made: Array = (x @ x.T) / side + np.eye(side, dtype=x.dtype)
+    return made

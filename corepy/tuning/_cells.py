@@ -1,0 +1,180 @@
+"""What was measured, cell by cell: kept on disk as it is found, and turned into routes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from corepy.dispatch._route_table import MARGIN, Option, Route, write
+
+#: Version of the file's form; what another one holds is measured anew.
+FORMAT: Final = 1
+#: The verdict on a candidate that routes may lead to.
+ADMITTED: Final = "admitted"
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """How one candidate did in a cell.
+
+    Attributes
+    ----------
+    backend : str
+    gain, noise : float
+        NumPy's time by this one's, and the spread of that as a part of it.
+    company : float
+        The time right after another library's operation by the time alone; the worst of them.
+    busy : float or None
+        The gain while the other cores were busy; None if that was not measured.
+    verdict : str
+        ``"admitted"``, or why not.
+    """
+
+    backend: str
+    gain: float
+    noise: float
+    company: float
+    busy: float | None
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One operation, dtype, form and size.
+
+    Attributes
+    ----------
+    operation, dtype, form : str
+    size : int
+        Elements of the largest operand.
+    seconds : float
+        NumPy's time.
+    entrants : tuple of Entrant
+    undecided : bool
+        Whether the machine was too noisy to tell. NumPy keeps the cell, and the next tuning
+        measures it again.
+    """
+
+    operation: str
+    dtype: str
+    form: str
+    size: int
+    seconds: float
+    entrants: tuple[Entrant, ...]
+    undecided: bool
+
+    @property
+    def key(self) -> str:
+        """By what it is found again."""
+        return key_of(self.operation, self.dtype, self.form, self.size)
+
+
+def key_of(operation: str, dtype: str, form: str, size: int) -> str:
+    """Return by what a cell is found again."""
+    return f"{operation}/{dtype}/{form}/{size}"
+
+
+@dataclass(slots=True)
+class Cells:
+    """The cells of one machine, in a file that is whole after each of them.
+
+    Attributes
+    ----------
+    path : Path
+    machine : dict
+        Cells of another machine, or of other versions, do not count.
+    found : dict of str to Cell
+    start : dict of str to float
+        Seconds that importing a backend's library takes.
+    """
+
+    path: Path
+    machine: Mapping[str, Any]
+    found: dict[str, Cell] = field(default_factory=dict)
+    start: dict[str, float] = field(default_factory=dict)
+
+    def read(self) -> str | None:
+        """Take up what an earlier tuning found; return why nothing can be, None if it can.
+
+        A file that is damaged or of another machine is measured anew, and said so.
+        """
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return f"{self.path} cannot be read ({error.strerror})"
+        try:
+            content = json.loads(text)
+            if content["format"] != FORMAT or content["machine"] != self.machine:
+                return f"{self.path} is of another version or machine"
+            cells = [
+                Cell(**{**row, "entrants": tuple(Entrant(**e) for e in row["entrants"])})
+                for row in content["cells"]
+            ]
+            start = {str(name): float(seconds) for name, seconds in content["start"].items()}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            return f"{self.path} is damaged ({type(error).__name__}: {error})"
+        self.found, self.start = {cell.key: cell for cell in cells}, start
+        return None
+
+    def add(self, cell: Cell) -> None:
+        """Keep a cell, on disk too."""
+        self.found[cell.key] = cell
+        self.write()
+
+    def write(self) -> None:
+        """Replace the file in one step."""
+        content = {
+            "format": FORMAT,
+            "machine": self.machine,
+            "start": self.start,
+            "cells": [asdict(cell) for cell in self.found.values()],
+        }
+        write(self.path, json.dumps(content))
+
+    def routes(self) -> tuple[Route, ...]:
+        """Return the routes that follow: for each size who beat NumPy, the best first."""
+        groups: dict[tuple[str, str, str], list[Cell]] = {}
+        for cell in self.found.values():
+            groups.setdefault((cell.operation, cell.dtype, cell.form), []).append(cell)
+        return tuple(route for key in sorted(groups) for route in _steps(groups[key]))
+
+
+def _steps(cells: Iterable[Cell]) -> list[Route]:
+    """Return one route for each stretch of sizes in which the same backends win."""
+    steps: list[Route] = []
+    for cell in sorted(cells, key=lambda cell: cell.size):
+        options = _ranked(cell)
+        before = steps[-1].options if steps else ()
+        if [o.backend for o in options] != [o.backend for o in before]:
+            place = cell.operation, cell.dtype, cell.form, cell.size
+            steps.append(Route(*place, float(f"{cell.seconds:.3g}"), options))
+        elif options:
+            merged = tuple(_lesser(a, b) for a, b in zip(before, options, strict=True))
+            steps[-1] = replace(steps[-1], options=merged)
+    return steps
+
+
+def _ranked(cell: Cell) -> tuple[Option, ...]:
+    """Return who was admitted, the best first.
+
+    Another library is called only where it is better than Numba's kernels by the same margin:
+    they need no crossing, share memory with everything, and notice other processes.
+    """
+    options = [
+        Option(e.backend, round(e.gain, 2), round(e.company, 2), e.busy and round(e.busy, 2))
+        for e in cell.entrants
+        if e.verdict == ADMITTED
+    ]
+    handicap = {"numba": MARGIN}
+    return tuple(sorted(options, key=lambda o: -o.gain * handicap.get(o.backend, 1.0)))
+
+
+def _lesser(a: Option, b: Option) -> Option:
+    """Return what holds for both of two sizes."""
+    busy = None if a.busy is None or b.busy is None else min(a.busy, b.busy)
+    return Option(a.backend, min(a.gain, b.gain), max(a.company, b.company), busy)

@@ -1,0 +1,149 @@
+"""Comparing callables fairly on a machine that does other things too.
+
+All that is compared runs in one process, in short rounds, each in another order; what is compared
+is compared within its round, and rounds in which something came between are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Final, TypeAlias
+
+from corepy.dispatch._neighbours import busy_seconds
+
+Work: TypeAlias = Callable[[], Any]
+
+#: Seconds that one callable runs in one round, at the least: the clock and a scheduler's slice.
+SLICE: Final = 1e-3
+ROUNDS: Final = (7, 25)
+#: Spread of the ratios, as a part of them, above which a machine may be too noisy to decide.
+NOISY: Final = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How one callable compares with another.
+
+    Attributes
+    ----------
+    gain : float
+        The other's time by this one's, the median over the rounds that count.
+    noise : float
+        How far the rounds lie apart, as a part of the gain: 1.5 times the median distance.
+    """
+
+    gain: float
+    noise: float
+
+    def wins(self, margin: float) -> bool:
+        """Say whether the gain exceeds a margin by more than the noise."""
+        return self.gain * (1 - self.noise) >= margin
+
+    def is_open(self, margin: float) -> bool:
+        """Say whether noise is what keeps this from being decided."""
+        return (
+            self.noise > NOISY and not self.wins(margin) and self.gain * (1 + self.noise) >= margin
+        )
+
+
+def compare(base: Sequence[float], times: Sequence[float]) -> Comparison:
+    """Compare times taken in the same rounds.
+
+    Rounds whose ratio lies more than three times the usual distance from the median are left out.
+    """
+    ratios = [b / t for b, t in zip(base, times, strict=True)]
+    middle = statistics.median(ratios)
+    spread = _spread(ratios, middle)
+    kept = [ratio for ratio in ratios if abs(ratio - middle) <= 3 * spread] or ratios
+    gain = statistics.median(kept)
+    return Comparison(gain, _spread(kept, gain) / gain)
+
+
+def _spread(values: Sequence[float], middle: float) -> float:
+    # 1.4826 makes a standard deviation of the median distance, for what is normally distributed.
+    return 1.4826 * statistics.median(abs(value - middle) for value in values)
+
+
+def take_turns(works: Mapping[str, Work], seconds: float) -> dict[str, list[float]]:
+    """Run callables in rounds for about so long, and return their times a run, round by round."""
+    counts, took = {}, 0.0
+    for name, work in works.items():
+        work()  # compiles, imports, fills caches
+        once = _timed(work, 1)
+        counts[name] = max(1, round(SLICE / once))
+        took += once * counts[name]
+    rounds = min(max(round(seconds / took), ROUNDS[0]), ROUNDS[1])
+    order, rng = list(works), random.Random(0)
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        rng.shuffle(order)
+        for name in order:
+            times[name].append(_timed(works[name], counts[name]))
+    return times
+
+
+def _timed(work: Work, count: int) -> float:
+    start = perf_counter()
+    for _ in range(count):
+        work()
+    return (perf_counter() - start) / count
+
+
+def after(company: Work, works: Mapping[str, Work], rounds: int) -> dict[str, list[float]]:
+    """Return the times of single runs, each right after a run of something else."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    order, rng = list(works), random.Random(0)
+    for _ in range(rounds):
+        rng.shuffle(order)
+        for name in order:
+            company()
+            times[name].append(_timed(works[name], 1))
+    return times
+
+
+def beside_itself(works: Mapping[str, Work], rounds: int) -> dict[str, list[float]]:
+    """Return the times of single runs, each right after a run of the same."""
+    times: dict[str, list[float]] = {}
+    for name, work in works.items():
+        work()
+        times[name] = [_timed(work, 1) for _ in range(rounds)]
+    return times
+
+
+@contextmanager
+def busy_cores(count: int) -> Iterator[None]:
+    """Keep so many cores busy with other processes for the length of a block."""
+    command = [sys.executable, "-S", "-c", "while True: pass"]
+    others = [subprocess.Popen(command) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+class Usage:
+    """How many cores other processes use, from when this is made."""
+
+    def __init__(self) -> None:
+        self._start = self._mark()
+
+    def cores(self) -> float | None:
+        """Return the mean number, None where the system does not tell."""
+        passed, own, total = (
+            None if now is None or then is None else now - then
+            for now, then in zip(self._mark(), self._start, strict=True)
+        )
+        return None if total is None else max(0.0, total - (own or 0.0)) / (passed or 1.0)
+
+    def _mark(self) -> tuple[float, float, float | None]:
+        return perf_counter(), sum(os.times()[:4]), busy_seconds()

@@ -1,0 +1,312 @@
+"""`corepy tune`: find out who runs which operation fastest on this machine.
+
+Each cell (operation, dtype, form, size) is measured in interleaved rounds, alone; then, for those
+who win, right after operations of other libraries, whose threads may still spin; then, for
+libraries that do not notice it themselves, with the other cores busy. After each cell the file of
+cells is replaced in one step, so that an interrupted tuning goes on where it was. The table of
+routes is written once everything is measured.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from corepy.dispatch import _route_table as files
+from corepy.dispatch._registry import load
+from corepy.dispatch._route_table import MARGIN, RouteTable
+from corepy.dispatch._routes import Call, bound
+from corepy.dispatch._threads import get_num_threads
+from corepy.tuning._cases import NUMPY, Case, cases, operands
+from corepy.tuning._cells import ADMITTED, Cell, Cells, Entrant, key_of
+from corepy.tuning._check import deviation
+from corepy.tuning._clock import (
+    Comparison,
+    Usage,
+    Work,
+    after,
+    beside_itself,
+    busy_cores,
+    compare,
+    take_turns,
+)
+
+#: Greatest time of a cell's operation in NumPy, in seconds: greater sizes are not measured.
+LONGEST: Final = 0.3
+#: How often a cell is measured, each time for twice as long, before it counts as undecidable.
+ATTEMPTS: Final = 3
+#: How much longer an operation may take right after another library's than alone.
+COMPANY: Final = 1.3
+_ROUNDS: Final = 7
+
+#: Hears of each case how many there are, which one it is, and what it is called.
+Progress: TypeAlias = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a tuning came to.
+
+    Attributes
+    ----------
+    table : RouteTable
+    undecided : tuple of str
+        Cells for which the machine was too noisy; NumPy keeps them.
+    refused : tuple of str
+        Candidates that do not mean what NumPy means, with the reason.
+    load : float or None
+        Cores that other processes used meanwhile, None where the system does not tell.
+    """
+
+    table: RouteTable
+    undecided: tuple[str, ...]
+    refused: tuple[str, ...]
+    load: float | None
+
+
+def tune(
+    only: Iterable[str] = (),
+    *,
+    again: bool = False,
+    seconds: float = 0.25,
+    cells: Path | None = None,
+    progress: Progress = lambda number, count, label: None,
+    notice: Callable[[str], None] = lambda text: None,
+) -> Outcome:
+    """Measure this machine, going on where an earlier tuning was interrupted.
+
+    Parameters
+    ----------
+    only : iterable of str
+        Operations to measure; by default all that can be routed. What is known of others stays.
+    again : bool
+        Whether to measure also what is known already.
+    seconds : float
+        Time for the rounds of a cell.
+    cells : Path, optional
+        Where what is found is kept; by default in the user's cache folder.
+    progress : callable
+        Is told the number of the case that begins, how many there are, and its name.
+    notice : callable
+        Is told what the user should know.
+
+    Returns
+    -------
+    Outcome
+        Nothing is in force by it: that is up to who calls.
+
+    Raises
+    ------
+    ValueError
+        If `only` names an operation that cannot be routed.
+    OSError
+        If the file of cells cannot be written.
+    """
+    machine = files.machine_key()
+    kept = Cells(cells or files.cache_file(machine).with_name(_cells_name(machine)), machine)
+    trouble = kept.read()
+    if trouble:
+        notice(f"{trouble}: measuring anew")
+    todo = list(cases(only))
+    if again:
+        wanted = {(case.operation, case.dtype, case.form) for case in todo}
+        kept.found = {
+            key: cell
+            for key, cell in kept.found.items()
+            if (cell.operation, cell.dtype, cell.form) not in wanted
+        }
+    usage = Usage()
+    kept.start |= {name: _start(name) for name in {n for c in todo for n in c.candidates}}
+    company = _company({name for case in todo for name in case.candidates})
+    refused: list[str] = []
+    for number, case in enumerate(todo):
+        progress(number, len(todo), case.label)
+        refused += _measure_case(case, kept, company, seconds)
+    progress(len(todo), len(todo), "")
+    kept.write()
+    load_ = usage.cores()
+    made = {
+        "command": "corepy tune",
+        "date": datetime.date.today().isoformat(),
+        "load": None if load_ is None else round(load_, 2),
+    }
+    undecided = tuple(
+        f"{cell.operation} {cell.dtype} {cell.form} {cell.size}".replace("  ", " ")
+        for cell in kept.found.values()
+        if cell.undecided
+    )
+    table = RouteTable(machine, made, kept.start, kept.routes())
+    return Outcome(table, undecided, tuple(refused), load_)
+
+
+def _cells_name(machine: Mapping[str, Any]) -> str:
+    return files.cache_file(machine).name.replace("routes-", "cells-")
+
+
+def _start(backend: str) -> float:
+    """Return the seconds that importing a backend's library takes, beside NumPy."""
+    clock = "time.perf_counter()"
+    code = f"import numpy, time; start = {clock}; import {backend}; print({clock} - start)"
+    taken = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    return round(min(taken), 2)
+
+
+def _company(candidates: Iterable[str]) -> dict[str, Work]:
+    """Return an operation of each library that keeps its threads spinning for a while."""
+    matrix = np.random.default_rng(0).random((384, 384), np.float32)
+    found: dict[str, Work] = {"numpy": lambda: matrix @ matrix}
+    if "torch" in candidates:
+        vector = np.random.default_rng(0).random(300_000, np.float32)
+        torch = load("torch")
+        tanh = bound("tanh", torch)
+        found["torch"] = lambda: tanh((vector,), {})
+    return found
+
+
+def _measure_case(
+    case: Case, kept: Cells, company: Mapping[str, Work], seconds: float
+) -> Iterator[str]:
+    """Measure a case at one size after another; yield why candidates are refused."""
+    first, greater, smaller = case.sizes()
+    home = bound(case.operation, NUMPY)
+    calls = {}
+    for name in case.candidates:
+        call = bound(case.operation, load(name))
+        why = deviation(case, home, call)
+        if why:
+            yield f"{case.label}: {name}: {why}"
+        else:
+            calls[name] = call
+    if not calls:
+        return
+    found = [_cell(case, first, home, calls, kept, company, seconds)]
+    for size in greater:
+        if found[0].seconds * (size / first) ** (1.5 if case.squares else 1.0) <= LONGEST:
+            found.append(_cell(case, size, home, calls, kept, company, seconds))
+    last = found[0]
+    for size in smaller:
+        if max((entrant.gain for entrant in last.entrants), default=0.0) < 1.0:
+            break  # who loses here loses more on less
+        last = _cell(case, size, home, calls, kept, company, seconds)
+        found.append(last)
+    _meet_neighbours(case, found, home, calls, kept)
+
+
+def _meet_neighbours(
+    case: Case, cells: Iterable[Cell], home: Call, calls: Mapping[str, Call], kept: Cells
+) -> None:
+    """Measure with the other cores busy who does not notice it by itself.
+
+    A tuning with a realtime priority (``chrt``) has no neighbours that it would feel, and leaves
+    this to a later one; until then these routes step aside when others are busy.
+    """
+    threads = get_num_threads()
+    waiting = [cell for cell in cells if any(_is_unmet(entrant) for entrant in cell.entrants)]
+    if threads < 2 or not waiting or _is_realtime():
+        return
+    with busy_cores(threads - 1):
+        for cell in waiting:
+            entrants = []
+            for entrant in cell.entrants:
+                if _is_unmet(entrant):
+                    works = _works(
+                        case, cell.size, {"numpy": home, "other": calls[entrant.backend]}
+                    )
+                    times = take_turns(works, 0.0)
+                    gain = compare(times["numpy"], times["other"]).gain
+                    entrant = replace(entrant, busy=round(gain, 3))
+                entrants.append(entrant)
+            kept.add(replace(cell, entrants=tuple(entrants)))
+
+
+def _is_unmet(entrant: Entrant) -> bool:
+    waits = entrant.backend == "torch" and entrant.verdict == ADMITTED
+    return waits and entrant.busy is None
+
+
+def _is_realtime() -> bool:
+    if not hasattr(os, "sched_getscheduler"):
+        return False
+    return os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
+
+
+def _works(case: Case, size: int, calls: Mapping[str, Call]) -> dict[str, Work]:
+    args, params = operands(case, size, np.random.default_rng(size))
+    return {name: partial(call, args, params) for name, call in calls.items()}
+
+
+def _cell(
+    case: Case,
+    size: int,
+    home: Call,
+    calls: Mapping[str, Call],
+    kept: Cells,
+    company: Mapping[str, Work],
+    seconds: float,
+) -> Cell:
+    """Measure one size, unless it is known."""
+    known = kept.found.get(key_of(case.operation, case.dtype, case.form, size))
+    if known is not None and not known.undecided:
+        return known
+    works = _works(case, size, {"numpy": home, **calls})
+    with np.errstate(all="ignore"):
+        cell = _measured(case, size, works, company, seconds)
+    kept.add(cell)
+    return cell
+
+
+def _measured(
+    case: Case, size: int, works: dict[str, Work], company: Mapping[str, Work], seconds: float
+) -> Cell:
+    found: dict[str, Comparison] = {}
+    for attempt in range(ATTEMPTS):
+        times = take_turns(works, seconds * 2**attempt)
+        found = {n: compare(times["numpy"], times[n]) for n in works if n != "numpy"}
+        if not any(comparison.is_open(MARGIN) for comparison in found.values()):
+            break
+    base = sorted(times["numpy"])[len(times["numpy"]) // 2]
+    undecided = any(comparison.is_open(MARGIN) for comparison in found.values())
+    entrants = tuple(
+        _entrant(name, comparison, works, company) for name, comparison in found.items()
+    )
+    return Cell(case.operation, case.dtype, case.form, size, base, entrants, undecided)
+
+
+def _entrant(
+    name: str, alone: Comparison, works: Mapping[str, Work], company: Mapping[str, Work]
+) -> Entrant:
+    """Judge one candidate, alone and in company."""
+    verdict, worst = ADMITTED, 1.0
+    if alone.is_open(MARGIN):
+        verdict = "too noisy to decide"
+    elif not alone.wins(MARGIN):
+        verdict = "no faster"
+    else:
+        pair = {"numpy": works["numpy"], name: works[name]}
+        plain = _middle(beside_itself({name: works[name]}, _ROUNDS)[name])
+        for other, work in company.items():
+            if other == name:
+                continue
+            times = after(work, pair, _ROUNDS)
+            slowdown = _middle(times[name]) / plain
+            worst = max(worst, slowdown)
+            if slowdown > COMPANY and not compare(times["numpy"], times[name]).wins(MARGIN):
+                verdict = f"{slowdown:.1f}x its time right after {other}"
+    rounded = (round(figure, 3) for figure in (alone.gain, alone.noise, worst))
+    return Entrant(name, *rounded, None, verdict)
+
+
+def _middle(times: list[float]) -> float:
+    return sorted(times)[len(times) // 2]
