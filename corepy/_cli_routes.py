@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from corepy._errors import CorepyError
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
+from corepy.dispatch._admitted import ADMITTED
 from corepy.dispatch._explain import aligned
 from corepy.dispatch._route_table import Route, RouteTable
 from corepy.dispatch._threads import spinning
@@ -96,8 +97,7 @@ def _render(found: sources.InForce) -> str:
         f"{found.origin} ({made})",
         f"made on {machine.get('cpu')}, {machine.get('cores')} cores: {_versions(machine)}",
     ]
-    note = spinning()
-    lines += [note] if note else []
+    lines += spinning()
     rows: list[tuple[str, ...]]
     rows = [("operation", "dtype", "operands", "from", "backend", "gain", "why")]
     rows += [row for route in table.routes for row in _rows(route)]
@@ -117,6 +117,8 @@ def _rows(route: Route) -> list[tuple[str, ...]]:
         words = [f"{option.company:.1f}x its time in company"]
         if option.busy is not None:
             words.append(f"{option.busy:.1f}x NumPy beside busy cores")
+        if route.dtype in ADMITTED[route.operation].fast:
+            words.append('only under precision("fast")')
         rows.append((*place, option.backend, f"{option.gain:.1f}x", ", ".join(words)))
     return rows
 

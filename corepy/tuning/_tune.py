@@ -304,8 +304,8 @@ def _entrant(
             worst = max(worst, slowdown)
             if slowdown > COMPANY and not compare(times["numpy"], times[name]).wins(MARGIN):
                 verdict = f"{slowdown:.1f}x its time right after {other}"
-    rounded = (round(figure, 3) for figure in (alone.gain, alone.noise, worst))
-    return Entrant(name, *rounded, None, verdict)
+    gain, noise = round(alone.gain, 3), round(alone.noise, 3)
+    return Entrant(name, gain, noise, round(worst, 3), None, verdict)
 
 
 def _middle(times: list[float]) -> float:

@@ -1,0 +1,190 @@
+"""How much longer an operation takes right after one of another library: mixed company.
+
+    python benchmarks/company.py            # measure, print
+    python benchmarks/company.py --save     # and keep it in benchmarks/results
+
+Libraries have threads of their own, and some wait in a loop for more work before they sleep. While
+they do, what comes next has fewer cores. The matrix has time(B right after A) / time(B alone) for
+the libraries that corepy's routes lead to, under the settings that corepy makes (`import corepy`
+before NumPy); and once more without them, for comparison.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import corepy  # before NumPy: it settles how long libraries' threads wait
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import _measure
+import numpy as np
+
+RESULTS: Final = Path(__file__).resolve().parent / "results"
+#: Greatest entry that is meant to be.
+GOAL: Final = 1.3
+SETTINGS: Final = (
+    "GOMP_SPINCOUNT",
+    "OMP_NUM_THREADS",
+    "OMP_WAIT_POLICY",
+    "OPENBLAS_THREAD_TIMEOUT",
+)
+
+
+def operations() -> dict[str, Callable[[], Any]]:
+    """Return one operation of each library, through corepy's backends, in two threads."""
+    rng = np.random.default_rng(0)
+    matrix = rng.random((384, 384), np.float32)
+    vector = rng.standard_normal(1_000_000).astype(np.float32)
+    mask = rng.random(1_000_000) < 0.5
+
+    def of(backend: str, name: str, *args: Any) -> Callable[[], Any]:
+        with corepy.backend_priority([backend]):
+            given = [corepy.to(x, backend=backend, copy=True) for x in args]
+        function = getattr(corepy.array_api, name)
+        return lambda: function(*given)
+
+    usable = corepy.usable_backends()
+    found = {
+        "numpy matmul": of("numpy", "matmul", matrix, matrix),
+        "numpy exp": of("numpy", "exp", vector),
+    }
+    if "numba" in usable:
+        found["numba where"] = of("numba", "where", mask, vector, vector)
+        found["numba sqrt"] = of("numba", "sqrt", np.abs(vector))
+    if "torch" in usable:
+        found["torch matmul"] = of("torch", "matmul", matrix, matrix)
+        found["torch exp"] = of("torch", "exp", vector)
+    return found
+
+
+def measure(rounds: int) -> dict[str, Any]:
+    """Return the times alone, and the matrix: for each operation before, each one after."""
+    works = operations()
+    for work in works.values():
+        work(), work()
+    alone: dict[str, list[float]] = {name: [] for name in works}
+    after: dict[str, dict[str, list[float]]] = {a: {b: [] for b in works} for a in works}
+    pairs = [(a, b) for a in works for b in works]
+    rng = random.Random(0)
+    for _ in range(rounds):
+        rng.shuffle(pairs)
+        for a, b in pairs:
+            # Alone: after itself, once the one before has been given time to end.
+            works[b](), works[b]()
+            alone[b].append(clocked(works[b]))
+            works[a]()
+            after[a][b].append(clocked(works[b]))
+    middle = {name: statistics.median(times) for name, times in alone.items()}
+    return {
+        "alone_us": {name: round(seconds * 1e6, 1) for name, seconds in middle.items()},
+        "after": {
+            a: {b: round(statistics.median(times) / middle[b], 2) for b, times in row.items()}
+            for a, row in after.items()
+        },
+    }
+
+
+def clocked(work: Callable[[], Any]) -> float:
+    start = perf_counter()
+    work()
+    return perf_counter() - start
+
+
+def unsettled(rounds: int) -> dict[str, Any]:
+    """Return what `measure` finds where NumPy was loaded before corepy."""
+    code = f"import numpy, company, json; print(json.dumps(company.measure({rounds})))"
+    env = {k: v for k, v in os.environ.items() if k not in SETTINGS}
+    folder = Path(__file__).resolve().parent
+    env["PYTHONPATH"] = os.pathsep.join([str(folder), str(folder.parent)])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def table(found: dict[str, Any]) -> str:
+    names = list(found["after"])
+    rows = [["right after", *names]]
+    rows += [[a, *(f"{found['after'][a][b]:.2f}" for b in names)] for a in names]
+    rows.append(["alone, us", *(f"{found['alone_us'][b]:.0f}" for b in names)])
+    return _measure.markdown(rows)
+
+
+def page(record: dict[str, Any]) -> str:
+    """Return the results as Markdown."""
+    settled = record["settled"]
+    beyond = [
+        f"{b} after {a}: {ratio:.2f}"
+        for a, row in settled["after"].items()
+        for b, ratio in row.items()
+        if ratio > GOAL
+    ]
+    verdict = "every entry is" if not beyond else f"beyond it: {'; '.join(beyond)}"
+    settings = ", ".join(f"{name}={value}" for name, value in record["settings"].items())
+    return "\n".join(
+        [
+            f"# Mixed company, {record['machine']}, {record['date']}",
+            "",
+            f"Made by `{record['command']}` with {record['versions']}; {record['threads']} "
+            f"threads, load {record['load']} before. Entries are time(column right after row) / "
+            f"time(column alone), medians of {record['rounds']} rounds.",
+            "",
+            f"## As corepy settles it ({settings})",
+            "",
+            table(settled),
+            "",
+            f"The goal is {GOAL} at the most: {verdict}.",
+            "",
+            "## NumPy loaded first, nothing set",
+            "",
+            table(record["unsettled"]),
+            "",
+        ]
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=40, metavar="N")
+    parser.add_argument("--save", action="store_true", help="keep it in benchmarks/results")
+    options = parser.parse_args(argv)
+    if options.rounds < 1:
+        parser.error("expected at least one round")
+    versions = _measure.versions(["numpy", "numba", "torch"])
+    load = [round(x, 2) for x in os.getloadavg()]
+    record = {
+        "command": "python benchmarks/company.py",
+        "date": datetime.date.today().isoformat(),
+        "machine": _measure.processor(),
+        "threads": corepy.get_num_threads(),
+        "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
+        "load": load,
+        "rounds": options.rounds,
+        "settings": {name: os.environ[name] for name in SETTINGS if name in os.environ},
+        "settled": measure(options.rounds),
+        "unsettled": unsettled(options.rounds),
+    }
+    print(page(record))
+    if options.save:
+        stem = RESULTS / f"company-{_measure.slug(record['machine'])}-{record['date']}"
+        stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+        stem.with_suffix(".md").write_text(page(record))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
