@@ -43,6 +43,9 @@ import corepy.array_api
 if importlib.util.find_spec("jaxlib") and importlib.metadata.version("jaxlib") == "0.10.2":
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
+# What somebody measured on this machine is not what the tests are about.
+os.environ.setdefault("COREPY_ROUTES", "shipped")
+
 #: No deadline: the reference is slow on purpose. And one priority serves all examples of a test.
 COMMON: Final[dict[str, Any]] = {
     "deadline": None,

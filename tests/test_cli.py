@@ -229,7 +229,9 @@ def test_json_tells_the_default_and_the_settings(
         "environment": {
             "COREPY_BACKEND_PRIORITY": "reference, cpu",
             "COREPY_NUM_THREADS": None,
+            "COREPY_PRECISION": None,
             "COREPY_PURE_PYTHON": os.environ.get("COREPY_PURE_PYTHON"),
+            "COREPY_ROUTES": None,
             "COREPY_STRICT": None,
         },
     }

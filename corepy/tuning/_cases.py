@@ -148,8 +148,14 @@ def operands(
     if name == "take":
         return (x, rng.integers(0, size, size)), {"axis": 0}
     if ADMITTED[name].operands == 2:
-        return (x, _values(case, size, rng)), {}
+        return (x, without_zeros(case, _values(case, size, rng))), {}
     return (x,), {}
+
+
+def without_zeros(case: Case, x: Array) -> Array:
+    """Return what integers may be divided by."""
+    divides = case.operation in ("floor_divide", "remainder") and case.dtype == "int64"
+    return np.where(x == 0, 2, x) if divides else x
 
 
 def _reduction(case: Case, x: Array) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy.dispatch._admitted import ADMITTED
-from corepy.tuning._cases import Case, operands
+from corepy.tuning._cases import Case, operands, without_zeros
 
 Array = npt.NDArray[Any]
 Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
@@ -78,7 +78,8 @@ def _trials(case: Case) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]
         arrays = list(args)
         arrays[place] = special[: arrays[place].size].reshape(arrays[place].shape)
         if ADMITTED[case.operation].operands == 2 and case.operation != "__getitem__":
-            arrays[1] = rng.permutation(special).reshape(arrays[1].shape)
+            other = without_zeros(case, rng.permutation(special))
+            arrays[1] = other.reshape(arrays[1].shape)
         if case.operation == "searchsorted":
             arrays[0] = np.sort(special)
         yield words, tuple(arrays), params

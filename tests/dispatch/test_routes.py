@@ -1,0 +1,597 @@
+"""Routes: large operations run where they were measured fastest, and mean the same there."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy.dispatch import _route_sources as sources
+from corepy.dispatch import _route_table as files
+from corepy.dispatch import _routes, _threads
+from corepy.dispatch._admitted import ADMITTED, admits
+from corepy.dispatch._neighbours import NEIGHBOURS
+from corepy.dispatch._route_table import Option, Route, RouteTable, parse
+
+ROOT = Path(corepy.__file__).parent.parent
+HERE = {"cpu": "this one", "cores": 2, "threads": 2}
+#: Another library that runs operations of NumPy's arrays; one test runs for each.
+numba = pytest.param("numba", marks=pytest.mark.backend("numba"))
+torch = pytest.param("torch", marks=pytest.mark.backend("torch"))
+each_candidate = pytest.mark.parametrize("candidate", [numba, torch])
+
+Use = Callable[..., None]
+
+
+def route(operation: str, backend: str, least: int = 100, **options: Any) -> Route:
+    dtype = options.pop("dtype", "float64")
+    form = options.pop("form", ADMITTED[operation].forms[0])
+    option = Option(backend, options.pop("gain", 9.0), busy=options.pop("busy", 9.0))
+    return Route(operation, dtype, form, least, math.inf, (option,))
+
+
+@pytest.fixture(autouse=True)
+def numpys() -> Iterator[None]:
+    """New arrays live in NumPy, and nobody is busy."""
+    with corepy.backend_priority(["numpy"]):
+        yield
+
+
+@pytest.fixture
+def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Use]:
+    """Give a function that puts routes in force, for the length of a test."""
+    monkeypatch.setattr(NEIGHBOURS, "looked", math.inf)
+    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
+    monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
+
+    def apply(*routes: Route, start: dict[str, float] | None = None) -> None:
+        path = tmp_path / "routes.json"
+        table = RouteTable(HERE, {"command": "a test"}, start or {}, routes)
+        text = table.dump().replace("Infinity", "1e9")
+        path.write_text(text)
+        corepy.set_routes(path)
+
+    before = sources._source
+    yield apply
+    corepy.set_routes(before)
+
+
+def ran(function: Callable[..., Any], *args: Any) -> list[tuple[str, str]]:
+    return [(r.operation, r.backend) for r in corepy.explain(function, *args).records]
+
+
+# ---------------------------------------------------------------------------- who runs what
+
+
+@each_candidate
+def test_large_operands_go_the_route_and_small_ones_stay(use: Use, candidate: str) -> None:
+    use(route("floor_divide", candidate))
+    for size, backend in [(0, "numpy"), (1, "numpy"), (99, "numpy"), (100, candidate)]:
+        x = xp.asarray(np.linspace(-9, 9, size))
+        assert ran(lambda x: x // 3.0, x) == [("floor_divide", backend)], size
+        assert ran(lambda x: 3.0 // (x + 9.5), x)[1:] == [("floor_divide", backend)], size
+        assert x.backend == (x // 3.0).backend == "numpy"
+        assert np.array_equal(np.asarray(x // 3.0), np.linspace(-9, 9, size) // 3.0)
+
+
+@each_candidate
+def test_explain_and_profile_say_who_and_why(use: Use, candidate: str) -> None:
+    use(route("floor_divide", candidate, gain=3.4))
+    x = xp.ones(200)
+    (record,) = corepy.explain(lambda: x // 2.0).records
+    assert record.backend == candidate
+    assert record.reason == "route: measured 3.4x NumPy from 100 elements"
+    with corepy.profile() as found:
+        x // 2.0
+        x[:50] // 2.0
+    assert ("floor_divide", candidate, "cpu") in found.by_operation()
+    assert ("floor_divide", "numpy", "cpu") in found.by_operation()
+
+
+def test_a_router_tells_its_least_size_and_what_runs_below(use: Use) -> None:
+    x = xp.ones(3)
+    plain = x._table["floor_divide"][0]
+    use(route("floor_divide", "torch"), route("sin", "torch", 7))
+    for name, least in (("floor_divide", 100), ("sin", 7)):
+        router: Any = x._table[name][0]
+        assert router.least == least
+    assert x._table["floor_divide"][0].small is plain  # type: ignore[attr-defined]
+    assert not hasattr(x._table["cos"][0], "least")
+    assert not hasattr(xp.ones(3, dtype=xp.float32)._table["sin"][0], "least")
+
+
+def test_the_least_size_of_all_forms_and_the_right_one_of_each(use: Use) -> None:
+    use(
+        route("sum", "torch", 1000, form="all"),
+        route("sum", "torch", 100, form="rows"),
+    )
+    x = xp.ones((20, 20))
+    router: Any = x._table["sum"][0]
+    assert router.least == 100
+    assert ran(lambda: xp.sum(x)) == [("sum", "numpy")]
+    assert ran(lambda: xp.sum(x, axis=1)) == [("sum", "torch")]
+    assert ran(lambda: xp.sum(x, axis=0)) == [("sum", "numpy")]
+    assert ran(lambda: xp.sum(xp.ones(1000))) == [("ones", "numpy"), ("sum", "torch")]
+
+
+@pytest.mark.backend("torch")
+def test_a_size_from_which_numpy_is_best_again(use: Use) -> None:
+    use(route("sin", "torch", 10), replace(route("sin", "torch", 1000), options=()))
+    assert [ran(xp.sin, xp.ones(n))[0][1] for n in (9, 10, 999, 1000)] == [
+        "numpy",
+        "torch",
+        "torch",
+        "numpy",
+    ]
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.backend("torch")
+def test_the_next_option_runs_where_the_first_is_not_ready(use: Use) -> None:
+    first = route("floor_divide", "torch", busy=None)
+    use(replace(first, options=(*first.options, Option("numba", 3.0))))
+    x = xp.ones(200)
+    assert ran(lambda: x // 2.0) == [("floor_divide", "torch")]
+    NEIGHBOURS.used = float(NEIGHBOURS.cores)
+    assert ran(lambda: x // 2.0) == [("floor_divide", "numba")]
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.backend("torch")
+def test_arrays_of_numba_go_routes_too(use: Use) -> None:
+    use(route("sin", "torch"), route("floor_divide", "numba"))
+    with corepy.backend_priority(["numba"]):
+        x = xp.ones(200)
+    found = corepy.explain(lambda: xp.sin(x) // 2.0)
+    assert [(r.operation, r.backend) for r in found.records] == [
+        ("sin", "torch"),
+        ("floor_divide", "numba"),
+    ]
+    assert found.result.backend == "numba"
+
+
+@pytest.mark.backend("torch")
+def test_operands_that_cannot_be_shared_stay(use: Use, recwarn: pytest.WarningsRecorder) -> None:
+    use(route("sin", "torch"), route("add", "torch"))
+    values = np.linspace(0, 1, 400)
+    fixed = values.copy()
+    fixed.flags.writeable = False
+    packed = np.zeros(400, [("a", "u1"), ("b", "f8")])["b"]  # neither aligned nor in whole steps
+    for odd in (values[::-1], values[::2], values.reshape(20, 20).T[::2], fixed, packed):
+        x = corepy.to(odd, backend="numpy", copy=False)
+        assert ran(xp.sin, x) == [("sin", "numpy")]
+        assert np.array_equal(np.asarray(xp.sin(x)), np.sin(odd))
+    column = corepy.to(values.reshape(400, 1), backend="numpy")
+    assert ran(lambda: column + xp.ones(400))[-1] == ("add", "numpy")  # broadcasts
+    assert not recwarn.list
+
+
+# ---------------------------------------------------------------------------- the same meaning
+
+
+@pytest.mark.backend("torch")
+def test_errors_are_those_of_the_arrays_own_backend(use: Use) -> None:
+    use(
+        *(route(f"linalg.{name}", "torch", 1) for name in ("cholesky", "inv", "solve")),
+        route("add", "torch", 1),
+    )
+    singular = xp.asarray([[1.0, 2.0], [2.0, 4.0]])
+
+    def message(call: Callable[[], Any]) -> str:
+        with pytest.raises(ValueError) as raised:  # noqa: PT011  # compared below
+            call()
+        assert type(raised.value) is ValueError
+        return str(raised.value)
+
+    calls = [
+        lambda: xp.linalg.cholesky(-singular),
+        lambda: xp.linalg.inv(singular),
+        lambda: xp.linalg.solve(singular, singular),
+        lambda: xp.ones(200) + xp.ones(300),
+    ]
+    routed = [message(call) for call in calls]
+    with corepy.set_routes("off"):
+        assert routed == [message(call) for call in calls]
+
+
+@pytest.mark.backend("torch")
+def test_float32_matrices_are_routed_under_fast_precision_only(use: Use) -> None:
+    use(
+        route("linalg.inv", "torch", 9, dtype="float32"),
+        route("linalg.inv", "torch", 9, dtype="float64"),
+    )
+    single, double = xp.eye(3, dtype=xp.float32), xp.eye(3)
+    assert corepy.get_precision() == "full"
+    assert ran(xp.linalg.inv, single) == [("linalg.inv", "numpy")]
+    assert ran(xp.linalg.inv, double) == [("linalg.inv", "torch")]
+    with corepy.precision("fast"):
+        assert corepy.get_precision() == "fast"
+        assert ran(xp.linalg.inv, single) == [("linalg.inv", "torch")]
+        assert xp.linalg.inv(single).dtype is xp.float32
+    assert ran(xp.linalg.inv, single) == [("linalg.inv", "numpy")]
+    with pytest.raises(ValueError, match='^precision: level is .exact.; expected "full" or "fast"'):
+        corepy.precision("exact")  # type: ignore[arg-type]
+
+
+@pytest.mark.backend("torch")
+def test_several_results_and_keywords_cross(use: Use) -> None:
+    use(
+        route("linalg.svd", "torch", 1),
+        route("unique_counts", "torch", 1, dtype="int64"),
+        route("sort", "torch", 1),
+        route("sum", "torch", 1, dtype="float32", form="all"),
+        route("__getitem__", "torch", 1),
+    )
+    x = np.random.default_rng(0).standard_normal((6, 6))
+    u, s, v = xp.linalg.svd(corepy.to(x, backend="numpy"))
+    assert np.allclose(np.asarray((u * s) @ v), x)
+    values, counts = xp.unique_counts(xp.asarray([3, 1, 3]))
+    assert (values.tolist(), counts.tolist()) == ([1, 3], [1, 2])
+    flat = corepy.to(x.ravel(), backend="numpy")
+    assert np.array_equal(np.asarray(xp.sort(flat)), np.sort(x.ravel()))
+    assert np.array_equal(np.asarray(xp.sort(flat, descending=True)), np.sort(x.ravel())[::-1])
+    assert np.array_equal(np.asarray(flat[flat > 0]), x[x > 0])
+    assert ran(lambda: flat[3]) == [("__getitem__", "numpy")]
+    assert xp.sum(xp.ones(9, dtype=xp.float32), dtype=xp.float64).dtype is xp.float64
+    assert xp.sum(xp.ones((3, 3), dtype=xp.float32), keepdims=True).shape == (1, 1)
+
+
+# ---------------------------------------------------------------------------- libraries
+
+
+def fresh(code: str, **environ: str) -> str:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("COREPY_")}
+    env |= {"PYTHONPATH": str(ROOT)} | environ
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.backend("numba")
+def test_a_library_is_imported_once_that_pays(tmp_path: Path) -> None:
+    code = """
+import sys, corepy
+xp = corepy.array_api
+x = xp.ones(100_000)
+x // 3.0
+print("numba" in sys.modules)
+"""
+    for price, imported in ((1000.0, "False"), (1e-9, "True")):
+        made = RouteTable(HERE, {}, {"numba": price}, (route("floor_divide", "numba"),))
+        path = tmp_path / "routes.json"
+        path.write_text(made.dump().replace("Infinity", "1e9"))
+        # What is saved is known after a call, so that the second one may be routed.
+        code = code.replace("x // 3.0\n", "x // 3.0\nx // 3.0\n", 1) if imported == "True" else code
+        assert fresh(code, COREPY_ROUTES=str(path)) == imported
+
+
+@pytest.mark.backend("numba")
+def test_a_library_that_is_imported_is_used_at_once(use: Use) -> None:
+    import numba as _  # noqa: F401  # what a program does
+
+    use(route("floor_divide", "numba"), start={"numba": 1e9})
+    assert ran(lambda: xp.ones(200) // 3.0)[1] == ("floor_divide", "numba")
+
+
+@pytest.mark.backend("torch")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_leaves_torch_alone(tmp_path: Path) -> None:
+    code = """
+import os, warnings, torch, corepy
+xp = corepy.array_api
+x = xp.ones(100_000)
+print(corepy.explain(xp.sin, x).records[0].backend, flush=True)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of threads and fork
+    child = os.fork()
+if child == 0:
+    print(corepy.explain(xp.sin, x).records[0].backend, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(corepy.explain(xp.sin, x).records[0].backend)
+"""
+    path = tmp_path / "routes.json"
+    made = RouteTable(HERE, {}, {}, (route("sin", "torch"),))
+    path.write_text(made.dump().replace("Infinity", "1e9"))
+    assert fresh(code, COREPY_ROUTES=str(path)).split() == ["torch", "numpy", "torch"]
+
+
+# ---------------------------------------------------------------------------- neighbours, threads
+
+
+@pytest.mark.backend("torch")
+def test_torch_steps_aside_when_other_cores_are_busy(use: Use) -> None:
+    use(
+        route("sin", "torch", busy=None),
+        route("cos", "torch", busy=1.0),
+        route("tan", "torch", busy=2.0),
+    )
+    x = xp.ones(200)
+    work = [xp.sin, xp.cos, xp.tan]
+    assert [ran(f, x)[0][1] for f in work] == ["torch"] * 3
+    NEIGHBOURS.used = float(NEIGHBOURS.cores)
+    assert [ran(f, x)[0][1] for f in work] == ["numpy", "numpy", "torch"]
+    (record,) = corepy.explain(xp.sin, x).records
+    assert record.reason == "the operands live in it; the route to torch is not open"
+
+
+@pytest.mark.backend("torch")
+def test_torch_pauses_after_a_call_that_lost_time(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(replace(route("tan", "torch"), seconds=1e-12))
+    x = xp.ones(200)
+    monkeypatch.setattr(NEIGHBOURS, "pause", 30.0)
+    # The first call takes longer than NumPy's, which is said to take no time.
+    assert [ran(xp.tan, x)[0][1] for _ in range(3)] == ["torch", "numpy", "numpy"]
+    monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
+    assert ran(xp.tan, x)[0][1] == "torch"
+
+
+@pytest.mark.backend("torch")
+def test_with_fewer_threads_only_what_gains_without_them(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_threads, "cores", lambda: 2)
+    use(route("sin", "torch", gain=1.9), route("cos", "torch", gain=2.9))
+    x = xp.ones(200)
+    assert [ran(f, x)[0][1] for f in (xp.sin, xp.cos)] == ["torch", "torch"]
+    monkeypatch.setattr(_threads, "_budget", 1)
+    assert [ran(f, x)[0][1] for f in (xp.sin, xp.cos)] == ["numpy", "torch"]
+
+
+def test_neighbours_are_seen_where_the_system_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    from corepy.dispatch import _neighbours
+
+    seconds, own, now = 100.0, 10.0, 1000.0
+    monkeypatch.setattr(_neighbours, "busy_seconds", lambda: seconds)
+    monkeypatch.setattr(_neighbours.time, "process_time", lambda: own)
+    monkeypatch.setattr(_neighbours.time, "monotonic", lambda: now)
+    seen = _neighbours.Neighbours()
+    seen.cores = 2
+    assert not seen.busy(2)  # the first look knows nothing
+    now, seconds, own = now + 1, seconds + 1.1, own + 1.0
+    assert not seen.busy(2)  # it is this process that worked
+    now, seconds, own = now + 1, seconds + 2.0, own + 1.0
+    assert seen.busy(2)
+    assert not seen.busy(1)
+    now, seconds = now + 0.01, seconds + 0.0
+    assert seen.busy(2)  # for a while an answer holds
+    now, seconds, own = now + 1, seconds + 1.0, own + 1.0
+    assert not seen.busy(2)
+    monkeypatch.setattr(_neighbours, "busy_seconds", lambda: None)
+    now += 1
+    assert not seen.busy(2)
+
+
+# ---------------------------------------------------------------------------- tables and files
+
+
+GOOD: dict[str, Any] = json.loads(
+    RouteTable(HERE, {}, {"torch": 1.0}, (replace(route("sin", "torch"), seconds=1e-3),)).dump()
+)
+
+
+def test_a_table_is_what_its_file_says() -> None:
+    made = parse(json.dumps(GOOD))
+    assert made == parse(made.dump())
+    assert made.routes == (replace(route("sin", "torch"), seconds=1e-3),)
+    assert (made.threads, made.start) == (2, {"torch": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("format",), 99, "its format is 99; expected 1"),
+        (("machine",), None, "machine is None; expected an object"),
+        (("machine", "threads"), 0, "machine.threads is 0; expected at least 1"),
+        (("start", "torch"), "soon", "start.torch is 'soon'; expected a number of at least 0"),
+        (("routes",), {}, "routes is missing; expected a list"),
+        (("routes", 0), 3, "a route is 3; expected an object with options"),
+        (("routes", 0, "operation"), "rm", "'rm' of 'float64' is no operation that can be routed"),
+        (("routes", 0, "form"), "rows", "sin has no form 'rows'"),
+        (("routes", 0, "from"), 0, "sin: from is 0; expected a number of elements"),
+        (("routes", 0, "from"), 1.5, "sin: from is 1.5; expected a number of elements"),
+        (("routes", 0, "seconds"), None, "sin: seconds is None; expected a number"),
+        (("routes", 0, "options", 0, "backend"), "jax", "sin of float64: 'jax' is not admitted"),
+        (("routes", 0, "operation"), "sign", "sign of float64: 'torch' is not admitted"),
+        (("routes", 0, "dtype"), "int64", "sin of int64: 'torch' is not admitted"),
+        (("routes", 0, "options", 0, "gain"), 0.5, "sin: gain is 0.5; expected a number"),
+        (("routes", 0, "options", 0, "gain"), math.nan, "sin: gain is nan; expected a number"),
+    ],
+)
+def test_a_table_that_is_half_right_is_refused(
+    place: tuple[Any, ...], value: Any, message: str
+) -> None:
+    content = json.loads(json.dumps(GOOD))
+    inner = content
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    with pytest.raises(ValueError, match=message):
+        parse(json.dumps(content))
+
+
+def test_a_table_without_json_or_with_a_route_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="it is no JSON"):
+        parse('{"format": 1, "rou')
+    with pytest.raises(ValueError, match="two routes are for the same operation"):
+        parse(json.dumps({**GOOD, "routes": GOOD["routes"] * 2}))
+
+
+def test_the_shipped_table_is_whole_and_says_how_it_was_made() -> None:
+    shipped = parse(files.SHIPPED.read_text(encoding="utf-8"))
+    assert "corepy tune" in shipped.made["command"]
+    assert shipped.routes
+    for each in shipped.routes:
+        assert all(admits(each.operation, each.dtype, o.backend) for o in each.options)
+        assert all(o.gain >= files.MARGIN for o in each.options)
+        assert each.least >= 1000
+
+
+def test_elsewhere_only_great_gains_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = parse(files.SHIPPED.read_text(encoding="utf-8"))
+    monkeypatch.setattr(files, "processor", lambda: shipped.machine["cpu"])
+    monkeypatch.setattr(files, "cores", lambda: shipped.machine["cores"])
+    assert sources.shipped() == shipped
+    monkeypatch.setattr(files, "processor", lambda: "another one")
+    believed = sources.shipped()
+    gains = [option.gain for each in believed.routes for option in each.options]
+    assert gains
+    assert min(gains) >= sources.ELSEWHERE
+    assert len(gains) < sum(len(each.options) for each in shipped.routes)
+
+
+def test_set_routes_refuses_what_is_none_and_changes_nothing(tmp_path: Path) -> None:
+    before = corepy.routes()
+    with pytest.raises(TypeError, match='^set_routes: source is of type int; expected "off"'):
+        corepy.set_routes(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="^set_routes: source: .*missing: No such file"):
+        corepy.set_routes(tmp_path / "missing")
+    (tmp_path / "bad").write_text("{}")
+    with pytest.raises(ValueError, match="^set_routes: source: .* holds no table of routes"):
+        corepy.set_routes(tmp_path / "bad")
+    assert corepy.routes() == before
+    with corepy.set_routes("off"):
+        assert corepy.routes() == ()
+    assert corepy.routes() == before
+
+
+# ---------------------------------------------------------------------------- the cache
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give a cache folder of this test's own, from which the table is found."""
+    monkeypatch.setattr(files, "cache_folder", lambda: tmp_path)
+    monkeypatch.delenv("COREPY_ROUTES", raising=False)
+    before = sources._source
+    corepy.set_routes(None)
+    yield tmp_path
+    monkeypatch.undo()
+    corepy.set_routes(before)
+
+
+def tuned() -> RouteTable:
+    return RouteTable(files.machine_key(), {}, {}, parse(json.dumps(GOOD)).routes)
+
+
+def test_what_was_tuned_here_is_in_force(cache: Path) -> None:
+    files.write(files.cache_file(files.machine_key()), tuned().dump())
+    assert corepy.routes() == tuned().routes
+    assert sources.in_force().origin.startswith("measured on this machine")
+
+
+def test_without_a_cache_the_shipped_table_is_in_force(cache: Path) -> None:
+    assert corepy.routes() == sources.shipped().routes
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"format": 1}', "null"])
+def test_a_damaged_cache_is_told_of_and_not_used(cache: Path, text: str) -> None:
+    files.cache_file(files.machine_key()).write_text(text)
+    with pytest.warns(corepy.RouteWarning, match="holds no table of routes.*ship are used"):
+        found = corepy.routes()
+    assert found == sources.shipped().routes
+    corepy.routes()  # it is said once
+
+
+def test_a_table_of_another_machine_is_told_of_and_not_used(cache: Path) -> None:
+    other = replace(tuned(), machine={**files.machine_key(), "cores": 99})
+    files.cache_file(files.machine_key()).write_text(other.dump())
+    with pytest.warns(corepy.RouteWarning, match="measured elsewhere: cores 99 then, "):
+        assert corepy.routes() == sources.shipped().routes
+
+
+def test_a_table_of_other_versions_is_told_of_and_not_used(cache: Path) -> None:
+    key = files.machine_key()
+    older = {**key, "versions": {**key["versions"], "numpy": "1.0"}}
+    files.write(files.cache_file(older), replace(tuned(), machine=older).dump())
+    with pytest.warns(corepy.RouteWarning, match=r"do not fit any more \(numpy 1.0 then, "):
+        assert corepy.routes() == sources.shipped().routes
+
+
+def test_a_frozen_table_holds_whatever_changes(cache: Path) -> None:
+    older = replace(tuned(), machine={**files.machine_key(), "versions": {"numpy": "1.0"}})
+    files.write(files.frozen_file(), older.dump())
+    assert corepy.routes() == older.routes
+
+
+def test_the_key_names_what_decides_how_fast_things_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = files.machine_key()
+    assert key["versions"]["numpy"] == np.__version__
+    assert key["cores"] == _threads.cores()
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert files.cache_file(files.machine_key()) != files.cache_file(key)
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "routes.json"
+    files.write(path, "one")
+    with pytest.raises(UnicodeEncodeError):
+        files.write(path, "\ud800")
+    assert path.read_text() == "one"
+    assert [each.name for each in path.parent.iterdir()] == ["routes.json"]
+
+
+def test_the_cache_lies_where_the_system_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert files.cache_folder() == Path("/somewhere/corepy")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert files.cache_folder() == Path.home() / ".cache" / "corepy"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert files.cache_folder() == Path.home() / "Library" / "Caches" / "corepy"
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", "/local")
+    assert files.cache_folder() == Path("/local/corepy")
+
+
+# ---------------------------------------------------------------------------- idle threads
+
+
+def test_idle_threads_are_settled_before_libraries_load() -> None:
+    code = "import {0}, os; print([os.environ.get(n) for n in {1}])"
+    names = ["OPENBLAS_THREAD_TIMEOUT", "GOMP_SPINCOUNT"]
+    unset = dict.fromkeys(names, "")
+    clean = {k: v for k, v in os.environ.items() if k not in (*names, "OMP_WAIT_POLICY")}
+
+    def settings(first: str, **environ: str) -> str:
+        command = [sys.executable, "-c", code.format(first, names)]
+        env = clean | {"PYTHONPATH": str(ROOT)} | environ
+        return subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout
+
+    assert unset.keys() == _threads._SPINNING.keys()
+    assert settings("corepy").strip() == "['4', '1000']"
+    assert settings("numpy, corepy").strip() == "[None, '1000']"
+    assert settings("corepy", OPENBLAS_THREAD_TIMEOUT="20").strip() == "['20', '1000']"
+    assert settings("corepy", OMP_WAIT_POLICY="ACTIVE").strip() == "['4', None]"
+
+
+def test_what_came_too_late_to_settle_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "4")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
+    assert _threads.spinning() == []
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT")
+    (words,) = _threads.spinning()
+    assert words.startswith("numpy was imported before corepy")
+    assert words.endswith("set OPENBLAS_THREAD_TIMEOUT=4")
+
+
+def test_routed_returns_plain_callables_where_nothing_is_routed() -> None:
+    native = np.sin
+    numpy = xp.ones(1)._table.backend
+    with corepy.set_routes("off"):
+        assert _routes.routed(native, "sin", numpy, xp.float64) is native
+    assert _routes.routed(native, "squeeze", numpy, xp.float64) is native

@@ -1,0 +1,480 @@
+"""`corepy tune`: what it measures, how it decides, and what it keeps; `corepy routes`."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+from conformance.accuracy import bound as published
+from corepy import _cli_routes
+from corepy._cli import main
+from corepy.dispatch import _route_sources as sources
+from corepy.dispatch import _route_table as files
+from corepy.dispatch._admitted import ADMITTED
+from corepy.dispatch._route_table import Option, Route, RouteTable, parse
+from corepy.dispatch._routes import bound
+from corepy.tuning import _cases, _check, _tune, tune
+from corepy.tuning._cases import NUMPY, Case, cases, operands
+from corepy.tuning._cells import ADMITTED as YES
+from corepy.tuning._cells import Cell, Cells, Entrant
+from corepy.tuning._clock import Comparison, Usage, after, compare, take_turns
+
+CASES = list(cases())
+
+# ---------------------------------------------------------------------------- the same meaning
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+def test_what_is_admitted_means_the_same(case: Case) -> None:
+    for name in case.candidates:
+        found = _check.deviation(
+            case, bound(case.operation, NUMPY), bound(case.operation, corepy.dispatch.load(name))
+        )
+        assert found is None, name
+
+
+def test_the_bounds_are_the_published_ones() -> None:
+    for operation in ADMITTED:
+        bounds = {published(operation, "torch", dtype) for dtype in ("float32", "float64")}
+        bounds |= {published(operation, "numba")}
+        if operation not in ("__getitem__", "matmul"):
+            assert bounds == {_check.ULP.get(operation, 0.0)}, operation
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda x: np.sin(x).astype(np.float32), "float32 .*; expected float64"),
+        (lambda x: np.sin(x)[:-1], r"float64 .*; expected float64 \("),
+        (lambda x: np.sin(x) * (1 + 1e-14), "ulp apart; expected at most 8"),
+        (lambda x: np.nan_to_num(np.sin(x)), "one nan: other infinities or NaN"),
+        (lambda x: np.sin(x) + 0.0, "minus zeros: zeros of other signs"),
+        (lambda x: np.where(np.abs(x) > 1e100, np.nan, np.sin(x)), "special values: infinities"),
+    ],
+)
+def test_a_candidate_that_means_something_else_is_found(
+    wrong: Callable[[Any], Any], words: str
+) -> None:
+    case = Case("sin", "float64", "", ())
+    found = _check.deviation(
+        case, lambda args, params: np.sin(*args), lambda args, params: wrong(*args)
+    )
+    assert found is not None
+    assert re.search(words, found), found
+
+
+def test_cases_are_what_libraries_have_of_their_own() -> None:
+    labels = {case.label: case.candidates for case in CASES}
+    assert {case.operation for case in CASES} <= ADMITTED.keys()
+    if "numba" in corepy.usable_backends():
+        assert "numba" in labels["sqrt float64"]
+        assert "numba" not in labels.get("linalg.inv float64", ())
+    with pytest.raises(ValueError, match="'rm' is no operation that can be routed"):
+        list(cases(["rm"]))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+def test_operands_have_the_form_that_the_router_recognizes(case: Case) -> None:
+    args, params = operands(case, 4096, np.random.default_rng(0))
+    assert ADMITTED[case.operation].former(args, params) == case.form
+    assert max(x.size for x in args) == 4096
+
+
+# ---------------------------------------------------------------------------- comparing
+
+
+def test_rounds_in_which_something_came_between_do_not_count() -> None:
+    base = [2.0] * 20
+    times = [1.0] * 9 + [1.01] * 9 + [50.0, 80.0]
+    found = compare(base, times)
+    assert found.gain == pytest.approx(1.99, abs=0.02)
+    assert found.noise < 0.02
+
+
+@pytest.mark.parametrize(
+    ("gain", "noise", "wins", "is_open"),
+    [
+        (1.20, 0.01, True, False),
+        (1.15, 0.01, False, False),
+        (1.20, 0.09, False, False),  # by less than the noise, which is small
+        (1.30, 0.20, False, True),
+        (3.00, 0.20, True, False),
+        (0.80, 0.20, False, False),
+    ],
+)
+def test_a_gain_has_to_exceed_the_margin_by_more_than_the_noise(
+    gain: float, noise: float, wins: bool, is_open: bool
+) -> None:
+    found = Comparison(gain, noise)
+    assert found.wins(1.15) is wins
+    assert found.is_open(1.15) is is_open
+
+
+def test_turns_are_interleaved() -> None:
+    order: list[str] = []
+    times = take_turns({name: lambda name=name: order.append(name) for name in "ab"}, 0.0)  # type: ignore[misc]
+    assert {name: len(taken) for name, taken in times.items()} == {"a": 7, "b": 7}
+    changes = sum(a != b for a, b in itertools.pairwise(order))
+    assert changes > 7
+
+
+def test_company_comes_right_before_each_run() -> None:
+    order: list[str] = []
+    after(lambda: order.append("x"), {"a": lambda: order.append("a")}, 3)
+    assert order == ["x", "a"] * 3
+
+
+def test_usage_counts_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    from corepy.tuning import _clock
+
+    seconds, now, own = 10.0, 0.0, 1.0
+    monkeypatch.setattr(_clock, "busy_seconds", lambda: seconds)
+    monkeypatch.setattr(_clock, "perf_counter", lambda: now)
+    monkeypatch.setattr(_clock.os, "times", lambda: (own, 0.0, 0.0, 0.0, 0.0))
+    usage = Usage()
+    seconds, now, own = seconds + 5.0, now + 4.0, own + 3.0
+    assert usage.cores() == 0.5
+    monkeypatch.setattr(_clock, "busy_seconds", lambda: None)
+    assert usage.cores() is None
+
+
+# ---------------------------------------------------------------------------- judging
+
+
+class Clockwork:
+    """Callables whose times follow from what ran before, by a clock of their own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, disturbed: float) -> None:
+        from corepy.tuning import _clock
+
+        self.now, self.last, self.disturbed = 0.0, "", disturbed
+        monkeypatch.setattr(_clock, "perf_counter", lambda: self.now)
+
+    def work(self, name: str, seconds: float) -> Callable[[], None]:
+        def run() -> None:
+            spun = name == "fast" and self.last == "company"
+            self.now += seconds * (self.disturbed if spun else 1.0)
+            self.last = name
+
+        return run
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "verdict", "company"),
+    [
+        (1.2, YES, 1.2),
+        (1.6, YES, 1.6),  # longer than it may, and still twice as fast as NumPy
+        (4.0, "4.0x its time right after blas", 4.0),
+    ],
+)
+def test_who_loses_in_company_is_not_admitted(
+    monkeypatch: pytest.MonkeyPatch, disturbed: float, verdict: str, company: float
+) -> None:
+    clock = Clockwork(monkeypatch, disturbed)
+    works = {"numpy": clock.work("numpy", 0.03), "fast": clock.work("fast", 0.01)}
+    case = Case("sin", "float64", "", ("fast",))
+    cell = _tune._measured(case, 1000, works, {"blas": clock.work("company", 0.001)}, 0.1)
+    (entrant,) = cell.entrants
+    assert entrant.verdict == verdict
+    assert entrant.company == pytest.approx(company)
+    assert entrant.gain == pytest.approx(3.0)
+    assert not cell.undecided
+
+
+def test_a_machine_too_noisy_to_decide_leaves_the_cell_to_numpy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clockwork(monkeypatch, 1.0)
+    rng = np.random.default_rng(0)
+
+    def noisy() -> None:
+        clock.now += 0.01 * rng.uniform(0.5, 2.0)
+
+    works = {"numpy": clock.work("numpy", 0.014), "fast": noisy}
+    case = Case("sin", "float64", "", ("fast",))
+    cell = _tune._measured(case, 1000, works, {}, 0.1)
+    assert cell.undecided
+    assert cell.entrants[0].verdict == "too noisy to decide"
+    cells = Cells(Path("unused"), {}, {cell.key: cell})
+    assert [route.options for route in cells.routes()] == [()] or cells.routes() == ()
+
+
+# ---------------------------------------------------------------------------- cells
+
+
+def entrant(gain: float, backend: str = "torch", verdict: str = YES, **figures: Any) -> Entrant:
+    return Entrant(backend, gain, 0.01, figures.get("company", 1.0), figures.get("busy"), verdict)
+
+
+def cell(size: int, *entrants: Entrant, operation: str = "sin") -> Cell:
+    return Cell(operation, "float64", "", size, size * 1e-9, entrants, False)
+
+
+def routes_of(*found: Cell) -> tuple[Route, ...]:
+    return Cells(Path("unused"), {}, {each.key: each for each in found}).routes()
+
+
+def test_routes_follow_from_cells() -> None:
+    found = routes_of(
+        cell(4096, entrant(5.0, company=1.2, busy=3.0)),
+        cell(1024, entrant(0.5, verdict="no faster")),
+        cell(16384, entrant(4.0, company=1.1, busy=2.0)),
+        cell(65536, entrant(1.0, verdict="no faster")),
+        cell(262144, entrant(1.5), entrant(1.4, "numba")),
+    )
+    assert [(r.least, [o.backend for o in r.options]) for r in found] == [
+        (4096, ["torch"]),
+        (65536, []),
+        (262144, ["numba", "torch"]),  # torch is better by less than the margin
+    ]
+    assert found[0].options == (Option("torch", 4.0, 1.2, 2.0),)  # what holds for both sizes
+    assert found[0].seconds == pytest.approx(4.096e-6, rel=1e-2)
+
+
+def test_nothing_is_routed_where_nobody_wins() -> None:
+    assert routes_of(cell(1024, entrant(1.0, verdict="no faster"))) == ()
+
+
+def test_cells_are_read_back_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "cells.json"
+    written = Cells(path, {"cpu": "a"}, start={"torch": 1.0})
+    written.add(cell(1024, entrant(2.0)))
+    again = Cells(path, {"cpu": "a"})
+    assert again.read() is None
+    assert (again.found, again.start) == (written.found, written.start)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda text: text[:-20], "is damaged"),
+        (lambda text: "null", "is damaged"),
+        (lambda text: text.replace('"gain"', '"pain"'), "is damaged"),
+        (lambda text: text.replace('"cpu": "a"', '"cpu": "b"'), "another version or machine"),
+        (lambda text: text.replace('"format": 1', '"format": 9'), "another version or machine"),
+    ],
+)
+def test_cells_that_are_damaged_or_of_another_machine_do_not_count(
+    tmp_path: Path, spoil: Callable[[str], str], message: str
+) -> None:
+    path = tmp_path / "cells.json"
+    Cells(path, {"cpu": "a"}).add(cell(1024, entrant(2.0)))
+    path.write_text(spoil(path.read_text()))
+    again = Cells(path, {"cpu": "a"})
+    found = again.read()
+    assert found is not None
+    assert message in found
+    assert again.found == {}
+
+
+# ---------------------------------------------------------------------------- tuning
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure small arrays, once."""
+    monkeypatch.setattr(_cases, "FIRST", 1 << 12)
+    monkeypatch.setattr(_cases, "GREATER", (1 << 13,))
+    monkeypatch.setattr(_cases, "SMALLER", (1 << 11, 1 << 10))
+    monkeypatch.setattr(_tune, "ATTEMPTS", 1)
+    monkeypatch.setattr(_tune, "_start", lambda name: 0.5)
+    monkeypatch.setattr(_tune, "get_num_threads", lambda: 1)  # no other core to keep busy
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+def test_tuning_measures_and_goes_on_where_it_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cells.json"
+    seen: list[str] = []
+
+    def interrupt(number: int, count: int, label: str) -> None:
+        seen.append(f"{number}/{count} {label}")
+        if number == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tune(["sqrt"], seconds=0.0, cells=path, progress=interrupt)
+    assert seen == ["0/4 sqrt float32", "1/4 sqrt float64"]
+    kept = json.loads(path.read_text())["cells"]
+    assert {row["dtype"] for row in kept} == {"float32"}
+    measured: list[str] = []
+    measure = _tune._measured
+
+    def counted(case: Case, size: int, *rest: Any) -> Cell:
+        measured.append(case.dtype)
+        return replace(measure(case, size, *rest), undecided=False)
+
+    monkeypatch.setattr(_tune, "_measured", counted)
+    outcome = tune(["sqrt"], seconds=0.0, cells=path)
+    known = {row["dtype"] for row in kept if not row["undecided"]}
+    assert "float64" in measured
+    assert not known & set(measured) or any(row["undecided"] for row in kept)
+    measured.clear()
+    assert tune(["sqrt"], seconds=0.0, cells=path).table.routes == outcome.table.routes
+    assert measured == []
+    tune(["sqrt"], seconds=0.0, cells=path, again=True)
+    assert {"float32", "float64"} <= set(measured)
+    assert outcome.refused == ()
+    assert parse(outcome.table.dump()).routes == outcome.table.routes
+    assert outcome.table.machine == files.machine_key()
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+def test_who_means_something_else_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_tune, "deviation", lambda *_: "it is off by one")
+    outcome = tune(["sign"], seconds=0.0, cells=tmp_path / "cells.json")
+    assert "sign float64: numba: it is off by one" in outcome.refused
+    assert outcome.table.routes == ()
+
+
+# ---------------------------------------------------------------------------- the commands
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give a cache folder of this test's own."""
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(files, "cache_folder", lambda: folder)
+    monkeypatch.delenv("COREPY_ROUTES", raising=False)
+    before = sources._source
+    corepy.set_routes(None)
+    yield folder
+    monkeypatch.undo()
+    corepy.set_routes(before)
+
+
+def made(**machine: Any) -> RouteTable:
+    routes = routes_of(
+        cell(1024, entrant(3.0, company=1.1, busy=2.0)),
+        cell(4096, entrant(1.0, verdict="no faster")),
+        cell(1024, entrant(2.0), operation="linalg.inv"),
+    )
+    routes += (replace(routes[1], dtype="float32"),)
+    key = {**files.machine_key(), **machine}
+    return RouteTable(key, {"command": "corepy tune", "load": None}, {}, routes)
+
+
+def test_routes_are_shown(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files.write(files.cache_file(files.machine_key()), made().dump())
+    assert main(["routes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("measured on this machine, in ")
+    assert lines[0].endswith(" (command corepy tune)")
+    rows = [line.split(maxsplit=6) for line in lines[-5:]]
+    assert rows[0] == ["operation", "dtype", "operands", "from", "backend", "gain", "why"]
+    assert rows[1][:2] == ["linalg.inv", "float64"]
+    assert rows[2] == [
+        *("sin", "float32", "-", "1024", "torch", "3.0x"),
+        "1.1x its time in company, 2.0x NumPy beside busy cores",
+    ]
+    assert rows[4] == [*("sin", "float64", "-", "4096", "numpy", "-"), "nobody is faster there"]
+    assert main(["routes", "--json"]) == 0
+    assert parse(capsys.readouterr().out).routes == corepy.routes()
+
+
+def test_precision_is_told_of(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    single = replace(made(), routes=(replace(made().routes[0], dtype="float32"),))
+    files.write(files.cache_file(files.machine_key()), single.dump())
+    main(["routes"])
+    assert 'only under precision("fast")' in capsys.readouterr().out
+
+
+def test_routes_that_are_off(capsys: pytest.CaptureFixture[str]) -> None:
+    with corepy.set_routes("off"):
+        assert main(["routes"]) == 0
+        assert capsys.readouterr().out == "routes are off\n"
+        assert main(["routes", "--export", "x"]) == 2
+        assert "they are off; expected a table in force" in capsys.readouterr().err
+
+
+def test_export_and_import(cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files.write(files.cache_file(files.machine_key()), made().dump())
+    file = tmp_path / "mine.json"
+    assert main(["routes", "--export", str(file)]) == 0
+    assert parse(file.read_text()) == parse(made().dump())
+    files.cache_file(files.machine_key()).unlink()
+    assert main(["routes", "--import", str(file)]) == 0
+    corepy.set_routes(None)
+    assert corepy.routes() == parse(made().dump()).routes
+    file.write_text(made(cores=99).dump())
+    assert main(["routes", "--import", str(file)]) == 2
+    assert "measured elsewhere (cores 99 then" in capsys.readouterr().err
+    assert main(["routes", "--import", str(file), "--force"]) == 0
+    corepy.set_routes(None)
+    assert corepy.routes() == parse(made().dump()).routes
+    file.write_text("[]")
+    assert main(["routes", "--import", str(file)]) == 2
+    assert "holds no table of routes" in capsys.readouterr().err
+    assert main(["routes", "--export", str(tmp_path / "x" / "\0")]) == 2
+
+
+def test_freezing_and_thawing(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = files.machine_key()
+    files.write(files.cache_file(key), made().dump())
+    assert main(["routes", "--freeze"]) == 0
+    files.cache_file(key).unlink()
+    corepy.set_routes(None)
+    assert sources.in_force().origin.startswith("frozen in ")
+    assert corepy.routes() == parse(made().dump()).routes
+    assert main(["routes", "--thaw"]) == 0
+    corepy.set_routes(None)
+    assert corepy.routes() == sources.shipped().routes
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+def test_the_command_tunes_and_tells(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "sign"]) == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines()[0].startswith("0/")
+    path = files.cache_file(files.machine_key())
+    assert out.endswith(f"wrote {path}\n")
+    assert parse(path.read_text()).made["command"] == "corepy tune"
+    assert main(["tune", "rm"]) == 2
+    assert "'rm' is no operation that can be routed" in capsys.readouterr().err
+
+
+def test_an_interrupted_command_says_that_nothing_is_lost(
+    cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("corepy.tuning.tune", interrupted)
+    assert main(["tune"]) == 130
+    assert "what was measured is kept" in capsys.readouterr().err
+    assert not cache.exists()
+
+
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal, plain = Terminal(), io.StringIO()
+    for stream in (terminal, plain):
+        show = _cli_routes.Progress(stream)
+        show(0, 2, "sin float32")
+        show(1, 2, "sin float64")
+        show(2, 2, "")
+    assert plain.getvalue() == "0/2 sin float32\n1/2 sin float64\n2/2 \n"
+    first, second, last = terminal.getvalue().split("\r")[1:]
+    assert first.startswith("[" + "." * 30 + "] 0/2")
+    assert second.startswith("[" + "#" * 15 + "." * 15 + "] 1/2")
+    assert last.startswith("[" + "#" * 30 + "] 2/2")
+    assert last.endswith("\n")
