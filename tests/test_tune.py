@@ -198,9 +198,9 @@ def test_a_machine_too_noisy_to_decide_leaves_the_cell_to_numpy(
     rng = np.random.default_rng(0)
 
     def noisy() -> None:
-        clock.now += 0.01 * rng.uniform(0.5, 2.0)
+        clock.now += 0.01 / rng.uniform(0.7, 2.0)
 
-    works = {"numpy": clock.work("numpy", 0.014), "fast": noisy}
+    works = {"numpy": clock.work("numpy", 0.01), "fast": noisy}
     case = Case("sin", "float64", "", ("fast",))
     cell = _tune._measured(case, 1000, works, {}, 0.1)
     assert cell.undecided
