@@ -18,6 +18,7 @@ from corepy._errors import (
     RouteWarning,
     UnsupportedOperationError,
 )
+from corepy._idle_threads import settle
 from corepy._moving import to
 from corepy._profile import Profile, Total, profile
 from corepy._selection import (
@@ -66,7 +67,6 @@ from corepy.dispatch import (
     usable_backends,
 )
 from corepy.dispatch import status as backend_status
-from corepy.dispatch._threads import settle
 
 settle()
 

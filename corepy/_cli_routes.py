@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from corepy._errors import CorepyError
+from corepy._idle_threads import spinning
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted import ADMITTED
 from corepy.dispatch._explain import aligned
 from corepy.dispatch._route_table import Route, RouteTable
-from corepy.dispatch._threads import spinning
 
 
 class RouteError(CorepyError):

@@ -17,6 +17,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from corepy import _idle_threads
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch import _routes, _threads
@@ -572,7 +573,7 @@ def test_idle_threads_are_settled_before_libraries_load() -> None:
         env = clean | {"PYTHONPATH": str(ROOT)} | environ
         return subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout
 
-    assert unset.keys() == _threads._SPINNING.keys()
+    assert unset.keys() == _idle_threads._SPINNING.keys()
     assert settings("corepy").strip() == "['4', '1000']"
     assert settings("numpy, corepy").strip() == "[None, '1000']"
     assert settings("corepy", OPENBLAS_THREAD_TIMEOUT="20").strip() == "['20', '1000']"
@@ -582,9 +583,9 @@ def test_idle_threads_are_settled_before_libraries_load() -> None:
 def test_what_came_too_late_to_settle_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "4")
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
-    assert _threads.spinning() == []
+    assert _idle_threads.spinning() == []
     monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT")
-    (words,) = _threads.spinning()
+    (words,) = _idle_threads.spinning()
     assert words.startswith("numpy was imported before corepy")
     assert words.endswith("set OPENBLAS_THREAD_TIMEOUT=4")
 
