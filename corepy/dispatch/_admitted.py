@@ -9,7 +9,7 @@ Not admitted, and why:
 
 - products of floats: in another order they overflow elsewhere;
 - torch's ``//`` and ``%`` of integers: the least integer by -1 ends the process on x86;
-- torch's `sign`, `isnan` and their kin: no gain that would be worth the crossing;
+- torch's `sign`, `isnan`, logical and bitwise functions: no gain that would be worth the crossing;
 - torch's `cosh` and `sinh`, which overflow where the result does not yet;
 - torch's `sqrt`, which is off by an ulp where NumPy is exact;
 - JAX: it gives read-only memory, and takes only what is aligned to 64 bytes without a copy.
@@ -136,11 +136,12 @@ def _taken(args: Args, params: Params) -> str | None:
 _AXES: Final = ("all", "rows", "columns")
 _UNARY: Final = Admission(_whole, ("",), 1, FLOATS)
 _KERNEL: Final = Admission(_whole, ("",), 1, _NONE)
+_KERNEL_OF_TWO: Final = Admission(_whole, ("",), 2, _NONE)
 _BINARY: Final = Admission(_whole, ("",), 2, FLOATS)
 _ARITHMETIC: Final = Admission(_whole, ("",), 2, NUMBERS)
 _REDUCTION: Final = Admission(_reduced, _AXES, 1, NUMBERS)
 _MOMENT: Final = Admission(_reduced, _AXES, 1, FLOATS)
-_RUNNING: Final = Admission(_reduced, _AXES, 1, _NONE)
+_KERNEL_OF_AXES: Final = Admission(_reduced, _AXES, 1, _NONE)
 _ORDER: Final = Admission(_vector, ("",), 1, NUMBERS)
 _SET: Final = Admission(_flat, ("",), 1, frozenset({"int64"}))
 _DECOMPOSITION: Final = Admission(_square, ("",), 1, FLOATS, frozenset({"float32"}))
@@ -155,7 +156,20 @@ ADMITTED: Final[dict[str, Admission]] = {
         ),
         _UNARY,
     ),
-    **dict.fromkeys(("sign", "sqrt"), _KERNEL),
+    **dict.fromkeys(
+        (
+            *("bitwise_invert", "cosh", "isfinite", "isinf", "isnan", "logical_not"),
+            *("sign", "signbit", "sinh", "sqrt"),
+        ),
+        _KERNEL,
+    ),
+    **dict.fromkeys(
+        (
+            *("bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift"),
+            *("bitwise_xor", "copysign", "logical_and", "logical_or", "logical_xor", "nextafter"),
+        ),
+        _KERNEL_OF_TWO,
+    ),
     **dict.fromkeys(
         ("atan2", "divide", "floor_divide", "hypot", "logaddexp", "pow", "remainder"), _BINARY
     ),
@@ -170,7 +184,8 @@ ADMITTED: Final[dict[str, Admission]] = {
     **dict.fromkeys(("max", "min", "sum"), _REDUCTION),
     "prod": Admission(_reduced, _AXES, 1, frozenset({"int64"})),
     **dict.fromkeys(("mean", "std", "var"), _MOMENT),
-    **dict.fromkeys(("argmax", "argmin", "cumulative_prod", "cumulative_sum"), _RUNNING),
+    **dict.fromkeys(("cumulative_prod", "cumulative_sum"), _KERNEL_OF_AXES),
+    **dict.fromkeys(("argmax", "argmin", "count_nonzero"), _KERNEL_OF_AXES),
     **dict.fromkeys(("argsort", "sort"), _ORDER),
     "searchsorted": Admission(_vector, ("",), 2, NUMBERS),
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _SET),

@@ -19,7 +19,7 @@ from corepy.dispatch._registry import load, records
 Array = npt.NDArray[Any]
 
 #: The dtypes that are worth measuring; others run in NumPy.
-DTYPE_NAMES: Final = ("float32", "float64", "int64", "complex64", "complex128")
+DTYPE_NAMES: Final = ("float32", "float64", "int64", "bool", "complex64", "complex128")
 #: Elements of the largest operand. The first one is measured first, then the greater, then down
 #: for as long as somebody beats NumPy.
 FIRST: Final = 1 << 20
@@ -106,7 +106,11 @@ def _values(case: Case, size: int, rng: np.random.Generator) -> Array:
     if case.dtype.startswith("complex"):
         parts = rng.standard_normal((size, 2))
         return parts.view(np.complex128)[:, 0].astype(case.dtype)
+    if case.dtype == "bool":
+        return rng.random(size) < 0.5
     if case.dtype == "int64":
+        if "shift" in case.operation:
+            return rng.integers(0, 32, size)
         # Sums of products of these are exact in float64 too, and most of them differ.
         high = max(size, 1000) if case.operation.startswith(("unique", "sort", "argsort")) else 1000
         return rng.integers(-high, high, size)

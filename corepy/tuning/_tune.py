@@ -77,7 +77,7 @@ def tune(
     only: Iterable[str] = (),
     *,
     again: bool = False,
-    seconds: float = 0.25,
+    seconds: float = 0.15,
     cells: Path | None = None,
     progress: Progress = lambda number, count, label: None,
     notice: Callable[[str], None] = lambda text: None,
