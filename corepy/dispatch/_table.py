@@ -15,13 +15,9 @@ from corepy._dtypes import DTYPES, SINGLE, DType, describe, float64
 from corepy._errors import UnsupportedOperationError, wrong_dtype
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
-<<<<<<< HEAD
 from corepy.devices._pool import recycling
-from corepy.dispatch import _explain, _fallback
-from corepy.dispatch._hot import Slots
-=======
 from corepy.dispatch import _explain, _fallback, _route_sources, _routes
->>>>>>> 35a0d32 (Route large operations to the backend measured fastest)
+from corepy.dispatch._hot import Slots
 from corepy.dispatch._operations import OPERATIONS, Operation
 from corepy.dispatch._settings import STRICT
 
