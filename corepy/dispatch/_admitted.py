@@ -63,6 +63,11 @@ class Admission:
     torch: frozenset[str]
     fast: frozenset[str] = _NONE
 
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether all arguments are operands of one shape, or single values."""
+        return self.former is _whole
+
 
 def _side_by_side(x: Any) -> bool:
     flags = x.flags

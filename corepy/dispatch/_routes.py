@@ -22,7 +22,7 @@ import os
 import sys
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from corepy._dtypes import DTYPES, DType
 from corepy._errors import BackendUnavailableError
@@ -33,6 +33,7 @@ from corepy.dispatch._admitted import ADMITTED, CANDIDATES, HOMES
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._route_sources import in_force
 from corepy.dispatch._route_table import MARGIN, Option, Route, RouteTable
+from corepy.dispatch._routers import Call, router
 from corepy.dispatch._settings import PRECISION
 from corepy.dispatch._threads import budget, cores
 
@@ -78,8 +79,6 @@ if hasattr(os, "register_at_fork"):
 
 
 # ---------------------------------------------------------------------------- running
-
-Call: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
 def bound(name: str, backend: Backend) -> Call:
@@ -325,45 +324,4 @@ def routed(
     # A backend's own callable may look at sizes itself, and then has the same attributes.
     small = getattr(native, "small", native)
     least = min(choice.least, getattr(native, "least", choice.least))
-    router = _router(small, least, choice, name)
-    vars(router).update(small=small, least=least)
-    return router
-
-
-def _router(
-    small: Callable[..., Any], least: int, choice: _Choice, name: str
-) -> Callable[..., Any]:
-    """Make the function that compares sizes, once for each number of operands."""
-    if name == "__getitem__":
-
-        def getitem(x: Any, key: Any, /) -> Any:
-            # `size` of anything but a mask says nothing: most keys are integers and slices.
-            if getattr(key, "size", 0) < least:
-                return small(x, key)
-            return choice((x, key), {})
-
-        return getitem
-    operands = ADMITTED[name].operands
-    if operands == 2:
-
-        def two(x1: Any, x2: Any, /, **params: Any) -> Any:
-            if x1.size < least and x2.size < least:
-                return small(x1, x2, **params)
-            return choice((x1, x2), params)
-
-        return two
-    if operands == 3:
-
-        def three(x1: Any, x2: Any, x3: Any, /) -> Any:
-            if x1.size < least and x2.size < least and x3.size < least:
-                return small(x1, x2, x3)
-            return choice((x1, x2, x3), {})
-
-        return three
-
-    def one(x: Any, /, *rest: Any, **params: Any) -> Any:
-        if x.size < least:
-            return small(x, *rest, **params)
-        return choice((x, *rest), params)
-
-    return one
+    return router(name, small, least, choice)

@@ -21,10 +21,13 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from corepy.backends._base import Backend
+from corepy.devices._pool import recycling
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._registry import load
 from corepy.dispatch._route_table import MARGIN, RouteTable
-from corepy.dispatch._routes import Call, bound
+from corepy.dispatch._routers import Call
+from corepy.dispatch._routes import bound
 from corepy.dispatch._threads import get_num_threads
 from corepy.tuning._cases import NUMPY, Case, cases, operands
 from corepy.tuning._cells import ADMITTED, Cell, Cells, Entrant, key_of
@@ -180,10 +183,10 @@ def _measure_case(
 ) -> Iterator[str]:
     """Measure a case at one size after another; yield why candidates are refused."""
     first, greater, smaller = case.sizes()
-    home = bound(case.operation, NUMPY)
+    home = _as_run(case.operation, NUMPY)
     calls = {}
     for name in case.candidates:
-        call = bound(case.operation, load(name))
+        call = _as_run(case.operation, load(name))
         why = deviation(case, home, call)
         if why:
             yield f"{case.label}: {name}: {why}"
@@ -202,6 +205,15 @@ def _measure_case(
         last = _cell(case, size, home, calls, kept, company, seconds)
         found.append(last)
     _meet_neighbours(case, found, home, calls, kept)
+
+
+def _as_run(operation: str, backend: Backend) -> Call:
+    """Return what a router would call, with recycled memory where that is used."""
+    function = backend.operation(operation)
+    if not backend.recycles or function is None:
+        return bound(operation, backend)
+    pooled = recycling(function)
+    return lambda args, params: pooled(*args, **params)
 
 
 def _meet_neighbours(

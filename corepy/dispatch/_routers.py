@@ -1,0 +1,114 @@
+"""Routers: the functions that compare sizes, and what they cost small operands.
+
+One for each signature that native callables have: passing on any arguments would cost as much as
+the rest of a small operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from corepy.dispatch._admitted import ADMITTED
+
+Native: TypeAlias = "Callable[..., Any]"
+#: Takes the operands, and the keyword arguments.
+Call: TypeAlias = "Callable[[tuple[Any, ...], dict[str, Any]], Any]"
+
+
+def router(name: str, small: Native, least: int, choice: Call) -> Native:
+    """Make the router of an operation.
+
+    Parameters
+    ----------
+    name : str
+        The operation.
+    small : callable
+        Runs operands of which none has so many elements as `least`.
+    least : int
+    choice : callable
+        Runs the others.
+
+    Returns
+    -------
+    callable
+        With the attributes ``small`` and ``least``.
+    """
+    make = _MAKERS.get(name)
+    if make is None:
+        admission = ADMITTED[name]
+        make = _ELEMENTWISE[admission.operands] if admission.is_elementwise else _any
+    made = make(small, least, choice)
+    vars(made).update(small=small, least=least)
+    return made
+
+
+def _one(small: Native, least: int, choice: Call) -> Native:
+    def one(x: Any, /) -> Any:
+        return small(x) if x.size < least else choice((x,), {})
+
+    return one
+
+
+def _two(small: Native, least: int, choice: Call) -> Native:
+    def two(x1: Any, x2: Any, /) -> Any:
+        if x1.size < least and x2.size < least:
+            return small(x1, x2)
+        return choice((x1, x2), {})
+
+    return two
+
+
+def _three(small: Native, least: int, choice: Call) -> Native:
+    def three(x1: Any, x2: Any, x3: Any, /) -> Any:
+        if x1.size < least and x2.size < least and x3.size < least:
+            return small(x1, x2, x3)
+        return choice((x1, x2, x3), {})
+
+    return three
+
+
+def _getitem(small: Native, least: int, choice: Call) -> Native:
+    def getitem(x: Any, key: Any, /) -> Any:
+        # Only masks are routed; most keys are integers and slices.
+        if getattr(key, "size", 0) < least:
+            return small(x, key)
+        return choice((x, key), {})
+
+    return getitem
+
+
+def _extreme(small: Native, least: int, choice: Call) -> Native:
+    def extreme(x: Any, /, *, axis: Any, keepdims: bool) -> Any:
+        if x.size < least:
+            return small(x, axis=axis, keepdims=keepdims)
+        return choice((x,), {"axis": axis, "keepdims": keepdims})
+
+    return extreme
+
+
+def _accumulation(small: Native, least: int, choice: Call) -> Native:
+    def accumulation(x: Any, /, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
+        if x.size < least:
+            return small(x, axis=axis, dtype=dtype, keepdims=keepdims)
+        return choice((x,), {"axis": axis, "dtype": dtype, "keepdims": keepdims})
+
+    return accumulation
+
+
+def _any(small: Native, least: int, choice: Call) -> Native:
+    def call(x: Any, /, *rest: Any, **params: Any) -> Any:
+        if x.size < least and all(getattr(y, "size", 0) < least for y in rest):
+            return small(x, *rest, **params)
+        return choice((x, *rest), params)
+
+    return call
+
+
+_ELEMENTWISE: Final = {1: _one, 2: _two, 3: _three}
+_MAKERS: Final = {
+    "__getitem__": _getitem,
+    "matmul": _two,
+    **dict.fromkeys(("argmax", "argmin", "count_nonzero", "max", "mean", "min"), _extreme),
+    **dict.fromkeys(("prod", "sum"), _accumulation),
+}
