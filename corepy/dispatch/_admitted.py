@@ -69,28 +69,36 @@ class Admission:
         return self.former is _whole
 
 
-def _side_by_side(x: Any) -> bool:
-    flags = x.flags
-    return bool(flags.c_contiguous or flags.f_contiguous)
-
-
 def _whole(args: Args, params: Params) -> str | None:
     """Operands of one shape, or single values."""
-    model = max(args, key=lambda x: x.size)
-    for x in args:
-        if x.size > 1 and not (x.shape == model.shape and _side_by_side(x)):
-            return None
-    return "" if all(x.ndim <= model.ndim for x in args) else None
+    model = args[0]
+    if len(args) > 1:
+        shape = model.shape
+        for x in args:
+            if x.shape != shape:
+                break
+        else:
+            return "" if all(x.flags.forc for x in args) else None
+        model = max(args, key=_extent)
+        for x in args:
+            if not (x.size == 1 or (x.shape == model.shape and x.flags.forc)):
+                return None
+        return ""
+    return "" if model.flags.forc else None
+
+
+def _extent(x: Any) -> tuple[int, int]:
+    return x.size, x.ndim
 
 
 def _reduced(args: Args, params: Params) -> str | None:
     """A reduction of all elements, of rows or of columns."""
     x, axis = args[0], params["axis"]
     if axis is None:
-        return "all" if _side_by_side(x) else None
+        return "all" if x.flags.forc else None
     axes = (axis,) if isinstance(axis, int) else axis
     if len(axes) == x.ndim:
-        return "all" if _side_by_side(x) else None
+        return "all" if x.flags.forc else None
     if len(axes) != 1 or not x.flags.c_contiguous:
         return None
     return {0: "columns", x.ndim - 1: "rows"}.get(axes[0])
@@ -117,7 +125,7 @@ def _transformed(args: Args, params: Params) -> str | None:
 def _square(args: Args, params: Params) -> str | None:
     """One square matrix, and what is solved for."""
     x = args[0]
-    return "" if x.ndim == 2 and x.shape[0] == x.shape[1] and _side_by_side(x) else None
+    return "" if x.ndim == 2 and x.shape[0] == x.shape[1] and x.flags.forc else None
 
 
 def _matrices(args: Args, params: Params) -> str | None:

@@ -101,38 +101,40 @@ class _Crossing:
     """An operation of NumPy's arrays that another library runs on the same memory."""
 
     def __init__(self, function: Callable[..., Any], backend: Backend) -> None:
+        import numpy as np  # which home backends have imported by now
+
         self.function = function
         self.backend = backend
+        self.array, self.scalar, self.dtype = np.ndarray, np.generic, np.dtype
 
     def __call__(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        given = {key: self._there(value) for key, value in params.items()}
-        return self._back(self.function(*map(self._there, args), **given))
+        there = self._there
+        given = {key: there(value) for key, value in params.items()}
+        return self._back(self.function(*[there(x) for x in args], **given))
 
     def _there(self, value: Any) -> Any:
-        import numpy as np
-
-        if value.__class__ is np.ndarray:
+        if value.__class__ is self.array:
             return self.backend.from_numpy(value, CPU, copy=False)
-        if isinstance(value, np.generic):
-            dtype = DTYPES[value.dtype.name]
-            return self.backend.scalar(value.item(), dtype, CPU)
-        if isinstance(value, np.dtype):
+        if isinstance(value, self.scalar):
+            return self.backend.scalar(value.item(), DTYPES[value.dtype.name], CPU)
+        if isinstance(value, self.dtype):
             return self.backend.native_dtype(DTYPES[value.name])
         return value
 
     def _back(self, made: Native) -> Any:
         if isinstance(made, (tuple, list)):
             return tuple(map(self._back, made))
-        return self.backend.to_numpy(self.backend.normalize(made))
+        return self.backend.to_numpy(made)
 
 
 class _Way:
     """One option of a route."""
 
     def __init__(
-        self, name: str, home: Backend, native: Callable[..., Any], option: Option
+        self, name: str, home: Backend, native: Callable[..., Any], route: Route, option: Option
     ) -> None:
         self.name = name
+        self.route = route
         self.option = option
         self.gain = option.gain
         self.library = _libraries[option.backend]
@@ -143,102 +145,100 @@ class _Way:
         if self.at_home:
             self._call = lambda args, params: native(*args, **params)
 
-    def ready(self, threads: int) -> bool:
-        """Say whether the library is there and the machine free enough for it."""
+    def open(self, threads: int) -> Call | None:
+        """Return what is to be called; None if the library or its cores are not there."""
         limit = budget()
         if limit is not None and self.gain * min(1.0, limit / threads) < MARGIN:
-            return False
-        if self.at_home:
-            return True
-        backend = self.library.ready()
-        if backend is None:
-            return False
-        if self._call is None:
-            self._call = bound(self.name, backend)
+            return None
+        if not self.at_home:
+            backend = self.library.ready()
+            if backend is None:
+                return None
+            if self._call is None:
+                self._call = bound(self.name, backend)
         if not self.waits:
-            return True
+            return self._call
         if NEIGHBOURS.pausing():
-            return False
+            return None
         # Some gains are great enough to remain beside busy cores; that was measured.
-        return (self.option.busy or 0.0) >= MARGIN or not NEIGHBOURS.busy(
-            min(threads, limit or threads)
-        )
+        if (self.option.busy or 0.0) < MARGIN and NEIGHBOURS.busy(min(threads, limit or threads)):
+            return None
+        return self._watched
 
-    def watched(self, route: Route, size: int) -> Call:
-        """Return what is to be called, and told of if it loses time to other processes."""
-        call = self._call
-        assert call is not None  # `ready` was asked before
-        if not self.waits:
-            return call
-        # NumPy's time for so many elements; that of matrices grows with the third power of a side.
-        power = 1.5 if self.name.startswith("linalg.") else 1.0
-        numpys = route.seconds * (size / route.least) ** power
-
-        def watch(args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-            start = perf_counter()
-            made = call(args, params)
-            NEIGHBOURS.lost(perf_counter() - start > 1.5 * numpys)
+    def _watched(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Call, and take note of time that was lost to other processes."""
+        assert self._call is not None  # it comes from `open`
+        start = perf_counter()
+        made = self._call(args, params)
+        taken = perf_counter() - start
+        if taken < self.route.seconds:
+            NEIGHBOURS.lost(False)
             return made
+        # NumPy's time for so many elements; that of matrices grows with the third power of a side.
+        size = max(getattr(x, "size", 0) for x in args)
+        power = 1.5 if self.name.startswith("linalg.") else 1.0
+        numpys = self.route.seconds * (size / self.route.least) ** power
+        NEIGHBOURS.lost(taken > 1.5 * numpys)
+        return made
 
-        return watch
 
-
-class _Choice:
+class Choice:
     """What a router does with operands that are large enough."""
 
     def __init__(
         self, name: str, home: Backend, dtype: DType, native: Callable[..., Any], table: RouteTable
     ) -> None:
+        import numpy as np
+
         admission = ADMITTED[name]
+        self.array = np.ndarray
         self.home = home
         self.native = native
         self.former = admission.former
+        self.operands = admission.operands
         self.fast = dtype.name in admission.fast
         self.threads = table.threads
         for library in _libraries.values():
             library.price = table.start.get(library.name, 0.0)
-        self.forms: dict[str, list[tuple[int, list[_Way], Route]]] = {}
+        #: By form: sizes from which other ways are best, the greatest first.
+        self.forms: dict[str, list[tuple[int, list[_Way]]]] = {}
         for form, routes in table.forms(name, dtype.name).items():
             steps = []
             for route in routes:
                 options = _open_options(route.options, table)
-                ways = [_Way(name, home, native, option) for option in options]
-                steps.append((route.least, ways, route))
-            if any(ways for _, ways, _ in steps):
+                ways = [_Way(name, home, native, route, option) for option in options]
+                steps.append((route.least, ways))
+            if any(ways for _, ways in steps):
                 self.forms[form] = steps[::-1]
-        least = [size for steps in self.forms.values() for size, ways, _ in steps if ways]
+        least = [size for steps in self.forms.values() for size, ways in steps if ways]
         self.least = min(least, default=None)
 
     def __call__(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        import numpy as np
-
-        arrays = tuple(x for x in args if x.__class__ is np.ndarray)
-        if (self.fast and PRECISION.get() != "fast") or not arrays or not arrays[0].ndim:
+        if self.fast and PRECISION.get() != "fast":
             return self.native(*args, **params)
-        form = self.former(args, params)
-        steps = self.forms.get(form) if form is not None else None
-        if steps is not None:
-            size = max(x.size for x in arrays)
-            for least, ways, route in steps:
-                if size >= least:
-                    return self._go(ways, route, size, args, params)
+        size = args[0].size
+        if self.operands > 1:
+            for x in args[1 : self.operands]:
+                size = max(size, x.size)
+        elif args[0].__class__ is not self.array:
+            return self.native(*args, **params)
+        form = self.former(args, params) if size > 1 or args[0].ndim else None
+        for least, ways in self.forms.get(form, ()):  # type: ignore[arg-type]
+            if size >= least:
+                return self._go(ways, args, params)
         return self.native(*args, **params)
 
-    def _go(
-        self,
-        ways: list[_Way],
-        route: Route,
-        size: int,
-        args: tuple[Any, ...],
-        params: dict[str, Any],
-    ) -> Any:
+    def _go(self, ways: list[_Way], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         passed = ""
         for way in ways:
-            if not way.ready(self.threads):
+            call = way.open(self.threads)
+            if call is None:
                 passed = passed or way.option.backend
                 continue
             try:
-                made = self._timed(ways, way.gain, way.watched(route, size), args, params)
+                made = (
+                    call(args, params) if way is ways[0] else self._timed(ways, way, args, params)
+                )
             except Exception as error:
                 # The backend's own callable has the last word: it has an answer, or raises what
                 # its users know.
@@ -246,32 +246,26 @@ class _Choice:
                 continue
             if _explain.listening():
                 _explain.note(
-                    f"route: measured {way.gain:.1f}x NumPy from {route.least} elements",
+                    f"route: measured {way.gain:.1f}x NumPy from {way.route.least} elements",
                     backend=self.home if way.at_home else way.library.backend,
                 )
             return made
         if passed and _explain.listening():
             _explain.note(f"the operands live in it; the route to {passed} is not open")
-        return self._timed(ways, 1.0, self._home, args, params)
-
-    def _home(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        return self.native(*args, **params)
+        return self._timed(ways, None, args, params)
 
     def _timed(
-        self,
-        ways: list[_Way],
-        gain: float,
-        call: Call,
-        args: tuple[Any, ...],
-        params: dict[str, Any],
+        self, ways: list[_Way], way: _Way | None, args: tuple[Any, ...], params: dict[str, Any]
     ) -> Any:
-        """Call, and book what a library that is not imported yet would have saved."""
-        best = ways[0].library if ways else None
-        if best is None or ways[0].gain <= gain or best.backend is not None or best.refused:
-            return call(args, params)
+        """Go a lesser way, and book what a library that is not imported yet would have saved."""
         start = perf_counter()
-        made = call(args, params)
-        best.saved += (perf_counter() - start) * (1 - gain / ways[0].gain)
+        call = None if way is None else way.open(self.threads)
+        made = self.native(*args, **params) if call is None else call(args, params)
+        for best in ways:
+            if best is way:
+                break
+            gain = 1.0 if way is None else way.gain
+            best.library.saved += (perf_counter() - start) * (1 - gain / best.gain)
         return made
 
 
@@ -318,7 +312,7 @@ def routed(
     table = in_force().table
     if table is None or not table.forms(name, dtype.name):
         return native
-    choice = _Choice(name, backend, dtype, native, table)
+    choice = Choice(name, backend, dtype, native, table)
     if choice.least is None:
         return native
     # A backend's own callable may look at sizes itself, and then has the same attributes.

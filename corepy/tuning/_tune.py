@@ -10,6 +10,7 @@ routes is written once everything is measured.
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import subprocess
 import sys
@@ -21,13 +22,15 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from corepy._dtypes import DTYPES
 from corepy.backends._base import Backend
 from corepy.devices._pool import recycling
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._registry import load
-from corepy.dispatch._route_table import MARGIN, RouteTable
+from corepy.dispatch._route_table import MARGIN, Option, Route, RouteTable
 from corepy.dispatch._routers import Call
-from corepy.dispatch._routes import bound
+from corepy.dispatch._routes import Choice, bound
+from corepy.dispatch._settings import PRECISION
 from corepy.dispatch._threads import get_num_threads
 from corepy.tuning._cases import NUMPY, Case, cases, operands
 from corepy.tuning._cells import ADMITTED, Cell, Cells, Entrant, key_of
@@ -133,7 +136,8 @@ def tune(
     refused: list[str] = []
     for number, case in enumerate(todo):
         progress(number, len(todo), case.label)
-        refused += _measure_case(case, kept, company, seconds)
+        with PRECISION.scoped("fast"):
+            refused += _measure_case(case, kept, company, seconds)
     progress(len(todo), len(todo), "")
     kept.write()
     load_ = usage.cores()
@@ -183,15 +187,18 @@ def _measure_case(
 ) -> Iterator[str]:
     """Measure a case at one size after another; yield why candidates are refused."""
     first, greater, smaller = case.sizes()
-    home = _as_run(case.operation, NUMPY)
+    pooled = _pooled(case.operation, NUMPY)
+
+    def home(args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        return pooled(*args, **params)
+
     calls = {}
     for name in case.candidates:
-        call = _as_run(case.operation, load(name))
-        why = deviation(case, home, call)
+        why = deviation(case, home, bound(case.operation, load(name)))
         if why:
             yield f"{case.label}: {name}: {why}"
         else:
-            calls[name] = call
+            calls[name] = _as_routed(case, name)
     if not calls:
         return
     found = [_cell(case, first, home, calls, kept, company, seconds)]
@@ -207,13 +214,20 @@ def _measure_case(
     _meet_neighbours(case, found, home, calls, kept)
 
 
-def _as_run(operation: str, backend: Backend) -> Call:
-    """Return what a router would call, with recycled memory where that is used."""
+def _pooled(operation: str, backend: Backend) -> Callable[..., Any]:
+    """Return an operation's callable, with recycled memory where that is used."""
     function = backend.operation(operation)
-    if not backend.recycles or function is None:
-        return bound(operation, backend)
-    pooled = recycling(function)
-    return lambda args, params: pooled(*args, **params)
+    assert function is not None  # it is asked only for what there is
+    return recycling(function) if backend.recycles else function
+
+
+def _as_routed(case: Case, name: str) -> Call:
+    """Return what a router does on the way to a backend, whatever the size."""
+    option = Option(name, gain=math.inf, busy=math.inf)
+    route = Route(case.operation, case.dtype, case.form, 1, math.inf, (option,))
+    table = RouteTable({"threads": 1}, {}, {}, (route,))
+    native = _pooled(case.operation, NUMPY)
+    return Choice(case.operation, NUMPY, DTYPES[case.dtype], native, table)
 
 
 def _meet_neighbours(
