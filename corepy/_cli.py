@@ -19,9 +19,10 @@ gpus             list of ``device``, ``name``, ``memory_bytes``, ``free_bytes``,
                  ``compute_capability``, ``architecture``, ``uuid``, ``driver_version``
 problems         list of what could not be read, each with its reason
 default          ``backend`` and ``device`` of new arrays, and ``why``
-settings         ``priority``, ``strict``, ``fallback``, ``threads``, ``threads_unmoved`` (why a
-                 library keeps its own), ``compiled`` and ``pure_because`` (whether the hot path
-                 is, and null or why not), and ``environment`` variables by name
+settings         ``priority``, ``strict``, ``fallback``, ``precision``, ``routes`` (where the table
+                 is from), ``threads``, ``threads_unmoved`` (why a library keeps its own),
+                 ``compiled`` and ``pure_because`` (whether the hot path is, and null or why not),
+                 and ``environment`` variables by name
 ===============  ===================================================================================
 
 What could not be read is null.
@@ -46,10 +47,17 @@ import corepy
 from corepy import _cli_routes
 from corepy._errors import BackendUnavailableError, CorepyError
 from corepy.devices import DeviceInfo, GpuInfo, detect_devices, memory_info
-from corepy.dispatch import default_placement, get_fallback, get_num_threads, is_strict
+from corepy.dispatch import (
+    default_placement,
+    get_fallback,
+    get_num_threads,
+    get_precision,
+    is_strict,
+)
 from corepy.dispatch._explain import aligned
 from corepy.dispatch._hot import PURE
 from corepy.dispatch._registry import records
+from corepy.dispatch._route_sources import in_force
 from corepy.dispatch._threads import unmoved
 
 #: Libraries that corepy is meant for, by their import names. Those that have a backend are shown
@@ -134,6 +142,8 @@ def gather() -> dict[str, Any]:
             "priority": list(corepy.get_backend_priority()),
             "strict": is_strict(),
             "fallback": get_fallback(),
+            "precision": get_precision(),
+            "routes": _routes(),
             "threads": get_num_threads(),
             "threads_unmoved": unmoved(),
             "compiled": PURE is None,
@@ -141,6 +151,13 @@ def gather() -> dict[str, Any]:
             "environment": {name: os.environ.get(name) for name in ENVIRONMENT},
         },
     }
+
+
+def _routes() -> str:
+    try:
+        return in_force().origin
+    except ValueError as error:
+        raise UserError(str(error)) from error
 
 
 def _versions(modules: Iterable[str], installed: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -317,6 +334,8 @@ def _setting_lines(settings: Mapping[str, Any]) -> list[str]:
         ("priority", ", ".join(settings["priority"]) or "none: the defaults hold"),
         ("strict", "on" if settings["strict"] else "off"),
         ("fallback", settings["fallback"]),
+        ("precision", settings["precision"]),
+        ("routes", settings["routes"]),
         ("threads", _describe_threads(settings)),
         ("hot path", "compiled" if settings["compiled"] else f"Python: {settings['pure_because']}"),
     ]

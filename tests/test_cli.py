@@ -222,6 +222,8 @@ def test_json_tells_the_default_and_the_settings(
         "priority": ["reference", "cpu"],
         "strict": True,
         "fallback": "raise",
+        "precision": "full",
+        "routes": "the table that ships with corepy",
         "threads": corepy.get_num_threads(),
         "threads_unmoved": {},
         "compiled": PURE is None,
