@@ -52,7 +52,7 @@ def test_code_runs(page: Path, tmp_path: Path) -> None:
         [sys.executable, "-W", "error", str(script)],
         capture_output=True,
         text=True,
-        env=environ | {"PYTHONPATH": str(ROOT)},
+        env=environ | {"PYTHONPATH": str(ROOT), "COREPY_ROUTES": "shipped"},
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ from corepy.dispatch._registry import load, records
 
 Array = npt.NDArray[Any]
 
-#: The dtypes that are worth measuring; others run in NumPy.
-DTYPE_NAMES: Final = ("float32", "float64", "int64", "bool", "complex64", "complex128")
+#: The dtypes that are worth measuring, by the first letters of operations; others run in NumPy.
+_DTYPES: Final = ("float32", "float64", "int64")
+_MORE: Final = {"fft.": ("complex64", "complex128"), "logical": ("bool",)}
 #: Elements of the largest operand. The first one is measured first, then the greater, then down
 #: for as long as somebody beats NumPy.
 FIRST: Final = 1 << 20
@@ -78,7 +80,8 @@ def cases(only: Iterable[str] = ()) -> Iterator[Case]:
     for operation, admission in ADMITTED.items():
         if wanted and operation not in wanted:
             continue
-        for dtype in DTYPE_NAMES:
+        more = (names for start, names in _MORE.items() if operation.startswith(start))
+        for dtype in itertools.chain(_DTYPES, *more):
             if DTYPES[dtype] not in OPERATIONS[operation].dtypes:
                 continue
             able = tuple(name for name in usable if _differs(operation, dtype, name))

@@ -100,6 +100,7 @@ def test_explain_and_profile_say_who_and_why(use: Use, candidate: str) -> None:
     assert ("floor_divide", "numpy", "cpu") in found.by_operation()
 
 
+@pytest.mark.backend("torch")
 def test_a_router_tells_its_least_size_and_what_runs_below(use: Use) -> None:
     x = xp.ones(3)
     plain = x._table.backend.operation("floor_divide")
@@ -112,6 +113,7 @@ def test_a_router_tells_its_least_size_and_what_runs_below(use: Use) -> None:
     assert not hasattr(xp.ones(3, dtype=xp.float32)._table["sin"][0], "least")
 
 
+@pytest.mark.backend("torch")
 def test_the_least_size_of_all_forms_and_the_right_one_of_each(use: Use) -> None:
     use(
         route("sum", "torch", 1000, form="all"),
