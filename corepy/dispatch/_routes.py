@@ -196,6 +196,9 @@ class Choice:
         self.native = native
         self.former = admission.former
         self.operands = admission.operands
+        #: From which argument on operands have one dtype: a backend that promotes as the standard
+        #: does is given operands unconverted, and torch would promote them otherwise.
+        self.alike = {"__getitem__": 2, "take": 2, "where": 1}.get(name, 0)
         self.fast = dtype.name in admission.fast
         self.threads = table.threads
         for library in _libraries.values():
@@ -221,6 +224,9 @@ class Choice:
             for x in args[1 : self.operands]:
                 size = max(size, x.size)
         elif args[0].__class__ is not self.array:
+            return self.native(*args, **params)
+        alike = args[self.alike :]
+        if len(alike) > 1 and any(x.dtype is not alike[0].dtype for x in alike[1:]):
             return self.native(*args, **params)
         form = self.former(args, params) if size > 1 or args[0].ndim else None
         for least, ways in self.forms.get(form, ()):  # type: ignore[arg-type]

@@ -228,6 +228,19 @@ def test_float32_matrices_are_routed_under_fast_precision_only(use: Use) -> None
 
 
 @pytest.mark.backend("torch")
+def test_dtypes_promote_as_without_routes(use: Use) -> None:
+    use(*(route("multiply", "torch", 1, dtype=name) for name in ("float32", "float64", "int64")))
+    one, many = xp.asarray(12), xp.asarray([11, 11], dtype=xp.int8)
+    found = xp.multiply(one, many)  # torch would let the array's dtype prevail, and overflow
+    assert (found.dtype, found.tolist()) == (xp.int64, [132, 132])
+    third = xp.asarray(1 / 3)
+    for x in (xp.ones(3, dtype=xp.float32), xp.ones((), dtype=xp.float32)):
+        found = third * x
+        assert found.dtype is xp.float64
+        assert found[...].tolist() == (xp.ones(x.shape) / 3).tolist()
+
+
+@pytest.mark.backend("torch")
 def test_several_results_and_keywords_cross(use: Use) -> None:
     use(
         route("linalg.svd", "torch", 1),
