@@ -127,8 +127,8 @@ def cached() -> tuple[RouteTable | None, str]:
         If there is one that does not fit, saying why.
     """
     folder = files.cache_folder()
-    if not folder.is_dir():
-        return None, ""
+    if not any(folder.glob("*.json")):
+        return None, ""  # before the key is asked for, which reads the libraries' metadata
     frozen = files.frozen_file()
     if frozen.is_file():
         return read(frozen, "corepy"), f"frozen in {frozen}"
