@@ -20,7 +20,7 @@ import corepy.array_api as xp
 from corepy import _idle_threads
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
-from corepy.dispatch import _routes, _threads
+from corepy.dispatch import _routes
 from corepy.dispatch._admitted import ADMITTED, admits
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._route_table import Option, Route, RouteTable, parse
@@ -360,11 +360,10 @@ def test_torch_pauses_after_a_call_that_lost_time(
 def test_with_fewer_threads_only_what_gains_without_them(
     use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_threads, "cores", lambda: 2)
     use(route("sin", "torch", gain=1.9), route("cos", "torch", gain=2.9))
     x = xp.ones(200)
     assert [ran(f, x)[0][1] for f in (xp.sin, xp.cos)] == ["torch", "torch"]
-    monkeypatch.setattr(_threads, "_budget", 1)
+    monkeypatch.setattr(_routes, "budget", lambda: 1)
     assert [ran(f, x)[0][1] for f in (xp.sin, xp.cos)] == ["numpy", "torch"]
 
 
@@ -547,7 +546,7 @@ def test_a_frozen_table_holds_whatever_changes(cache: Path) -> None:
 def test_the_key_names_what_decides_how_fast_things_are(monkeypatch: pytest.MonkeyPatch) -> None:
     key = files.machine_key()
     assert key["versions"]["numpy"] == np.__version__
-    assert key["cores"] == _threads.cores()
+    assert key["cores"] == files.cores()
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert files.cache_file(files.machine_key()) != files.cache_file(key)
 
