@@ -268,6 +268,7 @@ def test_grid_every_library_has_its_own_arrays() -> None:
         "array_api_strict": "array_api_strict._array_object",
         "numba": corepy.Array.__module__,
         COREPY: corepy.Array.__module__,
+        FAST: corepy.Array.__module__,
     }
     assert kinds == {name: expected[name] for name in kinds}
     backends = {name: found[name].names["a"].backend for name in ("numba", COREPY) if name in found}
