@@ -18,9 +18,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
+from corepy._budget import cores
 from corepy._dtypes import DTYPES
 from corepy.dispatch._admitted import ADMITTED, CANDIDATES, admits
-from corepy.dispatch._threads import cores, get_num_threads
+from corepy.dispatch._threads import get_num_threads
 
 #: Version of the files' form; another one is not read.
 FORMAT: Final = 1

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final
 
+from corepy._budget import budget, cores
 from corepy._dtypes import DTYPES, DType
 from corepy._errors import BackendUnavailableError
 from corepy.backends._base import Backend, Native
@@ -35,7 +36,6 @@ from corepy.dispatch._route_sources import in_force
 from corepy.dispatch._route_table import MARGIN, Option, Route, RouteTable
 from corepy.dispatch._routers import Call, router
 from corepy.dispatch._settings import PRECISION
-from corepy.dispatch._threads import budget, cores
 
 # ---------------------------------------------------------------------------- libraries
 
