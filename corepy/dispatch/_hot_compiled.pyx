@@ -96,6 +96,9 @@ cdef extern from *:
 
 
 include "_hot_numpy.pxi"
+include "_hot_elementwise.pxi"
+include "_hot_reductions.pxi"
+include "_hot_selections.pxi"
 
 
 # ---------------------------------------------------------------------------- what is bound

@@ -8,6 +8,7 @@ library's own functions, wherever the arrays live.
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -20,9 +21,9 @@ import numpy.typing as npt
 from corepy import array_api
 from corepy._errors import BackendUnavailableError
 from corepy.devices._device import Device
+from corepy.devices._pool import recycling
 from corepy.dispatch import Operand, adopt, load, make, ran, table_of
 from corepy.kernels._arguments import Given
-from corepy.kernels._pool import aligned
 
 Host = npt.NDArray[Any]
 
@@ -120,6 +121,25 @@ def compiled(x: Given) -> None:
 def place_of(x: Given) -> Device:
     """Return the device of an argument, the first of those that it is spread over."""
     return x.device or x.backend.devices()[0]
+
+
+#: Makes memory that is used again when nothing refers to it, where corepy was compiled.
+_recycled: Final = recycling(np.empty)
+_LINE: Final = 64
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype[Any], *, again: bool = True) -> Host:
+    """Make an array that begins at a multiple of 64 bytes, with arbitrary values.
+
+    Parameters
+    ----------
+    again : bool
+        Whether its memory may be recycled.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    memory = (_recycled if again else np.empty)(size + _LINE, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 class _Writable:

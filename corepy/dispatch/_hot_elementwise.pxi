@@ -1,0 +1,239 @@
+# Elementwise operations on small arrays, by the inner loops of NumPy's ufuncs.
+# Included by _hot_compiled.pyx.
+
+cdef inline bint _is_array(PyObject* x) noexcept:
+    """Say whether an object is an array of NumPy's, of no class derived from it."""
+    return _has_numpy and x.ob_type == <void*>&PyArray_Type
+
+
+cdef inline bint _is_plain(PyObject* x) noexcept:
+    return (
+        (<PyObject*>x).ob_type == <void*>&PyArray_Type
+        and PyArray_FLAGS(<PyArrayObject*>x) & (NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED)
+        == (NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED)
+    )
+
+
+cdef inline npy_intp _size(PyArrayObject* x, npy_intp least) noexcept:
+    """Return the number of elements, -1 from `least` on."""
+    cdef npy_intp* dims = PyArray_DIMS(x)
+    cdef npy_intp size = 1
+    cdef int i
+    for i in range(PyArray_NDIM(x)):
+        size *= dims[i]
+        if size >= least:
+            return -1
+    return size
+
+
+cdef tuple _shape_of(PyArrayObject* x):
+    cdef int ndim = PyArray_NDIM(x), i
+    cdef tuple shape = PyTuple_New(ndim)
+    cdef object size
+    for i in range(ndim):
+        size = PyArray_DIMS(x)[i]
+        Py_INCREF(size)  # the next line steals a reference
+        PyTuple_SET_ITEM(shape, i, size)
+    return shape
+
+
+cdef inline bint _same_shape(PyArrayObject* x, PyArrayObject* y) noexcept:
+    cdef int ndim = PyArray_NDIM(x), i
+    if ndim != PyArray_NDIM(y):
+        return False
+    cdef npy_intp* a = PyArray_DIMS(x)
+    cdef npy_intp* b = PyArray_DIMS(y)
+    for i in range(ndim):
+        if a[i] != b[i]:
+            return False
+    return True
+
+
+cdef inline bint _all_finite(PyArrayObject* x, int type_num, npy_intp size) noexcept:
+    cdef npy_intp i
+    cdef double* d
+    cdef float* f
+    if type_num == NPY_DOUBLE:
+        d = <double*>PyArray_DATA(x)
+        for i in range(size):
+            if not isfinite(d[i]):
+                return False
+        return True
+    if type_num == NPY_FLOAT:
+        f = <float*>PyArray_DATA(x)
+        for i in range(size):
+            if not isfinite(f[i]):
+                return False
+        return True
+    return False  # float16, whose test would take longer than it saves
+
+
+cdef inline object _result(Slot* slot, PyArrayObject* model):
+    Py_INCREF(<object><PyObject*>slot.descr)  # stolen by the next line
+    return PyArray_NewFromDescr(
+        &PyArray_Type, slot.descr, PyArray_NDIM(model), PyArray_DIMS(model), NULL, NULL, 0, NULL
+    )
+
+
+cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps) except -1:
+    """Call the loop; False if its result is not to be used."""
+    if size < LONG:
+        slot.loop(args, &size, steps, slot.data)
+    else:
+        with nogil:
+            slot.loop(args, &size, steps, slot.data)
+    if corepy_flags():
+        return False
+    if PyErr_Occurred() != NULL:  # as of integers to negative powers; the ufunc raises it again
+        PyErr_Clear()
+        return False
+    return True
+
+
+cdef object _short_unary(Slot* slot, PyObject* a):
+    """Return the result of the loop, None where the entry has to compute it."""
+    if not _is_plain(a):
+        return None
+    cdef PyArrayObject* x = <PyArrayObject*>a
+    cdef npy_intp size = _size(x, slot.least)
+    if size < 0 or (slot.finite and not _all_finite(x, slot.type_num, size)):
+        return None
+    result = _result(slot, x)
+    cdef char* args[2]
+    cdef npy_intp steps[2]
+    args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(<PyArrayObject*>result)
+    steps[0], steps[1] = slot.size, slot.size_out
+    return result if _calls(slot, args, size, steps) else None
+
+
+cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
+    """Return the result of the loop, None where the entry has to compute it."""
+    if not _is_plain(a) or not _is_plain(b):
+        return None
+    cdef PyArrayObject* x = <PyArrayObject*>a
+    cdef PyArrayObject* y = <PyArrayObject*>b
+    cdef PyArrayObject* model = x
+    cdef char* args[3]
+    cdef npy_intp steps[3]
+    steps[0], steps[1], steps[2] = slot.size, slot.size, slot.size_out
+    if not _same_shape(x, y):
+        if PyArray_NDIM(y) == 0:
+            steps[1] = 0
+        elif PyArray_NDIM(x) == 0:
+            steps[0] = 0
+            model = y
+        elif _is_row_of(y, x):
+            return _short_rows(slot, x, y, False)
+        elif _is_row_of(x, y):
+            return _short_rows(slot, y, x, True)
+        else:
+            return None
+    cdef npy_intp size = _size(model, slot.least)
+    if size < 0:
+        return None
+    if slot.finite and not (
+        _all_finite(x, slot.type_num, size if steps[0] else 1)
+        and _all_finite(y, slot.type_num, size if steps[1] else 1)
+    ):
+        return None
+    result = _result(slot, model)
+    args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
+    args[2] = <char*>PyArray_DATA(<PyArrayObject*>result)
+    return result if _calls(slot, args, size, steps) else None
+
+
+cdef inline bint _is_row_of(PyArrayObject* row, PyArrayObject* x) noexcept:
+    """Say whether an array has the shape of the last dimensions of another."""
+    cdef int ndim = PyArray_NDIM(row), more = PyArray_NDIM(x) - ndim, i
+    if more < 1:
+        return False
+    cdef npy_intp* a = PyArray_DIMS(row)
+    cdef npy_intp* b = PyArray_DIMS(x)
+    for i in range(ndim):
+        if a[i] != b[i + more]:
+            return False
+    return True
+
+
+cdef object _short_rows(Slot* slot, PyArrayObject* x, PyArrayObject* row, bint turned):
+    """As `_short_binary`, for an array and a row that stands beside each of its rows."""
+    cdef npy_intp size = _size(x, slot.least), length = _size(row, slot.least), first
+    if size < 0 or slot.finite or size > length * MOST_ROWS:
+        return None  # many short rows are better iterated over by NumPy
+    result = _result(slot, x)
+    cdef char* args[3]
+    cdef npy_intp steps[3]
+    steps[0], steps[1], steps[2] = slot.size, slot.size, slot.size_out
+    for first in range(0, size, max(length, 1)):
+        args[1 if turned else 0] = <char*>PyArray_DATA(x) + first * slot.size
+        args[0 if turned else 1] = <char*>PyArray_DATA(row)
+        args[2] = <char*>PyArray_DATA(<PyArrayObject*>result) + first * slot.size_out
+        if not _calls(slot, args, length, steps):
+            return None
+    return result
+
+
+cdef bint _scalar(Slot* slot, value, void* into) except -1:
+    """Store a Python scalar as an element; False where it may not fit, or is not plain."""
+    cdef double number
+    cdef float single
+    cdef long long integer
+    if type(value) is float:
+        number = value
+    elif type(value) is int and slot.type_num in (NPY_FLOAT, NPY_DOUBLE):
+        try:
+            number = value
+        except OverflowError:
+            return False
+    elif type(value) is int:
+        try:
+            integer = value
+        except OverflowError:
+            return False
+        # Not less than zero, because shifts may not be.
+        if integer < 0 or not (
+            (slot.type_num == NPY_LONG and sizeof(long) == 8)
+            or slot.type_num == NPY_LONGLONG
+            or (slot.type_num == NPY_INT and integer <= 0x7FFFFFFF)
+        ):
+            return False
+        if slot.type_num == NPY_INT:
+            (<int*>into)[0] = <int>integer
+        else:
+            (<long long*>into)[0] = integer
+        return True
+    else:
+        return False
+    if slot.type_num == NPY_DOUBLE:
+        (<double*>into)[0] = number
+    elif slot.type_num == NPY_FLOAT:
+        single = <float>number
+        if isinf(single) and not isinf(number):
+            return False
+        (<float*>into)[0] = single
+    else:
+        return False
+    return not slot.finite or isfinite(number)
+
+
+cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
+    """As `_short_binary`, with a Python scalar as the second operand, or the first one."""
+    cdef double element  # room for any
+    if not _is_plain(a):
+        return None
+    cdef PyArrayObject* x = <PyArrayObject*>a
+    cdef npy_intp size = _size(x, slot.least)
+    if size < 0 or not _scalar(slot, value, &element):
+        return None
+    if slot.finite and not _all_finite(x, slot.type_num, size):
+        return None
+    result = _result(slot, x)
+    cdef char* args[3]
+    cdef npy_intp steps[3]
+    args[0], steps[0] = <char*>PyArray_DATA(x), slot.size
+    args[1], steps[1] = <char*>&element, 0
+    if first:
+        args[0], args[1] = args[1], args[0]
+        steps[0], steps[1] = steps[1], steps[0]
+    args[2], steps[2] = <char*>PyArray_DATA(<PyArrayObject*>result), slot.size_out
+    return result if _calls(slot, args, size, steps) else None
