@@ -1,7 +1,8 @@
 """The libraries that the grid compares: their namespaces, arrays, and how they are called.
 
-Each library works on arrays that it made itself from the same values, and is called as its users
-call it. JAX computes behind the caller's back, so its calls wait for the answer.
+Each library works on arrays of its own in the same memory, where it can share it: with memory of
+its own, each would find the caches full of somebody else's. It is called as its users call it. JAX
+computes behind the caller's back, so its calls wait for the answer.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _numpy() -> Library:
 def _torch() -> Library:
     import torch
 
-    return Library(torch, torch.tensor, lambda name: getattr(torch, name))
+    return Library(torch, torch.from_numpy, lambda name: getattr(torch, name))
 
 
 def _jax() -> Library:
@@ -68,7 +69,7 @@ def _strict() -> Library:
 
 def _corepy() -> Library:
     xp = corepy.array_api
-    return Library(xp, lambda x: xp.asarray(x, copy=True), lambda name: getattr(xp, name))
+    return Library(xp, lambda x: xp.asarray(x, copy=False), lambda name: getattr(xp, name))
 
 
 def _numba() -> Library:
@@ -76,7 +77,7 @@ def _numba() -> Library:
 
     def own(x: Array) -> Any:
         with corepy.backend_priority(["numba"]):
-            return xp.asarray(x, copy=True)
+            return xp.asarray(x, copy=False)
 
     return Library(xp, own, lambda name: getattr(xp, name))
 

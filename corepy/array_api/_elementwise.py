@@ -26,7 +26,8 @@ from corepy.dispatch import (
     UnaryFunction,
     as_operand,
     binary,
-    declare,
+    clamp,
+    operation,
     run,
     same,
     to_bool,
@@ -201,9 +202,8 @@ less = _compare("less", REAL, "Whether `x1` is less than `x2`.")
 less_equal = _compare("less_equal", REAL, "Whether `x1` is at most `x2`.")
 not_equal = _compare("not_equal", ANY, "Whether elements differ; NaN differs from everything.")
 
-declare("clip", REAL)
 
-
+@operation(REAL, hot=clamp)
 def clip(x: Array, /, min: Array | float | None = None, max: Array | float | None = None) -> Array:
     """Clamp each element into a range.
 

@@ -72,8 +72,8 @@ class Loop:
     kind : str
         How: ``"elementwise"``, ``"reduction"``, ``"mean"``, ``"variance"``, ``"deviation"`` and
         ``"accumulation"`` apply the loop, the last five to a dtype that stays (floats and integers
-        of 64 bits); ``"argmax"``, ``"argmin"``, ``"count"``, ``"choice"`` and ``"index"`` are
-        functions of NumPy's C interface, and need none.
+        of 64 bits); ``"argmax"``, ``"argmin"``, ``"count"``, ``"choice"``, ``"clamp"`` and
+        ``"index"`` are no ufuncs, and need none.
     finite : bool
         Whether it gives them for finite floats only.
     real : bool

@@ -472,6 +472,7 @@ _LOOPS: Final[dict[str, Loop]] = {
     "__getitem__": Loop(None, "index"),
     "argmax": Loop(None, "argmax"),
     "argmin": Loop(None, "argmin"),
+    "clip": Loop(None, "clamp"),
     "count_nonzero": Loop(None, "count"),
     "where": Loop(None, "choice"),
 }

@@ -13,7 +13,7 @@ from corepy.dispatch._factory import (
     unary_operator,
     writable,
 )
-from corepy.dispatch._hot import Operand, choice, item, make, reduction
+from corepy.dispatch._hot import Operand, choice, clamp, item, make, reduction
 from corepy.dispatch._operands import (
     FLOAT32_LIMIT,
     adopt,
@@ -102,6 +102,7 @@ __all__ = [
     "broadcasts",
     "cast_to",
     "choice",
+    "clamp",
     "create",
     "creation_table",
     "declare",

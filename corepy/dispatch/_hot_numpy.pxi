@@ -99,7 +99,7 @@ cdef enum:
 
 cdef enum Kind:
     ELEMENTWISE, REDUCTION, MEAN, VARIANCE, DEVIATION, ACCUMULATION
-    ARGMAX, ARGMIN, COUNT, CHOICE, INDEX
+    ARGMAX, ARGMIN, COUNT, CHOICE, CLAMP, INDEX
 
 cdef dict _kinds = {
     "elementwise": ELEMENTWISE,
@@ -112,6 +112,7 @@ cdef dict _kinds = {
     "argmin": ARGMIN,
     "count": COUNT,
     "choice": CHOICE,
+    "clamp": CLAMP,
     "index": INDEX,
 }
 

@@ -26,6 +26,7 @@ __all__ = [
     "binary_function",
     "bind",
     "choice",
+    "clamp",
     "item",
     "make",
     "operator",
@@ -180,6 +181,11 @@ def unary_operator(name: str) -> Callable[[Any], Any]:
 
 def choice(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Put a quick way before the function that chooses by a condition: there is none here."""
+    return function
+
+
+def clamp(name: str, function: F) -> F:
+    """Put a quick way before the function that clamps between two bounds: there is none here."""
     return function
 
 

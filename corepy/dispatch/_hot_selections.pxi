@@ -24,6 +24,13 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
     return result if _is_plain(<PyObject*>result) else None
 
 
+cdef object _element(Slot* slot, value):
+    """Return a Python scalar as a 0-D array, None where it may not fit, or is not plain."""
+    Py_INCREF(<object><PyObject*>slot.descr)
+    native = PyArray_NewFromDescr(&PyArray_Type, slot.descr, 0, NULL, NULL, NULL, 0, NULL)
+    return native if _scalar(slot, value, PyArray_DATA(<PyArrayObject*>native)) else None
+
+
 cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
     """Return elements of one operand or the other; one of them may be a Python scalar."""
     if (<PyObject*>which).ob_type != <void*>&PyArray_Type:
@@ -38,11 +45,8 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
             if (<PyObject*>native).ob_type != <void*>&PyArray_Type:
                 return None
         else:
-            Py_INCREF(<object><PyObject*>slot.descr)
-            native = PyArray_NewFromDescr(
-                &PyArray_Type, slot.descr, 0, NULL, NULL, NULL, 0, NULL
-            )
-            if not _scalar(slot, x, PyArray_DATA(<PyArrayObject*>native)):
+            native = _element(slot, x)
+            if native is None:
                 return None
         if _size(<PyArrayObject*>native, slot.least) < 0:
             return None

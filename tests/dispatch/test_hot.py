@@ -136,6 +136,24 @@ def test_reductions(name: str) -> None:
                             assert_same_bits(found, expected)
 
 
+def test_clamps() -> None:
+    bounds = [(0, 1), (0.25, 0.5), (1, -1), (-0.0, 0.0), (None, 2), (float("nan"), 1), (0, 2**70)]
+    for table in tables("clip"):
+        x = make(values(table, (4, 9), 1, tame=False), table)
+        for low, high in bounds:
+            outcomes: list[Any] = []
+            for function in (getattr(xp.clip, "__wrapped__", xp.clip), xp.clip, xp.clip):
+                try:
+                    outcomes.append(function(x, low, high).unwrap())
+                except (TypeError, OverflowError) as error:
+                    outcomes.append((type(error), str(error)))
+            for found in outcomes[1:]:
+                if isinstance(found, tuple):
+                    assert found == outcomes[0]
+                else:
+                    assert_same_bits(found, outcomes[0])
+
+
 @pytest.mark.parametrize("name", ["cumulative_sum", "cumulative_prod"])
 def test_accumulations(name: str) -> None:
     for table in tables(name):
