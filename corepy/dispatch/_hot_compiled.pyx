@@ -409,13 +409,25 @@ cdef object _unary(str name, int place, Operand x):
     return _make(made, <Slots>out)
 
 
-cdef inline object _beside_scalar(int place, Operand x, value, bint first):
-    """Return the result beside a Python scalar the short way, None where there is none."""
+cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
+    """Return the result beside a Python scalar, None where it may not fit, or is not plain."""
     cdef Slot* slot = &x._table.slots[place]
     if not slot.short:
         return None
     made = _short_scalar(slot, <PyObject*>x._native, value, first)
-    return None if made is None else _make(made, <Slots>slot.result)
+    if made is None:
+        element = _element(slot, value)
+        if element is None:
+            return None
+        native, result = <object>slot.native, <object>slot.result
+        try:
+            made = native(element, x._native) if first else native(x._native, element)
+        except Exception as error:
+            _fail(name, (x,), error)
+        if not _is_array(<PyObject*>made):
+            made = x._table.backend.normalize(made)
+        return _make(made, <Slots>result)
+    return _make(made, <Slots>slot.result)
 
 
 cdef object _operate(str name, int place, Operand x, other):
@@ -423,7 +435,7 @@ cdef object _operate(str name, int place, Operand x, other):
         if (<Operand>other)._table is x._table:
             return _binary(name, place, x, <Operand>other)
     elif type(other) is float or type(other) is int:
-        made = _beside_scalar(place, x, other, False)
+        made = _beside_scalar(name, place, x, other, False)
         if made is not None:
             return made
     return _beside(name, x, other)
@@ -433,7 +445,7 @@ cdef object _operator(str name, int place, x1, x2):
     if isinstance(x1, Operand):
         return _operate(name, place, <Operand>x1, x2)
     if type(x1) is float or type(x1) is int:
-        made = _beside_scalar(place, <Operand>x2, x1, True)
+        made = _beside_scalar(name, place, <Operand>x2, x1, True)
         if made is not None:
             return made
     return _beside(name, x1, x2)
@@ -478,11 +490,11 @@ def binary_function(str name):
                 if (<Operand>x1)._table is (<Operand>x2)._table:
                     return _binary(name, place, <Operand>x1, <Operand>x2)
             elif type(x2) is float or type(x2) is int:
-                made = _beside_scalar(place, <Operand>x1, x2, False)
+                made = _beside_scalar(name, place, <Operand>x1, x2, False)
                 if made is not None:
                     return made
         elif type(x2) is _Array and (type(x1) is float or type(x1) is int):
-            made = _beside_scalar(place, <Operand>x2, x1, True)
+            made = _beside_scalar(name, place, <Operand>x2, x1, True)
             if made is not None:
                 return made
         return _mixed(name, x1, x2)

@@ -216,6 +216,18 @@ cdef bint _scalar(Slot* slot, value, void* into) except -1:
     return not slot.finite or isfinite(number)
 
 
+cdef object _element(Slot* slot, value):
+    """Return a Python scalar as a 0-D array of the operands' dtype, None as `_scalar` has it."""
+    cdef long long room[2]
+    if not _scalar(slot, value, room):
+        return None
+    element = PyArray_NewFromDescr(
+        &PyArray_Type, PyArray_DescrFromType(slot.type_num), 0, NULL, NULL, NULL, 0, NULL
+    )
+    memcpy(PyArray_DATA(<PyArrayObject*>element), room, slot.size)
+    return element
+
+
 cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
     """As `_short_binary`, with a Python scalar as the second operand, or the first one."""
     cdef double element  # room for any

@@ -45,6 +45,7 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_NewFromDescr(
         PyTypeObject*, PyArray_Descr*, int, npy_intp*, npy_intp*, void*, int, PyObject*
     )
+    PyArray_Descr* PyArray_DescrFromType(int)
     int NPY_RAVEL_AXIS
     object PyArray_ArgMax(PyArrayObject*, int, PyArrayObject*)
     object PyArray_ArgMin(PyArrayObject*, int, PyArrayObject*)

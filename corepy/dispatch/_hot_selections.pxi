@@ -24,13 +24,6 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
     return result if _is_plain(<PyObject*>result) else None
 
 
-cdef object _element(Slot* slot, value):
-    """Return a Python scalar as a 0-D array, None where it may not fit, or is not plain."""
-    Py_INCREF(<object><PyObject*>slot.descr)
-    native = PyArray_NewFromDescr(&PyArray_Type, slot.descr, 0, NULL, NULL, NULL, 0, NULL)
-    return native if _scalar(slot, value, PyArray_DATA(<PyArrayObject*>native)) else None
-
-
 cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
     """Return elements of one operand or the other; one of them may be a Python scalar."""
     if (<PyObject*>which).ob_type != <void*>&PyArray_Type:

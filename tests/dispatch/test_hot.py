@@ -286,8 +286,11 @@ DTYPES = ["float32", "float64", "int8", "int32", "int64", "uint64", "bool"]
 @pytest.mark.parametrize("scalar", SCALARS)
 def test_python_scalars(dtype: str, scalar: Any) -> None:
     """As an array of the scalar's value; what does not fit is the same error on both paths."""
-    x = xp.asarray(np.asarray([1, 0, 1]).astype(dtype))
+    for size in (3, 20_000):
+        beside_scalar(xp.asarray(np.resize([1, 0, 1], size).astype(dtype)), scalar)
 
+
+def beside_scalar(x: Any, scalar: Any) -> None:
     for name in ("add", "multiply", "less", "pow", "bitwise_left_shift", "subtract"):
         for turned in (False, True):
             pair = (scalar, x) if turned else (x, scalar)
