@@ -24,6 +24,7 @@ from typing import Any, Final
 # So that the script runs in a checkout in which nothing is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import corepy  # noqa: I001, F401  first: it settles how long idle threads of the others stay awake
 import numpy as np
 
 from benchmarks import _grid_report, _measure

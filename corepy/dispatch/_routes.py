@@ -21,18 +21,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from time import perf_counter
 from typing import Any, Final
 
 from corepy._budget import budget, cores
 from corepy._dtypes import DTYPES, DType
 from corepy._errors import BackendUnavailableError
+from corepy._idle_threads import spinning
 from corepy.backends._base import Backend, Native
 from corepy.devices._device import CPU
 from corepy.dispatch import _explain, _registry
 from corepy.dispatch._admitted import ADMITTED, CANDIDATES, HOMES
 from corepy.dispatch._neighbours import NEIGHBOURS
-from corepy.dispatch._route_sources import in_force
+from corepy.dispatch._route_sources import FORCED, in_force
 from corepy.dispatch._route_table import MARGIN, Option, Route, RouteTable
 from corepy.dispatch._routers import Call, router
 from corepy.dispatch._settings import PRECISION
@@ -52,6 +54,8 @@ class _Library:
 
     def ready(self) -> Backend | None:
         """Return the backend if it may run something now."""
+        if self.name == "torch" and _crowded():
+            return None
         if self.backend is None and not self.refused:
             modules = _registry.records()[self.name].modules
             if self.saved >= self.price or all(module in sys.modules for module in modules):
@@ -63,6 +67,16 @@ class _Library:
             self.backend = _registry.load(self.name)
         except BackendUnavailableError:
             self.refused = True  # its reason is kept and shown by `corepy info`
+
+
+@cache
+def _crowded() -> bool:
+    """Say whether threads of a library stay on their cores when it has nothing to do.
+
+    Where NumPy was imported before corepy, those of its BLAS do: torch's then wait for a core, and
+    an inverse that takes it half of NumPy's time alone took seven times as long.
+    """
+    return in_force().origin != FORCED and bool(spinning())
 
 
 _libraries: Final = {name: _Library(name) for name in CANDIDATES}

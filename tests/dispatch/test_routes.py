@@ -610,3 +610,19 @@ def test_routed_returns_plain_callables_where_nothing_is_routed() -> None:
     with corepy.set_routes("off"):
         assert _routes.routed(native, "sin", numpy, xp.float64) is native
     assert _routes.routed(native, "squeeze", numpy, xp.float64) is native
+
+
+@pytest.mark.backend("torch")
+def test_torch_is_left_alone_where_other_threads_keep_the_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch  # noqa: F401  so that it need not be imported for this
+
+    torchs = _routes._libraries["torch"]
+    for found in ([], ["numpy was imported before corepy"]):
+        monkeypatch.setattr(_routes, "spinning", lambda: found)  # noqa: B023
+        _routes._crowded.cache_clear()
+        with corepy.set_routes("shipped"):
+            ready = torchs.ready()
+        assert (ready is None) is bool(found)
+    _routes._crowded.cache_clear()
