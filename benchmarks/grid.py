@@ -83,7 +83,7 @@ class Effort:
     limit: float = 5.0
 
 
-QUICK: Final = Effort(seconds=0.12, least=3, most=9, limit=0.3)
+QUICK: Final = Effort(seconds=0.12, least=7, most=9, limit=0.3)
 QUICK_SIZES: Final = (10, 1_000, 1_000_000, 8, 512)
 
 
