@@ -6,7 +6,6 @@ ones that `corepy routes --export` makes have one form, which `parse` checks fro
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -14,7 +13,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
@@ -257,6 +255,9 @@ def processor() -> str:
 
 
 def _versions() -> dict[str, str]:
+    # Not as corepy is imported: this loads what reads e-mail.
+    from importlib.metadata import PackageNotFoundError, version
+
     from corepy import __version__  # here: the package imports this module
 
     found = {"corepy": __version__}
@@ -306,6 +307,8 @@ def cache_folder() -> Path:
 
 def cache_file(key: Mapping[str, Any]) -> Path:
     """Return the file of this machine's own table."""
+    import hashlib  # on few machines' way, and OpenSSL with it
+
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     return cache_folder() / f"routes-{digest[:16]}.json"
 
