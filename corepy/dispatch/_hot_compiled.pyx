@@ -150,21 +150,25 @@ cdef class Slots(dict):
             raise MemoryError
 
     def __dealloc__(self):
+        cdef int place
         if self.slots != NULL:
-            self.empty()
+            for place in range(OPERATIONS):
+                _release(&self.slots[place])
             PyMem_Free(self.slots)
 
-    cdef void empty(self) noexcept:
-        cdef Slot old
+    def clear(self):
+        """Forget every entry.
+
+        What was found of its loop stays until `settle` puts the same in its place: another thread
+        may be in the middle of it, without the interpreter's lock.
+        """
+        cdef PyObject* native
         cdef int place
         for place in range(OPERATIONS):
-            old = self.slots[place]
-            memset(&self.slots[place], 0, sizeof(Slot))
-            _release(&old)
-
-    def clear(self):
-        """Forget every entry, with its loop."""
-        self.empty()
+            native = self.slots[place].native
+            self.slots[place].native = NULL
+            self.slots[place].short = False
+            Py_XDECREF(native)
         dict.clear(self)
 
     def settle(self, str name, native, result, loop):
@@ -197,8 +201,11 @@ cdef class Slots(dict):
         if result is not None:
             Py_INCREF(result)
             new.result = <PyObject*>result
+        cdef Slot old
         if slot.native == NULL:
+            old = slot[0]
             slot[0] = new
+            _release(&old)
         else:  # by another thread in the meantime
             _release(&new)
 
@@ -417,7 +424,7 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
     made = _short_scalar(slot, <PyObject*>x._native, value, first)
     if made is None:
         element = _element(slot, value)
-        if element is None:
+        if element is None or slot.native == NULL:  # another thread cleared the table meanwhile
             return None
         native, result = <object>slot.native, <object>slot.result
         try:
@@ -594,7 +601,7 @@ def clamp(str name, function):
             slot = &(<Operand>x)._table.slots[place]
             if slot.short:
                 low, high = _element(slot, min), _element(slot, max)
-                if low is not None and high is not None:
+                if low is not None and high is not None and slot.native != NULL:
                     native = <object>slot.native
                     try:
                         made = native((<Operand>x)._native, min=low, max=high)

@@ -6,6 +6,7 @@ import operator as stdlib_operator
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from hashlib import sha256
@@ -343,6 +344,26 @@ def test_explain_sees_every_operation() -> None:
         program()
         rows = corepy.explain(program).records
         assert [r.operation for r in rows] == ["add", "exp", "multiply", "sum"]
+
+
+def test_tables_may_be_cleared_while_other_threads_compute() -> None:
+    """Loops run without the interpreter's lock, and `explain` clears the tables."""
+    x = xp.asarray(np.ones((6, 2500)))
+    wrong: list[Any] = []
+
+    def compute() -> None:
+        for _ in range(300):
+            values = (x + x)[0, 0], (x * 3)[1, 1], xp.sum(x, axis=-1)[5], xp.mean(x), xp.var(x)
+            found = [float(v) for v in (*values, xp.clip(x, 0, 2)[0, 1])]
+            if found != [2, 3, 2500, 1, 0, 1]:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=compute) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        assert len(corepy.explain(lambda: x + x).records) == 1
+    assert wrong == []
 
 
 # ---------------------------------------------------------------------------- the two forms
