@@ -7,13 +7,13 @@ NumPy asks the system each time.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from corepy._errors import UnsupportedOperationError, bad_argument, bad_type
+from corepy._extensions import extension
 from corepy.devices._device import CPU, Device, as_device
 
 __all__ = ["MemoryStats", "empty_cache", "memory_stats", "recycling", "set_memory_pool"]
@@ -23,19 +23,7 @@ __all__ = ["MemoryStats", "empty_cache", "memory_stats", "recycling", "set_memor
 _MOST: Final = 1 << 30
 
 
-def _compiled() -> Any:
-    if os.environ.get("COREPY_PURE_PYTHON") == "1":
-        return None
-    if importlib.util.find_spec("corepy.devices._host_pool") is None:
-        return None
-    try:
-        from corepy.devices import _host_pool  # type: ignore[attr-defined]
-    except ImportError:  # for the reason that `corepy info` shows of the hot path
-        return None
-    return _host_pool
-
-
-_pool: Final = _compiled()
+_pool: Final[Any] = extension("corepy.devices._host_pool")[0]
 
 
 @dataclass(frozen=True, slots=True)

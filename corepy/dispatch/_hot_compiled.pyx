@@ -299,22 +299,22 @@ cdef class Operand:
         return _get_item(self, key)
 
     def __lt__(self, other):
-        return _operate("less", _LESS, self, other)
+        return _operator("less", _LESS, self, other)
 
     def __le__(self, other):
-        return _operate("less_equal", _LESS_EQUAL, self, other)
+        return _operator("less_equal", _LESS_EQUAL, self, other)
 
     def __gt__(self, other):
-        return _operate("greater", _GREATER, self, other)
+        return _operator("greater", _GREATER, self, other)
 
     def __ge__(self, other):
-        return _operate("greater_equal", _GREATER_EQUAL, self, other)
+        return _operator("greater_equal", _GREATER_EQUAL, self, other)
 
     def __eq__(self, other):
-        return _operate("equal", _EQUAL, self, other)
+        return _operator("equal", _EQUAL, self, other)
 
     def __ne__(self, other):
-        return _operate("not_equal", _NOT_EQUAL, self, other)
+        return _operator("not_equal", _NOT_EQUAL, self, other)
 
     def __abs__(self):
         return _unary("abs", _ABS, self)
@@ -437,25 +437,22 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
     return _make(made, <Slots>slot.result)
 
 
-cdef object _operate(str name, int place, Operand x, other):
-    if type(other) is _Array:
-        if (<Operand>other)._table is x._table:
-            return _binary(name, place, x, <Operand>other)
-    elif type(other) is float or type(other) is int:
-        made = _beside_scalar(name, place, x, other, False)
-        if made is not None:
-            return made
-    return _beside(name, x, other)
+cdef object _quick(str name, int place, x1, x2):
+    """Return the result where nothing has to be converted, None elsewhere."""
+    if type(x1) is _Array:
+        if type(x2) is _Array:
+            if (<Operand>x1)._table is (<Operand>x2)._table:
+                return _binary(name, place, <Operand>x1, <Operand>x2)
+        elif type(x2) is float or type(x2) is int:
+            return _beside_scalar(name, place, <Operand>x1, x2, False)
+    elif type(x2) is _Array and (type(x1) is float or type(x1) is int):
+        return _beside_scalar(name, place, <Operand>x2, x1, True)
+    return None
 
 
 cdef object _operator(str name, int place, x1, x2):
-    if isinstance(x1, Operand):
-        return _operate(name, place, <Operand>x1, x2)
-    if type(x1) is float or type(x1) is int:
-        made = _beside_scalar(name, place, <Operand>x2, x1, True)
-        if made is not None:
-            return made
-    return _beside(name, x1, x2)
+    made = _quick(name, place, x1, x2)
+    return _beside(name, x1, x2) if made is None else made
 
 
 def operator(str name):
@@ -463,7 +460,7 @@ def operator(str name):
     cdef int place = _place(name)
 
     def method(self, other, /):
-        return _operate(name, place, self, other)
+        return _operator(name, place, self, other)
 
     return method
 
@@ -492,19 +489,8 @@ def binary_function(str name):
     cdef int place = _place(name)
 
     def function(x1, x2, /):
-        if type(x1) is _Array:
-            if type(x2) is _Array:
-                if (<Operand>x1)._table is (<Operand>x2)._table:
-                    return _binary(name, place, <Operand>x1, <Operand>x2)
-            elif type(x2) is float or type(x2) is int:
-                made = _beside_scalar(name, place, <Operand>x1, x2, False)
-                if made is not None:
-                    return made
-        elif type(x2) is _Array and (type(x1) is float or type(x1) is int):
-            made = _beside_scalar(name, place, <Operand>x2, x1, True)
-            if made is not None:
-                return made
-        return _mixed(name, x1, x2)
+        made = _quick(name, place, x1, x2)
+        return _mixed(name, x1, x2) if made is None else made
 
     return function
 

@@ -8,7 +8,7 @@ cdef inline bint _is_array(PyObject* x) noexcept:
 
 cdef inline bint _is_plain(PyObject* x) noexcept:
     return (
-        (<PyObject*>x).ob_type == <void*>&PyArray_Type
+        _is_array(x)
         and PyArray_FLAGS(<PyArrayObject*>x) & (NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED)
         == (NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED)
     )
@@ -68,11 +68,14 @@ cdef inline bint _all_finite(PyArrayObject* x, int type_num, npy_intp size) noex
     return False  # float16, whose test would take longer than it saves
 
 
+cdef inline object _new(PyArray_Descr* descr, int ndim, npy_intp* dims):
+    """Make an array with arbitrary values."""
+    Py_INCREF(<object><PyObject*>descr)  # stolen by the next line
+    return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, dims, NULL, NULL, 0, NULL)
+
+
 cdef inline object _result(Slot* slot, PyArrayObject* model):
-    Py_INCREF(<object><PyObject*>slot.descr)  # stolen by the next line
-    return PyArray_NewFromDescr(
-        &PyArray_Type, slot.descr, PyArray_NDIM(model), PyArray_DIMS(model), NULL, NULL, 0, NULL
-    )
+    return _new(slot.descr, PyArray_NDIM(model), PyArray_DIMS(model))
 
 
 cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps) except -1:

@@ -25,16 +25,9 @@ cdef extern from "numpy/arrayobject.h":
         NPY_BOOL
         NPY_FLOAT
         NPY_DOUBLE
-        NPY_BYTE
-        NPY_UBYTE
-        NPY_SHORT
-        NPY_USHORT
         NPY_INT
-        NPY_UINT
         NPY_LONG
-        NPY_ULONG
         NPY_LONGLONG
-        NPY_ULONGLONG
     int _import_array() except -1
     int PyArray_NDIM(PyArrayObject*) nogil
     npy_intp* PyArray_DIMS(PyArrayObject*) nogil

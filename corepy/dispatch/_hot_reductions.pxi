@@ -39,10 +39,7 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
         return None
     if slot.kind == VARIANCE or slot.kind == DEVIATION:
         return None if by_column else _short_variance(slot, x, count, shape, rows, length)
-    Py_INCREF(<object><PyObject*>slot.descr)
-    result = PyArray_NewFromDescr(
-        &PyArray_Type, slot.descr, count, shape, NULL, NULL, 0, NULL
-    )
+    result = _new(slot.descr, count, shape)
     cdef char* source = <char*>PyArray_DATA(x)
     cdef char* target = <char*>PyArray_DATA(<PyArrayObject*>result)
     cdef char* args[3]
@@ -105,10 +102,7 @@ cdef object _short_variance(
     cdef char* args[3]
     cdef npy_intp steps[3]
     cdef npy_intp i, j
-    Py_INCREF(<object><PyObject*>slot.descr)
-    result = PyArray_NewFromDescr(
-        &PyArray_Type, slot.descr, count, shape, NULL, NULL, 0, NULL
-    )
+    result = _new(slot.descr, count, shape)
     cdef char* target = <char*>PyArray_DATA(<PyArrayObject*>result)
     cdef char* squares = <char*>PyMem_Malloc(length * slot.size)
     if squares == NULL:

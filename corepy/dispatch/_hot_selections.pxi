@@ -10,10 +10,7 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
     if slot.kind == COUNT:
         if axis is not None:
             return None
-        Py_INCREF(<object><PyObject*>slot.descr)
-        result = PyArray_NewFromDescr(
-            &PyArray_Type, slot.descr, 0, NULL, NULL, NULL, 0, NULL
-        )
+        result = _new(slot.descr, 0, NULL)
         (<long long*>PyArray_DATA(<PyArrayObject*>result))[0] = PyArray_CountNonzero(x)
         return result
     if axis is not None:
@@ -26,7 +23,7 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
 
 cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
     """Return elements of one operand or the other; one of them may be a Python scalar."""
-    if (<PyObject*>which).ob_type != <void*>&PyArray_Type:
+    if not _is_array(which):
         return None
     if PyArray_TYPE(<PyArrayObject*>which) != NPY_BOOL:
         return None
@@ -35,7 +32,7 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
     for x in (x1, x2):
         if type(x) is _Array:
             native = (<Operand>x)._native
-            if (<PyObject*>native).ob_type != <void*>&PyArray_Type:
+            if not _is_array(<PyObject*>native):
                 return None
         else:
             native = _element(slot, x)
@@ -58,7 +55,7 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
 cdef object _short_item(Operand owner, Slot* slot, key):
     """Return what an int, a slice or a mask selects, None where the method has to."""
     cdef PyObject* a = <PyObject*>owner._native
-    if (<PyObject*>a).ob_type != <void*>&PyArray_Type:
+    if not _is_array(a):
         return None
     cdef PyArrayObject* x = <PyArrayObject*>a
     cdef npy_intp place, length
@@ -72,10 +69,7 @@ cdef object _short_item(Operand owner, Slot* slot, key):
             place += length
         if not 0 <= place < length:
             return None
-        Py_INCREF(<object><PyObject*>slot.descr)
-        result = PyArray_NewFromDescr(
-            &PyArray_Type, slot.descr, 0, NULL, NULL, NULL, 0, NULL
-        )
+        result = _new(slot.descr, 0, NULL)
         memcpy(
             PyArray_DATA(<PyArrayObject*>result),
             <char*>PyArray_DATA(x) + place * PyArray_STRIDES(x)[0],
@@ -94,7 +88,7 @@ cdef object _short_item(Operand owner, Slot* slot, key):
             return None
         key = (<Operand>key)._native
         if (
-            (<PyObject*>key).ob_type != <void*>&PyArray_Type
+            not _is_array(<PyObject*>key)
             or PyArray_TYPE(<PyArrayObject*><PyObject*>key) != NPY_BOOL
             or not _same_shape(<PyArrayObject*><PyObject*>key, x)
             or PyArray_NDIM(x) == 0
@@ -107,7 +101,7 @@ cdef object _short_item(Operand owner, Slot* slot, key):
         result = PyObject_GetItem(<object>a, key)
     except (IndexError, ValueError, OverflowError):  # the method says what is wrong
         return None
-    return result if (<PyObject*>result).ob_type == <void*>&PyArray_Type else None
+    return result if _is_array(<PyObject*>result) else None
 
 
 cdef inline bint _is_bound(value) noexcept:

@@ -82,7 +82,7 @@ def operation(
     argument : str
         The operand that a message about dtypes names.
     hot : callable or None
-        What puts the shorter way of the hot path before it: `reduction` or `choice`.
+        What puts the shorter way of the hot path before it: `reduction`, `choice` or `clamp`.
     """
 
     def decorate(function: F) -> F:

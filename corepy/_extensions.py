@@ -1,0 +1,32 @@
+"""The modules that are compiled as corepy is installed, where they can be.
+
+``COREPY_PURE_PYTHON=1`` does without them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from types import ModuleType
+
+
+def extension(name: str) -> tuple[ModuleType | None, str | None]:
+    """Return a compiled module, or None and why it is not there.
+
+    Raises
+    ------
+    ValueError
+        If ``COREPY_PURE_PYTHON`` is neither 0 nor 1.
+    """
+    wish = os.environ.get("COREPY_PURE_PYTHON", "")
+    if wish not in ("", "0", "1"):
+        raise ValueError(f"COREPY_PURE_PYTHON is {wish!r}; expected 0 or 1")
+    if wish == "1":
+        return None, "COREPY_PURE_PYTHON=1"
+    if importlib.util.find_spec(name) is None:
+        return None, "it was not built: installing corepy found no C compiler, or none that worked"
+    try:
+        return importlib.import_module(name), None
+    except ImportError as error:  # built for another Python
+        return None, f"it does not load: {error}"
