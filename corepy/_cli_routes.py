@@ -14,7 +14,7 @@ from corepy._errors import CorepyError
 from corepy._idle_threads import spinning
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
-from corepy.dispatch._admitted import ADMITTED
+from corepy.dispatch._admitted import ROUTABLE
 from corepy.dispatch._explain import aligned
 from corepy.dispatch._route_table import Route, RouteTable
 
@@ -117,7 +117,7 @@ def _rows(route: Route) -> list[tuple[str, ...]]:
         words = [f"{option.company:.1f}x its time in company"]
         if option.busy is not None:
             words.append(f"{option.busy:.1f}x NumPy beside busy cores")
-        if route.dtype in ADMITTED[route.operation].fast:
+        if route.dtype in ROUTABLE[route.operation].fast:
             words.append('only under precision("fast")')
         rows.append((*place, option.backend, f"{option.gain:.1f}x", ", ".join(words)))
     return rows

@@ -1,6 +1,14 @@
 """Dispatch: validate once, choose a library, convert, account, fall back."""
 
-from corepy.dispatch._explain import Explanation, Record, explain, one_operation, ran
+from corepy.dispatch._explain import (
+    Explanation,
+    Record,
+    explain,
+    listening,
+    note,
+    one_operation,
+    ran,
+)
 from corepy.dispatch._factory import (
     BinaryFunction,
     UnaryFunction,
@@ -52,8 +60,9 @@ from corepy.dispatch._registry import (
     unregister_backend,
     usable_backends,
 )
-from corepy.dispatch._route_sources import routes, set_routes
+from corepy.dispatch._route_sources import in_force, routes, set_routes
 from corepy.dispatch._route_table import Option, Route
+from corepy.dispatch._routes import is_worth, ready
 from corepy.dispatch._run import broadcasts, create, run, run_in
 from corepy.dispatch._select import (
     backend_priority,
@@ -118,16 +127,20 @@ __all__ = [
     "get_fallback",
     "get_num_threads",
     "get_precision",
+    "in_force",
     "index_value",
     "inplace",
     "is_operand",
     "is_scalar",
     "is_strict",
+    "is_worth",
     "item",
     "known_sizes",
+    "listening",
     "load",
     "loaded",
     "make",
+    "note",
     "one_operation",
     "operation",
     "operator",
@@ -136,6 +149,7 @@ __all__ = [
     "precision",
     "promoted",
     "ran",
+    "ready",
     "reduction",
     "reflected",
     "register_array_class",

@@ -13,6 +13,9 @@ Not admitted, and why:
 - torch's `cosh` and `sinh`, which overflow where the result does not yet;
 - torch's `sqrt`, which is off by an ulp where NumPy is exact;
 - JAX: it gives read-only memory, and takes only what is aligned to 64 bytes without a copy.
+
+The fused kernels of `corepy.kernels` are admitted beside the operations: their ways of computing
+mean the same by construction, and tests hold all of them to one bound.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from corepy._dtypes import DTYPES
 
 #: Backends whose arrays are NumPy's, and whose operations may be routed.
 HOMES: Final = ("numpy", "numba")
@@ -30,6 +35,9 @@ Args: TypeAlias = "tuple[Any, ...]"
 Params: TypeAlias = "Mapping[str, Any]"
 #: Names the form of operands, such as the axis of a reduction; None where NumPy has to run it.
 Former: TypeAlias = Callable[[Args, Params], str | None]
+
+#: Names of all dtypes that there are routes for; only kernels have the last two.
+DTYPE_NAMES: Final = (*DTYPES, "float16", "bfloat16")
 
 FLOATS: Final = frozenset({"float32", "float64"})
 NUMBERS: Final = FLOATS | {"int64"}
@@ -62,6 +70,12 @@ class Admission:
     operands: int
     torch: frozenset[str]
     fast: frozenset[str] = _NONE
+
+    def admits(self, dtype: str, backend: str) -> bool:
+        """Say whether a backend may run it on NumPy's arrays of a dtype."""
+        if backend == "numba":
+            return dtype in DTYPES
+        return backend == "torch" and dtype in self.torch
 
     @property
     def is_elementwise(self) -> bool:
@@ -215,9 +229,46 @@ ADMITTED: Final[dict[str, Admission]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class KernelAdmission:
+    """Who may compute a fused kernel: corepy's own loops, and functions of the libraries.
+
+    Attributes
+    ----------
+    forms : tuple of str
+        The library of the arrays, and what else tells how the work is shaped.
+    dtypes : frozenset of str
+    fast : frozenset of str
+        Never: kernels round as they say.
+    """
+
+    forms: tuple[str, ...]
+    dtypes: frozenset[str] = frozenset({"float16", "bfloat16", "float32", "float64"})
+    fast: frozenset[str] = _NONE
+
+    def admits(self, dtype: str, backend: str) -> bool:
+        """Say whether a backend may compute it in a dtype."""
+        return backend in CANDIDATES and dtype in self.dtypes
+
+
+#: Libraries between whose ways of computing a fused kernel there is a choice.
+_CHOOSING: Final = ("numpy", "torch")
+#: Few queries read all keys once; many queries compute most of the time.
+_WORK: Final = ("decode", "prefill")
+_ATTENTION: Final = tuple(f"{library} {work}" for library in _CHOOSING for work in _WORK)
+
+KERNELS: Final[dict[str, KernelAdmission]] = {
+    "kernels.attention": KernelAdmission(_ATTENTION),
+    **dict.fromkeys(
+        ("kernels.layer_norm", "kernels.rms_norm", "kernels.softmax"), KernelAdmission(_CHOOSING)
+    ),
+}
+
+#: All that a table of routes may be about.
+ROUTABLE: Final[dict[str, Admission | KernelAdmission]] = {**ADMITTED, **KERNELS}
+
+
 def admits(operation: str, dtype: str, backend: str) -> bool:
-    """Say whether a backend may run an operation of NumPy's arrays of a dtype."""
-    admission = ADMITTED.get(operation)
-    if admission is None:
-        return False
-    return backend == "numba" or (backend == "torch" and dtype in admission.torch)
+    """Say whether a backend may run an operation of NumPy's arrays, or a kernel, of a dtype."""
+    admission = ROUTABLE.get(operation)
+    return admission is not None and admission.admits(dtype, backend)

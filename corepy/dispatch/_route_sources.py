@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from corepy._dtypes import DTYPES
 from corepy._errors import RouteWarning, bad_argument, bad_type
 from corepy.dispatch import _explain
 from corepy.dispatch import _route_table as files
-from corepy.dispatch._admitted import ADMITTED, CANDIDATES, admits
+from corepy.dispatch._admitted import CANDIDATES, DTYPE_NAMES, ROUTABLE, admits
 from corepy.dispatch._route_table import Option, Route, RouteTable
 from corepy.dispatch._threads import get_num_threads
 
@@ -172,9 +171,9 @@ def _everything(backend: str) -> RouteTable:
     option = (Option(backend, 99.0, busy=99.0),)
     routes = tuple(
         Route(name, dtype, form, 1, math.inf, option)
-        for name, admission in ADMITTED.items()
+        for name, admission in ROUTABLE.items()
         for form in admission.forms
-        for dtype in DTYPES
+        for dtype in DTYPE_NAMES
         if admits(name, dtype, backend)
     )
     return RouteTable({"threads": get_num_threads()}, {}, {}, routes)

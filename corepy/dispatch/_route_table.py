@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corepy._budget import cores
-from corepy._dtypes import DTYPES
-from corepy.dispatch._admitted import ADMITTED, CANDIDATES, admits
+from corepy.dispatch._admitted import CANDIDATES, ROUTABLE, admits
 from corepy.dispatch._threads import get_num_threads
 
 #: Version of the files' form; another one is not read.
@@ -201,11 +200,12 @@ def _number(key: str, value: object, least: float) -> float:
 def _route(row: Any) -> Route:
     if not isinstance(row, dict) or not isinstance(row.get("options"), list):
         raise ValueError(f"a route is {row!r}; expected an object with options")
-    operation, dtype, form, least = (row.get(k) for k in ("operation", "dtype", "form", "from"))
-    if operation not in ADMITTED or dtype not in DTYPES:
+    form, least = row.get("form"), row.get("from")
+    operation, dtype = (str(row.get(key)) for key in ("operation", "dtype"))
+    if not any(admits(operation, dtype, backend) for backend in CANDIDATES):
         raise ValueError(f"{operation!r} of {dtype!r} is no operation that can be routed")
-    if form not in ADMITTED[operation].forms:
-        raise ValueError(f"{operation} has no form {form!r}; expected {ADMITTED[operation].forms}")
+    if not isinstance(form, str) or form not in ROUTABLE[operation].forms:
+        raise ValueError(f"{operation} has no form {form!r}; expected {ROUTABLE[operation].forms}")
     if isinstance(least, bool) or not isinstance(least, int) or least < 1:
         raise ValueError(f"{operation}: from is {least!r}; expected a number of elements")
     seconds = _number(f"{operation}: seconds", row.get("seconds"), 0)

@@ -161,8 +161,7 @@ class _Way:
 
     def open(self, threads: int) -> Call | None:
         """Return what is to be called; None if the library or its cores are not there."""
-        limit = budget()
-        if limit is not None and self.gain * min(1.0, limit / threads) < MARGIN:
+        if not is_worth(self.option, threads):
             return None
         if not self.at_home:
             backend = self.library.ready()
@@ -170,14 +169,7 @@ class _Way:
                 return None
             if self._call is None:
                 self._call = bound(self.name, backend)
-        if not self.waits:
-            return self._call
-        if NEIGHBOURS.pausing():
-            return None
-        # Some gains are great enough to remain beside busy cores; that was measured.
-        if (self.option.busy or 0.0) < MARGIN and NEIGHBOURS.busy(min(threads, limit or threads)):
-            return None
-        return self._watched
+        return self._watched if self.waits else self._call
 
     def _watched(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Call, and take note of time that was lost to other processes."""
@@ -194,6 +186,32 @@ class _Way:
         numpys = self.route.seconds * (size / self.route.least) ** power
         NEIGHBOURS.lost(taken > 1.5 * numpys)
         return made
+
+
+def is_worth(option: Option, threads: int) -> bool:
+    """Say whether an option gains now, with the threads that it may have and the cores it finds.
+
+    Parameters
+    ----------
+    option : Option
+    threads : int
+        How many it had when it was measured.
+    """
+    limit = budget()
+    if limit is not None and option.gain * min(1.0, limit / threads) < MARGIN:
+        return False
+    if option.backend != "torch":
+        return True  # its loops notice busy cores by themselves
+    if NEIGHBOURS.pausing():
+        return False
+    # Some gains are great enough to remain beside busy cores; that was measured.
+    remains = (option.busy or 0.0) >= MARGIN
+    return remains or not NEIGHBOURS.busy(min(threads, limit or threads))
+
+
+def ready(name: str) -> Backend | None:
+    """Return a backend that may run an operation of NumPy's arrays now, None if it may not."""
+    return _libraries[name].ready()
 
 
 class Choice:

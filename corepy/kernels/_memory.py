@@ -61,9 +61,18 @@ def supports(x: Given, *others: Given | None) -> bool:
     Arrays through which a gradient or a trace passes are for their own library.
     """
     least = LEAST.get(x.library)
-    if least is None or x.size < least or not _compiler():
-        return False
-    return all(_ON_HOST[x.library](g.native) for g in (x, *others) if g is not None)
+    return least is not None and x.size >= least and is_compilable(x, *others)
+
+
+def is_compilable(x: Given, *others: Given | None) -> bool:
+    """Say whether compiled kernels take some arguments, however small."""
+    return _compiler() and lies_plain(x, *others)
+
+
+def lies_plain(x: Given, *others: Given | None) -> bool:
+    """Say whether arrays have values, on the host, that no gradient passes through."""
+    look = _ON_HOST.get(x.library)
+    return look is not None and all(look(g.native) for g in (x, *others) if g is not None)
 
 
 def _numpy_on_host(native: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,9 +13,13 @@ import numpy.typing as npt
 
 from corepy._dtypes import DTYPES
 from corepy.backends._numpy import NumPyBackend
-from corepy.dispatch._admitted import ADMITTED, CANDIDATES, admits
+from corepy.devices._pool import recycling
+from corepy.dispatch._admitted import ADMITTED, CANDIDATES, ROUTABLE, admits
 from corepy.dispatch._operations import OPERATIONS
 from corepy.dispatch._registry import load, records
+from corepy.dispatch._route_table import Option, Route, RouteTable
+from corepy.dispatch._routers import Call
+from corepy.dispatch._routes import Choice, bound
 
 Array = npt.NDArray[Any]
 
@@ -63,6 +67,37 @@ class Case:
         )
         return FIRST_SIDE**2, greater, smaller
 
+    def operands(
+        self, size: int, rng: np.random.Generator
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of native callables, with so many elements at the most."""
+        return operands(self, size, rng)
+
+    @property
+    def home(self) -> Call:
+        """What others are compared with: NumPy's callable."""
+        pooled = self._pooled()
+        return lambda args, params: pooled(*args, **params)
+
+    def by(self, name: str) -> Call:
+        """Return what a router does on the way to a backend, whatever the size."""
+        option = Option(name, gain=math.inf, busy=math.inf)
+        route = Route(self.operation, self.dtype, self.form, 1, math.inf, (option,))
+        table = RouteTable({"threads": 1}, {}, {}, (route,))
+        return Choice(self.operation, NUMPY, DTYPES[self.dtype], self._pooled(), table)
+
+    def _pooled(self) -> Callable[..., Any]:
+        """Return NumPy's callable, with recycled memory where that is used."""
+        function = NUMPY.operation(self.operation)
+        assert function is not None  # it is asked only for what there is
+        return recycling(function) if NUMPY.recycles else function
+
+    def deviation(self, name: str) -> str | None:
+        """Return where a candidate means something else than NumPy, None if nowhere."""
+        from corepy.tuning._check import deviation  # which is about cases
+
+        return deviation(self, self.home, bound(self.operation, load(name)))
+
 
 def cases(only: Iterable[str] = ()) -> Iterator[Case]:
     """Yield every case that a library on this machine may win.
@@ -73,7 +108,7 @@ def cases(only: Iterable[str] = ()) -> Iterator[Case]:
         If `only` names an operation that cannot be routed.
     """
     wanted = frozenset(only)
-    unknown = wanted - ADMITTED.keys()
+    unknown = wanted - ROUTABLE.keys()
     if unknown:
         raise ValueError(f"{sorted(unknown)[0]!r} is no operation that can be routed")
     usable = [name for name in CANDIDATES if records()[name].probe() is None]

@@ -10,7 +10,6 @@ routes is written once everything is measured.
 from __future__ import annotations
 
 import datetime
-import math
 import os
 import subprocess
 import sys
@@ -22,19 +21,15 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from corepy._dtypes import DTYPES
-from corepy.backends._base import Backend
-from corepy.devices._pool import recycling
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._registry import load
-from corepy.dispatch._route_table import MARGIN, Option, Route, RouteTable
+from corepy.dispatch._route_table import MARGIN, RouteTable
 from corepy.dispatch._routers import Call
-from corepy.dispatch._routes import Choice, bound
+from corepy.dispatch._routes import bound
 from corepy.dispatch._settings import PRECISION
 from corepy.dispatch._threads import get_num_threads
-from corepy.tuning._cases import NUMPY, Case, cases, operands
+from corepy.tuning._cases import Case, cases
 from corepy.tuning._cells import ADMITTED, Cell, Cells, Entrant, key_of
-from corepy.tuning._check import deviation
 from corepy.tuning._clock import (
     Comparison,
     Usage,
@@ -45,6 +40,7 @@ from corepy.tuning._clock import (
     compare,
     take_turns,
 )
+from corepy.tuning._kernels import KernelCase, kernel_cases
 
 #: Greatest time of a cell's operation in NumPy, in seconds: greater sizes are not measured.
 LONGEST: Final = 0.3
@@ -54,6 +50,7 @@ ATTEMPTS: Final = 3
 COMPANY: Final = 1.3
 _ROUNDS: Final = 7
 
+AnyCase: TypeAlias = "Case | KernelCase"
 #: Hears of each case how many there are, which one it is, and what it is called.
 Progress: TypeAlias = Callable[[int, int, str], None]
 
@@ -122,7 +119,7 @@ def tune(
     trouble = kept.read()
     if trouble:
         notice(f"{trouble}: measuring anew")
-    todo = list(cases(only))
+    todo: list[AnyCase] = [*cases(only), *kernel_cases(only)]
     if again:
         wanted = {(case.operation, case.dtype, case.form) for case in todo}
         kept.found = {
@@ -183,22 +180,18 @@ def _company(candidates: Iterable[str]) -> dict[str, Work]:
 
 
 def _measure_case(
-    case: Case, kept: Cells, company: Mapping[str, Work], seconds: float
+    case: AnyCase, kept: Cells, company: Mapping[str, Work], seconds: float
 ) -> Iterator[str]:
     """Measure a case at one size after another; yield why candidates are refused."""
     first, greater, smaller = case.sizes()
-    pooled = _pooled(case.operation, NUMPY)
-
-    def home(args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        return pooled(*args, **params)
-
+    home = case.home
     calls = {}
     for name in case.candidates:
-        why = deviation(case, home, bound(case.operation, load(name)))
+        why = case.deviation(name)
         if why:
             yield f"{case.label}: {name}: {why}"
         else:
-            calls[name] = _as_routed(case, name)
+            calls[name] = case.by(name)
     if not calls:
         return
     found = [_cell(case, first, home, calls, kept, company, seconds)]
@@ -214,24 +207,8 @@ def _measure_case(
     _meet_neighbours(case, found, home, calls, kept)
 
 
-def _pooled(operation: str, backend: Backend) -> Callable[..., Any]:
-    """Return an operation's callable, with recycled memory where that is used."""
-    function = backend.operation(operation)
-    assert function is not None  # it is asked only for what there is
-    return recycling(function) if backend.recycles else function
-
-
-def _as_routed(case: Case, name: str) -> Call:
-    """Return what a router does on the way to a backend, whatever the size."""
-    option = Option(name, gain=math.inf, busy=math.inf)
-    route = Route(case.operation, case.dtype, case.form, 1, math.inf, (option,))
-    table = RouteTable({"threads": 1}, {}, {}, (route,))
-    native = _pooled(case.operation, NUMPY)
-    return Choice(case.operation, NUMPY, DTYPES[case.dtype], native, table)
-
-
 def _meet_neighbours(
-    case: Case, cells: Iterable[Cell], home: Call, calls: Mapping[str, Call], kept: Cells
+    case: AnyCase, cells: Iterable[Cell], home: Call, calls: Mapping[str, Call], kept: Cells
 ) -> None:
     """Measure with the other cores busy who does not notice it by itself.
 
@@ -268,13 +245,13 @@ def _is_realtime() -> bool:
     return os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
 
 
-def _works(case: Case, size: int, calls: Mapping[str, Call]) -> dict[str, Work]:
-    args, params = operands(case, size, np.random.default_rng(size))
+def _works(case: AnyCase, size: int, calls: Mapping[str, Call]) -> dict[str, Work]:
+    args, params = case.operands(size, np.random.default_rng(size))
     return {name: partial(call, args, params) for name, call in calls.items()}
 
 
 def _cell(
-    case: Case,
+    case: AnyCase,
     size: int,
     home: Call,
     calls: Mapping[str, Call],
@@ -294,7 +271,7 @@ def _cell(
 
 
 def _measured(
-    case: Case, size: int, works: dict[str, Work], company: Mapping[str, Work], seconds: float
+    case: AnyCase, size: int, works: dict[str, Work], company: Mapping[str, Work], seconds: float
 ) -> Cell:
     found: dict[str, Comparison] = {}
     for attempt in range(ATTEMPTS):

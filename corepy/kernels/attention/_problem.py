@@ -10,15 +10,14 @@ from typing import Any, Final
 import numpy as np
 
 from corepy._errors import bad_argument, bad_type
-from corepy.dispatch import make, ran
 from corepy.kernels._arguments import Given, beside, broadcasts, given, is_traced, whole
+from corepy.kernels._choice import FORMULA, NUMBA, TORCH, choose
 from corepy.kernels._memory import (
     Host,
     Result,
     by_reference,
-    delivered,
     empty,
-    place_of,
+    is_compilable,
     placed,
     strided,
     supports,
@@ -82,13 +81,32 @@ class Problem:
             return (found, placed(np.empty(q.shape[:3], q.wide), q)) if self.return_lse else found
         if self.keys == 0:
             return self._of_nothing()
-        operands = (q, self.k, self.v, self.mask, self.bias, self.lengths, self.query_lengths)
-        by_torch = torch.serves(self)
-        if by_torch and q.size * self.keys < torch.SMALL:
-            return self._by_torch()
-        if supports(*((q, self.k) if q.size > self.k.size else (self.k, q)), *operands[2:]):
+        work = q.size * self.keys
+        way = choose(q, self._takes, work, self._usual, "decode" if q.shape[2] == 1 else "prefill")
+        if way == NUMBA:
             return self._compiled()
-        return self._by_torch() if by_torch else self._by_formula()
+        return torch.attention(self) if way == TORCH else self._by_formula()
+
+    def _takes(self, way: str) -> bool:
+        """Say whether torch's function, or the compiled kernels, take all of it."""
+        if way == TORCH:
+            return torch.serves(self) and torch.takes(self.q, self.k, self.v)
+        return is_compilable(self.q, *self._others)
+
+    @property
+    def _others(self) -> tuple[Given | None, ...]:
+        return self.k, self.v, self.mask, self.bias, self.lengths, self.query_lengths
+
+    def _usual(self) -> str:
+        """Return who is fastest on most machines, for arrays of torch: NumPy's remain NumPy's."""
+        q = self.q
+        by_torch = q.library == TORCH and self._takes(TORCH)
+        if by_torch and q.size * self.keys < torch.SMALL:
+            return TORCH
+        largest = q if q.size > self.k.size else self.k
+        if supports(largest, q, *self._others):
+            return NUMBA
+        return TORCH if by_torch else FORMULA
 
     def _of_nothing(self) -> Any:
         """Return what queries give that see no key."""
@@ -101,12 +119,6 @@ class Problem:
             return values, xp.full_like(xp.astype(values[..., 0], wide), -math.inf)
 
         return by_reference(zeros, q, (), (self.out, None) if self.return_lse else (self.out,))
-
-    def _by_torch(self) -> Any:
-        q, table = self.q, self.q.table
-        ran(q.library, q.backend, place_of(q), "torch has a function of its own for it")
-        native = torch.attention(self)
-        return delivered(native if table is None else make(native, table), self.out)
 
     def _by_formula(self) -> Any:
         q = self.q

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from corepy._errors import bad_argument, bad_type
@@ -14,8 +15,9 @@ from corepy.kernels._arguments import (
     floating,
     parameter,
 )
-from corepy.kernels._memory import Result, by_reference, empty, supports, view, widened
-from corepy.kernels.norms import reference
+from corepy.kernels._choice import NUMBA, TORCH, by_torch, over_elements
+from corepy.kernels._memory import Result, by_reference, empty, view, widened
+from corepy.kernels.norms import reference, torch
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -77,16 +79,19 @@ def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any 
         to = destination("out", out, g)
         if g.size == 0:
             return empty(g, to)
-        if not supports(g, w):
-            return by_reference(reference.rms_norm, g, (w, None), (to,), eps=eps)
-        return _compiled_rms_norm(g, w, eps, None, to, None)[0]
+        way = over_elements(g, w, torch=torch.serves(g, w))
+        if way == NUMBA:
+            return _compiled_rms_norm(g, w, eps, None, to, None)[0]
+        if way == TORCH:
+            return by_torch(g, partial(torch.rms_norm, eps=eps), w, out=to)
+        return by_reference(reference.rms_norm, g, (w, None), (to,), eps=eps)
     r = beside("residual", residual, g, (g.dtype,), g.shape)
     to, to_sum = _pair(g, out)
     if g.size == 0:
         return empty(g, to), empty(g, to_sum)
-    if not supports(g, w, r):
-        return by_reference(reference.rms_norm, g, (w, r), (to, to_sum), eps=eps)
-    return _compiled_rms_norm(g, w, eps, r, to, to_sum)
+    if over_elements(g, w, r, torch=False) == NUMBA:
+        return _compiled_rms_norm(g, w, eps, r, to, to_sum)
+    return by_reference(reference.rms_norm, g, (w, r), (to, to_sum), eps=eps)
 
 
 def _pair(x: Given, out: Any) -> tuple[Given | None, Given | None]:
@@ -173,7 +178,10 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float, *, out: Any = None) -
     to = destination("out", out, g)
     if g.size == 0:
         return empty(g, to)
-    if not supports(g, w, b):
+    way = over_elements(g, w, b, torch=torch.serves(g, w, b))
+    if way == TORCH:
+        return by_torch(g, partial(torch.layer_norm, eps=eps), w, b, out=to)
+    if way != NUMBA:
         return by_reference(reference.layer_norm, g, (w, b), (to,), eps=eps)
 
     from corepy.kernels.norms import numba

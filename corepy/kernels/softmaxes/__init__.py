@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from corepy.kernels._arguments import (
     floating,
     place,
 )
-from corepy.kernels._memory import Host, Result, by_reference, empty, supports, view
-from corepy.kernels.softmaxes import reference
+from corepy.kernels._choice import NUMBA, TORCH, by_torch, over_elements
+from corepy.kernels._memory import Host, Result, by_reference, empty, view
+from corepy.kernels.softmaxes import reference, torch
 
 __all__ = ["softmax"]
 
@@ -90,7 +92,10 @@ def softmax(
     to = destination("out", out, g)
     if g.size == 0:
         return empty(g, to)
-    if not supports(g, m):
+    way = over_elements(g, m, torch=m is None and factor == 1.0)
+    if way == TORCH:
+        return by_torch(g, partial(torch.softmax, axis=along), out=to)
+    if way != NUMBA:
         return by_reference(reference.softmax, g, (m,), (to,), axis=along, scale=factor)
 
     from corepy.kernels.softmaxes import numba

@@ -1,0 +1,141 @@
+"""Who computes a fused kernel on the host: its compiled loops, a function of torch, or its formula.
+
+The ways mean the same, so that the fastest may be taken: by the tables of routes, as any operation
+(`corepy.dispatch._routes`), with the formula in the library's functions in NumPy's place. Where a
+table is silent the kernel itself knows what is best on most machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from corepy.devices._device import CPU
+from corepy.dispatch import Option, in_force, is_worth, listening, load, make, note, ran, ready
+from corepy.kernels._arguments import Given
+from corepy.kernels._memory import delivered, is_compilable, lies_plain, place_of, supports
+
+NUMBA: Final = "numba"
+TORCH: Final = "torch"
+FORMULA: Final = "formula"
+
+_only: Final[ContextVar[str | None]] = ContextVar("corepy_kernel_way", default=None)
+
+
+@contextmanager
+def only(way: str) -> Iterator[None]:
+    """Let one way compute all that it takes: for `corepy tune`, and for tests."""
+    token = _only.set(way)
+    try:
+        yield
+    finally:
+        _only.reset(token)
+
+
+def choose(
+    x: Given,
+    able: Callable[[str], bool],
+    work: int,
+    unmeasured: Callable[[], str],
+    form: str = "",
+) -> str:
+    """Return the way that is best for some arguments.
+
+    Parameters
+    ----------
+    x : Given
+        The first array, whose function, library and dtype count.
+    able : callable
+        Says whether a way other than the formula takes the arguments.
+    work : int
+        How much there is to do, as tables count it: often the elements of `x`.
+    unmeasured : callable
+        Returns what is best where no table tells.
+    form : str
+        What else tables tell apart.
+
+    Returns
+    -------
+    {"numba", "torch", "formula"}
+    """
+    wanted = _only.get()
+    if wanted is not None:
+        return wanted if wanted != FORMULA and able(wanted) else FORMULA
+    table = in_force().table
+    if table is None:
+        return unmeasured()
+    forms = table.forms(f"kernels.{x.function}", x.dtype)
+    for route in reversed(forms.get(f"{x.library} {form}" if form else x.library, ())):
+        if work < route.least:
+            continue
+        for option in route.options:
+            if able(option.backend) and _is_open(option, x, table.threads):
+                if listening():
+                    note(f"route: measured {option.gain:.1f}x its formula from {route.least}")
+                return option.backend
+        break  # who was measured does not take these arguments, a mask perhaps: that tells nothing
+    return unmeasured()
+
+
+def _is_open(option: Option, x: Given, threads: int) -> bool:
+    """Say whether an option is free; one of the own library has the cores that the formula has."""
+    if option.backend == x.library:
+        return True
+    return is_worth(option, threads) and (option.backend == NUMBA or ready(TORCH) is not None)
+
+
+def over_elements(x: Given, *others: Given | None, torch: bool) -> str:
+    """Return the way that is best for a kernel that looks at each element a few times.
+
+    Parameters
+    ----------
+    x, *others : Given or None
+        The arrays.
+    torch : bool
+        Whether torch has a function for these arguments.
+    """
+
+    def able(way: str) -> bool:
+        if way == TORCH:
+            return torch and torch_takes(x, *others)
+        return is_compilable(x, *others)
+
+    return choose(x, able, x.size, lambda: NUMBA if supports(x, *others) else FORMULA)
+
+
+def torch_takes(x: Given, *others: Given | None) -> bool:
+    """Say whether torch can look at arrays on the host: its own, and NumPy's of its dtypes."""
+    shares = x.library == TORCH or (x.library == "numpy" and x.dtype != "bfloat16")
+    return shares and lies_plain(x, *others)
+
+
+def by_torch(
+    x: Given, function: Callable[..., Any], *operands: Given | None, out: Given | None
+) -> Any:
+    """Compute with torch's function on the memory of arrays, torch's or others on the host.
+
+    Parameters
+    ----------
+    x : Given
+        The first array, which says what the result is to be.
+    function : callable
+        Takes torch's arrays, and None for what is not there.
+    *operands : Given or None
+        The others.
+    out : Given or None
+        Where the result belongs.
+    """
+    ran(TORCH, x.backend, place_of(x), "torch has a function of its own for it")
+    torch = load(TORCH)
+
+    def there(g: Given) -> Any:
+        if g.library == TORCH:
+            return g.native
+        return torch.from_numpy(g.native, CPU)
+
+    native = function(*(None if g is None else there(g) for g in (x, *operands)))
+    if x.library != TORCH:
+        native = torch.to_numpy(native)
+    return delivered(native if x.table is None else make(native, x.table), out)
