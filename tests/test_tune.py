@@ -336,7 +336,7 @@ def test_tuning_measures_and_goes_on_where_it_was_interrupted(
 def test_who_means_something_else_is_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_tune, "deviation", lambda *_: "it is off by one")
+    monkeypatch.setattr(_check, "deviation", lambda *_: "it is off by one")
     outcome = tune(["sign"], seconds=0.0, cells=tmp_path / "cells.json")
     assert "sign float64: numba: it is off by one" in outcome.refused
     assert outcome.table.routes == ()

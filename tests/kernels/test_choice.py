@@ -1,0 +1,166 @@
+"""Who computes a kernel: the ways mean the same, and the tables of routes choose among them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+from corepy import kernels
+from corepy.dispatch import _routes
+from corepy.dispatch._admitted import KERNELS
+from corepy.dispatch._neighbours import NEIGHBOURS
+from corepy.dispatch._route_sources import InForce
+from corepy.dispatch._route_table import Option, Route, RouteTable
+from corepy.kernels import _choice
+from corepy.tuning import _kernels
+from corepy.tuning._kernels import KernelCase, kernel_cases
+from tests.kernels.libraries import Kind
+
+pytestmark = [pytest.mark.backend("numba"), pytest.mark.backend("torch")]
+
+CASES = list(kernel_cases())
+each_library = pytest.mark.parametrize("library", ["numpy", "torch", "array"])
+
+
+def x_of(library: str, *shape: int) -> Any:
+    values = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    return Kind(library, True).array(values)
+
+
+def who(function: Callable[..., Any], *args: Any) -> tuple[str, str]:
+    """Return who computed, and why."""
+    (record,) = corepy.explain(function, *args).records
+    return record.backend, record.reason
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Give a function that puts routes of kernels in force, for the length of a test."""
+    monkeypatch.setattr(NEIGHBOURS, "looked", math.inf)
+    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
+    monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
+    monkeypatch.setattr(_routes, "_crowded", lambda: False)
+
+    def apply(*routes: Route | None) -> None:
+        table = None if None in routes else RouteTable({"threads": 2}, {}, {}, routes)  # type: ignore[arg-type]
+        monkeypatch.setattr(_choice, "in_force", lambda: InForce(table, "a test"))
+
+    return apply
+
+
+def route(kernel: str, form: str, *backends: str, least: int = 1) -> Route:
+    options = tuple(Option(name, 3.0, busy=3.0) for name in backends)
+    return Route(f"kernels.{kernel}", "float32", form, least, math.inf, options)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+def test_the_ways_mean_the_same(case: KernelCase) -> None:
+    for name in case.candidates:
+        assert case.deviation(name) is None, name
+
+
+def test_a_way_that_means_something_else_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = KernelCase("kernels.softmax", "float32", "numpy", ())
+    for wrong, words in (
+        (lambda x: kernels.softmax(x, -1) + x.dtype.type(1e-4), "of the greatest; expected"),
+        (lambda x: np.nan_to_num(kernels.softmax(x, -1)), "other infinities or NaN"),
+        (lambda x: kernels.softmax(x, -1)[:-1], r"expected \("),
+    ):
+        exact = _kernels._FUNCTIONS[case.operation]
+
+        def either(x: Any, exact: Any = exact, wrong: Any = wrong) -> Any:
+            return exact(x) if x.dtype == np.float64 else wrong(x)
+
+        monkeypatch.setitem(_kernels._FUNCTIONS, case.operation, either)
+        found = case.deviation("numba")
+        monkeypatch.setitem(_kernels._FUNCTIONS, case.operation, exact)
+        assert found is not None
+        assert re.search(words, found), found
+
+
+def test_cases_are_of_every_kernel_and_form() -> None:
+    found = {(case.operation, case.form) for case in CASES}
+    assert found == {(name, form) for name, a in KERNELS.items() for form in a.forms}
+
+
+@pytest.mark.parametrize("way", ["numba", "torch"])
+@each_library
+def test_the_first_option_of_a_route_computes(
+    use: Callable[..., None], library: str, way: str
+) -> None:
+    home = "torch" if library == "torch" else "numpy"
+    use(
+        *(route(name, home, way) for name in ("layer_norm", "rms_norm", "softmax")),
+        *(route("attention", f"{home} {work}", way) for work in ("decode", "prefill")),
+    )
+    x, q = x_of(library, 8, 16), x_of(library, 1, 2, 4, 8)
+    weight, one = x_of(library, 16), x_of(library, 1, 2, 1, 8)
+    why = "route: measured 3.0x its formula from 1"
+    calls: list[Callable[[], Any]] = [
+        lambda: kernels.layer_norm(x, None, None, 1e-6),
+        lambda: kernels.rms_norm(x, weight, 1e-6),
+        lambda: kernels.softmax(x, -1),
+        lambda: kernels.attention(q, q, q),
+        lambda: kernels.attention(one, q, q),
+    ]
+    for call in calls:
+        assert who(call) == (way, why)
+        assert type(call()) is type(x)
+
+
+@each_library
+def test_where_the_measured_way_does_not_serve_the_usual_one_does(
+    use: Callable[..., None], library: str
+) -> None:
+    home = "torch" if library == "torch" else "numpy"
+    use(route("softmax", home, "torch"), route("attention", f"{home} prefill", "torch"))
+    x, q = x_of(library, 4, 8), x_of(library, 1, 2, 4, 8)
+    masked = Kind(library, True).array(np.ones((4, 8), bool))
+    assert who(lambda: kernels.softmax(x, -1, mask=masked))[1].startswith("by its formula")
+    assert who(lambda: kernels.softmax(x, -1, scale=2.0))[1].startswith("by its formula")
+    assert who(lambda: kernels.attention(q, q, q, return_lse=True))[1].startswith("by its formula")
+
+
+def test_sizes_and_forms_choose(use: Callable[..., None]) -> None:
+    use(
+        route("softmax", "numpy", "numba", least=64),
+        route("softmax", "numpy", "torch", "numba", least=128),
+    )
+    found = [who(kernels.softmax, x_of("numpy", n), -1)[0] for n in (63, 64, 127, 128)]
+    assert found == ["numpy", "numba", "numba", "torch"]
+    assert who(kernels.softmax, x_of("torch", 128), -1)[1].startswith("by its formula")
+    use(None)  # routes are off: thresholds of the kernels' own
+    assert who(kernels.softmax, x_of("numpy", 128), -1)[0] == "numpy"
+    assert who(kernels.softmax, x_of("numpy", 4096), -1)[0] == "numba"
+
+
+def test_torch_steps_aside_for_arrays_that_are_not_its_own(
+    use: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = Route("kernels.softmax", "float32", "numpy", 1, math.inf, (Option("torch", 3.0),))
+    own = Route("kernels.softmax", "float32", "torch", 1, math.inf, (Option("torch", 3.0),))
+    use(quiet, own)
+    monkeypatch.setattr(NEIGHBOURS, "used", 64.0)  # cores of other processes
+    assert who(kernels.softmax, x_of("numpy", 8), -1)[0] == "numpy"
+    assert who(kernels.softmax, x_of("torch", 8), -1)[0] == "torch"
+    assert "route" in who(kernels.softmax, x_of("torch", 8), -1)[1]
+    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
+    monkeypatch.setattr(_routes, "_crowded", lambda: True)  # threads of BLAS spin
+    assert who(kernels.softmax, x_of("numpy", 8), -1)[0] == "numpy"
+
+
+def test_gradients_and_foreign_memory_stay_with_their_library(use: Callable[..., None]) -> None:
+    import torch
+
+    use(route("softmax", "torch", "torch"), route("softmax", "numpy", "torch"))
+    x = torch.ones(3, requires_grad=True)
+    assert who(kernels.softmax, x, -1)[1].startswith("by its formula")
+    read_only = np.ones(3, np.float32)
+    read_only.flags.writeable = False
+    np.testing.assert_allclose(kernels.softmax(read_only, -1), 1 / 3)
