@@ -162,6 +162,57 @@ def _exp(x: Any, more: Any) -> Callable[..., Any]:
     return _exp_64 if x == types.float64 else _exp_32
 
 
+#: ``exp(r)`` where ``abs(r) <= log(2) / 2``, found likewise; the greatest error is 1.1e-8.
+_rise_32 = polynomial((1.0, 1.0, 0.5, 0.166665763, 0.0416665524, 0.00836323295, 0.00139262504))
+
+
+def plus(x: Any, more: Any) -> Any:
+    """Return ``x + more``, or `x` where `more` is None: adding a zero takes time too."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(plus)
+def _plus(x: Any, more: Any) -> Callable[..., Any]:
+    if isinstance(more, (types.NoneType, types.Omitted)):
+        return lambda x, more: x
+    return lambda x, more: x + more
+
+
+def _decay_32(x: Any, more: Any = None) -> Any:
+    x = _f4(-104.0) if x < _f4(-104.0) else x
+    # The power of two comes out 64 too great, which no exponent exceeds, and is cut in the end:
+    # so subnormal results are rounded once.
+    shifted = x * _f4(1.44269504) + _f4(12582912.0 + 64)
+    n = shifted - _f4(12582912.0 + 64)
+    # One constant will do: what it lacks, times the greatest n, is 3e-7.
+    p = _rise_32(plus(x - n * _f4(0.69314718), more))
+    raised = bits(_i4(bits(p) + _i4(bits(shifted) << 23)))
+    return raised * _f4(2.0**-64) + x * _f4(0)  # the last for a NaN, whose bits were moved
+
+
+def _decay_64(x: Any, more: Any = None) -> Any:
+    x = -746.0 if x < -746.0 else x
+    shifted = x * 1.4426950408889634 + (6755399441055744.0 + 512)
+    n = shifted - (6755399441055744.0 + 512)
+    r = plus(x - n * 6.93145751953125e-1 - n * 1.42860682030941723212e-6, more)
+    p = r * r * growth_64(r) + r + 1.0
+    raised = bits(bits(p) + (bits(shifted) << 52))
+    return raised * 2.0**-512 + x * 0.0
+
+
+def decay(x: Any, more: Any = None) -> Any:
+    """Return ``exp(x + more)`` where `x` is at most 0 or a NaN, in less time than `exp`.
+
+    To about one unit in the last place near 0, in float32 to three at -80.
+    """
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(decay)
+def _decay(x: Any, more: Any = None) -> Callable[..., Any]:
+    return _decay_64 if x == types.float64 else _decay_32
+
+
 def number(value: Any, like: Any) -> Any:
     """Return a number in the dtype of another one, which Python's own would widen."""
     raise NotImplementedError("compiled code only")

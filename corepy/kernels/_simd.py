@@ -16,7 +16,17 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from corepy._loops._simd import bits, by_type, exp, inlined, number, polynomial, reassociated
+from corepy._loops._simd import (
+    bits,
+    by_type,
+    decay,
+    fused,
+    fuses,
+    inlined,
+    number,
+    polynomial,
+    reassociated,
+)
 from corepy.kernels._series import TAIL_32, TAIL_64
 
 Array = npt.NDArray[Any]
@@ -135,29 +145,51 @@ def _put(values: Any, row: Any, brain: Any) -> Callable[..., Any]:
 def sigmoid(x: Any) -> Any:
     """Return ``1 / (1 + exp(-x))`` with full relative precision, however small it is."""
     zero, one = number(0.0, x), number(1.0, x)
-    small = exp(-x if x > zero else x, zero)  # exp(-abs(x)), which cannot overflow
+    small = decay(-x if x > zero else x)  # exp(-abs(x))
     return (small if x < zero else one) / (one + small)
+
+
+def _upper(x: Any) -> Any:
+    """Return a float of the first half of the digits, whose square is exact."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_upper)
+def _upper_digits(x: Any) -> Callable[..., Any]:
+    if x == types.float64:
+        return lambda x: bits(bits(x) & ~0x7FFFFFF)
+    return lambda x: bits(_i4(bits(x) & ~0xFFF))
 
 
 _polynomial_32 = polynomial(TAIL_32)
 _polynomial_64 = polynomial(TAIL_64)
 
 
+if fuses():
+
+    @inlined
+    def _bell(u: Any) -> Any:
+        """Return ``exp(-u * u / 2)``, which the rounding of the square does not spoil."""
+        half = number(-0.5, u) * u
+        square = half * u
+        return decay(square, fused(half, u, -square))
+
+else:
+
+    @inlined
+    def _bell(u: Any) -> Any:
+        high, half = _upper(u), number(-0.5, u)
+        return decay(half * high * high, half * (u - high) * (u + high))
+
+
 def _tail_32(u: Any) -> Any:
-    # u * u in two parts, so that its rounding does not spoil the exponential.
-    high = bits(_i4(bits(u) & ~0xFFF))
-    part = exp(_f4(-0.5) * high * high, _f4(-0.5) * (u - high) * (u + high))
     t = _f4(1) / (_f4(1) + _f4(0.25) * u)
-    s = t + t - _f4(1)
-    return part * t * _polynomial_32(s)
+    return _bell(u) * t * _polynomial_32(_f4(2) * t - _f4(1))
 
 
 def _tail_64(u: Any) -> Any:
-    high = bits(bits(u) & ~0x7FFFFFF)
-    part = exp(-0.5 * high * high, -0.5 * (u - high) * (u + high))
     t = 1.0 / (1.0 + 0.25 * u)
-    s = t + t - 1.0
-    return part * t * _polynomial_64(s)
+    return _bell(u) * t * _polynomial_64(2.0 * t - 1.0)
 
 
 def tail(u: Any) -> Any:
@@ -211,11 +243,19 @@ def _unkey(key: Any) -> Callable[..., Any]:
 
 
 @reassociated
-def sum_of(row: Array) -> float:
-    """Sum a row in float64."""
-    total = 0.0
+def _block_of(row: Array) -> Any:
+    total = row.dtype.type(0)
     for j in range(row.size):
         total += row[j]
+    return total
+
+
+@inlined
+def sum_of(row: Array) -> float:
+    """Sum a row: blocks in its dtype, and these in float64."""
+    total = 0.0
+    for start in range(0, row.size, _BLOCK):
+        total += _block_of(row[start : start + _BLOCK])
     return total
 
 

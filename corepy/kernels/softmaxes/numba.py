@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corepy._loops._simd import exp, number
+from corepy._loops._simd import decay, number
 from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import fetch, key, put, scratch, sum_of, unkey
 
@@ -35,9 +35,9 @@ def _any(taken: Array) -> bool:
 
 
 @kernel
-def _exponentials(values: Array, top: Any) -> None:
-    for j in range(values.size):
-        values[j] = exp(values[j] - top, number(0.0, top))
+def _exponentials(row: Array, top: Any, values: Array) -> None:
+    for j in range(row.size):
+        values[j] = decay(row[j] - top)
 
 
 @kernel
@@ -57,16 +57,19 @@ def _softmax_rows(
     nothing = number(-np.inf, values[0])
     for i in range(start, stop):
         row = fetch(x[i], held, brain)
-        for j in range(size):
-            values[j] = row[j] * factor
+        if scale != 1.0:
+            for j in range(size):
+                held[j] = row[j] * factor
+            row = held
         kept = True
         if masked:
             taken = mask[i % mask.shape[0]]
             for j in range(size):
-                values[j] = values[j] if taken[j] else nothing
+                held[j] = row[j] if taken[j] else nothing
+            row = held
             kept = _any(taken)
         if kept:
-            _exponentials(values, _greatest(values))
+            _exponentials(row, _greatest(row), values)
             share = number(1.0 / sum_of(values), values[0])
             for j in range(size):
                 values[j] *= share
@@ -118,7 +121,7 @@ def _softmax_columns(
                             kept[j] += taken[j]
                 else:
                     for j in range(width):
-                        values[j] = exp(values[j] - tops[j], zero)
+                        values[j] = decay(values[j] - tops[j])
                     if step == 1:
                         for j in range(width):
                             totals[j] += values[j]
