@@ -19,7 +19,7 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import overload
 
-from corepy._loops._simd import exp, number
+from corepy._loops._simd import decay, number
 from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import fetch, key, put, scratch, sum_of, unkey
 from corepy.kernels._tiles import BYTES, FEW, ROWS, VECTORS, dots, flip, fused, lanes_of
@@ -97,13 +97,13 @@ def _weigh_columns(
             found[c] = line[c] if line[c] > found[c] else found[c]
     for c in range(width):
         bases[c] = found[c] if found[c] > nothing else zero
-        shares[c] = exp(tops[c] - bases[c], zero)
+        shares[c] = decay(tops[c] - bases[c])
         totals[c] *= shares[c]
         tops[c] = found[c]
     for j in range(keys):
         line = scores[j * stride : j * stride + width]
         for c in range(width):
-            line[c] = exp(line[c] - bases[c], zero)
+            line[c] = decay(line[c] - bases[c])
         for c in range(width):
             totals[c] += line[c]
 
@@ -272,8 +272,8 @@ def _weigh_row(scores: Array, top: Any) -> tuple[Any, Any, float]:
     zero = number(0.0, top)
     base = zero if found == number(-np.inf, top) else found
     for j in range(scores.size):
-        scores[j] = exp(scores[j] - base, zero)
-    return found, exp(top - base, zero), sum_of(scores)
+        scores[j] = decay(scores[j] - base)
+    return found, decay(top - base), sum_of(scores)
 
 
 @kernel
@@ -475,7 +475,7 @@ def _merge(
         total = zero
         for chunk in range(chunks):
             task = pair * chunks + chunk
-            share = exp(tops[task, r] - base, zero)
+            share = decay(tops[task, r] - base)
             total += totals[task, r] * share
             part = parts[task, r * padded : r * padded + size]
             for d in range(size):
