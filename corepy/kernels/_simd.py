@@ -1,6 +1,6 @@
 """What the fused kernels share: 16-bit floats, activations, and sums that fill vector registers.
 
-As in `corepy._loops._simd`, special cases are selects. Only `sum_of` and `squares_of` reassociate.
+As in `corepy._loops._simd`, special cases are selects. Only sums reassociate.
 
 Rows come in the caller's dtype. float32 and float64 are computed in as they are; float16 and
 bfloat16 come as the integers of their bits (uint16, told apart by a flag) and are widened to
@@ -250,9 +250,18 @@ def _block_of(row: Array) -> Any:
     return total
 
 
-@inlined
+@reassociated
 def sum_of(row: Array) -> float:
-    """Sum a row: blocks in its dtype, and these in float64."""
+    """Sum a row in float64."""
+    total = 0.0
+    for j in range(row.size):
+        total += row[j]
+    return total
+
+
+@inlined
+def sum_of_weights(row: Array) -> float:
+    """Sum a row of numbers that are not negative: blocks in its dtype, and these in float64."""
     total = 0.0
     for start in range(0, row.size, _BLOCK):
         total += _block_of(row[start : start + _BLOCK])

@@ -21,7 +21,7 @@ from numba.extending import overload
 
 from corepy._loops._simd import decay, number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import fetch, key, put, scratch, sum_of, unkey
+from corepy.kernels._simd import fetch, key, put, scratch, sum_of_weights, unkey
 from corepy.kernels._tiles import BYTES, FEW, ROWS, VECTORS, dots, flip, fused, lanes_of
 
 Array = npt.NDArray[Any]
@@ -273,7 +273,7 @@ def _weigh_row(scores: Array, top: Any) -> tuple[Any, Any, float]:
     base = zero if found == number(-np.inf, top) else found
     for j in range(scores.size):
         scores[j] = decay(scores[j] - base)
-    return found, decay(top - base), sum_of(scores)
+    return found, decay(top - base), sum_of_weights(scores)
 
 
 @kernel

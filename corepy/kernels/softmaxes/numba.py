@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from corepy._loops._simd import decay, number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import fetch, key, put, scratch, sum_of, unkey
+from corepy.kernels._simd import fetch, key, put, scratch, sum_of_weights, unkey
 
 Array = npt.NDArray[Any]
 
@@ -70,7 +70,7 @@ def _softmax_rows(
             kept = _any(taken)
         if kept:
             _exponentials(row, _greatest(row), values)
-            share = number(1.0 / sum_of(values), values[0])
+            share = number(1.0 / sum_of_weights(values), values[0])
             for j in range(size):
                 values[j] *= share
         else:

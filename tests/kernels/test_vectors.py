@@ -1,0 +1,57 @@
+"""What the compiler makes of the loops: vector registers of the processor's whole width."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.backend("numba")
+
+
+def width() -> int:
+    """Return the bytes of this processor's vector registers."""
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features()
+    if features.get("avx512f"):
+        return 64
+    return 32 if features.get("avx2") else 16
+
+
+def loops() -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Return loops that do most of the arithmetic, with operands."""
+    from corepy.kernels import _simd
+    from corepy.kernels.activations import numba as activations
+    from corepy.kernels.softmaxes import numba as softmaxes
+
+    x, y = np.zeros((2, 256), np.float32)
+    return {
+        "silu": (activations._silu, (x, y)),
+        "gelu": (activations._gelu, (x, y)),
+        "gelu_tanh": (activations._gelu_tanh, (x, y)),
+        "exponentials": (softmaxes._exponentials, (x, x[0], y)),
+        "greatest": (softmaxes._greatest, (x,)),
+        "squares": (_simd._block_of_squares, (x,)),
+        "weights": (_simd._block_of, (x,)),
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["silu", "gelu", "gelu_tanh", "exponentials", "greatest", "squares", "weights"]
+)
+def test_loops_fill_vector_registers(name: str) -> None:
+    from numba import njit
+
+    loop, operands = loops()[name]
+    flags = loop.targetoptions["fastmath"]
+    flags = getattr(flags, "flags", flags)
+    fresh = njit(nogil=True, error_model="numpy", fastmath=flags)(loop.py_func)
+    fresh(*operands)
+    (code,) = fresh.inspect_llvm().values()
+    wide = width() // 4
+    assert re.search(rf"<{wide} x (float|i32)>", code)
+    assert not re.search(r"call .*@(exp|log|tanh|erf|pow)f?\(", code)
+    assert not re.search(r"llvm\.(exp|log|pow)", code)
