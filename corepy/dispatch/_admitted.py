@@ -248,11 +248,13 @@ class KernelAdmission:
 
     def admits(self, dtype: str, backend: str) -> bool:
         """Say whether a backend may compute it in a dtype."""
-        return backend in CANDIDATES and dtype in self.dtypes
+        return backend in KERNEL_CANDIDATES and dtype in self.dtypes
 
 
-#: Libraries between whose ways of computing a fused kernel there is a choice.
-_CHOOSING: Final = ("numpy", "torch")
+#: Who may compute fused kernels; JAX does with its own arrays alone.
+KERNEL_CANDIDATES: Final = (*CANDIDATES, "jax")
+#: Libraries for whose arrays there is a choice.
+_CHOOSING: Final = ("numpy", "torch", "jax")
 #: Few queries read all keys once; many queries compute most of the time.
 _WORK: Final = ("decode", "prefill")
 _ATTENTION: Final = tuple(f"{library} {work}" for library in _CHOOSING for work in _WORK)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corepy._budget import cores
-from corepy.dispatch._admitted import CANDIDATES, ROUTABLE, admits
+from corepy.dispatch._admitted import KERNEL_CANDIDATES, ROUTABLE, admits
 from corepy.dispatch._threads import get_num_threads
 
 #: Version of the files' form; another one is not read.
@@ -202,7 +202,7 @@ def _route(row: Any) -> Route:
         raise ValueError(f"a route is {row!r}; expected an object with options")
     form, least = row.get("form"), row.get("from")
     operation, dtype = (str(row.get(key)) for key in ("operation", "dtype"))
-    if not any(admits(operation, dtype, backend) for backend in CANDIDATES):
+    if not any(admits(operation, dtype, backend) for backend in KERNEL_CANDIDATES):
         raise ValueError(f"{operation!r} of {dtype!r} is no operation that can be routed")
     if not isinstance(form, str) or form not in ROUTABLE[operation].forms:
         raise ValueError(f"{operation} has no form {form!r}; expected {ROUTABLE[operation].forms}")
@@ -215,7 +215,7 @@ def _route(row: Any) -> Route:
 
 def _option(operation: str, dtype: str, row: Any) -> Option:
     backend = row.get("backend") if isinstance(row, dict) else None
-    if backend not in CANDIDATES or not admits(operation, dtype, backend):
+    if not isinstance(backend, str) or not admits(operation, dtype, backend):
         raise ValueError(f"{operation} of {dtype}: {backend!r} is not admitted for it")
     busy = row.get("busy")
     return Option(

@@ -1,4 +1,4 @@
-"""Who computes a fused kernel on the host: its compiled loops, a function of torch, or its formula.
+"""Who computes a fused kernel: its compiled loops, a function of torch or JAX, or its formula.
 
 The ways mean the same, so that the fastest may be taken: by the tables of routes, as any operation
 (`corepy.dispatch._routes`), with the formula in the library's functions in NumPy's place. Where a
@@ -10,15 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from corepy.devices._device import CPU
 from corepy.dispatch import Option, in_force, is_worth, listening, load, make, note, ran, ready
-from corepy.kernels._arguments import Given
-from corepy.kernels._memory import delivered, is_compilable, lies_plain, place_of, supports
+from corepy.kernels._arguments import Given, is_traced
+from corepy.kernels._memory import (
+    delivered,
+    is_compilable,
+    lies_plain,
+    place_of,
+    setting,
+    supports,
+)
 
 NUMBA: Final = "numba"
 TORCH: Final = "torch"
+JAX: Final = "jax"
 FORMULA: Final = "formula"
 
 _only: Final[ContextVar[str | None]] = ContextVar("corepy_kernel_way", default=None)
@@ -58,7 +67,7 @@ def choose(
 
     Returns
     -------
-    {"numba", "torch", "formula"}
+    {"numba", "torch", "jax", "formula"}
     """
     wanted = _only.get()
     if wanted is not None:
@@ -100,6 +109,8 @@ def over_elements(x: Given, *others: Given | None, torch: bool) -> str:
     def able(way: str) -> bool:
         if way == TORCH:
             return torch and torch_takes(x, *others)
+        if way == JAX:
+            return jax_takes(x, *others)
         return is_compilable(x, *others)
 
     return choose(x, able, x.size, lambda: NUMBA if supports(x, *others) else FORMULA)
@@ -139,3 +150,50 @@ def by_torch(
     if x.library != TORCH:
         native = torch.to_numpy(native)
     return delivered(native if x.table is None else make(native, x.table), out)
+
+
+def jax_takes(x: Given, *others: Given | None) -> bool:
+    """Say whether arrays are JAX's own and have values: inside a trace all is compiled anyway."""
+    return x.library == JAX and not any(is_traced(g) for g in (x, *others) if g is not None)
+
+
+def by_jax(
+    x: Given,
+    function: Callable[..., Any],
+    *operands: Given | None,
+    out: Given | None,
+    reason: str = "its formula, compiled by XLA",
+    **parameters: Any,
+) -> Any:
+    """Compute with a function that XLA compiles as one, for each combination of shapes anew.
+
+    Parameters
+    ----------
+    x : Given
+        The first array, which says what the result is to be.
+    function : callable
+        Takes JAX's namespace, the arrays, and the parameters; as references do.
+    *operands : Given or None
+        The other arrays.
+    out : Given or None
+        Where the result belongs.
+    reason : str
+        What `corepy.explain` shows.
+    **parameters
+        Values that it is compiled for.
+    """
+    ran(JAX, x.backend, place_of(x), reason)
+    arrays = [None if g is None else g.native for g in (x, *operands)]
+    with setting(x, *operands):
+        native = _compiled_by_xla(function, x.wide, tuple(parameters.items()))(*arrays)
+    return delivered(native if x.table is None else make(native, x.table), out)
+
+
+@lru_cache(maxsize=256)
+def _compiled_by_xla(
+    function: Callable[..., Any], wide: str, parameters: tuple[tuple[str, Any], ...]
+) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.jit(partial(function, jnp, wide=getattr(jnp, wide), **dict(parameters)))

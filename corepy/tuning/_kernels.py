@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy import kernels
-from corepy.dispatch._admitted import CANDIDATES, KERNELS
-from corepy.dispatch._registry import records
+from corepy.devices._device import CPU
+from corepy.dispatch._admitted import KERNELS
+from corepy.dispatch._registry import load, records
 from corepy.dispatch._routers import Call
 from corepy.kernels._choice import FORMULA, only
 
@@ -81,7 +82,9 @@ class KernelCase:
 
         def call(args: tuple[Any, ...], params: dict[str, Any]) -> Any:
             with only(way):
-                return function(*args, **params)
+                made = function(*args, **params)
+            wait = getattr(made, "block_until_ready", None)  # JAX goes on meanwhile
+            return made if wait is None else wait()
 
         return call
 
@@ -130,6 +133,12 @@ class KernelCase:
     def _given(self, values: Array) -> Any:
         if self._library == "numpy":
             return values.astype(self.dtype)
+        if self._library == "jax":
+            import jax.numpy as jnp
+
+            if self.dtype == "float64":
+                return load("jax").from_numpy(values, CPU)
+            return jnp.asarray(values, dtype=self.dtype)
         import torch
 
         return torch.from_numpy(values).to(getattr(torch, self.dtype))
@@ -138,7 +147,6 @@ class KernelCase:
 def kernel_cases(only: Iterable[str] = ()) -> Iterator[KernelCase]:
     """Yield the kernels that somebody may compute faster than their formula."""
     wanted = frozenset(only)
-    usable = tuple(name for name in CANDIDATES if records()[name].probe() is None)
     for operation, admission in KERNELS.items():
         if wanted and operation not in wanted:
             continue
@@ -146,13 +154,17 @@ def kernel_cases(only: Iterable[str] = ()) -> Iterator[KernelCase]:
             library = form.partition(" ")[0]
             if records()[library].probe() is not None:
                 continue
+            able = ("numba", "jax" if library == "jax" else "torch")
+            usable = tuple(name for name in able if records()[name].probe() is None)
             for dtype in sorted(admission.dtypes - ({"bfloat16"} if library == "numpy" else set())):
                 yield KernelCase(operation, dtype, form, usable)
 
 
 def _wide(x: Any) -> Array:
-    """Return an array of NumPy or torch as NumPy's, in float64."""
-    return np.asarray(x if isinstance(x, np.ndarray) else x.double().numpy(), np.float64)
+    """Return an array of any library as NumPy's, in float64."""
+    if type(x).__module__ == "torch":
+        x = x.double().numpy()  # NumPy lacks bfloat16
+    return np.asarray(x).astype(np.float64)
 
 
 def _difference(got: Array, wanted: Array, bound: float) -> str | None:

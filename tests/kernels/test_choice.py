@@ -22,10 +22,11 @@ from corepy.tuning import _kernels
 from corepy.tuning._kernels import KernelCase, kernel_cases
 from tests.kernels.libraries import Kind
 
-pytestmark = [pytest.mark.backend("numba"), pytest.mark.backend("torch")]
+pytestmark = [pytest.mark.backend(name) for name in ("numba", "torch", "jax")]
 
 CASES = list(kernel_cases())
-each_library = pytest.mark.parametrize("library", ["numpy", "torch", "array"])
+each_library = pytest.mark.parametrize("library", ["numpy", "torch", "array", "jax"])
+HOMES = {"array": "numpy"}
 
 
 def x_of(library: str, *shape: int) -> Any:
@@ -89,12 +90,14 @@ def test_cases_are_of_every_kernel_and_form() -> None:
     assert found == {(name, form) for name, a in KERNELS.items() for form in a.forms}
 
 
-@pytest.mark.parametrize("way", ["numba", "torch"])
+@pytest.mark.parametrize("way", ["numba", "a library's function"])
 @each_library
 def test_the_first_option_of_a_route_computes(
     use: Callable[..., None], library: str, way: str
 ) -> None:
-    home = "torch" if library == "torch" else "numpy"
+    home = HOMES.get(library, library)
+    if way != "numba":
+        way = "jax" if library == "jax" else "torch"
     use(
         *(route(name, home, way) for name in ("layer_norm", "rms_norm", "softmax")),
         *(route("attention", f"{home} {work}", way) for work in ("decode", "prefill")),
@@ -118,8 +121,9 @@ def test_the_first_option_of_a_route_computes(
 def test_where_the_measured_way_does_not_serve_the_usual_one_does(
     use: Callable[..., None], library: str
 ) -> None:
-    home = "torch" if library == "torch" else "numpy"
-    use(route("softmax", home, "torch"), route("attention", f"{home} prefill", "torch"))
+    home = HOMES.get(library, library)
+    way = "jax" if library == "jax" else "torch"
+    use(route("softmax", home, "torch"), route("attention", f"{home} prefill", way))
     x, q = x_of(library, 4, 8), x_of(library, 1, 2, 4, 8)
     masked = Kind(library, True).array(np.ones((4, 8), bool))
     assert who(lambda: kernels.softmax(x, -1, mask=masked))[1].startswith("by its formula")

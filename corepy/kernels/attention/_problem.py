@@ -11,7 +11,7 @@ import numpy as np
 
 from corepy._errors import bad_argument, bad_type
 from corepy.kernels._arguments import Given, beside, broadcasts, given, is_traced, whole
-from corepy.kernels._choice import FORMULA, NUMBA, TORCH, choose
+from corepy.kernels._choice import FORMULA, JAX, NUMBA, TORCH, choose
 from corepy.kernels._memory import (
     Host,
     Result,
@@ -24,7 +24,7 @@ from corepy.kernels._memory import (
     view,
     widened,
 )
-from corepy.kernels.attention import reference, torch
+from corepy.kernels.attention import jax, reference, torch
 
 #: Further than any key is away.
 _FAR: Final = 1 << 40
@@ -85,12 +85,16 @@ class Problem:
         way = choose(q, self._takes, work, self._usual, "decode" if q.shape[2] == 1 else "prefill")
         if way == NUMBA:
             return self._compiled()
-        return torch.attention(self) if way == TORCH else self._by_formula()
+        if way == TORCH:
+            return torch.attention(self)
+        return jax.attention(self) if way == JAX else self._by_formula()
 
     def _takes(self, way: str) -> bool:
-        """Say whether torch's function, or the compiled kernels, take all of it."""
+        """Say whether a library's function, or the compiled kernels, take all of it."""
         if way == TORCH:
             return torch.serves(self) and torch.takes(self.q, self.k, self.v)
+        if way == JAX:
+            return torch.serves(self) and jax.takes(self.q, self.k, self.v)
         return is_compilable(self.q, *self._others)
 
     @property
@@ -98,7 +102,7 @@ class Problem:
         return self.k, self.v, self.mask, self.bias, self.lengths, self.query_lengths
 
     def _usual(self) -> str:
-        """Return who is fastest on most machines, for arrays of torch: NumPy's remain NumPy's."""
+        """Return who is fastest on most machines; NumPy's arrays remain NumPy's."""
         q = self.q
         by_torch = q.library == TORCH and self._takes(TORCH)
         if by_torch and q.size * self.keys < torch.SMALL:
@@ -106,6 +110,8 @@ class Problem:
         largest = q if q.size > self.k.size else self.k
         if supports(largest, q, *self._others):
             return NUMBA
+        if q.library == JAX and q.device is not None and q.device.kind != "cpu":
+            return JAX if self._takes(JAX) else FORMULA
         return TORCH if by_torch else FORMULA
 
     def _of_nothing(self) -> Any:

@@ -15,7 +15,7 @@ from corepy.kernels._arguments import (
     floating,
     parameter,
 )
-from corepy.kernels._choice import NUMBA, TORCH, by_torch, over_elements
+from corepy.kernels._choice import JAX, NUMBA, TORCH, by_jax, by_torch, over_elements
 from corepy.kernels._memory import Result, by_reference, empty, view, widened
 from corepy.kernels.norms import reference, torch
 
@@ -84,6 +84,8 @@ def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any 
             return _compiled_rms_norm(g, w, eps, None, to, None)[0]
         if way == TORCH:
             return by_torch(g, partial(torch.rms_norm, eps=eps), w, out=to)
+        if way == JAX:
+            return by_jax(g, reference.rms_norm, w, None, out=to, eps=eps)
         return by_reference(reference.rms_norm, g, (w, None), (to,), eps=eps)
     r = beside("residual", residual, g, (g.dtype,), g.shape)
     to, to_sum = _pair(g, out)
@@ -181,6 +183,8 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float, *, out: Any = None) -
     way = over_elements(g, w, b, torch=torch.serves(g, w, b))
     if way == TORCH:
         return by_torch(g, partial(torch.layer_norm, eps=eps), w, b, out=to)
+    if way == JAX:
+        return by_jax(g, reference.layer_norm, w, b, out=to, eps=eps)
     if way != NUMBA:
         return by_reference(reference.layer_norm, g, (w, b), (to,), eps=eps)
 

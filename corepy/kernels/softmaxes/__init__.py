@@ -18,7 +18,7 @@ from corepy.kernels._arguments import (
     floating,
     place,
 )
-from corepy.kernels._choice import NUMBA, TORCH, by_torch, over_elements
+from corepy.kernels._choice import JAX, NUMBA, TORCH, by_jax, by_torch, over_elements
 from corepy.kernels._memory import Host, Result, by_reference, empty, view
 from corepy.kernels.softmaxes import reference, torch
 
@@ -95,6 +95,8 @@ def softmax(
     way = over_elements(g, m, torch=m is None and factor == 1.0)
     if way == TORCH:
         return by_torch(g, partial(torch.softmax, axis=along), out=to)
+    if way == JAX:
+        return by_jax(g, reference.softmax, m, out=to, axis=along, scale=factor)
     if way != NUMBA:
         return by_reference(reference.softmax, g, (m,), (to,), axis=along, scale=factor)
 
