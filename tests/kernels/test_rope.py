@@ -142,6 +142,30 @@ def test_yarn() -> None:
         np.testing.assert_allclose(np.hypot(cos, sin), gain, rtol=1e-12)
 
 
+def test_llama3() -> None:
+    # Written out from the published reference code, apply_scaling, for these numbers.
+    trained, factor, low, high = 64, 8.0, 1.0, 4.0
+    plain = 10000.0 ** -(np.arange(8) / 8)
+    expected = []
+    for speed in plain:
+        wavelength = 2 * math.pi / speed
+        if wavelength < trained / high:
+            expected.append(speed)
+        elif wavelength > trained / low:
+            expected.append(speed / factor)
+        else:
+            smooth = (trained / wavelength - low) / (high - low)
+            expected.append((1 - smooth) * speed / factor + smooth * speed)
+    given: dict[str, Any] = {"scaling": "llama3", "factor": factor, "original_length": trained}
+    found = angles(**given)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    kept = found / plain
+    assert (kept[0], kept[-1]) == pytest.approx((1.0, 1 / factor))
+    assert ((kept > 1.001 / factor) & (kept < 0.999)).any()  # something lies in between
+    cos, sin = kernels.rope_tables(3, 16, **given)
+    np.testing.assert_allclose(np.hypot(cos, sin), 1.0, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("given", "error", "words"),
     [
@@ -165,6 +189,17 @@ def test_yarn() -> None:
         ({"original_length": 9}, ValueError, 'original_length is 9; expected None, or scaling="ya'),
         ({"attention_factor": 1.0}, ValueError, "attention_factor is 1.0; expected None, or"),
         ({"scaling": "yarn"}, TypeError, "original_length is of type NoneType; expected an int"),
+        ({"scaling": "llama3"}, TypeError, "original_length is of type NoneType; expected an int"),
+        (
+            {"scaling": "llama3", "original_length": 8, "attention_factor": 1.0},
+            ValueError,
+            'attention_factor is 1.0; expected None, or scaling="yarn"',
+        ),
+        (
+            {"scaling": "llama3", "original_length": 8, "beta_slow": 4.0},
+            ValueError,
+            "beta_slow is 4.0; expected more than 0 and less than beta_fast",
+        ),
         ({"scaling": "ntk", "head_dim": 2}, ValueError, "head_dim is 2; expected more than 2"),
         (
             {"scaling": "yarn", "original_length": 8, "beta_slow": 40.0},

@@ -12,7 +12,9 @@ from corepy.dispatch import make, table_of
 from corepy.kernels._arguments import choice, finite, floating, whole
 from corepy.kernels._memory import Host
 
-_SCALINGS = (None, "linear", "ntk", "yarn")
+_SCALINGS = (None, "linear", "ntk", "yarn", "llama3")
+#: How often a pair turns over the trained length that is still left alone, where nobody says.
+_FAST = {"yarn": 32.0, "llama3": 4.0}
 
 
 def rope_tables(
@@ -20,10 +22,10 @@ def rope_tables(
     head_dim: int,
     *,
     base: float = 10000.0,
-    scaling: Literal["linear", "ntk", "yarn"] | None = None,
+    scaling: Literal["linear", "ntk", "yarn", "llama3"] | None = None,
     factor: float = 1.0,
     original_length: int | None = None,
-    beta_fast: float = 32.0,
+    beta_fast: float | None = None,
     beta_slow: float = 1.0,
     attention_factor: float | None = None,
     like: Any = None,
@@ -40,19 +42,24 @@ def rope_tables(
         Elements of a head; even.
     base : float
         Often called theta; more than 1.
-    scaling : {None, "linear", "ntk", "yarn"}
+    scaling : {None, "linear", "ntk", "yarn", "llama3"}
         How a model is stretched to `factor` times the positions that it was trained on.
         ``"linear"`` divides all positions by `factor`. ``"ntk"`` raises the base to
         ``base * factor ** (head_dim / (head_dim - 2))``, so that the slowest pair is divided by
         `factor` and the fastest stays. ``"yarn"`` divides the pairs that turn less than `beta_slow`
         times over `original_length`, leaves those that turn more than `beta_fast` times, and goes
-        from one to the other linearly in between.
+        from one to the other linearly in between, over the numbers of the pairs. ``"llama3"`` does
+        so over how often they turn, as Llama 3.1 and later have it, where the two are called
+        ``low_freq_factor`` and ``high_freq_factor``.
     factor : float
         At least 1, and 1 without `scaling`.
     original_length : int or None
-        Positions that the model was trained on; needed by ``"yarn"``, and by that alone.
-    beta_fast, beta_slow : float
-        As above; for ``"yarn"``.
+        Positions that the model was trained on; needed by ``"yarn"`` and ``"llama3"``, and by
+        those alone.
+    beta_fast : float or None
+        As above; for ``"yarn"`` and ``"llama3"``. None: 32 and 4.
+    beta_slow : float
+        As above.
     attention_factor : float or None
         What both tables are multiplied by under ``"yarn"``. None: ``0.1 * log(factor) + 1``.
     like : array or None
@@ -76,7 +83,8 @@ def rope_tables(
     Su et al., RoFormer, 2021, https://arxiv.org/abs/2104.09864; Chen et al., Extending Context
     Window of Large Language Models via Positional Interpolation, 2023,
     https://arxiv.org/abs/2306.15595; Peng et al., YaRN, 2023, https://arxiv.org/abs/2309.00071,
-    which describes "NTK-aware" scaling too.
+    which describes "NTK-aware" scaling too; Grattafiori et al., The Llama 3 Herd of Models, 2024,
+    https://arxiv.org/abs/2407.21783
 
     Examples
     --------
@@ -96,13 +104,13 @@ def rope_tables(
     factor = finite(name, "factor", factor, 1.0)
     if scaling is None and factor != 1.0:
         raise bad_argument(name, "factor", factor, "1, or a scaling that uses it")
-    if scaling != "yarn":
-        for argument, value in (
-            ("original_length", original_length),
-            ("attention_factor", attention_factor),
-        ):
-            if value is not None:
-                raise bad_argument(name, argument, value, 'None, or scaling="yarn"')
+    for argument, value, users in (
+        ("original_length", original_length, ("yarn", "llama3")),
+        ("attention_factor", attention_factor, ("yarn",)),
+    ):
+        if value is not None and scaling not in users:
+            words = " or ".join(f'scaling="{user}"' for user in users)
+            raise bad_argument(name, argument, value, f"None, or {words}")
     model = None if like is None else floating(name, "like", like)
 
     exponents = np.arange(0, size, 2) / size
@@ -114,14 +122,17 @@ def rope_tables(
     speeds = base**-exponents
     if scaling == "linear":
         speeds = speeds / factor
-    elif scaling == "yarn":
+    elif scaling in _FAST:
         trained = whole(name, "original_length", original_length, 1)
-        fast = finite(name, "beta_fast", beta_fast, 0.0)
+        fast = finite(name, "beta_fast", _FAST[scaling] if beta_fast is None else beta_fast, 0.0)
         slow = finite(name, "beta_slow", beta_slow, 0.0)
         if not 0.0 < slow < fast:
             raise bad_argument(name, "beta_slow", beta_slow, "more than 0 and less than beta_fast")
-        speeds = _yarn(speeds, base, factor, trained, fast, slow)
-        gain = 0.1 * math.log(factor) + 1.0
+        if scaling == "yarn":
+            speeds = _yarn(speeds, base, factor, trained, fast, slow)
+            gain = 0.1 * math.log(factor) + 1.0
+        else:
+            speeds = _llama3(speeds, factor, trained, fast, slow)
         if attention_factor is not None:
             gain = finite(name, "attention_factor", attention_factor)
     angles = np.arange(length)[:, None] * speeds
@@ -150,3 +161,10 @@ def _yarn(speeds: Host, base: float, factor: float, trained: int, fast: float, s
     # Where both are one pair, the way from one to the other is a step.
     ramp = np.clip((np.arange(half) - low) / (high - low if high > low else 0.001), 0.0, 1.0)
     return speeds * (1.0 - ramp) + speeds / factor * ramp
+
+
+def _llama3(speeds: Host, factor: float, trained: int, fast: float, slow: float) -> Host:
+    """Divide slow pairs by the factor and leave fast ones, as Llama 3.1 has it."""
+    turns = trained * speeds / (2.0 * math.pi)
+    kept = np.clip((turns - slow) / (fast - slow), 0.0, 1.0)
+    return speeds * kept + speeds / factor * (1.0 - kept)

@@ -1,0 +1,64 @@
+"""Go on with a text.
+
+    python generate.py checkpoint --prompt "Alice was beginning"
+    python generate.py checkpoint --prompt "The Rabbit" --temperature 0.8 --top-p 0.9 --seed 1
+
+The folder holds ``config.json``, ``tokenizer.json`` and ``model.safetensors``, or its parts with an
+index, as the hub has them for models of the architecture LlamaForCausalLM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from llama import Llama, generate
+from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
+
+import corepy
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the prompt and what the model makes of it, as it comes."""
+    parser = argparse.ArgumentParser(description="Go on with a text.")
+    parser.add_argument("checkpoint", type=Path, help="a folder")
+    parser.add_argument("--prompt", required=True)
+    parser.add_argument("--max-new-tokens", type=int, default=60, metavar="N")
+    parser.add_argument("--temperature", type=float, default=0.0, help="0: the likeliest tokens")
+    parser.add_argument("--top-p", type=float, default=1.0, help="of the likeliest that reach it")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--backend", help="default: where corepy creates arrays")
+    options = parser.parse_args(argv)
+    try:
+        vocabulary = options.checkpoint / "tokenizer.json"
+        if not vocabulary.is_file():
+            raise FileNotFoundError(f"{vocabulary} is missing; expected the tokenizer of the model")
+        tokenizer = Tokenizer.from_file(str(vocabulary))
+        priority = corepy.backend_priority([options.backend]) if options.backend else nullcontext()
+        with priority:
+            model = Llama.load(options.checkpoint)
+        prompt = tokenizer.encode(options.prompt).ids
+        tokens = generate(
+            model,
+            prompt,
+            max_new_tokens=options.max_new_tokens,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            seed=options.seed,
+        )
+    except (ValueError, OSError, corepy.CorepyError) as error:
+        parser.error(str(error))
+    print(options.prompt, end="", flush=True)
+    text = DecodeStream(ids=prompt, skip_special_tokens=True)
+    for token in tokens:
+        print(text.step(tokenizer, token) or "", end="", flush=True)
+    print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+"""A Llama in the array API and `corepy.kernels`: the decoder, and choosing tokens from it.
+
+Nothing here names a library. The model's arrays say where it runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# The example's folder is the first place where Python looks for modules.
+from checkpoint import Config, read_config, read_tensors
+
+import corepy
+from corepy import array_api as xp
+from corepy import kernels
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Weights of one block; matrices are turned, (in, out), so that ``x @ matrix`` applies them."""
+
+    attention_norm: Any
+    q: Any
+    k: Any
+    v: Any
+    o: Any
+    mlp_norm: Any
+    gate: Any
+    up: Any
+    down: Any
+
+
+class Llama:
+    """A decoder-only transformer: RMSNorm, rotary embeddings, grouped heads, SwiGLU.
+
+    Parameters
+    ----------
+    config : Config
+    tensors : mapping of str to Array
+        Weights by their names in a checkpoint, as `read_tensors` returns them.
+    """
+
+    def __init__(self, config: Config, tensors: Mapping[str, Any]) -> None:
+        def layer(i: int) -> Layer:
+            def of(name: str) -> Any:
+                return tensors[f"model.layers.{i}.{name}.weight"]
+
+            return Layer(
+                attention_norm=of("input_layernorm"),
+                **{name: of(f"self_attn.{name}_proj").T for name in "qkvo"},
+                mlp_norm=of("post_attention_layernorm"),
+                **{name: of(f"mlp.{name}_proj").T for name in ("gate", "up", "down")},
+            )
+
+        self.config = config
+        self.layers = [layer(i) for i in range(config.num_hidden_layers)]
+        self.embedding = tensors["model.embed_tokens.weight"]
+        self.norm = tensors["model.norm.weight"]
+        tied = config.tie_word_embeddings
+        self.head = (self.embedding if tied else tensors["lm_head.weight"]).T
+        self._tables = self._rope_tables(0 if config.dynamic else config.context)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Llama:
+        """Load a checkpoint, to where new arrays are created."""
+        config = read_config(Path(folder))
+        return cls(config, read_tensors(Path(folder), config))
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend that has the weights."""
+        return str(self.embedding.backend)
+
+    def caches(self, capacity: int, batch: int = 1) -> list[kernels.KVCache]:
+        """Make memory for the keys and values of so many positions, for each layer."""
+        c = self.config
+        shape = (batch, c.num_key_value_heads, capacity, c.head_dim)
+        return [kernels.KVCache(*shape, like=self.embedding) for _ in self.layers]
+
+    def __call__(
+        self, tokens: Any, caches: Sequence[kernels.KVCache], *, last: bool = False
+    ) -> Any:
+        """Read tokens on from what the caches hold, and return what may follow each of them.
+
+        Parameters
+        ----------
+        tokens : integers (batch, length)
+        caches : sequence of KVCache
+            As `caches` made them; the tokens' keys and values are added.
+        last : bool
+            Whether only the last position is asked for.
+
+        Returns
+        -------
+        Array (batch, length, vocab_size) or, for the last position, (batch, vocab_size)
+            Logits.
+        """
+        batch, length = np.shape(tokens)
+        start, eps = caches[0].length, self.config.rms_norm_eps
+        cos, sin = self._angles(start, start + length)
+        ids = corepy.to(np.reshape(tokens, -1), backend=self.backend, device=self.embedding.device)
+        x = xp.take(self.embedding, ids, axis=0)  # (batch * length, hidden_size), as all below
+        y = kernels.rms_norm(x, self.layers[0].attention_norm, eps)
+        following = [*(layer.attention_norm for layer in self.layers[1:]), self.norm]
+        for layer, cache, norm in zip(self.layers, caches, following, strict=True):
+            y = self._attention(layer, y, cache, batch, cos, sin)
+            y, x = kernels.rms_norm(y, layer.mlp_norm, eps, residual=x)
+            y = kernels.swiglu(y @ layer.up, y @ layer.gate) @ layer.down
+            y, x = kernels.rms_norm(y, norm, eps, residual=x)
+        if last:
+            return xp.reshape(y, (batch, length, -1))[:, -1, :] @ self.head
+        return xp.reshape(y @ self.head, (batch, length, -1))
+
+    def _attention(
+        self, layer: Layer, x: Any, cache: kernels.KVCache, batch: int, cos: Any, sin: Any
+    ) -> Any:
+        """Let each position look at itself and at what came before."""
+
+        def heads(y: Any) -> Any:  # (batch, heads, length, head_dim)
+            y = xp.reshape(y, (batch, x.shape[0] // batch, -1, self.config.head_dim))
+            return xp.permute_dims(y, (0, 2, 1, 3))
+
+        q, k, v = heads(x @ layer.q), heads(x @ layer.k), heads(x @ layer.v)
+        cache.append(kernels.rope(k, cos, sin), v)
+        y = cache.attend(kernels.rope(q, cos, sin))
+        return xp.reshape(xp.permute_dims(y, (0, 2, 1, 3)), (x.shape[0], -1)) @ layer.o
+
+    def _angles(self, start: int, stop: int) -> tuple[Any, Any]:
+        """Return the tables of some positions."""
+        if stop > self.config.context:
+            raise ValueError(
+                f"Llama: tokens reach position {stop}; expected at most {self.config.context}, "
+                f"the context of the model"
+            )
+        # Stretched for the present length; keys in the cache keep the angles that they have.
+        tables = self._rope_tables(stop) if self.config.dynamic else self._tables
+        return tables[0][start:stop, :], tables[1][start:stop, :]
+
+    def _rope_tables(self, length: int) -> tuple[Any, Any]:
+        c, rope = self.config, dict(self.config.rope)
+        if c.dynamic:
+            over = max(length / c.max_position_embeddings, 1.0)
+            rope["factor"] = rope["factor"] * over - (rope["factor"] - 1.0)
+        return kernels.rope_tables(length, c.head_dim, **rope, like=self.embedding)
+
+
+# ---------------------------------------------------------------------------- choosing tokens
+
+
+def nucleus(logits: Any, temperature: float, top_p: float) -> tuple[Any, Any]:
+    """Return the likeliest tokens that together reach a probability, and the probabilities.
+
+    Parameters
+    ----------
+    logits : Array (vocab_size,)
+    temperature, top_p : float
+
+    Returns
+    -------
+    tokens, probabilities : Array (vocab_size,)
+        In falling order; the probabilities are zero from where those before reach `top_p`.
+    """
+    tokens = xp.argsort(logits, descending=True)
+    p = kernels.softmax(xp.take(logits, tokens), -1, scale=1.0 / temperature)
+    before = xp.cumulative_sum(p) - p
+    return tokens, xp.where(before < top_p, p, 0.0)
+
+
+def choose(logits: Any, temperature: float, top_p: float, draw: float) -> int:
+    """Choose a token: the likeliest at a temperature of 0, else by a number drawn from [0, 1)."""
+    if temperature == 0.0:
+        return int(xp.argmax(logits))
+    tokens, p = nucleus(logits, temperature, top_p)
+    reached = xp.cumulative_sum(p)
+    place = int(xp.count_nonzero(reached <= draw * reached[-1]))
+    return int(tokens[min(place, int(xp.count_nonzero(p)) - 1)])  # `draw` may round up to 1
+
+
+def generate(
+    model: Llama,
+    prompt: Sequence[int],
+    *,
+    max_new_tokens: int,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    seed: int = 0,
+) -> Iterator[int]:
+    """Yield the tokens that follow a prompt, up to one that ends the text.
+
+    Raises
+    ------
+    ValueError
+        If the prompt is empty or has unknown tokens, `temperature` is negative, `top_p` not within
+        (0, 1], or the text would be longer than the context of the model. Before any work.
+    """
+    config = model.config
+    unknown = [t for t in prompt if not 0 <= t < config.vocab_size]
+    if not len(prompt) or unknown:
+        raise ValueError(
+            f"generate: prompt has {len(prompt)} tokens, of which unknown: {unknown[:3]}; expected "
+            f"at least one, and numbers below {config.vocab_size}"
+        )
+    if not (math.isfinite(temperature) and temperature >= 0.0):
+        raise ValueError(f"generate: temperature is {temperature}; expected 0 or more")
+    if not 0.0 < top_p <= 1.0:
+        raise ValueError(f"generate: top_p is {top_p}; expected more than 0 and at most 1")
+    total = len(prompt) + max_new_tokens
+    if max_new_tokens < 1 or total > config.context:
+        raise ValueError(
+            f"generate: max_new_tokens is {max_new_tokens}; expected 1 to "
+            f"{config.context - len(prompt)}, for the prompt has {len(prompt)} tokens and the "
+            f"context {config.context}"
+        )
+
+    def tokens() -> Iterator[int]:
+        rng, caches, new = np.random.default_rng(seed), model.caches(total), list(prompt)
+        for _ in range(max_new_tokens):
+            logits = model([new], caches, last=True)[0, :]
+            new = [choose(logits, temperature, top_p, rng.random())]
+            if new[0] in config.eos_token_ids:
+                return
+            yield new[0]
+
+    return tokens()
