@@ -14,6 +14,7 @@ This package is imported by its name; ``import corepy`` does not load it.
 from corepy.kernels.activations import gelu, silu, swiglu
 from corepy.kernels.adam import adam_step
 from corepy.kernels.attention import KVCache, PagedKVCache, attention
+from corepy.kernels.convolutions import conv2d
 from corepy.kernels.matrices import (
     attention_scores,
     gemm,
@@ -21,7 +22,7 @@ from corepy.kernels.matrices import (
     matmul_vec,
     weighted_sum_rows,
 )
-from corepy.kernels.norms import layer_norm, rms_norm
+from corepy.kernels.norms import batch_norm, layer_norm, rms_norm
 from corepy.kernels.quantized import dequantize, matmul_int4, matmul_int8, quantize
 from corepy.kernels.rotary import rope, rope_tables
 from corepy.kernels.softmaxes import softmax
@@ -32,6 +33,8 @@ __all__ = [
     "adam_step",
     "attention",
     "attention_scores",
+    "batch_norm",
+    "conv2d",
     "dequantize",
     "gelu",
     "gemm",

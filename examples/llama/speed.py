@@ -83,7 +83,8 @@ def theirs(folder: Path, prompt: Any, new: int) -> Calls:
     first = read(prompt, kept)
 
     def go_on() -> list[int]:
-        kept.crop(length)
+        if (added := kept.get_seq_length() - length) > 0:
+            kept.crop(-added)
         tokens = [first]
         while len(tokens) <= new:
             tokens.append(read([tokens[-1:]], kept))

@@ -1,4 +1,4 @@
-"""RMSNorm and LayerNorm over the last axis."""
+"""RMSNorm and LayerNorm over the last axis, and BatchNorm over channels."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from corepy.kernels._arguments import (
 from corepy.kernels._choice import JAX, NUMBA, TORCH, by_jax, by_torch, over_elements
 from corepy.kernels._memory import Result, by_reference, empty, view, widened
 from corepy.kernels.norms import reference, torch
+from corepy.kernels.norms._batch import batch_norm
 
-__all__ = ["layer_norm", "rms_norm"]
+__all__ = ["batch_norm", "layer_norm", "rms_norm"]
 
 
 @one_operation

@@ -70,6 +70,48 @@ def _layer_rows(
         put(values, out[i], brain)
 
 
+@kernel
+def _batch_rows(
+    x: Array,
+    mean: Array,
+    scale: Array,
+    bias: Array,
+    brain: bool,
+    out: Array,
+    start: int,
+    stop: int,
+) -> None:
+    _, channels, size = x.shape
+    held, values = scratch(x[0], size), scratch(x[0], size)
+    for i in range(start, stop):
+        image, channel = i // channels, i % channels
+        row = fetch(x[image, channel], held, brain)
+        m, s, b = mean[channel], scale[channel], bias[channel]
+        for j in range(size):
+            values[j] = (row[j] - m) * s + b
+        put(values, out[image, channel], brain)
+
+
+@kernel
+def _batch_columns(
+    x: Array,
+    mean: Array,
+    scale: Array,
+    bias: Array,
+    brain: bool,
+    out: Array,
+    start: int,
+    stop: int,
+) -> None:
+    size = x.shape[1]
+    held, values = scratch(x, size), scratch(x, size)
+    for i in range(start, stop):
+        row = fetch(x[i], held, brain)
+        for j in range(size):
+            values[j] = (row[j] - mean[j]) * scale[j] + bias[j]
+        put(values, out[i], brain)
+
+
 def rms_norm(
     x: Array,
     weight: Array,
@@ -97,3 +139,24 @@ def rms_norm(
 def layer_norm(x: Array, weight: Array, bias: Array, eps: float, brain: bool, out: Array) -> None:
     """Put the norms of ``x (rows, size)`` into `out`."""
     launch(_layer_rows, (x, weight, bias, eps, brain, out), len(x), x.size)
+
+
+def batch_norm(
+    x: Array,
+    mean: Array,
+    variance: Array,
+    weight: Array,
+    bias: Array,
+    eps: float,
+    brain: bool,
+    out: Array,
+) -> None:
+    """Put normalized channels of ``x (before, channels, after)`` into `out`."""
+    with np.errstate(all="ignore"):
+        scale = weight / np.sqrt(variance + mean.dtype.type(eps))
+    if x.shape[2] == 1:
+        flat = x.reshape(x.shape[:2]), out.reshape(x.shape[:2])
+        launch(_batch_columns, (flat[0], mean, scale, bias, brain, flat[1]), len(x), x.size)
+    else:
+        rows = x.shape[0] * x.shape[1]
+        launch(_batch_rows, (x, mean, scale, bias, brain, out), rows, x.size)

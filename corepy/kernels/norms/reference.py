@@ -30,3 +30,29 @@ def layer_norm(xp: Any, x: Any, weight: Any, bias: Any, *, wide: Any, eps: float
     if bias is not None:
         y = y + xp.astype(bias, wide)
     return xp.astype(y, x.dtype)
+
+
+def batch_norm(
+    xp: Any,
+    x: Any,
+    mean: Any,
+    variance: Any,
+    weight: Any,
+    bias: Any,
+    *,
+    wide: Any,
+    eps: float,
+    axis: int,
+) -> Any:
+    """Return ``(x - mean) / sqrt(variance + eps) * weight + bias`` for the channels of an axis."""
+
+    def along(parameter: Any) -> Any:
+        shape = (-1, *(1,) * (x.ndim - 1 - axis))
+        return xp.reshape(xp.astype(parameter, wide), shape)
+
+    y = (xp.astype(x, wide) - along(mean)) / xp.sqrt(along(variance) + eps)
+    if weight is not None:
+        y = y * along(weight)
+    if bias is not None:
+        y = y + along(bias)
+    return xp.astype(y, x.dtype)

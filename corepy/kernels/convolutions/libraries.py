@@ -1,0 +1,115 @@
+"""Convolution by the functions of the libraries that have one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
+
+from corepy.dispatch import make, ran
+from corepy.kernels._arguments import Given
+from corepy.kernels._memory import delivered, place_of, setting
+from corepy.kernels.convolutions._geometry import Geometry
+
+#: What computes one, of native arrays of one dtype but for the bias, which may be wider.
+Function = Callable[[Any, Any, Any, str, Geometry], Any]
+
+
+def conv2d(
+    function: Function,
+    x: Given,
+    weight: Given,
+    bias: Given | None,
+    geometry: Geometry,
+    out: Given | None,
+) -> Any:
+    """Compute a convolution with the function of a library, and deliver it."""
+    ran(x.backend.name, x.backend, place_of(x), f"{x.library} has a function of its own for it")
+    with setting(x, weight, bias):
+        added = None if bias is None else bias.native
+        native = function(x.native, weight.native, added, x.wide, geometry)
+        return delivered(native if x.table is None else make(native, x.table), out)
+
+
+def function_for(x: Given) -> Function | None:
+    """Return the function of a library, None if it has none for such an array."""
+    if x.library == "mlx" and not isinstance(x.native, sys.modules["mlx.core"].array):
+        return None  # NumPy's, for what MLX lacks
+    return _FUNCTIONS.get(x.library)
+
+
+def _torch(x: Any, weight: Any, bias: Any, wide: str, geometry: Geometry) -> Any:
+    torch = sys.modules["torch"]
+    function, g, dtype = torch.nn.functional, geometry, x.dtype
+    # On the host 16-bit floats are widened; elsewhere they are what the hardware multiplies best.
+    if x.device.type == "cpu" or (bias is not None and bias.dtype != dtype):
+        x, weight = x.to(getattr(torch, wide)), weight.to(getattr(torch, wide))
+    (top, bottom), (left, right) = g.padding
+    even = top == bottom and left == right
+    if not even:
+        x = function.pad(x, (left, right, top, bottom))
+    with _without_tf32(torch, x.device.type):
+        found = function.conv2d(
+            x,
+            weight,
+            None if bias is None else bias.to(x.dtype),
+            stride=g.stride,
+            padding=(top, left) if even else 0,
+            dilation=g.dilation,
+            groups=g.groups,
+        )
+    return found.to(dtype)
+
+
+def _without_tf32(torch: Any, device: str) -> AbstractContextManager[Any]:
+    """Keep cuDNN from cutting float32 to 10 bits, which for convolutions it does unless told."""
+    cudnn = torch.backends.cudnn
+    if device != "cuda" or not cudnn.allow_tf32 or torch.compiler.is_compiling():
+        return nullcontext()
+    found: AbstractContextManager[Any] = cudnn.flags(
+        enabled=cudnn.enabled,
+        benchmark=cudnn.benchmark,
+        deterministic=cudnn.deterministic,
+        allow_tf32=False,
+    )
+    return found
+
+
+def _jax(x: Any, weight: Any, bias: Any, wide: str, geometry: Geometry) -> Any:
+    lax = sys.modules["jax"].lax
+    g = geometry
+    found = lax.conv_general_dilated(
+        x.astype(wide),
+        weight.astype(wide),
+        window_strides=g.stride,
+        padding=g.padding,
+        rhs_dilation=g.dilation,
+        feature_group_count=g.groups,
+        dimension_numbers=("NCHW", "OIHW", "NCHW"),
+        precision=lax.Precision.HIGHEST,  # else accelerators cut float32 to fewer bits
+    )
+    if bias is not None:
+        found = found + bias.astype(wide)[:, None, None]
+    return found.astype(x.dtype)
+
+
+def _mlx(x: Any, weight: Any, bias: Any, wide: str, geometry: Geometry) -> Any:
+    mx = sys.modules["mlx.core"]
+    g = geometry
+    (top, bottom), (left, right) = g.padding
+    last = (0, 2, 3, 1)  # where MLX has the channels
+    found = mx.conv_general(
+        x.astype(getattr(mx, wide)).transpose(last),
+        weight.astype(getattr(mx, wide)).transpose(last),
+        stride=g.stride,
+        padding=([top, left], [bottom, right]),
+        kernel_dilation=g.dilation,
+        groups=g.groups,
+    )
+    if bias is not None:
+        found = found + bias.astype(getattr(mx, wide))
+    return found.transpose(0, 3, 1, 2).astype(x.dtype)
+
+
+_FUNCTIONS: Final[dict[str, Function]] = {"torch": _torch, "jax": _jax, "mlx": _mlx}
