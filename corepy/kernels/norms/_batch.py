@@ -99,7 +99,7 @@ def batch_norm(
     if g.size == 0:
         return empty(g, to)
     if not supports(g, m, v, w, b):
-        if _torch_serves(g, (m, v), (w, b), along):
+        if _torch_serves(g, (m, v), (w, b), eps, along):
             return _by_torch(g, (m, v, w, b), eps, to)
         return by_reference(reference.batch_norm, g, (m, v, w, b), (to,), eps=eps, axis=along)
 
@@ -128,13 +128,19 @@ def _required(argument: str, value: Any, x: Given, shape: tuple[int, ...]) -> Gi
 
 
 def _torch_serves(
-    x: Given, statistics: tuple[Given, Given], parameters: tuple[Given | None, ...], axis: int
+    x: Given,
+    statistics: tuple[Given, Given],
+    parameters: tuple[Given | None, ...],
+    eps: float,
+    axis: int,
 ) -> bool:
     """Say whether torch's function has all that is asked for.
 
-    It passes no gradient on to the statistics, and has no rules for `torch.func`.
+    It passes no gradient on to the statistics, and has no rules for `torch.func`. On the host it
+    computes ``x * scale + (bias - mean * scale)``, which is another value where the scale is
+    infinite.
     """
-    if x.library != "torch" or axis != 1:
+    if x.library != "torch" or axis != 1 or eps == 0.0:
         return False
     torch = sys.modules["torch"]
     return (
