@@ -40,6 +40,18 @@ RATE: Final = 1e-9
 BETAS: Final = (0.9, 0.999)
 MATRICES: Final = ((1000, 1000), (4096, 4096))
 HEADS: Final = ((1, 32, 2048, 128),)
+#: Batch, channels, height, width: of the first and the last stage of a residual network.
+IMAGES: Final = ((8, 64, 56, 56), (8, 512, 7, 7))
+#: Batch, channels, size of images, filters, size of the kernel; the same stages, the first layer,
+#: and one without neighbours. The last two have as many groups as channels.
+CONVOLUTIONS: Final = (
+    (1, 3, 224, 64, 7, 1),
+    (1, 64, 56, 64, 3, 1),
+    (8, 128, 28, 128, 3, 1),
+    (8, 256, 14, 1024, 1, 1),
+    (1, 96, 56, 96, 7, 96),
+    (8, 256, 14, 256, 3, 256),
+)
 #: Batch, heads, heads of keys, queries, keys, head_dim: two prompts, and decoding.
 ATTENTIONS: Final = (
     (1, 32, 32, 128, 128, 128),
@@ -47,6 +59,12 @@ ATTENTIONS: Final = (
     (1, 32, 8, 1, 4096, 128),
     (1, 32, 32, 1, 4096, 128),
 )
+SHAPES: Final[dict[str, tuple[tuple[int, ...], ...]]] = {
+    "rope": HEADS,
+    "attention": ATTENTIONS,
+    "conv2d": CONVOLUTIONS,
+    "batch_norm": IMAGES,
+}
 #: Seconds before each turn: libraries' threads go on waiting for work for some milliseconds.
 PAUSE: Final = 0.01
 
@@ -87,6 +105,20 @@ def _attention(xp: Any, q: Any, k: Any, v: Any) -> Any:
     return xp.matmul(_softmax(xp, s), v).reshape(q.shape[0], -1, q.shape[2] // group, q.shape[3])
 
 
+def _conv2d(xp: Any, x: Any, w: Any) -> Any:
+    """Lay windows side by side, as one writes it with NumPy alone."""
+    k, groups = w.shape[2], x.shape[1] // w.shape[1]
+    y = np.pad(x, ((0, 0), (0, 0), (k // 2, k // 2), (k // 2, k // 2)))
+    seen = np.lib.stride_tricks.sliding_window_view(y, (k, k), axis=(2, 3))
+    if groups > 1:
+        return np.einsum("nchwij,cij->nchw", seen, w[:, 0], optimize=True)
+    return np.moveaxis(np.tensordot(seen, w, ((1, 4, 5), (1, 2, 3))), 3, 1)
+
+
+def _batch_norm(xp: Any, x: Any, mean: Any, variance: Any) -> Any:
+    return (x - mean[:, None, None]) / xp.sqrt(variance + EPS)[:, None, None]
+
+
 def _adam_step(xp: Any, p: Any, g: Any, m: Any, v: Any) -> Any:
     """Return the parameter after a step; the moments stay, so that every call does the same."""
     m, v = BETAS[0] * m + (1 - BETAS[0]) * g, BETAS[1] * v + (1 - BETAS[1]) * g * g
@@ -102,6 +134,11 @@ OPERATIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "gelu_tanh": (lambda x: kernels.gelu(x, approximate="tanh"), _gelu_tanh),
     "rope": (kernels.rope, _rope),
     "attention": (kernels.attention, _attention),
+    "conv2d": (
+        lambda x, w: kernels.conv2d(x, w, padding="same", groups=x.shape[1] // w.shape[1]),
+        _conv2d,
+    ),
+    "batch_norm": (lambda x, m, v: kernels.batch_norm(x, m, v, eps=EPS), _batch_norm),
     "adam_step": (
         lambda *a: kernels.adam_step(*a, step=STEP, learning_rate=RATE, weight_decay=0.01)[0],
         _adam_step,
@@ -116,6 +153,11 @@ def operands(name: str, shape: tuple[int, ...]) -> tuple[Array, ...]:
         batch, heads, kv_heads, queries, keys, size = shape
         shapes = [(batch, heads, queries, size)] + 2 * [(batch, kv_heads, keys, size)]
         return tuple(rng.standard_normal(shape, np.float32) for shape in shapes)
+    if name == "conv2d":
+        batch, channels, size, filters, kernel, groups = shape
+        w = rng.standard_normal((filters, channels // groups, kernel, kernel), np.float32)
+        x = rng.standard_normal((batch, channels, size, size), np.float32)
+        return x, w / np.float32(w[0].size ** 0.5)
     x = rng.standard_normal(shape, np.float32)
     match name:
         case "rms_norm":
@@ -125,6 +167,8 @@ def operands(name: str, shape: tuple[int, ...]) -> tuple[Array, ...]:
         case "adam_step":
             more = (rng.standard_normal(shape, np.float32) for _ in range(2))
             return x, *more, rng.random(shape, np.float32)
+        case "batch_norm":
+            return x, rng.standard_normal(shape[1], np.float32), rng.random(shape[1], np.float32)
         case "rope":
             return x, *kernels.rope_tables(shape[-2], shape[-1])
     return (x,)
@@ -152,6 +196,10 @@ def _torch_function(name: str) -> Callable[..., Any]:
         "attention": lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(
             q, k, v, enable_gqa=q.shape[1] != k.shape[1]
         ),
+        "conv2d": lambda x, w: torch.nn.functional.conv2d(
+            x, w, padding="same", groups=x.shape[1] // w.shape[1]
+        ),
+        "batch_norm": lambda x, m, v: torch.nn.functional.batch_norm(x, m, v, eps=EPS),
         "adam_step": _torch_adam_step,
     }
     return found.get(name) or (lambda *args: OPERATIONS[name][1](torch, *args))
@@ -180,6 +228,9 @@ def _jax_function(name: str) -> Callable[..., Any]:
         "attention": lambda q, k, v: jax.nn.dot_product_attention(
             *(jnp.swapaxes(x, 1, 2) for x in (q, k, v))
         ).swapaxes(1, 2),
+        "conv2d": lambda x, w: jax.lax.conv_general_dilated(
+            *(x, w, (1, 1), "SAME"), feature_group_count=x.shape[1] // w.shape[1]
+        ),
     }
     function = jax.jit(found.get(name) or (lambda *args: OPERATIONS[name][1](jnp, *args)))
     return lambda *args: function(*args).block_until_ready()
@@ -273,7 +324,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = {}
     with np.errstate(all="ignore"):
         for name in OPERATIONS if options.only is None else (options.only,):
-            for shape in {"rope": HEADS, "attention": ATTENTIONS}.get(name, MATRICES):
+            for shape in SHAPES.get(name, MATRICES):
                 text = " x ".join(map(str, shape))
                 results[f"{name} {text}"] = measure(name, shape, options.rounds)
     names = _measure.versions(["numpy", "numba", "scipy", "torch", "jax"])

@@ -29,6 +29,7 @@ def ones(*shape: int, dtype: Any = np.float32) -> Any:
 CALLS: dict[str, Call] = {
     "rms_norm": lambda x, k, **o: kernels.rms_norm(x, k.array(ones(6)), 1e-5, **o),
     "layer_norm": lambda x, k, **o: kernels.layer_norm(x, None, k.array(ones(6)), 1e-5, **o),
+    "batch_norm": lambda x, k, **o: kernels.batch_norm(x, *[k.array(ones(6))] * 2, **o),
     "softmax": lambda x, k, **o: kernels.softmax(x, -1, **o),
     "softmax_columns": lambda x, k, **o: kernels.softmax(x, 0, scale=2.0, **o),
     "silu": lambda x, k, **o: kernels.silu(x, **o),
