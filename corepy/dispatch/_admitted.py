@@ -261,6 +261,7 @@ _ATTENTION: Final = tuple(f"{library} {work}" for library in _CHOOSING for work 
 
 KERNELS: Final[dict[str, KernelAdmission]] = {
     "kernels.attention": KernelAdmission(_ATTENTION),
+    "kernels.conv2d": KernelAdmission(("numpy",)),
     **dict.fromkeys(
         ("kernels.layer_norm", "kernels.rms_norm", "kernels.softmax"), KernelAdmission(_CHOOSING)
     ),

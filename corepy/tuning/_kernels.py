@@ -31,6 +31,7 @@ _EPS: Final = 1e-6
 #: What is called, by name, and the work that is measured first, then more, then less.
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "kernels.attention": kernels.attention,
+    "kernels.conv2d": partial(kernels.conv2d, padding=1),
     "kernels.layer_norm": lambda x, weight, bias: kernels.layer_norm(x, weight, bias, _EPS),
     "kernels.rms_norm": lambda x, weight: kernels.rms_norm(x, weight, _EPS),
     "kernels.softmax": partial(kernels.softmax, axis=-1),
@@ -38,6 +39,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 _SIZES: Final = {
     "prefill": (1 << 26, (1 << 30,), (1 << 22, 1 << 20, 1 << 18, 1 << 16)),
     "decode": (1 << 24, (), (1 << 22, 1 << 20, 1 << 18, 1 << 16)),
+    "kernels.conv2d": (1 << 27, (1 << 29,), (1 << 24, 1 << 22, 1 << 20, 1 << 18, 1 << 16)),
     "": (1 << 20, (1 << 22,), (1 << 18, 1 << 16, 1 << 14, 1 << 12, 1 << 10)),
 }
 
@@ -68,7 +70,7 @@ class KernelCase:
 
     def sizes(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Return the work that is measured first, the greater and the smaller ones."""
-        return _SIZES[self._work]
+        return _SIZES.get(self.operation) or _SIZES[self._work]
 
     def operands(
         self, size: int, rng: np.random.Generator
@@ -122,6 +124,11 @@ class KernelCase:
                 queries = keys = math.isqrt(keys)
             shapes = [(1, heads, queries, width)] + 2 * [(1, kv_heads, keys, width)]
             return [rng.standard_normal(shape) for shape in shapes]
+        if self.operation == "kernels.conv2d":  # `size` counts products, of a kernel of 3 x 3
+            channels = 64 if size >= 1 << 22 else 8
+            side = math.isqrt(size // (9 * channels**2))
+            images, filters = (1, channels, side, side), (channels, channels, 3, 3)
+            return [rng.standard_normal(shape) for shape in (images, filters)]
         x = rng.standard_normal((max(size // _WIDTH, 1), min(size, _WIDTH)))
         match self.operation:
             case "kernels.rms_norm":

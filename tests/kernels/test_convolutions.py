@@ -10,6 +10,7 @@ import pytest
 
 import corepy
 from corepy import kernels
+from corepy.kernels._choice import only
 from corepy.kernels.convolutions import reference, windows
 from corepy.kernels.convolutions._geometry import Geometry
 from tests.kernels.libraries import Kind, check, dtype_of, host, kinds
@@ -126,6 +127,21 @@ def test_agrees_with_torch() -> None:
         else:
             theirs = torch.nn.functional.conv2d(*map(torch.from_numpy, arrays), **case[3])
         np.testing.assert_allclose(found, theirs.numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.backend("torch")
+@pytest.mark.parametrize("kind", [k for k in kinds("numpy", "array") if "compiled" not in k.id])
+def test_where_torch_was_measured_faster(kind: Kind) -> None:
+    for case in CASES[-3:]:
+        for dtype in kind.dtypes:
+            x, weight, bias = operands(case, kind, dtype)
+            expected = expected_of(host(x), host(weight), **case[3]) + host(bias)[:, None, None]
+            terms = expected_of(*map(np.abs, map(host, (x, weight))), **case[3]) + 3
+            with only("torch"):
+                found = kernels.conv2d(x, weight, bias, **case[3])
+                (record,) = corepy.explain(kernels.conv2d, x, weight, **case[3]).records
+            check(x, found, expected, dtype, terms)
+            assert record.backend == "torch"
 
 
 def test_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

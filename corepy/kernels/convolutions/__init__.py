@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from operator import index
 from typing import Any, Literal
 
 from corepy._errors import bad_argument, bad_type
 from corepy.dispatch import one_operation
-from corepy.kernels._arguments import beside, destination, floating, parameter, whole
+from corepy.kernels._arguments import Given, beside, destination, floating, parameter, whole
+from corepy.kernels._choice import FORMULA, TORCH, by_torch, choose, torch_takes
 from corepy.kernels._memory import by_reference
-from corepy.kernels.convolutions import libraries, reference, windows
+from corepy.kernels.convolutions import libraries, reference, torch, windows
 from corepy.kernels.convolutions._geometry import Geometry
 
 __all__ = ["conv2d"]
@@ -130,11 +133,26 @@ def conv2d(
         )
     to = destination("out", out, g, (g.shape[0], w.shape[0], *geometry.size))
     if 0 not in (*g.shape, *w.shape):
+        if g.library == TORCH or _is_torchs(g, w, b, geometry):
+            function = partial(torch.conv2d, wide=g.wide, geometry=geometry)
+            return by_torch(g, function, w, b, out=to)
         if g.library == "numpy":
             return windows.conv2d(g, w, b, geometry, to)
-        if (function := libraries.function_for(g)) is not None:
-            return libraries.conv2d(function, g, w, b, geometry, to)
+        if (native := libraries.function_for(g)) is not None:
+            return libraries.conv2d(native, g, w, b, geometry, to)
     return by_reference(reference.conv2d, g, (w, b), (to,), geometry=geometry)
+
+
+def _is_torchs(x: Given, weight: Given, bias: Given | None, geometry: Geometry) -> bool:
+    """Say whether a table of routes gives arrays of NumPy to torch."""
+    if x.library != "numpy":
+        return False
+
+    def able(way: str) -> bool:
+        return way == TORCH and torch_takes(x, weight, bias)
+
+    products = x.shape[0] * weight.size * math.prod(geometry.size)
+    return choose(x, able, products, lambda: FORMULA) == TORCH
 
 
 def _pair(function: str, argument: str, value: Any, least: int) -> tuple[int, int]:

@@ -1,10 +1,9 @@
-"""Convolution by the functions of the libraries that have one."""
+"""Convolution by JAX's function and MLX's, of their own arrays."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from corepy.dispatch import make, ran
@@ -33,48 +32,11 @@ def conv2d(
 
 
 def function_for(x: Given) -> Function | None:
-    """Return the function of a library, None if it has none for such an array."""
+    """Return the function of JAX or MLX, None for arrays of others and what it lacks."""
     # MLX 0.32 takes float64 and computes it in float32.
     if x.library == "mlx" and x.wide == "float64":
         return None
     return _FUNCTIONS.get(x.library)
-
-
-def _torch(x: Any, weight: Any, bias: Any, wide: str, geometry: Geometry) -> Any:
-    torch = sys.modules["torch"]
-    function, g, dtype = torch.nn.functional, geometry, x.dtype
-    # On the host 16-bit floats are widened; elsewhere they are what the hardware multiplies best.
-    if x.device.type == "cpu" or (bias is not None and bias.dtype != dtype):
-        x, weight = x.to(getattr(torch, wide)), weight.to(getattr(torch, wide))
-    (top, bottom), (left, right) = g.padding
-    even = top == bottom and left == right
-    if not even:
-        x = function.pad(x, (left, right, top, bottom))
-    with _without_tf32(torch, x.device.type):
-        found = function.conv2d(
-            x,
-            weight,
-            None if bias is None else bias.to(x.dtype),
-            stride=g.stride,
-            padding=(top, left) if even else 0,
-            dilation=g.dilation,
-            groups=g.groups,
-        )
-    return found.to(dtype)
-
-
-def _without_tf32(torch: Any, device: str) -> AbstractContextManager[Any]:
-    """Keep cuDNN from cutting float32 to 10 bits, which for convolutions it does unless told."""
-    cudnn = torch.backends.cudnn
-    if device != "cuda" or not cudnn.allow_tf32 or torch.compiler.is_compiling():
-        return nullcontext()
-    found: AbstractContextManager[Any] = cudnn.flags(
-        enabled=cudnn.enabled,
-        benchmark=cudnn.benchmark,
-        deterministic=cudnn.deterministic,
-        allow_tf32=False,
-    )
-    return found
 
 
 def _jax(x: Any, weight: Any, bias: Any, wide: str, geometry: Geometry) -> Any:
@@ -113,4 +75,4 @@ def _mlx(x: Any, weight: Any, bias: Any, wide: str, geometry: Geometry) -> Any:
     return found.transpose(0, 3, 1, 2).astype(x.dtype)
 
 
-_FUNCTIONS: Final[dict[str, Function]] = {"torch": _torch, "jax": _jax, "mlx": _mlx}
+_FUNCTIONS: Final[dict[str, Function]] = {"jax": _jax, "mlx": _mlx}
