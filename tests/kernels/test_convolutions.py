@@ -13,7 +13,7 @@ from corepy import kernels
 from corepy.kernels._choice import only
 from corepy.kernels.convolutions import reference, windows
 from corepy.kernels.convolutions._geometry import Geometry
-from tests.kernels.libraries import Kind, check, dtype_of, host, kinds
+from tests.kernels.libraries import Kind, check, dtype_of, host, kinds, select
 
 #: Nothing here is compiled by Numba.
 LIBRARIES = ("numpy", "torch", "jax", "mlx", "array", "reference")
@@ -90,6 +90,43 @@ def test_conv2d(kind: Kind) -> None:
             shifted = expected + b[:, None, None]
             terms = terms + np.abs(b)[:, None, None]
             check(x, kernels.conv2d(x, weight, bias, **case[3]), shifted, dtype, terms)
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "array"))
+@pytest.mark.parametrize(
+    ("shape", "filters", "options"),
+    [
+        ((2, 3, 6, 7), 3, {"groups": 3, "padding": 1}),
+        ((1, 2, 70, 80), 4, {"groups": 2}),  # of several stretches
+        ((1, 8, 9, 6), 4, {"groups": 2, "stride": (2, 1), "dilation": (1, 2)}),
+        ((1, 4, 9, 6), 4, {"groups": 4, "stride": (1, 2), "padding": (2, 0), "dilation": (3, 1)}),
+    ],
+)
+def test_small_groups(
+    kind: Kind,
+    shape: tuple[int, ...],
+    filters: int,
+    options: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    select(monkeypatch, kind)
+    for dtype in kind.dtypes:
+        x, weight, bias = operands((shape, filters, (3, 2), options), kind, dtype)
+        a, w, b = map(host, (x, weight, bias))
+        expected = expected_of(a, w, **options) + b[:, None, None]
+        terms = expected_of(np.abs(a), np.abs(w), **options) + np.abs(b)[:, None, None]
+        check(x, kernels.conv2d(x, weight, bias, **options), expected, dtype, terms)
+    (record,) = corepy.explain(kernels.conv2d, x, weight, **options).records
+    assert (record.backend == "numba") is kind.compiled
+    if kind.library == "numpy":
+        still = np.broadcast_to(x[:, :, :, :1], x.shape)  # read-only
+        check(
+            still,
+            kernels.conv2d(still, weight[..., ::-1], **options),
+            kernels.conv2d(still.copy(), weight[..., ::-1].copy(), **options).astype("f8"),
+            dtype,
+            1.0,
+        )
 
 
 def test_reference() -> None:

@@ -9,30 +9,37 @@ from numpy.lib.stride_tricks import as_strided
 
 from corepy.dispatch import make, ran
 from corepy.kernels._arguments import Given
-from corepy.kernels._memory import Host, aligned, delivered, place_of
+from corepy.kernels._memory import Host, aligned, compiled, delivered, place_of, supports
 from corepy.kernels.convolutions._geometry import Geometry
 
 #: Elements of windows that lie side by side at once: enough for BLAS to share them among threads,
 #: and few enough for the last-level cache.
 _BLOCK: Final = 1 << 20
+#: Channels of a group up to which compiled loops are faster: there is little to multiply in each.
+_FEW: Final = 4
 
 
 def conv2d(
     x: Given, weight: Given, bias: Given | None, geometry: Geometry, out: Given | None
 ) -> Any:
     """Compute the convolution of arrays with elements, and deliver it."""
-    ran("numpy", x.backend, place_of(x), "windows side by side, times the weights, in BLAS")
     shape = (x.shape[0], weight.shape[0], *geometry.size)
     wide = np.dtype(x.wide)
     place = _place(out, x, weight, bias)
     found = aligned(shape, wide) if place is None else place
     with np.errstate(all="ignore"):  # NaN and infinities are values like others
-        _fill(
-            found.reshape(shape[0], shape[1], -1),
-            _padded(x.native, wide, geometry),
-            np.ascontiguousarray(weight.native, wide),
-            geometry,
-        )
+        y = _padded(x.native, wide, geometry)
+        w = np.ascontiguousarray(weight.native, wide)
+        if weight.shape[1] <= _FEW and geometry.groups > 1 and supports(x, weight):
+            from corepy.kernels.convolutions import numba
+
+            compiled(x)
+            # Compiled for memory of one kind alone: in order, aligned, and writable.
+            y, w = (np.require(a, requirements=("C", "A", "W")) for a in (y, w))
+            numba.conv2d(y, w, geometry, found)
+        else:
+            ran("numpy", x.backend, place_of(x), "windows side by side, times the weights, in BLAS")
+            _fill(found.reshape(shape[0], shape[1], -1), y, w, geometry)
         if bias is not None:
             found += bias.native.astype(wide, copy=False)[:, None, None]
         native = found.astype(x.native.dtype, copy=False)
