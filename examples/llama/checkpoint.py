@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import ml_dtypes  # noqa: F401 (tells NumPy of bfloat16, in which most checkpoints are kept)
 import numpy as np
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from corepy import array_api as xp
 
@@ -102,7 +102,7 @@ def read_config(folder: Path) -> Config:
         If it is of another architecture, or of a variant that this example does not compute.
     """
     path = folder / "config.json"
-    values = json.loads(path.read_text(encoding="utf-8"))
+    values = _json(path)
     known = values.get("architectures") or [values.get("model_type")]
     if known[0] not in ("LlamaForCausalLM", "llama"):
         raise ValueError(f"{path}: architectures is {known}; expected LlamaForCausalLM")
@@ -148,6 +148,16 @@ def read_config(folder: Path) -> Config:
         dynamic=dynamic,
         eos_token_ids=frozenset([] if ends is None else ends if isinstance(ends, list) else [ends]),
     )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds a {type(found).__name__}; expected an object")
+    return found
 
 
 def _rope(path: Path, values: Mapping[str, Any], positions: int) -> tuple[dict[str, Any], bool]:
@@ -205,9 +215,12 @@ def read_tensors(folder: Path, config: Config) -> dict[str, Any]:
     """
     expected = config.shapes()
     found = {}
-    for name, tensor in _stored(folder, expected):
-        # `asarray` brings NumPy's array to the backend that the priority prefers.
-        found[name] = xp.asarray(tensor.astype(np.float32, copy=False))
+    try:
+        for name, tensor in _stored(folder, expected):
+            # `asarray` brings NumPy's array to the backend that the priority prefers.
+            found[name] = xp.asarray(tensor.astype(np.float32, copy=False))
+    except SafetensorError as error:
+        raise ValueError(f"{folder}: {error}; expected files of safetensors") from error
     if missing := expected.keys() - found:
         raise ValueError(f"{folder}: {_names(missing)} missing; expected the tensors of a Llama")
     return found
@@ -240,8 +253,10 @@ def _files(folder: Path) -> list[Path]:
     """Return the files of a checkpoint: one, or the parts that its index names."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-        files = [folder / part for part in sorted(set(parts))]
+        parts = _json(index).get("weight_map")
+        if not isinstance(parts, dict):
+            raise ValueError(f"{index} has no weight_map; expected one from tensors to files")
+        files = [folder / part for part in sorted(set(parts.values()))]
     else:
         files = [folder / "model.safetensors"]
     for file in files:

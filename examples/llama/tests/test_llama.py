@@ -309,6 +309,10 @@ def edit(**values: Any) -> Change:
     return change
 
 
+def write(name: str, text: str) -> Change:
+    return lambda folder: (folder / name).write_text(text)
+
+
 def store(**tensors: Any) -> Change:
     return lambda folder: save_file(tensors, folder / "model.safetensors")
 
@@ -346,6 +350,15 @@ NORM = "model.norm.weight"
         (edit(num_hidden_layers=2), ValueError, "and 6 more are unknown in a Llama of this config"),
         (lambda f: (f / "model.safetensors").unlink(), FileNotFoundError, "model.safetensors is m"),
         (store(), ValueError, "and 26 more are missing"),
+        (write("config.json", "{"), ValueError, "config.json is no JSON: Expecting property"),
+        (write("config.json", "[]"), ValueError, "config.json holds a list; expected an object"),
+        (write("model.safetensors", "no header"), ValueError, "expected files of safetensors"),
+        (write("model.safetensors.index.json", "{}"), ValueError, "index.json has no weight_map"),
+        (
+            write("model.safetensors.index.json", '{"weight_map": {"a": "b.safetensors"}}'),
+            FileNotFoundError,
+            "b.safetensors is missing",
+        ),
         (rename(NORM, None), ValueError, "model.norm.weight is missing"),
         (rename(NORM, "model.norm.bias"), ValueError, "model.norm.bias is unknown"),
         (rename(NORM, NORM, dtype=np.int8), ValueError, "norm.weight has dtype I8; expected BF16"),
