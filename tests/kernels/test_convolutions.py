@@ -283,6 +283,10 @@ def test_gradients_of_torch() -> None:
     ]
     options: dict[str, Any] = {"padding": ((1, 0), (2, 1)), "groups": 2}
     assert torch.autograd.gradcheck(lambda *a: kernels.conv2d(*a, **options), arrays)
+    x, weight, bias = (a.detach() for a in arrays)
+    whole = kernels.conv2d(x, weight, bias, **options)
+    both = torch.func.vmap(lambda x: kernels.conv2d(x, weight, bias, **options))
+    torch.testing.assert_close(both(torch.stack([x, -x]))[0], whole)
 
 
 @pytest.mark.backend("jax")

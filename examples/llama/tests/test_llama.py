@@ -25,6 +25,7 @@ pytest.importorskip("transformers")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import generate as command
+import speed
 import torch
 import train
 import transformers
@@ -388,6 +389,17 @@ def test_the_command(theirs: Any, capfd: pytest.CaptureFixture[str]) -> None:
     tokenizer = command.Tokenizer.from_file(str(CHECKPOINT / "tokenizer.json"))
     tokens = their_tokens(theirs, tokens_of(prompt), 20)
     assert shown == prompt + tokenizer.decode(tokens) + "\n"
+
+
+def test_the_benchmark(capfd: pytest.CaptureFixture[str]) -> None:
+    options = ["--backends", "numpy", "torch", "--prompt", "5", "--new", "3", "--rounds", "1"]
+    assert speed.main([str(CHECKPOINT), *options]) == 0
+    shown, complaints = capfd.readouterr()
+    assert not complaints  # all chose the same tokens
+    rows = [line.split("|")[1:-1] for line in shown.splitlines() if line.startswith("|")]
+    assert [row[0].strip() for row in rows[2:]] == ["`numpy`", "`torch`", "transformers"]
+    assert [float(cell) for cell in rows[-1][2::2]] == [1.0, 1.0]
+    assert all(float(cell) > 0 for row in rows[2:] for cell in row[1:])
 
 
 @pytest.mark.parametrize(
