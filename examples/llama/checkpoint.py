@@ -13,6 +13,7 @@ import ml_dtypes  # noqa: F401 (tells NumPy of bfloat16, in which most checkpoin
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+import corepy
 from corepy import array_api as xp
 
 #: What the scalings of a config are called by `rope_tables`.
@@ -214,11 +215,12 @@ def read_tensors(folder: Path, config: Config) -> dict[str, Any]:
         If tensors are missing or unknown, or one has another shape, or no floating-point dtype.
     """
     expected = config.shapes()
+    home = xp.empty(0, dtype=xp.float32)  # where the priority has new arrays
     found = {}
     try:
         for name, tensor in _stored(folder, expected):
-            # `asarray` brings NumPy's array to the backend that the priority prefers.
-            found[name] = xp.asarray(tensor.astype(np.float32, copy=False))
+            host = tensor.astype(np.float32, copy=False)
+            found[name] = corepy.to(host, backend=home.backend, device=home.device)
     except SafetensorError as error:
         raise ValueError(f"{folder}: {error}; expected files of safetensors") from error
     if missing := expected.keys() - found:

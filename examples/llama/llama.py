@@ -104,7 +104,8 @@ class Llama:
         batch, length = np.shape(tokens)
         start, eps = caches[0].length, self.config.rms_norm_eps
         cos, sin = self._angles(start, start + length)
-        ids = corepy.to(np.reshape(tokens, -1), backend=self.backend, device=self.embedding.device)
+        host = np.asarray(tokens, np.int32).reshape(-1)
+        ids = corepy.to(host, backend=self.backend, device=self.embedding.device)
         x = xp.take(self.embedding, ids, axis=0)  # (batch * length, hidden_size), as all below
         y = kernels.rms_norm(x, self.layers[0].attention_norm, eps)
         following = [*(layer.attention_norm for layer in self.layers[1:]), self.norm]

@@ -16,6 +16,7 @@ import pytest
 
 import corepy
 from corepy import array_api as xp
+from corepy import testing
 
 pytest.importorskip("ml_dtypes")
 pytest.importorskip("safetensors")
@@ -109,6 +110,23 @@ def test_logits_and_tokens(backend: str, theirs: Any) -> None:
     close(ours([prompt], ours.caches(32)), expected)
     n = 1 if backend == "jax" else 60  # which compiles for each length
     assert list(generate(ours, prompt, max_new_tokens=n)) == their_tokens(theirs, prompt, n)
+
+
+@pytest.mark.parametrize("device", [*testing.DEVICES])
+def test_on_a_device(device: str, model: Llama) -> None:
+    prompt = tokens_of("So she set to work")
+    options: dict[str, Any] = {"max_new_tokens": 4, "temperature": 1.0, "top_p": 0.9, "seed": 3}
+    expected = list(generate(model, prompt, **options))
+    before = corepy.get_fallback()
+    corepy.set_fallback("raise")
+    try:
+        with testing.fake_devices() as fake:
+            ours = load(f"fake:{device}")
+            assert str(ours.embedding.device) == device
+            assert list(generate(ours, prompt, **options)) == expected
+            assert fake.bytes_left == 0  # but for single numbers, such as the chosen token
+    finally:
+        corepy.set_fallback(before)
 
 
 def test_in_pieces_and_in_batches(model: Llama, theirs: Any) -> None:
