@@ -22,6 +22,7 @@ from corepy._errors import (
 from corepy.backends._base import Backend, Native
 from corepy.devices._device import Device
 from corepy.dispatch import Operand, Table, owner_of
+from corepy.kernels._libraries import device_library
 
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 _FLOATING: Final = "a floating-point dtype: " + listing(FLOATS)
@@ -92,7 +93,7 @@ def given(function: str, argument: str, value: Any) -> Given:
         backend, dtype = table.backend, table.dtype.name
         device: Device | None = table.device
     else:
-        owner = owner_of(value)
+        owner = owner_of(value) or device_library(value)
         if owner is None:
             expected = "an array of corepy or of a library it has a backend for"
             raise bad_type(function, argument, value, expected)

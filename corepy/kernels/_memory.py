@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy import array_api
-from corepy._errors import BackendUnavailableError
+from corepy._errors import BackendUnavailableError, bad_type
 from corepy.devices._device import Device
 from corepy.devices._pool import recycling
 from corepy.dispatch import Operand, adopt, load, make, ran, table_of
 from corepy.kernels._arguments import Given
+from corepy.kernels._libraries import DeviceLibrary
 
 Host = npt.NDArray[Any]
 
@@ -80,10 +81,14 @@ def _numpy_on_host(native: Any) -> bool:
 
 
 def _torch_on_host(native: Any) -> bool:
+    return native.device.type == "cpu" and is_plain(native)
+
+
+def is_plain(native: Any) -> bool:
+    """Say whether a tensor is its memory alone: no gradient or trace passes through it."""
     torch = sys.modules["torch"]
     if (
         native.__class__ not in (torch.Tensor, torch.nn.Parameter)
-        or native.device.type != "cpu"
         or native.layout is not torch.strided
         or (native.requires_grad and torch.is_grad_enabled())
         or native.is_neg()
@@ -301,6 +306,8 @@ def delivered(result: Any, out: Given | None) -> Any:
 def placed(host: Host, x: Given) -> Any:
     """Return an array of the host as one of the library and on the device of an operand."""
     place = place_of(x)
+    if isinstance(x.backend, DeviceLibrary):
+        return x.backend.like(host, x.native)
     native = x.backend.from_numpy(host, place)
     if x.table is None:
         return native
@@ -324,6 +331,9 @@ def by_reference(
     outs : tuple of Given or None
         Where the results belong, one for each that there is.
     """
+    if x.library == "pyopencl":
+        expected = "an array of another library, for this has no kernel in OpenCL"
+        raise bad_type(x.function, x.argument, x.value, expected)
     arrays = [None if g is None else g.native for g in (x, *operands)]
     ran(x.backend.name, x.backend, place_of(x), "by its formula, in the functions of the library")
     xp: Any
@@ -365,6 +375,8 @@ def _wrapped(x: Given) -> Any:
 
 def empty(x: Given, out: Given | None = None) -> Any:
     """Return the result for an array without elements."""
+    if isinstance(x.backend, DeviceLibrary):
+        return x.backend.like(np.empty(x.shape, x.native.dtype), x.native) if out is None else out.value
 
     def same(xp: Any, x: Any, *, wide: Any) -> Any:
         return xp.astype(x, x.dtype, copy=True)

@@ -16,6 +16,7 @@ from corepy.kernels._arguments import (
     parameter,
 )
 from corepy.kernels._choice import JAX, NUMBA, TORCH, by_jax, by_torch, over_elements
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import Result, by_reference, empty, view, widened
 from corepy.kernels.norms import reference, torch
 from corepy.kernels.norms._batch import batch_norm
@@ -80,6 +81,8 @@ def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any 
         to = destination("out", out, g)
         if g.size == 0:
             return empty(g, to)
+        if on_device(g, w):
+            return _device_rms_norm(g, w, eps, None, to, None)[0]
         way = over_elements(g, w, torch=torch.serves(g, w))
         if way == NUMBA:
             return _compiled_rms_norm(g, w, eps, None, to, None)[0]
@@ -92,6 +95,8 @@ def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any 
     to, to_sum = _pair(g, out)
     if g.size == 0:
         return empty(g, to), empty(g, to_sum)
+    if on_device(g, w, r):
+        return _device_rms_norm(g, w, eps, r, to, to_sum)
     if over_elements(g, w, r, torch=False) == NUMBA:
         return _compiled_rms_norm(g, w, eps, r, to, to_sum)
     return by_reference(reference.rms_norm, g, (w, r), (to, to_sum), eps=eps)
@@ -106,6 +111,12 @@ def _pair(x: Given, out: Any) -> tuple[Given | None, Given | None]:
     if len(out) != 2 or out[0] is out[1]:
         raise bad_argument(x.function, "out", out, "two arrays, with residual")
     return destination("out[0]", out[0], x), destination("out[1]", out[1], x)
+
+
+def _device_rms_norm(*arguments: Any) -> tuple[Any, Any]:
+    from corepy.kernels.norms import device
+
+    return device.rms_norm(*arguments)
 
 
 def _compiled_rms_norm(
@@ -181,6 +192,10 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float, *, out: Any = None) -
     to = destination("out", out, g)
     if g.size == 0:
         return empty(g, to)
+    if on_device(g, w, b):
+        from corepy.kernels.norms import device
+
+        return device.layer_norm(g, w, b, eps, to)
     way = over_elements(g, w, b, torch=torch.serves(g, w, b))
     if way == TORCH:
         return by_torch(g, partial(torch.layer_norm, eps=eps), w, b, out=to)

@@ -1,0 +1,150 @@
+"""CUDA and HIP: kernels built and launched by CuPy, on its arrays and on torch's tensors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from typing import Any
+
+import cupy
+import numpy as np
+
+from corepy.backends._base import Native
+from corepy.devices._device import Device, as_device
+from corepy.kernels._arguments import Given
+from corepy.kernels._libraries import DeviceLibrary
+from corepy.kernels._device._runtime import ITEM_SIZE, Memory, Program, Target, numpy_dtype
+from corepy.kernels._memory import is_plain
+
+#: Static local memory of a work-group; more has to be asked for.
+_STATIC = 48 << 10
+
+
+class CuPyArrays(DeviceLibrary):
+    """Arrays of CuPy."""
+
+    name = "cupy"
+
+    def owns(self, obj: object) -> bool:
+        return isinstance(obj, cupy.ndarray)
+
+    def devices(self) -> tuple[Device, ...]:
+        return tuple(_place(n) for n in range(cupy.cuda.runtime.getDeviceCount()))
+
+    def device_of(self, native: Native) -> Device:
+        return _place(native.device.id)
+
+    def to_numpy(self, native: Native, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("the memory of a GPU is not the host's")
+        values: np.ndarray[Any, Any] = cupy.asnumpy(native)
+        return values
+
+    def from_numpy(
+        self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
+    ) -> Native:
+        if copy is False:
+            raise ValueError("the memory of a GPU is not the host's")
+        with cupy.cuda.Device(device.index):
+            return cupy.asarray(array)
+
+    def like(self, array: np.ndarray[Any, Any], native: Native) -> Native:
+        return self.from_numpy(array, self.device_of(native))
+
+    def synchronize(self, device: Device) -> None:
+        cupy.cuda.Device(device.index).synchronize()
+
+
+def _place(number: int) -> Device:
+    return as_device(f"{'rocm' if cupy.cuda.runtime.is_hip else 'cuda'}:{number}")
+
+
+class CuPy(Target):
+    """Kernels compiled by NVRTC or hipRTC."""
+
+    name = "cupy"
+
+    def takes(self, x: Given) -> bool:
+        return x.library == "cupy" or is_plain(x.native)
+
+    def memory(self, x: Given) -> Memory:
+        return _torch_memory(x.native, x) if x.library == "torch" else _cupy_memory(x.native, x)
+
+    def empty(self, x: Given, shape: tuple[int, ...], dtype: str) -> tuple[Any, Memory]:
+        if x.library == "torch":
+            torch = sys.modules["torch"]
+            native = torch.empty(shape, dtype=getattr(torch, dtype), device=x.native.device)
+            return native, _torch_memory(native, x, dtype)
+        with x.native.device:
+            native = cupy.empty(shape, x.native.dtype if dtype == x.dtype else numpy_dtype(dtype))
+        return native, _cupy_memory(native, x, dtype)
+
+    def units(self, x: Given) -> int:
+        return _units(_index(x))
+
+    def run(
+        self,
+        x: Given,
+        program: Program,
+        name: str,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        arguments: Sequence[Any],
+        memories: Sequence[Memory],
+        defines: tuple[tuple[str, object], ...],
+        shared: int,
+    ) -> None:
+        with _current(x):
+            kernel = _built(_index(x), program, name, block, defines)
+            if shared > _STATIC:
+                kernel.max_dynamic_shared_size_bytes = shared
+            kernel(grid, block, tuple(arguments), shared_mem=shared)
+
+
+def _index(x: Given) -> int:
+    return int(x.native.device.index if x.library == "torch" else x.native.device.id)
+
+
+@contextmanager
+def _current(x: Given) -> Iterator[None]:
+    """Make the device of an argument CuPy's own, and the stream that its library uses there."""
+    with cupy.cuda.Device(_index(x)):
+        if x.library != "torch":
+            yield
+            return
+        stream = sys.modules["torch"].cuda.current_stream(x.native.device).cuda_stream
+        with cupy.cuda.ExternalStream(stream):
+            yield
+
+
+def _cupy_memory(native: Any, x: Given, dtype: str | None = None) -> Memory:
+    name = dtype or x.dtype
+    strides = tuple(stride // ITEM_SIZE[name] for stride in native.strides)
+    address = (native.device.id, native.data.ptr)
+    return Memory(name, native.shape, strides, native.data, 0, address, native)
+
+
+def _torch_memory(native: Any, x: Given, dtype: str | None = None) -> Memory:
+    pointer = native.data_ptr()
+    shape, strides = tuple(native.shape), tuple(native.stride())
+    address = (native.device.index, pointer)
+    return Memory(dtype or x.dtype, shape, strides, np.uint64(pointer), 0, address, native)
+
+
+@cache
+def _units(number: int) -> int:
+    return int(cupy.cuda.Device(number).attributes["MultiProcessorCount"])
+
+
+@lru_cache(maxsize=1024)
+def _built(
+    number: int,
+    program: Program,
+    name: str,
+    block: tuple[int, ...],
+    defines: tuple[tuple[str, object], ...],
+) -> Any:
+    """Build a kernel, for each device on its own; CuPy keeps its code on disk."""
+    return cupy.RawKernel(program.text(block, defines), name)

@@ -1,0 +1,182 @@
+"""OpenCL: kernels built and launched by pyopencl, on its arrays and their queues."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
+
+from corepy._errors import DeviceMismatchError, wrong_dtype
+from corepy.backends._base import Native
+from corepy.devices._device import Device, as_device
+from corepy.kernels._arguments import Given
+from corepy.kernels._libraries import DeviceLibrary
+from corepy.kernels._device._runtime import ITEM_SIZE, Memory, Program, Target, numpy_dtype
+
+
+class PyOpenCL(DeviceLibrary):
+    """Arrays of ``pyopencl.array``."""
+
+    name = "pyopencl"
+
+    def __init__(self) -> None:
+        #: The queue used last on each device, on which to wait for it.
+        self._queues: dict[Device, Any] = {}
+
+    def owns(self, obj: object) -> bool:
+        return isinstance(obj, cla.Array)
+
+    def devices(self) -> tuple[Device, ...]:
+        return tuple(as_device(f"opencl:{n}") for n in range(len(_devices())))
+
+    def device_of(self, native: Native) -> Device:
+        queue = native.queue
+        device = native.context.devices[0] if queue is None else queue.device
+        place = as_device(f"opencl:{_devices().index(device)}")
+        if queue is not None:
+            self._queues[place] = queue
+        return place
+
+    def to_numpy(self, native: Native, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("the memory of an OpenCL device is not the host's")
+        if not native.flags.c_contiguous:
+            raise ValueError("an OpenCL array that is not contiguous cannot be read by the host")
+        values: np.ndarray[Any, Any] = native.get()
+        return values
+
+    def from_numpy(
+        self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
+    ) -> Native:
+        if copy is False:
+            raise ValueError("the memory of an OpenCL device is not the host's")
+        queue = self._queues.get(device)
+        if queue is None:
+            found = _devices()[device.index or 0]
+            queue = self._queues[device] = cl.CommandQueue(cl.Context([found]))
+        return cla.to_device(queue, np.ascontiguousarray(array))
+
+    def like(self, array: np.ndarray[Any, Any], native: Native) -> Native:
+        return cla.to_device(native.queue, np.ascontiguousarray(array))
+
+    def synchronize(self, device: Device) -> None:
+        if device in self._queues:
+            self._queues[device].finish()
+
+
+@cache
+def _devices() -> list[Any]:
+    return [device for platform in cl.get_platforms() for device in platform.get_devices()]
+
+
+#: Setting the arguments of a kernel and launching it are two calls.
+_LOCK: Final = threading.Lock()
+
+
+class OpenCL(Target):
+    """Kernels on devices of OpenCL 1.2 and later."""
+
+    name = "opencl"
+
+    def takes(self, x: Given) -> bool:
+        queue = x.native.queue
+        if queue is None:
+            raise ValueError(
+                f"{x.function}: {x.argument} has no queue; expected one, from Array.with_queue"
+            )
+        if x.native.offset % ITEM_SIZE[x.dtype]:
+            raise ValueError(
+                f"{x.function}: {x.argument} begins {x.native.offset} bytes into its buffer; "
+                f"expected a multiple of the {ITEM_SIZE[x.dtype]} bytes of an element"
+            )
+        if x.dtype == "float64" and not queue.device.double_fp_config:
+            expected = "float16, bfloat16 or float32, for this device lacks float64"
+            raise wrong_dtype(x.function, x.argument, x.dtype, x.device, expected)
+        return True
+
+    def memory(self, x: Given) -> Memory:
+        native, size = x.native, ITEM_SIZE[x.dtype]
+        return Memory(
+            x.dtype,
+            x.shape,
+            tuple(stride // size for stride in native.strides),
+            native.base_data,
+            native.offset // size,
+            _address(native),
+            native,
+        )
+
+    def empty(self, x: Given, shape: tuple[int, ...], dtype: str) -> tuple[Any, Memory]:
+        native = cla.empty(
+            x.native.queue, shape, numpy_dtype(dtype), allocator=x.native.allocator
+        )
+        size = ITEM_SIZE[dtype]
+        strides = tuple(stride // size for stride in native.strides)
+        place = (native.base_data, native.offset // size, _address(native))
+        return native, Memory(dtype, shape, strides, *place, native)
+
+    def units(self, x: Given) -> int:
+        return int(x.native.queue.device.max_compute_units)
+
+    def run(
+        self,
+        x: Given,
+        program: Program,
+        name: str,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        arguments: Sequence[Any],
+        memories: Sequence[Memory],
+        defines: tuple[tuple[str, object], ...],
+        shared: int,
+    ) -> None:
+        queue = x.native.queue
+        for memory in memories:
+            if memory.owner.context != queue.context:
+                raise DeviceMismatchError(
+                    f"{x.function}: an array belongs to another context of {x.device}; expected "
+                    f"that of {x.argument}"
+                )
+        kernel = _built(queue.context, queue.device, program, name, block, defines)
+        total = tuple(n * size for n, size in zip(grid, block, strict=True))
+        # Of arrays on other queues, or on one that runs out of order.
+        before = [event for memory in memories for event in memory.owner.events]
+        with _LOCK:
+            kernel.set_args(*arguments)
+            event = cl.enqueue_nd_range_kernel(queue, kernel, total, block, wait_for=before)
+        for memory in memories:
+            if memory.written:
+                memory.owner.add_event(event)
+
+
+def _address(native: Native) -> tuple[Any, int]:
+    """Return which buffer an array is part of, and at which of its bytes it begins."""
+    buffer, start = native.base_data, native.offset
+    if not isinstance(buffer, cl.Buffer):
+        return native.context.int_ptr, buffer.svm_ptr + start  # shared virtual memory
+    whole = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+    if whole is not None:  # a part of another buffer
+        return whole.int_ptr, start + buffer.get_info(cl.mem_info.OFFSET)
+    return buffer.int_ptr, start
+
+
+@lru_cache(maxsize=1024)
+def _built(
+    context: Any,
+    device: Any,
+    program: Program,
+    name: str,
+    block: tuple[int, ...],
+    defines: tuple[tuple[str, object], ...],
+) -> Any:
+    """Build a kernel; the driver or pyopencl keeps its code on disk."""
+    options = ["-cl-std=CL1.2"]
+    if ("WIDE", "float32") in defines:  # devices without float64 have no such constants
+        options.append("-cl-single-precision-constant")
+    built = cl.Program(context, program.text(block, defines)).build(options, devices=[device])
+    return cl.Kernel(built, name)

@@ -1,0 +1,451 @@
+"""Launching device kernels: what a kernel, its build and its arguments are, whatever the target.
+
+A family of kernels keeps its source in a C file, in the dialect of ``portability.h``, and declares
+it once as a `Program`. `launch` runs one of its kernels on the device of an argument: by OpenCL for
+arrays of pyopencl, by CuPy for those of CuPy and for torch's tensors on CUDA and ROCm. What is
+compiled is kept on disk by these libraries and their drivers, by source, options and toolchain.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from corepy import array_api
+from corepy.dispatch import make, ran, table_of
+from corepy.kernels._arguments import Given
+from corepy.kernels._memory import place_of
+
+#: Bytes of an element in memory, by the name of its dtype.
+ITEM_SIZE: Final = {
+    "bool": 1,
+    "uint8": 1,
+    "int8": 1,
+    "float16": 2,
+    "bfloat16": 2,
+    "uint16": 2,
+    "int16": 2,
+    "float32": 4,
+    "uint32": 4,
+    "int32": 4,
+    "float64": 8,
+    "int64": 8,
+    "uint64": 8,
+}
+#: Bytes that a work-item moves at a time where memory is aligned to as many.
+VECTOR_BYTES: Final = 16
+
+
+class Program:
+    """A C file of kernels.
+
+    Parameters
+    ----------
+    beside : str
+        A file in its folder, as ``__file__``.
+    name : str
+        That of the C file.
+    constants : dict
+        Macros with which it is always built, such as coefficients.
+    """
+
+    def __init__(
+        self, beside: str, name: str = "device.c", constants: dict[str, object] | None = None
+    ) -> None:
+        self.path = Path(beside).with_name(name)
+        self.constants = constants or {}
+
+    def text(self, block: tuple[int, ...], defines: tuple[tuple[str, object], ...]) -> str:
+        """Return what compilers get: the macros, the header, and the kernels."""
+        sizes = zip(("BLOCK_X", "BLOCK_Y", "BLOCK_Z"), block, strict=True)
+        macros = [*self.constants.items(), *defines, *sizes]
+        lines = [f"#define {name} {value}" for name, value in macros]
+        return "\n".join([*lines, _header(), '#line 1 "' + self.path.name + '"', self._source])
+
+    @cached_property
+    def _source(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+
+@cache
+def _header() -> str:
+    source = Path(__file__).with_name("portability.h").read_text(encoding="utf-8")
+    return '#line 1 "portability.h"\n' + source
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An array as kernels see it.
+
+    Attributes
+    ----------
+    dtype : str
+    shape, strides : tuple of int
+        Strides in elements.
+    base : object
+        What the target takes for a pointer: a buffer, or an address.
+    start : int
+        Where in it the first element is, in elements.
+    address : tuple
+        Which memory it is part of, and at which of its bytes it begins; to tell what overlaps.
+    owner : object
+        The native array, which keeps it alive.
+    written : bool
+        Whether kernels write to it.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    base: Any
+    start: int
+    address: tuple[Any, int]
+    owner: Any
+    written: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether elements lie side by side in the order of C."""
+        expected = 1
+        for n, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if n != 1 and stride != expected:
+                return False
+            expected *= n
+        return True
+
+    def is_aligned(self) -> bool:
+        """Whether it begins at a multiple of `VECTOR_BYTES`."""
+        return self.address[1] % VECTOR_BYTES == 0
+
+    def overlaps(self, other: Memory) -> bool:
+        """Say whether two arrays may have memory in common."""
+        (space, low, high), (other_space, other_low, other_high) = self._extent(), other._extent()
+        return space == other_space and low < other_high and other_low < high
+
+    def is_same(self, other: Memory) -> bool:
+        """Say whether two arrays are the same elements."""
+        layout = (self.address, self.dtype, self.shape)
+        same = layout == (other.address, other.dtype, other.shape)
+        return same and self.is_contiguous and other.is_contiguous
+
+    def _extent(self) -> tuple[Any, int, int]:
+        size = ITEM_SIZE[self.dtype]
+        space, first = self.address
+        if not self.size:
+            return space, first, first
+        ends = [(n - 1) * s * size for n, s in zip(self.shape, self.strides, strict=True)]
+        low = first + sum(end for end in ends if end < 0)
+        return space, low, first + sum(end for end in ends if end > 0) + size
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return NumPy's dtype of a name; of bfloat16 that of the package ``ml_dtypes``."""
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+#: A kernel's argument: an array or none, a NumPy scalar, or several arguments together.
+Argument: TypeAlias = "Memory | None | np.generic | tuple[Argument, ...]"
+
+
+class Target(ABC):
+    """A library that compiles and launches kernels."""
+
+    #: Who ran, as `corepy.explain` shows it.
+    name: str
+
+    @abstractmethod
+    def takes(self, x: Given) -> bool:
+        """Say whether kernels take an argument.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they do not, and the library has no functions that could compute instead.
+        """
+
+    @abstractmethod
+    def memory(self, x: Given) -> Memory:
+        """Look at an argument, which is shared and not copied."""
+
+    @abstractmethod
+    def empty(self, x: Given, shape: tuple[int, ...], dtype: str) -> tuple[Any, Memory]:
+        """Make an array of the library of `x`, on its device and queue, with arbitrary values."""
+
+    @abstractmethod
+    def units(self, x: Given) -> int:
+        """Return how many work-groups the device of `x` runs side by side, at least."""
+
+    @abstractmethod
+    def run(
+        self,
+        x: Given,
+        program: Program,
+        name: str,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        arguments: Sequence[Any],
+        memories: Sequence[Memory],
+        defines: tuple[tuple[str, object], ...],
+        shared: int,
+    ) -> None:
+        """Launch a kernel after those that were launched before on the queue of `x`.
+
+        `arguments` are what the library passes on as they are, `memories` the arrays among them.
+        """
+
+
+def launch(
+    x: Given,
+    program: Program,
+    name: str,
+    *,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Argument],
+    shared: int = 0,
+    **defines: object,
+) -> None:
+    """Run a kernel where an argument lives.
+
+    Parameters
+    ----------
+    x : Given
+        Whose device and queue (or stream) it is.
+    program : Program
+    name : str
+        The kernel's, in the program.
+    grid, block : sequence of up to 3 int
+        Numbers of work-groups, and of work-items in each of them. Beyond the first, 65535 at most.
+    arguments : sequence
+        A `Memory` or None for each ``IN`` and ``OUT``; NumPy scalars of the parameters' own types
+        (``np.int64`` for ``i64``); what `rows` returns for ``ROWS``.
+    shared : int
+        Bytes of ``SHARED_DYNAMIC`` memory.
+    **defines
+        Macros that it is built with, each form once. ``WIDE`` is that of `x` unless it is given.
+    """
+    target = target_of(x)
+    if target is None:
+        raise RuntimeError(f"{x.function}: {x.argument} is not in a device's memory")
+    macros = {"WIDE": x.wide, **defines}
+    flat: list[Any] = []
+    memories: list[Memory] = []
+    _flatten(arguments, flat, memories)
+    build = tuple(sorted(macros.items()))
+    grid, block = ((*sizes, 1, 1)[:3] for sizes in (grid, block))
+    target.run(x, program, name, grid, block, flat, memories, build, shared)
+
+
+def _flatten(arguments: Sequence[Argument], into: list[Any], memories: list[Memory]) -> None:
+    for argument in arguments:
+        if argument is None:
+            into += (None, np.int64(0))
+        elif isinstance(argument, Memory):
+            into += (argument.base, np.int64(argument.start))
+            memories.append(argument)
+        elif isinstance(argument, tuple):
+            _flatten(argument, into, memories)
+        else:
+            into.append(argument)
+
+
+# ---------------------------------------------------------------------------- whose kernels
+
+
+def target_of(x: Given) -> Target | None:
+    """Return who launches kernels where an argument lives, None where that is the host."""
+    if x.library == "pyopencl":
+        return _opencl()
+    on_gpu = x.device is not None and x.device.kind in ("cuda", "rocm")
+    if x.library == "cupy" or (x.library == "torch" and on_gpu):
+        return _cupy()
+    return None
+
+
+def on_device(x: Given, *others: Given | None) -> bool:
+    """Say whether device kernels take some arguments, which live where `x` does.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they do not take them, and nothing else could compute.
+    """
+    target = target_of(x)
+    return target is not None and all(target.takes(g) for g in (x, *others) if g is not None)
+
+
+@cache
+def _opencl() -> Target:
+    from corepy.kernels._device._opencl import OpenCL
+
+    return OpenCL()
+
+
+@cache
+def _cupy() -> Target | None:
+    import importlib.util
+
+    if importlib.util.find_spec("cupy") is None:
+        return None  # torch's own functions compute
+    from corepy.kernels._device._cupy import CuPy
+
+    return CuPy()
+
+
+# ---------------------------------------------------------------------------- operands
+
+
+def memory(x: Given) -> Memory:
+    """Return an argument's elements side by side: its own memory, or a copy."""
+    target = target_of(x)
+    assert target is not None
+    found = target.memory(x)
+    return found if found.is_contiguous else _copied(x, found)
+
+
+def rows(x: Given) -> tuple[Memory, Rows]:
+    """Return an argument's memory and the rows along its last axis, as ``ROWS`` takes them.
+
+    Its own memory where elements of a row lie side by side and rows at up to three strides, as
+    those of most views do; else a copy.
+    """
+    target = target_of(x)
+    assert target is not None
+    found = target.memory(x)
+    places = _rows_of(found)
+    if places is None:
+        found = _copied(x, found)
+        places = _rows_of(found)
+        assert places is not None
+    return found, places
+
+
+#: The numbers of rows at the second and third stride, and the strides of three.
+Rows: TypeAlias = tuple[np.int64, np.int64, np.int64, np.int64, np.int64]
+
+
+def _rows_of(array: Memory) -> Rows | None:
+    if array.shape[-1] > 1 and array.strides[-1] != 1:
+        return None
+    axes = coalesced(array.shape[:-1], array.strides[:-1])
+    if len(axes) > 3:
+        return None
+    (_, s0), (n1, s1), (n2, s2) = axes + [(1, 0)] * (3 - len(axes))
+    return tuple(np.int64(n) for n in (n1, n2, s0, s1, s2))  # type: ignore[return-value]
+
+
+def coalesced(shape: Sequence[int], *strides: Sequence[int]) -> list[tuple[int, ...]]:
+    """Join neighbouring axes that are as one in all layouts: (size, stride, ...) of each."""
+    axes: list[tuple[int, ...]] = []
+    for axis in zip(shape, *strides, strict=True):
+        n, *steps = axis
+        if n == 1:
+            continue
+        if axes and all(outer == n * step for outer, step in zip(axes[-1][1:], steps, strict=True)):
+            axes[-1] = (axes[-1][0] * n, *steps)
+        else:
+            axes.append(axis)
+    return axes
+
+
+def _copied(x: Given, source: Memory) -> Memory:
+    from corepy.kernels._device._copying import copy
+
+    target = target_of(x)
+    assert target is not None
+    _, made = target.empty(x, source.shape, source.dtype)
+    copy(x, source, made)
+    return made
+
+
+# ---------------------------------------------------------------------------- results
+
+
+class Result:
+    """Memory for a result that is like an operand: new, or what the caller gave for it.
+
+    That may be just where an operand is, unless it is one of those that are `read_again`.
+
+    Parameters
+    ----------
+    x : Given
+    out : Given or None
+    *inputs : Given or None
+        The other operands.
+    shape, dtype
+        Where they are not those of `x`.
+    """
+
+    __slots__ = ("_native", "_out", "_x", "memory")
+
+    #: What the kernel fills.
+    memory: Memory
+
+    def __init__(
+        self,
+        x: Given,
+        out: Given | None,
+        *inputs: Given | None,
+        read_again: tuple[Given | None, ...] = (),
+        shape: tuple[int, ...] | None = None,
+        dtype: str | None = None,
+    ) -> None:
+        target = target_of(x)
+        assert target is not None
+        self._x, self._out = x, out
+        ran(target.name, x.backend, place_of(x), "device kernels take it")
+        if out is not None:
+            found = target.memory(out)
+            once = [target.memory(g) for g in (x, *inputs) if g is not None]
+            again = [target.memory(g) for g in read_again if g is not None]
+            fits = found.is_contiguous and not any(found.overlaps(m) for m in again)
+            if fits and all(found.is_same(m) or not found.overlaps(m) for m in once):
+                self._native, self.memory = None, replace(found, written=True)
+                return
+        self._native, made = target.empty(
+            x, x.shape if shape is None else shape, dtype or x.dtype
+        )
+        self.memory = replace(made, written=True)
+
+    def array(self) -> Any:
+        """Return the filled memory as the caller's own kind of array."""
+        x, out, native = self._x, self._out, self._native
+        if out is None:
+            return _wrapped(x, native, self.memory.dtype)
+        if native is not None:
+            from corepy.kernels._device._copying import copy
+
+            target = target_of(x)
+            assert target is not None
+            copy(x, self.memory, target.memory(out))
+        if x.library == "torch":  # which has not seen it change
+            import torch
+
+            torch.autograd.graph.increment_version(out.native)
+        return out.value
+
+
+def _wrapped(x: Given, native: Any, dtype: str) -> Any:
+    """Return an array like the caller's: of its library, or of corepy."""
+    if x.table is None:
+        return native
+    table = x.table
+    if dtype != x.dtype:
+        table = table_of(x.backend, place_of(x), getattr(array_api, dtype))
+    return make(native, table)

@@ -1,0 +1,463 @@
+/* One dialect of C for CUDA, HIP and OpenCL C 1.2, in which the device kernels are written.
+ *
+ * The runtime puts `#define`s before this file and the kernels after it:
+ *
+ *   BLOCK_X, BLOCK_Y, BLOCK_Z   the size of a work-group, always
+ *   WIDE                        the dtype computed in, float32 or float64; `real` is its type
+ *   VECTOR                      elements that a work-item moves at a time (1, or 16 bytes' worth)
+ *   LEAST_GROUPS                of CUDA's and HIP's launch bounds; optional
+ *   what else a kernel asks for, such as X for the dtype of its first argument
+ *
+ * A dtype is a token, `float16`, `bfloat16`, `float32`, `float64`, `uint8`, ...: TYPE(dtype) is the
+ * type of its elements in memory, LOAD and STORE convert. 16-bit floats are words in memory, so that
+ * no target needs a type for them. No work-item may leave before a BARRIER that others wait at.
+ */
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+
+#ifndef WIDE
+#define WIDE float32
+#endif
+#ifndef VECTOR
+#define VECTOR 1
+#endif
+#ifndef LEAST_GROUPS
+#define LEAST_GROUPS 1
+#endif
+
+/* ------------------------------------------------------------------ the three targets */
+
+#if defined(__OPENCL_VERSION__)
+
+#define TARGET_OPENCL 1
+#define KERNEL(name) \
+    __kernel __attribute__((reqd_work_group_size(BLOCK_X, BLOCK_Y, BLOCK_Z))) void name
+#define DEVICE static inline
+#define CONSTANT __constant
+#define GLOBAL __global
+#define LOCAL __local
+#define SHARED(type, name, size) __local type name[size]
+#define SHARED_DYNAMIC(type, name, size) __local type name[size]
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define UNROLL /* its compilers decide, and take seconds where they are told to */
+
+#define LOCAL_ID(axis) ((int)get_local_id(axis))
+#define GROUP_ID(axis) ((i64)get_group_id(axis))
+#define GROUPS(axis) ((i64)get_num_groups(axis))
+
+typedef uchar u8;
+typedef ushort u16;
+typedef uint u32;
+typedef ulong u64;
+typedef char i8;
+typedef short i16;
+typedef int i32;
+typedef long i64;
+
+#define bits_of_float(value) as_uint(value)
+#define float_of_bits(bits) as_float(bits)
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#define HAS_FLOAT64 1
+#define bits_of_double(value) as_ulong(value)
+#define double_of_bits(bits) as_double(bits)
+#endif
+
+#else /* CUDA and HIP */
+
+#if defined(__HIP__) || defined(__HIPCC__) || defined(__HIPCC_RTC__)
+#define TARGET_HIP 1
+#else
+#define TARGET_CUDA 1
+#endif
+#define KERNEL(name) \
+    extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y * BLOCK_Z, LEAST_GROUPS) name
+#define DEVICE static __device__ __forceinline__
+#define CONSTANT static __constant__
+#define GLOBAL
+#define LOCAL
+#define SHARED(type, name, size) __shared__ type name[size]
+/* More than 48 KiB: the launch has to say how much by `shared`. One array a kernel. */
+#define SHARED_DYNAMIC(type, name, size)  \
+    extern __shared__ uint4 name##_words[]; \
+    type *name = (type *)name##_words
+#define BARRIER() __syncthreads()
+#define UNROLL _Pragma("unroll")
+
+#define LOCAL_ID(axis) ((int)PASTE(local_id_, axis))
+#define GROUP_ID(axis) ((i64)PASTE(group_id_, axis))
+#define GROUPS(axis) ((i64)PASTE(groups_, axis))
+#define local_id_0 threadIdx.x
+#define local_id_1 threadIdx.y
+#define local_id_2 threadIdx.z
+#define group_id_0 blockIdx.x
+#define group_id_1 blockIdx.y
+#define group_id_2 blockIdx.z
+#define groups_0 gridDim.x
+#define groups_1 gridDim.y
+#define groups_2 gridDim.z
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+
+#define HAS_FLOAT64 1
+#define bits_of_float(value) __float_as_uint(value)
+#define float_of_bits(bits) __uint_as_float(bits)
+#define bits_of_double(value) ((u64)__double_as_longlong(value))
+#define double_of_bits(bits) __longlong_as_double((i64)(bits))
+
+#endif
+
+/* The number of a work-item in its group, and of all of them. */
+#define ITEM (LOCAL_ID(0) + BLOCK_X * (LOCAL_ID(1) + BLOCK_Y * LOCAL_ID(2)))
+#define ITEMS (BLOCK_X * BLOCK_Y * BLOCK_Z)
+
+/* ------------------------------------------------------------------ dtypes */
+
+typedef u16 storage_float16;
+typedef u16 storage_bfloat16;
+typedef float storage_float32;
+typedef u8 storage_uint8;
+typedef u16 storage_uint16;
+typedef u32 storage_uint32;
+typedef i8 storage_int8;
+typedef i16 storage_int16;
+typedef i32 storage_int32;
+typedef i64 storage_int64;
+#ifdef HAS_FLOAT64
+typedef double storage_float64;
+#endif
+
+#define TYPE(dtype) PASTE(storage_, dtype)
+typedef TYPE(WIDE) real;
+
+#define SIZE(dtype) PASTE(size_, dtype)
+#define size_uint8 1
+#define size_int8 1
+#define size_float16 2
+#define size_bfloat16 2
+#define size_uint16 2
+#define size_int16 2
+#define size_float32 4
+#define size_uint32 4
+#define size_int32 4
+#define size_float64 8
+#define size_int64 8
+
+DEVICE float decode_float16(u16 bits)
+{
+#if defined(TARGET_OPENCL)
+    return vload_half(0, (const half *)&bits);
+#elif defined(TARGET_HIP)
+    return (float)__builtin_bit_cast(_Float16, bits);
+#else
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+#endif
+}
+
+/* To the nearest, ties to even; as every encode. */
+DEVICE u16 encode_float16(float value)
+{
+#if defined(TARGET_OPENCL)
+    u16 bits;
+    vstore_half_rte(value, 0, (half *)&bits);
+    return bits;
+#elif defined(TARGET_HIP)
+    return __builtin_bit_cast(u16, (_Float16)value);
+#else
+    u16 bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+#endif
+}
+
+DEVICE float decode_bfloat16(u16 bits)
+{
+    return float_of_bits((u32)bits << 16);
+}
+
+DEVICE u16 encode_bfloat16(float value)
+{
+    u32 bits = bits_of_float(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (u16)(bits >> 16 | 0x40u); /* NaN stays NaN, and quiet */
+    return (u16)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+#define decode_float32(value) (value)
+#define encode_float32(value) ((float)(value))
+#define decode_float64(value) (value)
+#define encode_float64(value) ((double)(value))
+#define decode_uint8(value) (value)
+#define encode_uint8(value) ((u8)(value))
+#define decode_int8(value) (value)
+#define encode_int8(value) ((i8)(value))
+#define decode_int32(value) (value)
+#define encode_int32(value) ((i32)(value))
+#define decode_int64(value) (value)
+#define encode_int64(value) ((i64)(value))
+
+/* Element i of memory as a number, and back. */
+#define LOAD(dtype, memory, i) PASTE(decode_, dtype)((memory)[i])
+#define STORE(dtype, memory, i, value) ((memory)[i] = PASTE(encode_, dtype)(value))
+
+/* ------------------------------------------------------------------ arguments */
+
+/* An array as two parameters, as OpenCL has no pointers into the middle of a buffer. It may be
+ * absent; HAS(name) says so. POINTER(name) is its first element. */
+#define IN(dtype, name) GLOBAL const TYPE(dtype) *name##_memory, const i64 name##_start
+#define OUT(dtype, name) GLOBAL TYPE(dtype) *name##_memory, const i64 name##_start
+#define POINTER(name) (name##_memory + name##_start)
+#define HAS(name) (name##_memory != 0)
+
+/* Rows at up to three strides, as five parameters; ROW(name, i) is where row i begins. */
+#define ROWS(name) \
+    const i64 name##_n1, const i64 name##_n2, const i64 name##_s0, const i64 name##_s1, \
+        const i64 name##_s2
+#define ROW(name, i) row_start(i, name##_n1, name##_n2, name##_s0, name##_s1, name##_s2)
+
+DEVICE i64 row_start(i64 row, i64 n1, i64 n2, i64 s0, i64 s1, i64 s2)
+{
+    if (n1 == 1 && n2 == 1)
+        return row * s0;
+    i64 last = row % n2, rest = row / n2;
+    return last * s2 + rest % n1 * s1 + rest / n1 * s0;
+}
+
+/* ------------------------------------------------------------------ vectors */
+
+/* VECTOR elements from `memory` on, at a multiple of 16 bytes unless VECTOR is 1, to or from an
+ * array of `real`. */
+#if VECTOR == 1
+#define LOAD_VECTOR(dtype, memory, values) ((values)[0] = LOAD(dtype, memory, 0))
+#define STORE_VECTOR(dtype, memory, values) STORE(dtype, memory, 0, (values)[0])
+#else
+#define LOAD_VECTOR(dtype, memory, values) PASTE(load_vector_, dtype)(memory, values)
+#define STORE_VECTOR(dtype, memory, values) PASTE(store_vector_, dtype)(memory, values)
+#endif
+
+DEVICE void load_words(GLOBAL const void *memory, int i, u32 *words)
+{
+    const uint4 four = ((GLOBAL const uint4 *)memory)[i];
+    words[0] = four.x;
+    words[1] = four.y;
+    words[2] = four.z;
+    words[3] = four.w;
+}
+
+DEVICE void store_words(GLOBAL void *memory, int i, const u32 *words)
+{
+    uint4 four;
+    four.x = words[0];
+    four.y = words[1];
+    four.z = words[2];
+    four.w = words[3];
+    ((GLOBAL uint4 *)memory)[i] = four;
+}
+
+#define VECTORS_OF_16_BITS(dtype) \
+    DEVICE void load_vector_##dtype(GLOBAL const u16 *memory, real *values) \
+    { \
+        u32 words[4]; \
+        UNROLL for (int i = 0; i < VECTOR / 8; ++i) \
+        { \
+            load_words(memory, i, words); \
+            UNROLL for (int j = 0; j < 4; ++j) \
+            { \
+                values[8 * i + 2 * j] = decode_##dtype((u16)(words[j] & 0xffffu)); \
+                values[8 * i + 2 * j + 1] = decode_##dtype((u16)(words[j] >> 16)); \
+            } \
+        } \
+    } \
+    DEVICE void store_vector_##dtype(GLOBAL u16 *memory, const real *values) \
+    { \
+        u32 words[4]; \
+        UNROLL for (int i = 0; i < VECTOR / 8; ++i) \
+        { \
+            UNROLL for (int j = 0; j < 4; ++j) \
+                words[j] = (u32)encode_##dtype(values[8 * i + 2 * j]) \
+                           | (u32)encode_##dtype(values[8 * i + 2 * j + 1]) << 16; \
+            store_words(memory, i, words); \
+        } \
+    }
+
+#if VECTOR % 8 == 0
+VECTORS_OF_16_BITS(float16)
+VECTORS_OF_16_BITS(bfloat16)
+#endif
+
+#if VECTOR % 4 == 0
+DEVICE void load_vector_float32(GLOBAL const float *memory, real *values)
+{
+    u32 words[4];
+UNROLL
+    for (int i = 0; i < VECTOR / 4; ++i) {
+        load_words(memory, i, words);
+UNROLL
+        for (int j = 0; j < 4; ++j)
+            values[4 * i + j] = float_of_bits(words[j]);
+    }
+}
+
+DEVICE void store_vector_float32(GLOBAL float *memory, const real *values)
+{
+    u32 words[4];
+UNROLL
+    for (int i = 0; i < VECTOR / 4; ++i) {
+UNROLL
+        for (int j = 0; j < 4; ++j)
+            words[j] = bits_of_float((float)values[4 * i + j]);
+        store_words(memory, i, words);
+    }
+}
+#endif
+
+#if VECTOR % 2 == 0 && defined(HAS_FLOAT64)
+DEVICE void load_vector_float64(GLOBAL const double *memory, real *values)
+{
+    u32 words[4];
+UNROLL
+    for (int i = 0; i < VECTOR / 2; ++i) {
+        load_words(memory, i, words);
+UNROLL
+        for (int j = 0; j < 2; ++j)
+            values[2 * i + j] = double_of_bits((u64)words[2 * j + 1] << 32 | words[2 * j]);
+    }
+}
+
+DEVICE void store_vector_float64(GLOBAL double *memory, const real *values)
+{
+    u32 words[4];
+UNROLL
+    for (int i = 0; i < VECTOR / 2; ++i) {
+UNROLL
+        for (int j = 0; j < 2; ++j) {
+            u64 bits = bits_of_double((double)values[2 * i + j]);
+            words[2 * j] = (u32)bits;
+            words[2 * j + 1] = (u32)(bits >> 32);
+        }
+        store_words(memory, i, words);
+    }
+}
+#endif
+
+/* ------------------------------------------------------------------ across work-items */
+
+/* 32 work-items whose numbers follow one another: a warp, or half of a wavefront. In OpenCL they
+ * speak through local memory, so that all work-items of a group have to come to each SHUFFLE. */
+#define SUBGROUP 32
+
+/* The value of the work-item whose number differs by the bits of `mask`, less than SUBGROUP.
+ * `scratch` is LOCAL and holds a value for each work-item of the group. */
+#if defined(TARGET_CUDA)
+#define SHUFFLE_XOR(value, mask, scratch) __shfl_xor_sync(0xffffffffu, value, mask)
+#elif defined(TARGET_HIP)
+#define SHUFFLE_XOR(value, mask, scratch) __shfl_xor(value, mask, SUBGROUP)
+#else
+#define SHUFFLE_XOR(value, mask, scratch) shuffle_xor(value, mask, scratch)
+DEVICE real shuffle_xor(real value, int mask, LOCAL real *scratch)
+{
+    scratch[ITEM] = value;
+    BARRIER();
+    real other = scratch[ITEM ^ mask];
+    BARRIER();
+    return other;
+}
+#endif
+
+DEVICE real add_reals(real a, real b)
+{
+    return a + b;
+}
+
+/* The greater one; NaN only if both are. */
+DEVICE real greater_real(real a, real b)
+{
+    return fmax(a, b);
+}
+
+/* Work-items that share a row, next to one another: a power of two, from SUBGROUP to ITEMS. Several
+ * rows side by side belong in a block of one dimension: PoCL compiles one of two for seconds. */
+#ifndef LANES
+#define LANES ITEMS
+#endif
+#define LANE (ITEM % LANES)
+
+/* Over the LANES of a row; all of them get the result. All work-items of the group have to come
+ * here. `scratch` is LOCAL and holds ITEMS. */
+#if defined(TARGET_OPENCL)
+/* In two steps: few barriers, none of them in a loop. */
+#define REDUCERS 16
+#define REDUCTION(name, combine) \
+    DEVICE real name(real value, LOCAL real *scratch) \
+    { \
+        LOCAL real *row = scratch + (ITEM - LANE); \
+        row[LANE] = value; \
+        BARRIER(); \
+        if (LANE < REDUCERS) { \
+            for (int i = LANE + REDUCERS; i < LANES; i += REDUCERS) \
+                value = combine(value, row[i]); \
+            row[LANE] = value; \
+        } \
+        BARRIER(); \
+        value = row[0]; \
+        for (int i = 1; i < REDUCERS; ++i) \
+            value = combine(value, row[i]); \
+        BARRIER(); \
+        return value; \
+    }
+#else
+#define REDUCTION(name, combine) \
+    DEVICE real name(real value, LOCAL real *scratch) \
+    { \
+        UNROLL for (int mask = 1; mask < SUBGROUP; mask *= 2) \
+            value = combine(value, SHUFFLE_XOR(value, mask, scratch)); \
+        if (LANES == SUBGROUP) \
+            return value; \
+        const int first = (ITEM - LANE) / SUBGROUP; \
+        if (LANE % SUBGROUP == 0) \
+            scratch[ITEM / SUBGROUP] = value; \
+        BARRIER(); \
+        value = scratch[first]; \
+        UNROLL for (int i = 1; i < LANES / SUBGROUP; ++i) \
+            value = combine(value, scratch[first + i]); \
+        BARRIER(); \
+        return value; \
+    }
+#endif
+
+REDUCTION(row_sum, add_reals)
+REDUCTION(row_max, greater_real)
+
+/* ------------------------------------------------------------------ rows */
+
+/* A row of `size` elements belongs to LANES work-items. Each has VECTOR elements at a time, from
+ * ROW_AT(step) on, in ROW_STEPS(size) steps. What it keeps of them lies in registers, `real
+ * name[HELD][VECTOR]`, where HELD says that so many steps are enough; with a HELD of 0 rows are
+ * longer, and KEPT(name, step) is only the step's own. */
+#ifndef HELD
+#define HELD 0
+#endif
+#define GROUP_ROWS (ITEMS / LANES)
+#define ROW_AT(step) (((i64)(step) * LANES + LANE) * VECTOR)
+#if HELD
+#define ROW_STEPS(size) HELD
+#define KEEP(name) real name[HELD][VECTOR]
+#define KEPT(name, step) (name)[step]
+#else
+#define ROW_STEPS(size) (((size) + LANES * VECTOR - 1) / (LANES * VECTOR))
+#define KEEP(name) real name[VECTOR]
+#define KEPT(name, step) (name)
+#endif
+
+/* The nearest number of a dtype. */
+#define ROUND(dtype, value) PASTE(decode_, dtype)(PASTE(encode_, dtype)(value))

@@ -1,0 +1,75 @@
+"""Norms in device kernels: a row stays in registers from its first look to its last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from corepy.kernels._arguments import Given
+from corepy.kernels._device import Program, Result, launch, memory, rows
+from corepy.kernels._device._rows import shape_of, vector_of
+
+_program = Program(__file__)
+
+
+def rms_norm(
+    x: Given,
+    weight: Given | None,
+    eps: float,
+    residual: Given | None,
+    out: Given | None,
+    out_sum: Given | None,
+) -> tuple[Any, Any]:
+    """Return the norms of the rows of `x`, and ``x + residual`` if there is one."""
+    result = Result(x, out, weight, residual, out_sum)
+    # Not where the normed rows go, of which it would be part of the way.
+    summed = None if residual is None else Result(x, out_sum, weight, residual, read_again=(out,))
+    source, places = rows(x)
+    added, other_places = (None, places) if residual is None else rows(residual)
+    w = None if weight is None else memory(weight)
+    to_sum = None if summed is None else summed.memory
+    size = x.shape[-1]
+    count = x.size // size
+    vector = vector_of(
+        *(x, size, source, added, w, to_sum, result.memory),
+        strides=(*places[2:], *other_places[2:]),
+    )
+    grid, block, defines = shape_of(x, count, size, vector)
+    scalars = np.int64(count), np.int64(size), np.dtype(x.wide).type(eps)
+    launch(
+        *(x, _program, "rms_norm"),
+        grid=grid,
+        block=block,
+        arguments=(source, places, added, other_places, w, to_sum, result.memory, *scalars),
+        X=x.dtype,
+        W=x.dtype if weight is None else weight.dtype,
+        B=x.dtype,
+        **defines,
+    )
+    return result.array(), None if summed is None else summed.array()
+
+
+def layer_norm(
+    x: Given, weight: Given | None, bias: Given | None, eps: float, out: Given | None
+) -> Any:
+    """Return the norms of the rows of `x`."""
+    result = Result(x, out, weight, bias)
+    source, places = rows(x)
+    w, b = (None if g is None else memory(g) for g in (weight, bias))
+    size = x.shape[-1]
+    count = x.size // size
+    vector = vector_of(x, size, source, w, b, result.memory, strides=places[2:])
+    grid, block, defines = shape_of(x, count, size, vector)
+    scalars = np.int64(count), np.int64(size), np.dtype(x.wide).type(eps)
+    launch(
+        *(x, _program, "layer_norm"),
+        grid=grid,
+        block=block,
+        arguments=(source, places, w, b, result.memory, *scalars),
+        X=x.dtype,
+        W=x.dtype if weight is None else weight.dtype,
+        B=x.dtype if bias is None else bias.dtype,
+        **defines,
+    )
+    return result.array()
