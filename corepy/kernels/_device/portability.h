@@ -151,34 +151,62 @@ typedef TYPE(WIDE) real;
 #define size_float64 8
 #define size_int64 8
 
+#if defined(TARGET_CUDA)
+
 DEVICE float decode_float16(u16 bits)
 {
-#if defined(TARGET_OPENCL)
-    return vload_half(0, (const half *)&bits);
-#elif defined(TARGET_HIP)
-    return (float)__builtin_bit_cast(_Float16, bits);
-#else
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
-#endif
 }
 
 /* To the nearest, ties to even; as every encode. */
 DEVICE u16 encode_float16(float value)
 {
-#if defined(TARGET_OPENCL)
-    u16 bits;
-    vstore_half_rte(value, 0, (half *)&bits);
-    return bits;
-#elif defined(TARGET_HIP)
-    return __builtin_bit_cast(u16, (_Float16)value);
-#else
     u16 bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
-#endif
 }
+
+#elif defined(TARGET_HIP)
+
+DEVICE float decode_float16(u16 bits)
+{
+    return (float)__builtin_bit_cast(_Float16, bits);
+}
+
+DEVICE u16 encode_float16(float value)
+{
+    return __builtin_bit_cast(u16, (_Float16)value);
+}
+
+#else /* in OpenCL vload_half reads memory alone, and words in registers are no memory of halves */
+
+DEVICE float decode_float16(u16 bits)
+{
+    const u32 sign = (u32)(bits & 0x8000u) << 16, rest = bits & 0x7fffu;
+    u32 found = (rest << 13) + (112u << 23);
+    if (rest >= 0x7c00u)
+        found = rest << 13 | 0x7f800000u; /* infinities and NaN */
+    if (rest < 0x0400u)
+        found = bits_of_float((float)rest * 0x1p-24f); /* zero and subnormal numbers */
+    return float_of_bits(found | sign);
+}
+
+DEVICE u16 encode_float16(float value)
+{
+    const u32 bits = bits_of_float(value), rest = bits & 0x7fffffffu;
+    u32 found = (rest - (112u << 23) + 0xfffu + (rest >> 13 & 1u)) >> 13;
+    if (rest < 0x38800000u)
+        found = (u32)rint(float_of_bits(rest) * 0x1p24f); /* zero and subnormal numbers */
+    if (rest >= 0x477ff000u)
+        found = 0x7c00u; /* 65520 and what is greater */
+    if (rest > 0x7f800000u)
+        found = 0x7e00u | (rest >> 13 & 0x3ffu);
+    return (u16)(bits >> 16 & 0x8000u | found);
+}
+
+#endif
 
 DEVICE float decode_bfloat16(u16 bits)
 {
