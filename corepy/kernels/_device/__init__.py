@@ -8,6 +8,8 @@ from corepy.kernels._device._runtime import (
     Memory,
     Program,
     Result,
+    broadcast,
+    broadcast_rows,
     launch,
     memory,
     on_device,
@@ -15,4 +17,15 @@ from corepy.kernels._device._runtime import (
     target_of,
 )
 
-__all__ = ["Memory", "Program", "Result", "launch", "memory", "on_device", "rows", "target_of"]
+__all__ = [
+    "Memory",
+    "Program",
+    "Result",
+    "broadcast",
+    "broadcast_rows",
+    "launch",
+    "memory",
+    "on_device",
+    "rows",
+    "target_of",
+]

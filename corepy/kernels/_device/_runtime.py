@@ -328,26 +328,49 @@ def rows(x: Given) -> tuple[Memory, Rows]:
     target = target_of(x)
     assert target is not None
     found = target.memory(x)
-    places = _rows_of(found)
-    if places is None:
+    if found.shape[-1] > 1 and found.strides[-1] != 1:
         found = _copied(x, found)
-        places = _rows_of(found)
-        assert places is not None
-    return found, places
+    return _placed(x, found, 1)
+
+
+def broadcast(x: Given, shape: tuple[int, ...]) -> Memory:
+    """Return an argument's elements side by side in a shape that it broadcasts to."""
+    found = _broadcast(x, shape)
+    return found if found.is_contiguous else _copied(x, found)
+
+
+def broadcast_rows(
+    x: Given, shape: tuple[int, ...], *, elements: bool = False
+) -> tuple[Memory, Rows]:
+    """Return an argument's memory and the rows that it has when broadcast to a shape.
+
+    The elements of a row lie at the last of the strides, which may be 0; with `elements` each row
+    is one element.
+    """
+    return _placed(x, _broadcast(x, shape), 0 if elements else 1)
+
+
+def _broadcast(x: Given, shape: tuple[int, ...]) -> Memory:
+    target = target_of(x)
+    assert target is not None
+    found = target.memory(x)
+    own = zip(found.shape, found.strides, strict=True)
+    strides = tuple(0 if n == 1 else stride for n, stride in own)
+    return replace(found, shape=shape, strides=(0,) * (len(shape) - len(strides)) + strides)
 
 
 #: The numbers of rows at the second and third stride, and the strides of three.
 Rows: TypeAlias = tuple[np.int64, np.int64, np.int64, np.int64, np.int64]
 
 
-def _rows_of(array: Memory) -> Rows | None:
-    if array.shape[-1] > 1 and array.strides[-1] != 1:
-        return None
-    axes = coalesced(array.shape[:-1], array.strides[:-1])
+def _placed(x: Given, found: Memory, inner: int) -> tuple[Memory, Rows]:
+    outer = len(found.shape) - inner
+    axes = coalesced(found.shape[:outer], found.strides[:outer])
     if len(axes) > 3:
-        return None
+        found = _copied(x, found)
+        axes = coalesced(found.shape[:outer], found.strides[:outer])
     (_, s0), (n1, s1), (n2, s2) = axes + [(1, 0)] * (3 - len(axes))
-    return tuple(np.int64(n) for n in (n1, n2, s0, s1, s2))  # type: ignore[return-value]
+    return found, tuple(np.int64(n) for n in (n1, n2, s0, s1, s2))  # type: ignore[return-value]
 
 
 def coalesced(shape: Sequence[int], *strides: Sequence[int]) -> list[tuple[int, ...]]:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, beside, choice, destination, floating
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import Result, by_reference, empty, supports, view
 from corepy.kernels.activations import reference
 
@@ -151,6 +152,10 @@ def swiglu(x: Any, gate: Any, *, out: Any = None) -> Any:
     to = destination("out", out, g)
     if g.size == 0:
         return empty(g, to)
+    if on_device(g, gates):
+        from corepy.kernels.activations import device
+
+        return device.activation(gates, "silu", g, to)
     if not supports(g, gates):
         return by_reference(reference.swiglu, g, (gates,), (to,))
 
@@ -165,6 +170,10 @@ def swiglu(x: Any, gate: Any, *, out: Any = None) -> Any:
 def _activated(x: Given, out: Given | None, name: str) -> Any:
     if x.size == 0:
         return empty(x, out)
+    if on_device(x):
+        from corepy.kernels.activations import device
+
+        return device.activation(x, name, None, out)
     if not supports(x):
         return by_reference(getattr(reference, name), x, (), (out,))
 

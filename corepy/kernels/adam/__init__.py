@@ -9,6 +9,7 @@ from typing import Any
 from corepy._errors import bad_argument
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, beside, destination, finite, floating, whole
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import Result, by_reference, supports, view
 from corepy.kernels.adam import reference
 
@@ -125,6 +126,11 @@ def adam_step(
 
 
 def _change(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]) -> None:
+    if on_device(p, g, m, v):
+        from corepy.kernels.adam import device
+
+        device.adam_step(p, g, m, v, settings)
+        return
     if not supports(p, g, m, v):
         by_reference(reference.adam_step, p, (g, m, v), (p, m, v), **settings)
         return

@@ -8,7 +8,7 @@ import numpy as np
 
 from corepy.kernels._arguments import Given
 from corepy.kernels._device import Program, Result, launch, memory, rows
-from corepy.kernels._device._rows import shape_of, vector_of
+from corepy.kernels._device._sharing import by_rows, vector_of
 
 _program = Program(__file__)
 
@@ -35,7 +35,7 @@ def rms_norm(
         *(x, size, source, added, w, to_sum, result.memory),
         strides=(*places[2:], *other_places[2:]),
     )
-    grid, block, defines = shape_of(x, count, size, vector)
+    grid, block, defines = by_rows(x, count, size, vector)
     scalars = np.int64(count), np.int64(size), np.dtype(x.wide).type(eps)
     launch(
         *(x, _program, "rms_norm"),
@@ -60,7 +60,7 @@ def layer_norm(
     size = x.shape[-1]
     count = x.size // size
     vector = vector_of(x, size, source, w, b, result.memory, strides=places[2:])
-    grid, block, defines = shape_of(x, count, size, vector)
+    grid, block, defines = by_rows(x, count, size, vector)
     scalars = np.int64(count), np.int64(size), np.dtype(x.wide).type(eps)
     launch(
         *(x, _program, "layer_norm"),

@@ -17,6 +17,7 @@ from corepy.kernels._arguments import (
     floating,
     is_traced,
 )
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import Host, Result, by_reference, empty, supports, view, widened
 from corepy.kernels.rotary import reference
 from corepy.kernels.rotary._tables import rope_tables
@@ -106,6 +107,10 @@ def rope(
     if g.size == 0:
         return empty(g, to)
     interleaved = layout == "interleaved"
+    if on_device(g, c, s, p):
+        from corepy.kernels.rotary import device
+
+        return device.rope(g, c, s, p, interleaved, to)
     if not supports(g, c, s, p):
         return by_reference(reference.rope, g, (c, s, p), (to,), interleaved=interleaved)
 

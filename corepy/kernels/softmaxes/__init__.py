@@ -19,6 +19,7 @@ from corepy.kernels._arguments import (
     place,
 )
 from corepy.kernels._choice import JAX, NUMBA, TORCH, by_jax, by_torch, over_elements
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import Host, Result, by_reference, empty, view
 from corepy.kernels.softmaxes import reference, torch
 
@@ -92,6 +93,10 @@ def softmax(
     to = destination("out", out, g)
     if g.size == 0:
         return empty(g, to)
+    if on_device(g, m):
+        from corepy.kernels.softmaxes import device
+
+        return device.softmax(g, along, factor, m, to)
     way = over_elements(g, m, torch=m is None and factor == 1.0)
     if way == TORCH:
         return by_torch(g, partial(torch.softmax, axis=along), out=to)

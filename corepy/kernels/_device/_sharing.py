@@ -1,4 +1,4 @@
-"""How kernels share rows among work-items: the other half of what ``portability.h`` says of them."""
+"""How work-items share rows and elements: the other half of what ``portability.h`` says of it."""
 
 from __future__ import annotations
 
@@ -10,30 +10,42 @@ from corepy.kernels._device._runtime import ITEM_SIZE, VECTOR_BYTES, Memory, tar
 #: Work-items of a group, and those that share a row that is short.
 _ITEMS = 256
 _FEW = 32
+#: Groups for each compute unit, at most.
+_GROUPS = 32
 #: Vectors of a row that a work-item keeps in registers.
 _HELD_OF_SHORT = 4
 _HELD = 8
 
 
 class Shape(NamedTuple):
-    """Of the launch of a kernel of rows."""
+    """Of a launch."""
 
     grid: tuple[int]
     block: tuple[int]
     defines: dict[str, object]
 
 
-def shape_of(x: Given, rows: int, size: int, vector: int) -> Shape:
+def by_rows(x: Given, rows: int, size: int, vector: int) -> Shape:
     """Return how work-items share rows: three forms, for short, middle and long ones."""
     lanes, held = _ITEMS, _HELD
     if size <= _FEW * _HELD_OF_SHORT * vector:
         lanes, held = _FEW, _HELD_OF_SHORT
     elif size > _ITEMS * _HELD * vector:
         held = 0
+    groups = groups_of(x, rows * lanes)
+    return Shape((groups,), (_ITEMS,), {"VECTOR": vector, "LANES": lanes, "HELD": held})
+
+
+def by_elements(x: Given, size: int, vector: int) -> Shape:
+    """Return how work-items share elements, `vector` of them at a time."""
+    return Shape((groups_of(x, -(-size // vector)),), (_ITEMS,), {"VECTOR": vector})
+
+
+def groups_of(x: Given, items: int) -> int:
+    """Return how many groups there are for so many items, which go on where the grid ends."""
     target = target_of(x)
     assert target is not None
-    groups = min(-(-rows * lanes // _ITEMS), 32 * target.units(x))
-    return Shape((groups,), (_ITEMS,), {"VECTOR": vector, "LANES": lanes, "HELD": held})
+    return min(-(-items // _ITEMS), _GROUPS * target.units(x))
 
 
 def vector_of(x: Given, size: int, *arrays: Memory | None, strides: tuple[int, ...] = ()) -> int:

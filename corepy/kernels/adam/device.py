@@ -1,0 +1,37 @@
+"""A step of Adam in one device kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corepy.kernels._arguments import Given
+from corepy.kernels._device import Program, Result, launch, memory
+from corepy.kernels._device._sharing import by_elements, vector_of
+
+_program = Program(__file__)
+
+
+def adam_step(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]) -> None:
+    """Change a parameter and its moments."""
+    results = [Result(p, p, g, m, v), Result(m, m, g, p, v), Result(v, v, g, p, m)]
+    old, new = [memory(x) for x in (p, g, m, v)], [result.memory for result in results]
+    vector = vector_of(p, 0, *old, *new)
+    grid, block, defines = by_elements(p, p.size, vector)
+    s = settings
+    numbers = (
+        *(s["rate"], s["decay"], s["beta1"], 1.0 - s["beta1"], s["beta2"], 1.0 - s["beta2"]),
+        *(s["correction"], s["eps"]),
+    )
+    real = np.dtype(p.wide).type
+    launch(
+        *(p, _program, "adam_step"),
+        grid=grid,
+        block=block,
+        arguments=(*old, *new, np.int64(p.size), *map(real, numbers)),
+        X=p.dtype,
+        G=g.dtype,
+        M=m.dtype,
+        **defines,
+    )
+    for result in results:
+        result.array()

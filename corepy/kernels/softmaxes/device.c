@@ -1,0 +1,116 @@
+/* Softmax along rows and down columns; X is the dtype of x. What a mask leaves out may be anything.
+ *
+ * The sum is at least 1 where anything takes part, for the greatest element adds exp(0). */
+
+/* Scaled, as a number of its own: beyond the greatest float it is infinite, fused or not. */
+#define SCALED(value) product(value, scale)
+#define TAKEN(at) (!HAS(mask) || POINTER(mask)[places + (at) * mask_step])
+
+KERNEL(softmax_rows)(
+    IN(X, x),
+    ROWS(x),
+    IN(uint8, mask),
+    ROWS(mask),
+    const i64 mask_step,
+    OUT(X, out),
+    const i64 rows,
+    const i64 size,
+    const real scale)
+{
+    SHARED(real, scratch, ITEMS);
+    KEEP(values);
+    for (i64 first = GROUP_ID(0) * GROUP_ROWS; first < rows; first += GROUPS(0) * GROUP_ROWS) {
+        const i64 row = first + ITEM / LANES;
+        const i64 length = row < rows ? size : 0; /* beyond the last one there is nothing to do */
+        GLOBAL const TYPE(X) *given = POINTER(x) + ROW(x, row);
+        const i64 places = ROW(mask, row);
+        real top = -INFINITE;
+        UNROLL
+        for (int step = 0; step < ROW_STEPS(size); ++step) {
+            const i64 at = ROW_AT(step);
+            if (at >= length)
+                break;
+            LOAD_VECTOR(X, given + at, KEPT(values, step));
+            UNROLL
+            for (int j = 0; j < VECTOR; ++j)
+                if (TAKEN(at + j))
+                    top = fmax(top, SCALED(KEPT(values, step)[j]));
+        }
+        top = row_max(top, scratch);
+        real total = 0;
+        UNROLL
+        for (int step = 0; step < ROW_STEPS(size); ++step) {
+            const i64 at = ROW_AT(step);
+            if (at >= length)
+                break;
+            if (!HELD)
+                LOAD_VECTOR(X, given + at, KEPT(values, step));
+            UNROLL
+            for (int j = 0; j < VECTOR; ++j) {
+                const real scaled = SCALED(KEPT(values, step)[j]);
+                KEPT(values, step)[j] = TAKEN(at + j) ? exp(scaled - top) : 0;
+                total += KEPT(values, step)[j];
+            }
+        }
+        total = row_sum(total, scratch);
+        const real share = total == 0 ? 0 : 1 / total;
+        UNROLL
+        for (int step = 0; step < ROW_STEPS(size); ++step) {
+            const i64 at = ROW_AT(step);
+            if (at >= length)
+                break;
+            if (!HELD) {
+                LOAD_VECTOR(X, given + at, KEPT(values, step));
+                for (int j = 0; j < VECTOR; ++j) {
+                    const real scaled = SCALED(KEPT(values, step)[j]);
+                    KEPT(values, step)[j] = TAKEN(at + j) ? exp(scaled - top) : 0;
+                }
+            }
+            UNROLL
+            for (int j = 0; j < VECTOR; ++j)
+                KEPT(values, step)[j] *= share;
+            STORE_VECTOR(X, POINTER(out) + row * size + at, KEPT(values, step));
+        }
+    }
+}
+
+/* Of x (stack, length, columns), in C's order: a work-item goes down a column, and neighbours down
+ * neighbouring ones. The greatest element and the sum of exponentials come from one look. */
+KERNEL(softmax_columns)(
+    IN(X, x),
+    IN(uint8, mask),
+    OUT(X, out),
+    const i64 stack,
+    const i64 length,
+    const i64 columns,
+    const real scale)
+{
+    const i64 mask_step = columns;
+    for (i64 i = GROUP_ID(0) * BLOCK_X + LOCAL_ID(0); i < stack * columns;
+         i += GROUPS(0) * BLOCK_X) {
+        const i64 places = i / columns * length * columns + i % columns;
+        real top = -INFINITE, total = 0, least = 0;
+        for (i64 at = 0; at < length; ++at) {
+            if (!TAKEN(at))
+                continue;
+            const real scaled = SCALED(LOAD(X, POINTER(x), places + at * columns));
+            if (scaled > top) {
+                total = total * exp(top - scaled) + exp(scaled - scaled); /* of infinity NaN */
+                top = scaled;
+            } else if (scaled == -INFINITE) {
+                least = 1; /* nothing, beside anything that is greater */
+            } else {
+                total += exp(scaled - top);
+            }
+        }
+        if (total == 0 && least == 1)
+            total = INFINITE - INFINITE;
+        const real share = total == 0 ? 0 : 1 / total;
+        for (i64 at = 0; at < length; ++at) {
+            real value = 0;
+            if (TAKEN(at))
+                value = exp(SCALED(LOAD(X, POINTER(x), places + at * columns)) - top);
+            STORE(X, POINTER(out), places + at * columns, value * share);
+        }
+    }
+}
