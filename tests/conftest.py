@@ -8,11 +8,13 @@ Markers
     * ``backend("torch")``: needs that backend.
     * ``needs("mpmath")``: needs another library.
     * ``gpu``, ``network``: need what they say.
+    * ``device("opencl")``: needs a device of OpenCL; of ``"cupy"``, or of ``"cuda"`` where CuPy and
+      torch share it.
     * ``at_once``: needs shapes or errors that follow from values as soon as they are asked for, or
       values that lie on the host. Left out on backends that compute later, elsewhere.
 
 A test whose need is not met is skipped with the reason. ``COREPY_EXPECT_BACKENDS``, a
-comma-separated list of backends, libraries or ``gpu``, turns a need that is missing into a
+comma-separated list of backends, libraries, ``gpu`` or such a device, turns a need that is missing into a
 failure, so that a machine that should have it cannot pass without.
 """
 
@@ -104,6 +106,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 _demand(marker.args[0], lacks_library(marker.args[0]))
             case "gpu":
                 _demand("gpu", lacks_gpu())
+            case "device":
+                _demand(marker.args[0], lacks_device(marker.args[0]))
             case "at_once" if is_lazy(backend_of(item)):
                 pytest.skip(f"{backend_of(item)} computes when a value is asked for")
             case "network" if os.environ.get("COREPY_TEST_NETWORK") != "1":
@@ -121,7 +125,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 def pytest_configure() -> None:
     """Refuse an expectation that means nothing: a misspelt one would never be missed."""
-    known = [*(row.name for row in corepy.backend_status()), "gpu"]
+    known = [*(row.name for row in corepy.backend_status()), "gpu", *_DEVICES]
     for name in expected():
         if name not in known and lacks_library(name):
             raise pytest.UsageError(
@@ -168,6 +172,37 @@ def lacks_gpu() -> str | None:
             return None
     except corepy.BackendUnavailableError as error:
         return str(error)
+
+
+#: Devices of kernels, and what each needs.
+_DEVICES: Final = {"opencl": ("pyopencl",), "cupy": ("cupy",), "cuda": ("cupy", "torch")}
+
+
+@cache
+def lacks_device(name: str) -> str | None:
+    """Return why kernels cannot run on a kind of device, None if they can."""
+    missing = [module for module in _DEVICES[name] if lacks_library(module)]
+    if missing:
+        return f"not installed: {', '.join(missing)}"
+    if name == "opencl":
+        import pyopencl
+
+        try:
+            found = any(platform.get_devices() for platform in pyopencl.get_platforms())
+        except pyopencl.LogicError as error:  # no platform at all
+            return str(error)
+        return None if found else "no device of OpenCL"
+    import cupy
+
+    try:
+        found = cupy.cuda.runtime.getDeviceCount() > 0
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return str(error)
+    if name == "cuda" and found:
+        import torch
+
+        found = torch.cuda.is_available()
+    return None if found else "no GPU"
 
 
 def _demand(name: str, reason: str | None) -> None:

@@ -6,7 +6,9 @@ The references follow the formulas of the papers, and share nothing with the pac
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -22,9 +24,17 @@ BOUNDS: Final = {"float64": 1e-13, "float32": 1e-5, "float16": 2e-3, "bfloat16":
 LEAST: Final = {"float64": 0.0, "float32": 1e-37, "float16": 6e-8, "bfloat16": 1e-37}
 
 
+#: Libraries on whose arrays device kernels compute.
+DEVICES: Final = ("opencl", "cupy", "cuda")
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Whose arrays, and whether compiled kernels or the reference compute."""
+    """Whose arrays, and whether compiled kernels or the reference compute.
+
+    "opencl" are arrays of pyopencl, "cupy" those of CuPy and "cuda" torch's there; device kernels
+    compute on all three.
+    """
 
     library: str
     compiled: bool
@@ -34,9 +44,22 @@ class Kind:
         """Whether to be content with few shapes: pure Python, or a compilation for each of them."""
         return self.library == "reference" or (self.library == "jax" and not self.compiled)
 
+    def some(self, shapes: Sequence[Any], dtype: str, few: slice) -> Sequence[Any]:
+        """Return shapes to try: a few where each of them costs seconds, as a build for a device."""
+        if self.slow or (self.library in DEVICES and dtype != "float32"):
+            return shapes[few]
+        return shapes
+
     @property
     def dtypes(self) -> tuple[str, ...]:
         match self.library:
+            case "opencl" | "cuda":
+                return ("float32", "float64", "float16", "bfloat16")
+            case "cupy":
+                import cupy
+
+                late = int(cupy.__version__.partition(".")[0]) >= 14
+                return ("float32", "float64", "float16", *(("bfloat16",) if late else ()))
             case "jax" if self.slow:
                 return ("float32", "float64", "bfloat16")
             case "torch" | "jax":
@@ -68,7 +91,34 @@ class Kind:
                 return corepy.to(host, backend="jax").unwrap()  # JAX itself would cut it
             case "array":
                 return corepy.to(host, backend="numpy")
+            case "opencl":
+                import pyopencl.array
+
+                return pyopencl.array.to_device(queue(), _with_bfloat16(host, dtype))
+            case "cupy":
+                import cupy
+
+                return cupy.asarray(_with_bfloat16(host, dtype))
+            case "cuda":
+                return Kind("torch", False).array(values, dtype).cuda()
         return corepy.to(host, backend=self.library)
+
+
+@cache
+def queue() -> Any:
+    """Return a queue on the first device of OpenCL."""
+    import pyopencl
+
+    context = pyopencl.create_some_context(interactive=False)
+    return pyopencl.CommandQueue(context)
+
+
+def _with_bfloat16(host: Any, dtype: str | None) -> Any:
+    if dtype != "bfloat16":
+        return host
+    import ml_dtypes
+
+    return host.astype(ml_dtypes.bfloat16)
 
 
 def host(x: Any) -> Any:
@@ -78,8 +128,10 @@ def host(x: Any) -> Any:
     if type(x).__module__ == "torch":
         import torch
 
-        x = x.detach()
+        x = x.detach().cpu()
         x = (x.to(torch.float64) if x.is_floating_point() else x).numpy()
+    elif hasattr(x, "get"):  # pyopencl's and CuPy's
+        x = x.get()
     x = np.asarray(x)
     return x if x.dtype.kind in "bi" else x.astype(np.float64)
 
@@ -116,6 +168,14 @@ def kinds(*libraries: str) -> list[Any]:
             name = f"{library}-{'compiled' if fast else 'reference'}"
             found.append(pytest.param(Kind(library, fast), id=name, marks=marks))
     return found
+
+
+def device_kinds() -> list[Any]:
+    """Return a parameter for each library whose arrays device kernels take."""
+    return [
+        pytest.param(Kind(name, True), id=f"{name}-device", marks=pytest.mark.device(name))
+        for name in DEVICES
+    ]
 
 
 # ---------------------------------------------------------------------------- references
