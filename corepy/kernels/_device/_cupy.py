@@ -114,9 +114,25 @@ def _current(x: Given) -> Iterator[None]:
         if x.library != "torch":
             yield
             return
-        stream = sys.modules["torch"].cuda.current_stream(x.native.device).cuda_stream
-        with cupy.cuda.ExternalStream(stream):
+        with _shared(sys.modules["torch"].cuda.current_stream(x.native.device).cuda_stream):
             yield
+
+
+class _Stream:
+    """A stream as libraries hand them over."""
+
+    def __init__(self, pointer: int) -> None:
+        self._pointer = pointer
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._pointer
+
+
+def _shared(pointer: int) -> Any:
+    """Return another library's stream as one of CuPy's."""
+    if hasattr(cupy.cuda.Stream, "from_external"):  # since CuPy 14
+        return cupy.cuda.Stream.from_external(_Stream(pointer))
+    return cupy.cuda.ExternalStream(pointer)
 
 
 def _cupy_memory(native: Any, x: Given, dtype: str | None = None) -> Memory:

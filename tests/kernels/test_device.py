@@ -1,0 +1,278 @@
+"""Device kernels from outside: layouts, results in given memory, queues, errors, who ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+from corepy import kernels
+from tests.kernels import libraries
+from tests.kernels.libraries import Kind, check, device_kinds, host, queue
+
+each = pytest.mark.parametrize("kind", device_kinds())
+opencl = pytest.mark.device("opencl")
+
+
+def sample(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape)
+
+
+def norm(x: Any, **out: Any) -> Any:
+    return kernels.rms_norm(x, None, 1e-5, **out)
+
+
+def expected_norm(values: Any) -> tuple[Any, Any]:
+    """Return what is expected, and the size of its terms."""
+    return libraries.rms_norm(values, 1.0, 1e-5), None
+
+
+def expected_silu(values: Any) -> tuple[Any, Any]:
+    return libraries.silu(values), None
+
+
+def rope(x: Any, **out: Any) -> Any:
+    length, size = x.shape[-2:]
+    cos, sin = kernels.rope_tables(length, size, like=x)
+    return kernels.rope(x, cos, sin, **out)
+
+
+def expected_rope(values: Any) -> tuple[Any, Any]:
+    length, size = values.shape[-2:]
+    cos, sin = kernels.rope_tables(length, size, like=np.zeros(1))
+    return libraries.rope(values, cos, sin, np.arange(length), False)
+
+
+def softmax(x: Any, **out: Any) -> Any:
+    return kernels.softmax(x, -1, **out)
+
+
+def expected_softmax(values: Any) -> tuple[Any, Any]:
+    return libraries.softmax(values, -1), None
+
+
+FUNCTIONS = [
+    pytest.param(norm, expected_norm, id="norm"),
+    pytest.param(kernels.silu, expected_silu, id="silu"),
+    pytest.param(softmax, expected_softmax, id="softmax"),
+    pytest.param(rope, expected_rope, id="rope"),
+]
+functions = pytest.mark.parametrize(("function", "oracle"), FUNCTIONS)
+
+
+def exchanged(x: Any, order: tuple[int, ...]) -> Any:
+    return x.permute(order) if hasattr(x, "permute") else x.transpose(order)
+
+
+Views = dict[str, Callable[[Any], Any]]
+#: Of an array of shape (4, 6, 16).
+VIEWS: Views = {
+    "half of each row": lambda x: x[:, :, :4],
+    "from the middle on": lambda x: x[1:, 2:, 2:],
+    "every other row": lambda x: x[:, ::2],
+    "every other element": lambda x: x[:, :, ::2],
+    "axes exchanged": lambda x: exchanged(x, (1, 0, 2)),
+    "the last axis first": lambda x: exchanged(x, (2, 1, 0)),
+}
+
+
+@each
+@functions
+@pytest.mark.parametrize("view", VIEWS)
+def test_layouts(kind: Kind, function: Any, oracle: Any, view: str) -> None:
+    values = sample(4, 6, 16).astype("f4")
+    x = VIEWS[view](kind.array(values))
+    expected, terms = oracle(VIEWS[view](values).astype("f8"))
+    check(x, function(x), expected, "float32", terms)
+
+
+@opencl
+def test_layouts_of_pyopencl_run_backwards() -> None:
+    kind = Kind("opencl", True)
+    values = sample(3, 4, 10).astype("f4")
+    for view in (np.s_[::-1], np.s_[:, :, ::-1], np.s_[::-1, ::-2, 1:]):
+        x = kind.array(values)[view]
+        check(x, norm(x), expected_norm(values[view].astype("f8"))[0], "float32")
+
+
+@opencl
+def test_many_axes_are_copied() -> None:
+    kind = Kind("opencl", True)
+    values = sample(2, 3, 2, 3, 2, 3, 4)
+    order = (5, 3, 1, 6, 4, 2, 0)
+    x = kind.array(values, "float32").transpose(order)
+    expected = libraries.silu(values.transpose(order).astype("f4").astype("f8"))
+    check(x, kernels.silu(x), expected, "float32")
+
+
+@each
+@functions
+def test_results_in_given_memory(kind: Kind, function: Any, oracle: Any) -> None:
+    values = sample(4, 6)
+    x, out = kind.array(values, "float32"), kind.array(np.zeros((4, 6)), "float32")
+    expected, terms = oracle(host(x))
+    assert function(x, out=out) is out
+    check(x, out, expected, "float32", terms)
+    assert function(x, out=x) is x  # in place
+    check(x, x, expected, "float32", terms)
+    memory = kind.array(np.full((8, 12), 7.0), "float32")
+    part = memory[::2, 1::2]
+    x = kind.array(values, "float32")
+    assert function(x, out=part) is part
+    whole = np.full((8, 12), 7.0)
+    whole[::2, 1::2] = host(out)
+    np.testing.assert_array_equal(host(memory), whole)  # and nothing between
+
+
+@each
+@functions
+def test_results_over_parts_of_operands(kind: Kind, function: Any, oracle: Any) -> None:
+    memory = kind.array(sample(9, 6), "float32")
+    x, out = memory[:8], memory[1:]
+    expected, terms = oracle(host(memory)[:8])
+    function(x, out=out)
+    check(x, out, expected, "float32", terms)
+
+
+@each
+def test_more_than_the_grid(kind: Kind) -> None:
+    """Work-items go on where the grid ends, which is short on a device of few units."""
+    x = kind.array(sample(5001, 3), "float32")
+    check(x, norm(x), expected_norm(host(x))[0], "float32")
+    x = kind.array(sample(400_003), "float32")
+    check(x, kernels.silu(x), libraries.silu(host(x)), "float32")
+
+
+@each
+def test_rows_longer_than_registers(kind: Kind) -> None:
+    x = kind.array(np.abs(sample(2, 9001)) + 1.0, "float32")
+    check(x, norm(x), expected_norm(host(x))[0], "float32")
+    norms = libraries.layer_norm(host(x), 1.0, 0.0, 1e-5)
+    check(x, kernels.layer_norm(x, None, None, 1e-5), norms[0], "float32", norms[1])
+    check(x, softmax(x), expected_softmax(host(x))[0], "float32")
+    mask = np.random.default_rng(0).random(9001) < 0.5
+    out = kernels.softmax(x, -1, mask=kind.array(mask))
+    check(x, out, libraries.softmax(host(x), -1, 1.0, mask), "float32")
+
+
+# ---------------------------------------------------------------------------- pyopencl's own
+
+
+@opencl
+def test_arrays_in_the_middle_of_a_buffer() -> None:
+    import pyopencl.array as cla
+
+    values = sample(600).astype("f4")
+    whole = cla.to_device(queue(), values)
+    buffer = whole.base_data.get_sub_region(1024, 1024)  # a multiple of what devices align to
+    x = cla.Array(queue(), (2, 100), "f4", data=buffer, offset=8)
+    check(x, norm(x), libraries.rms_norm(values[258:458].reshape(2, 100), 1.0, 1e-5), "float32")
+    out = cla.Array(queue(), (2, 100), "f4", data=whole.base_data, offset=1032 + 400)
+    norm(x, out=out)  # the second row of x is where the first one of out is
+    expected = libraries.rms_norm(values[258:458].reshape(2, 100).astype("f8"), 1.0, 1e-5)
+    np.testing.assert_allclose(whole.get()[358:558].reshape(2, 100), expected, rtol=1e-5)
+
+
+@opencl
+def test_queues_that_run_out_of_order() -> None:
+    import pyopencl as cl
+    import pyopencl.array as cla
+
+    modes = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    anyhow = cl.CommandQueue(queue().context, properties=modes)
+    values = sample(64, 1000).astype("f4")
+    x = cla.to_device(anyhow, values)
+    y = x
+    for _ in range(5):
+        y = norm(y)
+    expected = values.astype("f8")
+    for _ in range(5):
+        expected = libraries.rms_norm(expected, 1.0, 1e-5)
+    assert y.queue == anyhow
+    np.testing.assert_allclose(y.get(), expected, rtol=1e-5)
+
+
+@opencl
+def test_without_a_queue() -> None:
+    x = Kind("opencl", True).array(sample(3, 4), "float32").with_queue(None)
+    with pytest.raises(ValueError, match="silu: x has no queue; expected one, from Array.with_q"):
+        kernels.silu(x)
+
+
+@opencl
+def test_contexts_do_not_mix() -> None:
+    import pyopencl as cl
+    import pyopencl.array as cla
+
+    x = Kind("opencl", True).array(sample(3, 4), "float32")
+    other = cla.to_device(cl.CommandQueue(cl.Context(queue().context.devices)), x.get())
+    with pytest.raises(corepy.DeviceMismatchError, match="swiglu: .* another context of opencl:0"):
+        kernels.swiglu(x, other)
+
+
+@opencl
+def test_libraries_do_not_mix() -> None:
+    x = Kind("opencl", True).array(sample(3, 4), "float32")
+    with pytest.raises(TypeError, match="swiglu: gate is of type numpy.ndarray; expected an array"):
+        kernels.swiglu(x, x.get())
+    with pytest.raises(TypeError, match="gate is of type pyopencl.array.Array; expected an array"):
+        kernels.swiglu(x.get(), x)
+
+
+@opencl
+def test_functions_without_a_kernel() -> None:
+    x = Kind("opencl", True).array(sample(3, 4), "float32")
+    with pytest.raises(TypeError, match="gemm: a is of type pyopencl.array.Array; .* no kernel in"):
+        kernels.gemm(x, x.transpose())
+    with pytest.raises(TypeError, match="silu: x has dtype int64 on opencl:0; expected a floating"):
+        kernels.silu(Kind("opencl", True).array(np.arange(3)))
+
+
+@opencl
+def test_bad_shapes_are_told_before_any_launch() -> None:
+    x = Kind("opencl", True).array(sample(3, 4), "float32")
+    with pytest.raises(ValueError, match="swiglu: gate has shape .4,.; expected .3, 4."):
+        kernels.swiglu(x, x[0])
+    with pytest.raises(ValueError, match="rms_norm: weight has shape .3, 4.; expected .4,."):
+        kernels.rms_norm(x, x, 1e-5)
+
+
+@each
+def test_who_ran_is_told(kind: Kind) -> None:
+    x = kind.array(sample(3, 4), "float32")
+    (row,) = corepy.explain(kernels.silu, x).records
+    device = "opencl:0" if kind.library == "opencl" else "cuda:0"
+    assert (row.operation, row.device) == ("silu", device)
+    assert row.backend == ("opencl" if kind.library == "opencl" else "cupy")
+    assert "device kernels" in row.reason
+
+
+@pytest.mark.device("cuda")
+def test_gradients_pass_through_the_formula() -> None:
+    import torch
+
+    x = torch.randn(3, 4, device="cuda", requires_grad=True)
+    kernels.silu(x).sum().backward()
+    assert x.grad is not None
+    (row,) = corepy.explain(kernels.silu, x).records
+    assert row.backend == "torch"
+
+
+@pytest.mark.device("cuda")
+def test_torch_sees_its_tensors_change_on_its_stream() -> None:
+    import torch
+
+    stream = torch.cuda.Stream()
+    x = torch.randn(1000, 1000, device="cuda")
+    expected = torch.nn.functional.silu(x.double()).float()
+    stream.wait_stream(torch.cuda.current_stream())
+    version = x._version
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(10_000_000)
+        kernels.silu(x, out=x)
+    stream.synchronize()
+    assert x._version > version
+    torch.testing.assert_close(x, expected)

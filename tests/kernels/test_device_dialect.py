@@ -1,0 +1,176 @@
+"""The dialect of the device kernels: conversions, vectors, reductions; and what compiles it."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corepy.kernels._arguments import given
+from corepy.kernels._device import Program, launch, memory
+from corepy.kernels.activations.device import _programs as activations
+from corepy.kernels.adam.device import _program as adam
+from corepy.kernels.norms.device import _program as norms
+from corepy.kernels.rotary.device import _program as rotary
+from corepy.kernels.softmaxes.device import _program as softmaxes
+from tests.kernels.libraries import Kind, device_kinds, host
+
+DIALECT = Program(__file__, "dialect.c")
+BLOCK = 256
+
+each = pytest.mark.parametrize("kind", device_kinds())
+
+
+def run(kind: Kind, name: str, outs: tuple[Any, ...], *arrays: Any, **defines: Any) -> list[Any]:
+    """Launch a kernel of one work-item an element of its first array; return what it filled."""
+    operands = [given("test", f"x{n}", x) for n, x in enumerate((*arrays, *outs))]
+    size = [] if name == "across" else [np.int64(operands[0].size)]
+    grid = (-(-operands[0].size // (BLOCK * int(defines.get("VECTOR", 1)))),)
+    arguments = (*map(memory, operands), *size)
+    launch(operands[0], DIALECT, name, grid=grid, block=(BLOCK,), arguments=arguments, **defines)
+    return [raw(out) for out in outs]
+
+
+def raw(x: Any) -> Any:
+    """Return an array's own values on the host."""
+    if hasattr(x, "get"):
+        return x.get()
+    return x.cpu().numpy()
+
+
+@each
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_every_word_is_decoded(kind: Kind, dtype: str) -> None:
+    words = np.arange(1 << 16, dtype=np.uint16)
+    out = kind.array(np.zeros(words.size, "f4"))
+    (got,) = run(kind, "decode", (out,), kind.array(words.view(np.int16)), X=dtype)
+    expected = words.view(np.float16).astype("f4")
+    if dtype == "bfloat16":
+        expected = (words.astype(np.uint32) << 16).view("f4")
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+
+
+@each
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_numbers_are_rounded_to_even(kind: Kind, dtype: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    target = np.float16 if dtype == "float16" else ml_dtypes.bfloat16
+    with np.errstate(invalid="ignore"):
+        each_one = np.arange(1 << 16, dtype=np.uint16).view(target).astype("f4")
+    bits = each_one.view(np.uint32)
+    middle = 1 << (12 if dtype == "float16" else 15)  # half of a unit in the last place
+    near = [bits, bits + middle, bits + middle - 1, bits + middle + 1]
+    drawn = np.random.default_rng(0).integers(0, 1 << 32, 1 << 16, dtype=np.uint32)
+    edges = np.array([65519.996, 65520.0, 2.0**-24, 2.0**-25, 1.5 * 2.0**-25, 3.4e38], "f4")
+    values = np.concatenate([*near, drawn]).view("f4")
+    values = np.concatenate([values, edges, -edges])
+    (got,) = run(
+        kind, "encode", (kind.array(np.zeros(values.size, np.int16)),), kind.array(values), X=dtype
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = values.astype(target)
+    number = ~np.isnan(values)
+    np.testing.assert_array_equal(got.view(np.uint16)[number], expected.view(np.uint16)[number])
+    assert np.isnan(got.view(target)[~number].astype("f4")).all()
+
+
+@each
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_vectors_come_and_go(kind: Kind, dtype: str) -> None:
+    vector = {"float64": 2, "float32": 4}.get(dtype, 8)
+    x = kind.array(np.random.default_rng(0).standard_normal(4 * BLOCK * vector - 1), dtype)
+    out = kind.array(np.zeros(x.shape), dtype)
+    wide = "float64" if dtype == "float64" else "float32"
+    run(kind, "move", (out,), x, X=dtype, VECTOR=vector, WIDE=wide)
+    np.testing.assert_array_equal(host(out), host(x))
+
+
+@each
+@pytest.mark.parametrize("lanes", [32, 256])
+def test_reductions(kind: Kind, lanes: int) -> None:
+    values = np.random.default_rng(lanes).integers(-99, 99, BLOCK).astype("f4")
+    outs = tuple(kind.array(np.zeros(BLOCK, "f4")) for _ in range(3))
+    sums, greatest, others = run(kind, "across", outs, kind.array(values), X="float32", LANES=lanes)
+    rows = values.reshape(-1, lanes)
+    np.testing.assert_array_equal(sums, rows.sum(1).repeat(lanes))
+    np.testing.assert_array_equal(greatest, rows.max(1).repeat(lanes))
+    np.testing.assert_array_equal(others, values[np.arange(BLOCK) ^ 5])
+
+
+@each
+def test_products_are_not_fused(kind: Kind) -> None:
+    a = np.random.default_rng(0).standard_normal(BLOCK).astype("f4")
+    out = kind.array(np.zeros(BLOCK, "f4"))
+    arrays = (kind.array(a), kind.array(a), kind.array(-(a * a)))
+    (got,) = run(kind, "rounded", (out,), *arrays, X="float32")
+    assert (got == 0.0).all()  # a fused one leaves the rounding of a * a
+
+
+# ---------------------------------------------------------------------------- compilers
+
+HALF = {"X": "bfloat16", "WIDE": "float32", "VECTOR": 8}
+DOUBLE = {"X": "float64", "WIDE": "float64", "VECTOR": 2}
+#: Programs, and macros that they are built with.
+BUILDS = {
+    "norms": (norms, {**HALF, "HELD": 8, "LANES": 256, "W": "float32", "B": "bfloat16"}),
+    "softmaxes": (softmaxes, {**DOUBLE, "HELD": 4, "LANES": 32}),
+    "activations": (activations["float32"], {**HALF, "FUNCTION": "gelu"}),
+    "rotary": (rotary, {**HALF, "C": "float32", "P": "int32", "INTERLEAVED": 1, "LANES": 16}),
+    "adam": (adam, {**HALF, "G": "bfloat16", "M": "float32"}),
+    "the dialect": (DIALECT, {"X": "float16", "LANES": 64}),
+}
+
+
+def text(name: str) -> str:
+    program, defines = BUILDS[name]
+    return program.text((BLOCK, 1, 1), tuple(defines.items()))
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.parametrize("name", BUILDS)
+def test_it_compiles_for_cuda(name: str, tmp_path: Path) -> None:
+    (tmp_path / "kernel.cu").write_text(text(name))
+    targets = [f"-gencode=arch=compute_{sm},code=sm_{sm}" for sm in (80, 90)]
+    log = built(["nvcc", "-fatbin", *targets, "-Xptxas=-v", "-o", "kernel.fatbin"], tmp_path)
+    spills = [line for line in log.splitlines() if "spill" in line]
+    assert len(spills) >= 2  # at least one kernel, for both
+    assert all("0 bytes spill stores, 0 bytes spill loads" in line for line in spills), log
+
+
+def hip_compiler() -> list[str] | None:
+    """Return a Clang that compiles for AMD's GPUs: the system's, or that of the wheel ziglang."""
+    for name in ("amdclang++", "clang++", "clang++-19"):
+        if shutil.which(name):
+            targets = subprocess.run([name, "-print-targets"], capture_output=True, text=True)
+            if "amdgcn" in targets.stdout:
+                return [name]
+    return [sys.executable, "-m", "ziglang", "clang"] if importlib.util.find_spec("ziglang") else None
+
+
+@pytest.mark.skipif(hip_compiler() is None, reason="needs a Clang for AMD's GPUs, or ziglang")
+@pytest.mark.parametrize("name", BUILDS)
+def test_it_compiles_for_hip(name: str, tmp_path: Path) -> None:
+    """For gfx942, with declarations in place of HIP's headers, and calls of its library open."""
+    stand_in = Path(__file__).with_name("hip.h").read_text(encoding="utf-8")
+    (tmp_path / "kernel.cu").write_text(stand_in + text(name))
+    compiler = hip_compiler()
+    assert compiler is not None
+    flags = ["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "--offload-arch=gfx942"]
+    built([*compiler, *flags, "-O2", "-S", "-Wall", "-Wno-unused-function", "-o", "kernel.s"], tmp_path)
+    assert ".amdhsa_kernel" in (tmp_path / "kernel.s").read_text()
+
+
+def built(command: list[str], folder: Path) -> str:
+    done = subprocess.run([*command, "kernel.cu"], cwd=folder, capture_output=True, text=True)
+    log = done.stdout + done.stderr
+    assert done.returncode == 0, log
+    assert "warning" not in log.lower(), log
+    return log
