@@ -8,14 +8,14 @@ Markers
     * ``backend("torch")``: needs that backend.
     * ``needs("mpmath")``: needs another library.
     * ``gpu``, ``network``: need what they say.
-    * ``device("opencl")``: needs a device of OpenCL; of ``"cupy"``, or of ``"cuda"`` where CuPy and
-      torch share it.
+    * ``device("opencl")``: needs a device of OpenCL for kernels to run on; ``"cupy"`` one of CuPy's,
+      and ``"cuda"`` one that CuPy and torch share.
     * ``at_once``: needs shapes or errors that follow from values as soon as they are asked for, or
       values that lie on the host. Left out on backends that compute later, elsewhere.
 
 A test whose need is not met is skipped with the reason. ``COREPY_EXPECT_BACKENDS``, a
-comma-separated list of backends, libraries, ``gpu`` or such a device, turns a need that is missing into a
-failure, so that a machine that should have it cannot pass without.
+comma-separated list of backends, libraries, ``gpu`` or such a device, turns a need that is missing
+into a failure, so that a machine that should have it cannot pass without.
 """
 
 from __future__ import annotations

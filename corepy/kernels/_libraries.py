@@ -53,7 +53,7 @@ class DeviceLibrary(Backend):
 
 def device_library(obj: object) -> DeviceLibrary | None:
     """Return the adapter whose array an object is, None if it is none's."""
-    for name in _candidates(type(obj)):
+    for name in _candidates(type(obj)):  # type: ignore[arg-type]  # mypy 2.4
         adapter = _load(name)
         if adapter.owns(obj):
             return adapter

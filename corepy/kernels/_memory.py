@@ -376,7 +376,11 @@ def _wrapped(x: Given) -> Any:
 def empty(x: Given, out: Given | None = None) -> Any:
     """Return the result for an array without elements."""
     if isinstance(x.backend, DeviceLibrary):
-        return x.backend.like(np.empty(x.shape, x.native.dtype), x.native) if out is None else out.value
+        return (
+            x.backend.like(np.empty(x.shape, x.native.dtype), x.native)
+            if out is None
+            else out.value
+        )
 
     def same(xp: Any, x: Any, *, wide: Any) -> Any:
         return xp.astype(x, x.dtype, copy=True)

@@ -14,8 +14,8 @@ import numpy as np
 from corepy.backends._base import Native
 from corepy.devices._device import Device, as_device
 from corepy.kernels._arguments import Given
-from corepy.kernels._libraries import DeviceLibrary
 from corepy.kernels._device._runtime import ITEM_SIZE, Memory, Program, Target, numpy_dtype
+from corepy.kernels._libraries import DeviceLibrary
 from corepy.kernels._memory import is_plain
 
 #: Static local memory of a work-group; more has to be asked for.

@@ -15,8 +15,8 @@ from corepy._errors import DeviceMismatchError, wrong_dtype
 from corepy.backends._base import Native
 from corepy.devices._device import Device, as_device
 from corepy.kernels._arguments import Given
-from corepy.kernels._libraries import DeviceLibrary
 from corepy.kernels._device._runtime import ITEM_SIZE, Memory, Program, Target, numpy_dtype
+from corepy.kernels._libraries import DeviceLibrary
 
 
 class PyOpenCL(DeviceLibrary):
@@ -112,9 +112,7 @@ class OpenCL(Target):
         )
 
     def empty(self, x: Given, shape: tuple[int, ...], dtype: str) -> tuple[Any, Memory]:
-        native = cla.empty(
-            x.native.queue, shape, numpy_dtype(dtype), allocator=x.native.allocator
-        )
+        native = cla.empty(x.native.queue, shape, numpy_dtype(dtype), allocator=x.native.allocator)
         size = ITEM_SIZE[dtype]
         strides = tuple(stride // size for stride in native.strides)
         place = (native.base_data, native.offset // size, _address(native))

@@ -155,12 +155,13 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
         import ml_dtypes
 
-        return np.dtype(ml_dtypes.bfloat16)
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
     return np.dtype(name)
 
 
 #: A kernel's argument: an array or none, a NumPy scalar, or several arguments together.
-Argument: TypeAlias = "Memory | None | np.generic | tuple[Argument, ...]"
+Argument: TypeAlias = "Memory | np.generic | tuple[Argument, ...] | None"
 
 
 class Target(ABC):
@@ -441,9 +442,7 @@ class Result:
             if fits and all(found.is_same(m) or not found.overlaps(m) for m in once):
                 self._native, self.memory = None, replace(found, written=True)
                 return
-        self._native, made = target.empty(
-            x, x.shape if shape is None else shape, dtype or x.dtype
-        )
+        self._native, made = target.empty(x, x.shape if shape is None else shape, dtype or x.dtype)
         self.memory = replace(made, written=True)
 
     def array(self) -> Any:

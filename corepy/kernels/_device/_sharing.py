@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from corepy.kernels._arguments import Given
 from corepy.kernels._device._runtime import ITEM_SIZE, VECTOR_BYTES, Memory, target_of
@@ -22,7 +25,7 @@ class Shape(NamedTuple):
 
     grid: tuple[int]
     block: tuple[int]
-    defines: dict[str, object]
+    defines: dict[str, Any]
 
 
 def by_rows(x: Given, rows: int, size: int, vector: int) -> Shape:
@@ -48,7 +51,7 @@ def groups_of(x: Given, items: int) -> int:
     return min(-(-items // _ITEMS), _GROUPS * target.units(x))
 
 
-def vector_of(x: Given, size: int, *arrays: Memory | None, strides: tuple[int, ...] = ()) -> int:
+def vector_of(x: Given, size: int, *arrays: Memory | None, strides: Sequence[np.int64] = ()) -> int:
     """Return how many elements of `x` a work-item moves at a time.
 
     Parameters
@@ -62,4 +65,4 @@ def vector_of(x: Given, size: int, *arrays: Memory | None, strides: tuple[int, .
     """
     vector = VECTOR_BYTES // ITEM_SIZE[x.dtype]
     aligned = all(array is None or array.is_aligned() for array in arrays)
-    return vector if aligned and not any(n % vector for n in (size, *strides)) else 1
+    return vector if aligned and not any(n % vector for n in (size, *map(int, strides))) else 1

@@ -43,7 +43,7 @@ _programs = {
 
 
 def activation(x: Given, function: str, opened: Given | None, out: Given | None) -> Any:
-    """Return ``silu``, ``gelu`` or ``gelu_tanh`` of each element, times another array's if given."""
+    """Return ``silu``, ``gelu`` or ``gelu_tanh`` of each element, times another array."""
     result = Result(opened or x, out, x)
     values, factors = memory(x), None if opened is None else memory(opened)
     vector = vector_of(x, 0, values, factors, result.memory)

@@ -32,7 +32,9 @@ def rope(
     vector = vector_of(x, half, source, *tables, result.memory, strides=places[2:])
     lanes = min(1 << max(math.ceil(half / vector) - 1, 0).bit_length(), _ITEMS)
     at, at_places = (
-        (None, places) if positions is None else broadcast_rows(positions, x.shape[:-1], elements=True)
+        (None, places)
+        if positions is None
+        else broadcast_rows(positions, x.shape[:-1], elements=True)
     )
     launch(
         *(x, _program, "rope"),
