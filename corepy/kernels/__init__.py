@@ -1,9 +1,10 @@
 """Fused kernels: what transformer blocks need and no array library ships.
 
-Every function takes and returns the caller's own arrays, those of NumPy, torch, JAX, CuPy, any
-other library that corepy has a backend for, or `corepy.Array`, on whatever device they live. On
-the host and from some size on it runs in loops compiled by Numba, if that is installed; else, and
-wherever gradients or traces pass through, in the library's own functions.
+Every function takes and returns the caller's own arrays, those of NumPy, torch, JAX, CuPy,
+pyopencl, any other library that corepy has a backend for, or `corepy.Array`, on whatever device
+they live. On the host and from some size on it runs in loops compiled by Numba, if that is
+installed; on devices of OpenCL, CUDA and ROCm in kernels written in C; else, and wherever gradients
+or traces pass through, in the library's own functions.
 
 Inputs of float16 and bfloat16 are computed in float32, those of float32 and float64 in their own
 dtype, with sums over an axis in float32 or wider; results are rounded once, at the end.
