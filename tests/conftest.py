@@ -8,8 +8,8 @@ Markers
     * ``backend("torch")``: needs that backend.
     * ``needs("mpmath")``: needs another library.
     * ``gpu``, ``network``: need what they say.
-    * ``device("opencl")``: needs a device of OpenCL for kernels to run on; ``"cupy"`` one of CuPy's,
-      and ``"cuda"`` one that CuPy and torch share.
+    * ``device("opencl")``: needs a device of OpenCL for kernels to run on; ``"cupy"`` one of
+      CuPy's, and ``"cuda"`` one that CuPy and torch share.
     * ``at_once``: needs shapes or errors that follow from values as soon as they are asked for, or
       values that lie on the host. Left out on backends that compute later, elsewhere.
 

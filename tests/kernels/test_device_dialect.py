@@ -21,6 +21,7 @@ from corepy.kernels.rotary.device import _program as rotary
 from corepy.kernels.softmaxes.device import _program as softmaxes
 from tests.kernels.libraries import Kind, device_kinds, host
 
+ROOT = Path(__file__).resolve().parents[2]
 DIALECT = Program(__file__, "dialect.c")
 BLOCK = 256
 
@@ -143,6 +144,15 @@ def test_it_compiles_for_cuda(name: str, tmp_path: Path) -> None:
     spills = [line for line in log.splitlines() if "spill" in line]
     assert len(spills) >= 2  # at least one kernel, for both
     assert all("0 bytes spill stores, 0 bytes spill loads" in line for line in spills), log
+
+
+@pytest.mark.needs("ml_dtypes")
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+def test_cuda_computes_the_same_on_the_host() -> None:
+    """Whatever only CUDA's form of the source and its launches through CuPy have."""
+    script = [sys.executable, "-W", "error", "-m", "tests.kernels.cuda_on_host"]
+    done = subprocess.run(script, check=False, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "ok\n", done.stderr
 
 
 def hip_compiler() -> list[str] | None:
