@@ -25,11 +25,10 @@ FOLDER = Path(tempfile.mkdtemp(prefix="corepy-cuda-"))
 
 
 class Device(nullcontext[None]):
-    attributes = {"MultiProcessorCount": 1}
-
     def __init__(self, number: int) -> None:
         super().__init__()
         self.id = number
+        self.attributes = {"MultiProcessorCount": 1}
 
     def synchronize(self) -> None:
         """Nothing to wait for."""

@@ -10,6 +10,8 @@ import pytest
 
 import corepy
 from corepy import kernels
+from corepy.kernels._arguments import given
+from corepy.kernels._memory import by_reference
 from tests.kernels import libraries
 from tests.kernels.libraries import Kind, check, device_kinds, host, queue
 
@@ -224,9 +226,13 @@ def test_libraries_do_not_mix() -> None:
 
 @opencl
 def test_functions_without_a_kernel() -> None:
-    x = Kind("opencl", True).array(sample(3, 4), "float32")
-    with pytest.raises(TypeError, match="gemm: a is of type pyopencl.array.Array; .* no kernel in"):
-        kernels.gemm(x, x.transpose())
+    x = given("relu", "x", Kind("opencl", True).array(sample(3, 4), "float32"))
+    with pytest.raises(TypeError, match="relu: x is of type pyopencl.array.Array; .* no kernel in"):
+        by_reference(lambda xp, x, *, wide: x, x, ())
+
+
+@opencl
+def test_other_dtypes() -> None:
     with pytest.raises(TypeError, match="silu: x has dtype int64 on opencl:0; expected a floating"):
         kernels.silu(Kind("opencl", True).array(np.arange(3)))
 

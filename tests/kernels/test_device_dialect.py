@@ -16,6 +16,7 @@ from corepy.kernels._arguments import given
 from corepy.kernels._device import Program, launch, memory
 from corepy.kernels.activations.device import _programs as activations
 from corepy.kernels.adam.device import _program as adam
+from corepy.kernels.matrices.device import _program as matrices
 from corepy.kernels.norms.device import _program as norms
 from corepy.kernels.rotary.device import _program as rotary
 from corepy.kernels.softmaxes.device import _program as softmaxes
@@ -125,6 +126,7 @@ BUILDS = {
     "softmaxes": (softmaxes, {**DOUBLE, "HELD": 4, "LANES": 32}),
     "activations": (activations["float32"], {**HALF, "FUNCTION": "gelu"}),
     "rotary": (rotary, {**HALF, "C": "float32", "P": "int32", "INTERLEAVED": 1, "LANES": 16}),
+    "matrices": (matrices, {**HALF, "HELD": 0, "LANES": 256}),
     "adam": (adam, {**HALF, "G": "bfloat16", "M": "float32"}),
     "the dialect": (DIALECT, {"X": "float16", "LANES": 64}),
 }

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from corepy import kernels
-from tests.kernels.libraries import Kind, check, host, kinds
+from tests.kernels.libraries import Kind, check, device_kinds, host, kinds
 from tests.kernels.test_attention import sample
 
 every = pytest.mark.parametrize(
-    "kind", [k for k in kinds() if "reference" in k.id and "compiled" not in k.id]
+    "kind",
+    [*(k for k in kinds() if "reference" in k.id and "compiled" not in k.id), *device_kinds()],
 )
 
 
@@ -62,6 +63,16 @@ def test_products_of_vectors(kind: Kind) -> None:
         check(weights, kernels.weighted_sum_rows(weights, rows), expected, dtype, terms)
         one = kernels.weighted_sum_rows(weights[0, :], rows[0, :, :])
         check(weights, one, expected[0], dtype, terms[0])
+
+
+@pytest.mark.parametrize("kind", device_kinds())
+def test_many_tiles(kind: Kind) -> None:
+    a, b = (kind.array(sample(*s), "float32") for s in ((130, 45), (70, 45)))
+    left, right = host(a), host(b).T
+    terms = np.abs(left) @ np.abs(right)
+    check(a, kernels.matmul_vec(b, a), left @ right, "float32", terms)
+    other = kind.array(np.ascontiguousarray(right), "float32")
+    check(a, kernels.gemm(a, other, alpha=0.5), 0.5 * left @ right, "float32", terms)
 
 
 @every

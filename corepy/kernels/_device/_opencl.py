@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -11,7 +12,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 
-from corepy._errors import DeviceMismatchError, wrong_dtype
+from corepy._errors import DeviceMismatchError, UnsupportedOperationError, wrong_dtype
 from corepy.backends._base import Native
 from corepy.devices._device import Device, as_device
 from corepy.kernels._arguments import Given
@@ -140,6 +141,11 @@ class OpenCL(Target):
                     f"{x.function}: an array belongs to another context of {x.device}; expected "
                     f"that of {x.argument}"
                 )
+        if (most := queue.device.max_work_group_size) < math.prod(block):
+            raise UnsupportedOperationError(
+                f"{x.function}: {x.argument} is on {x.device}, whose groups have up to {most} "
+                f"work-items; expected a device of at least {math.prod(block)}"
+            )
         kernel = _built(queue.context, queue.device, program, name, block, defines)
         total = tuple(n * size for n, size in zip(grid, block, strict=True))
         # Of arrays on other queues, or on one that runs out of order.
@@ -155,6 +161,8 @@ class OpenCL(Target):
 def _address(native: Native) -> tuple[Any, int]:
     """Return which buffer an array is part of, and at which of its bytes it begins."""
     buffer, start = native.base_data, native.offset
+    if buffer is None:  # of an array without elements
+        return None, 0
     if not isinstance(buffer, cl.Buffer):
         return native.context.int_ptr, buffer.svm_ptr + start  # shared virtual memory
     whole = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)

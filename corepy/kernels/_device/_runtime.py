@@ -241,6 +241,8 @@ def launch(
     **defines
         Macros that it is built with, each form once. ``WIDE`` is that of `x` unless it is given.
     """
+    if 0 in grid:
+        return  # nothing to compute
     target = target_of(x)
     if target is None:
         raise RuntimeError(f"{x.function}: {x.argument} is not in a device's memory")

@@ -11,6 +11,7 @@ from typing import Any
 from corepy._errors import bad_argument
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, beside, destination, finite, floating
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import by_reference
 from corepy.kernels.attention._problem import grouped, shaped
 from corepy.kernels.matrices import reference
@@ -157,6 +158,10 @@ def matmul_vec(matrix: Any, x: Any, *, out: Any = None) -> Any:
             f"shape {g.shape}"
         )
     to = destination("out", out, g, (*g.shape[:-1], m.shape[0]))
+    if _on_opencl(g, m):
+        from corepy.kernels.matrices import device
+
+        return device.matmul_vec(g, m, to)
     return by_reference(reference.matmul_vec, g, (m,), (to,))
 
 
@@ -204,6 +209,10 @@ def weighted_sum_rows(weights: Any, rows: Any, *, out: Any = None) -> Any:
             f"shape {g.shape}"
         )
     to = destination("out", out, g, (*g.shape[:-1], r.shape[-1]))
+    if _on_opencl(g, r):
+        from corepy.kernels.matrices import device
+
+        return device.weighted_sum_rows(g, r, to)
     return by_reference(reference.weighted_sum_rows, g, (r,), (to,))
 
 
@@ -252,6 +261,10 @@ def attention_scores(q: Any, k: Any, *, scale: float | None = None, out: Any = N
         raise ValueError(f"{name}: k has shape {keys.shape}; expected a batch of {g.shape[0]}")
     factor = g.shape[3] ** -0.5 if scale is None else finite(name, "scale", scale)
     to = destination("out", out, g, (*g.shape[:3], keys.shape[2]))
+    if _on_opencl(g, keys):
+        from corepy.kernels.matrices import device
+
+        return device.attention_scores(g, keys, factor, to)
     return by_reference(reference.attention_scores, g, (keys,), (to,), scale=factor)
 
 
@@ -278,4 +291,13 @@ def _product(
         raise bad_argument(name, "beta", beta, f"0, or {argument}")
     added = None if value is None else beside(argument, value, a, (a.dtype,), shape)
     to = destination("out", out, a, shape)
+    if _on_opencl(a, b, added):
+        from corepy.kernels.matrices import device
+
+        return device.gemm(a, b, added, factor, share, to)
     return by_reference(reference.gemm, a, (b, added), (to,), alpha=factor, beta=share)
+
+
+def _on_opencl(x: Given, *others: Given | None) -> bool:
+    """Say whether device kernels compute: arrays of CuPy and torch have cuBLAS and rocBLAS."""
+    return x.library == "pyopencl" and on_device(x, *others)
