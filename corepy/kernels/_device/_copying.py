@@ -30,9 +30,7 @@ def copy(x: Given, source: Memory, out: Memory) -> None:
     inner = [(1, 0, 0)] * (_AXES - len(inner)) + inner
     sizes, froms, tos = zip(*inner, strict=True)
     total = int(np.prod(sizes))
-    target = target_of(x)
-    assert target is not None
-    groups = min(-(-total // _BLOCK), 16 * target.units(x))
+    groups = min(-(-total // _BLOCK), 16 * target_of(x).units(x))
     integers = [np.int64(n) for n in (total, *islice(sizes, 1, None), *froms, *tos)]
     for place in np.ndindex(*(axis[0] for axis in outer)):
         from_, to = (sum(i * axis[n] for i, axis in zip(place, outer, strict=True)) for n in (1, 2))

@@ -243,16 +243,13 @@ def launch(
     """
     if 0 in grid:
         return  # nothing to compute
-    target = target_of(x)
-    if target is None:
-        raise RuntimeError(f"{x.function}: {x.argument} is not in a device's memory")
     macros = {"WIDE": x.wide, **defines}
     flat: list[Any] = []
     memories: list[Memory] = []
     _flatten(arguments, flat, memories)
     build = tuple(sorted(macros.items()))
     grid, block = ((*sizes, 1, 1)[:3] for sizes in (grid, block))
-    target.run(x, program, name, grid, block, flat, memories, build, shared)
+    target_of(x).run(x, program, name, grid, block, flat, memories, build, shared)
 
 
 def _flatten(arguments: Sequence[Argument], into: list[Any], memories: list[Memory]) -> None:
@@ -271,8 +268,15 @@ def _flatten(arguments: Sequence[Argument], into: list[Any], memories: list[Memo
 # ---------------------------------------------------------------------------- whose kernels
 
 
-def target_of(x: Given) -> Target | None:
-    """Return who launches kernels where an argument lives, None where that is the host."""
+def target_of(x: Given) -> Target:
+    """Return who launches kernels where an argument lives, which `on_device` has looked at."""
+    target = _target(x)
+    if target is None:
+        raise RuntimeError(f"{x.function}: {x.argument} is not in a device's memory")
+    return target
+
+
+def _target(x: Given) -> Target | None:
     if x.library == "pyopencl":
         return _opencl()
     on_gpu = x.device is not None and x.device.kind in ("cuda", "rocm")
@@ -289,7 +293,7 @@ def on_device(x: Given, *others: Given | None) -> bool:
     TypeError, ValueError
         If they do not take them, and nothing else could compute.
     """
-    target = target_of(x)
+    target = _target(x)
     return target is not None and all(target.takes(g) for g in (x, *others) if g is not None)
 
 
@@ -316,9 +320,7 @@ def _cupy() -> Target | None:
 
 def memory(x: Given) -> Memory:
     """Return an argument's elements side by side: its own memory, or a copy."""
-    target = target_of(x)
-    assert target is not None
-    found = target.memory(x)
+    found = target_of(x).memory(x)
     return found if found.is_contiguous else _copied(x, found)
 
 
@@ -328,9 +330,7 @@ def rows(x: Given) -> tuple[Memory, Rows]:
     Its own memory where elements of a row lie side by side and rows at up to three strides, as
     those of most views do; else a copy.
     """
-    target = target_of(x)
-    assert target is not None
-    found = target.memory(x)
+    found = target_of(x).memory(x)
     if found.shape[-1] > 1 and found.strides[-1] != 1:
         found = _copied(x, found)
     return _placed(x, found, 1)
@@ -354,9 +354,7 @@ def broadcast_rows(
 
 
 def _broadcast(x: Given, shape: tuple[int, ...]) -> Memory:
-    target = target_of(x)
-    assert target is not None
-    found = target.memory(x)
+    found = target_of(x).memory(x)
     own = zip(found.shape, found.strides, strict=True)
     strides = tuple(0 if n == 1 else stride for n, stride in own)
     return replace(found, shape=shape, strides=(0,) * (len(shape) - len(strides)) + strides)
@@ -393,9 +391,7 @@ def coalesced(shape: Sequence[int], *strides: Sequence[int]) -> list[tuple[int, 
 def _copied(x: Given, source: Memory) -> Memory:
     from corepy.kernels._device._copying import copy
 
-    target = target_of(x)
-    assert target is not None
-    _, made = target.empty(x, source.shape, source.dtype)
+    _, made = target_of(x).empty(x, source.shape, source.dtype)
     copy(x, source, made)
     return made
 
@@ -433,7 +429,6 @@ class Result:
         dtype: str | None = None,
     ) -> None:
         target = target_of(x)
-        assert target is not None
         self._x, self._out = x, out
         ran(target.name, x.backend, place_of(x), "device kernels take it")
         if out is not None:
@@ -455,9 +450,7 @@ class Result:
         if native is not None:
             from corepy.kernels._device._copying import copy
 
-            target = target_of(x)
-            assert target is not None
-            copy(x, self.memory, target.memory(out))
+            copy(x, self.memory, target_of(x).memory(out))
         if x.library == "torch":  # which has not seen it change
             import torch
 

@@ -46,9 +46,7 @@ def by_elements(x: Given, size: int, vector: int) -> Shape:
 
 def groups_of(x: Given, items: int) -> int:
     """Return how many groups there are for so many items, which go on where the grid ends."""
-    target = target_of(x)
-    assert target is not None
-    return min(-(-items // _ITEMS), _GROUPS * target.units(x))
+    return min(-(-items // _ITEMS), _GROUPS * target_of(x).units(x))
 
 
 def vector_of(x: Given, size: int, *arrays: Memory | None, strides: Sequence[np.int64] = ()) -> int:

@@ -85,9 +85,7 @@ def attention_scores(q: Given, k: Given, scale: float, out: Given | None) -> Any
 
 def _axes(x: Given, count: int) -> tuple[Memory, tuple[int, ...]]:
     """Return an argument's memory, and four strides of which those it lacks are 0."""
-    target = target_of(x)
-    assert target is not None
-    found = target.memory(x)
+    found = target_of(x).memory(x)
     return found, (0,) * (4 - count) + found.strides
 
 
