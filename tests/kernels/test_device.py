@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import corepy
 from corepy import kernels
 from corepy.kernels._arguments import given
+from corepy.kernels._device import _runtime
 from corepy.kernels._memory import by_reference
 from tests.kernels import libraries
 from tests.kernels.libraries import Kind, check, device_kinds, host, queue
@@ -254,6 +256,14 @@ def test_who_ran_is_told(kind: Kind) -> None:
     assert (row.operation, row.device) == ("silu", device)
     assert row.backend == ("opencl" if kind.library == "opencl" else "cupy")
     assert "device kernels" in row.reason
+
+
+def test_a_broken_cupy_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_runtime, "find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.delitem(sys.modules, "corepy.kernels._device._cupy", raising=False)
+    with pytest.warns(RuntimeWarning, match="torch's functions compute .* CuPy is broken: import"):
+        assert _runtime._cupy.__wrapped__() is None
 
 
 @pytest.mark.device("cuda")

@@ -9,10 +9,12 @@ compiled is kept on disk by these libraries and their drivers, by source, option
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -306,12 +308,14 @@ def _opencl() -> Target:
 
 @cache
 def _cupy() -> Target | None:
-    import importlib.util
-
-    if importlib.util.find_spec("cupy") is None:
+    if find_spec("cupy") is None:
         return None  # torch's own functions compute
-    from corepy.kernels._device._cupy import CuPy
-
+    try:
+        from corepy.kernels._device._cupy import CuPy
+    except Exception as error:  # made for another CUDA, perhaps
+        told = f"torch's functions compute in place of device kernels, for CuPy is broken: {error}"
+        warnings.warn(told, RuntimeWarning, stacklevel=2)
+        return None
     return CuPy()
 
 
