@@ -188,10 +188,11 @@ def lacks_device(name: str) -> str | None:
         import pyopencl
 
         try:
-            found = any(platform.get_devices() for platform in pyopencl.get_platforms())
+            devices = [d for platform in pyopencl.get_platforms() for d in platform.get_devices()]
         except pyopencl.LogicError as error:  # no platform at all
             return str(error)
-        return None if found else "no device of OpenCL"
+        found = any(device.double_fp_config for device in devices)
+        return None if found else "no device of OpenCL that has float64"
     import cupy
 
     try:

@@ -106,11 +106,12 @@ class Kind:
 
 @cache
 def queue() -> Any:
-    """Return a queue on the first device of OpenCL."""
+    """Return a queue on the first device of OpenCL that has float64."""
     import pyopencl
 
-    context = pyopencl.create_some_context(interactive=False)
-    return pyopencl.CommandQueue(context)
+    devices = (d for platform in pyopencl.get_platforms() for d in platform.get_devices())
+    device = next(d for d in devices if d.double_fp_config)
+    return pyopencl.CommandQueue(pyopencl.Context([device]))
 
 
 def _with_bfloat16(host: Any, dtype: str | None) -> Any:
