@@ -1,11 +1,8 @@
 /* CUDA on the host, for tests: a thread for each work-item, one group after the other. */
-#include <barrier>
 #include <bit>
 #include <math.h>
-#include <memory>
-#include <thread>
+#include <pthread.h>
 #include <utility>
-#include <vector>
 
 #define __device__
 #define __global__
@@ -22,19 +19,18 @@ struct Axes {
 };
 static thread_local Axes threadIdx, blockIdx;
 static Axes gridDim;
-static std::unique_ptr<std::barrier<>> group;
-static std::vector<std::unique_ptr<std::barrier<>>> warps;
+static pthread_barrier_t group, warps[32];
 
-inline void __syncthreads() { group->arrive_and_wait(); }
+inline void __syncthreads() { pthread_barrier_wait(&group); }
 
 template <class T> T __shfl_xor_sync(unsigned, T value, int mask)
 {
     static T slots[1024];
-    std::barrier<> &warp = *warps[threadIdx.x / 32];
+    pthread_barrier_t *warp = &warps[threadIdx.x / 32];
     slots[threadIdx.x] = value;
-    warp.arrive_and_wait();
+    pthread_barrier_wait(warp);
     T other = slots[threadIdx.x ^ mask];
-    warp.arrive_and_wait();
+    pthread_barrier_wait(warp);
     return other;
 }
 
@@ -48,30 +44,45 @@ inline double __dmul_rn(double a, double b) { return a * b; }
 /* Halves are converted by instructions of the GPU alone. */
 #define asm(...) __builtin_trap()
 
-template <class... A, std::size_t... I>
-void call(void (*kernel)(A...), void **arguments, std::index_sequence<I...>)
+/* A kernel with its arguments, which it is called with in each thread. */
+struct Call {
+    void (*start)(const Call &);
+    void (*kernel)();
+    void **arguments;
+    unsigned item;
+};
+
+template <class... A, std::size_t... I> void start(const Call &call, std::index_sequence<I...>)
 {
-    kernel(*(A *)arguments[I]...);
+    ((void (*)(A...))call.kernel)(*(A *)call.arguments[I]...);
+}
+
+inline void *groups_of(void *given)
+{
+    const Call &call = *(const Call *)given;
+    threadIdx = {call.item, 0, 0};
+    for (unsigned n = 0; n < gridDim.x; ++n) {
+        blockIdx = {n, 0, 0};
+        call.start(call);
+        __syncthreads();
+    }
+    return nullptr;
 }
 
 template <class... A>
 void launch(void (*kernel)(A...), unsigned groups, unsigned items, void **arguments)
 {
+    static pthread_t threads[1024];
+    static Call calls[1024];
     gridDim = {groups, 1, 1};
-    group = std::make_unique<std::barrier<>>(items);
-    warps.clear();
-    for (unsigned i = 0; i < items; i += 32)
-        warps.push_back(std::make_unique<std::barrier<>>(32));
-    std::vector<std::thread> threads;
-    for (unsigned item = 0; item < items; ++item)
-        threads.emplace_back([=] {
-            threadIdx = {item, 0, 0};
-            for (unsigned n = 0; n < groups; ++n) {
-                blockIdx = {n, 0, 0};
-                call(kernel, arguments, std::index_sequence_for<A...>());
-                group->arrive_and_wait();
-            }
-        });
-    for (std::thread &thread : threads)
-        thread.join();
+    pthread_barrier_init(&group, nullptr, items);
+    for (unsigned i = 0; i < items / 32; ++i)
+        pthread_barrier_init(&warps[i], nullptr, 32);
+    for (unsigned i = 0; i < items; ++i) {
+        calls[i] = {[](const Call &c) { start<A...>(c, std::index_sequence_for<A...>()); },
+                    (void (*)())kernel, arguments, i};
+        pthread_create(&threads[i], nullptr, groups_of, &calls[i]);
+    }
+    for (unsigned i = 0; i < items; ++i)
+        pthread_join(threads[i], nullptr);
 }

@@ -149,7 +149,9 @@ def test_it_compiles_for_cuda(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("ml_dtypes")
-@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+@pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("c++") is None, reason="needs Linux and a C++ compiler"
+)
 def test_cuda_computes_the_same_on_the_host() -> None:
     """Whatever only CUDA's form of the source and its launches through CuPy have."""
     script = [sys.executable, "-W", "error", "-m", "tests.kernels.cuda_on_host"]
