@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Final
 
 import pytest
@@ -17,9 +18,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     markers = metafunc.definition.iter_markers("parametrize")
     if "kind" not in metafunc.fixturenames or any("kind" in m.args[0] for m in markers):
         return
-    name = metafunc.module.__name__.rpartition("test_")[2]
+    name = _name_of(metafunc.module)
     found = [*kinds(), *(device_kinds() if name in _ON_DEVICES else ())]
     metafunc.parametrize("kind", found, indirect=True)
+
+
+def _name_of(module: ModuleType) -> str:
+    return module.__name__.rpartition("test_")[2]
+
+
+@pytest.fixture(autouse=True)
+def quick_builds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let PoCL not optimise where builds are many, which takes most of their time.
+
+    What `test_device.py` and `test_device_dialect.py` build is optimised, as users have it.
+    """
+    if _name_of(request.module) in (*_ON_DEVICES, "matrices"):
+        monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 import corepy
 from corepy import kernels
 from corepy.kernels._arguments import given
-from corepy.kernels._device import _runtime
+from corepy.kernels._device import Program, _runtime, launch, on_device
 from corepy.kernels._memory import by_reference
 from tests.kernels import libraries
 from tests.kernels.libraries import Kind, check, device_kinds, host, queue
@@ -246,6 +248,21 @@ def test_bad_shapes_are_told_before_any_launch() -> None:
         kernels.swiglu(x, x[0])
     with pytest.raises(ValueError, match="rms_norm: weight has shape .3, 4.; expected .4,."):
         kernels.rms_norm(x, x, 1e-5)
+
+
+@opencl
+def test_devices_that_are_too_small() -> None:
+    """Those without float64, or with groups of few work-items, are told of before any launch."""
+    x = given("silu", "x", Kind("opencl", True).array(sample(3, 4), "float64"))
+    small = SimpleNamespace(double_fp_config=0, max_work_group_size=64)
+    context = x.native.context
+    lacking = replace(
+        x, native=SimpleNamespace(queue=SimpleNamespace(device=small, context=context), offset=0)
+    )
+    with pytest.raises(TypeError, match="silu: x has dtype float64 on opencl:0; .* lacks float64"):
+        on_device(lacking)
+    with pytest.raises(corepy.UnsupportedOperationError, match="groups have up to 64 work-items"):
+        launch(lacking, Program(__file__), "any", grid=(1,), block=(256,), arguments=())
 
 
 @each

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from corepy import kernels
-from tests.kernels.libraries import DEVICES, Kind, check, device_kinds, host, kinds
+from tests.kernels.libraries import Kind, check, device_kinds, host, kinds
 from tests.kernels.test_attention import sample
 
 every = pytest.mark.parametrize(
@@ -18,16 +18,11 @@ every = pytest.mark.parametrize(
 )
 
 
-def dtypes_of(kind: Kind) -> tuple[str, ...]:
-    """Return dtypes to try: on devices each of them costs builds of three kernels."""
-    return ("float32", "bfloat16") if kind.library in DEVICES else kind.dtypes
-
-
 @every
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 4), (2, 33, 7), (0, 3, 2), (3, 0, 2)])
 def test_gemm(kind: Kind, shape: tuple[int, int, int]) -> None:
     m, k, n = shape
-    for dtype in dtypes_of(kind):
+    for dtype in kind.dtypes:
         a, b, c = (
             kind.array(sample(*s, seed=i), dtype) for i, s in enumerate(((m, k), (k, n), (m, n)))
         )
@@ -55,7 +50,7 @@ def test_what_has_no_share_is_not_read(kind: Kind) -> None:
 
 @every
 def test_products_of_vectors(kind: Kind) -> None:
-    for dtype in dtypes_of(kind):
+    for dtype in kind.dtypes:
         matrix, x = kind.array(sample(5, 7), dtype), kind.array(sample(2, 3, 7), dtype)
         terms = np.abs(host(x)) @ np.abs(host(matrix)).T
         check(x, kernels.matmul_vec(matrix, x), host(x) @ host(matrix).T, dtype, terms)
@@ -82,7 +77,7 @@ def test_many_tiles(kind: Kind) -> None:
 
 @every
 def test_scores(kind: Kind) -> None:
-    for dtype in dtypes_of(kind):
+    for dtype in kind.dtypes:
         q, k = kind.array(sample(2, 6, 3, 4), dtype), kind.array(sample(2, 2, 5, 4), dtype)
         wide = np.repeat(host(k), 3, axis=1).swapaxes(2, 3)
         for options, scale in (({}, 0.5), ({"scale": -3.0}, -3.0)):
