@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,9 @@ Host = npt.NDArray[Any]
 #: Elements from which a compiled kernel is worth its start, by library: loading it takes a second
 #: once, and handing memory to JAX some 25 us each time.
 LEAST: Final = {"numpy": 1024, "torch": 1024, "jax": 16384}
+#: Calls on less until compiled kernels take them too. They are twice as fast on any size, once they
+#: are loaded: so many calls have lost what that takes where their code is on disk.
+PATIENCE: Final = 4096
 #: Bytes from which results lie in memory that is used again.
 _LARGE: Final = 1 << 20
 #: Libraries whose functions the reference calls itself, so that it also has the dtypes that the
@@ -57,12 +61,17 @@ def _compiler() -> bool:
 
 
 def supports(x: Given, *others: Given | None) -> bool:
-    """Say whether compiled kernels take some arguments: on the host, concrete, and large enough.
+    """Say whether compiled kernels take some arguments: on the host, concrete, and worth it.
 
     Arrays through which a gradient or a trace passes are for their own library.
     """
     least = LEAST.get(x.library)
-    return least is not None and x.size >= least and is_compilable(x, *others)
+    if least is None or (x.size < least and (x.library == "jax" or next(_small) < PATIENCE)):
+        return False
+    return is_compilable(x, *others)
+
+
+_small: Final = count()
 
 
 def is_compilable(x: Given, *others: Given | None) -> bool:
@@ -337,7 +346,8 @@ def by_reference(
     arrays = [None if g is None else g.native for g in (x, *operands)]
     ran(x.backend.name, x.backend, place_of(x), "by its formula, in the functions of the library")
     xp: Any
-    wraps = x.table is not None or x.library not in _NATIVE
+    # An `Array` of a library in `_ON_HOST` goes without its wrapping: a formula is many operations.
+    wraps = x.library not in (_NATIVE if x.table is None else _ON_HOST)
     if wraps:
         xp = array_api
         arrays = [None if g is None else _wrapped(g) for g in (x, *operands)]
@@ -351,6 +361,8 @@ def by_reference(
     results = found if isinstance(found, tuple) else (found,)
     if not wraps:
         results = tuple(x.backend.normalize(result) for result in results)
+        if x.table is not None:
+            results = tuple(adopt(x.function, "out", result, x.backend) for result in results)
     elif x.table is None:
         results = tuple(result.unwrap() for result in results)
     results = tuple(delivered(r, out) for r, out in zip(results, outs, strict=True))

@@ -256,4 +256,5 @@ def select(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     """Let compiled kernels compute from one element on, or never, whatever tables say."""
     monkeypatch.setattr(_choice, "in_force", lambda: InForce(None, "off, for the tests"))
     least = 1 if kind.compiled else 1 << 62
+    monkeypatch.setattr(_memory, "PATIENCE", 1 << 62)
     monkeypatch.setattr(_memory, "LEAST", dict.fromkeys(("numpy", "torch", "jax"), least))

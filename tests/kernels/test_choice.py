@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from corepy.dispatch._admitted import KERNELS
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._route_sources import InForce
 from corepy.dispatch._route_table import Option, Route, RouteTable
-from corepy.kernels import _choice
+from corepy.kernels import _choice, _memory
 from corepy.tuning import _kernels
 from corepy.tuning._kernels import KernelCase, kernel_cases
 from tests.kernels.libraries import Kind
@@ -47,6 +48,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
     monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
     monkeypatch.setattr(_routes, "_crowded", lambda: False)
+    monkeypatch.setattr(_memory, "PATIENCE", 1 << 62)
 
     def apply(*routes: Route | None) -> None:
         table = None if None in routes else RouteTable({"threads": 2}, {}, {}, routes)  # type: ignore[arg-type]
@@ -142,6 +144,20 @@ def test_sizes_and_forms_choose(use: Callable[..., None]) -> None:
     use(None)  # routes are off: thresholds of the kernels' own
     assert who(kernels.softmax, x_of("numpy", 128), -1)[0] == "numpy"
     assert who(kernels.softmax, x_of("numpy", 4096), -1)[0] == "numba"
+
+
+def test_small_arrays_are_compiled_for_once_there_were_many(
+    use: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(None)
+    monkeypatch.setattr(_memory, "_small", itertools.count())
+    monkeypatch.setattr(_memory, "PATIENCE", 2)
+    small = x_of("numpy", 8)
+    assert [who(kernels.softmax, small, -1)[0] for _ in range(4)] == ["numpy"] * 2 + ["numba"] * 2
+    assert who(kernels.softmax, x_of("torch", 8), -1)[0] == "numba"
+    assert (
+        who(kernels.softmax, x_of("jax", 8), -1)[0] == "jax"
+    )  # whose memory costs more to hand over
 
 
 def test_torch_steps_aside_for_arrays_that_are_not_its_own(
