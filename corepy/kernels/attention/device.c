@@ -104,9 +104,10 @@ KERNEL(attention_tiles)(PROBLEM)
     SHARED(real4, weights, TILE_ROWS * LINE_OF_WEIGHTS);
     SHARED(real, parts, TILE_ROWS * (ACROSS + 1)); /* of maxima and sums */
 
-    PAIR((int)GROUP_ID(1));
+    const int tiles_of_rows = PARTS_OF_ROWS(TILE_ROWS);
+    PAIR((int)(GROUP_ID(0) / tiles_of_rows));
     /* Under a causal mask the last rows have the most to do: they begin. */
-    const int start = (int)(GROUPS(0) - 1 - GROUP_ID(0)) * TILE_ROWS;
+    const int start = (tiles_of_rows - 1 - (int)(GROUP_ID(0) % tiles_of_rows)) * TILE_ROWS;
     const Row reach = reach_of(start, TILE_ROWS, &pair);
     const int across = ITEM % ACROSS, down = ITEM / ACROSS;
 
@@ -240,15 +241,17 @@ KERNEL(attention_tiles)(PROBLEM)
 /* FEW rows and `span` keys, a multiple of STEP and at most SPAN, for each work-group. Where there
  * is more than one for the keys, results go to `part` (splits, pairs, rows, size) and the
  * logarithms of their sums to `part_lse` (splits, pairs, rows). */
-KERNEL(attention_keys)(PROBLEM, OUT(WIDE, part), OUT(WIDE, part_lse), const int span)
+KERNEL(attention_keys)
+(PROBLEM, OUT(WIDE, part), OUT(WIDE, part_lse), const int span, const int splits)
 {
     SHARED(real, work, WORK);
     SHARED(real, weights, FEW * SPAN);
     SHARED(real, parts, ITEMS);
 
-    PAIR((int)GROUP_ID(1));
-    const int start = (int)GROUP_ID(2) * FEW;
-    const int split = (int)GROUP_ID(0), splits = (int)GROUPS(0);
+    const int shares = splits * PARTS_OF_ROWS(FEW), share_of_pair = (int)(GROUP_ID(0) % shares);
+    const int number = (int)(GROUP_ID(0) / shares), pairs = (int)(GROUPS(0) / shares);
+    PAIR(number);
+    const int start = share_of_pair / splits * FEW, split = share_of_pair % splits;
     const Row reach = reach_of(start, FEW, &pair);
     const int begin = max(split * span, reach.low / STEP * STEP);
     const int end = min((split + 1) * span, reach.high);
@@ -327,7 +330,7 @@ KERNEL(attention_keys)(PROBLEM, OUT(WIDE, part), OUT(WIDE, part_lse), const int 
     {
         const int inside = start + r < pair.rows;
         const Row row = row_of(start + r, &pair);
-        const i64 at = (split * GROUPS(1) + GROUP_ID(1)) * pair.rows + start + r;
+        const i64 at = ((i64)split * pairs + number) * pair.rows + start + r;
         real total = 0;
         for (int n = 0; n < sharing; ++n)
             total += parts[r * sharing + n];
@@ -354,13 +357,12 @@ KERNEL(attention_keys)(PROBLEM, OUT(WIDE, part), OUT(WIDE, part_lse), const int 
     }
 }
 
-/* The results of `splits` parts together; a work-group for each row of each pair. */
+/* The results of `splits` parts together; a work-group for each row. */
 KERNEL(attention_combined)
-(IN(WIDE, part), IN(WIDE, part_lse), OUT(X, out), OUT(WIDE, lse), const int splits,
- const int rows, const int size)
+(IN(WIDE, part), IN(WIDE, part_lse), OUT(X, out), OUT(WIDE, lse), const int splits, const int size)
 {
     /* As the heads that share one are neighbours, rows of all pairs are in the order of results. */
-    const i64 at = GROUP_ID(1) * rows + GROUP_ID(0), step = GROUPS(1) * rows;
+    const i64 at = GROUP_ID(0), step = GROUPS(0);
     GLOBAL const real *sums = POINTER(part_lse);
     real greatest = -INFINITE, sum = 0;
     for (int n = 0; n < splits; ++n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,23 +41,19 @@ _MANY: Final = 17
 _FEW: Final = {"float32": (8, 512), "float64": (4, 256)}
 _ITEMS: Final = 128
 _LEAST_KEYS: Final = 128
-#: Groups of the grid's second and third axis.
-_MOST_GROUPS: Final = 65535
 
 
 def supports(problem: Problem) -> bool:
     """Say whether the device kernels take a problem, once they take its arrays."""
     p = problem
-    batch, _, queries, size = p.q.shape
-    fits = batch * p.k.shape[1] <= _MOST_GROUPS and queries + p.keys < 1 << 29
-    if size <= GREATEST and fits:
+    rows, size = math.prod(p.q.shape[:3]), p.q.shape[3]
+    if size <= GREATEST and p.q.shape[2] + p.keys < 1 << 29 and rows < 1 << 31:
         return True
     if p.q.library != "pyopencl":
         return False  # it has functions of its own
     raise ValueError(
         f"{p.q.function}: q has shape {p.q.shape} beside {p.keys} keys; expected a head_dim of at "
-        f"most {GREATEST}, and at most {_MOST_GROUPS} heads of keys in all, for the kernels in "
-        f"OpenCL"
+        f"most {GREATEST}, and fewer than 2**31 rows, for the kernels in OpenCL"
     )
 
 
@@ -138,7 +135,7 @@ class _Call:
     def _launch(
         self,
         name: str,
-        grid: tuple[int, ...],
+        groups: int,
         items: int,
         *further: Argument,
         program: Program = _program,
@@ -149,8 +146,8 @@ class _Call:
             self._problem.q,
             program,
             name,
-            grid=grid,
-            block=(items, 1, 1)[: len(grid)],
+            grid=(groups,),
+            block=(items,),
             arguments=[*self._arguments, *further],
             shared=shared,
             **self._defines,
@@ -163,7 +160,7 @@ class _Call:
         tall = items // 32 * 16 * tiles
         self._launch(
             "attention_tensorcores",
-            (-(-self._rows // tall), self._pairs),
+            self._pairs * -(-self._rows // tall),
             items,
             program=_tensor_program,
             shared=2 * size * (tall + 4 * keys),
@@ -175,7 +172,7 @@ class _Call:
         tall, keys, down, across = _TILES[self._problem.q.wide, self._depth]
         self._launch(
             "attention_tiles",
-            (-(-self._rows // tall), self._pairs),
+            self._pairs * -(-self._rows // tall),
             down * across,
             TILE_ROWS=tall,
             TILE_KEYS=keys,
@@ -194,20 +191,22 @@ class _Call:
         splits = max(1, -(-keys // span))
         shape = (splits, self._pairs, self._rows)
         parts = [_new(q, (*shape, n)) if splits > 1 else None for n in (q.shape[3], 1)]
-        grid = (splits, self._pairs, groups)
         build: dict[str, Any] = {"FEW": few, "SPAN": most_keys}
-        self._launch("attention_keys", grid, _ITEMS, *parts, np.int32(span), **build)
+        self._launch(
+            "attention_keys",
+            splits * self._pairs * groups,
+            _ITEMS,
+            *(*parts, np.int32(span), np.int32(splits)),
+            **build,
+        )
         if splits > 1:
             launch(
                 q,
                 _program,
                 "attention_combined",
-                grid=(self._rows, self._pairs),
-                block=(_ITEMS, 1),
-                arguments=[
-                    *(*parts, self._out, self._lse),
-                    *(np.int32(n) for n in (splits, self._rows, q.shape[3])),
-                ],
+                grid=(self._rows * self._pairs,),
+                block=(_ITEMS,),
+                arguments=[*parts, self._out, self._lse, np.int32(splits), np.int32(q.shape[3])],
                 **self._defines,
                 **build,
             )

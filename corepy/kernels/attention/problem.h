@@ -24,6 +24,9 @@ typedef struct {
     int batch, kv_head, shared, rows, queries, asking, length, ahead, left, right;
 } Pair;
 
+/* How often `step` goes into the rows of a pair, the last time in part. */
+#define PARTS_OF_ROWS(step) ((heads / kv_heads * queries + (step) - 1) / (step))
+
 /* Where a row is, and which keys it sees: from `low` to below `high`. */
 typedef struct {
     int head, query, low, high;

@@ -41,9 +41,10 @@ KERNEL(attention_tensorcores)(PROBLEM)
     SHARED_DYNAMIC(u16, tiles, (TILE_ROWS + 4 * TILE_KEYS) * D); /* of Q, and two of K and V */
     SHARED(u32, scratch, SCRATCH_WORDS);
 
-    PAIR((int)GROUP_ID(1));
+    const int tiles_of_rows = PARTS_OF_ROWS(TILE_ROWS);
+    PAIR((int)(GROUP_ID(0) / tiles_of_rows));
     /* Under a causal mask the last rows have the most to do: they begin. */
-    const int start = (int)(GROUPS(0) - 1 - GROUP_ID(0)) * TILE_ROWS;
+    const int start = (tiles_of_rows - 1 - (int)(GROUP_ID(0) % tiles_of_rows)) * TILE_ROWS;
     const Row reach = reach_of(start, TILE_ROWS, &pair);
     const Row whole = seen_by_all(start, TILE_ROWS, &pair);
     const int lane = WARP_LANE, of_warp = ITEM / WARP * 16 * TILES;

@@ -89,8 +89,10 @@ KERNEL(matmul)(IN(X, x), IN(VALUES, values), IN(WIDE, scales), OUT(X, out), cons
                const int rows, const int size, const int step, const int packed)
 {
     SHARED(real, scratch, ITEMS);
-    const int row = (int)(GROUP_ID(0) * (ITEMS / LANES) + ITEM / LANES) * EACH;
-    const int vector = (int)GROUP_ID(1) * TOGETHER;
+    /* Groups with the same rows of the matrix follow one another. */
+    const int parts = (vectors + TOGETHER - 1) / TOGETHER;
+    const int row = (int)(GROUP_ID(0) / parts * (ITEMS / LANES) + ITEM / LANES) * EACH;
+    const int vector = (int)(GROUP_ID(0) % parts) * TOGETHER;
     /* Beyond the last row or vector the last one is computed again, and not written. */
     GLOBAL const TYPE(VALUES) *from[EACH];
     GLOBAL const real *scale[EACH];

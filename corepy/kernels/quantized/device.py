@@ -37,8 +37,8 @@ def quantize(x: Given, bits: int, group_size: int) -> tuple[Any, Any]:
             x,
             _program,
             "quantize",
-            grid=(-(-groups // _TEAMS), 1),
-            block=(_ITEMS, 1),
+            grid=(-(-groups // _TEAMS),),
+            block=(_ITEMS,),
             arguments=[
                 *(memory(x), values.memory, scales.memory),
                 *(np.int64(groups), np.int32(group_size)),
@@ -92,8 +92,8 @@ def matmul(
         x,
         _program,
         "matmul",
-        grid=(-(-rows // (_TEAMS * _EACH)), -(-vectors // together)),
-        block=(_ITEMS, 1),
+        grid=(-(-rows // (_TEAMS * _EACH)) * -(-vectors // together),),
+        block=(_ITEMS,),
         arguments=[
             *(*arrays, result.memory),
             *(np.int32(n) for n in (vectors, rows, size, step, packed)),
