@@ -93,8 +93,8 @@ def test_keys_are_shared_and_put_together(kind: Kind, launched: list[str]) -> No
 
 
 @opencl
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_optimised(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("dtype", "queries"), [("float32", 1), ("float16", 40)])
+def test_optimised(dtype: str, queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As users get it: what optimising compilers make of it, which takes them seconds."""
     from corepy.kernels._device import _opencl
 
@@ -102,9 +102,8 @@ def test_optimised(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_opencl, "_built", _opencl._built.__wrapped__)  # knows no other build
     k, v = sample(2, 1, 300, 30, seed=1), sample(2, 1, 300, 30, seed=2)
     lengths = np.asarray([300, 7])
-    for queries in (1, 40):
-        q = sample(2, 1, queries, 30)
-        compare(OPENCL, dtype, q, k, v, causal=True, lengths=lengths)
+    q = sample(2, 1, queries, 30)
+    compare(OPENCL, dtype, q, k, v, causal=True, lengths=lengths)
 
 
 @opencl
@@ -127,9 +126,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @opencl
 @pytest.mark.usefixtures("emulated")
-@pytest.mark.parametrize(
-    ("dtype", "size"), [("float16", 64), ("float16", 128), ("bfloat16", 64), ("bfloat16", 128)]
-)
+@pytest.mark.parametrize(("dtype", "size"), [("float16", 128), ("bfloat16", 64)])
 def test_tensor_cores(dtype: str, size: int, launched: list[str]) -> None:
     ends = {"lengths": np.asarray([130, 77]), "query_lengths": np.asarray([30, 11])}
     cases: list[tuple[tuple[int, ...], dict[str, Any]]] = [

@@ -136,7 +136,7 @@ BUILDS: dict[str, tuple[Program, dict[str, Any]]] = {
     "matrices": (matrices, {**HALF, "HELD": 0, "LANES": 256}),
     "adam": (adam, {**HALF, "G": "bfloat16", "M": "float32"}),
     "attention in tiles": (attention, {**DOUBLE, **OF_PROBLEM, **TILES, "D": 256}),
-    "attention by keys": (attention, {**HALF, **OF_PROBLEM, "D": 128, "FEW": 8, "SPAN": 512}),
+    "attention by keys": (attention, {**HALF, **OF_PROBLEM, "D": 128, "FEW": 4, "SPAN": 512}),
     TENSOR_CORES: (tensorcores, {**HALF, **OF_PROBLEM, "D": 128, "TILES": 2, "TILE_KEYS": 32}),
     "caches": (caches, {"X": "uint16"}),
     "quantized": (
