@@ -62,6 +62,16 @@ def test_layouts_of_pyopencl_run_backwards() -> None:
 
 
 @each
+def test_bias_of_more_bits(kind: Kind) -> None:
+    for queries in (2, 20):
+        q, k, v = (kind.array(sample(1, 1, n, 8, seed=n), "float16") for n in (queries, 30, 31))
+        v, bias = v[:, :, :30], sample(queries, 1).astype("f4") * sample(30).astype("f4")
+        expected, terms, _ = expected_of(*map(host, (q, k, v)), bias=bias)
+        found = kernels.attention(q, k, v, bias=kind.array(bias))
+        check(q, found, expected, "float16", terms)
+
+
+@each
 @pytest.mark.parametrize("length", [3, 40])
 def test_out(kind: Kind, length: int) -> None:
     x = kind.array(sample(1, 2, length, 8), "float32")
