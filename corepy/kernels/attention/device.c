@@ -3,7 +3,7 @@
  * `attention_tiles` takes tiles of rows through tiles of keys that lie in local memory.
  * `attention_keys` is for few rows, as in decoding, where all time goes to reading K and V:
  * work-groups share the keys of a sequence among them, and `attention_combined` puts their parts
- * together. D is head_dim rounded up to a multiple of 64; device.py says what the tiles are.
+ * together. D is 64, 128 or 256, and head_dim at most that; device.py says what the tiles are.
  */
 
 #if defined(TARGET_OPENCL)
