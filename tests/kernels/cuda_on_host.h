@@ -9,6 +9,7 @@
 #define __constant__
 #define __shared__ static
 #define __forceinline__ inline
+#define __align__(bytes) alignas(bytes)
 #define __launch_bounds__(...)
 
 struct alignas(16) uint4 {
@@ -38,6 +39,8 @@ template <class T> T __shfl_xor_sync(unsigned, T value, int mask)
 #define __uint_as_float(x) std::bit_cast<float>((unsigned)(x))
 #define __double_as_longlong(x) std::bit_cast<long long>((double)(x))
 #define __longlong_as_double(x) std::bit_cast<double>((long long)(x))
+inline int min(int a, int b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a > b ? a : b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 

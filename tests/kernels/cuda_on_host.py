@@ -109,6 +109,7 @@ sys.modules["cupy"] = stand_in()
 import corepy  # noqa: E402
 from corepy import kernels  # noqa: E402
 from tests.kernels import libraries  # noqa: E402
+from tests.kernels.test_attention import expected_of  # noqa: E402
 
 BOUNDS = {"f4": 1e-5, ml_dtypes.bfloat16: 1.6e-2}
 
@@ -169,12 +170,39 @@ def check_adam(dtype: Any) -> None:
     agrees(p, p8 - step, dtype, p8 + np.abs(step))
 
 
+def check_attention(queries: int) -> None:
+    q, k, v = draw(2, 4, queries, 24), draw(2, 2, 200, 24), draw(2, 2, 200, 24, seed=1)
+    lengths, options = np.array([200, 30]), {"causal": True, "window": 150}
+    arrays = [values_of(x) for x in (q, k, v)]
+    expected, terms, sums = expected_of(*arrays, lengths=lengths, **options)
+    out, lse = kernels.attention(q, k, v, lengths=array(lengths), return_lse=True, **options)
+    agrees(out, expected, "f4", 2 * terms)
+    agrees(lse, sums, "f4", 1 + np.abs(sums))
+    cache = kernels.PagedKVCache(2, 2, 9, 50, 24, like=q)
+    cache.append(k, v)
+    expected, terms, _ = expected_of(*arrays, causal=True)
+    agrees(cache.attend(q), expected, "f4", 2 * terms)
+
+
+def check_quantized() -> None:
+    x, matrix = draw(3, 64), draw(18, 64, seed=1)
+    values, scales = kernels.quantize(matrix, bits=4, group_size=32)
+    back = kernels.dequantize(values, scales)
+    spread = np.repeat(values_of(scales), 32, axis=-1)
+    assert (np.abs(values_of(back) - values_of(matrix)) <= 0.5001 * spread).all()
+    terms = np.abs(values_of(x)) @ np.abs(values_of(back)).T
+    agrees(kernels.matmul_int4(x, values, scales), values_of(x) @ values_of(back).T, "f4", terms)
+
+
 def main() -> None:
     check_norms(5, 64)  # a warp for a row
     check_softmax(3, 301)  # a group for a row
     check_elements()
     check_rope()
     check_adam(ml_dtypes.bfloat16)
+    check_attention(2)  # keys in parts
+    check_attention(20)  # tiles
+    check_quantized()
     (row,) = corepy.explain(kernels.silu, draw(4, 16)).records
     assert (row.backend, row.device) == ("cupy", "cuda:0")
     shutil.rmtree(FOLDER)

@@ -3,6 +3,7 @@
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(threads, groups) __attribute__((amdgpu_flat_work_group_size(1, threads)))
 
@@ -36,9 +37,14 @@ __device__ inline double __longlong_as_double(long long x)
     __device__ double name(double);
 MATH(exp)
 MATH(fabs)
+MATH(log)
 MATH(rint)
 MATH(sqrt)
 __device__ float fmin(float, float);
 __device__ double fmin(double, double);
 __device__ float fmax(float, float);
 __device__ double fmax(double, double);
+__device__ float fma(float, float, float);
+__device__ double fma(double, double, double);
+__device__ int min(int, int);
+__device__ int max(int, int);

@@ -132,9 +132,18 @@ def host(x: Any) -> Any:
         x = x.detach().cpu()
         x = (x.to(torch.float64) if x.is_floating_point() else x).numpy()
     elif hasattr(x, "get"):  # pyopencl's and CuPy's
-        x = x.get()
+        x = x.get() if x.size == 0 or x.flags.forc or not hasattr(x, "queue") else _spread(x)
     x = np.asarray(x)
     return x if x.dtype.kind in "bi" else x.astype(np.float64)
+
+
+def _spread(x: Any) -> Any:
+    """Return the values of an array of pyopencl that is part of another one."""
+    import pyopencl.array
+
+    size = x.dtype.itemsize
+    whole = pyopencl.array.Array(x.queue, x.base_data.size // size, x.dtype, data=x.base_data)
+    return np.lib.stride_tricks.as_strided(whole.get()[x.offset // size :], x.shape, x.strides)
 
 
 def dtype_of(x: Any) -> str:

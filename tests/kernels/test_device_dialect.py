@@ -16,8 +16,12 @@ from corepy.kernels._arguments import given
 from corepy.kernels._device import Program, launch, memory
 from corepy.kernels.activations.device import _programs as activations
 from corepy.kernels.adam.device import _program as adam
+from corepy.kernels.attention.device import _cache_program as caches
+from corepy.kernels.attention.device import _program as attention
+from corepy.kernels.attention.device import _tensor_program as tensorcores
 from corepy.kernels.matrices.device import _program as matrices
 from corepy.kernels.norms.device import _program as norms
+from corepy.kernels.quantized.device import _program as quantized
 from corepy.kernels.rotary.device import _program as rotary
 from corepy.kernels.softmaxes.device import _program as softmaxes
 from tests.kernels.libraries import Kind, device_kinds, host
@@ -120,21 +124,36 @@ def test_products_are_not_fused(kind: Kind) -> None:
 
 HALF = {"X": "bfloat16", "WIDE": "float32", "VECTOR": 8}
 DOUBLE = {"X": "float64", "WIDE": "float64", "VECTOR": 2}
+OF_PROBLEM = {"BIAS": "float32", "LENGTHS": "int32", "QUERY_LENGTHS": "int64"}
+TILES = {"TILE_ROWS": 8, "TILE_KEYS": 8, "DOWN": 8, "ACROSS": 8}
+TENSOR_CORES = "attention by tensor cores"
 #: Programs, and macros that they are built with.
-BUILDS = {
+BUILDS: dict[str, tuple[Program, dict[str, Any]]] = {
     "norms": (norms, {**HALF, "HELD": 8, "LANES": 256, "W": "float32", "B": "bfloat16"}),
     "softmaxes": (softmaxes, {**DOUBLE, "HELD": 4, "LANES": 32}),
     "activations": (activations["float32"], {**HALF, "FUNCTION": "gelu"}),
     "rotary": (rotary, {**HALF, "C": "float32", "P": "int32", "INTERLEAVED": 1, "LANES": 16}),
     "matrices": (matrices, {**HALF, "HELD": 0, "LANES": 256}),
     "adam": (adam, {**HALF, "G": "bfloat16", "M": "float32"}),
+    "attention in tiles": (attention, {**DOUBLE, **OF_PROBLEM, **TILES, "D": 256}),
+    "attention by keys": (attention, {**HALF, **OF_PROBLEM, "D": 128, "FEW": 4, "SPAN": 512}),
+    TENSOR_CORES: (tensorcores, {**HALF, **OF_PROBLEM, "D": 128, "TILES": 2, "TILE_KEYS": 32}),
+    "caches": (caches, {"X": "uint16"}),
+    "quantized": (
+        quantized,
+        {**HALF, "VALUES": "uint8", "BITS": 4, "LANES": 32, "TOGETHER": 8},
+    ),
     "the dialect": (DIALECT, {"X": "float16", "LANES": 64}),
 }
 
 
+#: Work-items of a group, where it is not BLOCK.
+ITEMS = {"attention in tiles": 64, "attention by keys": 128, TENSOR_CORES: 128, "quantized": 128}
+
+
 def text(name: str) -> str:
     program, defines = BUILDS[name]
-    return program.text((BLOCK, 1, 1), tuple(defines.items()))
+    return program.text((ITEMS.get(name, BLOCK), 1, 1), tuple(defines.items()))
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
@@ -172,7 +191,7 @@ def hip_compiler() -> list[str] | None:
 
 
 @pytest.mark.skipif(hip_compiler() is None, reason="needs a Clang for AMD's GPUs, or ziglang")
-@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize("name", [name for name in BUILDS if name != TENSOR_CORES])
 def test_it_compiles_for_hip(name: str, tmp_path: Path) -> None:
     """For gfx942, with declarations in place of HIP's headers, and calls of its library open."""
     stand_in = Path(__file__).with_name("hip.h").read_text(encoding="utf-8")

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from corepy import kernels
-from tests.kernels.libraries import Kind, check, dtype_of, host, kinds, select
+from tests.kernels.libraries import (
+    DEVICES,
+    Kind,
+    check,
+    device_kinds,
+    dtype_of,
+    host,
+    kinds,
+    select,
+)
 from tests.kernels.test_attention import sample
 
 
@@ -79,7 +88,10 @@ def test_products(
     if kind.slow and size > 16:
         return
     function = kernels.matmul_int8 if bits == 8 else kernels.matmul_int4
-    for dtype in kind.dtypes[:1] if kind.slow else kind.dtypes:
+    dtypes = kind.dtypes[:1] if kind.slow else kind.dtypes
+    if kind.library in DEVICES:  # each of them is a build
+        dtypes = ("float32", "float16") if bits == 8 else ("float64", "bfloat16")
+    for dtype in dtypes:
         wide = "float64" if dtype == "float64" else "float32"
         x = kind.array(sample(*vectors, size), dtype)
         matrix = kind.array(sample(rows, size, seed=1), wide)
@@ -89,16 +101,21 @@ def test_products(
         check(x, function(x, values, scales), host(x) @ whole.T, dtype, terms)
 
 
-@pytest.mark.parametrize("kind", kinds("numpy", "torch", "array"))
+@pytest.mark.parametrize("kind", [*kinds("numpy", "torch", "array"), *device_kinds()])
 def test_out(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     select(monkeypatch, kind)
-    for dtype in kind.dtypes:
+    for dtype in kind.dtypes[: 1 if kind.library in DEVICES else None]:
         wide = "float64" if dtype == "float64" else "float32"
         values, scales = kernels.quantize(kind.array(sample(6, 8), wide))
         x = kind.array(sample(3, 8), dtype)
         out = kind.array(np.zeros((3, 6)), dtype)
         assert kernels.matmul_int8(x, values, scales, out=out) is out
         np.testing.assert_array_equal(host(out), host(kernels.matmul_int8(x, values, scales)))
+        square = kind.array(sample(8, 8), dtype)  # that is read while it is written
+        values, scales = kernels.quantize(kind.array(sample(8, 8, seed=1), wide))
+        expected = host(kernels.matmul_int8(square, values, scales))
+        assert kernels.matmul_int8(square, values, scales, out=square) is square
+        np.testing.assert_array_equal(host(square), expected)
 
 
 def test_no_elements(kind: Kind) -> None:

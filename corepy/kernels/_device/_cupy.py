@@ -84,6 +84,9 @@ class CuPy(Target):
     def units(self, x: Given) -> int:
         return _units(_index(x))
 
+    def has_tensor_cores(self, x: Given) -> bool:
+        return not cupy.cuda.runtime.is_hip and _capability(_index(x)) >= 80
+
     def run(
         self,
         x: Given,
@@ -152,6 +155,11 @@ def _torch_memory(native: Any, x: Given, dtype: str | None = None) -> Memory:
 @cache
 def _units(number: int) -> int:
     return int(cupy.cuda.Device(number).attributes["MultiProcessorCount"])
+
+
+@cache
+def _capability(number: int) -> int:
+    return int(cupy.cuda.Device(number).compute_capability)
 
 
 @lru_cache(maxsize=1024)

@@ -45,6 +45,9 @@ ITEM_SIZE: Final = {
 VECTOR_BYTES: Final = 16
 
 
+_HEADER: Final = Path(__file__).with_name("portability.h")
+
+
 class Program:
     """A C file of kernels.
 
@@ -56,30 +59,32 @@ class Program:
         That of the C file.
     constants : dict
         Macros with which it is always built, such as coefficients.
+    headers : sequence of str
+        Files in that folder that come before it, as what several C files share.
     """
 
     def __init__(
-        self, beside: str, name: str = "device.c", constants: dict[str, object] | None = None
+        self,
+        beside: str,
+        name: str = "device.c",
+        constants: dict[str, object] | None = None,
+        headers: Sequence[str] = (),
     ) -> None:
         self.path = Path(beside).with_name(name)
         self.constants = constants or {}
+        self._files = [_HEADER, *map(self.path.with_name, headers), self.path]
 
     def text(self, block: tuple[int, ...], defines: tuple[tuple[str, object], ...]) -> str:
         """Return what compilers get: the macros, the header, and the kernels."""
         sizes = zip(("BLOCK_X", "BLOCK_Y", "BLOCK_Z"), block, strict=True)
         macros = [*self.constants.items(), *defines, *sizes]
         lines = [f"#define {name} {value}" for name, value in macros]
-        return "\n".join([*lines, _header(), '#line 1 "' + self.path.name + '"', self._source])
+        return "\n".join([*lines, self._source])
 
     @cached_property
     def _source(self) -> str:
-        return self.path.read_text(encoding="utf-8")
-
-
-@cache
-def _header() -> str:
-    source = Path(__file__).with_name("portability.h").read_text(encoding="utf-8")
-    return '#line 1 "portability.h"\n' + source
+        parts = (f'#line 1 "{path.name}"\n' + path.read_text("utf-8") for path in self._files)
+        return "\n".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +198,10 @@ class Target(ABC):
     @abstractmethod
     def units(self, x: Given) -> int:
         """Return how many work-groups the device of `x` runs side by side, at least."""
+
+    def has_tensor_cores(self, x: Given) -> bool:
+        """Say whether the device of `x` has what PTX's mma and cp.async need."""
+        return False
 
     @abstractmethod
     def run(

@@ -33,7 +33,9 @@
 #define TARGET_OPENCL 1
 #define KERNEL(name) \
     __kernel __attribute__((reqd_work_group_size(BLOCK_X, BLOCK_Y, BLOCK_Z))) void name
-#define DEVICE static inline
+/* Always inline: else LLVM may put a LOCAL array that all calls share into the function itself, where
+ * PoCL leaves it one for all work-groups that run at a time. */
+#define DEVICE static inline __attribute__((always_inline))
 #define CONSTANT __constant
 #define GLOBAL __global
 #define LOCAL __local

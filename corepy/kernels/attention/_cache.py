@@ -22,6 +22,9 @@ from corepy.kernels._arguments import (
     given,
     whole,
 )
+from corepy.kernels._device import on_device
+from corepy.kernels._device._runtime import numpy_dtype
+from corepy.kernels._libraries import DeviceLibrary
 from corepy.kernels._memory import Host, placed, setting
 from corepy.kernels.attention._problem import Problem, flag, grouped, reach, shaped
 
@@ -37,6 +40,8 @@ def _zeros(function: str, shape: tuple[int, ...], dtype: str | None, like: Any) 
     options = (*options, "float16") if model.library == "numpy" and model.table is None else options
     if name not in options:
         raise bad_argument(function, "dtype", dtype, f"{listing(options)}, or None")
+    if isinstance(model.backend, DeviceLibrary):
+        return placed(np.zeros(shape, numpy_dtype(name)), model)
     if model.table is not None:
         return placed(np.zeros(shape, name), model)
     from array_api_compat import array_namespace, device
@@ -84,6 +89,16 @@ class _Memory:
                 f"length, {size})"
             )
         return new, beside("v", v, memory, (memory.dtype,), new.shape)
+
+    def _is_kept(self, k: Given, v: Given, starts: int | Host, table: Host | None = None) -> bool:
+        """Keep it by a kernel, where one takes these arrays and their library has none better."""
+        memory = self._given("append")
+        if not isinstance(k.backend, DeviceLibrary) or not on_device(k, v, *memory):
+            return False
+        from corepy.kernels.attention import device
+
+        device.keep(k, v, *memory, starts, table)
+        return True
 
     def _put(self, at: tuple[Any, ...], k: Given, v: Given) -> None:
         self._k = _written(self._k, k.library, at, k)
@@ -183,7 +198,9 @@ class KVCache(_Memory):
                 f"most {self._capacity - self._length}, for {self._length} of {self._capacity} are "
                 f"filled"
             )
-        self._put((slice(None), slice(None), slice(self._length, end), slice(None)), new, values)
+        if not self._is_kept(new, values, self._length):
+            at = (slice(None), slice(None), slice(self._length, end), slice(None))
+            self._put(at, new, values)
         self._length = end
 
     def truncate(self, length: int) -> None:
@@ -304,18 +321,23 @@ class PagedKVCache(_Memory):
                 f"{new.function}: k takes {sum(missing)} new blocks in shape {new.shape}; expected "
                 f"at most {len(self._free)}, the free ones of {self._k.shape[0]}"
             )
-        for number, (s, count) in enumerate(zip(chosen, missing, strict=True)):
-            blocks = self._tables[s]
-            blocks += [self._free.pop() for _ in range(count)]
+        for s, count in zip(chosen, missing, strict=True):
+            self._tables[s] += [self._free.pop() for _ in range(count)]
+        if not self._is_kept(new, values, self._lengths[chosen], self._table(chosen)):
+            self._put_pages(new, values, chosen)
+        self._lengths[chosen] += added
+
+    def _put_pages(self, new: Given, values: Given, chosen: list[int]) -> None:
+        added, size = new.shape[2], self._block_size
+        for number, s in enumerate(chosen):
             start, done = int(self._lengths[s]), 0
             while done < added:
                 block, place = divmod(start + done, size)
                 step = min(size - place, added - done)
                 source = (number, slice(None), slice(done, done + step), slice(None))
-                at = (blocks[block], slice(None), slice(place, place + step), slice(None))
+                at = (self._tables[s][block], slice(None), slice(place, place + step), slice(None))
                 self._put(at, _part(new, source), _part(values, source))
                 done += step
-            self._lengths[s] = start + added
 
     def free(self, sequence: int) -> None:
         """Forget a sequence, and give its blocks to others."""

@@ -12,6 +12,7 @@ import numpy as np
 from corepy._errors import bad_argument, bad_type
 from corepy.kernels._arguments import Given, beside, broadcasts, given, is_traced, whole
 from corepy.kernels._choice import FORMULA, JAX, NUMBA, TORCH, choose
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import (
     Host,
     Result,
@@ -79,6 +80,11 @@ class Problem:
         if q.size == 0:
             found = empty(q, self.out)
             return (found, placed(np.empty(q.shape[:3], q.wide), q)) if self.return_lse else found
+        if on_device(q, *self._others) and not (q.library == TORCH and self._takes(TORCH)):
+            from corepy.kernels.attention import device
+
+            if device.supports(self):
+                return device.attention(self)
         if self.keys == 0:
             return self._of_nothing()
         work = q.size * self.keys

@@ -17,6 +17,7 @@ from corepy.kernels._arguments import (
     given,
     whole,
 )
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import (
     by_reference,
     compiled,
@@ -87,6 +88,10 @@ def quantize(x: Any, *, bits: Literal[4, 8] = 8, group_size: int | None = None) 
         raise bad_argument(name, "group_size", group_size, expected)
     if bits == 4 and group % 2:
         raise bad_argument(name, "group_size", group, "an even number, with 4 bits")
+    if on_device(g):
+        from corepy.kernels.quantized import device
+
+        return device.quantize(g, bits, group)
     found: tuple[Any, Any] = by_reference(
         reference.quantize, g, (), (None, None), bits=bits, group_size=group
     )
@@ -125,6 +130,10 @@ def dequantize(values: Any, scales: Any) -> Any:
         raise wrong_dtype(name, "scales", s.dtype, s.device, "float32 or float64")
     v = beside("values", values, s, ("int8", "uint8"))
     _fitting(v, s)
+    if on_device(s, v):
+        from corepy.kernels.quantized import device
+
+        return device.dequantize(s, v)
     return by_reference(reference.dequantize, s, (v,))
 
 
@@ -237,6 +246,10 @@ def _matmul(name: str, integers: str, x: Any, values: Any, scales: Any, out: Any
     shape = (*g.shape[:-1], v.shape[0])
     to = destination("out", out, g, shape)
     vectors = g.size // size
+    if on_device(g, v, s) and (vectors < _MANY or g.library == "pyopencl"):
+        from corepy.kernels.quantized import device
+
+        return device.matmul(g, v, s, to, shape)
     if not 0 < vectors < _MANY or not v.size or not supports(v, g, s):
         return by_reference(reference.matmul, g, (v, s), (to,))
 
