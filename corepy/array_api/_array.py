@@ -33,8 +33,10 @@ from corepy.dispatch import (
     load,
     make,
     operator,
+    product,
     promoted,
     reflected,
+    reflected_product,
     register_array_class,
     run,
     scalar_dtype,
@@ -53,7 +55,7 @@ API_VERSION: Final = "2025.12"
 #: Versions of the standard of which 2025.12 is a superset.
 _COMPATIBLE: Final = ("2021.12", "2022.12", "2023.12", "2024.12", API_VERSION)
 
-for _name in ("__getitem__", "__setitem__", "astype"):
+for _name in ("__getitem__", "__setitem__"):
     declare(_name, _dtypes.ANY)
 
 
@@ -171,12 +173,14 @@ class Array(Operand):
     __pos__ = unary_operator("positive")
     __invert__ = unary_operator("bitwise_invert")
 
+    @product
     def __matmul__(self, other: Any, /) -> Array:
         """Matrix product, as `matmul`."""
         from corepy.array_api._linear_algebra import matmul_operator
 
         return cast("Array", matmul_operator(self, other))
 
+    @reflected_product
     def __rmatmul__(self, other: Any, /) -> Array:
         """Matrix product with the operands swapped."""
         from corepy.array_api._linear_algebra import matmul_operator

@@ -40,7 +40,7 @@ _SHIFTS: Final = ("bitwise_left_shift", "bitwise_right_shift")
 
 def register_array_class(cls: type[Operand]) -> None:
     """Tell the dispatcher which class the results have."""
-    _hot.bind(cls, mixed, beside, as_operand, fail, STRICT)
+    _hot.bind(cls, mixed, beside, as_operand, wrap, fail)
 
 
 class UnaryFunction(Protocol):

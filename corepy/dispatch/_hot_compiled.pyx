@@ -18,13 +18,16 @@ imports no NumPy.
 import functools
 import math
 
+from corepy._dtypes import DType, complex64, complex128, float64, int64
+from corepy.dispatch._settings import PRIORITY, STRICT
+
 cimport cython
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject, PyObject_GetItem
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
-from libc.math cimport isfinite, isinf, sqrt, sqrtf
+from libc.math cimport isfinite, isinf, signbit, sqrt, sqrtf
 from libc.string cimport memcpy, memset
 
 __all__ = [
@@ -32,13 +35,15 @@ __all__ = [
     "Slots",
     "bind",
     "binary_function",
-    "choice",
-    "clamp",
+    "forget_homes",
+    "homes",
     "item",
     "make",
     "operator",
-    "reduction",
+    "product",
     "reflected",
+    "reflected_product",
+    "shortened",
     "unary_function",
     "unary_operator",
 ]
@@ -79,6 +84,7 @@ cdef extern from *:
         to->nb_true_divide = from->nb_true_divide;
         to->nb_floor_divide = from->nb_floor_divide;
         to->nb_remainder = from->nb_remainder;
+        to->nb_matrix_multiply = from->nb_matrix_multiply;
         to->nb_power = from->nb_power;
         to->nb_and = from->nb_and;
         to->nb_or = from->nb_or;
@@ -99,30 +105,36 @@ cdef extern from *:
 include "_hot_numpy.pxi"
 include "_hot_elementwise.pxi"
 include "_hot_reductions.pxi"
+include "_hot_views.pxi"
 include "_hot_selections.pxi"
+include "_hot_creation.pxi"
+include "_hot_copies.pxi"
+include "_hot_products.pxi"
+include "_hot_functions.pxi"
+include "_hot_run.pxi"
 
 
 # ---------------------------------------------------------------------------- what is bound
 
 cdef type _Array  # the class of the results
-cdef object _mixed, _beside, _as_operand, _fail, _strict, _item
+cdef object _mixed, _beside, _as_operand, _wrap, _fail, _item, _times, _times_reflected
 cdef tuple _NOTHING = ()
 cdef dict _places = {}  # of operations in the slots of each table
 cdef list _names = []
 cdef bint _has_numpy = False
 
 
-def bind(cls, mixed, beside, as_operand, fail, strict):
+def bind(cls, mixed, beside, as_operand, wrap, fail):
     """As `corepy.dispatch._hot_python.bind`."""
-    global _Array, _mixed, _beside, _as_operand, _fail, _strict
-    _Array, _mixed, _beside, _as_operand, _fail = cls, mixed, beside, as_operand, fail
-    _strict = strict
+    global _Array, _mixed, _beside, _as_operand, _wrap, _fail
+    _Array, _mixed, _beside, _as_operand = cls, mixed, beside, as_operand
+    _wrap, _fail = wrap, fail
     if cls is not Operand:
         corepy_inherit(cls, Operand)
 
 
 #: What is as quick as NumPy on large arrays too, and needs no memory for a large result.
-cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, INDEX)
+cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
 
 
 cdef int _place(str name) except -1:
@@ -143,6 +155,8 @@ cdef class Slots(dict):
     """The base of tables: a dict of entries, with the inner loops of some of them beside it."""
 
     cdef Slot* slots
+    cdef public object backend, device, dtype, dtypes, native_dtype
+    cdef public dict siblings
 
     def __cinit__(self):
         self.slots = <Slot*>PyMem_Calloc(OPERATIONS, sizeof(Slot))
@@ -295,6 +309,12 @@ cdef class Operand:
     def __rshift__(x1, x2):
         return _operator("bitwise_right_shift", _RIGHT_SHIFT, x1, x2)
 
+    def __matmul__(x1, x2):
+        made = _short_product(<PyObject*>x1, <PyObject*>x2, _MATMUL)
+        if made is not None:
+            return made
+        return _times(x1, x2) if isinstance(x1, Operand) else _times_reflected(x2, x1)
+
     def __getitem__(self, key):
         return _get_item(self, key)
 
@@ -352,6 +372,7 @@ cdef int _NEGATIVE = _place("negative")
 cdef int _POSITIVE = _place("positive")
 cdef int _INVERT = _place("bitwise_invert")
 cdef int _GETITEM = _place("__getitem__")
+cdef int _MATMUL = _place("matmul")
 
 _Array = Operand
 
@@ -507,100 +528,13 @@ def unary_function(str name):
     return function
 
 
-# ---------------------------------------------------------------------------- reductions
-
-
-def reduction(str name, function):
-    """Put the short way before the function of a reduction.
-
-    It is taken for one small, contiguous array, and an axis that is None, the first or the last.
-    """
-    cdef int place = _place(name)
-
-    @functools.wraps(function)
-    def reduced(x, /, **arguments):
-        cdef Slot* slot
-        if type(x) is _Array:
-            slot = &(<Operand>x)._table.slots[place]
-            if slot.short:
-                made = None
-                if not arguments:
-                    made = _short_reduction(slot, <PyObject*>(<Operand>x)._native, None)
-                elif len(arguments) == 1 and "axis" in arguments:
-                    made = _short_reduction(
-                        slot, <PyObject*>(<Operand>x)._native, arguments["axis"]
-                    )
-                if made is not None:
-                    return _make(made, <Slots>slot.result)
-        return function(x, **arguments)
-
-    return reduced
+# ---------------------------------------------------------------------------- others
 
 
 cdef inline bint _share(Operand x, Operand y) except -1:
     """Say whether two operands have one backend and device."""
     cdef Slots a = x._table, b = y._table
     return a is b or a.backend is b.backend and a.device is b.device
-
-
-def choice(str name, function):
-    """Put the short way before the function that chooses between two operands by a third."""
-    cdef int place = _place(name)
-
-    @functools.wraps(function)
-    def chosen(condition, x1, x2, /):
-        cdef Operand model
-        cdef Slot* slot
-        if type(condition) is _Array:
-            if type(x1) is _Array:
-                model = x1
-            elif type(x2) is _Array:
-                model = x2
-            else:
-                return function(condition, x1, x2)
-            slot = &model._table.slots[place]
-            if (
-                slot.short
-                and (type(x2) is not _Array or (<Operand>x2)._table is model._table)
-                and _share(<Operand>condition, model)
-            ):
-                made = _short_choice(slot, <PyObject*>(<Operand>condition)._native, x1, x2)
-                if made is not None:
-                    return _make(made, model._table)
-        return function(condition, x1, x2)
-
-    return chosen
-
-
-def clamp(str name, function):
-    """Put a shorter way before the function that clamps elements between two bounds.
-
-    It is taken for bounds that are Python scalars, and goes to the entry without asking again what
-    is known of them.
-    """
-    cdef int place = _place(name)
-
-    @functools.wraps(function)
-    def clamped(x, /, min=None, max=None):
-        cdef Slot* slot
-        if type(x) is _Array:
-            slot = &(<Operand>x)._table.slots[place]
-            if slot.short:
-                low, high = _element(slot, min), _element(slot, max)
-                if low is not None and high is not None and slot.native != NULL:
-                    native = <object>slot.native
-                    try:
-                        made = native((<Operand>x)._native, min=low, max=high)
-                    except Exception as error:
-                        _fail(name, (x,), error)
-                    if _is_array(<PyObject*>made):
-                        return _make(made, (<Operand>x)._table)
-        return function(x, min, max)
-
-    return clamped
-
-
-# ---------------------------------------------------------------------------- indexing
 
 
 def item(function):
@@ -617,8 +551,28 @@ def item(function):
 
 cdef object _get_item(Operand x, key):
     cdef Slot* slot = &x._table.slots[_GETITEM]
-    if slot.short and not _strict.touched:
+    if slot.short and not STRICT.touched:
         found = _short_item(x, slot, key)
         if found is not None:
             return _make(found, x._table)
     return _item(x, key)
+
+
+def product(function):
+    """Put the short way before the method ``Array.__matmul__``."""
+    global _times
+    _times = function
+
+    @functools.wraps(function)
+    def method(self, other, /):
+        made = _short_product(<PyObject*>self, <PyObject*>other, _MATMUL)
+        return function(self, other) if made is None else made
+
+    return method
+
+
+def reflected_product(function):
+    """Keep the method ``Array.__rmatmul__`` for operands that stand on the right of others."""
+    global _times_reflected
+    _times_reflected = function
+    return function

@@ -43,6 +43,10 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
         natives.append(native)
     if _size(<PyArrayObject*>which, slot.least) < 0:
         return None
+    cdef PyArrayObject* condition = <PyArrayObject*>which
+    made = _blended(slot, condition, <PyArrayObject*>natives[0], <PyArrayObject*>natives[1])
+    if made is not None:
+        return made
     try:
         result = PyArray_Where(<object>which, natives[0], natives[1])
     except ValueError:  # shapes that do not broadcast: the function says which
@@ -52,56 +56,119 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
     return result
 
 
+cdef object _blended(Slot* slot, PyArrayObject* which, PyArrayObject* x, PyArrayObject* y):
+    """Choose between contiguous arrays of one shape and of 4 or 8 bytes, None for others."""
+    cdef npy_intp size, i
+    cdef char* flags = <char*>PyArray_DATA(which)
+    cdef void* a = PyArray_DATA(x)
+    cdef void* b = PyArray_DATA(y)
+    if not _same_shape(which, x) or not _same_shape(x, y) or slot.size not in (4, 8):
+        return None
+    if not (_is_plain(<PyObject*>which) and _is_plain(<PyObject*>x) and _is_plain(<PyObject*>y)):
+        return None
+    size = _size(x, PY_SSIZE_T_MAX)
+    result = _result(slot, x)
+    cdef void* into = PyArray_DATA(<PyArrayObject*>result)
+    if slot.size == 8:
+        for i in range(size):
+            (<long long*>into)[i] = (<long long*>a)[i] if flags[i] else (<long long*>b)[i]
+    else:
+        for i in range(size):
+            (<int*>into)[i] = (<int*>a)[i] if flags[i] else (<int*>b)[i]
+    return result
+
+
+cdef object _masked(Slot* slot, PyArrayObject* x, PyArrayObject* which):
+    """Return the elements of an array of 4 or 8 bytes where a mask is true, None for others."""
+    cdef npy_intp size, i, count = 0, found = 0
+    cdef char* flags = <char*>PyArray_DATA(which)
+    if slot.size not in (4, 8) or not _is_plain(<PyObject*>x) or not _is_plain(<PyObject*>which):
+        return None
+    size = _size(x, PY_SSIZE_T_MAX)
+    for i in range(size):
+        count += flags[i] != 0
+    result = _new(slot.descr, 1, &count)
+    cdef void* into = PyArray_DATA(<PyArrayObject*>result)
+    cdef void* source = PyArray_DATA(x)
+    # Without a branch on the mask: each element is written where the next true one belongs.
+    if slot.size == 8:
+        for i in range(size):
+            if found == count:
+                break
+            (<long long*>into)[found] = (<long long*>source)[i]
+            found += flags[i] != 0
+    else:
+        for i in range(size):
+            if found == count:
+                break
+            (<int*>into)[found] = (<int*>source)[i]
+            found += flags[i] != 0
+    return result
+
+
 cdef object _short_item(Operand owner, Slot* slot, key):
     """Return what an int, a slice or a mask selects, None where the method has to."""
     cdef PyObject* a = <PyObject*>owner._native
+    cdef long place
     if not _is_array(a):
         return None
     cdef PyArrayObject* x = <PyArrayObject*>a
-    cdef npy_intp place, length
-    if type(key) is int and PyArray_NDIM(x) == 1:
-        length = PyArray_DIMS(x)[0]
-        try:
-            place = key
-        except OverflowError:
+    cdef int ndim = PyArray_NDIM(x)
+    if ndim == 0 or ndim > MOST_DIMENSIONS:
+        return None
+    if type(key) is int:
+        if not _whole(<PyObject*>key, &place):
             return None
         if place < 0:
-            place += length
-        if not 0 <= place < length:
+            place += PyArray_DIMS(x)[0]
+        if not 0 <= place < PyArray_DIMS(x)[0]:
             return None
-        result = _new(slot.descr, 0, NULL)
-        memcpy(
-            PyArray_DATA(<PyArrayObject*>result),
-            <char*>PyArray_DATA(x) + place * PyArray_STRIDES(x)[0],
-            slot.size,
-        )
-        return result
+        return _row(slot, x, place)
     if type(key) is slice:
-        if not (
-            _is_bound((<slice>key).start)
-            and _is_bound((<slice>key).stop)
-            and _is_bound((<slice>key).step)
-        ):
-            return None
-    elif type(key) is _Array:
-        if not _share(<Operand>key, owner):
-            return None
-        key = (<Operand>key)._native
-        if (
-            not _is_array(<PyObject*>key)
-            or PyArray_TYPE(<PyArrayObject*><PyObject*>key) != NPY_BOOL
-            or not _same_shape(<PyArrayObject*><PyObject*>key, x)
-            or PyArray_NDIM(x) == 0
-            or _size(x, slot.least) < 0
-        ):
-            return None
-    elif type(key) is not int:
+        return _part(x, <slice>key)
+    if type(key) is not _Array or not _share(<Operand>key, owner):
         return None
-    try:
+    key = (<Operand>key)._native
+    if (
+        not _is_array(<PyObject*>key)
+        or PyArray_TYPE(<PyArrayObject*><PyObject*>key) != NPY_BOOL
+        or not _same_shape(<PyArrayObject*><PyObject*>key, x)
+        or _size(x, slot.least) < 0
+    ):
+        return None
+    result = _masked(slot, x, <PyArrayObject*><PyObject*>key)
+    if result is None:
         result = PyObject_GetItem(<object>a, key)
-    except (IndexError, ValueError, OverflowError):  # the method says what is wrong
-        return None
     return result if _is_array(<PyObject*>result) else None
+
+
+cdef inline object _row(Slot* slot, PyArrayObject* x, long place):
+    """Return what stands at a place of the first dimension: a view, or a copy of one element."""
+    cdef int ndim = PyArray_NDIM(x)
+    cdef char* data = <char*>PyArray_DATA(x) + place * PyArray_STRIDES(x)[0]
+    if ndim > 1:
+        return _view(x, ndim - 1, PyArray_DIMS(x) + 1, PyArray_STRIDES(x) + 1, data)
+    result = _new(slot.descr, 0, NULL)
+    memcpy(PyArray_DATA(<PyArrayObject*>result), data, slot.size)
+    return result
+
+
+cdef object _part(PyArrayObject* x, slice key):
+    """Return a view of a slice of the first dimension."""
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef Py_ssize_t start, stop, step
+    cdef int ndim = PyArray_NDIM(x), i
+    if not (_is_bound(key.start) and _is_bound(key.stop) and _is_bound(key.step)):
+        return None
+    if PySlice_Unpack(key, &start, &stop, &step) < 0:  # a step of zero: the method says so
+        PyErr_Clear()
+        return None
+    for i in range(ndim):
+        dims[i], strides[i] = PyArray_DIMS(x)[i], PyArray_STRIDES(x)[i]
+    dims[0] = PySlice_AdjustIndices(dims[0], &start, &stop, step)
+    strides[0] *= step
+    return _view(x, ndim, dims, strides, <char*>PyArray_DATA(x) + start * PyArray_STRIDES(x)[0])
 
 
 cdef inline bint _is_bound(value) noexcept:

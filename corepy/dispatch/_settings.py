@@ -91,6 +91,8 @@ _YES: Final = ("1", "true", "yes", "on")
 _NO: Final = ("", "0", "false", "no", "off")
 STRICT: Final[Setting[bool]] = Setting("strict", _from_environment("COREPY_STRICT"))
 STRICT.touched = STRICT.get()
+#: Where new arrays are created, in order of preference; None where nobody said.
+PRIORITY: Final[Setting[tuple[str, ...] | None]] = Setting("backend_priority", None)
 FALLBACK: Final[Setting[FallbackPolicy]] = Setting("fallback", "warn")
 
 
