@@ -63,16 +63,6 @@ SOURCE = COREPY_SOURCE.decode()
 
 cdef extern from *:
     """
-    /* Cython looks `__new__` up where the class is not known as it compiles. */
-    static inline PyObject* corepy_new(PyTypeObject* cls, PyObject* nothing) {
-        return cls->tp_new(cls, nothing, NULL);
-    }
-    """
-    object corepy_new(type, tuple)
-
-
-cdef extern from *:
-    """
     /* The class has methods of the standard's signatures, as functions; its slots would look them
        up and call them. They do the same as those of the base: let Python call these at once. */
     static void corepy_inherit(PyTypeObject* cls, PyTypeObject* base) {
@@ -103,6 +93,7 @@ cdef extern from *:
 
 
 include "_hot_numpy.pxi"
+include "_hot_memory.pxi"
 include "_hot_elementwise.pxi"
 include "_hot_reductions.pxi"
 include "_hot_views.pxi"
@@ -118,6 +109,7 @@ include "_hot_run.pxi"
 
 cdef type _Array  # the class of the results
 cdef object _mixed, _beside, _as_operand, _wrap, _fail, _item, _times, _times_reflected
+cdef object _strict = STRICT
 cdef tuple _NOTHING = ()
 cdef dict _places = {}  # of operations in the slots of each table
 cdef list _names = []
@@ -131,6 +123,7 @@ def bind(cls, mixed, beside, as_operand, wrap, fail):
     _wrap, _fail = wrap, fail
     if cls is not Operand:
         corepy_inherit(cls, Operand)
+        corepy_recycle(cls, Operand)
 
 
 #: What is as quick as NumPy on large arrays too, and needs no memory for a large result.
@@ -383,7 +376,7 @@ def make(native, Slots table):
 
 
 cdef inline object _make(native, Slots table):
-    cdef Operand array = <Operand>corepy_new(_Array, _NOTHING)
+    cdef Operand array = <Operand>corepy_array(_Array, _NOTHING)
     array._native = native
     array._table = table
     return array
@@ -551,7 +544,7 @@ def item(function):
 
 cdef object _get_item(Operand x, key):
     cdef Slot* slot = &x._table.slots[_GETITEM]
-    if slot.short and not STRICT.touched:
+    if slot.short:
         found = _short_item(x, slot, key)
         if found is not None:
             return _make(found, x._table)

@@ -1,10 +1,56 @@
 # Copies: other dtypes, joined arrays, elements in another order.
 # Included by _hot_compiled.pyx.
 
+ctypedef fused Source:
+    int
+    long long
+    float
+    double
+
+ctypedef fused Target:
+    int
+    long long
+    float
+    double
+
+
+cdef inline void _cast(Source* x, Target* into, npy_intp size) noexcept:
+    cdef npy_intp i
+    for i in range(size):
+        into[i] = <Target>x[i]
+
+
+cdef bint _cast_from(Source* x, void* into, int target, npy_intp size) noexcept:
+    if target == NPY_DOUBLE:
+        _cast(x, <double*>into, size)
+    elif target == NPY_FLOAT:
+        _cast(x, <float*>into, size)
+    elif target == NPY_INT32:
+        _cast(x, <int*>into, size)
+    elif target == NPY_INT64:
+        _cast(x, <long long*>into, size)
+    else:
+        return False
+    return True
+
+
+cdef bint _cast_all(void* x, int source, void* into, int target, npy_intp size) noexcept:
+    """Convert floats and integers of 32 and 64 bits; False for other dtypes."""
+    if source == NPY_DOUBLE:
+        return _cast_from(<double*>x, into, target, size)
+    if source == NPY_FLOAT:
+        return _cast_from(<float*>x, into, target, size)
+    if source == NPY_INT32:
+        return _cast_from(<int*>x, into, target, size)
+    if source == NPY_INT64:
+        return _cast_from(<long long*>x, into, target, size)
+    return False
+
+
 cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Copy a real array to another dtype."""
+    """Copy an array to another dtype."""
     cdef PyObject* found
-    if count != 2 or names != NULL or args[1].ob_type != <void*>DType:
+    if count != 2 or names != NULL or args[1].ob_type != <void*>_DType:
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
@@ -16,16 +62,15 @@ cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject
         return None
     descr = (<Slots>found).native_dtype
     cdef int into = (<PyArray_Descr*><PyObject*>descr).type_num
-    cdef PyArray_VectorUnaryFunc* loop = NULL
-    if into != slot.type_num:
-        loop = corepy_cast(PyArray_DESCR(x), into)
-        if loop == NULL:
-            return None
     made = _new(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
     if into == slot.type_num:
         memcpy(PyArray_DATA(<PyArrayObject*>made), PyArray_DATA(x), size * slot.size)
     else:
-        loop(PyArray_DATA(x), PyArray_DATA(<PyArrayObject*>made), size, x, <void*><PyObject*>made)
+        corepy_no_flags()
+        if not _cast_all(
+            PyArray_DATA(x), slot.type_num, PyArray_DATA(<PyArrayObject*>made), into, size
+        ):
+            return None
         if corepy_flags():  # what is to be done about values out of range is for the entry
             return None
     return _make(made, <Slots>found)

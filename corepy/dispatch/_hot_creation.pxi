@@ -1,6 +1,10 @@
 # New arrays, where the user's wish has led before.
 # Included by _hot_compiled.pyx.
 
+cdef object _priority = PRIORITY
+cdef object _float64 = float64
+cdef object _int64 = int64
+cdef object _DType = DType
 cdef object _wish = None
 cdef dict _named = {}
 cdef dict _defaults = {}
@@ -8,11 +12,11 @@ cdef dict _defaults = {}
 
 cdef object _wish_in_force():
     cdef PyObject* found = NULL
-    if not PRIORITY.touched:
+    if not _priority.touched:
         return None
-    PyContextVar_Get(PRIORITY._local, NULL, &found)
+    PyContextVar_Get(_priority._local, NULL, &found)
     if found == NULL:
-        return PRIORITY._default
+        return _priority._default
     wish = <object>found
     Py_XDECREF(found)
     return wish
@@ -40,7 +44,7 @@ cdef Slot* _home_of(Function self, PyObject* dtype, object default, PyObject** t
         return NULL
     if dtype == NULL or <object>dtype is None:
         found = PyDict_GetItemWithError(_defaults, default)
-    elif dtype.ob_type == <void*>DType:
+    elif dtype.ob_type == <void*>_DType:
         found = PyDict_GetItemWithError(_named, <object>dtype)
     else:
         return NULL
@@ -76,7 +80,7 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     cdef double one  # room for any that `_scalar` takes
     if count != 1 or not _one_word(args, count, names, "dtype", &dtype):
         return None
-    cdef Slot* slot = _home_of(self, dtype, float64, &home)
+    cdef Slot* slot = _home_of(self, dtype, _float64, &home)
     if slot == NULL:
         return None
     cdef int ndim = _dims_of(args[0], dims, slot.least)
@@ -108,7 +112,7 @@ cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     if count != 2 or not _one_word(args, count, names, "dtype", &dtype):
         return None
     cdef bint whole = args[1].ob_type == <void*>&PyLong_Type
-    cdef Slot* slot = _home_of(self, dtype, int64 if whole else float64, &home)
+    cdef Slot* slot = _home_of(self, dtype, _int64 if whole else _float64, &home)
     if slot == NULL or not _scalar(slot, <object>args[1], &element):
         return None
     cdef int ndim = _dims_of(args[0], dims, slot.least)
@@ -138,7 +142,7 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
         return None
     elif count == 3 and (not _whole(args[2], &step) or step == 0):
         return None
-    cdef Slot* slot = _home_of(self, dtype, int64, &home)
+    cdef Slot* slot = _home_of(self, dtype, _int64, &home)
     if slot == NULL or slot.type_num not in (NPY_DOUBLE, NPY_FLOAT, NPY_LONG, NPY_LONGLONG):
         return None
     if slot.type_num == NPY_LONG and sizeof(long) != 8:

@@ -30,13 +30,14 @@ cdef extern from "numpy/arrayobject.h":
         NPY_LONGLONG
         NPY_CDOUBLE
         NPY_INTP
+        NPY_INT32
+        NPY_INT64
         NPY_ARRAY_WRITEABLE
     ctypedef enum NPY_SORTKIND:
         NPY_QUICKSORT
         NPY_STABLESORT
     ctypedef enum NPY_SEARCHSIDE:
         NPY_SEARCHLEFT
-    ctypedef void PyArray_VectorUnaryFunc(void*, void*, npy_intp, void*, void*) noexcept
     int _import_array() except -1
     int PyArray_NDIM(PyArrayObject*) nogil
     npy_intp* PyArray_DIMS(PyArrayObject*) nogil
@@ -61,14 +62,6 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_ArgMin(PyArrayObject*, int, PyArrayObject*)
     npy_intp PyArray_CountNonzero(PyArrayObject*) except -1
     object PyArray_Where(object, object, object)
-
-
-cdef extern from *:
-    """
-    /* NULL where NumPy keeps none. Its loops raise flags, and leave it to others to look at them. */
-    #define corepy_cast(from, into) (PyDataType_GetArrFuncs(from)->cast[into])
-    """
-    PyArray_VectorUnaryFunc* corepy_cast(PyArray_Descr*, int)
 
 
 cdef extern from "Python.h":
@@ -104,13 +97,18 @@ cdef extern from *:
     /* The loops compute in vector registers; asking the x87 unit too would take longer than the
        loops. Invalid, divide-by-zero, overflow and underflow. */
     static inline int corepy_flags(void) { return (int)(_mm_getcsr() & 0x1D); }
+    static inline void corepy_no_flags(void) {
+        if (corepy_flags()) _mm_setcsr(_mm_getcsr() & ~0x3FU);
+    }
     #else
     static inline int corepy_flags(void) {
         return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
     }
+    static inline void corepy_no_flags(void) { feclearexcept(FE_ALL_EXCEPT); }
     #endif
     """
     int corepy_flags() noexcept nogil
+    void corepy_no_flags() noexcept nogil
 
 
 cdef enum:

@@ -327,6 +327,9 @@ cdef tuple _orthogonal(Slot* slot, PyArrayObject* a):
 
 # ---------------------------------------------------------------------------- transforms
 
+cdef object _complex64 = complex64
+cdef object _complex128 = complex128
+
 
 cdef object _transform_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Transform the last axis as it is, without a scale."""
@@ -351,7 +354,7 @@ cdef object _transform_way(Function self, PyObject** args, Py_ssize_t count, PyO
     cdef bint half = self.name == "fft.rfft"
     cdef bint large = slot.type_num == NPY_DOUBLE or slot.type_num == NPY_CDOUBLE
     if half:  # the result is complex
-        found = PyDict_GetItemWithError(table.siblings, complex128 if large else complex64)
+        found = PyDict_GetItemWithError(table.siblings, _complex128 if large else _complex64)
         if found == NULL:
             return None
         target = <Slots>found

@@ -30,7 +30,7 @@ cdef object _run_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
                 return None
             held.append((<Operand>value)._native)
             value = <PyObject*>(<Operand>value)._native
-        elif value.ob_type == <void*>DType:
+        elif value.ob_type == <void*>_DType:
             value = PyDict_GetItemWithError(table.siblings, <object>value)
             if value == NULL:
                 return None

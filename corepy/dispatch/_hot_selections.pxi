@@ -116,6 +116,9 @@ cdef object _short_item(Operand owner, Slot* slot, key):
     cdef int ndim = PyArray_NDIM(x)
     if ndim == 0 or ndim > MOST_DIMENSIONS:
         return None
+    # The strict reading wants a key for each dimension.
+    if (ndim > 1 or type(key) is _Array) and _strict.touched:
+        return None
     if type(key) is int:
         if not _whole(<PyObject*>key, &place):
             return None

@@ -29,6 +29,8 @@ class Setting(Generic[T]):
     else stays with its thread or task. So eight threads may hold eight values.
     """
 
+    __slots__ = ("_default", "_local", "touched")
+
     def __init__(self, name: str, default: T) -> None:
         self._default = default
         #: Whether anybody ever changed it; until then hot paths need not ask.
