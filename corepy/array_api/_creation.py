@@ -471,20 +471,20 @@ def linspace(
     ValueError
         If `num` is negative or `dtype` is not a floating-point one.
     """
-    ends = []
-    for name, end in (("start", start), ("stop", stop)):
-        if isinstance(end, bool) or not is_scalar(end):
-            end = end if isinstance(end, complex) else _real("linspace", name, end)
-        ends.append(end)
+    first, last = _end("start", start), _end("stop", stop)
     count = size_of("linspace", "num", num)
     addressable("linspace", count)
-    last = flag_of("linspace", "endpoint", endpoint)
-    is_complex = any(isinstance(end, complex) for end in ends)
+    whole = flag_of("linspace", "endpoint", endpoint)
+    is_complex = isinstance(first, complex) or isinstance(last, complex)
     default = _dtypes.complex128 if is_complex else _dtypes.float64
     table = _table("linspace", dtype, device, default, _dtypes.FLOATING)
     if is_complex and table.dtype.rank < 3:
         raise bad_argument("linspace", "dtype", table.dtype.name, _dtypes.describe(_dtypes.COMPLEX))
-    return cast("Array", create("linspace", table, ends[0], ends[1], count, endpoint=last))
+    return cast("Array", create("linspace", table, first, last, count, endpoint=whole))
+
+
+def _end(argument: str, value: Any) -> Scalar:
+    return value if isinstance(value, complex) else _real("linspace", argument, value)
 
 
 @operation()

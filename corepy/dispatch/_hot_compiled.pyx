@@ -2,7 +2,8 @@
 # cython: embedsignature=False, auto_pickle=False, c_api_binop_methods=True
 """The hot path, compiled: as ``_hot_python.py``, name by name.
 
-What it adds is a shorter way for small NumPy arrays. A table keeps, beside each entry, the inner
+What it adds is a shorter way for small NumPy arrays, before the functions in Python, which take all
+that is not plain, and every error. A table keeps, beside each entry, the inner
 loop that the entry's ufunc would call for its dtype. Where the operands are contiguous, of one
 shape (or one of them a single value) and not many, the result is made here and the loop called at
 once, past the machinery that finds it, checks casts and prepares iterators. The values are NumPy's
@@ -19,6 +20,8 @@ import functools
 import math
 
 from corepy._dtypes import DType, complex64, complex128, float64, int64
+from corepy.dispatch import _hot_python
+from corepy.dispatch._hot_python import operator, reflected, unary_operator
 from corepy.dispatch._settings import PRIORITY, STRICT
 
 cimport cython
@@ -108,7 +111,7 @@ include "_hot_run.pxi"
 # ---------------------------------------------------------------------------- what is bound
 
 cdef type _Array  # the class of the results
-cdef object _mixed, _beside, _as_operand, _wrap, _fail, _item, _times, _times_reflected
+cdef object _beside, _wrap, _fail, _item, _times, _times_reflected
 cdef object _strict = STRICT
 cdef tuple _NOTHING = ()
 cdef dict _places = {}  # of operations in the slots of each table
@@ -118,9 +121,9 @@ cdef bint _has_numpy = False
 
 def bind(cls, mixed, beside, as_operand, wrap, fail):
     """As `corepy.dispatch._hot_python.bind`."""
-    global _Array, _mixed, _beside, _as_operand, _wrap, _fail
-    _Array, _mixed, _beside, _as_operand = cls, mixed, beside, as_operand
-    _wrap, _fail = wrap, fail
+    global _Array, _beside, _wrap, _fail
+    _hot_python.bind(cls, mixed, beside, as_operand, wrap, fail)
+    _Array, _beside, _wrap, _fail = cls, beside, wrap, fail
     if cls is not Operand:
         corepy_inherit(cls, Operand)
         corepy_recycle(cls, Operand)
@@ -469,56 +472,14 @@ cdef object _operator(str name, int place, x1, x2):
     return _beside(name, x1, x2) if made is None else made
 
 
-def operator(str name):
-    """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
-    cdef int place = _place(name)
-
-    def method(self, other, /):
-        return _operator(name, place, self, other)
-
-    return method
-
-
-def reflected(str name):
-    """Make the method of a reflected operator, such as ``Array.__radd__`` of ``"add"``."""
-
-    def method(self, other, /):
-        return _beside(name, other, self)
-
-    return method
-
-
-def unary_operator(str name):
-    """Make the method of a unary operator, such as ``Array.__neg__`` of ``"negative"``."""
-    cdef int place = _place(name)
-
-    def method(self, /):
-        return _unary(name, place, self)
-
-    return method
-
-
 def binary_function(str name):
-    """Make the function of a binary operation."""
-    cdef int place = _place(name)
-
-    def function(x1, x2, /):
-        made = _quick(name, place, x1, x2)
-        return _mixed(name, x1, x2) if made is None else made
-
-    return function
+    """As `corepy.dispatch._hot_python.binary_function`, which takes what is not plain."""
+    return _before(_binary_way, name, _hot_python.binary_function(name))
 
 
 def unary_function(str name):
-    """Make the function of a unary operation."""
-    cdef int place = _place(name)
-
-    def function(x, /):
-        if type(x) is not _Array:
-            x = _as_operand(name, "x", x)
-        return _unary(name, place, <Operand>x)
-
-    return function
+    """As `corepy.dispatch._hot_python.unary_function`, which takes what is not plain."""
+    return _before(_unary_way, name, _hot_python.unary_function(name))
 
 
 # ---------------------------------------------------------------------------- others
@@ -531,15 +492,10 @@ cdef inline bint _share(Operand x, Operand y) except -1:
 
 
 def item(function):
-    """Put the short way before the method ``Array.__getitem__``."""
+    """Keep the method ``Array.__getitem__`` for the keys that are not plain."""
     global _item
     _item = function
-
-    @functools.wraps(function)
-    def method(self, key, /):
-        return _get_item(self, key)
-
-    return method
+    return function
 
 
 cdef object _get_item(Operand x, key):
@@ -552,16 +508,10 @@ cdef object _get_item(Operand x, key):
 
 
 def product(function):
-    """Put the short way before the method ``Array.__matmul__``."""
+    """Keep the method ``Array.__matmul__`` for operands that are not plain."""
     global _times
     _times = function
-
-    @functools.wraps(function)
-    def method(self, other, /):
-        made = _short_product(<PyObject*>self, <PyObject*>other, _MATMUL)
-        return function(self, other) if made is None else made
-
-    return method
+    return function
 
 
 def reflected_product(function):

@@ -248,6 +248,7 @@ cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return None
     if self.name == "sort":
         return _make(_sorted(slot, x, size, axis), <Slots>slot.result)
+    held = <object><PyObject*>x  # sorting lets other threads run
     made = PyArray_ArgSort(x, axis, NPY_STABLESORT)
     return _make(made, <Slots>slot.result) if _is_plain(<PyObject*>made) else None
 

@@ -64,8 +64,10 @@ corepy_take_vectors(Function, <char*>&_sample.vectorcall - <char*><PyObject*>_sa
 def shortened(str name, function, result=None):
     """As `corepy.dispatch._hot_python.shortened`."""
     cdef Way way = _way_of(name)
-    if way == NULL:
-        return function
+    return function if way == NULL else _before(way, name, function, result)
+
+
+cdef object _before(Way way, str name, function, result=None):
     cdef Function made = Function.__new__(Function)
     made.vectorcall = <void*>_called
     made.way, made.place = way, _place(name)
@@ -209,6 +211,20 @@ _REDUCTIONS = frozenset(
     ("all", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum", "max")
     + ("mean", "min", "prod", "std", "sum", "var")
 )
+
+
+cdef object _binary_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Take two operands of one table, or one and a Python scalar."""
+    if count != 2 or names != NULL:
+        return None
+    return _quick(self.name, self.place, <object>args[0], <object>args[1])
+
+
+cdef object _unary_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Take an `Array`."""
+    if count != 1 or names != NULL or args[0].ob_type != <void*>_Array:
+        return None
+    return _unary(self.name, self.place, <Operand>args[0])
 
 
 cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

@@ -134,6 +134,16 @@ cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
 # NumPy computes these in double precision, whatever the dtype of the matrices.
 
 
+cdef PyArray_Descr* _double_descr = NULL
+
+
+cdef object _double(int ndim, npy_intp* dims):
+    global _double_descr
+    if _double_descr == NULL:
+        _double_descr = PyArray_DescrFromType(NPY_DOUBLE)
+    return _new(_double_descr, ndim, dims)
+
+
 cdef object _doubles(PyArrayObject* x, bint copy):
     """Return the elements as doubles: the array itself if it holds such, unless a copy is due."""
     cdef npy_intp i, size = _size(x, PY_SSIZE_T_MAX)
@@ -141,7 +151,7 @@ cdef object _doubles(PyArrayObject* x, bint copy):
     cdef double* d
     if PyArray_TYPE(x) == NPY_DOUBLE and not copy:
         return <object><PyObject*>x
-    made = _new(PyArray_DescrFromType(NPY_DOUBLE), PyArray_NDIM(x), PyArray_DIMS(x))
+    made = _double(PyArray_NDIM(x), PyArray_DIMS(x))
     d = <double*>_data(made)
     if PyArray_TYPE(x) == NPY_DOUBLE:
         memcpy(d, PyArray_DATA(x), size * sizeof(double))
@@ -163,10 +173,6 @@ cdef object _rounded(Slot* slot, made):
     for i in range(size):
         f[i] = <float>d[i]
     return None if corepy_flags() else result
-
-
-cdef object _double(int ndim, npy_intp* dims):
-    return _new(PyArray_DescrFromType(NPY_DOUBLE), ndim, dims)
 
 
 cdef inline PyArrayObject* _square(PyObject* x, Slot* slot) noexcept:

@@ -208,17 +208,17 @@ def shortened(
 
 
 def item(function: F) -> F:
-    """Put a short way before the method ``Array.__getitem__``: there is none here."""
+    """Keep the method ``Array.__getitem__`` for a short way before it: there is none here."""
     return function
 
 
 def product(function: F) -> F:
-    """Put a short way before the method ``Array.__matmul__``: there is none here."""
+    """Keep the method ``Array.__matmul__`` likewise."""
     return function
 
 
 def reflected_product(function: F) -> F:
-    """Keep the method ``Array.__rmatmul__``: nothing here asks for it."""
+    """Keep the method ``Array.__rmatmul__`` likewise."""
     return function
 
 
