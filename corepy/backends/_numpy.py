@@ -524,35 +524,42 @@ def _private_loops() -> dict[str, Loop]:
 
     Its functions of these names spend up to three quarters of their time around the loops.
     """
-    linalg = getattr(np.linalg, "_umath_linalg", None)
-    fft = getattr(np.fft, "_pocketfft_umath", None)
-    expected: dict[str, tuple[str, Any, tuple[tuple[str, str], ...]]] = {
-        "fft.fft": ("core", fft, (("fft", "(n),()->(m)"),)),
-        "fft.rfft": (
-            *("core", fft),
-            (("rfft_n_even", "(n),()->(m)"), ("rfft_n_odd", "(n),()->(m)")),
-        ),
-        "linalg.cholesky": ("doubles", linalg, (("cholesky_lo", "(m,m)->(m,m)"),)),
-        "linalg.det": ("doubles", linalg, (("det", "(m,m)->()"),)),
-        "linalg.eigh": ("doubles", linalg, (("eigh_lo", "(m,m)->(m),(m,m)"),)),
-        "linalg.inv": ("doubles", linalg, (("inv", "(m,m)->(m,m)"),)),
-        "linalg.qr": (
-            *("doubles", linalg),
-            (("qr_r_raw", "(m,n)->(p)"), ("qr_reduced", "(m,n),(k)->(m,k)")),
-        ),
-        "linalg.solve": (
-            *("doubles", linalg),
-            (("solve", "(m,m),(m,n)->(m,n)"), ("solve1", "(m,m),(m)->(m)")),
-        ),
-        "linalg.svd": ("doubles", linalg, (("svd_s", "(m,n)->(m,p),(p),(p,n)"),)),
+    wanted = {
+        "fft.fft": ("fft (n),()->(m)",),
+        "fft.rfft": ("rfft_n_even (n),()->(m)", "rfft_n_odd (n),()->(m)"),
+        "linalg.cholesky": ("cholesky_lo (m,m)->(m,m)",),
+        "linalg.det": ("det (m,m)->()",),
+        "linalg.eigh": ("eigh_lo (m,m)->(m),(m,m)",),
+        "linalg.inv": ("inv (m,m)->(m,m)",),
+        "linalg.qr": ("qr_r_raw (m,n)->(p)", "qr_reduced (m,n),(k)->(m,k)"),
+        "linalg.solve": ("solve (m,m),(m,n)->(m,n)", "solve1 (m,m),(m)->(m)"),
+        "linalg.svd": ("svd_s (m,n)->(m,p),(p),(p,n)",),
     }
     found = {}
-    for name, (kind, module, wanted) in expected.items():
-        ufuncs = [getattr(module, ufunc, None) for ufunc, _ in wanted]
-        signatures = [getattr(ufunc, "signature", "").replace(" ", "") for ufunc in ufuncs]
-        if signatures == [signature for _, signature in wanted]:
-            found[name] = Loop(ufuncs[0], kind, second=ufuncs[1] if len(ufuncs) > 1 else None)
+    for name, described in wanted.items():
+        ufuncs = [_private_ufunc(name, each) for each in described]
+        if None not in ufuncs:
+            real = name.startswith("linalg.")  # eigenvalues of complex matrices are real
+            found[name] = Loop(ufuncs[0], "doubles", real=real, second=[*ufuncs, None][1])
     return found
+
+
+def _private_ufunc(name: str, described: str) -> np.ufunc | None:
+    """Return a ufunc of one of these modules, if it is there with this signature."""
+    ufunc, signature = described.split()
+    in_fft = name.startswith("fft.")
+    module = getattr(np.fft if in_fft else np.linalg, _PRIVATE[in_fft], None)
+    found: np.ufunc | None = getattr(module, ufunc, None)
+    if found is None or (found.signature or "").replace(" ", "") != signature:
+        return None
+    if in_fft:  # given single precision and a number of Python's, it computes in double precision
+        single = np.dtype("F" if ufunc == "fft" else "f")
+        if found.resolve_dtypes((single, int, None))[0].itemsize != 2 * single.itemsize:
+            return None
+    return found
+
+
+_PRIVATE: Final = ("_umath_linalg", "_pocketfft_umath")
 
 
 #: Operations that are no ufuncs, and what they compute where their fixes have nothing to do. Loops

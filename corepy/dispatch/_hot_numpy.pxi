@@ -28,6 +28,7 @@ cdef extern from "numpy/arrayobject.h":
         NPY_INT
         NPY_LONG
         NPY_LONGLONG
+        NPY_CFLOAT
         NPY_CDOUBLE
         NPY_INTP
         NPY_INT32
@@ -229,9 +230,9 @@ cdef bint _find_core(Slot* slot, loop, dtype) except -1:
     """Keep the inner loops of generalized ufuncs for operands of a dtype, or for doubles."""
     cdef int operand = <int>dtype.num
     if slot.kind == DOUBLES:
-        if dtype.kind != "f":
+        if dtype.kind not in "fc":
             return False
-        operand = NPY_DOUBLE
+        operand = NPY_CDOUBLE if dtype.kind == "c" else NPY_DOUBLE
     if not _core_loop(loop.ufunc, operand, &slot.loop, &slot.data):
         return False
     return loop.second is None or _core_loop(

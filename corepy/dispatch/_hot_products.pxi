@@ -131,43 +131,53 @@ cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
 
 # ---------------------------------------------------------------------------- linear algebra
 #
-# NumPy computes these in double precision, whatever the dtype of the matrices.
+# NumPy computes these in double precision, whatever the dtype of the matrices; transforms too.
 
 
 cdef PyArray_Descr* _double_descr = NULL
+cdef PyArray_Descr* _pair_descr = NULL
 
 
-cdef object _double(int ndim, npy_intp* dims):
-    global _double_descr
+cdef PyArray_Descr* _wide(bint pairs) noexcept:
+    """Return NumPy's dtype of double precision, real or complex."""
+    global _double_descr, _pair_descr
     if _double_descr == NULL:
         _double_descr = PyArray_DescrFromType(NPY_DOUBLE)
-    return _new(_double_descr, ndim, dims)
+        _pair_descr = PyArray_DescrFromType(NPY_CDOUBLE)
+    return _pair_descr if pairs else _double_descr
+
+
+cdef inline object _double(int ndim, npy_intp* dims):
+    return _new(_wide(False), ndim, dims)
 
 
 cdef object _doubles(PyArrayObject* x, bint copy):
-    """Return the elements as doubles: the array itself if it holds such, unless a copy is due."""
-    cdef npy_intp i, size = _size(x, PY_SSIZE_T_MAX)
-    cdef float* f = <float*>PyArray_DATA(x)
-    cdef double* d
-    if PyArray_TYPE(x) == NPY_DOUBLE and not copy:
+    """Return the elements in double precision: the array itself if it is, unless a copy is due."""
+    cdef int type_num = PyArray_TYPE(x)
+    cdef bint single = type_num == NPY_FLOAT or type_num == NPY_CFLOAT
+    cdef bint pairs = type_num == NPY_CFLOAT or type_num == NPY_CDOUBLE
+    cdef npy_intp i, size = _size(x, PY_SSIZE_T_MAX) * (2 if pairs else 1)
+    if not single and not copy:
         return <object><PyObject*>x
-    made = _double(PyArray_NDIM(x), PyArray_DIMS(x))
-    d = <double*>_data(made)
-    if PyArray_TYPE(x) == NPY_DOUBLE:
-        memcpy(d, PyArray_DATA(x), size * sizeof(double))
-    else:
+    made = _new(_wide(pairs), PyArray_NDIM(x), PyArray_DIMS(x))
+    cdef double* d = <double*>_data(made)
+    cdef float* f = <float*>PyArray_DATA(x)
+    if single:
         for i in range(size):
             d[i] = f[i]
+    else:
+        memcpy(d, PyArray_DATA(x), size * sizeof(double))
     return made
 
 
-cdef object _rounded(Slot* slot, made):
-    """Return doubles in the dtype of the result; None where rounding raised a flag."""
+cdef object _rounded(PyArray_Descr* descr, made):
+    """Return what is in double precision in the dtype of the result; None if that raised a flag."""
     cdef PyArrayObject* x = <PyArrayObject*>made
-    cdef npy_intp i, size = _size(x, PY_SSIZE_T_MAX)
-    if slot.type_num == NPY_DOUBLE:
+    cdef bint pairs = descr.type_num == NPY_CFLOAT
+    if descr.type_num != NPY_FLOAT and not pairs:
         return made
-    result = _result(slot, x)
+    cdef npy_intp i, size = _size(x, PY_SSIZE_T_MAX) * (2 if pairs else 1)
+    result = _new(descr, PyArray_NDIM(x), PyArray_DIMS(x))
     cdef double* d = <double*>PyArray_DATA(x)
     cdef float* f = <float*>_data(result)
     for i in range(size):
@@ -211,7 +221,7 @@ cdef object _matrix_way(Function self, PyObject** args, Py_ssize_t count, PyObje
     parts[0], parts[1] = _data(given), _data(made)
     if not _core_calls(slot, False, parts, dims, steps):
         return None
-    made = _rounded(slot, made)
+    made = _rounded(slot.descr, made)
     return None if made is None else _make(made, (<Operand>args[0])._table)
 
 
@@ -248,7 +258,7 @@ cdef object _solution_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     parts[0], parts[1], parts[2] = _data(left), _data(right), _data(made)
     if not _core_calls(slot, vector, parts, dims, steps):
         return None
-    made = _rounded(slot, made)
+    made = _rounded(slot.descr, made)
     return None if made is None else _make(made, table)
 
 
@@ -276,7 +286,7 @@ cdef object _decomposition_way(Function self, PyObject** args, Py_ssize_t count,
         return None
     made = []
     for part in parts:
-        part = _rounded(slot, part)
+        part = _rounded(slot.descr, part)
         if part is None:
             return None
         made.append(_make(part, table))
@@ -343,9 +353,7 @@ cdef object _transform_way(Function self, PyObject** args, Py_ssize_t count, PyO
     cdef npy_intp steps[5]
     cdef npy_intp shape[MOST_DIMENSIONS]
     cdef char* parts[3]
-    cdef double one = 1.0
-    cdef float single = 1.0
-    cdef int ndim
+    cdef double scale = 1.0
     cdef PyObject* found
     if count != 1 or names != NULL:
         return None
@@ -356,29 +364,28 @@ cdef object _transform_way(Function self, PyObject** args, Py_ssize_t count, PyO
     cdef PyArrayObject* x = _operand(args[0], table, slot.least)
     if x == NULL or PyArray_NDIM(x) < 1 or _size(x, slot.least) < 1:
         return None
-    ndim = PyArray_NDIM(x)
+    cdef int ndim = PyArray_NDIM(x)
     cdef bint half = self.name == "fft.rfft"
-    cdef bint large = slot.type_num == NPY_DOUBLE or slot.type_num == NPY_CDOUBLE
+    target = table
     if half:  # the result is complex
-        found = PyDict_GetItemWithError(table.siblings, _complex128 if large else _complex64)
+        found = PyDict_GetItemWithError(
+            table.siblings, _complex64 if slot.type_num == NPY_FLOAT else _complex128
+        )
         if found == NULL:
             return None
         target = <Slots>found
-    else:
-        target = table
-    held = <object><PyObject*>x
     memcpy(shape, PyArray_DIMS(x), ndim * sizeof(npy_intp))
     dims[1] = shape[ndim - 1]
     dims[2] = dims[1] // 2 + 1 if half else dims[1]
     dims[0] = _size(x, slot.least) // dims[1]
     shape[ndim - 1] = dims[2]
-    descr = target.native_dtype
-    made = _new(<PyArray_Descr*><PyObject*>descr, ndim, shape)
-    steps[3], steps[4] = slot.size, 16 if large else 8
+    given = _doubles(x, False)
+    made = _new(_wide(True), ndim, shape)
+    steps[3], steps[4] = 8 if half else 16, 16
     steps[0], steps[1], steps[2] = dims[1] * steps[3], 0, dims[2] * steps[4]
-    parts[0] = <char*>PyArray_DATA(x)
-    parts[1] = <char*>&one if large else <char*>&single
-    parts[2] = _data(made)
+    parts[0], parts[1], parts[2] = _data(given), <char*>&scale, _data(made)
     if not _core_calls(slot, half and dims[1] % 2 == 1, parts, dims, steps):
         return None
-    return _make(made, target)
+    descr = target.native_dtype
+    made = _rounded(<PyArray_Descr*><PyObject*>descr, made)
+    return None if made is None else _make(made, target)

@@ -167,6 +167,8 @@ cdef object _flip_way(Function self, PyObject** args, Py_ssize_t count, PyObject
     if _viewed(self, args, &x) == NULL:
         return None
     ndim = PyArray_NDIM(x)
+    if ndim == 0:
+        return None
     if axis != NULL and <object>axis is not None:
         place = _axis_of(axis, ndim, 0)
         if place < 0:
