@@ -518,7 +518,6 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-
 def _private_loops() -> dict[str, Loop]:
     """Return the loops of modules that NumPy calls private, where they are what is expected.
 

@@ -369,6 +369,14 @@ cdef int _POSITIVE = _place("positive")
 cdef int _INVERT = _place("bitwise_invert")
 cdef int _GETITEM = _place("__getitem__")
 cdef int _MATMUL = _place("matmul")
+cdef int _ZEROS = _place("zeros")
+cdef int _ONES = _place("ones")
+cdef int _SORT = _place("sort")
+cdef int _STACK = _place("stack")
+cdef int _DET = _place("linalg.det")
+cdef int _SVD = _place("linalg.svd")
+cdef int _QR = _place("linalg.qr")
+cdef int _RFFT = _place("fft.rfft")
 
 _Array = Operand
 
@@ -492,10 +500,19 @@ cdef inline bint _share(Operand x, Operand y) except -1:
 
 
 def item(function):
-    """Keep the method ``Array.__getitem__`` for the keys that are not plain."""
+    """Keep the method ``Array.__getitem__`` for the keys that are not plain.
+
+    What stands in the class is none of Python's functions: these the interpreter calls at once,
+    past the type's slots.
+    """
     global _item
     _item = function
-    return function
+
+    @functools.wraps(function)
+    def method(*arguments, **words):
+        return function(*arguments, **words)
+
+    return method
 
 
 cdef object _get_item(Operand x, key):

@@ -86,7 +86,7 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cdef npy_intp size, total = 0, outer = 1, row, chunk
     cdef Py_ssize_t number, i
     cdef int ndim, place, j, k
-    cdef bint stacking = self.name == "stack"
+    cdef bint stacking = self.place == _STACK
     cdef char* into
     if count != 1 or not _one_word(args, count, names, "axis", &axis):
         return None
@@ -246,7 +246,7 @@ cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     size = _size(x, slot.least)
     if axis < 0 or size < 0:
         return None
-    if self.name == "sort":
+    if self.place == _SORT:
         return _make(_sorted(slot, x, size, axis), <Slots>slot.result)
     held = <object><PyObject*>x  # sorting lets other threads run
     made = PyArray_ArgSort(x, axis, NPY_STABLESORT)

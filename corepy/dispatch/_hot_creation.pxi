@@ -86,20 +86,15 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     cdef int ndim = _dims_of(args[0], dims, slot.least)
     if ndim < 0:
         return None
-    if self.name == "zeros":
-        Py_INCREF(<object><PyObject*>slot.descr)  # stolen by the next line
-        made = PyArray_Zeros(ndim, dims, slot.descr, 0)
-    else:
-        if self.name == "ones" and not _scalar(slot, 1, &one):
-            return None
-        made = _new(slot.descr, ndim, dims)
-        if self.name == "ones":
-            _fill(
-                <char*>PyArray_DATA(<PyArrayObject*>made),
-                _size(<PyArrayObject*>made, PY_SSIZE_T_MAX),
-                slot.size,
-                &one,
-            )
+    cdef bint ones = self.place == _ONES
+    if ones and not _scalar(slot, 1, &one):
+        return None
+    made = _new(slot.descr, ndim, dims)
+    cdef npy_intp size = _size(<PyArrayObject*>made, PY_SSIZE_T_MAX)
+    if ones:
+        _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &one)
+    elif self.place == _ZEROS:
+        memset(PyArray_DATA(<PyArrayObject*>made), 0, size * slot.size)
     return _make(made, <Slots>home)
 
 

@@ -51,7 +51,6 @@ cdef extern from "numpy/arrayobject.h":
     )
     PyArray_Descr* PyArray_DescrFromType(int)
     PyArray_Descr* PyArray_DESCR(PyArrayObject*)
-    object PyArray_Zeros(int, npy_intp*, PyArray_Descr*, int)
     object PyArray_Arange(double, double, double, int)
     int PyArray_SetBaseObject(PyArrayObject*, object) except -1
     int PyArray_Sort(PyArrayObject*, int, NPY_SORTKIND) except -1

@@ -209,7 +209,7 @@ cdef object _matrix_way(Function self, PyObject** args, Py_ssize_t count, PyObje
     if a == NULL:
         return None
     cdef int ndim = PyArray_NDIM(a)
-    cdef bint number = self.name == "linalg.det"
+    cdef bint number = self.place == _DET
     cdef npy_intp n = PyArray_DIMS(a)[ndim - 1]
     given = _doubles(a, False)
     made = _double(ndim - 2 if number else ndim, PyArray_DIMS(a))
@@ -274,11 +274,11 @@ cdef object _decomposition_way(Function self, PyObject** args, Py_ssize_t count,
     cdef PyArrayObject* a = _operand(args[0], table, slot.least)
     if a == NULL or PyArray_NDIM(a) != 2 or _size(a, slot.least) < 1:
         return None
-    if self.name == "linalg.svd":
+    if self.place == _SVD:
         parts = _singular(slot, a) if full != NULL and <object>full is False else None
     elif full != NULL:
         return None
-    elif self.name == "linalg.qr":
+    elif self.place == _QR:
         parts = _orthogonal(slot, a)
     else:
         parts = _eigen(slot, a) if PyArray_DIMS(a)[0] == PyArray_DIMS(a)[1] else None
@@ -365,7 +365,7 @@ cdef object _transform_way(Function self, PyObject** args, Py_ssize_t count, PyO
     if x == NULL or PyArray_NDIM(x) < 1 or _size(x, slot.least) < 1:
         return None
     cdef int ndim = PyArray_NDIM(x)
-    cdef bint half = self.name == "fft.rfft"
+    cdef bint half = self.place == _RFFT
     target = table
     if half:  # the result is complex
         found = PyDict_GetItemWithError(

@@ -190,9 +190,7 @@ def unary_operator(name: str) -> Callable[[Any], Any]:
     return method
 
 
-def shortened(
-    name: str, function: F, result: Callable[..., Any] | None = None
-) -> F:
+def shortened(name: str, function: F, result: Callable[..., Any] | None = None) -> F:
     """Put a short way before the function of an operation: there is none without inner loops.
 
     Parameters

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any

