@@ -18,6 +18,7 @@ imports no NumPy.
 
 import functools
 import math
+from types import MethodType
 
 from corepy._dtypes import DType, complex64, complex128, float64, int64
 from corepy.dispatch import _hot_python

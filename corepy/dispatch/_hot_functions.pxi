@@ -43,6 +43,9 @@ cdef class Function:
     cdef dict __dict__
     cdef object __weakref__
 
+    def __get__(self, instance, owner):  # as functions have it, by which `help` knows them
+        return self if instance is None else MethodType(self, instance)
+
     def __repr__(self):
         return f"<function {self.__qualname__}>"
 

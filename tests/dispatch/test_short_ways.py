@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import pickle
 import sys
 import warnings
@@ -286,7 +287,8 @@ def test_the_short_way_is_taken(name: str) -> None:
     if name != "__getitem__":
         table["__getitem__"]
     table.settle(name, refusing, result, NUMPY.loop(name))
-    assert WAYS[name](x) is not None
+    for _ in range(20):  # the interpreter takes ways of its own to what it calls often
+        assert WAYS[name](x) is not None
 
 
 @compiled
@@ -310,6 +312,7 @@ def test_a_call_of_a_wrong_form_is_told_by_its_name() -> None:
             function(name)()
         assert pickle.loads(pickle.dumps(function(name))) is function(name)
         assert name in repr(function(name))
+        assert inspect.isroutine(function(name))
 
 
 # ---------------------------------------------------------------------------- used again
