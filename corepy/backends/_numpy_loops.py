@@ -93,7 +93,7 @@ LOOPS: Final[dict[str, Loop]] = {
     **{
         name: Loop(None, "plain")
         for name in (
-            *("arange", "empty", "full", "ones", "zeros"),
+            *("__setitem__", "arange", "empty", "full", "ones", "zeros"),
             *("clip", "concat", "stack", "take", "tensordot", "where"),
         )
     },

@@ -20,7 +20,7 @@ import functools
 import math
 from types import MethodType
 
-from corepy._dtypes import DType, complex64, complex128, float64, int64
+from corepy._dtypes import MIXED_PROMOTION, PROMOTION, DType, complex64, complex128, float64, int64
 from corepy.dispatch import _hot_python
 from corepy.dispatch._hot_python import operator, reflected, unary_operator
 from corepy.dispatch._settings import PRIORITY, STRICT
@@ -69,6 +69,16 @@ cdef extern from *:
     """
     /* The class has methods of the standard's signatures, as functions; its slots would look them
        up and call them. They do the same as those of the base: let Python call these at once. */
+    static objobjargproc corepy_store;
+
+    static int corepy_set_item(PyObject* self, PyObject* key, PyObject* value) {
+        if (value == NULL) {  /* as for a class in Python without this method */
+            PyErr_SetString(PyExc_AttributeError, "__delitem__");
+            return -1;
+        }
+        return corepy_store(self, key, value);
+    }
+
     static void corepy_inherit(PyTypeObject* cls, PyTypeObject* base) {
         PyNumberMethods* to = cls->tp_as_number;
         const PyNumberMethods* from = base->tp_as_number;
@@ -89,6 +99,13 @@ cdef extern from *:
         to->nb_negative = from->nb_negative;
         to->nb_positive = from->nb_positive;
         to->nb_invert = from->nb_invert;
+        to->nb_bool = from->nb_bool;
+        to->nb_float = from->nb_float;
+        to->nb_int = from->nb_int;
+        cls->tp_as_sequence->sq_length = base->tp_as_sequence->sq_length;
+        cls->tp_as_mapping->mp_length = base->tp_as_mapping->mp_length;
+        corepy_store = base->tp_as_mapping->mp_ass_subscript;
+        cls->tp_as_mapping->mp_ass_subscript = corepy_set_item;
         cls->tp_richcompare = base->tp_richcompare;
         cls->tp_as_mapping->mp_subscript = base->tp_as_mapping->mp_subscript;
     }
@@ -102,6 +119,7 @@ include "_hot_elementwise.pxi"
 include "_hot_reductions.pxi"
 include "_hot_views.pxi"
 include "_hot_selections.pxi"
+include "_hot_indexing.pxi"
 include "_hot_creation.pxi"
 include "_hot_copies.pxi"
 include "_hot_products.pxi"
@@ -114,6 +132,8 @@ include "_hot_run.pxi"
 cdef type _Array  # the class of the results
 cdef object _beside, _wrap, _fail, _item, _times, _times_reflected
 cdef object _strict = STRICT
+cdef object _promotion = PROMOTION
+cdef object _mixed_promotion = MIXED_PROMOTION
 cdef tuple _NOTHING = ()
 cdef dict _places = {}  # of operations in the slots of each table
 cdef list _names = []
@@ -315,6 +335,29 @@ cdef class Operand:
     def __getitem__(self, key):
         return _get_item(self, key)
 
+    def __setitem__(self, key, value):
+        if not _short_store(self, key, value):
+            type(self).__setitem__(self, key, value)
+
+    def __len__(self):
+        if _is_array(<PyObject*>self._native):
+            x = <PyArrayObject*><PyObject*>self._native
+            if PyArray_NDIM(x) > 0:
+                return PyArray_DIMS(x)[0]
+        return type(self).__len__(self)
+
+    def __bool__(self):
+        value = _number(self)
+        return type(self).__bool__(self) if value is None else value != 0
+
+    def __float__(self):
+        value = _number(self)
+        return type(self).__float__(self) if type(value) is not float else value
+
+    def __int__(self):
+        value = _number(self)
+        return type(self).__int__(self) if type(value) is not int else value
+
     def __lt__(self, other):
         return _operator("less", _LESS, self, other)
 
@@ -369,6 +412,7 @@ cdef int _NEGATIVE = _place("negative")
 cdef int _POSITIVE = _place("positive")
 cdef int _INVERT = _place("bitwise_invert")
 cdef int _GETITEM = _place("__getitem__")
+cdef int _SETITEM = _place("__setitem__")
 cdef int _MATMUL = _place("matmul")
 cdef int _ZEROS = _place("zeros")
 cdef int _ONES = _place("ones")
@@ -463,12 +507,67 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
     return _make(made, <Slots>slot.result)
 
 
+cdef object _number(Operand x):
+    """Return the value of a real array of no dimension, None for others."""
+    cdef PyArrayObject* native
+    if not _is_array(<PyObject*>x._native):
+        return None
+    native = <PyArrayObject*><PyObject*>x._native
+    if PyArray_NDIM(native) != 0:
+        return None
+    value = PyArray_GETITEM(native, <char*>PyArray_DATA(native))
+    return value if type(value) in (bool, int, float) else None
+
+
+cdef object _promoted(int place, Operand x, Operand y):
+    """Return the result of operands of two dtypes and one backend, None where others have to."""
+    cdef Slots a = x._table, b = y._table
+    cdef PyObject* found
+    if _strict.touched or not _share(x, y):
+        return None
+    pair = a.dtype, b.dtype
+    found = PyDict_GetItemWithError(_promotion, pair)
+    if found == NULL:
+        found = PyDict_GetItemWithError(_mixed_promotion, pair)
+        if found == NULL:
+            return None
+    found = PyDict_GetItemWithError(a.siblings, <object>found)
+    if found == NULL:
+        return None
+    cdef Slot* slot = &(<Slots>found).slots[place]
+    if not slot.short:
+        return None
+    left = x._native if a is <Slots>found else _converted(slot, x)
+    right = y._native if b is <Slots>found else _converted(slot, y)
+    if left is None or right is None:
+        return None
+    made = _short_binary(slot, <PyObject*>left, <PyObject*>right)
+    return None if made is None else _make(made, <Slots>slot.result)
+
+
+cdef object _converted(Slot* slot, Operand x):
+    """Return a small array in the dtype of an operation, None where the entry has to."""
+    if not _is_plain(<PyObject*>x._native):
+        return None
+    cdef PyArrayObject* native = <PyArrayObject*><PyObject*>x._native
+    cdef npy_intp size = _size(native, slot.least)
+    if size < 0:
+        return None
+    made = _new(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
+    cdef void* into = PyArray_DATA(<PyArrayObject*>made)
+    corepy_no_flags()
+    if not _cast_all(PyArray_DATA(native), PyArray_TYPE(native), into, slot.type_num, size):
+        return None
+    return None if corepy_flags() else made
+
+
 cdef object _quick(str name, int place, x1, x2):
     """Return the result where nothing has to be converted, None elsewhere."""
     if type(x1) is _Array:
         if type(x2) is _Array:
             if (<Operand>x1)._table is (<Operand>x2)._table:
                 return _binary(name, place, <Operand>x1, <Operand>x2)
+            return _promoted(place, <Operand>x1, <Operand>x2)
         elif type(x2) is float or type(x2) is int:
             return _beside_scalar(name, place, <Operand>x1, x2, False)
     elif type(x2) is _Array and (type(x1) is float or type(x1) is int):

@@ -147,11 +147,8 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
 
 
 cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Copy rows of a contiguous array at indices of 64 bits."""
+    """Copy rows at indices."""
     cdef PyObject* axis
-    cdef npy_intp dims[2 * MOST_DIMENSIONS]
-    cdef npy_intp length, chunk = 1, number, i, place
-    cdef int j
     if count != 2 or not _one_word(args, count, names, "axis", &axis):
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
@@ -161,12 +158,22 @@ cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObje
         return None
     cdef PyArrayObject* x = _native_of(args[0])
     cdef PyArrayObject* which = _native_of(args[1])
+    if not _is_array(<PyObject*>x) or not _is_array(<PyObject*>which):
+        return None
+    if (axis == NULL and PyArray_NDIM(x) != 1) or _axis_of(axis, PyArray_NDIM(x), 0) != 0:
+        return None
+    made = _gathered(slot, x, which)
+    return None if made is None else _make(made, (<Operand>args[0])._table)
+
+
+cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which):
+    """Copy rows of a contiguous array at indices of 64 bits, None for others, and bad indices."""
+    cdef npy_intp dims[2 * MOST_DIMENSIONS]
+    cdef npy_intp length, chunk = 1, number, i, place
+    cdef int j, ndim = PyArray_NDIM(x), more = PyArray_NDIM(which)
+    if PyArray_TYPE(which) != NPY_INTP or ndim == 0 or ndim + more > MOST_DIMENSIONS:
+        return None
     if not _is_plain(<PyObject*>x) or not _is_plain(<PyObject*>which):
-        return None
-    cdef int ndim = PyArray_NDIM(x), more = PyArray_NDIM(which)
-    if PyArray_TYPE(which) != NPY_INTP or ndim + more > MOST_DIMENSIONS:
-        return None
-    if (axis == NULL and ndim != 1) or _axis_of(axis, ndim, 0) != 0:
         return None
     length, number = PyArray_DIMS(x)[0], _size(which, slot.least)
     for j in range(1, ndim):
@@ -194,7 +201,7 @@ cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObje
             (<int*>into)[i] = (<int*>source)[place]
         else:
             memcpy(into + i * chunk, source + place * chunk, chunk)
-    return _make(made, (<Operand>args[0])._table)
+    return made
 
 
 # ---------------------------------------------------------------------------- in order
@@ -253,10 +260,20 @@ cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     return _make(made, <Slots>slot.result) if _is_plain(<PyObject*>made) else None
 
 
+cdef str _left = "left"
+cdef str _right = "right"
+
+
 cdef object _searching_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Find where elements stand in a sorted array of the same table, to the left of equal ones."""
-    if count != 2 or names != NULL:
+    """Find where elements stand in a sorted array of the same table."""
+    cdef PyObject* word
+    cdef NPY_SEARCHSIDE side = NPY_SEARCHLEFT
+    if count != 2 or not _one_word(args, count, names, "side", &word):
         return None
+    if word != NULL and word != <PyObject*>_left:
+        if word != <PyObject*>_right:
+            return None
+        side = NPY_SEARCHRIGHT
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL or args[1].ob_type != <void*>_Array:
         return None
@@ -269,7 +286,7 @@ cdef object _searching_way(Function self, PyObject** args, Py_ssize_t count, PyO
         return None
     if _size(a, slot.least) < 0 or _size(b, slot.least) < 0:
         return None
-    made = PyArray_SearchSorted(a, <object><PyObject*>b, NPY_SEARCHLEFT, NULL)
+    made = PyArray_SearchSorted(a, <object><PyObject*>b, side, NULL)
     return _make(made, <Slots>slot.result) if _is_plain(<PyObject*>made) else None
 
 

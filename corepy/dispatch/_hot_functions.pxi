@@ -19,6 +19,7 @@ cdef extern from *:
     PyObject* PyDict_GetItemWithError(object, object) except? NULL
     PyTypeObject PyBool_Type
     PyTypeObject PyLong_Type
+    PyTypeObject PySlice_Type
     PyTypeObject PyUnicode_Type
     PyTypeObject PyFloat_Type
     PyTypeObject PyTuple_Type

@@ -39,6 +39,7 @@ cdef extern from "numpy/arrayobject.h":
         NPY_STABLESORT
     ctypedef enum NPY_SEARCHSIDE:
         NPY_SEARCHLEFT
+        NPY_SEARCHRIGHT
     int _import_array() except -1
     int PyArray_NDIM(PyArrayObject*) nogil
     npy_intp* PyArray_DIMS(PyArrayObject*) nogil
@@ -51,6 +52,8 @@ cdef extern from "numpy/arrayobject.h":
     )
     PyArray_Descr* PyArray_DescrFromType(int)
     PyArray_Descr* PyArray_DESCR(PyArrayObject*)
+    int PyArray_CopyInto(PyArrayObject*, PyArrayObject*) except -1
+    object PyArray_GETITEM(PyArrayObject*, char*)
     object PyArray_Arange(double, double, double, int)
     int PyArray_SetBaseObject(PyArrayObject*, object) except -1
     int PyArray_Sort(PyArrayObject*, int, NPY_SORTKIND) except -1
@@ -150,6 +153,7 @@ cdef struct Slot:
     PyUFuncGenericFunction second  # where the operation needs two
     void* second_data
     PyArray_Descr* descr  # of the result
+    PyArray_Descr* operand  # of the operands
     npy_intp size  # bytes of an element of the operands
     npy_intp size_out
     npy_intp least  # elements from which the entry has the choice
@@ -164,6 +168,7 @@ cdef void _release(Slot* slot) noexcept:
     Py_XDECREF(slot.native)
     Py_XDECREF(slot.result)
     Py_XDECREF(<PyObject*>slot.descr)
+    Py_XDECREF(<PyObject*>slot.operand)
 
 
 cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
@@ -182,6 +187,8 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
         return 0
     Py_INCREF(result)
     slot.descr = <PyArray_Descr*><PyObject*>result
+    Py_INCREF(dtype)
+    slot.operand = <PyArray_Descr*><PyObject*>dtype
     slot.size, slot.size_out = dtype.itemsize, result.itemsize
     slot.type_num = dtype.num
     slot.finite = loop.finite and dtype.kind == "f"

@@ -34,24 +34,32 @@ cdef inline char* _data(made) noexcept:
 
 
 cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
-    """Multiply two matrices of any strides, None where the entry has to."""
+    """Multiply matrices or vectors of any strides, None where the entry has to."""
     cdef npy_intp dims[4]
     cdef npy_intp steps[9]
     cdef char* args[3]
     cdef npy_intp shape[2]
-    if PyArray_NDIM(x) != 2 or PyArray_NDIM(y) != 2 or PyArray_DIMS(x)[1] != PyArray_DIMS(y)[0]:
+    # A vector is a row on the left and a column on the right; the loop gets no stride beside it.
+    cdef int rows = PyArray_NDIM(x) - 1, columns = PyArray_NDIM(y) - 1
+    if not 0 <= rows <= 1 or not 0 <= columns <= 1:
+        return None
+    if PyArray_DIMS(x)[rows] != PyArray_DIMS(y)[0]:
         return None
     if not PyArray_FLAGS(x) & PyArray_FLAGS(y) & NPY_ARRAY_ALIGNED:
         return None
-    shape[0], shape[1] = PyArray_DIMS(x)[0], PyArray_DIMS(y)[1]
-    dims[0], dims[1], dims[2], dims[3] = 1, shape[0], PyArray_DIMS(x)[1], shape[1]
-    steps[0] = steps[1] = steps[2] = 0
-    steps[3], steps[4] = PyArray_STRIDES(x)[0], PyArray_STRIDES(x)[1]
-    steps[5], steps[6] = PyArray_STRIDES(y)[0], PyArray_STRIDES(y)[1]
-    steps[7], steps[8] = shape[1] * slot.size, slot.size
     if _size(x, slot.least) < 1 or _size(y, slot.least) < 1:
         return None
-    made = _new(slot.descr, 2, shape)
+    dims[0], dims[2] = 1, PyArray_DIMS(y)[0]
+    dims[1] = PyArray_DIMS(x)[0] if rows else 1
+    dims[3] = PyArray_DIMS(y)[1] if columns else 1
+    steps[0] = steps[1] = steps[2] = 0
+    steps[3], steps[4] = PyArray_STRIDES(x)[0] if rows else 0, PyArray_STRIDES(x)[rows]
+    steps[5], steps[6] = PyArray_STRIDES(y)[0], PyArray_STRIDES(y)[1] if columns else 0
+    steps[7] = (dims[3] if columns else 1) * slot.size if rows else 0
+    steps[8] = slot.size if columns else 0
+    shape[0] = dims[1] if rows else dims[3]
+    shape[1] = dims[3]
+    made = _new(slot.descr, rows + columns, shape)
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = _data(made)
     return made if _core_calls(slot, False, args, dims, steps) else None

@@ -1,4 +1,4 @@
-# Where extremes stand, choices by a condition, and keys, by NumPy's C interface.
+# Where extremes stand, choices by a condition, and what masks select.
 # Included by _hot_compiled.pyx.
 
 cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
@@ -104,75 +104,3 @@ cdef object _masked(Slot* slot, PyArrayObject* x, PyArrayObject* which):
             (<int*>into)[found] = (<int*>source)[i]
             found += flags[i] != 0
     return result
-
-
-cdef object _short_item(Operand owner, Slot* slot, key):
-    """Return what an int, a slice or a mask selects, None where the method has to."""
-    cdef PyObject* a = <PyObject*>owner._native
-    cdef long place
-    if not _is_array(a):
-        return None
-    cdef PyArrayObject* x = <PyArrayObject*>a
-    cdef int ndim = PyArray_NDIM(x)
-    if ndim == 0 or ndim > MOST_DIMENSIONS:
-        return None
-    # The strict reading wants a key for each dimension.
-    if (ndim > 1 or type(key) is _Array) and _strict.touched:
-        return None
-    if type(key) is int:
-        if not _whole(<PyObject*>key, &place):
-            return None
-        if place < 0:
-            place += PyArray_DIMS(x)[0]
-        if not 0 <= place < PyArray_DIMS(x)[0]:
-            return None
-        return _row(slot, x, place)
-    if type(key) is slice:
-        return _part(x, <slice>key)
-    if type(key) is not _Array or not _share(<Operand>key, owner):
-        return None
-    key = (<Operand>key)._native
-    if (
-        not _is_array(<PyObject*>key)
-        or PyArray_TYPE(<PyArrayObject*><PyObject*>key) != NPY_BOOL
-        or not _same_shape(<PyArrayObject*><PyObject*>key, x)
-        or _size(x, slot.least) < 0
-    ):
-        return None
-    result = _masked(slot, x, <PyArrayObject*><PyObject*>key)
-    if result is None:
-        result = PyObject_GetItem(<object>a, key)
-    return result if _is_array(<PyObject*>result) else None
-
-
-cdef inline object _row(Slot* slot, PyArrayObject* x, long place):
-    """Return what stands at a place of the first dimension: a view, or a copy of one element."""
-    cdef int ndim = PyArray_NDIM(x)
-    cdef char* data = <char*>PyArray_DATA(x) + place * PyArray_STRIDES(x)[0]
-    if ndim > 1:
-        return _view(x, ndim - 1, PyArray_DIMS(x) + 1, PyArray_STRIDES(x) + 1, data)
-    result = _new(slot.descr, 0, NULL)
-    memcpy(PyArray_DATA(<PyArrayObject*>result), data, slot.size)
-    return result
-
-
-cdef object _part(PyArrayObject* x, slice key):
-    """Return a view of a slice of the first dimension."""
-    cdef npy_intp dims[MOST_DIMENSIONS]
-    cdef npy_intp strides[MOST_DIMENSIONS]
-    cdef Py_ssize_t start, stop, step
-    cdef int ndim = PyArray_NDIM(x), i
-    if not (_is_bound(key.start) and _is_bound(key.stop) and _is_bound(key.step)):
-        return None
-    if PySlice_Unpack(key, &start, &stop, &step) < 0:  # a step of zero: the method says so
-        PyErr_Clear()
-        return None
-    for i in range(ndim):
-        dims[i], strides[i] = PyArray_DIMS(x)[i], PyArray_STRIDES(x)[i]
-    dims[0] = PySlice_AdjustIndices(dims[0], &start, &stop, step)
-    strides[0] *= step
-    return _view(x, ndim, dims, strides, <char*>PyArray_DATA(x) + start * PyArray_STRIDES(x)[0])
-
-
-cdef inline bint _is_bound(value) noexcept:
-    return value is None or type(value) is int
