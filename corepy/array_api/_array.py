@@ -6,6 +6,7 @@ https://data-apis.org/array-api/2025.12/API_specification/array_object.html
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from types import EllipsisType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -40,6 +41,7 @@ from corepy.dispatch import (
     register_array_class,
     run,
     scalar_dtype,
+    shortened,
     table_of,
     unary_operator,
     writable,
@@ -95,6 +97,7 @@ class Array(Operand):
         return nbytes(self._native, self._table.backend)
 
     @property
+    @partial(shortened, "T")
     def T(self) -> Array:
         """Transpose of a two-dimensional array.
 
@@ -108,6 +111,7 @@ class Array(Operand):
         return cast("Array", run("matrix_transpose", self))
 
     @property
+    @partial(shortened, "mT")
     def mT(self) -> Array:
         """Transpose of each matrix in a stack: the last two dimensions swapped.
 

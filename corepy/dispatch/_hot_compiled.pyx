@@ -414,6 +414,9 @@ cdef int _INVERT = _place("bitwise_invert")
 cdef int _GETITEM = _place("__getitem__")
 cdef int _SETITEM = _place("__setitem__")
 cdef int _MATMUL = _place("matmul")
+cdef int _TRANSPOSE = _place("matrix_transpose")
+cdef int _EMPTY = _place("empty")
+cdef int _FULL = _place("full")
 cdef int _ZEROS = _place("zeros")
 cdef int _ONES = _place("ones")
 cdef int _SORT = _place("sort")
@@ -422,6 +425,12 @@ cdef int _DET = _place("linalg.det")
 cdef int _SVD = _place("linalg.svd")
 cdef int _QR = _place("linalg.qr")
 cdef int _RFFT = _place("fft.rfft")
+cdef dict _likeness = {
+    "empty_like": _EMPTY,
+    "full_like": _FULL,
+    "ones_like": _ONES,
+    "zeros_like": _ZEROS,
+}
 
 _Array = Operand
 

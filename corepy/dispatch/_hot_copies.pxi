@@ -2,6 +2,7 @@
 # Included by _hot_compiled.pyx.
 
 ctypedef fused Source:
+    unsigned char  # booleans, which are 0 and 1
     int
     long long
     float
@@ -21,6 +22,7 @@ cdef inline void _cast(Source* x, Target* into, npy_intp size) noexcept:
 
 
 cdef bint _cast_from(Source* x, void* into, int target, npy_intp size) noexcept:
+    cdef npy_intp i
     if target == NPY_DOUBLE:
         _cast(x, <double*>into, size)
     elif target == NPY_FLOAT:
@@ -29,13 +31,16 @@ cdef bint _cast_from(Source* x, void* into, int target, npy_intp size) noexcept:
         _cast(x, <int*>into, size)
     elif target == NPY_INT64:
         _cast(x, <long long*>into, size)
+    elif target == NPY_BOOL:
+        for i in range(size):
+            (<char*>into)[i] = x[i] != 0
     else:
         return False
     return True
 
 
 cdef bint _cast_all(void* x, int source, void* into, int target, npy_intp size) noexcept:
-    """Convert floats and integers of 32 and 64 bits; False for other dtypes."""
+    """Convert booleans, floats and integers of 32 and 64 bits; False for other dtypes."""
     if source == NPY_DOUBLE:
         return _cast_from(<double*>x, into, target, size)
     if source == NPY_FLOAT:
@@ -44,6 +49,8 @@ cdef bint _cast_all(void* x, int source, void* into, int target, npy_intp size) 
         return _cast_from(<int*>x, into, target, size)
     if source == NPY_INT64:
         return _cast_from(<long long*>x, into, target, size)
+    if source == NPY_BOOL:
+        return _cast_from(<unsigned char*>x, into, target, size)
     return False
 
 

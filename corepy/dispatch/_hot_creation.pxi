@@ -124,31 +124,155 @@ cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
 
 
 cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Make evenly spaced values between ints, of a dtype that holds them all."""
+    """Make evenly spaced values between ints, of a dtype that holds them all, or between floats."""
     cdef PyObject* dtype
     cdef PyObject* home
-    cdef long start = 0, stop, step = 1
+    cdef double bounds[3]
+    cdef double length
+    cdef bint whole = True
+    cdef int i
     if not 1 <= count <= 3 or not _one_word(args, count, names, "dtype", &dtype):
         return None
-    if count == 1:
-        if not _whole(args[0], &stop):
+    for i in range(count):
+        if not _bound(args[i], &bounds[i], &whole):
             return None
-    elif not _whole(args[0], &start) or not _whole(args[1], &stop):
+    cdef double start = bounds[0] if count > 1 else 0
+    cdef double stop = bounds[1] if count > 1 else bounds[0]
+    cdef double step = bounds[2] if count > 2 else 1
+    cdef Slot* slot = _home_of(self, dtype, _int64 if whole else _float64, &home)
+    if slot == NULL or step == 0:
         return None
-    elif count == 3 and (not _whole(args[2], &step) or step == 0):
+    if slot.type_num != NPY_DOUBLE and slot.type_num != NPY_FLOAT and not (
+        whole and slot.type_num == NPY_INT64
+    ):
         return None
-    cdef Slot* slot = _home_of(self, dtype, _int64, &home)
-    if slot == NULL or slot.type_num not in (NPY_DOUBLE, NPY_FLOAT, NPY_LONG, NPY_LONGLONG):
-        return None
-    if slot.type_num == NPY_LONG and sizeof(long) != 8:
-        return None
-    cdef long length = stop - start
-    if step < 0:
-        length, step = -length, -step
-        length = (length + step - 1) // step if length > 0 else 0
-        step = -step
-    else:
-        length = (length + step - 1) // step if length > 0 else 0
-    if length >= slot.least:
+    length = (stop - start) / step
+    if not length < slot.least - 1:
         return None
     return _make(PyArray_Arange(start, stop, step, slot.type_num), <Slots>home)
+
+
+cdef inline bint _bound(PyObject* value, double* into, bint* whole) noexcept:
+    """Read a finite float, or an int that is not great."""
+    cdef long number
+    if value.ob_type == <void*>&PyFloat_Type:
+        into[0] = PyFloat_AS_DOUBLE(value)
+        whole[0] = False
+        return isfinite(into[0]) != 0
+    if not _whole(value, &number):
+        return False
+    into[0] = number
+    return True
+
+
+cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Make an array of the shape and table of another one."""
+    cdef double element
+    cdef int place = _likeness[self.name]
+    if count != (2 if place == _FULL else 1) or names != NULL or args[0].ob_type != <void*>_Array:
+        return None
+    table = (<Operand>args[0])._table
+    cdef Slot* slot = _resolved(table, place)
+    cdef PyArrayObject* x = _native_of(args[0])
+    if slot == NULL or not _is_array(<PyObject*>x):
+        return None
+    cdef npy_intp size = _size(x, slot.least)
+    if size < 0:
+        return None
+    if place == _FULL and not _scalar(slot, <object>args[1], &element):
+        return None
+    if place == _ONES and not _scalar(slot, 1, &element):
+        return None
+    made = _new(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    if place == _ZEROS:
+        memset(PyArray_DATA(<PyArrayObject*>made), 0, size * slot.size)
+    elif place != _EMPTY:
+        _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &element)
+    return _make(made, table)
+
+
+cdef Slot* _resolved(Slots table, int place) except? NULL:
+    """Return what a table has of an operation, which it resolves; NULL if there is no short way."""
+    cdef Slot* slot = &table.slots[place]
+    if slot.native == NULL:
+        table[_names[place]]
+    return slot if slot.short else NULL
+
+
+cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Convert a float or an int, or lists of only the one or the other, of one or two levels."""
+    cdef PyObject* value = args[0] if count else NULL
+    cdef PyObject* found
+    cdef PyObject** rows
+    cdef npy_intp dims[2]
+    cdef npy_intp row
+    if count != 1 or names != NULL or _wish_in_force() is not _wish:
+        return None
+    dims[0] = dims[1] = -1
+    while _is_sequence(value) and dims[1] < 0:
+        dims[1] = dims[0]
+        dims[0] = Py_SIZE(<object>value)
+        if dims[0] == 0:
+            return None
+        value = PySequence_Fast_ITEMS(<object>value)[0]
+    cdef bint whole = value.ob_type == <void*>&PyLong_Type
+    if not whole and value.ob_type != <void*>&PyFloat_Type:
+        return None
+    found = PyDict_GetItemWithError(_defaults, _int64 if whole else _float64)
+    if found == NULL:
+        return None
+    table = <Slots>found
+    cdef Slot* slot = _resolved(table, _FULL)
+    if slot == NULL or slot.type_num != (NPY_INT64 if whole else NPY_DOUBLE):
+        return None
+    if dims[0] < 0:
+        made = _new(slot.descr, 0, NULL)
+        return _make(made, table) if _read(&value, 1, whole, _memory(made)) else None
+    if dims[1] < 0:
+        if dims[0] >= slot.least:
+            return None
+        made = _new(slot.descr, 1, dims)
+        rows = PySequence_Fast_ITEMS(<object>args[0])
+        return _make(made, table) if _read(rows, dims[0], whole, _memory(made)) else None
+    dims[0], dims[1] = dims[1], dims[0]
+    if dims[0] * dims[1] >= slot.least:
+        return None
+    made = _new(slot.descr, 2, dims)
+    rows = PySequence_Fast_ITEMS(<object>args[0])
+    for row in range(dims[0]):
+        if not _is_sequence(rows[row]) or Py_SIZE(<object>rows[row]) != dims[1]:
+            return None
+        if not _read(
+            PySequence_Fast_ITEMS(<object>rows[row]),
+            dims[1],
+            whole,
+            <char*>_memory(made) + row * dims[1] * 8,
+        ):
+            return None
+    return _make(made, table)
+
+
+cdef inline void* _memory(made) noexcept:
+    return PyArray_DATA(<PyArrayObject*>made)
+
+
+cdef inline bint _is_sequence(PyObject* value) noexcept:
+    return value.ob_type == <void*>&PyList_Type or value.ob_type == <void*>&PyTuple_Type
+
+
+cdef bint _read(PyObject** values, npy_intp count, bint whole, void* into) noexcept:
+    """Read floats, or ints of 64 bits; False where there is anything else."""
+    cdef npy_intp i
+    cdef int overflow = 0
+    for i in range(count):
+        if whole:
+            if values[i].ob_type != <void*>&PyLong_Type:
+                return False
+            (<long long*>into)[i] = PyLong_AsLongLongAndOverflow(values[i], &overflow)
+            if overflow:
+                return False
+        else:
+            if values[i].ob_type != <void*>&PyFloat_Type:
+                return False
+            (<double*>into)[i] = PyFloat_AS_DOUBLE(values[i])
+    return True

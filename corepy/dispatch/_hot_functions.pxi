@@ -172,6 +172,12 @@ cdef Way _way_of(str name):
         return _decomposition_way
     if name in ("fft.fft", "fft.rfft"):
         return _transform_way
+    if name in _likeness:
+        return _likeness_way
+    if name in ("T", "mT"):
+        return _transposed_way
+    if name == "asarray":
+        return _conversion_way
     if name == "arange":
         return _range_way
     if name == "astype":

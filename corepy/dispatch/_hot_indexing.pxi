@@ -143,6 +143,8 @@ cdef bint _short_store(Operand owner, key, value) except -1:
         given = _element(slot, value)
         if given is None:
             return False
+        if type(key) is _Array:
+            return _mark(owner, slot, x, <Operand>key, given)
     target = _selected(slot, x, key, True)
     if target is None:
         return False
@@ -150,4 +152,24 @@ cdef bint _short_store(Operand owner, key, value) except -1:
         PyArray_CopyInto(<PyArrayObject*>target, <PyArrayObject*>given)
     except ValueError:  # the shapes do not fit: the method says so
         return False
+    return True
+
+
+cdef bint _mark(Operand owner, Slot* slot, PyArrayObject* x, Operand key, given) except -1:
+    """Write one element wherever a mask is true; False where the method has to."""
+    cdef npy_intp i, size
+    if not _share(key, owner) or not _is_plain(<PyObject*>key._native):
+        return False
+    cdef PyArrayObject* which = <PyArrayObject*><PyObject*>key._native
+    if PyArray_TYPE(which) != NPY_BOOL or not _is_plain(<PyObject*>x) or not _same_shape(which, x):
+        return False
+    cdef char* flags = <char*>PyArray_DATA(which)
+    cdef void* element = PyArray_DATA(<PyArrayObject*>given)
+    cdef void* into = PyArray_DATA(x)
+    size = _size(x, slot.least)
+    if size < 0:
+        return False
+    for i in range(size):
+        if flags[i]:
+            memcpy(<char*>into + i * slot.size, element, slot.size)
     return True

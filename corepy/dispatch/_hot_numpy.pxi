@@ -74,6 +74,8 @@ cdef extern from "Python.h":
         Py_ssize_t, Py_ssize_t*, Py_ssize_t*, Py_ssize_t
     ) noexcept
     Py_ssize_t Py_SIZE(object) noexcept
+    double PyFloat_AS_DOUBLE(PyObject*) noexcept
+    long long PyLong_AsLongLongAndOverflow(PyObject*, int*) noexcept
     PyObject** PySequence_Fast_ITEMS(object) noexcept
 
 

@@ -283,7 +283,9 @@ cdef object _decomposition_way(Function self, PyObject** args, Py_ssize_t count,
     if a == NULL or PyArray_NDIM(a) != 2 or _size(a, slot.least) < 1:
         return None
     if self.place == _SVD:
-        parts = _singular(slot, a) if full != NULL and <object>full is False else None
+        if full != NULL and <object>full is not False and <object>full is not True:
+            return None
+        parts = _singular(slot, a, full == NULL or <object>full is True)
     elif full != NULL:
         return None
     elif self.place == _QR:
@@ -311,17 +313,17 @@ cdef tuple _eigen(Slot* slot, PyArrayObject* a):
     return (values, vectors) if _core_calls(slot, False, parts, dims, steps) else None
 
 
-cdef tuple _singular(Slot* slot, PyArrayObject* a):
+cdef tuple _singular(Slot* slot, PyArrayObject* a, bint full):
     cdef npy_intp m = PyArray_DIMS(a)[0], n = PyArray_DIMS(a)[1]
     cdef npy_intp p = min(m, n)
     cdef npy_intp* dims = [1, m, n, p]
-    cdef npy_intp* steps = [0, 0, 0, 0, n * 8, 8, p * 8, 8, 8, n * 8, 8]
-    cdef npy_intp* left = [m, p]
-    cdef npy_intp* right = [p, n]
+    cdef npy_intp* left = [m, m if full else p]
+    cdef npy_intp* right = [n if full else p, n]
+    cdef npy_intp* steps = [0, 0, 0, 0, n * 8, 8, left[1] * 8, 8, 8, n * 8, 8]
     given = _doubles(a, False)
     u, s, vh = _double(2, left), _double(1, &p), _double(2, right)
     cdef char** parts = [_data(given), _data(u), _data(s), _data(vh)]
-    return (u, s, vh) if _core_calls(slot, False, parts, dims, steps) else None
+    return (u, s, vh) if _core_calls(slot, full, parts, dims, steps) else None
 
 
 cdef tuple _orthogonal(Slot* slot, PyArrayObject* a):

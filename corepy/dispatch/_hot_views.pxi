@@ -96,21 +96,33 @@ cdef object _permutation_way(Function self, PyObject** args, Py_ssize_t count, P
 
 cdef object _transposition_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Swap the last two dimensions."""
-    cdef PyArrayObject* x
+    return _transposed(args[0], False) if count == 1 and names == NULL else None
+
+
+cdef object _transposed_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """The same for the attributes; `T` is for matrices only."""
+    return _transposed(args[0], self.name == "T") if count == 1 and names == NULL else None
+
+
+cdef object _transposed(PyObject* array, bint matrix):
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef PyArrayObject* x
     cdef int ndim
-    if count != 1 or names != NULL or _viewed(self, args, &x) == NULL:
+    if array.ob_type != <void*>_Array or _resolved((<Operand>array)._table, _TRANSPOSE) == NULL:
+        return None
+    x = _native_of(array)
+    if not _is_array(<PyObject*>x):
         return None
     ndim = PyArray_NDIM(x)
-    if ndim < 2:
+    if ndim < 2 or ndim > (2 if matrix else MOST_DIMENSIONS):
         return None
     memcpy(dims, PyArray_DIMS(x), ndim * sizeof(npy_intp))
     memcpy(strides, PyArray_STRIDES(x), ndim * sizeof(npy_intp))
     dims[ndim - 1], dims[ndim - 2] = dims[ndim - 2], dims[ndim - 1]
     strides[ndim - 1], strides[ndim - 2] = strides[ndim - 2], strides[ndim - 1]
     made = _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
-    return _make(made, (<Operand>args[0])._table)
+    return _make(made, (<Operand>array)._table)
 
 
 cdef object _expansion_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
