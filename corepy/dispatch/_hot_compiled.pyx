@@ -131,13 +131,25 @@ include "_hot_run.pxi"
 
 cdef type _Array  # the class of the results
 cdef object _beside, _wrap, _fail, _item, _times, _times_reflected
-cdef object _strict = STRICT
+cdef bint _strict = STRICT.touched  # whether anybody ever asked for the strict reading
 cdef object _promotion = PROMOTION
 cdef object _mixed_promotion = MIXED_PROMOTION
 cdef tuple _NOTHING = ()
 cdef dict _places = {}  # of operations in the slots of each table
 cdef list _names = []
 cdef bint _has_numpy = False
+
+
+def _ask_whether_strict():
+    global _strict
+    _strict = True
+
+
+STRICT.watcher = _ask_whether_strict
+
+
+cdef inline bint _is_strict() except -1:
+    return _strict and STRICT.get()
 
 
 def bind(cls, mixed, beside, as_operand, wrap, fail):
@@ -532,7 +544,7 @@ cdef object _promoted(int place, Operand x, Operand y):
     """Return the result of operands of two dtypes and one backend, None where others have to."""
     cdef Slots a = x._table, b = y._table
     cdef PyObject* found
-    if _strict.touched or not _share(x, y):
+    if _is_strict() or not _share(x, y):
         return None
     pair = a.dtype, b.dtype
     found = PyDict_GetItemWithError(_promotion, pair)

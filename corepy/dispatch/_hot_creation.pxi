@@ -10,9 +10,20 @@ cdef dict _named = {}
 cdef dict _defaults = {}
 
 
+cdef bint _wished = PRIORITY.touched  # whether anybody ever had a wish
+
+
+def _ask_for_wishes():
+    global _wished
+    _wished = True
+
+
+PRIORITY.watcher = _ask_for_wishes
+
+
 cdef object _wish_in_force():
     cdef PyObject* found = NULL
-    if not _priority.touched:
+    if not _wished:
         return None
     PyContextVar_Get(_priority._local, NULL, &found)
     if found == NULL:

@@ -14,7 +14,7 @@ cdef object _short_item(Operand owner, Slot* slot, key):
 
 cdef object _chosen(Operand owner, Slot* slot, PyArrayObject* x, Operand key):
     """Return the elements that a mask of the same shape, or an array of indices, selects."""
-    if _strict.touched or not _share(key, owner) or not _is_array(<PyObject*>key._native):
+    if _is_strict() or not _share(key, owner) or not _is_array(<PyObject*>key._native):
         return None
     cdef PyArrayObject* which = <PyArrayObject*><PyObject*>key._native
     if PyArray_TYPE(which) == NPY_INTP:
@@ -57,7 +57,7 @@ cdef object _selected(Slot* slot, PyArrayObject* x, key, bint writing):
             return None
     if used > ndim or ndim + fresh > MOST_DIMENSIONS:
         return None
-    if _strict.touched and used < ndim and not filled:  # it wants a key for each dimension
+    if _is_strict() and (used < ndim or type(key) is not int):  # it wants more of a key
         return None
     for number in range(parts):
         if part[number].ob_type == <void*>&PyLong_Type:
@@ -96,7 +96,7 @@ cdef object _selected(Slot* slot, PyArrayObject* x, key, bint writing):
 
 
 cdef inline bint _cut(slice key, npy_intp* length, npy_intp* stride, char** data) except -1:
-    """Apply a slice of ints to a dimension; False where it is of other things, or its step is 0."""
+    """Apply a slice to a dimension; False if it is not one of ints, or they are great or a step 0."""
     cdef Py_ssize_t start, stop, step
     if not (_is_bound(key.start) and _is_bound(key.stop) and _is_bound(key.step)):
         return False
@@ -110,7 +110,8 @@ cdef inline bint _cut(slice key, npy_intp* length, npy_intp* stride, char** data
 
 
 cdef inline bint _is_bound(value) noexcept:
-    return value is None or type(value) is int
+    cdef long number
+    return value is None or _whole(<PyObject*>value, &number)
 
 
 cdef bint _short_store(Operand owner, key, value) except -1:
@@ -118,7 +119,7 @@ cdef bint _short_store(Operand owner, key, value) except -1:
     cdef Slot* slot = &owner._table.slots[_SETITEM]
     cdef double element  # room for any
     cdef long place
-    if not slot.short or _strict.touched or not _is_array(<PyObject*>owner._native):
+    if not slot.short or _is_strict() or not _is_array(<PyObject*>owner._native):
         return False
     native = owner._native
     cdef PyArrayObject* x = <PyArrayObject*>native
@@ -146,7 +147,7 @@ cdef bint _short_store(Operand owner, key, value) except -1:
         if type(key) is _Array:
             return _mark(owner, slot, x, <Operand>key, given)
     target = _selected(slot, x, key, True)
-    if target is None:
+    if target is None or PyArray_NDIM(<PyArrayObject*>given) > PyArray_NDIM(<PyArrayObject*>target):
         return False
     try:
         PyArray_CopyInto(<PyArrayObject*>target, <PyArrayObject*>given)

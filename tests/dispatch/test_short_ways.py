@@ -1,9 +1,13 @@
-"""A function with a short way before it does what the function behind it does, errors and all."""
+"""A function with a short way before it does what the function behind it does, errors and all.
+
+Where there are no short ways, in the form in Python, there is nothing to compare.
+"""
 
 from __future__ import annotations
 
 import gc
 import inspect
+import operator as stdlib_operator
 import pickle
 import sys
 import warnings
@@ -19,6 +23,7 @@ import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import OPERATIONS, Operand, _hot, make
+from corepy.dispatch._factory import mixed
 from corepy.dispatch._table import Table, table_of
 from tests.dispatch.natives import NUMPY, assert_same_bits, values
 
@@ -85,6 +90,12 @@ DTYPE_ARGUMENTS = [{}, *({"dtype": getattr(xp, name)} for name in DTYPES)]
 DTYPE_ARGUMENTS += [{"dtype": None}, {"dtype": "float32"}, {"dtype": []}, {"device": "cpu"}]
 
 
+RANGES = [(5,), (0,), (-3,), (2, 9), (9, 2), (1, 10, 3), (10, 1, -3), (1, 2, 0), (0, 1, 7), (2.5,)]
+RANGES += [(0, 1, 0.25), (0.0, 1.0, 0.1), (1.0, 0.0, -0.3), (0.0, 1e300, 1.0), (2**40,), (True,)]
+RANGES += [(0, 2**70, 2**68), (300,), (float("nan"),), (0.0, 1.0, 0.0)]
+
+
+@compiled
 @pytest.mark.parametrize("params", DTYPE_ARGUMENTS, ids=str)
 def test_creation(params: dict[str, Any]) -> None:
     for name in ("zeros", "ones"):
@@ -95,9 +106,62 @@ def test_creation(params: dict[str, Any]) -> None:
     for shape in (3, (2, 3), (), -1, 20_000):
         for value in (3, -2, 2.0, 0.5, 300, 2**40, 2**70, 1e300, float("nan"), True, 1j, None):
             assert_alike("full", shape, value, **params)
-    ranges = [(5,), (0,), (-3,), (2, 9), (9, 2), (1, 10, 3), (10, 1, -3), (1, 2, 0), (0, 1, 7)]
-    for bounds in [*ranges, (2.5,), (0, 1, 0.25), (2**40,), (True,), (0, 2**70, 2**68), (300,)]:
+    for bounds in RANGES:
         assert_alike("arange", *bounds, **params)
+
+
+@compiled
+def test_arrays_like_others() -> None:
+    for dtype in DTYPES:
+        for x in layouts(dtype):
+            for name in ("zeros_like", "ones_like"):
+                assert_alike(name, x)
+                assert_alike(name, x, dtype=xp.float32)
+            assert xp.empty_like(x).shape == x.shape
+            for value in (3, -2, 2.5, True, 300, 1j, 2**70, "a"):
+                assert_alike("full_like", x, value)
+            for attribute in ("T", "mT"):
+                prop = getattr(type(x), attribute).fget
+                long = getattr(prop, "__wrapped__", prop)
+                expected, error, _ = seen(lambda: long(x))  # noqa: B023
+                for _ in range(2):
+                    found, also, _ = seen(lambda: getattr(x, attribute))  # noqa: B023
+                    assert also == error
+                    for a, b in zip(found, expected, strict=True):
+                        assert_same_bits(a.unwrap(), b.unwrap())
+                        assert np.may_share_memory(a.unwrap(), b.unwrap()) or a.size == 0
+
+
+@compiled
+def test_conversions() -> None:
+    flat = [1.5, 0, 3, True, 2j, -0.0, 2**62, 2**63, 2**70, float("nan"), "a", None]
+    for value in flat:
+        assert_alike("asarray", value)
+        assert_alike("asarray", [value])
+        assert_alike("asarray", [1.0, value])
+        assert_alike("asarray", (1, value))
+        assert_alike("asarray", [[1, 2], [value, 4]])
+        assert_alike("asarray", [[1.0], (value,), [3.0]])
+        assert_alike("asarray", [[1.0], value])
+        assert_alike("asarray", [1.0, [value]])
+    for nested in (
+        [],
+        (),
+        [[]],
+        [[], []],
+        [[1.0], [2.0, 3.0]],
+        [[[1]], [[2]]],
+        [range(3)],
+        [[1], ()],
+    ):
+        assert_alike("asarray", nested)
+    assert_alike("asarray", [1.0], dtype=xp.float32)
+    x = xp.ones(2)
+    assert_alike("asarray", [x[0], 1.0])
+    for _ in range(2):
+        with corepy.backend_priority(["reference"]):
+            assert xp.asarray([1.0]).backend == "reference"
+        assert xp.asarray([1.0]).backend == "numpy"
 
 
 def test_new_arrays_go_where_the_wish_leads() -> None:
@@ -113,6 +177,7 @@ def test_new_arrays_go_where_the_wish_leads() -> None:
 PERMUTATIONS = [(0,), (1, 0), (-1, 0), (0, 2, 1), (1, 1), (0, 5), [1, 0], (), 0, (0.0, 1)]
 
 
+@compiled
 @pytest.mark.parametrize("dtype", ["int8", "float64", "complex64"])
 def test_views(dtype: str) -> None:
     for x in layouts(dtype):
@@ -131,6 +196,7 @@ def test_views(dtype: str) -> None:
         assert_alike("matrix_transpose", x, x)
 
 
+@compiled
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_copies(dtype: str) -> None:
     arrays = list(layouts(dtype))
@@ -154,6 +220,7 @@ def test_copies(dtype: str) -> None:
     assert_alike("take", arrays[0], numbers[0], axis=True)
 
 
+@compiled
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_order(dtype: str) -> None:
     vector = np.asarray(np.sort(next(layouts(dtype)).unwrap().real))
@@ -176,6 +243,7 @@ def test_zeros_of_both_signs_stay_in_order() -> None:
         np.testing.assert_array_equal(signs, [False, True, True, False] * 20)
 
 
+@compiled
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products(dtype: str) -> None:
     arrays = list(layouts(dtype))
@@ -200,6 +268,7 @@ def test_products(dtype: str) -> None:
 MATRICES = ["cholesky", "det", "eigh", "inv", "qr", "svd"]
 
 
+@compiled
 @pytest.mark.parametrize("dtype", ["int64", "float32", "float64", "complex64"])
 def test_linear_algebra(dtype: str) -> None:
     arrays = [x for x in layouts(dtype) if x.ndim and bool(xp.all(xp.isfinite(x)))]
@@ -217,6 +286,7 @@ def test_linear_algebra(dtype: str) -> None:
             assert_alike("linalg.solve", x, y)
 
 
+@compiled
 @pytest.mark.parametrize("dtype", ["int64", "float32", "float64", "complex64", "complex128"])
 def test_transforms(dtype: str) -> None:
     for x in layouts(dtype):
@@ -226,6 +296,111 @@ def test_transforms(dtype: str) -> None:
                 assert_alike(name, x, axis=0)
                 assert_alike(name, x, n=3)
                 assert_alike(name, x, norm="ortho")
+
+
+KEYS = [
+    *(0, -1, 5, -9, 2**70, True, None, Ellipsis, 1.0, "a", (), slice(None), slice(3, None, -2)),
+    *((0, 1), (-1, -1), (0, 9), (0, 0, 0, 0), (slice(None), 1), (Ellipsis, 0), (0, Ellipsis)),
+    *((None, 0), (0, None, slice(1)), (Ellipsis, Ellipsis), (None, Ellipsis, None), (slice(0), 0)),
+    *((slice(1, 9), slice(None, None, 2)), (slice(0, 3, 0), 1), (slice("a"), 0), (True, 0), [0]),
+    *((0, 1, Ellipsis), (slice(2**70), 0), (slice(None, None, -1), slice(None, None, -1))),
+]
+LONG_GET = getattr(type(xp.ones(1)).__getitem__, "__wrapped__", type(xp.ones(1)).__getitem__)
+LONG_SET = type(xp.ones(1)).__setitem__
+
+
+def keys_for(x: Any) -> Iterator[Any]:
+    yield from KEYS
+    yield xp.asarray([0, 0, -1])
+    yield xp.asarray([[0], [7]])
+    yield make(x.unwrap().astype(bool), table_of(NUMPY, CPU, _dtypes.bool))
+    yield xp.asarray(np.array([True, False, True]))
+
+
+@compiled
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float64", "complex64"])
+def test_keys(dtype: str, strict: bool) -> None:
+    with corepy.strict(strict):
+        for x in layouts(dtype):
+            for key in keys_for(x):
+                expected, error, _ = seen(lambda: LONG_GET(x, key))  # noqa: B023
+                for _ in range(2):
+                    found, also, _ = seen(lambda: x[key])  # noqa: B023
+                    assert also == error
+                    for a, b in zip(found, expected, strict=True):
+                        assert_same_bits(a.unwrap(), b.unwrap())
+                        assert a.unwrap().flags.writeable == b.unwrap().flags.writeable
+                        shared = np.may_share_memory(a.unwrap(), x.unwrap())
+                        assert shared == np.may_share_memory(b.unwrap(), x.unwrap())
+
+
+@compiled
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int32", "int64", "float32", "float64", "complex64"]
+)
+def test_writing(dtype: str) -> None:
+    arrays = list(layouts(dtype))
+    values = [-1, 2.5, True, 2**70, 1j, "a", arrays[0][..., :1], arrays[6], xp.ones(3)]
+    for x in arrays:
+        for key in keys_for(x):
+            for value in [*values, x]:
+                outcomes = []
+                for store in (LONG_SET, stdlib_operator.setitem, stdlib_operator.setitem):
+                    copy = np.copy(x.unwrap(), order="K")
+                    copy.flags.writeable = x.unwrap().flags.writeable
+                    target = make(copy, x._table)
+                    _, error, _ = seen(lambda: store(target, key, value) or ())  # noqa: B023
+                    outcomes.append((target.unwrap(), error))
+                (expected, error), *others = outcomes
+                for found, also in others:
+                    assert also == error
+                    assert_same_bits(found, expected)
+    with pytest.raises(AttributeError, match="__delitem__"):
+        del arrays[0][0]
+
+
+def test_overlapping_parts_are_written_as_if_they_were_copied() -> None:
+    for _ in range(2):
+        x = xp.arange(6)
+        x[1:] = x[:-1]
+        np.testing.assert_array_equal(x.unwrap(), [0, 0, 1, 2, 3, 4])
+        x[::-1] = x
+        np.testing.assert_array_equal(x.unwrap(), [4, 3, 2, 1, 0, 0])
+
+
+@compiled
+@pytest.mark.parametrize("strict", [False, True])
+def test_dtypes_that_are_mixed(strict: bool) -> None:
+    arrays = {name: list(layouts(name))[:10:3] for name in DTYPES}
+    with np.errstate(all="ignore"), corepy.strict(strict):
+        for a in DTYPES:
+            for b in DTYPES:
+                for name in ("add", "less", "atan2", "bitwise_and", "pow"):
+                    for x, y in zip(arrays[a], arrays[b], strict=True):
+                        expected, error, _ = seen(lambda: mixed(name, x, y))  # noqa: B023
+                        for _ in range(2):
+                            found, also, _ = seen(lambda: function(name)(x, y))  # noqa: B023
+                            assert also == error
+                            for p, q in zip(found, expected, strict=True):
+                                assert p.dtype is q.dtype
+                                assert_same_bits(p.unwrap(), q.unwrap())
+
+
+@compiled
+def test_scalars_out_of_arrays() -> None:
+    for dtype in DTYPES:
+        for x in layouts(dtype):
+            for convert in (bool, int, float, complex, len, stdlib_operator.index):
+                method = getattr(type(x), f"__{convert.__name__}__")
+                outcomes = []
+                for call in (method, convert, convert):
+                    try:
+                        outcomes.append(call(x))
+                    except (TypeError, ValueError, OverflowError) as error:
+                        outcomes.append((type(error), str(error)))
+                assert {repr(each) for each in outcomes} == {repr(outcomes[0])}
+                assert type(outcomes[1]) is type(outcomes[0])
 
 
 def test_choices_and_masks_of_every_size_of_element() -> None:
@@ -240,22 +415,24 @@ def test_choices_and_masks_of_every_size_of_element() -> None:
 
 
 WAYS: dict[str, Callable[[Any], Any]] = {
-    "__getitem__": lambda x: (x[1], x[:1], x[x > 1]),
+    "__getitem__": lambda x: (x[1], x[:1], x[x > 1], x[0, 1], x[None, ..., 1]),
+    "__setitem__": lambda x: [stdlib_operator.setitem(x, key, 2) for key in (0, (0, 1), x > 9)],
+    "add": lambda x: x + xp.astype(x, xp.float32),
     "astype": lambda x: xp.astype(x, xp.float32),
     "concat": lambda x: xp.concat([x, x], axis=-1),
     "expand_dims": lambda x: xp.expand_dims(x, axis=0),
     "flip": xp.flip,
     "fft.rfft": xp.fft.rfft,
-    "matmul": lambda x: x @ x,
-    "matrix_transpose": xp.matrix_transpose,
+    "matmul": lambda x: (x @ x, x[0] @ x, x @ x[0], x[0] @ x[0], xp.matmul(x, x)),
+    "matrix_transpose": lambda x: (xp.matrix_transpose(x), x.T, x.mT),
     "permute_dims": lambda x: xp.permute_dims(x, (1, 0)),
     "reshape": lambda x: xp.reshape(x, (-1,)),
-    "searchsorted": lambda x: xp.searchsorted(x[0], x),
+    "searchsorted": lambda x: xp.searchsorted(x[0], x, side="right"),
     "sort": xp.sort,
     "argsort": xp.argsort,
     "squeeze": lambda x: xp.squeeze(x[:1], axis=0),
     "stack": lambda x: xp.stack([x, x]),
-    "take": lambda x: xp.take(x, xp.asarray([1, 0]), axis=0),
+    "take": lambda x: xp.take(x, xp.argsort(x[0]), axis=0),
     "tensordot": lambda x: xp.tensordot(x, x, axes=1),
     "unique_values": xp.unique_values,
     "vecdot": lambda x: xp.vecdot(x, x),
@@ -265,7 +442,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "linalg.inv": xp.linalg.inv,
     "linalg.qr": xp.linalg.qr,
     "linalg.solve": lambda x: xp.linalg.solve(x, x),
-    "linalg.svd": lambda x: xp.linalg.svd(x, full_matrices=False),
+    "linalg.svd": lambda x: (xp.linalg.svd(x), xp.linalg.svd(x, full_matrices=False)),
 }
 
 
@@ -286,6 +463,7 @@ def test_the_short_way_is_taken(name: str) -> None:
     table["less"], table["greater"]
     if name != "__getitem__":
         table["__getitem__"]
+    table[name] = (refusing, result)
     table.settle(name, refusing, result, NUMPY.loop(name))
     for _ in range(20):  # the interpreter takes ways of its own to what it calls often
         assert WAYS[name](x) is not None
@@ -300,10 +478,19 @@ def test_the_short_ways_of_new_arrays_are_taken() -> None:
     _hot.homes(True)[xp.float64] = table
     try:
         for name, args in ways.items():
+            table[name] = (refusing, None)
             table.settle(name, refusing, None, NUMPY.loop(name))
             assert function(name)(*args, dtype=xp.float64)._table is table
+        x = make(np.ones(3), table)
+        for name in ("zeros_like", "ones_like", "empty_like"):
+            assert function(name)(x)._table is table
+        assert xp.full_like(x, 2)._table is table
+        _hot.homes(False)[xp.float64] = table
+        for given in (1.0, [1.0, 2.0], [[1.0], [2.0]]):
+            assert xp.asarray(given)._table is table
     finally:
         _hot.homes(True)[xp.float64] = before
+        _hot.homes(False).clear()
 
 
 def test_a_call_of_a_wrong_form_is_told_by_its_name() -> None:
