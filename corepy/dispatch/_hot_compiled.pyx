@@ -95,6 +95,17 @@ cdef extern from *:
         to->nb_xor = from->nb_xor;
         to->nb_lshift = from->nb_lshift;
         to->nb_rshift = from->nb_rshift;
+        to->nb_inplace_add = from->nb_inplace_add;
+        to->nb_inplace_subtract = from->nb_inplace_subtract;
+        to->nb_inplace_multiply = from->nb_inplace_multiply;
+        to->nb_inplace_true_divide = from->nb_inplace_true_divide;
+        to->nb_inplace_floor_divide = from->nb_inplace_floor_divide;
+        to->nb_inplace_remainder = from->nb_inplace_remainder;
+        to->nb_inplace_and = from->nb_inplace_and;
+        to->nb_inplace_or = from->nb_inplace_or;
+        to->nb_inplace_xor = from->nb_inplace_xor;
+        to->nb_inplace_lshift = from->nb_inplace_lshift;
+        to->nb_inplace_rshift = from->nb_inplace_rshift;
         to->nb_absolute = from->nb_absolute;
         to->nb_negative = from->nb_negative;
         to->nb_positive = from->nb_positive;
@@ -338,6 +349,61 @@ cdef class Operand:
     def __rshift__(x1, x2):
         return _operator("bitwise_right_shift", _RIGHT_SHIFT, x1, x2)
 
+    def __iadd__(self, other):
+        if _short_inplace(_ADD, self, other):
+            return self
+        return type(self).__iadd__(self, other)
+
+    def __isub__(self, other):
+        if _short_inplace(_SUBTRACT, self, other):
+            return self
+        return type(self).__isub__(self, other)
+
+    def __imul__(self, other):
+        if _short_inplace(_MULTIPLY, self, other):
+            return self
+        return type(self).__imul__(self, other)
+
+    def __itruediv__(self, other):
+        if _short_inplace(_DIVIDE, self, other):
+            return self
+        return type(self).__itruediv__(self, other)
+
+    def __ifloordiv__(self, other):
+        if _short_inplace(_FLOOR_DIVIDE, self, other):
+            return self
+        return type(self).__ifloordiv__(self, other)
+
+    def __imod__(self, other):
+        if _short_inplace(_REMAINDER, self, other):
+            return self
+        return type(self).__imod__(self, other)
+
+    def __iand__(self, other):
+        if _short_inplace(_AND, self, other):
+            return self
+        return type(self).__iand__(self, other)
+
+    def __ior__(self, other):
+        if _short_inplace(_OR, self, other):
+            return self
+        return type(self).__ior__(self, other)
+
+    def __ixor__(self, other):
+        if _short_inplace(_XOR, self, other):
+            return self
+        return type(self).__ixor__(self, other)
+
+    def __ilshift__(self, other):
+        if _short_inplace(_LEFT_SHIFT, self, other):
+            return self
+        return type(self).__ilshift__(self, other)
+
+    def __irshift__(self, other):
+        if _short_inplace(_RIGHT_SHIFT, self, other):
+            return self
+        return type(self).__irshift__(self, other)
+
     def __matmul__(x1, x2):
         made = _short_product(<PyObject*>x1, <PyObject*>x2, _MATMUL)
         if made is not None:
@@ -580,6 +646,45 @@ cdef object _converted(Slot* slot, Operand x):
     if not _cast_all(PyArray_DATA(native), PyArray_TYPE(native), into, slot.type_num, size):
         return None
     return None if corepy_flags() else made
+
+
+cdef bint _short_inplace(int place, Operand x, other) except -1:
+    """Write the result of an operation into its first operand; False where the method has to.
+
+    It is computed beside it first: where a flag was raised, the method needs the operand as it was.
+    NumPy's loops for complex numbers round otherwise where the result overwrites an operand.
+    """
+    cdef Slot* slot = &x._table.slots[place]
+    cdef PyArrayObject* native
+    if slot.native == NULL:
+        try:
+            slot = _resolved(x._table, place)
+        except Exception:  # the method raises it again, in the operator's name
+            return False
+        if slot == NULL:
+            return False
+    if not slot.short or slot.result != <PyObject*>x._table or not _is_plain(<PyObject*>x._native):
+        return False
+    if slot.type_num == NPY_CFLOAT or slot.type_num == NPY_CDOUBLE:
+        return False
+    held = x._native
+    native = <PyArrayObject*><PyObject*>held
+    if not PyArray_FLAGS(native) & NPY_ARRAY_WRITEABLE:
+        return False
+    if type(other) is _Array and (<Operand>other)._table is x._table:
+        made = _short_binary(slot, <PyObject*>native, <PyObject*>(<Operand>other)._native)
+    elif type(other) is float or type(other) is int:
+        made = _short_scalar(slot, <PyObject*>native, other, False)
+    else:
+        return False
+    if made is None or not _same_shape(<PyArrayObject*>made, native):
+        return False
+    memcpy(
+        PyArray_DATA(native),
+        PyArray_DATA(<PyArrayObject*>made),
+        _size(native, PY_SSIZE_T_MAX) * slot.size,
+    )
+    return True
 
 
 cdef object _quick(str name, int place, x1, x2):

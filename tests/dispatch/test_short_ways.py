@@ -57,6 +57,7 @@ def seen(call: Callable[[], Any], owner: Any = None) -> tuple[list[Any], Any, li
         warnings.simplefilter("always")
         try:
             result = call()
+            result = [result] if result is NotImplemented else result
             error = None
         except Exception as raised:
             result, error = (), (type(raised), str(raised))
@@ -360,6 +361,63 @@ def test_writing(dtype: str) -> None:
         del arrays[0][0]
 
 
+INPLACE = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"]
+INPLACE += ["lshift", "rshift"]
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float32", "float64", "complex64"])
+def test_writing_in_place(dtype: str) -> None:
+    arrays = list(layouts(dtype))
+    for name in INPLACE:
+        method = getattr(type(arrays[0]), f"__i{name}__")
+        by_slot = getattr(stdlib_operator, f"i{name}")
+        for x in arrays:
+            part = x[..., :1] if x.ndim else x
+            for other in [
+                2,
+                -1,
+                0.5,
+                True,
+                2**70,
+                1j,
+                "a",
+                x,
+                part,
+                xp.ones(3),
+                arrays[0],
+                arrays[6],
+            ]:
+                outcomes = []
+                for call in (method, by_slot, by_slot):
+                    copy = np.copy(x.unwrap(), order="K")
+                    copy.flags.writeable = x.unwrap().flags.writeable
+                    target = make(copy, x._table)
+                    with np.errstate(all="ignore"):
+                        found, error, _ = seen(lambda: call(target, other))  # noqa: B023
+                    if found and found[0] is NotImplemented:  # of the method; the operator raises
+                        found, error = [], (TypeError, "")
+                    kept = bool(found) and found[0] is target
+                    shared = np.may_share_memory(target.unwrap(), copy)
+                    outcomes.append((target.unwrap(), error, kept, shared))
+                (expected, error, *rest), *others = outcomes
+                for found, also, *more in others:
+                    assert also == error or (also and error and error[1] == "")
+                    assert more == rest
+                    assert_same_bits(found, expected)
+
+
+def test_a_warning_in_place_comes_once_and_the_result_is_right() -> None:
+    x, y = xp.asarray(np.array([1e308, 1.0])), xp.asarray(np.array([10.0, 2.0]))
+    for _ in range(2):
+        z = xp.asarray(np.array([1e308, 1.0]))
+        with pytest.warns(RuntimeWarning, match="overflow") as caught:
+            z *= y
+        assert len(caught) == 1
+        np.testing.assert_array_equal(z.unwrap(), [np.inf, 2.0])
+    assert float(x[0]) == 1e308
+
+
 def test_overlapping_parts_are_written_as_if_they_were_copied() -> None:
     for _ in range(2):
         x = xp.arange(6)
@@ -417,6 +475,7 @@ def test_choices_and_masks_of_every_size_of_element() -> None:
 WAYS: dict[str, Callable[[Any], Any]] = {
     "__getitem__": lambda x: (x[1], x[:1], x[x > 1], x[0, 1], x[None, ..., 1]),
     "__setitem__": lambda x: [stdlib_operator.setitem(x, key, 2) for key in (0, (0, 1), x > 9)],
+    "subtract": lambda x: stdlib_operator.isub(x, x),
     "add": lambda x: x + xp.astype(x, xp.float32),
     "astype": lambda x: xp.astype(x, xp.float32),
     "concat": lambda x: xp.concat([x, x], axis=-1),
