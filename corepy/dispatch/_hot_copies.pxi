@@ -114,7 +114,6 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     place = _axis_of(axis, ndim, 0)
     if place < 0 or ndim > MOST_DIMENSIONS:
         return None
-    length = 0
     cdef npy_intp along = 0
     for i in range(number):
         if parts[i].ob_type != <void*>_Array or (<Operand>parts[i])._table is not table:

@@ -19,7 +19,8 @@ cdef extern from *:
     static int corepy_array_count = 0;
     static PyObject* corepy_numbers[COREPY_TYPES];  /* one of each dtype */
 
-    /* Nobody can have kept a number that is let go by its last owner, as it was made here. */
+    /* Say whether an array of one element can be used again: nobody else refers to it, and it is as
+       it was made. */
     static int corepy_is_number(PyObject* native) {
         const int usual = NPY_ARRAY_CARRAY | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_OWNDATA;
         PyArrayObject_fields* x = (PyArrayObject_fields*)native;
@@ -28,7 +29,7 @@ cdef extern from *:
             && corepy_numbers[x->descr->type_num] == NULL;
     }
 
-    /* Let the native array of a result go, or keep it for the next one. */
+    /* Keep it for the next result. */
     static void corepy_keep_number(PyObject* native) {
     #if COREPY_WAITING
         corepy_numbers[PyArray_TYPE((PyArrayObject*)native)] = native;
