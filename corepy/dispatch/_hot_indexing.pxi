@@ -72,7 +72,7 @@ cdef object _selected(Slot* slot, PyArrayObject* x, key, bint writing):
         elif part[number].ob_type == <void*>&PySlice_Type:
             dims[into] = PyArray_DIMS(x)[source]
             strides[into] = PyArray_STRIDES(x)[source]
-            if not _cut(<slice>part[number], &dims[into], &strides[into], &data):
+            if not _cut(part[number], &dims[into], &strides[into], &data):
                 return None
             source += 1
             into += 1
@@ -95,23 +95,29 @@ cdef object _selected(Slot* slot, PyArrayObject* x, key, bint writing):
     return result
 
 
-cdef inline bint _cut(slice key, npy_intp* length, npy_intp* stride, char** data) except -1:
+cdef inline bint _cut(PyObject* key, npy_intp* length, npy_intp* stride, char** data) noexcept:
     """Apply a slice to a dimension; False if it is not one of ints, or they are great or a step 0."""
-    cdef Py_ssize_t start, stop, step
-    if not (_is_bound(key.start) and _is_bound(key.stop) and _is_bound(key.step)):
+    cdef PySliceObject* bounds = <PySliceObject*>key
+    cdef long first, last, pace = 1
+    cdef Py_ssize_t start, stop
+    if bounds.step != Py_None and (not _whole(bounds.step, &pace) or pace == 0):
         return False
-    if PySlice_Unpack(key, &start, &stop, &step) < 0:
-        PyErr_Clear()
+    if bounds.start == Py_None:
+        start = PY_SSIZE_T_MAX if pace < 0 else 0
+    elif _whole(bounds.start, &first):
+        start = first
+    else:
         return False
-    length[0] = PySlice_AdjustIndices(length[0], &start, &stop, step)
+    if bounds.stop == Py_None:
+        stop = -PY_SSIZE_T_MAX if pace < 0 else PY_SSIZE_T_MAX
+    elif _whole(bounds.stop, &last):
+        stop = last
+    else:
+        return False
+    length[0] = PySlice_AdjustIndices(length[0], &start, &stop, pace)
     data[0] += start * stride[0]
-    stride[0] *= step
+    stride[0] *= pace
     return True
-
-
-cdef inline bint _is_bound(value) noexcept:
-    cdef long number
-    return value is None or _whole(<PyObject*>value, &number)
 
 
 cdef bint _short_store(Operand owner, key, value) except -1:

@@ -69,7 +69,11 @@ cdef extern from "numpy/arrayobject.h":
 
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
-    int PySlice_Unpack(object, Py_ssize_t*, Py_ssize_t*, Py_ssize_t*) noexcept
+    ctypedef struct PySliceObject:
+        PyObject* start
+        PyObject* stop
+        PyObject* step
+    PyObject* Py_None
     Py_ssize_t PySlice_AdjustIndices(
         Py_ssize_t, Py_ssize_t*, Py_ssize_t*, Py_ssize_t
     ) noexcept
