@@ -19,7 +19,7 @@ from corepy._selection import (
 from corepy.backends._numpy import NumPyBackend
 from corepy.devices import Device, MemoryInfo, OperationProperties, as_device
 from corepy.dispatch import load
-from corepy.dispatch._select import _PRIORITY
+from corepy.dispatch._settings import PRIORITY
 
 CPU, GPU, REMOTE = as_device("cpu"), as_device("cuda:0"), as_device("remote:0")
 PETABYTE = 2**50
@@ -78,7 +78,7 @@ def free(monkeypatch: pytest.MonkeyPatch) -> dict[Device, int]:
 def reference_first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Start with the reference as priority, and undo whatever the test sets."""
     # Set on the main thread a priority holds for the process, beyond the end of the block.
-    monkeypatch.setattr(_PRIORITY, "_default", None)
+    monkeypatch.setattr(PRIORITY, "_default", None)
     with corepy.backend_priority(["reference"]):
         yield
 

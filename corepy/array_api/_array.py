@@ -6,6 +6,7 @@ https://data-apis.org/array-api/2025.12/API_specification/array_object.html
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from types import EllipsisType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -33,11 +34,14 @@ from corepy.dispatch import (
     load,
     make,
     operator,
+    product,
     promoted,
     reflected,
+    reflected_product,
     register_array_class,
     run,
     scalar_dtype,
+    shortened,
     table_of,
     unary_operator,
     writable,
@@ -53,7 +57,7 @@ API_VERSION: Final = "2025.12"
 #: Versions of the standard of which 2025.12 is a superset.
 _COMPATIBLE: Final = ("2021.12", "2022.12", "2023.12", "2024.12", API_VERSION)
 
-for _name in ("__getitem__", "__setitem__", "astype"):
+for _name in ("__getitem__", "__setitem__"):
     declare(_name, _dtypes.ANY)
 
 
@@ -93,6 +97,7 @@ class Array(Operand):
         return nbytes(self._native, self._table.backend)
 
     @property
+    @partial(shortened, "T")
     def T(self) -> Array:
         """Transpose of a two-dimensional array.
 
@@ -106,6 +111,7 @@ class Array(Operand):
         return cast("Array", run("matrix_transpose", self))
 
     @property
+    @partial(shortened, "mT")
     def mT(self) -> Array:
         """Transpose of each matrix in a stack: the last two dimensions swapped.
 
@@ -171,12 +177,14 @@ class Array(Operand):
     __pos__ = unary_operator("positive")
     __invert__ = unary_operator("bitwise_invert")
 
+    @product
     def __matmul__(self, other: Any, /) -> Array:
         """Matrix product, as `matmul`."""
         from corepy.array_api._linear_algebra import matmul_operator
 
         return cast("Array", matmul_operator(self, other))
 
+    @reflected_product
     def __rmatmul__(self, other: Any, /) -> Array:
         """Matrix product with the operands swapped."""
         from corepy.array_api._linear_algebra import matmul_operator

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from corepy import _dtypes
@@ -32,7 +33,6 @@ from corepy.dispatch import (
     as_operand,
     create,
     creation_table,
-    default_dtype,
     default_table,
     fitting,
     get_backend_priority,
@@ -43,6 +43,7 @@ from corepy.dispatch import (
     operation,
     owner_of,
     run,
+    shortened,
 )
 
 if TYPE_CHECKING:
@@ -203,9 +204,10 @@ def asarray(
             f"copy=False"
         )
     if wanted is None and not shared:
-        own = default_dtype(own, device, "asarray")
-        values = values.astype(own.name, copy=False)
-    table = creation_table("asarray", device, own)
+        table = default_table("asarray", device, own)
+        values = values.astype(table.dtype.name, copy=False)
+    else:
+        table = creation_table("asarray", device, own)
     fresh = None if not shared else copying
     native = from_host(values, table.backend, table.device, copy=fresh)
     return cast("Array", make(native, table))
@@ -241,6 +243,7 @@ def empty(
     return cast("Array", create("empty", _table("empty", dtype, device, _dtypes.float64), sizes))
 
 
+@partial(shortened, "empty_like")
 def empty_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
     """Array of the shape of another, with memory that is not set.
 
@@ -375,6 +378,7 @@ def full(
     return cast("Array", create("full", table, sizes, _filling("full", value, table.dtype)))
 
 
+@partial(shortened, "full_like")
 def full_like(
     x: Array,
     /,
@@ -471,20 +475,20 @@ def linspace(
     ValueError
         If `num` is negative or `dtype` is not a floating-point one.
     """
-    ends = []
-    for name, end in (("start", start), ("stop", stop)):
-        if isinstance(end, bool) or not is_scalar(end):
-            end = end if isinstance(end, complex) else _real("linspace", name, end)
-        ends.append(end)
+    first, last = _end("start", start), _end("stop", stop)
     count = size_of("linspace", "num", num)
     addressable("linspace", count)
-    last = flag_of("linspace", "endpoint", endpoint)
-    is_complex = any(isinstance(end, complex) for end in ends)
+    whole = flag_of("linspace", "endpoint", endpoint)
+    is_complex = isinstance(first, complex) or isinstance(last, complex)
     default = _dtypes.complex128 if is_complex else _dtypes.float64
     table = _table("linspace", dtype, device, default, _dtypes.FLOATING)
     if is_complex and table.dtype.rank < 3:
         raise bad_argument("linspace", "dtype", table.dtype.name, _dtypes.describe(_dtypes.COMPLEX))
-    return cast("Array", create("linspace", table, ends[0], ends[1], count, endpoint=last))
+    return cast("Array", create("linspace", table, first, last, count, endpoint=whole))
+
+
+def _end(argument: str, value: Any) -> Scalar:
+    return value if isinstance(value, complex) else _real("linspace", argument, value)
 
 
 @operation()
@@ -549,6 +553,7 @@ def ones(
     return cast("Array", create("ones", _table("ones", dtype, device, _dtypes.float64), sizes))
 
 
+@partial(shortened, "ones_like")
 def ones_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
     """Array of ones, of the shape of another.
 
@@ -640,6 +645,7 @@ def zeros(
     return cast("Array", create("zeros", _table("zeros", dtype, device, _dtypes.float64), sizes))
 
 
+@partial(shortened, "zeros_like")
 def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
     """Array of zeros, of the shape of another.
 

@@ -18,6 +18,7 @@ from corepy.dispatch import (
     Operand,
     as_operand,
     is_scalar,
+    operation,
     owner_of,
     promoted,
     run,
@@ -94,6 +95,7 @@ _FINFO: Final = {
 }
 
 
+@operation()
 def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Device | None = None) -> Array:
     """Copy an array to a dtype.
 

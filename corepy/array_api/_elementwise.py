@@ -26,7 +26,6 @@ from corepy.dispatch import (
     UnaryFunction,
     as_operand,
     binary,
-    clamp,
     operation,
     run,
     same,
@@ -203,7 +202,7 @@ less_equal = _compare("less_equal", REAL, "Whether `x1` is at most `x2`.")
 not_equal = _compare("not_equal", ANY, "Whether elements differ; NaN differs from everything.")
 
 
-@operation(REAL, hot=clamp)
+@operation(REAL)
 def clip(x: Array, /, min: Array | float | None = None, max: Array | float | None = None) -> Array:
     """Clamp each element into a range.
 

@@ -15,10 +15,8 @@ from corepy.dispatch import (
     as_operand,
     broadcasts,
     cast_to,
-    choice,
     gathered,
     operation,
-    reduction,
     run,
     run_in,
     same,
@@ -41,7 +39,7 @@ def _arg_extreme(function: str, x: Array, axis: int | None, keepdims: bool) -> A
     return cast("Array", run(function, x, axis=place, keepdims=keep))
 
 
-@operation(_dtypes.REAL, to_index, hot=reduction)
+@operation(_dtypes.REAL, to_index)
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """Indices of the greatest elements, the first where there are several.
 
@@ -67,7 +65,7 @@ def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> A
     return _arg_extreme("argmax", x, axis, keepdims)
 
 
-@operation(_dtypes.REAL, to_index, hot=reduction)
+@operation(_dtypes.REAL, to_index)
 def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """Indices of the least elements, the first where there are several.
 
@@ -93,7 +91,7 @@ def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> A
     return _arg_extreme("argmin", x, axis, keepdims)
 
 
-@operation(result=to_index, hot=reduction)
+@operation(result=to_index)
 def count_nonzero(
     x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Array:
@@ -191,7 +189,7 @@ def searchsorted(
     return cast("Array", run("searchsorted", haystack, needles, side=edge, sorter=order))
 
 
-@operation(result=same, argument="x1", hot=choice)
+@operation(result=same, argument="x1")
 def where(condition: Array, x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
     """Elements of one array or another, by a condition.
 

@@ -14,7 +14,6 @@ from corepy.array_api._arguments import axis_of, dtype_argument, flag_of, option
 from corepy.dispatch import (
     as_operand,
     operation,
-    reduction,
     run,
     same,
 )
@@ -58,7 +57,7 @@ def _table_check(function: str, x: Array) -> None:
     x._table[function]
 
 
-@operation(_dtypes.NUMERIC, hot=reduction)
+@operation(_dtypes.NUMERIC)
 def cumulative_prod(
     x: Array,
     /,
@@ -93,7 +92,7 @@ def cumulative_prod(
     return _cumulate("cumulative_prod", x, axis, dtype, include_initial)
 
 
-@operation(_dtypes.NUMERIC, hot=reduction)
+@operation(_dtypes.NUMERIC)
 def cumulative_sum(
     x: Array,
     /,
@@ -156,7 +155,7 @@ def _extreme(function: str, x: Any, axis: Axes, keepdims: bool) -> Array:
     return cast("Array", run(function, x, axis=axes, keepdims=keep))
 
 
-@operation(_dtypes.REAL, same, hot=reduction)
+@operation(_dtypes.REAL, same)
 def max(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Greatest element; NaN if there is one.
 
@@ -182,7 +181,7 @@ def max(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
     return _extreme("max", x, axis, keepdims)
 
 
-@operation(_dtypes.FLOATING, same, hot=reduction)
+@operation(_dtypes.FLOATING, same)
 def mean(
     x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Array:
@@ -205,7 +204,7 @@ def mean(
     return _reduce("mean", as_operand("mean", "x", x), axis, keepdims)
 
 
-@operation(_dtypes.REAL, same, hot=reduction)
+@operation(_dtypes.REAL, same)
 def min(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Least element; NaN if there is one.
 
@@ -231,7 +230,7 @@ def min(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
     return _extreme("min", x, axis, keepdims)
 
 
-@operation(_dtypes.NUMERIC, hot=reduction)
+@operation(_dtypes.NUMERIC)
 def prod(
     x: Array,
     /,
@@ -268,7 +267,7 @@ def _spread(function: str, x: Any, axis: Axes, correction: float, keepdims: bool
     return _reduce(function, x, axis, keepdims, correction=correction)
 
 
-@operation(_dtypes.REAL_FLOATING, same, hot=reduction)
+@operation(_dtypes.REAL_FLOATING, same)
 def std(
     x: Array,
     /,
@@ -298,7 +297,7 @@ def std(
     return _spread("std", x, axis, correction, keepdims)
 
 
-@operation(_dtypes.NUMERIC, hot=reduction)
+@operation(_dtypes.NUMERIC)
 def sum(
     x: Array,
     /,
@@ -328,7 +327,7 @@ def sum(
     return _accumulate("sum", x, axis, dtype, keepdims)
 
 
-@operation(_dtypes.REAL_FLOATING, same, hot=reduction)
+@operation(_dtypes.REAL_FLOATING, same)
 def var(
     x: Array,
     /,

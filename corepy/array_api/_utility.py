@@ -17,7 +17,6 @@ from corepy.dispatch import (
     known_sizes,
     operation,
     promoted,
-    reduction,
     run,
     same_sizes,
     to_bool,
@@ -34,7 +33,7 @@ def _truth(function: str, x: Any, axis: Any, keepdims: bool) -> Array:
     return cast("Array", run(function, x, axis=axes, keepdims=keep))
 
 
-@operation(result=to_bool, hot=reduction)
+@operation(result=to_bool)
 def all(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Whether all elements are true, that is not zero.
 
@@ -54,7 +53,7 @@ def all(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
     return _truth("all", x, axis, keepdims)
 
 
-@operation(result=to_bool, hot=reduction)
+@operation(result=to_bool)
 def any(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Whether any element is true, that is not zero.
 

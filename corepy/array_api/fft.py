@@ -30,6 +30,7 @@ from corepy.dispatch import (
     declare,
     default_dtype,
     known_sizes,
+    operation,
     run,
 )
 
@@ -137,14 +138,15 @@ def _sequence(name: str, argument: str, value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-for _name in ("fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"):
+for _name in ("ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"):
     declare(f"fft.{_name}", _dtypes.FLOATING)
-for _name in ("rfft", "rfftn", "ihfft"):
+for _name in ("rfftn", "ihfft"):
     declare(f"fft.{_name}", _dtypes.REAL_FLOATING)
 for _name in ("fftshift", "ifftshift", "fftfreq", "rfftfreq"):
     declare(f"fft.{_name}", _dtypes.ANY)
 
 
+@operation(_dtypes.FLOATING, extension="fft")
 def fft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
     """One-dimensional discrete Fourier transform.
 
@@ -201,6 +203,7 @@ def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "back
     return _one("ifft", x, n, axis, norm)
 
 
+@operation(_dtypes.REAL_FLOATING, extension="fft")
 def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
     """One-dimensional transform of real input: the non-negative frequencies.
 

@@ -238,7 +238,7 @@ def eig(x: Array, /) -> EigResult:
     return EigResult(*run("linalg.eig", _square("eig", x)))
 
 
-@operation(_dtypes.FLOATING, extension="linalg")
+@operation(_dtypes.FLOATING, extension="linalg", into=EighResult)
 def eigh(x: Array, /) -> EighResult:
     """Eigenvalues and eigenvectors of Hermitian matrices.
 
@@ -453,7 +453,7 @@ def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     return cast("Array", run("linalg.pinv", x, rtol=_rtol("pinv", x, rtol)))
 
 
-@operation(_dtypes.FLOATING, extension="linalg")
+@operation(_dtypes.FLOATING, extension="linalg", into=QRResult)
 def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
     """QR decomposition.
 
@@ -530,7 +530,7 @@ def solve(x1: Array, x2: Array, /) -> Array:
     return cast("Array", run("linalg.solve", a, b))
 
 
-@operation(_dtypes.FLOATING, extension="linalg")
+@operation(_dtypes.FLOATING, extension="linalg", into=SVDResult)
 def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
     """Singular value decomposition.
 

@@ -72,18 +72,22 @@ class Loop:
     kind : str
         How: ``"elementwise"``, ``"reduction"``, ``"mean"``, ``"variance"``, ``"deviation"`` and
         ``"accumulation"`` apply the loop, the last five to a dtype that stays (floats and integers
-        of 64 bits); ``"argmax"``, ``"argmin"``, ``"count"``, ``"choice"``, ``"clamp"`` and
-        ``"index"`` are no ufuncs, and need none.
+        of 64 bits); ``"core"`` is that of a generalized ufunc, and ``"doubles"`` one that computes
+        in double precision whatever the dtype. ``"argmax"``, ``"argmin"``, ``"count"``, ``"plain"``
+        and ``"view"``, which gives a view, need none: they do what NumPy does.
     finite : bool
         Whether it gives them for finite floats only.
     real : bool
         Whether it gives them for real dtypes only.
+    second : numpy.ufunc or None
+        Another one, where the operation needs two.
     """
 
     ufunc: np.ufunc | None
     kind: str = "elementwise"
     finite: bool = False
     real: bool = False
+    second: np.ufunc | None = None
 
 
 class Backend(ABC):

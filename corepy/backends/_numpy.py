@@ -14,10 +14,13 @@ import numpy.typing as npt
 
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends._base import Backend, Capabilities, Loop
+from corepy.backends._numpy_loops import LOOPS
 from corepy.devices._device import Device
 
 Array = npt.NDArray[Any]
 
+#: Elements so few that sorting them is no work.
+_FEW: Final = 16384
 #: Elements that fit the first-level cache together with their results.
 _BLOCK: Final = 8192
 
@@ -45,7 +48,7 @@ class NumPyBackend(Backend):
         return found
 
     def loop(self, name: str) -> Loop | None:
-        special = _LOOPS.get(name)
+        special = LOOPS.get(name)
         if special is not None:
             return special
         native = NumPyBackend.operation(self, name)
@@ -132,7 +135,25 @@ def _on_host(function: Callable[..., Any]) -> Callable[..., Any]:
 def _linspace(
     start: Any, stop: Any, num: int, *, dtype: Any, device: Device, endpoint: bool
 ) -> Array:
-    return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
+    # As numpy.linspace does, whose preparations for arrays as ends take most of its time.
+    if not (_is_exact(start) and _is_exact(stop) and math.isfinite(stop - start)):
+        return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
+    parts, length = num - endpoint, float(stop) - float(start)
+    values = np.arange(num, dtype=np.float64)
+    if parts > 0 and length / parts == 0:  # the step is too small, the result need not be
+        values /= parts
+        values *= length
+    else:
+        values *= length / parts if parts > 0 else length
+    values += start
+    if endpoint and num > 1:
+        values[-1] = stop
+    return values.astype(dtype, copy=False)
+
+
+def _is_exact(value: Any) -> bool:
+    """Say whether a number is the same as a float."""
+    return value.__class__ is float or (value.__class__ is int and -(2**53) <= value <= 2**53)
 
 
 def _eye(n_rows: int, n_cols: int | None, *, k: int, dtype: Any, device: Device) -> Array:
@@ -157,7 +178,7 @@ def _setitem(x: Array, key: Any, value: Array) -> Array:
 
 
 def _astype(x: Array, dtype: np.dtype[Any], *, copy: bool = True) -> Array:
-    if x.dtype.kind == "f" and dtype.kind in "iu":
+    if dtype.kind in "iu" and x.dtype.kind == "f":
         # The standard leaves NaN and infinities to integers open, and no warning is part of it.
         with np.errstate(invalid="ignore"):
             return x.astype(dtype, copy=copy)
@@ -329,8 +350,26 @@ def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = 
     if descending:
         return cast("Array", compat.sort(x, axis=axis, descending=True, stable=stable))
     result = x.copy("K")
-    result.sort(axis, "stable" if stable else None)
+    result.sort(axis, None if not stable or x.dtype.num in _ANY_ORDER else "stable")
     return result
+
+
+#: Numbers of the dtypes of which nobody can tell equal elements apart, but for those of one and
+#: two bytes, which NumPy sorts best in stable order.
+_ANY_ORDER: Final = frozenset(np.dtype(c).num for c in "iIlLqQ")
+
+
+def _unique_values(x: Array) -> Array:
+    # NumPy looks elements up, and sorts what it has found: more work unless they are many, and few
+    # of them distinct.
+    if not 0 < x.size < _FEW or x.dtype.kind == "c":
+        return cast("Array", compat.unique_values(x))
+    values = x.flatten()
+    values.sort(kind=None if values.dtype.num in _ANY_ORDER else "stable")
+    first = np.empty(values.size, np.bool_)
+    first[0] = True
+    np.not_equal(values[1:], values[:-1], out=first[1:])
+    return values[first]
 
 
 def _searchsorted(
@@ -347,8 +386,26 @@ def _permute_dims(x: Array, *, axes: tuple[int, ...]) -> Array:
     return x.transpose(axes)
 
 
+def _matrix_transpose(x: Array) -> Array:
+    return x.swapaxes(-1, -2)
+
+
 def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
     return x.reshape(shape) if copy is None else x.reshape(shape, copy=copy)
+
+
+def _roll(x: Array, shift: Any, *, axis: Any = None) -> Array:
+    if shift.__class__ is not int or (axis is not None and x.ndim > 1) or x.size == 0:
+        return np.roll(x, shift, axis)
+    flat = x.reshape(-1)
+    cut = -shift % flat.size
+    return np.concatenate((flat[cut:], flat[:cut])).reshape(x.shape)
+
+
+def _tensordot(x1: Array, x2: Array, *, axes: tuple[tuple[int, ...], tuple[int, ...]]) -> Array:
+    if axes == ((1,), (0,)) and x1.ndim == x2.ndim == 2:
+        return cast("Array", np.dot(x1, x2))
+    return cast("Array", compat.tensordot(x1, x2, axes=axes))
 
 
 def _stack(arrays: tuple[Array, ...], *, axis: int = 0) -> Array:
@@ -415,12 +472,16 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "argmax": _argmax,
     "argmin": _argmin,
     "argsort": _argsort,
+    "matrix_transpose": _matrix_transpose,
     "permute_dims": _permute_dims,
     "reshape": _reshape,
+    "roll": _roll,
     "searchsorted": _searchsorted,
     "sort": _sort,
     "stack": _stack,
     "take": _take,
+    "tensordot": _tensordot,
+    "unique_values": _unique_values,
     "matmul": np.matmul,
     "floor_divide": _floor_divide,
     "remainder": _remainder,
@@ -428,6 +489,15 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "log1p": _log1p,
     "tanh": _tanh,
     "clip": _clip,
+    # compat converts what NumPy 1 left in double precision, and asks of `solve` what is known here.
+    **{
+        f"fft.{name}": getattr(np.fft, name)
+        for name in (
+            *("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"),
+            *("fftn", "ifftn", "rfftn", "irfftn"),
+        )
+    },
+    "linalg.solve": np.linalg.solve,
     "linalg.eig": _eig,
     "linalg.eigvals": _eigvals,
     # Python's own operators write in place; the three with fixes above write their result back.
@@ -443,36 +513,4 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "__ixor__": operator.ixor,
     "__ilshift__": operator.ilshift,
     "__irshift__": operator.irshift,
-}
-
-#: Operations that are no ufuncs, and what they compute where their fixes have nothing to do. Loops
-#: mark a division of integers by zero as one of floats, which sends it to the function above.
-_LOOPS: Final[dict[str, Loop]] = {
-    "ceil": Loop(np.ceil),
-    "floor": Loop(np.floor),
-    "floor_divide": Loop(np.floor_divide, finite=True),
-    "remainder": Loop(np.remainder),
-    "round": Loop(np.rint),
-    "trunc": Loop(np.trunc),
-    "expm1": Loop(np.expm1, real=True),
-    "log1p": Loop(np.log1p, real=True),
-    "tanh": Loop(np.tanh, real=True),
-    "sign": Loop(np.sign, real=True),
-    "all": Loop(np.logical_and, "reduction"),
-    "any": Loop(np.logical_or, "reduction"),
-    "cumulative_prod": Loop(np.multiply, "accumulation"),
-    "cumulative_sum": Loop(np.add, "accumulation"),
-    "max": Loop(np.maximum, "reduction"),
-    "mean": Loop(np.add, "mean"),
-    "min": Loop(np.minimum, "reduction"),
-    "prod": Loop(np.multiply, "reduction"),
-    "std": Loop(np.add, "deviation"),
-    "sum": Loop(np.add, "reduction"),
-    "var": Loop(np.add, "variance"),
-    "__getitem__": Loop(None, "index"),
-    "argmax": Loop(None, "argmax"),
-    "argmin": Loop(None, "argmin"),
-    "clip": Loop(None, "clamp"),
-    "count_nonzero": Loop(None, "count"),
-    "where": Loop(None, "choice"),
 }

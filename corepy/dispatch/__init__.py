@@ -21,7 +21,14 @@ from corepy.dispatch._factory import (
     unary_operator,
     writable,
 )
-from corepy.dispatch._hot import Operand, choice, clamp, item, make, reduction
+from corepy.dispatch._hot import (
+    Operand,
+    item,
+    make,
+    product,
+    reflected_product,
+    shortened,
+)
 from corepy.dispatch._operands import (
     FLOAT32_LIMIT,
     adopt,
@@ -110,8 +117,6 @@ __all__ = [
     "binary",
     "broadcasts",
     "cast_to",
-    "choice",
-    "clamp",
     "create",
     "creation_table",
     "declare",
@@ -147,11 +152,12 @@ __all__ = [
     "owner_of",
     "placements",
     "precision",
+    "product",
     "promoted",
     "ran",
     "ready",
-    "reduction",
     "reflected",
+    "reflected_product",
     "register_array_class",
     "register_backend",
     "routes",
@@ -165,6 +171,7 @@ __all__ = [
     "set_fallback",
     "set_num_threads",
     "set_routes",
+    "shortened",
     "status",
     "strict",
     "table_of",

@@ -40,7 +40,7 @@ _SHIFTS: Final = ("bitwise_left_shift", "bitwise_right_shift")
 
 def register_array_class(cls: type[Operand]) -> None:
     """Tell the dispatcher which class the results have."""
-    _hot.bind(cls, mixed, beside, as_operand, fail, STRICT)
+    _hot.bind(cls, mixed, beside, as_operand, wrap, fail)
 
 
 class UnaryFunction(Protocol):
@@ -263,8 +263,9 @@ def unary_operator(name: str) -> Callable[[Any], Any]:
 
 
 def _named(function: F, name: str, doc: str) -> F:
-    function.__name__ = name
-    function.__qualname__ = name
-    function.__module__ = "corepy.array_api"
-    function.__doc__ = doc
+    # Python's own messages about arguments take the name of the innermost function.
+    for each in (function, getattr(function, "__wrapped__", function)):
+        each.__name__ = each.__qualname__ = name
+        each.__module__ = "corepy.array_api"
+        each.__doc__ = doc
     return function

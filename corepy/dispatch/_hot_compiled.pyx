@@ -2,7 +2,8 @@
 # cython: embedsignature=False, auto_pickle=False, c_api_binop_methods=True
 """The hot path, compiled: as ``_hot_python.py``, name by name.
 
-What it adds is a shorter way for small NumPy arrays. A table keeps, beside each entry, the inner
+What it adds is a shorter way for small NumPy arrays, before the functions in Python, which take all
+that is not plain, and every error. A table keeps, beside each entry, the inner
 loop that the entry's ufunc would call for its dtype. Where the operands are contiguous, of one
 shape (or one of them a single value) and not many, the result is made here and the loop called at
 once, past the machinery that finds it, checks casts and prepares iterators. The values are NumPy's
@@ -17,6 +18,12 @@ imports no NumPy.
 
 import functools
 import math
+from types import MethodType
+
+from corepy._dtypes import MIXED_PROMOTION, PROMOTION, DType, complex64, complex128, float64, int64
+from corepy.dispatch import _hot_python
+from corepy.dispatch._hot_python import operator, reflected, unary_operator
+from corepy.dispatch._settings import PRIORITY, STRICT
 
 cimport cython
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
@@ -24,7 +31,7 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject, PyObject_GetItem
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
-from libc.math cimport isfinite, isinf, sqrt, sqrtf
+from libc.math cimport isfinite, isinf, signbit, sqrt, sqrtf
 from libc.string cimport memcpy, memset
 
 __all__ = [
@@ -32,13 +39,15 @@ __all__ = [
     "Slots",
     "bind",
     "binary_function",
-    "choice",
-    "clamp",
+    "forget_homes",
+    "homes",
     "item",
     "make",
     "operator",
-    "reduction",
+    "product",
     "reflected",
+    "reflected_product",
+    "shortened",
     "unary_function",
     "unary_operator",
 ]
@@ -58,18 +67,18 @@ SOURCE = COREPY_SOURCE.decode()
 
 cdef extern from *:
     """
-    /* Cython looks `__new__` up where the class is not known as it compiles. */
-    static inline PyObject* corepy_new(PyTypeObject* cls, PyObject* nothing) {
-        return cls->tp_new(cls, nothing, NULL);
-    }
-    """
-    object corepy_new(type, tuple)
-
-
-cdef extern from *:
-    """
     /* The class has methods of the standard's signatures, as functions; its slots would look them
        up and call them. They do the same as those of the base: let Python call these at once. */
+    static objobjargproc corepy_store;
+
+    static int corepy_set_item(PyObject* self, PyObject* key, PyObject* value) {
+        if (value == NULL) {  /* as for a class in Python without this method */
+            PyErr_SetString(PyExc_AttributeError, "__delitem__");
+            return -1;
+        }
+        return corepy_store(self, key, value);
+    }
+
     static void corepy_inherit(PyTypeObject* cls, PyTypeObject* base) {
         PyNumberMethods* to = cls->tp_as_number;
         const PyNumberMethods* from = base->tp_as_number;
@@ -79,16 +88,35 @@ cdef extern from *:
         to->nb_true_divide = from->nb_true_divide;
         to->nb_floor_divide = from->nb_floor_divide;
         to->nb_remainder = from->nb_remainder;
+        to->nb_matrix_multiply = from->nb_matrix_multiply;
         to->nb_power = from->nb_power;
         to->nb_and = from->nb_and;
         to->nb_or = from->nb_or;
         to->nb_xor = from->nb_xor;
         to->nb_lshift = from->nb_lshift;
         to->nb_rshift = from->nb_rshift;
+        to->nb_inplace_add = from->nb_inplace_add;
+        to->nb_inplace_subtract = from->nb_inplace_subtract;
+        to->nb_inplace_multiply = from->nb_inplace_multiply;
+        to->nb_inplace_true_divide = from->nb_inplace_true_divide;
+        to->nb_inplace_floor_divide = from->nb_inplace_floor_divide;
+        to->nb_inplace_remainder = from->nb_inplace_remainder;
+        to->nb_inplace_and = from->nb_inplace_and;
+        to->nb_inplace_or = from->nb_inplace_or;
+        to->nb_inplace_xor = from->nb_inplace_xor;
+        to->nb_inplace_lshift = from->nb_inplace_lshift;
+        to->nb_inplace_rshift = from->nb_inplace_rshift;
         to->nb_absolute = from->nb_absolute;
         to->nb_negative = from->nb_negative;
         to->nb_positive = from->nb_positive;
         to->nb_invert = from->nb_invert;
+        to->nb_bool = from->nb_bool;
+        to->nb_float = from->nb_float;
+        to->nb_int = from->nb_int;
+        cls->tp_as_sequence->sq_length = base->tp_as_sequence->sq_length;
+        cls->tp_as_mapping->mp_length = base->tp_as_mapping->mp_length;
+        corepy_store = base->tp_as_mapping->mp_ass_subscript;
+        cls->tp_as_mapping->mp_ass_subscript = corepy_set_item;
         cls->tp_richcompare = base->tp_richcompare;
         cls->tp_as_mapping->mp_subscript = base->tp_as_mapping->mp_subscript;
     }
@@ -97,32 +125,57 @@ cdef extern from *:
 
 
 include "_hot_numpy.pxi"
+include "_hot_memory.pxi"
 include "_hot_elementwise.pxi"
 include "_hot_reductions.pxi"
+include "_hot_views.pxi"
 include "_hot_selections.pxi"
+include "_hot_indexing.pxi"
+include "_hot_creation.pxi"
+include "_hot_copies.pxi"
+include "_hot_products.pxi"
+include "_hot_functions.pxi"
+include "_hot_run.pxi"
+include "_hot_operations.pxi"
 
 
 # ---------------------------------------------------------------------------- what is bound
 
 cdef type _Array  # the class of the results
-cdef object _mixed, _beside, _as_operand, _fail, _strict, _item
+cdef object _beside, _wrap, _fail, _item, _times, _times_reflected
+cdef bint _strict = STRICT.touched  # whether anybody ever asked for the strict reading
+cdef object _promotion = PROMOTION
+cdef object _mixed_promotion = MIXED_PROMOTION
 cdef tuple _NOTHING = ()
 cdef dict _places = {}  # of operations in the slots of each table
 cdef list _names = []
 cdef bint _has_numpy = False
 
 
-def bind(cls, mixed, beside, as_operand, fail, strict):
+def _ask_whether_strict():
+    global _strict
+    _strict = True
+
+
+STRICT.watcher = _ask_whether_strict
+
+
+cdef inline bint _is_strict() except -1:
+    return _strict and STRICT.get()
+
+
+def bind(cls, mixed, beside, as_operand, wrap, fail):
     """As `corepy.dispatch._hot_python.bind`."""
-    global _Array, _mixed, _beside, _as_operand, _fail, _strict
-    _Array, _mixed, _beside, _as_operand, _fail = cls, mixed, beside, as_operand, fail
-    _strict = strict
+    global _Array, _beside, _wrap, _fail
+    _hot_python.bind(cls, mixed, beside, as_operand, wrap, fail)
+    _Array, _beside, _wrap, _fail = cls, beside, wrap, fail
     if cls is not Operand:
         corepy_inherit(cls, Operand)
+        corepy_recycle(cls, Operand)
 
 
 #: What is as quick as NumPy on large arrays too, and needs no memory for a large result.
-cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, INDEX)
+cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
 
 
 cdef int _place(str name) except -1:
@@ -143,6 +196,8 @@ cdef class Slots(dict):
     """The base of tables: a dict of entries, with the inner loops of some of them beside it."""
 
     cdef Slot* slots
+    cdef public object backend, device, dtype, dtypes, native_dtype
+    cdef public dict siblings
 
     def __cinit__(self):
         self.slots = <Slot*>PyMem_Calloc(OPERATIONS, sizeof(Slot))
@@ -295,8 +350,92 @@ cdef class Operand:
     def __rshift__(x1, x2):
         return _operator("bitwise_right_shift", _RIGHT_SHIFT, x1, x2)
 
+    def __iadd__(self, other):
+        if _short_inplace(_ADD, self, other):
+            return self
+        return type(self).__iadd__(self, other)
+
+    def __isub__(self, other):
+        if _short_inplace(_SUBTRACT, self, other):
+            return self
+        return type(self).__isub__(self, other)
+
+    def __imul__(self, other):
+        if _short_inplace(_MULTIPLY, self, other):
+            return self
+        return type(self).__imul__(self, other)
+
+    def __itruediv__(self, other):
+        if _short_inplace(_DIVIDE, self, other):
+            return self
+        return type(self).__itruediv__(self, other)
+
+    def __ifloordiv__(self, other):
+        if _short_inplace(_FLOOR_DIVIDE, self, other):
+            return self
+        return type(self).__ifloordiv__(self, other)
+
+    def __imod__(self, other):
+        if _short_inplace(_REMAINDER, self, other):
+            return self
+        return type(self).__imod__(self, other)
+
+    def __iand__(self, other):
+        if _short_inplace(_AND, self, other):
+            return self
+        return type(self).__iand__(self, other)
+
+    def __ior__(self, other):
+        if _short_inplace(_OR, self, other):
+            return self
+        return type(self).__ior__(self, other)
+
+    def __ixor__(self, other):
+        if _short_inplace(_XOR, self, other):
+            return self
+        return type(self).__ixor__(self, other)
+
+    def __ilshift__(self, other):
+        if _short_inplace(_LEFT_SHIFT, self, other):
+            return self
+        return type(self).__ilshift__(self, other)
+
+    def __irshift__(self, other):
+        if _short_inplace(_RIGHT_SHIFT, self, other):
+            return self
+        return type(self).__irshift__(self, other)
+
+    def __matmul__(x1, x2):
+        made = _short_product(<PyObject*>x1, <PyObject*>x2, _MATMUL)
+        if made is not None:
+            return made
+        return _times(x1, x2) if isinstance(x1, Operand) else _times_reflected(x2, x1)
+
     def __getitem__(self, key):
         return _get_item(self, key)
+
+    def __setitem__(self, key, value):
+        if not _short_store(self, key, value):
+            type(self).__setitem__(self, key, value)
+
+    def __len__(self):
+        if _is_array(<PyObject*>self._native):
+            x = <PyArrayObject*><PyObject*>self._native
+            if PyArray_NDIM(x) > 0:
+                return PyArray_DIMS(x)[0]
+        return type(self).__len__(self)
+
+    def __bool__(self):
+        value = _number(self)
+        return type(self).__bool__(self) if value is None else value != 0
+
+    def __float__(self):
+        value = _number(self)
+        return type(self).__float__(self) if type(value) is not float else value
+
+    def __int__(self):
+        value = _number(self)
+        return type(self).__int__(self) if type(value) is not int else value
 
     def __lt__(self, other):
         return _operator("less", _LESS, self, other)
@@ -352,6 +491,25 @@ cdef int _NEGATIVE = _place("negative")
 cdef int _POSITIVE = _place("positive")
 cdef int _INVERT = _place("bitwise_invert")
 cdef int _GETITEM = _place("__getitem__")
+cdef int _SETITEM = _place("__setitem__")
+cdef int _MATMUL = _place("matmul")
+cdef int _TRANSPOSE = _place("matrix_transpose")
+cdef int _EMPTY = _place("empty")
+cdef int _FULL = _place("full")
+cdef int _ZEROS = _place("zeros")
+cdef int _ONES = _place("ones")
+cdef int _SORT = _place("sort")
+cdef int _STACK = _place("stack")
+cdef int _DET = _place("linalg.det")
+cdef int _SVD = _place("linalg.svd")
+cdef int _QR = _place("linalg.qr")
+cdef int _RFFT = _place("fft.rfft")
+cdef dict _likeness = {
+    "empty_like": _EMPTY,
+    "full_like": _FULL,
+    "ones_like": _ONES,
+    "zeros_like": _ZEROS,
+}
 
 _Array = Operand
 
@@ -362,263 +520,49 @@ def make(native, Slots table):
 
 
 cdef inline object _make(native, Slots table):
-    cdef Operand array = <Operand>corepy_new(_Array, _NOTHING)
+    cdef Operand array = <Operand>corepy_array(_Array, _NOTHING)
     array._native = native
     array._table = table
     return array
 
 
-# ---------------------------------------------------------------------------- operations
-
-
-cdef object _binary(str name, int place, Operand x, Operand y):
-    """Run an operation on two operands of one table."""
-    cdef Slots table = x._table
-    cdef Slot* slot = &table.slots[place]
-    cdef object native, out
-    if slot.short:
-        made = _short_binary(slot, <PyObject*>x._native, <PyObject*>y._native)
-        if made is not None:
-            return _make(made, <Slots>slot.result)
-    if slot.native != NULL:
-        native = <object>slot.native
-        out = None if slot.result == NULL else <object>slot.result
-    else:
-        native, out = table[name]
-    try:
-        made = native(x._native, y._native)
-    except Exception as error:
-        _fail(name, (x, y), error)
-    if type(made) is not type(x._native):
-        made = table.backend.normalize(made)
-    return _make(made, <Slots>out)
-
-
-cdef object _unary(str name, int place, Operand x):
-    cdef Slots table = x._table
-    cdef Slot* slot = &table.slots[place]
-    cdef object native, out
-    if slot.short:
-        made = _short_unary(slot, <PyObject*>x._native)
-        if made is not None:
-            return _make(made, <Slots>slot.result)
-    if slot.native != NULL:
-        native = <object>slot.native
-        out = None if slot.result == NULL else <object>slot.result
-    else:
-        native, out = table[name]
-    try:
-        made = native(x._native)
-    except Exception as error:
-        _fail(name, (x,), error)
-    if type(made) is not type(x._native):
-        made = table.backend.normalize(made)
-    return _make(made, <Slots>out)
-
-
-cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
-    """Return the result beside a Python scalar, None where it may not fit, or is not plain."""
-    cdef Slot* slot = &x._table.slots[place]
-    if not slot.short:
-        return None
-    made = _short_scalar(slot, <PyObject*>x._native, value, first)
-    if made is None:
-        element = _element(slot, value)
-        if element is None or slot.native == NULL:  # another thread cleared the table meanwhile
-            return None
-        native, result = <object>slot.native, <object>slot.result
-        try:
-            made = native(element, x._native) if first else native(x._native, element)
-        except Exception as error:
-            _fail(name, (x,), error)
-        if not _is_array(<PyObject*>made):
-            made = x._table.backend.normalize(made)
-        return _make(made, <Slots>result)
-    return _make(made, <Slots>slot.result)
-
-
-cdef object _quick(str name, int place, x1, x2):
-    """Return the result where nothing has to be converted, None elsewhere."""
-    if type(x1) is _Array:
-        if type(x2) is _Array:
-            if (<Operand>x1)._table is (<Operand>x2)._table:
-                return _binary(name, place, <Operand>x1, <Operand>x2)
-        elif type(x2) is float or type(x2) is int:
-            return _beside_scalar(name, place, <Operand>x1, x2, False)
-    elif type(x2) is _Array and (type(x1) is float or type(x1) is int):
-        return _beside_scalar(name, place, <Operand>x2, x1, True)
-    return None
-
-
-cdef object _operator(str name, int place, x1, x2):
-    made = _quick(name, place, x1, x2)
-    return _beside(name, x1, x2) if made is None else made
-
-
-def operator(str name):
-    """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
-    cdef int place = _place(name)
-
-    def method(self, other, /):
-        return _operator(name, place, self, other)
-
-    return method
-
-
-def reflected(str name):
-    """Make the method of a reflected operator, such as ``Array.__radd__`` of ``"add"``."""
-
-    def method(self, other, /):
-        return _beside(name, other, self)
-
-    return method
-
-
-def unary_operator(str name):
-    """Make the method of a unary operator, such as ``Array.__neg__`` of ``"negative"``."""
-    cdef int place = _place(name)
-
-    def method(self, /):
-        return _unary(name, place, self)
-
-    return method
-
-
-def binary_function(str name):
-    """Make the function of a binary operation."""
-    cdef int place = _place(name)
-
-    def function(x1, x2, /):
-        made = _quick(name, place, x1, x2)
-        return _mixed(name, x1, x2) if made is None else made
-
-    return function
-
-
-def unary_function(str name):
-    """Make the function of a unary operation."""
-    cdef int place = _place(name)
-
-    def function(x, /):
-        if type(x) is not _Array:
-            x = _as_operand(name, "x", x)
-        return _unary(name, place, <Operand>x)
-
-    return function
-
-
-# ---------------------------------------------------------------------------- reductions
-
-
-def reduction(str name, function):
-    """Put the short way before the function of a reduction.
-
-    It is taken for one small, contiguous array, and an axis that is None, the first or the last.
-    """
-    cdef int place = _place(name)
-
-    @functools.wraps(function)
-    def reduced(x, /, **arguments):
-        cdef Slot* slot
-        if type(x) is _Array:
-            slot = &(<Operand>x)._table.slots[place]
-            if slot.short:
-                made = None
-                if not arguments:
-                    made = _short_reduction(slot, <PyObject*>(<Operand>x)._native, None)
-                elif len(arguments) == 1 and "axis" in arguments:
-                    made = _short_reduction(
-                        slot, <PyObject*>(<Operand>x)._native, arguments["axis"]
-                    )
-                if made is not None:
-                    return _make(made, <Slots>slot.result)
-        return function(x, **arguments)
-
-    return reduced
-
-
-cdef inline bint _share(Operand x, Operand y) except -1:
-    """Say whether two operands have one backend and device."""
-    cdef Slots a = x._table, b = y._table
-    return a is b or a.backend is b.backend and a.device is b.device
-
-
-def choice(str name, function):
-    """Put the short way before the function that chooses between two operands by a third."""
-    cdef int place = _place(name)
-
-    @functools.wraps(function)
-    def chosen(condition, x1, x2, /):
-        cdef Operand model
-        cdef Slot* slot
-        if type(condition) is _Array:
-            if type(x1) is _Array:
-                model = x1
-            elif type(x2) is _Array:
-                model = x2
-            else:
-                return function(condition, x1, x2)
-            slot = &model._table.slots[place]
-            if (
-                slot.short
-                and (type(x2) is not _Array or (<Operand>x2)._table is model._table)
-                and _share(<Operand>condition, model)
-            ):
-                made = _short_choice(slot, <PyObject*>(<Operand>condition)._native, x1, x2)
-                if made is not None:
-                    return _make(made, model._table)
-        return function(condition, x1, x2)
-
-    return chosen
-
-
-def clamp(str name, function):
-    """Put a shorter way before the function that clamps elements between two bounds.
-
-    It is taken for bounds that are Python scalars, and goes to the entry without asking again what
-    is known of them.
-    """
-    cdef int place = _place(name)
-
-    @functools.wraps(function)
-    def clamped(x, /, min=None, max=None):
-        cdef Slot* slot
-        if type(x) is _Array:
-            slot = &(<Operand>x)._table.slots[place]
-            if slot.short:
-                low, high = _element(slot, min), _element(slot, max)
-                if low is not None and high is not None and slot.native != NULL:
-                    native = <object>slot.native
-                    try:
-                        made = native((<Operand>x)._native, min=low, max=high)
-                    except Exception as error:
-                        _fail(name, (x,), error)
-                    if _is_array(<PyObject*>made):
-                        return _make(made, (<Operand>x)._table)
-        return function(x, min, max)
-
-    return clamped
-
-
-# ---------------------------------------------------------------------------- indexing
+# ---------------------------------------------------------------------------- methods
 
 
 def item(function):
-    """Put the short way before the method ``Array.__getitem__``."""
+    """Keep the method ``Array.__getitem__`` for the keys that are not plain.
+
+    What stands in the class is none of Python's functions: these the interpreter calls at once,
+    past the type's slots.
+    """
     global _item
     _item = function
 
     @functools.wraps(function)
-    def method(self, key, /):
-        return _get_item(self, key)
+    def method(*arguments, **words):
+        return function(*arguments, **words)
 
     return method
 
 
 cdef object _get_item(Operand x, key):
     cdef Slot* slot = &x._table.slots[_GETITEM]
-    if slot.short and not _strict.touched:
+    if slot.short:
         found = _short_item(x, slot, key)
         if found is not None:
             return _make(found, x._table)
     return _item(x, key)
+
+
+def product(function):
+    """Keep the method ``Array.__matmul__`` for operands that are not plain."""
+    global _times
+    _times = function
+    return function
+
+
+def reflected_product(function):
+    """Keep the method ``Array.__rmatmul__`` for operands that stand on the right of others."""
+    global _times_reflected
+    _times_reflected = function
+    return function

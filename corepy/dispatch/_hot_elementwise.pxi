@@ -70,8 +70,7 @@ cdef inline bint _all_finite(PyArrayObject* x, int type_num, npy_intp size) noex
 
 cdef inline object _new(PyArray_Descr* descr, int ndim, npy_intp* dims):
     """Make an array with arbitrary values."""
-    Py_INCREF(<object><PyObject*>descr)  # stolen by the next line
-    return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, dims, NULL, NULL, 0, NULL)
+    return corepy_new_array(descr, ndim, dims)
 
 
 cdef inline object _result(Slot* slot, PyArrayObject* model):
@@ -193,12 +192,12 @@ cdef bint _scalar(Slot* slot, value, void* into) except -1:
             integer = value
         except OverflowError:
             return False
-        # Not less than zero, because shifts may not be.
-        if integer < 0 or not (
-            (slot.type_num == NPY_LONG and sizeof(long) == 8)
-            or slot.type_num == NPY_LONGLONG
-            or (slot.type_num == NPY_INT and integer <= 0x7FFFFFFF)
-        ):
+        if slot.type_num == NPY_INT:
+            if not -0x80000000 <= integer <= 0x7FFFFFFF:
+                return False
+        elif slot.type_num != NPY_LONGLONG and (slot.type_num != NPY_LONG or sizeof(long) != 8):
+            return False
+        if integer < 0 and slot.kind != PLAIN:  # shifts by such are errors
             return False
         if slot.type_num == NPY_INT:
             (<int*>into)[0] = <int>integer

@@ -28,6 +28,18 @@ cdef extern from "numpy/arrayobject.h":
         NPY_INT
         NPY_LONG
         NPY_LONGLONG
+        NPY_CFLOAT
+        NPY_CDOUBLE
+        NPY_INTP
+        NPY_INT32
+        NPY_INT64
+        NPY_ARRAY_WRITEABLE
+    ctypedef enum NPY_SORTKIND:
+        NPY_QUICKSORT
+        NPY_STABLESORT
+    ctypedef enum NPY_SEARCHSIDE:
+        NPY_SEARCHLEFT
+        NPY_SEARCHRIGHT
     int _import_array() except -1
     int PyArray_NDIM(PyArrayObject*) nogil
     npy_intp* PyArray_DIMS(PyArrayObject*) nogil
@@ -39,6 +51,15 @@ cdef extern from "numpy/arrayobject.h":
         PyTypeObject*, PyArray_Descr*, int, npy_intp*, npy_intp*, void*, int, PyObject*
     )
     PyArray_Descr* PyArray_DescrFromType(int)
+    PyArray_Descr* PyArray_DESCR(PyArrayObject*)
+    int PyArray_CopyInto(PyArrayObject*, PyArrayObject*) except -1
+    object PyArray_GETITEM(PyArrayObject*, char*)
+    object PyArray_Arange(double, double, double, int)
+    int PyArray_SetBaseObject(PyArrayObject*, object) except -1
+    int PyArray_Sort(PyArrayObject*, int, NPY_SORTKIND) except -1
+    object PyArray_ArgSort(PyArrayObject*, int, NPY_SORTKIND)
+    object PyArray_SearchSorted(PyArrayObject*, object, NPY_SEARCHSIDE, PyObject*)
+    object PyArray_MatrixProduct2(object, object, PyArrayObject*)
     int NPY_RAVEL_AXIS
     object PyArray_ArgMax(PyArrayObject*, int, PyArrayObject*)
     object PyArray_ArgMin(PyArrayObject*, int, PyArrayObject*)
@@ -48,6 +69,18 @@ cdef extern from "numpy/arrayobject.h":
 
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
+    ctypedef struct PySliceObject:
+        PyObject* start
+        PyObject* stop
+        PyObject* step
+    PyObject* Py_None
+    Py_ssize_t PySlice_AdjustIndices(
+        Py_ssize_t, Py_ssize_t*, Py_ssize_t*, Py_ssize_t
+    ) noexcept
+    Py_ssize_t Py_SIZE(object) noexcept
+    double PyFloat_AS_DOUBLE(PyObject*) noexcept
+    long long PyLong_AsLongLongAndOverflow(PyObject*, int*) noexcept
+    PyObject** PySequence_Fast_ITEMS(object) noexcept
 
 
 cdef extern from "numpy/ufuncobject.h":
@@ -73,17 +106,22 @@ cdef extern from *:
     /* The loops compute in vector registers; asking the x87 unit too would take longer than the
        loops. Invalid, divide-by-zero, overflow and underflow. */
     static inline int corepy_flags(void) { return (int)(_mm_getcsr() & 0x1D); }
+    static inline void corepy_no_flags(void) {
+        if (corepy_flags()) _mm_setcsr(_mm_getcsr() & ~0x3FU);
+    }
     #else
     static inline int corepy_flags(void) {
         return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
     }
+    static inline void corepy_no_flags(void) { feclearexcept(FE_ALL_EXCEPT); }
     #endif
     """
     int corepy_flags() noexcept nogil
+    void corepy_no_flags() noexcept nogil
 
 
 cdef enum:
-    OPERATIONS = 96  # that have a place in each table: more than there are
+    OPERATIONS = 128  # that have a place in each table: more than there are
     # Elements below which the short way is taken, but for reductions. From there on the machinery
     # is a small part, and memory for the result matters.
     SHORT = 16384
@@ -93,7 +131,8 @@ cdef enum:
 
 cdef enum Kind:
     ELEMENTWISE, REDUCTION, MEAN, VARIANCE, DEVIATION, ACCUMULATION
-    ARGMAX, ARGMIN, COUNT, CHOICE, CLAMP, INDEX
+    CORE, DOUBLES  # by loops of generalized ufuncs
+    ARGMAX, ARGMIN, COUNT, PLAIN, VIEW
 
 cdef dict _kinds = {
     "elementwise": ELEMENTWISE,
@@ -105,9 +144,10 @@ cdef dict _kinds = {
     "argmax": ARGMAX,
     "argmin": ARGMIN,
     "count": COUNT,
-    "choice": CHOICE,
-    "clamp": CLAMP,
-    "index": INDEX,
+    "core": CORE,
+    "doubles": DOUBLES,
+    "plain": PLAIN,
+    "view": VIEW,
 }
 
 cdef struct Slot:
@@ -116,7 +156,10 @@ cdef struct Slot:
     bint short  # whether there is a shorter way
     PyUFuncGenericFunction loop
     void* data
+    PyUFuncGenericFunction second  # where the operation needs two
+    void* second_data
     PyArray_Descr* descr  # of the result
+    PyArray_Descr* operand  # of the operands
     npy_intp size  # bytes of an element of the operands
     npy_intp size_out
     npy_intp least  # elements from which the entry has the choice
@@ -131,6 +174,7 @@ cdef void _release(Slot* slot) noexcept:
     Py_XDECREF(slot.native)
     Py_XDECREF(slot.result)
     Py_XDECREF(<PyObject*>slot.descr)
+    Py_XDECREF(<PyObject*>slot.operand)
 
 
 cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
@@ -142,10 +186,15 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     slot.kind = _kinds[loop.kind]
     if dtype.kind not in "biufc" or loop.real and dtype.kind == "c":
         return 0
-    if slot.kind < ARGMAX and not _find_ufunc(slot, loop.ufunc, dtype, result):
+    if slot.kind == CORE or slot.kind == DOUBLES:
+        if not _find_core(slot, loop, dtype):
+            return 0
+    elif slot.kind < CORE and not _find_ufunc(slot, loop.ufunc, dtype, result):
         return 0
     Py_INCREF(result)
     slot.descr = <PyArray_Descr*><PyObject*>result
+    Py_INCREF(dtype)
+    slot.operand = <PyArray_Descr*><PyObject*>dtype
     slot.size, slot.size_out = dtype.itemsize, result.itemsize
     slot.type_num = dtype.num
     slot.finite = loop.finite and dtype.kind == "f"
@@ -187,3 +236,31 @@ cdef bint _find_ufunc(Slot* slot, ufunc, dtype, result) except -1:
     slot.data = found.data[index] if found.data != NULL else NULL
     slot.loop = found.functions[index]
     return True
+
+
+cdef bint _find_core(Slot* slot, loop, dtype) except -1:
+    """Keep the inner loops of generalized ufuncs for operands of a dtype, or for doubles."""
+    cdef int operand = <int>dtype.num
+    if slot.kind == DOUBLES:
+        if dtype.kind not in "fc":
+            return False
+        operand = NPY_CDOUBLE if dtype.kind == "c" else NPY_DOUBLE
+    if not _core_loop(loop.ufunc, operand, &slot.loop, &slot.data):
+        return False
+    return loop.second is None or _core_loop(
+        loop.second, operand, &slot.second, &slot.second_data
+    )
+
+
+cdef bint _core_loop(ufunc, int operand, PyUFuncGenericFunction* into, void** data) except -1:
+    """Find the loop whose first operand has a dtype."""
+    cdef PyUFuncObject* found = <PyUFuncObject*><PyObject*>ufunc
+    cdef int index
+    if not found.core_enabled or found.functions == NULL:
+        return False
+    for index in range(found.ntypes):
+        if found.types[index * found.nargs] == operand and found.functions[index] != NULL:
+            into[0] = found.functions[index]
+            data[0] = found.data[index] if found.data != NULL else NULL
+            return True
+    return False

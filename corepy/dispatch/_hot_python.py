@@ -13,7 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from corepy._dtypes import DType
-from corepy.backends._base import Native
+from corepy.backends._base import Backend, Native
+from corepy.devices._device import Device
+from corepy.dispatch._settings import PRIORITY
 
 if TYPE_CHECKING:
     from corepy.dispatch._table import Table
@@ -25,13 +27,15 @@ __all__ = [
     "Slots",
     "binary_function",
     "bind",
-    "choice",
-    "clamp",
+    "forget_homes",
+    "homes",
     "item",
     "make",
     "operator",
-    "reduction",
+    "product",
     "reflected",
+    "reflected_product",
+    "shortened",
     "unary_function",
     "unary_operator",
 ]
@@ -47,8 +51,8 @@ def bind(
     mixed: Callable[..., Any],
     beside: Callable[..., Any],
     as_operand: Callable[..., Any],
+    wrap: Callable[..., Any],
     fail: Callable[..., Any],
-    strict: Any,
 ) -> None:
     """Tell the hot path which class the results have, and what handles everything else.
 
@@ -61,10 +65,10 @@ def bind(
         The same for the operator of an array; what is no operand gives NotImplemented.
     as_operand : callable
         ``as_operand(function, argument, value)`` wraps a native array.
+    wrap : callable
+        ``wrap(made, table, result)`` binds what a native callable returned to tables.
     fail : callable
         ``fail(name, operands, error)`` raises a library's error as the one that is documented.
-    strict : Setting
-        Whether anybody asked for the strict reading of the standard: indexing asks.
     """
     global _Array, _mixed, _beside, _as_operand, _fail
     _Array, _mixed, _beside, _as_operand, _fail = cls, mixed, beside, as_operand, fail
@@ -73,7 +77,14 @@ def bind(
 class Slots(dict[str, Any]):
     """The base of tables. The compiled one also keeps NumPy's inner loops."""
 
-    __slots__ = ()
+    __slots__ = ("backend", "device", "dtype", "dtypes", "native_dtype", "siblings")
+
+    backend: Backend
+    device: Device
+    dtype: DType
+    dtypes: frozenset[DType]
+    native_dtype: Any
+    siblings: dict[DType, Any]
 
     def settle(
         self, name: str, native: Callable[..., Any], result: Slots | None, loop: Any
@@ -179,24 +190,61 @@ def unary_operator(name: str) -> Callable[[Any], Any]:
     return method
 
 
-def choice(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Put a quick way before the function that chooses by a condition: there is none here."""
-    return function
+def shortened(name: str, function: F, result: Callable[..., Any] | None = None) -> F:
+    """Put a short way before the function of an operation: there is none without inner loops.
 
-
-def clamp(name: str, function: F) -> F:
-    """Put a quick way before the function that clamps between two bounds: there is none here."""
+    Parameters
+    ----------
+    name : str
+        The operation.
+    function : callable
+        Takes the calls that are not plain, and those that end in an error.
+    result : callable, optional
+        Makes one result of several arrays.
+    """
     return function
 
 
 def item(function: F) -> F:
-    """Put a quick way before the method ``Array.__getitem__``: there is none here."""
+    """Keep the method ``Array.__getitem__`` for a short way before it: there is none here."""
     return function
 
 
-def reduction(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Put a quick way before the function of a reduction: there is none without inner loops."""
+def product(function: F) -> F:
+    """Keep the method ``Array.__matmul__`` likewise."""
     return function
+
+
+def reflected_product(function: F) -> F:
+    """Keep the method ``Array.__rmatmul__`` likewise."""
+    return function
+
+
+#: The wish that led to them, and tables of new arrays by the dtype that was named, or by the one
+#: that is the default where a device has it.
+_homes: tuple[Any, dict[DType, Any], dict[DType, Any]] = (None, {}, {})
+
+
+def homes(named: bool) -> dict[DType, Any]:
+    """Return the tables of new arrays under the wish in force, as far as anybody asked for them.
+
+    Parameters
+    ----------
+    named : bool
+        Whether the dtype was named; else it is a default that gives way where a device lacks it.
+    """
+    global _homes
+    wish = PRIORITY.get()
+    found = _homes
+    if found[0] is not wish:
+        found = _homes = (wish, {}, {})
+    return found[1 if named else 2]
+
+
+def forget_homes() -> None:
+    """Forget where new arrays go: there are other backends now."""
+    global _homes
+    _homes = (_homes[0], {}, {})
 
 
 class Operand:

@@ -1,4 +1,4 @@
-# Where extremes stand, choices by a condition, and keys, by NumPy's C interface.
+# Where extremes stand, choices by a condition, and what masks select.
 # Included by _hot_compiled.pyx.
 
 cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
@@ -43,6 +43,10 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
         natives.append(native)
     if _size(<PyArrayObject*>which, slot.least) < 0:
         return None
+    cdef PyArrayObject* condition = <PyArrayObject*>which
+    made = _blended(slot, condition, <PyArrayObject*>natives[0], <PyArrayObject*>natives[1])
+    if made is not None:
+        return made
     try:
         result = PyArray_Where(<object>which, natives[0], natives[1])
     except ValueError:  # shapes that do not broadcast: the function says which
@@ -52,57 +56,51 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
     return result
 
 
-cdef object _short_item(Operand owner, Slot* slot, key):
-    """Return what an int, a slice or a mask selects, None where the method has to."""
-    cdef PyObject* a = <PyObject*>owner._native
-    if not _is_array(a):
+cdef object _blended(Slot* slot, PyArrayObject* which, PyArrayObject* x, PyArrayObject* y):
+    """Choose between contiguous arrays of one shape and of 4 or 8 bytes, None for others."""
+    cdef npy_intp size, i
+    cdef char* flags = <char*>PyArray_DATA(which)
+    cdef void* a = PyArray_DATA(x)
+    cdef void* b = PyArray_DATA(y)
+    if not _same_shape(which, x) or not _same_shape(x, y) or slot.size not in (4, 8):
         return None
-    cdef PyArrayObject* x = <PyArrayObject*>a
-    cdef npy_intp place, length
-    if type(key) is int and PyArray_NDIM(x) == 1:
-        length = PyArray_DIMS(x)[0]
-        try:
-            place = key
-        except OverflowError:
-            return None
-        if place < 0:
-            place += length
-        if not 0 <= place < length:
-            return None
-        result = _new(slot.descr, 0, NULL)
-        memcpy(
-            PyArray_DATA(<PyArrayObject*>result),
-            <char*>PyArray_DATA(x) + place * PyArray_STRIDES(x)[0],
-            slot.size,
-        )
-        return result
-    if type(key) is slice:
-        if not (
-            _is_bound((<slice>key).start)
-            and _is_bound((<slice>key).stop)
-            and _is_bound((<slice>key).step)
-        ):
-            return None
-    elif type(key) is _Array:
-        if not _share(<Operand>key, owner):
-            return None
-        key = (<Operand>key)._native
-        if (
-            not _is_array(<PyObject*>key)
-            or PyArray_TYPE(<PyArrayObject*><PyObject*>key) != NPY_BOOL
-            or not _same_shape(<PyArrayObject*><PyObject*>key, x)
-            or PyArray_NDIM(x) == 0
-            or _size(x, slot.least) < 0
-        ):
-            return None
-    elif type(key) is not int:
+    if not (_is_plain(<PyObject*>which) and _is_plain(<PyObject*>x) and _is_plain(<PyObject*>y)):
         return None
-    try:
-        result = PyObject_GetItem(<object>a, key)
-    except (IndexError, ValueError, OverflowError):  # the method says what is wrong
-        return None
-    return result if _is_array(<PyObject*>result) else None
+    size = _size(x, PY_SSIZE_T_MAX)
+    result = _result(slot, x)
+    cdef void* into = PyArray_DATA(<PyArrayObject*>result)
+    if slot.size == 8:
+        for i in range(size):
+            (<long long*>into)[i] = (<long long*>a)[i] if flags[i] else (<long long*>b)[i]
+    else:
+        for i in range(size):
+            (<int*>into)[i] = (<int*>a)[i] if flags[i] else (<int*>b)[i]
+    return result
 
 
-cdef inline bint _is_bound(value) noexcept:
-    return value is None or type(value) is int
+cdef object _masked(Slot* slot, PyArrayObject* x, PyArrayObject* which):
+    """Return the elements of an array of 4 or 8 bytes where a mask is true, None for others."""
+    cdef npy_intp size, i, count = 0, found = 0
+    cdef char* flags = <char*>PyArray_DATA(which)
+    if slot.size not in (4, 8) or not _is_plain(<PyObject*>x) or not _is_plain(<PyObject*>which):
+        return None
+    size = _size(x, PY_SSIZE_T_MAX)
+    for i in range(size):
+        count += flags[i] != 0
+    result = _new(slot.descr, 1, &count)
+    cdef void* into = PyArray_DATA(<PyArrayObject*>result)
+    cdef void* source = PyArray_DATA(x)
+    # Without a branch on the mask: each element is written where the next true one belongs.
+    if slot.size == 8:
+        for i in range(size):
+            if found == count:
+                break
+            (<long long*>into)[found] = (<long long*>source)[i]
+            found += flags[i] != 0
+    else:
+        for i in range(size):
+            if found == count:
+                break
+            (<int*>into)[found] = (<int*>source)[i]
+            found += flags[i] != 0
+    return result

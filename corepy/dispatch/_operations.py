@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from corepy import _dtypes
 from corepy._dtypes import DType
+from corepy.dispatch._hot import shortened
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,7 +68,7 @@ def operation(
     *,
     extension: str = "",
     argument: str = "x",
-    hot: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None,
+    into: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
     """Declare a chapter's function as an operation of the same name.
 
@@ -81,14 +82,14 @@ def operation(
         ``"linalg"`` or ``"fft"`` for a function of an extension.
     argument : str
         The operand that a message about dtypes names.
-    hot : callable or None
-        What puts the shorter way of the hot path before it: `reduction`, `choice` or `clamp`.
+    into : callable or None
+        What makes one result of several arrays.
     """
 
     def decorate(function: F) -> F:
         name = f"{extension}.{function.__name__}" if extension else function.__name__
         declare(name, dtypes, result, argument)
-        return cast("F", hot(name, function)) if hot is not None else function
+        return shortened(name, function, into)
 
     return decorate
 

@@ -14,6 +14,7 @@ from corepy._errors import BackendUnavailableError, bad_argument, bad_type, list
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
 from corepy.dispatch import _threads
+from corepy.dispatch._hot import forget_homes
 
 ENTRY_POINTS: Final = "corepy.backends"
 
@@ -220,6 +221,7 @@ def unregister_backend(name: str) -> None:
         for store in (_records, _loaded, _broken):
             store.pop(name, None)
         _generation += 1
+        forget_homes()
 
 
 def _add(record: BackendRecord) -> None:
@@ -229,6 +231,7 @@ def _add(record: BackendRecord) -> None:
         _loaded.pop(record.name, None)
         _broken.pop(record.name, None)
         _generation += 1
+        forget_homes()
 
 
 def records() -> dict[str, BackendRecord]:

@@ -7,12 +7,12 @@ from typing import Any, NoReturn
 from corepy._dtypes import DType
 from corepy._errors import BackendError, broadcast_mismatch, named
 from corepy.backends._base import Native
-from corepy.dispatch._hot import Operand, make
+from corepy.dispatch._hot import Operand, make, shortened
 from corepy.dispatch._operands import gathered
 from corepy.dispatch._table import Table
 
 
-def run(name: str, first: Operand, *rest: Any, **params: Any) -> Any:
+def _run(name: str, first: Operand, *rest: Any, **params: Any) -> Any:
     """Run an operation in the backend of its first operand.
 
     Parameters
@@ -47,6 +47,9 @@ def run(name: str, first: Operand, *rest: Any, **params: Any) -> Any:
     if result is not None and made.__class__ is x.__class__:
         return make(made, result)
     return wrap(made, table, result)
+
+
+run = shortened("run", _run)
 
 
 def run_in(table: Table, name: str, *operands: Any, **params: Any) -> Any:

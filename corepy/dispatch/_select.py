@@ -22,13 +22,12 @@ from corepy._errors import (
 from corepy.backends._base import Backend
 from corepy.devices._capabilities import detect_devices
 from corepy.devices._device import CPU, GPU_KINDS, Device, as_device
-from corepy.dispatch import _registry
-from corepy.dispatch._settings import STRICT, Setting
+from corepy.dispatch import _hot, _registry
+from corepy.dispatch._settings import PRIORITY, STRICT
 from corepy.dispatch._table import Table, table_of
 
 Priority: TypeAlias = "tuple[str, ...]"
 
-_PRIORITY: Final[Setting[Priority | None]] = Setting("backend_priority", None)
 ENVIRONMENT: Final = "COREPY_BACKEND_PRIORITY"
 #: Kinds of device that become the default by themselves, before the host, when one is present
 #: and supports every dtype. Others need to be asked for.
@@ -72,7 +71,7 @@ def set_backend_priority(priority: Sequence[str]) -> None:
     thread or an asynchronous task it holds there only. ``COREPY_BACKEND_PRIORITY``, a
     comma-separated list, is read once, and holds where nothing was set.
     """
-    _PRIORITY.set(_checked("set_backend_priority", priority))
+    PRIORITY.set(_checked("set_backend_priority", priority))
 
 
 def backend_priority(priority: Sequence[str]) -> AbstractContextManager[None]:
@@ -83,19 +82,19 @@ def backend_priority(priority: Sequence[str]) -> AbstractContextManager[None]:
     priority : sequence of str
         As in `set_backend_priority`; the same errors are raised, at once.
     """
-    return _PRIORITY.scoped(_checked("backend_priority", priority))
+    return PRIORITY.scoped(_checked("backend_priority", priority))
 
 
 def set_backend(name: str) -> None:
     """Create new arrays in one backend: short for ``set_backend_priority([name])``."""
     if not isinstance(name, str):
         raise bad_type("set_backend", "name", name, "a str")
-    _PRIORITY.set(_checked("set_backend", [name]))
+    PRIORITY.set(_checked("set_backend", [name]))
 
 
 def get_backend_priority() -> tuple[str, ...]:
     """Return the priority in force; empty where the defaults hold."""
-    return _PRIORITY.get() or _from_environment()
+    return PRIORITY.get() or _from_environment()
 
 
 def _checked(function: str, priority: Sequence[str]) -> Priority:
@@ -276,7 +275,12 @@ def default_placement() -> Placement:
 def default_table(function: str, device: object, wanted: DType) -> Table:
     """Return the table of a new array whose dtype nobody named: `wanted` if the device has it."""
     if device is None:
-        return _default_table(get_backend_priority(), _registry.generation(), wanted)
+        homes = _hot.homes(False)
+        found: Table | None = homes.get(wanted)
+        if found is None:
+            found = _default_table(get_backend_priority(), _registry.generation(), wanted)
+            homes[wanted] = found
+        return found
     return creation_table(function, device, default_dtype(wanted, device, function))
 
 
@@ -324,11 +328,17 @@ def creation_table(function: str, device: object, dtype: DType) -> Table:
     UnsupportedOperationError
         If no backend there has the dtype.
     """
+    homes = _hot.homes(True) if device is None else None
+    if homes is not None and dtype in homes:
+        found: Table = homes[dtype]
+        return found
     if isinstance(device, str) and STRICT.get():
         raise bad_type(function, "device", device, "a Device (strict mode)")
     place = None if device is None else as_device(device, function)
     table = _table(get_backend_priority(), _registry.generation(), place, dtype)
     if table is not None:
+        if homes is not None:
+            homes[dtype] = table
         return table
     place = default_placement().device if place is None else place
     there = dtypes_on(place, function)

@@ -29,24 +29,34 @@ class Setting(Generic[T]):
     else stays with its thread or task. So eight threads may hold eight values.
     """
 
+    __slots__ = ("_default", "_local", "touched", "watcher")
+
     def __init__(self, name: str, default: T) -> None:
         self._default = default
         #: Whether anybody ever changed it; until then hot paths need not ask.
         self.touched = False
+        #: Who wants to be told when that is so.
+        self.watcher: Callable[[], object] | None = None
         self._local: ContextVar[T] = ContextVar(f"corepy_{name}")
 
     def get(self) -> T:
         return self._local.get(self._default)
 
-    def set(self, value: T) -> None:
+    def touch(self) -> None:
+        """Take note that somebody changes it."""
         self.touched = True
+        if self.watcher is not None:
+            self.watcher()
+
+    def set(self, value: T) -> None:
+        self.touch()
         self._local.set(value)
         if threading.current_thread() is threading.main_thread() and not _in_event_loop():
             self._default = value
 
     @contextmanager
     def scoped(self, value: T) -> Iterator[None]:
-        self.touched = True
+        self.touch()
         token = self._local.set(value)
         try:
             yield
@@ -90,7 +100,10 @@ def _from_environment(name: str) -> bool:
 _YES: Final = ("1", "true", "yes", "on")
 _NO: Final = ("", "0", "false", "no", "off")
 STRICT: Final[Setting[bool]] = Setting("strict", _from_environment("COREPY_STRICT"))
-STRICT.touched = STRICT.get()
+if STRICT.get():
+    STRICT.touch()
+#: Where new arrays are created, in order of preference; None where nobody said.
+PRIORITY: Final[Setting[tuple[str, ...] | None]] = Setting("backend_priority", None)
 FALLBACK: Final[Setting[FallbackPolicy]] = Setting("fallback", "warn")
 
 

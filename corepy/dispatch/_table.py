@@ -43,7 +43,7 @@ class Table(Slots):
         The library's own object for the dtype.
     """
 
-    __slots__ = ("backend", "device", "dtype", "dtypes", "native_dtype", "siblings")
+    __slots__ = ()
 
     def __init__(self, backend: Backend, device: Device, dtype: DType) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Table(Slots):
         self.dtype = dtype
         self.dtypes = backend.capabilities(device).dtypes
         self.native_dtype = backend.native_dtype(dtype)
-        self.siblings: dict[DType, Table] = {}
+        self.siblings = {}
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -107,7 +107,7 @@ class Table(Slots):
         UnsupportedOperationError
             If the backend lacks the dtype there; `function` is what the message names.
         """
-        found = self.siblings.get(dtype)
+        found: Table | None = self.siblings.get(dtype)
         if found is None:
             if dtype not in self.dtypes:
                 names = (name for name, other in DTYPES.items() if other in self.dtypes)

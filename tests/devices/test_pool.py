@@ -154,7 +154,7 @@ def stress(seed: int, steps: int, faults: list[str]) -> None:
     with corepy.backend_priority(["numpy"]):
         for step in range(steps):
             value = float(seed * 1_000_000 + step)
-            size = rng.choice([9_000, 40_000, 40_000, 41_000, 150_000])
+            size = rng.choice([20_000, 40_000, 40_000, 41_000, 150_000])
             way = rng.randrange(len(ways))
             kept.append((ways[way](filled(value, size)), value, way))
             while len(kept) > 12 or (kept and rng.random() < 0.4):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,14 @@ import corepy
 import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.backends._base import Loop
-from corepy.backends._numpy import NumPyBackend
 from corepy.devices._device import CPU
 from corepy.dispatch import OPERATIONS, _hot, _hot_python, make
 from corepy.dispatch._factory import mixed
 from corepy.dispatch._table import Table
+from tests.dispatch.natives import NUMPY, assert_same_bits, outcome, tables, values
 
 compiled = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
 
-NUMPY = NumPyBackend()
 ELEMENTWISE = sorted(
     name
     for name in OPERATIONS
@@ -37,52 +35,6 @@ ELEMENTWISE = sorted(
 REDUCTIONS = ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"]
 SHAPES = [(), (0,), (1,), (7,), (300,), (3, 4), (2, 3, 5), (4, 0)]
 LARGE = [(20_000,), (3, 7_000), (5_000, 4)]
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.7, -2.5, np.inf, -np.inf, np.nan, 1e-310, 1e300, -7.0]
-
-
-def tables(name: str) -> list[Table]:
-    """Fresh tables of NumPy, one for each dtype of an operation."""
-    return [Table(NUMPY, CPU, d) for d in _dtypes.DTYPES.values() if d in OPERATIONS[name].dtypes]
-
-
-def values(table: Table, shape: tuple[int, ...], seed: int, tame: bool) -> Any:
-    rng = np.random.default_rng(seed)
-    dtype = table.native_dtype
-    if dtype.kind == "b":
-        return np.asarray(rng.integers(0, 2, shape)).astype(dtype)
-    if dtype.kind in "iu":
-        low = 1 if tame else np.iinfo(dtype).min
-        high = 5 if tame else np.iinfo(dtype).max
-        return np.asarray(rng.integers(low, high, shape, endpoint=True, dtype=dtype))
-    result = np.empty(shape, dtype)
-    with np.errstate(all="ignore"):  # 1e300 has no place in float32
-        result.real = rng.uniform(0.1, 0.9, shape) if tame else rng.choice(SPECIAL, shape)
-        if dtype.kind == "c":
-            result.imag = rng.uniform(0.1, 0.9, shape) if tame else rng.choice(SPECIAL, shape)
-    return result
-
-
-def assert_same_bits(found: Any, expected: Any) -> None:
-    expected = np.asarray(expected)
-    assert type(found) is np.ndarray
-    assert found.dtype == expected.dtype
-    assert found.shape == expected.shape
-    np.testing.assert_array_equal(found, expected)
-    for part in ("real", "imag"):
-        a, b = getattr(found, part), getattr(expected, part)
-        if a.dtype.kind == "f":  # signs of zeros, but not those of NaN
-            np.testing.assert_array_equal(np.signbit(a[~np.isnan(a)]), np.signbit(b[~np.isnan(b)]))
-
-
-def outcome(function: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """Return a result, or the class of an error, and the warnings that came with it."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            result = function()
-        except (ValueError, ZeroDivisionError) as error:
-            result = type(error)
-    return result, [str(w.message) for w in caught]
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)

@@ -22,13 +22,13 @@ from tests.dispatch.fake import FakeBackend, registered
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     """Undo what a test sets for the whole process."""
-    from corepy.dispatch._select import _PRIORITY
+    from corepy.dispatch._settings import PRIORITY
 
-    before = _PRIORITY._default
-    token = _PRIORITY._local.set(_PRIORITY.get())
+    before = PRIORITY._default
+    token = PRIORITY._local.set(PRIORITY.get())
     yield
-    _PRIORITY._local.reset(token)
-    _PRIORITY._default = before
+    PRIORITY._local.reset(token)
+    PRIORITY._default = before
 
 
 def where() -> str:

@@ -1,0 +1,105 @@
+"""What NumPy's operations compute on small arrays, for the compiled hot path to do at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from corepy.backends._base import Loop
+
+__all__ = ["LOOPS"]
+
+
+def _private_loops() -> dict[str, Loop]:
+    """Return the loops of modules that NumPy calls private, where they are what is expected.
+
+    Its functions of these names spend up to three quarters of their time around the loops.
+    """
+    wanted = {
+        "fft.fft": ("fft (n),()->(m)",),
+        "fft.rfft": ("rfft_n_even (n),()->(m)", "rfft_n_odd (n),()->(m)"),
+        "linalg.cholesky": ("cholesky_lo (m,m)->(m,m)",),
+        "linalg.det": ("det (m,m)->()",),
+        "linalg.eigh": ("eigh_lo (m,m)->(m),(m,m)",),
+        "linalg.inv": ("inv (m,m)->(m,m)",),
+        "linalg.qr": ("qr_r_raw (m,n)->(p)", "qr_reduced (m,n),(k)->(m,k)"),
+        "linalg.solve": ("solve (m,m),(m,n)->(m,n)", "solve1 (m,m),(m)->(m)"),
+        "linalg.svd": ("svd_s (m,n)->(m,p),(p),(p,n)", "svd_f (m,n)->(m,m),(p),(n,n)"),
+    }
+    found = {}
+    for name, described in wanted.items():
+        ufuncs = [_private_ufunc(name, each) for each in described]
+        if None not in ufuncs:
+            real = name.startswith("linalg.")  # eigenvalues of complex matrices are real
+            found[name] = Loop(ufuncs[0], "doubles", real=real, second=[*ufuncs, None][1])
+    return found
+
+
+def _private_ufunc(name: str, described: str) -> np.ufunc | None:
+    """Return a ufunc of one of these modules, if it is there with this signature."""
+    ufunc, signature = described.split()
+    in_fft = name.startswith("fft.")
+    module = getattr(np.fft if in_fft else np.linalg, _PRIVATE[in_fft], None)
+    found: np.ufunc | None = getattr(module, ufunc, None)
+    if found is None or (found.signature or "").replace(" ", "") != signature:
+        return None
+    if in_fft:  # given single precision and a number of Python's, it computes in double precision
+        single = np.dtype("F" if ufunc == "fft" else "f")
+        if found.resolve_dtypes((single, int, None))[0].itemsize != 2 * single.itemsize:
+            return None
+    return found
+
+
+_PRIVATE: Final = ("_umath_linalg", "_pocketfft_umath")
+
+
+#: Operations that are no ufuncs, and what they compute where their fixes have nothing to do. Loops
+#: mark a division of integers by zero as one of floats, which sends it to the function above.
+LOOPS: Final[dict[str, Loop]] = {
+    "ceil": Loop(np.ceil),
+    "floor": Loop(np.floor),
+    "floor_divide": Loop(np.floor_divide, finite=True),
+    "remainder": Loop(np.remainder),
+    "round": Loop(np.rint),
+    "trunc": Loop(np.trunc),
+    "expm1": Loop(np.expm1, real=True),
+    "log1p": Loop(np.log1p, real=True),
+    "tanh": Loop(np.tanh, real=True),
+    "sign": Loop(np.sign, real=True),
+    "all": Loop(np.logical_and, "reduction"),
+    "any": Loop(np.logical_or, "reduction"),
+    "cumulative_prod": Loop(np.multiply, "accumulation"),
+    "cumulative_sum": Loop(np.add, "accumulation"),
+    "max": Loop(np.maximum, "reduction"),
+    "mean": Loop(np.add, "mean"),
+    "min": Loop(np.minimum, "reduction"),
+    "prod": Loop(np.multiply, "reduction"),
+    "std": Loop(np.add, "deviation"),
+    "sum": Loop(np.add, "reduction"),
+    "var": Loop(np.add, "variance"),
+    "__getitem__": Loop(None, "view"),
+    "argmax": Loop(None, "argmax"),
+    "argmin": Loop(None, "argmin"),
+    "count_nonzero": Loop(None, "count"),
+    "matmul": Loop(np.matmul, "core"),
+    "vecdot": Loop(np.vecdot, "core", real=True),
+    **{
+        name: Loop(None, "view")
+        for name in (
+            *("expand_dims", "flip", "matrix_transpose", "permute_dims", "reshape", "squeeze"),
+        )
+    },
+    **{
+        name: Loop(None, "plain")
+        for name in (
+            *("__setitem__", "arange", "empty", "full", "ones", "zeros"),
+            *("clip", "concat", "stack", "take", "tensordot", "where"),
+        )
+    },
+    **{
+        name: Loop(None, "plain", real=True)
+        for name in ("argsort", "astype", "searchsorted", "sort", "unique_values")
+    },
+    **_private_loops(),
+}

@@ -1,0 +1,348 @@
+# Copies: other dtypes, joined arrays, elements in another order.
+# Included by _hot_compiled.pyx.
+
+ctypedef fused Source:
+    unsigned char  # booleans, which are 0 and 1
+    int
+    long long
+    float
+    double
+
+ctypedef fused Target:
+    int
+    long long
+    float
+    double
+
+
+cdef inline void _cast(Source* x, Target* into, npy_intp size) noexcept:
+    cdef npy_intp i
+    for i in range(size):
+        into[i] = <Target>x[i]
+
+
+cdef bint _cast_from(Source* x, void* into, int target, npy_intp size) noexcept:
+    cdef npy_intp i
+    if target == NPY_DOUBLE:
+        _cast(x, <double*>into, size)
+    elif target == NPY_FLOAT:
+        _cast(x, <float*>into, size)
+    elif target == NPY_INT32:
+        _cast(x, <int*>into, size)
+    elif target == NPY_INT64:
+        _cast(x, <long long*>into, size)
+    elif target == NPY_BOOL:
+        for i in range(size):
+            (<char*>into)[i] = x[i] != 0
+    else:
+        return False
+    return True
+
+
+cdef bint _cast_all(void* x, int source, void* into, int target, npy_intp size) noexcept:
+    """Convert booleans, floats and integers of 32 and 64 bits; False for other dtypes."""
+    if source == NPY_DOUBLE:
+        return _cast_from(<double*>x, into, target, size)
+    if source == NPY_FLOAT:
+        return _cast_from(<float*>x, into, target, size)
+    if source == NPY_INT32:
+        return _cast_from(<int*>x, into, target, size)
+    if source == NPY_INT64:
+        return _cast_from(<long long*>x, into, target, size)
+    if source == NPY_BOOL:
+        return _cast_from(<unsigned char*>x, into, target, size)
+    return False
+
+
+cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Copy an array to another dtype."""
+    cdef PyObject* found
+    if count != 2 or names != NULL or args[1].ob_type != <void*>_DType:
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
+        return None
+    cdef PyArrayObject* x = _native_of(args[0])
+    cdef npy_intp size = _size(x, slot.least)
+    found = PyDict_GetItemWithError((<Operand>args[0])._table.siblings, <object>args[1])
+    if found == NULL or size < 0:
+        return None
+    descr = (<Slots>found).native_dtype
+    cdef int into = (<PyArray_Descr*><PyObject*>descr).type_num
+    made = _new(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    if into == slot.type_num:
+        memcpy(PyArray_DATA(<PyArrayObject*>made), PyArray_DATA(x), size * slot.size)
+    else:
+        corepy_no_flags()
+        if not _cast_all(
+            PyArray_DATA(x), slot.type_num, PyArray_DATA(<PyArrayObject*>made), into, size
+        ):
+            return None
+        if corepy_flags():  # what is to be done about values out of range is for the entry
+            return None
+    return _make(made, <Slots>found)
+
+
+cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Join contiguous arrays of one table along an axis, an existing one or a new one."""
+    cdef PyObject* axis
+    cdef PyObject** parts
+    cdef PyArrayObject* x
+    cdef PyArrayObject* y
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp size, total = 0, outer = 1, row, chunk
+    cdef Py_ssize_t number, i
+    cdef int ndim, place, j, k
+    cdef bint stacking = self.place == _STACK
+    cdef char* into
+    if count != 1 or not _one_word(args, count, names, "axis", &axis):
+        return None
+    if args[0].ob_type != <void*>&PyTuple_Type and args[0].ob_type != <void*>&PyList_Type:
+        return None
+    number = Py_SIZE(<object>args[0])
+    if number < 1:
+        return None
+    parts = PySequence_Fast_ITEMS(<object>args[0])
+    cdef Slot* slot = _slot_of(parts[0], self.place)
+    if slot == NULL:
+        return None
+    table = (<Operand>parts[0])._table
+    x = _native_of(parts[0])
+    if not _is_plain(<PyObject*>x):
+        return None
+    ndim = PyArray_NDIM(x) + stacking
+    place = _axis_of(axis, ndim, 0)
+    if place < 0 or ndim > MOST_DIMENSIONS:
+        return None
+    cdef npy_intp along = 0
+    for i in range(number):
+        if parts[i].ob_type != <void*>_Array or (<Operand>parts[i])._table is not table:
+            return None
+        y = _native_of(parts[i])
+        if not _is_plain(<PyObject*>y) or PyArray_NDIM(y) != PyArray_NDIM(x):
+            return None
+        for j in range(PyArray_NDIM(x)):
+            if PyArray_DIMS(y)[j] != PyArray_DIMS(x)[j] and (stacking or j != place):
+                return None
+        size = _size(y, slot.least)
+        if size < 0:
+            return None
+        total += size
+        if total >= slot.least:
+            return None
+        along += 1 if stacking else PyArray_DIMS(y)[place]
+    k = 0
+    for j in range(ndim):
+        if stacking and j == place:
+            dims[j] = number
+        else:
+            dims[j] = PyArray_DIMS(x)[k]
+            k += 1
+    dims[place] = along
+    for j in range(place):
+        outer *= dims[j]
+    made = _new(slot.descr, ndim, dims)
+    into = <char*>PyArray_DATA(<PyArrayObject*>made)
+    for row in range(outer):
+        for i in range(number):
+            y = _native_of(parts[i])
+            chunk = _size(y, PY_SSIZE_T_MAX) // outer * slot.size
+            memcpy(into, <char*>PyArray_DATA(y) + row * chunk, chunk)
+            into += chunk
+    return _make(made, table)
+
+
+cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Copy rows at indices."""
+    cdef PyObject* axis
+    if count != 2 or not _one_word(args, count, names, "axis", &axis):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or args[1].ob_type != <void*>_Array:
+        return None
+    if not _share(<Operand>args[0], <Operand>args[1]):
+        return None
+    cdef PyArrayObject* x = _native_of(args[0])
+    cdef PyArrayObject* which = _native_of(args[1])
+    if not _is_array(<PyObject*>x) or not _is_array(<PyObject*>which):
+        return None
+    if (axis == NULL and PyArray_NDIM(x) != 1) or _axis_of(axis, PyArray_NDIM(x), 0) != 0:
+        return None
+    made = _gathered(slot, x, which)
+    return None if made is None else _make(made, (<Operand>args[0])._table)
+
+
+cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which):
+    """Copy rows of a contiguous array at indices of 64 bits, None for others, and bad indices."""
+    cdef npy_intp dims[2 * MOST_DIMENSIONS]
+    cdef npy_intp length, chunk = 1, number, i, place
+    cdef int j, ndim = PyArray_NDIM(x), more = PyArray_NDIM(which)
+    if PyArray_TYPE(which) != NPY_INTP or ndim == 0 or ndim + more > MOST_DIMENSIONS:
+        return None
+    if not _is_plain(<PyObject*>x) or not _is_plain(<PyObject*>which):
+        return None
+    length, number = PyArray_DIMS(x)[0], _size(which, slot.least)
+    for j in range(1, ndim):
+        chunk *= PyArray_DIMS(x)[j]
+    if number < 0 or chunk == 0 or _size(x, slot.least) < 0 or number * chunk >= slot.least:
+        return None
+    for j in range(more):
+        dims[j] = PyArray_DIMS(which)[j]
+    for j in range(1, ndim):
+        dims[more + j - 1] = PyArray_DIMS(x)[j]
+    made = _new(slot.descr, ndim + more - 1, dims)
+    chunk *= slot.size
+    cdef npy_intp* indices = <npy_intp*>PyArray_DATA(which)
+    cdef char* source = <char*>PyArray_DATA(x)
+    cdef char* into = <char*>PyArray_DATA(<PyArrayObject*>made)
+    for i in range(number):
+        place = indices[i]
+        if place < 0:
+            place += length
+        if place < 0 or place >= length:
+            return None
+        if chunk == 8:
+            (<long long*>into)[i] = (<long long*>source)[place]
+        elif chunk == 4:
+            (<int*>into)[i] = (<int*>source)[place]
+        else:
+            memcpy(into + i * chunk, source + place * chunk, chunk)
+    return made
+
+
+# ---------------------------------------------------------------------------- in order
+
+
+cdef inline bint _alike(PyArrayObject* x, int type_num, npy_intp size) noexcept:
+    """Say whether elements that compare equal are the same, so that no order of them shows."""
+    cdef npy_intp i
+    cdef bint other = False
+    cdef double* d
+    cdef float* f
+    if type_num == NPY_DOUBLE:
+        d = <double*>PyArray_DATA(x)
+        for i in range(size):
+            other |= d[i] != d[i] or (d[i] == 0 and signbit(d[i]) != 0)
+    elif type_num == NPY_FLOAT:
+        f = <float*>PyArray_DATA(x)
+        for i in range(size):
+            other |= f[i] != f[i] or (f[i] == 0 and signbit(f[i]) != 0)
+    return not other
+
+
+cdef inline object _sorted(Slot* slot, PyArrayObject* x, npy_intp size, int axis):
+    """Return a copy in order; `axis` -1 flattens it."""
+    cdef npy_intp dims[1]
+    dims[0] = size
+    made = _new(slot.descr, 1, dims) if axis < 0 else _result(slot, x)
+    memcpy(PyArray_DATA(<PyArrayObject*>made), PyArray_DATA(x), size * slot.size)
+    # Small integers are sorted by radix where the order is to be stable, which is the quickest.
+    cdef bint stable = slot.size < 4 or not _alike(x, slot.type_num, size)
+    PyArray_Sort(
+        <PyArrayObject*>made, 0 if axis < 0 else axis, NPY_STABLESORT if stable else NPY_QUICKSORT
+    )
+    return made
+
+
+cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Sort along an axis, or find the indices that would: ascending, and equal ones in order."""
+    cdef PyObject* word
+    cdef npy_intp size
+    cdef int axis
+    if count != 1 or not _one_word(args, count, names, "axis", &word):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
+        return None
+    cdef PyArrayObject* x = _native_of(args[0])
+    axis = _axis_of(word, PyArray_NDIM(x), -1)
+    size = _size(x, slot.least)
+    if axis < 0 or size < 0:
+        return None
+    if self.place == _SORT:
+        return _make(_sorted(slot, x, size, axis), <Slots>slot.result)
+    held = <object><PyObject*>x  # sorting lets other threads run
+    made = PyArray_ArgSort(x, axis, NPY_STABLESORT)
+    return _make(made, <Slots>slot.result) if _is_plain(<PyObject*>made) else None
+
+
+cdef str _left = "left"
+cdef str _right = "right"
+
+
+cdef object _searching_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Find where elements stand in a sorted array of the same table."""
+    cdef PyObject* word
+    cdef NPY_SEARCHSIDE side = NPY_SEARCHLEFT
+    if count != 2 or not _one_word(args, count, names, "side", &word):
+        return None
+    if word != NULL and word != <PyObject*>_left:
+        if word != <PyObject*>_right:
+            return None
+        side = NPY_SEARCHRIGHT
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or args[1].ob_type != <void*>_Array:
+        return None
+    x, values = <Operand>args[0], <Operand>args[1]
+    if x._table is not values._table:
+        return None
+    cdef PyArrayObject* a = _native_of(args[0])
+    cdef PyArrayObject* b = _native_of(args[1])
+    if not _is_plain(<PyObject*>a) or not _is_plain(<PyObject*>b) or PyArray_NDIM(a) != 1:
+        return None
+    if _size(a, slot.least) < 0 or _size(b, slot.least) < 0:
+        return None
+    made = PyArray_SearchSorted(a, <object><PyObject*>b, side, NULL)
+    return _make(made, <Slots>slot.result) if _is_plain(<PyObject*>made) else None
+
+
+ctypedef fused Element:
+    signed char
+    short
+    int
+    long long
+    float
+    double
+
+
+cdef inline npy_intp _distinct(Element* x, npy_intp size) noexcept:
+    """Move the first of equal neighbours to the front; return how many there are."""
+    cdef npy_intp i, count = 1
+    for i in range(1, size):
+        if x[i] != x[i - 1]:
+            x[count] = x[i]
+            count += 1
+    return count
+
+
+cdef object _distinct_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Sort, and keep the first of equal elements."""
+    cdef npy_intp size
+    cdef npy_intp dims[1]
+    if count != 1 or names != NULL:
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
+        return None
+    cdef PyArrayObject* x = _native_of(args[0])
+    size = _size(x, slot.least)
+    if size < 1:
+        return None
+    found = _sorted(slot, x, size, -1)
+    cdef void* data = PyArray_DATA(<PyArrayObject*>found)
+    if slot.type_num == NPY_DOUBLE:
+        size = _distinct(<double*>data, size)
+    elif slot.type_num == NPY_FLOAT:
+        size = _distinct(<float*>data, size)
+    elif slot.size == 8:
+        size = _distinct(<long long*>data, size)
+    elif slot.size == 4:
+        size = _distinct(<int*>data, size)
+    elif slot.size == 2:
+        size = _distinct(<short*>data, size)
+    else:
+        size = _distinct(<signed char*>data, size)
+    dims[0] = size
+    made = _new(slot.descr, 1, dims)
+    memcpy(PyArray_DATA(<PyArrayObject*>made), data, size * slot.size)
+    return _make(made, <Slots>slot.result)

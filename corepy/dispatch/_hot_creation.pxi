@@ -1,0 +1,289 @@
+# New arrays, where the user's wish has led before.
+# Included by _hot_compiled.pyx.
+
+cdef object _priority = PRIORITY
+cdef object _float64 = float64
+cdef object _int64 = int64
+cdef object _DType = DType
+cdef object _wish = None
+cdef dict _named = {}
+cdef dict _defaults = {}
+
+
+cdef bint _wished = PRIORITY.touched  # whether anybody ever had a wish
+
+
+def _ask_for_wishes():
+    global _wished
+    _wished = True
+
+
+PRIORITY.watcher = _ask_for_wishes
+
+
+cdef object _wish_in_force():
+    cdef PyObject* found = NULL
+    if not _wished:
+        return None
+    PyContextVar_Get(_priority._local, NULL, &found)
+    if found == NULL:
+        return _priority._default
+    wish = <object>found
+    Py_XDECREF(found)
+    return wish
+
+
+def homes(bint named):
+    """As `corepy.dispatch._hot_python.homes`."""
+    global _wish, _named, _defaults
+    wish = _wish_in_force()
+    if wish is not _wish:
+        _wish, _named, _defaults = wish, {}, {}
+    return _named if named else _defaults
+
+
+def forget_homes():
+    """As `corepy.dispatch._hot_python.forget_homes`."""
+    global _named, _defaults
+    _named, _defaults = {}, {}
+
+
+cdef Slot* _home_of(Function self, PyObject* dtype, object default, PyObject** table) except? NULL:
+    """Find the table of a new array, and what it has of an operation; NULL if none is known."""
+    cdef PyObject* found
+    if _wish_in_force() is not _wish:
+        return NULL
+    if dtype == NULL or <object>dtype is None:
+        found = PyDict_GetItemWithError(_defaults, default)
+    elif dtype.ob_type == <void*>_DType:
+        found = PyDict_GetItemWithError(_named, <object>dtype)
+    else:
+        return NULL
+    if found == NULL:
+        return NULL
+    table[0] = found
+    cdef Slot* slot = &(<Slots>found).slots[self.place]
+    return slot if slot.short else NULL
+
+
+cdef inline void _fill(char* into, npy_intp count, npy_intp size, void* element) noexcept:
+    cdef npy_intp i
+    cdef long long eight
+    cdef int four
+    if size == 8:
+        memcpy(&eight, element, 8)
+        for i in range(count):
+            (<long long*>into)[i] = eight
+    elif size == 4:
+        memcpy(&four, element, 4)
+        for i in range(count):
+            (<int*>into)[i] = four
+    else:
+        for i in range(count):
+            memcpy(into + i * size, element, size)
+
+
+cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Make zeros, ones, or memory that is not set."""
+    cdef PyObject* dtype
+    cdef PyObject* home
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef double one  # room for any that `_scalar` takes
+    if count != 1 or not _one_word(args, count, names, "dtype", &dtype):
+        return None
+    cdef Slot* slot = _home_of(self, dtype, _float64, &home)
+    if slot == NULL:
+        return None
+    cdef int ndim = _dims_of(args[0], dims, slot.least)
+    if ndim < 0:
+        return None
+    cdef bint ones = self.place == _ONES
+    if ones and not _scalar(slot, 1, &one):
+        return None
+    made = _new(slot.descr, ndim, dims)
+    cdef npy_intp size = _size(<PyArrayObject*>made, PY_SSIZE_T_MAX)
+    if ones:
+        _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &one)
+    elif self.place == _ZEROS:
+        memset(PyArray_DATA(<PyArrayObject*>made), 0, size * slot.size)
+    return _make(made, <Slots>home)
+
+
+cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Make an array of one value, an int or a float that the dtype takes as it is."""
+    cdef PyObject* dtype
+    cdef PyObject* home
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef double element
+    if count != 2 or not _one_word(args, count, names, "dtype", &dtype):
+        return None
+    cdef bint whole = args[1].ob_type == <void*>&PyLong_Type
+    cdef Slot* slot = _home_of(self, dtype, _int64 if whole else _float64, &home)
+    if slot == NULL or not _scalar(slot, <object>args[1], &element):
+        return None
+    cdef int ndim = _dims_of(args[0], dims, slot.least)
+    if ndim < 0:
+        return None
+    made = _new(slot.descr, ndim, dims)
+    _fill(
+        <char*>PyArray_DATA(<PyArrayObject*>made),
+        _size(<PyArrayObject*>made, PY_SSIZE_T_MAX),
+        slot.size,
+        &element,
+    )
+    return _make(made, <Slots>home)
+
+
+cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Make evenly spaced values between ints, of a dtype that holds them all, or between floats."""
+    cdef PyObject* dtype
+    cdef PyObject* home
+    cdef double bounds[3]
+    cdef double length
+    cdef bint whole = True
+    cdef int i
+    if not 1 <= count <= 3 or not _one_word(args, count, names, "dtype", &dtype):
+        return None
+    for i in range(count):
+        if not _bound(args[i], &bounds[i], &whole):
+            return None
+    cdef double start = bounds[0] if count > 1 else 0
+    cdef double stop = bounds[1] if count > 1 else bounds[0]
+    cdef double step = bounds[2] if count > 2 else 1
+    cdef Slot* slot = _home_of(self, dtype, _int64 if whole else _float64, &home)
+    if slot == NULL or step == 0:
+        return None
+    if slot.type_num != NPY_DOUBLE and slot.type_num != NPY_FLOAT and not (
+        whole and slot.type_num == NPY_INT64
+    ):
+        return None
+    length = (stop - start) / step
+    if not length < slot.least - 1:
+        return None
+    return _make(PyArray_Arange(start, stop, step, slot.type_num), <Slots>home)
+
+
+cdef inline bint _bound(PyObject* value, double* into, bint* whole) noexcept:
+    """Read a finite float, or an int that is not great."""
+    cdef long number
+    if value.ob_type == <void*>&PyFloat_Type:
+        into[0] = PyFloat_AS_DOUBLE(value)
+        whole[0] = False
+        return isfinite(into[0]) != 0
+    if not _whole(value, &number):
+        return False
+    into[0] = number
+    return True
+
+
+cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Make an array of the shape and table of another one."""
+    cdef double element
+    cdef int place = _likeness[self.name]
+    if count != (2 if place == _FULL else 1) or names != NULL or args[0].ob_type != <void*>_Array:
+        return None
+    table = (<Operand>args[0])._table
+    cdef Slot* slot = _resolved(table, place)
+    cdef PyArrayObject* x = _native_of(args[0])
+    if slot == NULL or not _is_array(<PyObject*>x):
+        return None
+    cdef npy_intp size = _size(x, slot.least)
+    if size < 0:
+        return None
+    if place == _FULL and not _scalar(slot, <object>args[1], &element):
+        return None
+    if place == _ONES and not _scalar(slot, 1, &element):
+        return None
+    made = _new(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    if place == _ZEROS:
+        memset(PyArray_DATA(<PyArrayObject*>made), 0, size * slot.size)
+    elif place != _EMPTY:
+        _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &element)
+    return _make(made, table)
+
+
+cdef Slot* _resolved(Slots table, int place) except? NULL:
+    """Return what a table has of an operation, which it resolves; NULL if there is no short way."""
+    cdef Slot* slot = &table.slots[place]
+    if slot.native == NULL:
+        table[_names[place]]
+    return slot if slot.short else NULL
+
+
+cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Convert a float or an int, or lists of only the one or the other, of one or two levels."""
+    cdef PyObject* value = args[0] if count else NULL
+    cdef PyObject* found
+    cdef PyObject** rows
+    cdef npy_intp dims[2]
+    cdef npy_intp row
+    if count != 1 or names != NULL or _wish_in_force() is not _wish:
+        return None
+    dims[0] = dims[1] = -1
+    while _is_sequence(value) and dims[1] < 0:
+        dims[1] = dims[0]
+        dims[0] = Py_SIZE(<object>value)
+        if dims[0] == 0:
+            return None
+        value = PySequence_Fast_ITEMS(<object>value)[0]
+    cdef bint whole = value.ob_type == <void*>&PyLong_Type
+    if not whole and value.ob_type != <void*>&PyFloat_Type:
+        return None
+    found = PyDict_GetItemWithError(_defaults, _int64 if whole else _float64)
+    if found == NULL:
+        return None
+    table = <Slots>found
+    cdef Slot* slot = _resolved(table, _FULL)
+    if slot == NULL or slot.type_num != (NPY_INT64 if whole else NPY_DOUBLE):
+        return None
+    if dims[0] < 0:
+        made = _new(slot.descr, 0, NULL)
+        return _make(made, table) if _read(&value, 1, whole, _memory(made)) else None
+    if dims[1] < 0:
+        if dims[0] >= slot.least:
+            return None
+        made = _new(slot.descr, 1, dims)
+        rows = PySequence_Fast_ITEMS(<object>args[0])
+        return _make(made, table) if _read(rows, dims[0], whole, _memory(made)) else None
+    dims[0], dims[1] = dims[1], dims[0]
+    if dims[0] * dims[1] >= slot.least:
+        return None
+    made = _new(slot.descr, 2, dims)
+    rows = PySequence_Fast_ITEMS(<object>args[0])
+    for row in range(dims[0]):
+        if not _is_sequence(rows[row]) or Py_SIZE(<object>rows[row]) != dims[1]:
+            return None
+        if not _read(
+            PySequence_Fast_ITEMS(<object>rows[row]),
+            dims[1],
+            whole,
+            <char*>_memory(made) + row * dims[1] * 8,
+        ):
+            return None
+    return _make(made, table)
+
+
+cdef inline void* _memory(made) noexcept:
+    return PyArray_DATA(<PyArrayObject*>made)
+
+
+cdef inline bint _is_sequence(PyObject* value) noexcept:
+    return value.ob_type == <void*>&PyList_Type or value.ob_type == <void*>&PyTuple_Type
+
+
+cdef bint _read(PyObject** values, npy_intp count, bint whole, void* into) noexcept:
+    """Read floats, or ints of 64 bits; False where there is anything else."""
+    cdef npy_intp i
+    cdef int overflow = 0
+    for i in range(count):
+        if whole:
+            if values[i].ob_type != <void*>&PyLong_Type:
+                return False
+            (<long long*>into)[i] = PyLong_AsLongLongAndOverflow(values[i], &overflow)
+            if overflow:
+                return False
+        else:
+            if values[i].ob_type != <void*>&PyFloat_Type:
+                return False
+            (<double*>into)[i] = PyFloat_AS_DOUBLE(values[i])
+    return True

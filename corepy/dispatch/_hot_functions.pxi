@@ -1,0 +1,287 @@
+# Functions of the namespace with a short way before them, and how these read their arguments.
+# Included by _hot_compiled.pyx.
+
+cdef extern from *:
+    """
+    /* Cython has no word for it: calls hand over their arguments as they are, without a tuple. */
+    static void corepy_take_vectors(PyTypeObject* type, Py_ssize_t offset) {
+        type->tp_vectorcall_offset = offset;
+        type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+        type->tp_call = PyVectorcall_Call;
+        PyType_Modified(type);
+    }
+    """
+    void corepy_take_vectors(type, Py_ssize_t)
+    object PyObject_Vectorcall(PyObject*, PyObject**, size_t, PyObject*)
+    Py_ssize_t PyVectorcall_NARGS(size_t) noexcept
+    PyObject* PyTuple_GET_ITEM(PyObject*, Py_ssize_t) noexcept
+    Py_ssize_t PyTuple_GET_SIZE(PyObject*) noexcept
+    PyObject* PyDict_GetItemWithError(object, object) except? NULL
+    PyTypeObject PyBool_Type
+    PyTypeObject PyLong_Type
+    PyTypeObject PySlice_Type
+    PyTypeObject PyUnicode_Type
+    PyTypeObject PyFloat_Type
+    PyTypeObject PyTuple_Type
+    PyTypeObject PyList_Type
+    int PyContextVar_Get(object, PyObject*, PyObject**) except -1
+    long PyLong_AsLongAndOverflow(PyObject*, int*) noexcept
+
+
+#: Takes the arguments of a call: positional ones, how many, and the names of those that follow.
+#: Returns None where the function has to be asked: for what is no plain case, or an error.
+ctypedef object (*Way)(Function, PyObject**, Py_ssize_t, PyObject*)
+
+
+cdef class Function:
+    """A function with a short way before it, which sees each call first."""
+
+    cdef void* vectorcall
+    cdef Way way
+    cdef int place  # of the operation in the slots
+    cdef object function, result
+    cdef str name
+    cdef dict __dict__
+    cdef object __weakref__
+
+    def __get__(self, instance, owner):  # as functions have it, by which `help` knows them
+        return self if instance is None else MethodType(self, instance)
+
+    def __repr__(self):
+        return f"<function {self.__qualname__}>"
+
+    def __reduce__(self):
+        return self.__qualname__
+
+
+cdef object _called(Function self, PyObject** args, size_t flags, PyObject* names):
+    made = self.way(self, args, PyVectorcall_NARGS(flags), names)
+    if made is not None:
+        return made
+    return PyObject_Vectorcall(<PyObject*>self.function, args, flags, names)
+
+
+cdef Function _sample = Function.__new__(Function)
+corepy_take_vectors(Function, <char*>&_sample.vectorcall - <char*><PyObject*>_sample)
+
+
+def shortened(str name, function, result=None):
+    """As `corepy.dispatch._hot_python.shortened`."""
+    cdef Way way = _way_of(name)
+    return function if way == NULL else _before(way, name, function, result)
+
+
+cdef object _before(Way way, str name, function, result=None):
+    cdef Function made = Function.__new__(Function)
+    made.vectorcall = <void*>_called
+    made.way, made.place = way, _place(name)
+    made.name, made.function, made.result = name, function, result
+    return functools.update_wrapper(made, function)
+
+
+# ---------------------------------------------------------------------------- arguments
+
+
+cdef inline bint _one_word(
+    PyObject** args, Py_ssize_t count, PyObject* names, str word, PyObject** value
+) noexcept:
+    """Find the value of the one keyword there may be, NULL if it is absent; False for others."""
+    value[0] = NULL
+    if names == NULL:
+        return True
+    if PyTuple_GET_SIZE(names) != 1 or PyTuple_GET_ITEM(names, 0) != <PyObject*>word:
+        return False
+    value[0] = args[count]
+    return True
+
+
+cdef inline Slot* _slot_of(PyObject* x, int place) noexcept:
+    """Return what is known of an operation on an `Array`; NULL where there is no short way."""
+    if x.ob_type != <void*>_Array:
+        return NULL
+    cdef Slot* slot = &(<Operand>x)._table.slots[place]
+    return slot if slot.short else NULL
+
+
+cdef inline PyArrayObject* _native_of(PyObject* x) noexcept:
+    """Return the native array of an `Array` whose slot is known."""
+    return <PyArrayObject*><PyObject*>(<Operand>x)._native
+
+
+cdef inline bint _whole(PyObject* value, long* into) noexcept:
+    """Read an int; False for what is none, and for great ones."""
+    cdef int overflow = 0
+    if value.ob_type != <void*>&PyLong_Type:
+        return False
+    into[0] = PyLong_AsLongAndOverflow(value, &overflow)
+    return overflow == 0 and -0x40000000 <= into[0] <= 0x40000000
+
+
+cdef inline int _axis_of(PyObject* axis, int ndim, int absent) noexcept:
+    """Return an axis, `absent` where it was not given; -1 where it is none."""
+    cdef long number
+    if axis == NULL:
+        number = absent
+    elif not _whole(axis, &number):
+        return -1
+    if number < 0:
+        number += ndim
+    return <int>number if 0 <= number < ndim else -1
+
+
+cdef int _dims_of(PyObject* shape, npy_intp* dims, npy_intp least) noexcept:
+    """Read a shape of fewer elements than `least`; return how many dimensions, -1 for others."""
+    cdef long number
+    cdef npy_intp size = 1
+    cdef Py_ssize_t ndim, i
+    if _whole(shape, &number):
+        dims[0] = number
+        return 1 if 0 <= number < least else -1
+    if shape.ob_type != <void*>&PyTuple_Type:
+        return -1
+    ndim = PyTuple_GET_SIZE(shape)
+    if ndim > MOST_DIMENSIONS:
+        return -1
+    for i in range(ndim):
+        if not _whole(PyTuple_GET_ITEM(shape, i), &number) or number < 0:
+            return -1
+        dims[i] = number
+        size *= number
+        if size >= least:
+            return -1
+    return <int>ndim
+
+
+# ---------------------------------------------------------------------------- what they are
+
+
+cdef Way _way_of(str name):
+    if name == "run":
+        return _run_way
+    if name in _REDUCTIONS:
+        return _reduction_way
+    if name in ("zeros", "ones", "empty"):
+        return _creation_way
+    if name in ("sort", "argsort"):
+        return _ordering_way
+    if name in ("concat", "stack"):
+        return _joining_way
+    if name in ("linalg.inv", "linalg.det", "linalg.cholesky"):
+        return _matrix_way
+    if name in ("linalg.eigh", "linalg.svd", "linalg.qr"):
+        return _decomposition_way
+    if name in ("fft.fft", "fft.rfft"):
+        return _transform_way
+    if name in _likeness:
+        return _likeness_way
+    if name in ("T", "mT"):
+        return _transposed_way
+    if name == "asarray":
+        return _conversion_way
+    if name == "arange":
+        return _range_way
+    if name == "astype":
+        return _cast_way
+    if name == "clip":
+        return _clamp_way
+    if name == "expand_dims":
+        return _expansion_way
+    if name == "flip":
+        return _flip_way
+    if name == "full":
+        return _filling_way
+    if name == "linalg.solve":
+        return _solution_way
+    if name == "matmul":
+        return _product_way
+    if name == "matrix_transpose":
+        return _transposition_way
+    if name == "permute_dims":
+        return _permutation_way
+    if name == "reshape":
+        return _reshaping_way
+    if name == "searchsorted":
+        return _searching_way
+    if name == "squeeze":
+        return _squeezing_way
+    if name == "take":
+        return _taking_way
+    if name == "tensordot":
+        return _contraction_way
+    if name == "unique_values":
+        return _distinct_way
+    if name == "vecdot":
+        return _dot_way
+    if name == "where":
+        return _choice_way
+    return NULL
+
+
+_REDUCTIONS = frozenset(
+    ("all", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum", "max")
+    + ("mean", "min", "prod", "std", "sum", "var")
+)
+
+
+cdef object _binary_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Take two operands of one table, or one and a Python scalar."""
+    if count != 2 or names != NULL:
+        return None
+    return _quick(self.name, self.place, <object>args[0], <object>args[1])
+
+
+cdef object _unary_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Take an `Array`."""
+    if count != 1 or names != NULL or args[0].ob_type != <void*>_Array:
+        return None
+    return _unary(self.name, self.place, <Operand>args[0])
+
+
+cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Take one small, contiguous array, and an axis that is None, the first or the last."""
+    cdef PyObject* axis
+    if count != 1 or not _one_word(args, count, names, "axis", &axis):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL:
+        return None
+    made = _short_reduction(
+        slot, <PyObject*>_native_of(args[0]), None if axis == NULL else <object>axis
+    )
+    return None if made is None else _make(made, <Slots>slot.result)
+
+
+cdef object _choice_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Choose between two operands of one table, or one and a scalar, by a third."""
+    cdef PyObject* model
+    if count != 3 or names != NULL or args[0].ob_type != <void*>_Array:
+        return None
+    model = args[1] if args[1].ob_type == <void*>_Array else args[2]
+    cdef Slot* slot = _slot_of(model, self.place)
+    if slot == NULL or not _share(<Operand>args[0], <Operand>model):
+        return None
+    if args[2].ob_type == <void*>_Array and (<Operand>args[2])._table is not (<Operand>model)._table:
+        return None
+    made = _short_choice(
+        slot, <PyObject*>_native_of(args[0]), <object>args[1], <object>args[2]
+    )
+    return None if made is None else _make(made, (<Operand>model)._table)
+
+
+cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Clamp between Python scalars: by the entry, without asking again what is known of them."""
+    if count != 3 or names != NULL:
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL:
+        return None
+    low, high = _element(slot, <object>args[1]), _element(slot, <object>args[2])
+    if low is None or high is None or slot.native == NULL:
+        return None
+    x = <Operand>args[0]
+    native = <object>slot.native
+    try:
+        made = native(x._native, min=low, max=high)
+    except Exception as error:
+        _fail("clip", (x,), error)
+    return _make(made, x._table) if _is_array(<PyObject*>made) else None

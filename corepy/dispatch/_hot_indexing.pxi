@@ -1,0 +1,182 @@
+# Indexing: reading and writing what a key selects.
+# Included by _hot_compiled.pyx.
+
+cdef object _short_item(Operand owner, Slot* slot, key):
+    """Return what a key selects, None where the method has to."""
+    cdef PyObject* a = <PyObject*>owner._native
+    if not _is_array(a):
+        return None
+    cdef PyArrayObject* x = <PyArrayObject*>a
+    if type(key) is _Array:
+        return _chosen(owner, slot, x, <Operand>key)
+    return _selected(slot, x, key, False)
+
+
+cdef object _chosen(Operand owner, Slot* slot, PyArrayObject* x, Operand key):
+    """Return the elements that a mask of the same shape, or an array of indices, selects."""
+    if _is_strict() or not _share(key, owner) or not _is_array(<PyObject*>key._native):
+        return None
+    cdef PyArrayObject* which = <PyArrayObject*><PyObject*>key._native
+    if PyArray_TYPE(which) == NPY_INTP:
+        return _gathered(slot, x, which)
+    if PyArray_TYPE(which) != NPY_BOOL or PyArray_NDIM(x) == 0 or not _same_shape(which, x):
+        return None
+    if _size(x, slot.least) < 0:
+        return None
+    result = _masked(slot, x, which)
+    if result is None:
+        result = PyObject_GetItem(owner._native, key._native)
+    return result if _is_array(<PyObject*>result) else None
+
+
+cdef object _selected(Slot* slot, PyArrayObject* x, key, bint writing):
+    """Return what ints, slices, None and Ellipsis select: a view, or a copy of one element.
+
+    What is to be written is always a view. None where the method has to say what is wrong, or a key
+    is of another kind.
+    """
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef char* data = <char*>PyArray_DATA(x)
+    cdef int ndim = PyArray_NDIM(x), used = 0, fresh = 0, source = 0, into = 0, i
+    cdef bint filled = False
+    cdef Py_ssize_t parts = 1, number
+    cdef PyObject* one = <PyObject*>key
+    cdef PyObject** part = &one
+    cdef long place
+    if type(key) is tuple:
+        parts, part = PyTuple_GET_SIZE(one), PySequence_Fast_ITEMS(key)
+    for number in range(parts):
+        if part[number].ob_type == <void*>&PyLong_Type or part[number].ob_type == <void*>&PySlice_Type:
+            used += 1
+        elif <object>part[number] is None:
+            fresh += 1
+        elif <object>part[number] is Ellipsis and not filled:
+            filled = True
+        else:
+            return None
+    if used > ndim or ndim + fresh > MOST_DIMENSIONS:
+        return None
+    if _is_strict() and (used < ndim or type(key) is not int):  # it wants more of a key
+        return None
+    for number in range(parts):
+        if part[number].ob_type == <void*>&PyLong_Type:
+            if not _whole(part[number], &place):
+                return None
+            if place < 0:
+                place += PyArray_DIMS(x)[source]
+            if not 0 <= place < PyArray_DIMS(x)[source]:
+                return None
+            data += place * PyArray_STRIDES(x)[source]
+            source += 1
+        elif part[number].ob_type == <void*>&PySlice_Type:
+            dims[into] = PyArray_DIMS(x)[source]
+            strides[into] = PyArray_STRIDES(x)[source]
+            if not _cut(part[number], &dims[into], &strides[into], &data):
+                return None
+            source += 1
+            into += 1
+        elif <object>part[number] is None:
+            dims[into], strides[into] = 1, 0
+            into += 1
+        else:
+            for i in range(ndim - used):
+                dims[into], strides[into] = PyArray_DIMS(x)[source], PyArray_STRIDES(x)[source]
+                source += 1
+                into += 1
+    while source < ndim:
+        dims[into], strides[into] = PyArray_DIMS(x)[source], PyArray_STRIDES(x)[source]
+        source += 1
+        into += 1
+    if into or filled or writing:
+        return _view(x, into, dims, strides, data)
+    result = _new(slot.descr, 0, NULL)
+    memcpy(PyArray_DATA(<PyArrayObject*>result), data, slot.size)
+    return result
+
+
+cdef inline bint _cut(PyObject* key, npy_intp* length, npy_intp* stride, char** data) noexcept:
+    """Apply a slice to a dimension; False if it is not one of ints, or they are great or a step 0."""
+    cdef PySliceObject* bounds = <PySliceObject*>key
+    cdef long first, last, pace = 1
+    cdef Py_ssize_t start, stop
+    if bounds.step != Py_None and (not _whole(bounds.step, &pace) or pace == 0):
+        return False
+    if bounds.start == Py_None:
+        start = PY_SSIZE_T_MAX if pace < 0 else 0
+    elif _whole(bounds.start, &first):
+        start = first
+    else:
+        return False
+    if bounds.stop == Py_None:
+        stop = -PY_SSIZE_T_MAX if pace < 0 else PY_SSIZE_T_MAX
+    elif _whole(bounds.stop, &last):
+        stop = last
+    else:
+        return False
+    length[0] = PySlice_AdjustIndices(length[0], &start, &stop, pace)
+    data[0] += start * stride[0]
+    stride[0] *= pace
+    return True
+
+
+cdef bint _short_store(Operand owner, key, value) except -1:
+    """Write an array of the same table, or a Python scalar; False where the method has to."""
+    cdef Slot* slot = &owner._table.slots[_SETITEM]
+    cdef double element  # room for any
+    cdef long place
+    if not slot.short or _is_strict() or not _is_array(<PyObject*>owner._native):
+        return False
+    native = owner._native
+    cdef PyArrayObject* x = <PyArrayObject*>native
+    if not PyArray_FLAGS(x) & NPY_ARRAY_WRITEABLE:
+        return False
+    if type(value) is _Array:
+        if (<Operand>value)._table is not owner._table:
+            return False
+        given = (<Operand>value)._native
+        if not _is_array(<PyObject*>given):
+            return False
+    elif PyArray_NDIM(x) == 1 and type(key) is int:
+        if not _whole(<PyObject*>key, &place) or not _scalar(slot, value, &element):
+            return False
+        if place < 0:
+            place += PyArray_DIMS(x)[0]
+        if not 0 <= place < PyArray_DIMS(x)[0]:
+            return False
+        memcpy(<char*>PyArray_DATA(x) + place * PyArray_STRIDES(x)[0], &element, slot.size)
+        return True
+    else:
+        given = _element(slot, value)
+        if given is None:
+            return False
+        if type(key) is _Array:
+            return _mark(owner, slot, x, <Operand>key, given)
+    target = _selected(slot, x, key, True)
+    if target is None or PyArray_NDIM(<PyArrayObject*>given) > PyArray_NDIM(<PyArrayObject*>target):
+        return False
+    try:
+        PyArray_CopyInto(<PyArrayObject*>target, <PyArrayObject*>given)
+    except ValueError:  # the shapes do not fit: the method says so
+        return False
+    return True
+
+
+cdef bint _mark(Operand owner, Slot* slot, PyArrayObject* x, Operand key, given) except -1:
+    """Write one element wherever a mask is true; False where the method has to."""
+    cdef npy_intp i, size
+    if not _share(key, owner) or not _is_plain(<PyObject*>key._native):
+        return False
+    cdef PyArrayObject* which = <PyArrayObject*><PyObject*>key._native
+    if PyArray_TYPE(which) != NPY_BOOL or not _is_plain(<PyObject*>x) or not _same_shape(which, x):
+        return False
+    cdef char* flags = <char*>PyArray_DATA(which)
+    cdef void* element = PyArray_DATA(<PyArrayObject*>given)
+    cdef void* into = PyArray_DATA(x)
+    size = _size(x, slot.least)
+    if size < 0:
+        return False
+    for i in range(size):
+        if flags[i]:
+            memcpy(<char*>into + i * slot.size, element, slot.size)
+    return True

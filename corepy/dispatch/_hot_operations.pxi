@@ -1,0 +1,195 @@
+# Elementwise operations: of two operands, of one, beside Python scalars, and in place.
+# Included by _hot_compiled.pyx.
+
+cdef inline bint _share(Operand x, Operand y) except -1:
+    """Say whether two operands have one backend and device."""
+    cdef Slots a = x._table, b = y._table
+    return a is b or a.backend is b.backend and a.device is b.device
+
+
+cdef object _binary(str name, int place, Operand x, Operand y):
+    """Run an operation on two operands of one table."""
+    cdef Slots table = x._table
+    cdef Slot* slot = &table.slots[place]
+    cdef object native, out
+    if slot.short:
+        made = _short_binary(slot, <PyObject*>x._native, <PyObject*>y._native)
+        if made is not None:
+            return _make(made, <Slots>slot.result)
+    if slot.native != NULL:
+        native = <object>slot.native
+        out = None if slot.result == NULL else <object>slot.result
+    else:
+        native, out = table[name]
+    try:
+        made = native(x._native, y._native)
+    except Exception as error:
+        _fail(name, (x, y), error)
+    if type(made) is not type(x._native):
+        made = table.backend.normalize(made)
+    return _make(made, <Slots>out)
+
+
+cdef object _unary(str name, int place, Operand x):
+    cdef Slots table = x._table
+    cdef Slot* slot = &table.slots[place]
+    cdef object native, out
+    if slot.short:
+        made = _short_unary(slot, <PyObject*>x._native)
+        if made is not None:
+            return _make(made, <Slots>slot.result)
+    if slot.native != NULL:
+        native = <object>slot.native
+        out = None if slot.result == NULL else <object>slot.result
+    else:
+        native, out = table[name]
+    try:
+        made = native(x._native)
+    except Exception as error:
+        _fail(name, (x,), error)
+    if type(made) is not type(x._native):
+        made = table.backend.normalize(made)
+    return _make(made, <Slots>out)
+
+
+cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
+    """Return the result beside a Python scalar, None where it may not fit, or is not plain."""
+    cdef Slot* slot = &x._table.slots[place]
+    if not slot.short:
+        return None
+    made = _short_scalar(slot, <PyObject*>x._native, value, first)
+    if made is None:
+        element = _element(slot, value)
+        if element is None or slot.native == NULL:  # another thread cleared the table meanwhile
+            return None
+        native, result = <object>slot.native, <object>slot.result
+        try:
+            made = native(element, x._native) if first else native(x._native, element)
+        except Exception as error:
+            _fail(name, (x,), error)
+        if not _is_array(<PyObject*>made):
+            made = x._table.backend.normalize(made)
+        return _make(made, <Slots>result)
+    return _make(made, <Slots>slot.result)
+
+
+cdef object _number(Operand x):
+    """Return the value of a real array of no dimension, None for others."""
+    cdef PyArrayObject* native
+    if not _is_array(<PyObject*>x._native):
+        return None
+    native = <PyArrayObject*><PyObject*>x._native
+    if PyArray_NDIM(native) != 0:
+        return None
+    value = PyArray_GETITEM(native, <char*>PyArray_DATA(native))
+    return value if type(value) in (bool, int, float) else None
+
+
+cdef object _promoted(int place, Operand x, Operand y):
+    """Return the result of operands of two dtypes and one backend, None where others have to."""
+    cdef Slots a = x._table, b = y._table
+    cdef PyObject* found
+    if _is_strict() or not _share(x, y):
+        return None
+    pair = a.dtype, b.dtype
+    found = PyDict_GetItemWithError(_promotion, pair)
+    if found == NULL:
+        found = PyDict_GetItemWithError(_mixed_promotion, pair)
+        if found == NULL:
+            return None
+    found = PyDict_GetItemWithError(a.siblings, <object>found)
+    if found == NULL:
+        return None
+    cdef Slot* slot = &(<Slots>found).slots[place]
+    if not slot.short:
+        return None
+    left = x._native if a is <Slots>found else _converted(slot, x)
+    right = y._native if b is <Slots>found else _converted(slot, y)
+    if left is None or right is None:
+        return None
+    made = _short_binary(slot, <PyObject*>left, <PyObject*>right)
+    return None if made is None else _make(made, <Slots>slot.result)
+
+
+cdef object _converted(Slot* slot, Operand x):
+    """Return a small array in the dtype of an operation, None where the entry has to."""
+    if not _is_plain(<PyObject*>x._native):
+        return None
+    cdef PyArrayObject* native = <PyArrayObject*><PyObject*>x._native
+    cdef npy_intp size = _size(native, slot.least)
+    if size < 0:
+        return None
+    made = _new(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
+    cdef void* into = PyArray_DATA(<PyArrayObject*>made)
+    corepy_no_flags()
+    if not _cast_all(PyArray_DATA(native), PyArray_TYPE(native), into, slot.type_num, size):
+        return None
+    return None if corepy_flags() else made
+
+
+cdef bint _short_inplace(int place, Operand x, other) except -1:
+    """Write the result of an operation into its first operand; False where the method has to.
+
+    It is computed beside it first: where a flag was raised, the method needs the operand as it was.
+    NumPy's loops for complex numbers round otherwise where the result overwrites an operand.
+    """
+    cdef Slot* slot = &x._table.slots[place]
+    cdef PyArrayObject* native
+    if slot.native == NULL:
+        try:
+            slot = _resolved(x._table, place)
+        except Exception:  # the method raises it again, in the operator's name
+            return False
+        if slot == NULL:
+            return False
+    if not slot.short or slot.result != <PyObject*>x._table or not _is_plain(<PyObject*>x._native):
+        return False
+    if slot.type_num == NPY_CFLOAT or slot.type_num == NPY_CDOUBLE:
+        return False
+    held = x._native
+    native = <PyArrayObject*><PyObject*>held
+    if not PyArray_FLAGS(native) & NPY_ARRAY_WRITEABLE:
+        return False
+    if type(other) is _Array and (<Operand>other)._table is x._table:
+        made = _short_binary(slot, <PyObject*>native, <PyObject*>(<Operand>other)._native)
+    elif type(other) is float or type(other) is int:
+        made = _short_scalar(slot, <PyObject*>native, other, False)
+    else:
+        return False
+    if made is None or not _same_shape(<PyArrayObject*>made, native):
+        return False
+    memcpy(
+        PyArray_DATA(native),
+        PyArray_DATA(<PyArrayObject*>made),
+        _size(native, PY_SSIZE_T_MAX) * slot.size,
+    )
+    return True
+
+
+cdef object _quick(str name, int place, x1, x2):
+    """Return the result where nothing has to be converted, None elsewhere."""
+    if type(x1) is _Array:
+        if type(x2) is _Array:
+            if (<Operand>x1)._table is (<Operand>x2)._table:
+                return _binary(name, place, <Operand>x1, <Operand>x2)
+            return _promoted(place, <Operand>x1, <Operand>x2)
+        elif type(x2) is float or type(x2) is int:
+            return _beside_scalar(name, place, <Operand>x1, x2, False)
+    elif type(x2) is _Array and (type(x1) is float or type(x1) is int):
+        return _beside_scalar(name, place, <Operand>x2, x1, True)
+    return None
+
+
+cdef object _operator(str name, int place, x1, x2):
+    made = _quick(name, place, x1, x2)
+    return _beside(name, x1, x2) if made is None else made
+
+
+def binary_function(str name):
+    """As `corepy.dispatch._hot_python.binary_function`, which takes what is not plain."""
+    return _before(_binary_way, name, _hot_python.binary_function(name))
+
+
+def unary_function(str name):
+    """As `corepy.dispatch._hot_python.unary_function`, which takes what is not plain."""
+    return _before(_unary_way, name, _hot_python.unary_function(name))

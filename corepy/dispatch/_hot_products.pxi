@@ -1,0 +1,401 @@
+# Products, linear algebra and transforms, by the inner loops of NumPy's generalized ufuncs.
+# Included by _hot_compiled.pyx.
+#
+# These loops get the sizes of the dimensions that they work on, and their strides. Those of linear
+# algebra raise the flag of invalid operations where a matrix is singular: then, as with all flags,
+# the entry computes again, and raises what is to be raised.
+
+
+cdef bint _core_calls(Slot* slot, bint second, char** args, npy_intp* dims, npy_intp* steps) except -1:
+    """Call a loop; False if its result is not to be used."""
+    cdef PyUFuncGenericFunction loop = slot.second if second else slot.loop
+    cdef void* data = slot.second_data if second else slot.data
+    with nogil:
+        loop(args, dims, steps, data)
+    if PyErr_Occurred() != NULL:
+        PyErr_Clear()
+        return False
+    return not corepy_flags()
+
+
+cdef inline PyArrayObject* _operand(PyObject* x, Slots table, npy_intp least) noexcept:
+    """Return the small, contiguous native array of an `Array` of a table, NULL for others."""
+    if x.ob_type != <void*>_Array or (<Operand>x)._table is not table:
+        return NULL
+    cdef PyArrayObject* native = _native_of(x)
+    return native if _is_plain(<PyObject*>native) and _size(native, least) >= 0 else NULL
+
+
+cdef inline char* _data(made) noexcept:
+    return <char*>PyArray_DATA(<PyArrayObject*>made)
+
+
+# ---------------------------------------------------------------------------- products
+
+
+cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
+    """Multiply matrices or vectors of any strides, None where the entry has to."""
+    cdef npy_intp dims[4]
+    cdef npy_intp steps[9]
+    cdef char* args[3]
+    cdef npy_intp shape[2]
+    # A vector is a row on the left and a column on the right; the loop gets no stride beside it.
+    cdef int rows = PyArray_NDIM(x) - 1, columns = PyArray_NDIM(y) - 1
+    if not 0 <= rows <= 1 or not 0 <= columns <= 1:
+        return None
+    if PyArray_DIMS(x)[rows] != PyArray_DIMS(y)[0]:
+        return None
+    if not PyArray_FLAGS(x) & PyArray_FLAGS(y) & NPY_ARRAY_ALIGNED:
+        return None
+    if _size(x, slot.least) < 1 or _size(y, slot.least) < 1:
+        return None
+    dims[0], dims[2] = 1, PyArray_DIMS(y)[0]
+    dims[1] = PyArray_DIMS(x)[0] if rows else 1
+    dims[3] = PyArray_DIMS(y)[1] if columns else 1
+    steps[0] = steps[1] = steps[2] = 0
+    steps[3], steps[4] = PyArray_STRIDES(x)[0] if rows else 0, PyArray_STRIDES(x)[rows]
+    steps[5], steps[6] = PyArray_STRIDES(y)[0], PyArray_STRIDES(y)[1] if columns else 0
+    steps[7] = (dims[3] if columns else 1) * slot.size if rows else 0
+    steps[8] = slot.size if columns else 0
+    shape[0] = dims[1] if rows else dims[3]
+    shape[1] = dims[3]
+    made = _new(slot.descr, rows + columns, shape)
+    args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
+    args[2] = _data(made)
+    return made if _core_calls(slot, False, args, dims, steps) else None
+
+
+cdef object _short_product(PyObject* a, PyObject* b, int place):
+    """Multiply two small matrices of one table, None where the function has to."""
+    cdef Slot* slot = _slot_of(a, place)
+    if slot == NULL or b.ob_type != <void*>_Array:
+        return None
+    table = (<Operand>a)._table
+    if (<Operand>b)._table is not table:
+        return None
+    # Held: another thread may put other memory into an Array while the loop runs.
+    x, y = (<Operand>a)._native, (<Operand>b)._native
+    if not _is_array(<PyObject*>x) or not _is_array(<PyObject*>y):
+        return None
+    made = _matrix_product(slot, <PyArrayObject*>x, <PyArrayObject*>y)
+    return None if made is None else _make(made, table)
+
+
+cdef object _product_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Multiply two matrices."""
+    return _short_product(args[0], args[1], self.place) if count == 2 and names == NULL else None
+
+
+cdef object _contraction_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Contract one axis of two matrices: as `numpy.tensordot` does, by `numpy.dot`."""
+    cdef PyObject* axes
+    cdef long number
+    if count != 2 or not _one_word(args, count, names, "axes", &axes):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or axes == NULL or not _whole(axes, &number) or number != 1:
+        return None
+    table = (<Operand>args[0])._table
+    cdef PyArrayObject* x = _operand(args[0], table, slot.least)
+    cdef PyArrayObject* y = _operand(args[1], table, slot.least)
+    if x == NULL or y == NULL or PyArray_NDIM(x) != 2 or PyArray_NDIM(y) != 2:
+        return None
+    if PyArray_DIMS(x)[1] != PyArray_DIMS(y)[0]:
+        return None
+    made = PyArray_MatrixProduct2(<object><PyObject*>x, <object><PyObject*>y, NULL)
+    return _make(made, table) if _is_array(<PyObject*>made) else None
+
+
+cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Multiply vectors along the last axis of two arrays of one shape."""
+    cdef PyObject* axis
+    cdef npy_intp dims[2]
+    cdef npy_intp steps[5]
+    cdef char* parts[3]
+    cdef int ndim
+    if count != 2 or not _one_word(args, count, names, "axis", &axis):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL:
+        return None
+    table = (<Operand>args[0])._table
+    cdef PyArrayObject* x = _operand(args[0], table, slot.least)
+    cdef PyArrayObject* y = _operand(args[1], table, slot.least)
+    if x == NULL or y == NULL or not _same_shape(x, y):
+        return None
+    ndim = PyArray_NDIM(x)
+    if ndim == 0 or _axis_of(axis, ndim, -1) != ndim - 1 or _size(x, slot.least) < 1:
+        return None
+    dims[1] = PyArray_DIMS(x)[ndim - 1]
+    dims[0] = _size(x, slot.least) // dims[1]
+    steps[0] = steps[1] = dims[1] * slot.size
+    steps[2] = steps[3] = steps[4] = slot.size
+    held, also_held = <object><PyObject*>x, <object><PyObject*>y
+    made = _new(slot.descr, ndim - 1, PyArray_DIMS(x))
+    parts[0], parts[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
+    parts[2] = _data(made)
+    return _make(made, table) if _core_calls(slot, False, parts, dims, steps) else None
+
+
+# ---------------------------------------------------------------------------- linear algebra
+#
+# NumPy computes these in double precision, whatever the dtype of the matrices; transforms too.
+
+
+cdef PyArray_Descr* _double_descr = NULL
+cdef PyArray_Descr* _pair_descr = NULL
+
+
+cdef PyArray_Descr* _wide(bint pairs) noexcept:
+    """Return NumPy's dtype of double precision, real or complex."""
+    global _double_descr, _pair_descr
+    if _double_descr == NULL:
+        _double_descr = PyArray_DescrFromType(NPY_DOUBLE)
+        _pair_descr = PyArray_DescrFromType(NPY_CDOUBLE)
+    return _pair_descr if pairs else _double_descr
+
+
+cdef inline object _double(int ndim, npy_intp* dims):
+    return _new(_wide(False), ndim, dims)
+
+
+cdef object _doubles(PyArrayObject* x, bint copy):
+    """Return the elements in double precision: the array itself if it is, unless a copy is due."""
+    cdef int type_num = PyArray_TYPE(x)
+    cdef bint single = type_num == NPY_FLOAT or type_num == NPY_CFLOAT
+    cdef bint pairs = type_num == NPY_CFLOAT or type_num == NPY_CDOUBLE
+    cdef npy_intp i, size = _size(x, PY_SSIZE_T_MAX) * (2 if pairs else 1)
+    if not single and not copy:
+        return <object><PyObject*>x
+    made = _new(_wide(pairs), PyArray_NDIM(x), PyArray_DIMS(x))
+    cdef double* d = <double*>_data(made)
+    cdef float* f = <float*>PyArray_DATA(x)
+    if single:
+        for i in range(size):
+            d[i] = f[i]
+    else:
+        memcpy(d, PyArray_DATA(x), size * sizeof(double))
+    return made
+
+
+cdef object _rounded(PyArray_Descr* descr, made):
+    """Return what is in double precision in the dtype of the result; None if that raised a flag."""
+    cdef PyArrayObject* x = <PyArrayObject*>made
+    cdef bint pairs = descr.type_num == NPY_CFLOAT
+    if descr.type_num != NPY_FLOAT and not pairs:
+        return made
+    cdef npy_intp i, size = _size(x, PY_SSIZE_T_MAX) * (2 if pairs else 1)
+    result = _new(descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    cdef double* d = <double*>PyArray_DATA(x)
+    cdef float* f = <float*>_data(result)
+    for i in range(size):
+        f[i] = <float>d[i]
+    return None if corepy_flags() else result
+
+
+cdef inline PyArrayObject* _square(PyObject* x, Slot* slot) noexcept:
+    """Return the native array of small square matrices, NULL for what is none."""
+    cdef PyArrayObject* a = _operand(x, (<Operand>x)._table, slot.least)
+    cdef int ndim
+    if a == NULL:
+        return NULL
+    ndim = PyArray_NDIM(a)
+    if ndim < 2 or PyArray_DIMS(a)[ndim - 1] != PyArray_DIMS(a)[ndim - 2] or _size(a, slot.least) < 1:
+        return NULL
+    return a
+
+
+cdef object _matrix_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Invert square matrices, factor them, or find their determinants."""
+    cdef npy_intp dims[2]
+    cdef npy_intp steps[6]
+    cdef char* parts[2]
+    if count != 1 or names != NULL:
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    cdef PyArrayObject* a = NULL if slot == NULL else _square(args[0], slot)
+    if a == NULL:
+        return None
+    cdef int ndim = PyArray_NDIM(a)
+    cdef bint number = self.place == _DET
+    cdef npy_intp n = PyArray_DIMS(a)[ndim - 1]
+    given = _doubles(a, False)
+    made = _double(ndim - 2 if number else ndim, PyArray_DIMS(a))
+    dims[0], dims[1] = _size(a, PY_SSIZE_T_MAX) // (n * n), n
+    steps[0] = n * n * 8
+    steps[1] = 8 if number else n * n * 8
+    steps[2] = steps[4] = n * 8
+    steps[3] = steps[5] = 8
+    parts[0], parts[1] = _data(given), _data(made)
+    if not _core_calls(slot, False, parts, dims, steps):
+        return None
+    made = _rounded(slot.descr, made)
+    return None if made is None else _make(made, (<Operand>args[0])._table)
+
+
+cdef object _solution_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Solve for one right-hand side, or the columns of a matrix."""
+    cdef npy_intp dims[3]
+    cdef npy_intp steps[9]
+    cdef char* parts[3]
+    if count != 2 or names != NULL:
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    cdef PyArrayObject* a = NULL if slot == NULL else _square(args[0], slot)
+    if a == NULL or PyArray_NDIM(a) != 2:
+        return None
+    table = (<Operand>args[0])._table
+    cdef PyArrayObject* b = _operand(args[1], table, slot.least)
+    if b == NULL or not 1 <= PyArray_NDIM(b) <= 2 or PyArray_DIMS(b)[0] != PyArray_DIMS(a)[0]:
+        return None
+    cdef bint vector = PyArray_NDIM(b) == 1
+    cdef npy_intp n = PyArray_DIMS(a)[0]
+    cdef npy_intp columns = 1 if vector else PyArray_DIMS(b)[1]
+    if columns < 1:
+        return None
+    left, right = _doubles(a, False), _doubles(b, False)
+    made = _double(PyArray_NDIM(b), PyArray_DIMS(b))
+    dims[0], dims[1], dims[2] = 1, n, columns
+    steps[0] = steps[1] = steps[2] = 0
+    steps[3], steps[4] = n * 8, 8
+    if vector:
+        steps[5] = steps[6] = 8
+    else:
+        steps[5] = steps[7] = columns * 8
+        steps[6] = steps[8] = 8
+    parts[0], parts[1], parts[2] = _data(left), _data(right), _data(made)
+    if not _core_calls(slot, vector, parts, dims, steps):
+        return None
+    made = _rounded(slot.descr, made)
+    return None if made is None else _make(made, table)
+
+
+cdef object _decomposition_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Decompose one matrix."""
+    cdef PyObject* full
+    if count != 1 or not _one_word(args, count, names, "full_matrices", &full):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL:
+        return None
+    table = (<Operand>args[0])._table
+    cdef PyArrayObject* a = _operand(args[0], table, slot.least)
+    if a == NULL or PyArray_NDIM(a) != 2 or _size(a, slot.least) < 1:
+        return None
+    if self.place == _SVD:
+        if full != NULL and <object>full is not False and <object>full is not True:
+            return None
+        parts = _singular(slot, a, full == NULL or <object>full is True)
+    elif full != NULL:
+        return None
+    elif self.place == _QR:
+        parts = _orthogonal(slot, a)
+    else:
+        parts = _eigen(slot, a) if PyArray_DIMS(a)[0] == PyArray_DIMS(a)[1] else None
+    if parts is None:
+        return None
+    made = []
+    for part in parts:
+        part = _rounded(slot.descr, part)
+        if part is None:
+            return None
+        made.append(_make(part, table))
+    return self.result(*made)
+
+
+cdef tuple _eigen(Slot* slot, PyArrayObject* a):
+    cdef npy_intp n = PyArray_DIMS(a)[0]
+    cdef npy_intp* dims = [1, n]
+    cdef npy_intp* steps = [0, 0, 0, n * 8, 8, 8, n * 8, 8]
+    given = _doubles(a, False)
+    values, vectors = _double(1, PyArray_DIMS(a)), _double(2, PyArray_DIMS(a))
+    cdef char** parts = [_data(given), _data(values), _data(vectors)]
+    return (values, vectors) if _core_calls(slot, False, parts, dims, steps) else None
+
+
+cdef tuple _singular(Slot* slot, PyArrayObject* a, bint full):
+    cdef npy_intp m = PyArray_DIMS(a)[0], n = PyArray_DIMS(a)[1]
+    cdef npy_intp p = min(m, n)
+    cdef npy_intp* dims = [1, m, n, p]
+    cdef npy_intp* left = [m, m if full else p]
+    cdef npy_intp* right = [n if full else p, n]
+    cdef npy_intp* steps = [0, 0, 0, 0, n * 8, 8, left[1] * 8, 8, 8, n * 8, 8]
+    given = _doubles(a, False)
+    u, s, vh = _double(2, left), _double(1, &p), _double(2, right)
+    cdef char** parts = [_data(given), _data(u), _data(s), _data(vh)]
+    return (u, s, vh) if _core_calls(slot, full, parts, dims, steps) else None
+
+
+cdef tuple _orthogonal(Slot* slot, PyArrayObject* a):
+    """In the two steps that NumPy takes: the first one leaves reflectors, and R above them."""
+    cdef npy_intp m = PyArray_DIMS(a)[0], n = PyArray_DIMS(a)[1]
+    cdef npy_intp p = min(m, n), i, j
+    cdef npy_intp* dims = [1, m, n, p]
+    cdef npy_intp* steps = [0, 0, n * 8, 8, 8]
+    cdef npy_intp* left = [m, p]
+    cdef npy_intp* right = [p, n]
+    both = _doubles(a, True)
+    scales, q, r = _double(1, &p), _double(2, left), _double(2, right)
+    cdef char** parts = [_data(both), _data(scales)]
+    if not _core_calls(slot, False, parts, dims, steps):
+        return None
+    cdef npy_intp* then = [0, 0, 0, n * 8, 8, 8, p * 8, 8]
+    cdef char** others = [_data(both), _data(scales), _data(q)]
+    if not _core_calls(slot, True, others, dims, then):
+        return None
+    cdef double* source = <double*>_data(both)
+    cdef double* into = <double*>_data(r)
+    for i in range(p):
+        for j in range(n):
+            into[i * n + j] = source[i * n + j] if j >= i else 0.0
+    return q, r
+
+
+# ---------------------------------------------------------------------------- transforms
+
+cdef object _complex64 = complex64
+cdef object _complex128 = complex128
+
+
+cdef object _transform_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Transform the last axis as it is, without a scale."""
+    cdef npy_intp dims[3]
+    cdef npy_intp steps[5]
+    cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef char* parts[3]
+    cdef double scale = 1.0
+    cdef PyObject* found
+    if count != 1 or names != NULL:
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL:
+        return None
+    table = (<Operand>args[0])._table
+    cdef PyArrayObject* x = _operand(args[0], table, slot.least)
+    if x == NULL or PyArray_NDIM(x) < 1 or _size(x, slot.least) < 1:
+        return None
+    cdef int ndim = PyArray_NDIM(x)
+    cdef bint half = self.place == _RFFT
+    target = table
+    if half:  # the result is complex
+        found = PyDict_GetItemWithError(
+            table.siblings, _complex64 if slot.type_num == NPY_FLOAT else _complex128
+        )
+        if found == NULL:
+            return None
+        target = <Slots>found
+    memcpy(shape, PyArray_DIMS(x), ndim * sizeof(npy_intp))
+    dims[1] = shape[ndim - 1]
+    dims[2] = dims[1] // 2 + 1 if half else dims[1]
+    dims[0] = _size(x, slot.least) // dims[1]
+    shape[ndim - 1] = dims[2]
+    given = _doubles(x, False)
+    made = _new(_wide(True), ndim, shape)
+    steps[3], steps[4] = 8 if half else 16, 16
+    steps[0], steps[1], steps[2] = dims[1] * steps[3], 0, dims[2] * steps[4]
+    parts[0], parts[1], parts[2] = _data(given), <char*>&scale, _data(made)
+    if not _core_calls(slot, half and dims[1] % 2 == 1, parts, dims, steps):
+        return None
+    descr = target.native_dtype
+    made = _rounded(<PyArray_Descr*><PyObject*>descr, made)
+    return None if made is None else _make(made, target)

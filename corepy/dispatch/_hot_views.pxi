@@ -1,0 +1,196 @@
+# Views: the same elements in another shape or order.
+# Included by _hot_compiled.pyx.
+
+cdef object _view(PyArrayObject* x, int ndim, npy_intp* dims, npy_intp* strides, char* data):
+    """Make an array in the memory of another one."""
+    cdef PyArray_Descr* descr = PyArray_DESCR(x)
+    Py_INCREF(<object><PyObject*>descr)  # stolen by the next line
+    made = PyArray_NewFromDescr(
+        &PyArray_Type, descr, ndim, dims, strides, data, PyArray_FLAGS(x) & NPY_ARRAY_WRITEABLE, NULL
+    )
+    Py_INCREF(<object><PyObject*>x)  # likewise
+    PyArray_SetBaseObject(<PyArrayObject*>made, <object><PyObject*>x)
+    return made
+
+
+cdef inline Slot* _viewed(Function self, PyObject** args, PyArrayObject** x) noexcept:
+    """Find the array to be viewed; NULL if there is no short way."""
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL:
+        return NULL
+    x[0] = _native_of(args[0])
+    return slot if _is_array(<PyObject*>x[0]) and PyArray_NDIM(x[0]) < MOST_DIMENSIONS else NULL
+
+
+cdef object _reshaping_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Give the elements of a contiguous array another shape."""
+    cdef PyArrayObject* x
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef npy_intp rest = 1, size
+    cdef long number
+    cdef int ndim, i, inferred = -1
+    if count != 2 or names != NULL or args[1].ob_type != <void*>&PyTuple_Type:
+        return None
+    cdef Slot* slot = _viewed(self, args, &x)
+    if slot == NULL or not _is_plain(<PyObject*>x):
+        return None
+    size = _size(x, PY_SSIZE_T_MAX)
+    if PyTuple_GET_SIZE(args[1]) > MOST_DIMENSIONS:
+        return None
+    ndim = <int>PyTuple_GET_SIZE(args[1])
+    for i in range(ndim):
+        if not _whole(PyTuple_GET_ITEM(args[1], i), &number):
+            return None
+        dims[i] = number
+        if number == -1 and inferred < 0:
+            inferred = i
+        elif number <= 0:
+            return None
+        else:
+            rest *= number
+            if rest > size:
+                return None
+    if inferred >= 0:
+        dims[inferred] = size // rest
+        rest *= dims[inferred]
+    if rest != size:
+        return None
+    rest = slot.size
+    for i in range(ndim - 1, -1, -1):
+        strides[i] = rest
+        rest *= dims[i]
+    made = _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
+    return _make(made, (<Operand>args[0])._table)
+
+
+cdef object _permutation_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Permute the dimensions."""
+    cdef PyArrayObject* x
+    cdef PyObject* axes
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef int ndim, i, axis
+    cdef unsigned int seen = 0
+    if not 1 <= count <= 2 or not _one_word(args, count, names, "axes", &axes):
+        return None
+    if count == 2 and axes == NULL:
+        axes = args[1]
+    elif count == 2 or axes == NULL:
+        return None
+    if axes.ob_type != <void*>&PyTuple_Type or _viewed(self, args, &x) == NULL:
+        return None
+    ndim = PyArray_NDIM(x)
+    if PyTuple_GET_SIZE(axes) != ndim:
+        return None
+    for i in range(ndim):
+        axis = _axis_of(PyTuple_GET_ITEM(axes, i), ndim, 0)
+        if axis < 0 or seen >> axis & 1:
+            return None
+        seen |= 1U << axis
+        dims[i] = PyArray_DIMS(x)[axis]
+        strides[i] = PyArray_STRIDES(x)[axis]
+    made = _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
+    return _make(made, (<Operand>args[0])._table)
+
+
+cdef object _transposition_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Swap the last two dimensions."""
+    return _transposed(args[0], False) if count == 1 and names == NULL else None
+
+
+cdef object _transposed_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """The same for the attributes; `T` is for matrices only."""
+    return _transposed(args[0], self.name == "T") if count == 1 and names == NULL else None
+
+
+cdef object _transposed(PyObject* array, bint matrix):
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef PyArrayObject* x
+    cdef int ndim
+    if array.ob_type != <void*>_Array or _resolved((<Operand>array)._table, _TRANSPOSE) == NULL:
+        return None
+    x = _native_of(array)
+    if not _is_array(<PyObject*>x):
+        return None
+    ndim = PyArray_NDIM(x)
+    if ndim < 2 or ndim > (2 if matrix else MOST_DIMENSIONS):
+        return None
+    memcpy(dims, PyArray_DIMS(x), ndim * sizeof(npy_intp))
+    memcpy(strides, PyArray_STRIDES(x), ndim * sizeof(npy_intp))
+    dims[ndim - 1], dims[ndim - 2] = dims[ndim - 2], dims[ndim - 1]
+    strides[ndim - 1], strides[ndim - 2] = strides[ndim - 2], strides[ndim - 1]
+    made = _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
+    return _make(made, (<Operand>array)._table)
+
+
+cdef object _expansion_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Insert one dimension of size one."""
+    return _dimension(self, args, count, names, True)
+
+
+cdef object _squeezing_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Remove one dimension of size one."""
+    return _dimension(self, args, count, names, False)
+
+
+cdef object _dimension(
+    Function self, PyObject** args, Py_ssize_t count, PyObject* names, bint more
+):
+    cdef PyArrayObject* x
+    cdef PyObject* axis
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef int ndim, place, i, j = 0
+    if not 1 <= count <= 2 or not _one_word(args, count, names, "axis", &axis):
+        return None
+    if count == 2 and axis == NULL:
+        axis = args[1]
+    elif count == 2 or axis == NULL:
+        return None
+    if _viewed(self, args, &x) == NULL:
+        return None
+    ndim = PyArray_NDIM(x)
+    place = _axis_of(axis, ndim + more, 0)
+    if place < 0 or not more and PyArray_DIMS(x)[place] != 1:
+        return None
+    for i in range(ndim + more):
+        if more and i == place:
+            dims[i], strides[i] = 1, 0
+        elif more:
+            dims[i], strides[i] = PyArray_DIMS(x)[j], PyArray_STRIDES(x)[j]
+            j += 1
+        elif i != place:
+            dims[j], strides[j] = PyArray_DIMS(x)[i], PyArray_STRIDES(x)[i]
+            j += 1
+    made = _view(x, ndim + 1 if more else ndim - 1, dims, strides, <char*>PyArray_DATA(x))
+    return _make(made, (<Operand>args[0])._table)
+
+
+cdef object _flip_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Reverse the order along one axis, or along all."""
+    cdef PyArrayObject* x
+    cdef PyObject* axis
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef int ndim, place = -1, i
+    if count != 1 or not _one_word(args, count, names, "axis", &axis):
+        return None
+    if _viewed(self, args, &x) == NULL:
+        return None
+    ndim = PyArray_NDIM(x)
+    if ndim == 0:
+        return None
+    if axis != NULL and <object>axis is not None:
+        place = _axis_of(axis, ndim, 0)
+        if place < 0:
+            return None
+    cdef char* data = <char*>PyArray_DATA(x)
+    for i in range(ndim):
+        strides[i] = PyArray_STRIDES(x)[i]
+        if place < 0 or i == place:
+            if PyArray_DIMS(x)[i] > 0:
+                data += (PyArray_DIMS(x)[i] - 1) * strides[i]
+            strides[i] = -strides[i]
+    made = _view(x, ndim, PyArray_DIMS(x), strides, data)
+    return _make(made, (<Operand>args[0])._table)

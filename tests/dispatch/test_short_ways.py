@@ -1,0 +1,619 @@
+"""A function with a short way before it does what the function behind it does, errors and all.
+
+Where there are no short ways, in the form in Python, there is nothing to compare.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import operator as stdlib_operator
+import pickle
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy import _dtypes
+from corepy.devices._device import CPU
+from corepy.dispatch import OPERATIONS, Operand, _hot, make
+from corepy.dispatch._factory import mixed
+from corepy.dispatch._table import Table, table_of
+from tests.dispatch.natives import NUMPY, assert_same_bits, values
+
+compiled = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+
+DTYPES = ["bool", "int8", "uint16", "int32", "int64", "uint64", "float32", "float64", "complex64"]
+
+
+def function(name: str) -> Callable[..., Any]:
+    extension, _, short = name.rpartition(".")
+    found: Callable[..., Any] = getattr(getattr(xp, extension) if extension else xp, short)
+    return found
+
+
+def layouts(dtype: str) -> Iterator[Any]:
+    """Arrays of a dtype: of several shapes, strided, turned, empty, of one element, read-only."""
+    table = table_of(NUMPY, CPU, _dtypes.DTYPES[dtype])
+    for number, shape in enumerate([(6,), (3, 4), (4, 4), (1, 3), (2, 3, 2), (), (0,), (0, 3)]):
+        for tame in (True, False):
+            yield make(values(table, shape, number, tame), table)
+    square = values(table, (8, 8), 1, tame=True)
+    locked = square[:2].copy()
+    locked.flags.writeable = False
+    for native in (square[::2, 1:5], square.T, square[0, ::-2], square[3:], locked):
+        yield make(native, table)
+
+
+def seen(call: Callable[[], Any], owner: Any = None) -> tuple[list[Any], Any, list[str]]:
+    """Return the arrays that a call gives, and its error and its warnings in words."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = call()
+            result = [result] if result is NotImplemented else result
+            error = None
+        except Exception as raised:
+            result, error = (), (type(raised), str(raised))
+    results = [result] if isinstance(result, Operand) else list(result)
+    return results, error, [str(w.message) for w in caught]
+
+
+def assert_alike(name: str, *args: Any, **params: Any) -> None:
+    """Call a function and the one behind its short way; what they give or raise is the same."""
+    short = function(name)
+    long = getattr(short, "__wrapped__", short)
+    expected, error, warned = seen(lambda: long(*args, **params))
+    for _ in range(2):  # the first call may fill a table
+        found, also_error, also_warned = seen(lambda: short(*args, **params))
+        assert also_error == error, (name, args, params)
+        assert also_warned == warned
+        assert len(found) == len(expected)
+        for x, y in zip(found, expected, strict=True):
+            assert x.dtype is y.dtype
+            assert x.backend == y.backend
+            assert_same_bits(x.unwrap(), y.unwrap())
+            assert x.unwrap().flags.writeable == y.unwrap().flags.writeable
+            for arg in args:
+                if isinstance(arg, Operand):
+                    shared = np.may_share_memory(x.unwrap(), arg.unwrap())
+                    assert shared == np.may_share_memory(y.unwrap(), arg.unwrap())
+
+
+SHAPES = [3, 0, (2, 3), (), (0, 4), -1, (2, -1), True, 2.0, [2, 2], "a", 20_000, (2**31,) * 2]
+DTYPE_ARGUMENTS = [{}, *({"dtype": getattr(xp, name)} for name in DTYPES)]
+DTYPE_ARGUMENTS += [{"dtype": None}, {"dtype": "float32"}, {"dtype": []}, {"device": "cpu"}]
+
+
+RANGES = [(5,), (0,), (-3,), (2, 9), (9, 2), (1, 10, 3), (10, 1, -3), (1, 2, 0), (0, 1, 7), (2.5,)]
+RANGES += [(0, 1, 0.25), (0.0, 1.0, 0.1), (1.0, 0.0, -0.3), (0.0, 1e300, 1.0), (2**40,), (True,)]
+RANGES += [(0, 2**70, 2**68), (300,), (float("nan"),), (0.0, 1.0, 0.0)]
+
+
+@compiled
+@pytest.mark.parametrize("params", DTYPE_ARGUMENTS, ids=str)
+def test_creation(params: dict[str, Any]) -> None:
+    for name in ("zeros", "ones"):
+        for shape in SHAPES:
+            assert_alike(name, shape, **params)
+        assert_alike(name, **params)
+        assert_alike(name, 1, 2, **params)
+    for shape in (3, (2, 3), (), -1, 20_000):
+        for value in (3, -2, 2.0, 0.5, 300, 2**40, 2**70, 1e300, float("nan"), True, 1j, None):
+            assert_alike("full", shape, value, **params)
+    for bounds in RANGES:
+        assert_alike("arange", *bounds, **params)
+
+
+@compiled
+def test_arrays_like_others() -> None:
+    for dtype in DTYPES:
+        for x in layouts(dtype):
+            for name in ("zeros_like", "ones_like"):
+                assert_alike(name, x)
+                assert_alike(name, x, dtype=xp.float32)
+            assert xp.empty_like(x).shape == x.shape
+            for value in (3, -2, 2.5, True, 300, 1j, 2**70, "a"):
+                assert_alike("full_like", x, value)
+            for attribute in ("T", "mT"):
+                prop = getattr(type(x), attribute).fget
+                long = getattr(prop, "__wrapped__", prop)
+                expected, error, _ = seen(lambda: long(x))  # noqa: B023
+                for _ in range(2):
+                    found, also, _ = seen(lambda: getattr(x, attribute))  # noqa: B023
+                    assert also == error
+                    for a, b in zip(found, expected, strict=True):
+                        assert_same_bits(a.unwrap(), b.unwrap())
+                        assert np.may_share_memory(a.unwrap(), b.unwrap()) or a.size == 0
+
+
+@compiled
+def test_conversions() -> None:
+    flat = [1.5, 0, 3, True, 2j, -0.0, 2**62, 2**63, 2**70, float("nan"), "a", None]
+    for value in flat:
+        assert_alike("asarray", value)
+        assert_alike("asarray", [value])
+        assert_alike("asarray", [1.0, value])
+        assert_alike("asarray", (1, value))
+        assert_alike("asarray", [[1, 2], [value, 4]])
+        assert_alike("asarray", [[1.0], (value,), [3.0]])
+        assert_alike("asarray", [[1.0], value])
+        assert_alike("asarray", [1.0, [value]])
+    for nested in (
+        [],
+        (),
+        [[]],
+        [[], []],
+        [[1.0], [2.0, 3.0]],
+        [[[1]], [[2]]],
+        [range(3)],
+        [[1], ()],
+    ):
+        assert_alike("asarray", nested)
+    assert_alike("asarray", [1.0], dtype=xp.float32)
+    x = xp.ones(2)
+    assert_alike("asarray", [x[0], 1.0])
+    for _ in range(2):
+        with corepy.backend_priority(["reference"]):
+            assert xp.asarray([1.0]).backend == "reference"
+        assert xp.asarray([1.0]).backend == "numpy"
+
+
+def test_new_arrays_go_where_the_wish_leads() -> None:
+    for _ in range(2):
+        for name, args in (("zeros", (3,)), ("arange", (4,)), ("full", (2, 7))):
+            assert function(name)(*args).backend == "numpy"
+            with corepy.backend_priority(["reference"]):
+                assert function(name)(*args).backend == "reference"
+                assert function(name)(*args, dtype=xp.float32).backend == "reference"
+            assert function(name)(*args, dtype=xp.float32).backend == "numpy"
+
+
+PERMUTATIONS = [(0,), (1, 0), (-1, 0), (0, 2, 1), (1, 1), (0, 5), [1, 0], (), 0, (0.0, 1)]
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["int8", "float64", "complex64"])
+def test_views(dtype: str) -> None:
+    for x in layouts(dtype):
+        for shape in ((-1,), (2, -1), (-1, -1), (4, 3), (), (0,), (0, -1), 6, [6], (7,), (1.0,)):
+            assert_alike("reshape", x, shape)
+        assert_alike("reshape", x, (-1,), copy=True)
+        for axes in PERMUTATIONS:
+            assert_alike("permute_dims", x, axes)
+            assert_alike("permute_dims", x, axes=axes)
+        for axis in (0, 1, -1, 3, -4, None, True, (0,), (0, 1), "a"):
+            for name in ("expand_dims", "squeeze", "flip"):
+                assert_alike(name, x, axis=axis)
+                assert_alike(name, x, axis)
+        assert_alike("flip", x)
+        assert_alike("matrix_transpose", x)
+        assert_alike("matrix_transpose", x, x)
+
+
+@compiled
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_copies(dtype: str) -> None:
+    arrays = list(layouts(dtype))
+    numbers = [xp.asarray(v) for v in ([0, 1], [[-1, 0], [1, 1]], [7], [-9], [])]
+    numbers = [xp.astype(n, xp.int64) for n in numbers] + [xp.asarray(1), xp.asarray([True])]
+    for x in arrays:
+        for target in DTYPES:
+            assert_alike("astype", x, getattr(xp, target))
+        assert_alike("astype", x, getattr(xp, dtype), copy=False)
+        for axis in (0, 1, -1, 5, None):
+            for name in ("concat", "stack"):
+                assert_alike(name, [x, x], axis=axis)
+                assert_alike(name, (x, arrays[2], x), axis=axis)
+            for chosen in numbers:
+                assert_alike("take", x, chosen, axis=axis)
+        assert_alike("take", x, numbers[0])
+        assert_alike("concat", [x])
+        assert_alike("concat", x)
+    assert_alike("concat", [])
+    assert_alike("stack", (arrays[0], xp.asarray([1.5])))
+    assert_alike("take", arrays[0], numbers[0], axis=True)
+
+
+@compiled
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_order(dtype: str) -> None:
+    vector = np.asarray(np.sort(next(layouts(dtype)).unwrap().real))
+    for x in layouts(dtype):
+        for params in ({}, {"axis": 0}, {"axis": 7}, {"descending": True}, {"axis": None}):
+            assert_alike("sort", x, **params)
+            assert_alike("argsort", x, **params)
+        assert_alike("unique_values", x)
+        table = x._table
+        sorted_one = make(vector.astype(table.native_dtype), table)
+        assert_alike("searchsorted", sorted_one, x)
+        assert_alike("searchsorted", sorted_one, x, side="right")
+        assert_alike("searchsorted", x, sorted_one[0])
+
+
+def test_zeros_of_both_signs_stay_in_order() -> None:
+    x = xp.asarray(np.array([0.0, -0.0, 1.0, -0.0, 0.0] * 20))
+    for _ in range(2):
+        signs = np.signbit(xp.sort(x).unwrap()[:80])
+        np.testing.assert_array_equal(signs, [False, True, True, False] * 20)
+
+
+@compiled
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products(dtype: str) -> None:
+    arrays = list(layouts(dtype))
+    with np.errstate(all="ignore"):
+        for x in arrays:
+            for y in arrays[::3] + arrays[-4:]:
+                assert_alike("matmul", x, y)
+                assert_alike("vecdot", x, y)
+                assert_alike("tensordot", x, y, axes=1)
+            assert_alike("vecdot", x, x, axis=-1)
+            assert_alike("vecdot", x, x, axis=0)
+            assert_alike("tensordot", x, x)
+    x = arrays[4]
+    assert_alike("matmul", x)
+    if dtype != "bool":
+        np.testing.assert_array_equal((x @ x).unwrap(), x.unwrap() @ x.unwrap())
+        assert type(x.unwrap() @ x) is type(x)
+    with pytest.raises(TypeError):
+        x @ 2
+
+
+MATRICES = ["cholesky", "det", "eigh", "inv", "qr", "svd"]
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["int64", "float32", "float64", "complex64"])
+def test_linear_algebra(dtype: str) -> None:
+    arrays = [x for x in layouts(dtype) if x.ndim and bool(xp.all(xp.isfinite(x)))]
+    rng = np.random.default_rng(5)
+    for n in (1, 4, 8):
+        a = rng.standard_normal((2, n, n))
+        a = (a @ a.transpose(0, 2, 1) + n * np.eye(n)).astype(dtype)
+        arrays += [xp.asarray(part) for part in (a, a[0], a[0, :, : n // 2 + 1], a[0].T, a * 0)]
+    for x in arrays:
+        for name in MATRICES:
+            params = [{}, {"full_matrices": False}, {"full_matrices": 0}] if name == "svd" else [{}]
+            for each in params:
+                assert_alike(f"linalg.{name}", x, **each)
+        for y in (x, x[..., :1], x[..., :2], xp.reshape(x, (-1,))[: len(x)], arrays[2]):
+            assert_alike("linalg.solve", x, y)
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["int64", "float32", "float64", "complex64", "complex128"])
+def test_transforms(dtype: str) -> None:
+    for x in layouts(dtype):
+        for name in ("fft.fft", "fft.rfft"):
+            with np.errstate(all="ignore"):
+                assert_alike(name, x)
+                assert_alike(name, x, axis=0)
+                assert_alike(name, x, n=3)
+                assert_alike(name, x, norm="ortho")
+
+
+KEYS = [
+    *(0, -1, 5, -9, 2**70, True, None, Ellipsis, 1.0, "a", (), slice(None), slice(3, None, -2)),
+    *((0, 1), (-1, -1), (0, 9), (0, 0, 0, 0), (slice(None), 1), (Ellipsis, 0), (0, Ellipsis)),
+    *((None, 0), (0, None, slice(1)), (Ellipsis, Ellipsis), (None, Ellipsis, None), (slice(0), 0)),
+    *((slice(1, 9), slice(None, None, 2)), (slice(0, 3, 0), 1), (slice("a"), 0), (True, 0), [0]),
+    *((0, 1, Ellipsis), (slice(2**70), 0), (slice(None, None, -1), slice(None, None, -1))),
+]
+LONG_GET = getattr(type(xp.ones(1)).__getitem__, "__wrapped__", type(xp.ones(1)).__getitem__)
+LONG_SET = type(xp.ones(1)).__setitem__
+
+
+def keys_for(x: Any) -> Iterator[Any]:
+    yield from KEYS
+    yield xp.asarray([0, 0, -1])
+    yield xp.asarray([[0], [7]])
+    yield make(x.unwrap().astype(bool), table_of(NUMPY, CPU, _dtypes.bool))
+    yield xp.asarray(np.array([True, False, True]))
+
+
+@compiled
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float64", "complex64"])
+def test_keys(dtype: str, strict: bool) -> None:
+    with corepy.strict(strict):
+        for x in layouts(dtype):
+            for key in keys_for(x):
+                expected, error, _ = seen(lambda: LONG_GET(x, key))  # noqa: B023
+                for _ in range(2):
+                    found, also, _ = seen(lambda: x[key])  # noqa: B023
+                    assert also == error
+                    for a, b in zip(found, expected, strict=True):
+                        assert_same_bits(a.unwrap(), b.unwrap())
+                        assert a.unwrap().flags.writeable == b.unwrap().flags.writeable
+                        shared = np.may_share_memory(a.unwrap(), x.unwrap())
+                        assert shared == np.may_share_memory(b.unwrap(), x.unwrap())
+
+
+@compiled
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int32", "int64", "float32", "float64", "complex64"]
+)
+def test_writing(dtype: str) -> None:
+    arrays = list(layouts(dtype))
+    values = [-1, 2.5, True, 2**70, 1j, "a", arrays[0][..., :1], arrays[6], xp.ones(3)]
+    for x in arrays:
+        for key in keys_for(x):
+            for value in [*values, x]:
+                outcomes = []
+                for store in (LONG_SET, stdlib_operator.setitem, stdlib_operator.setitem):
+                    copy = np.copy(x.unwrap(), order="K")
+                    copy.flags.writeable = x.unwrap().flags.writeable
+                    target = make(copy, x._table)
+                    _, error, _ = seen(lambda: store(target, key, value) or ())  # noqa: B023
+                    outcomes.append((target.unwrap(), error))
+                (expected, error), *others = outcomes
+                for found, also in others:
+                    assert also == error
+                    assert_same_bits(found, expected)
+    with pytest.raises(AttributeError, match="__delitem__"):
+        del arrays[0][0]
+
+
+INPLACE = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"]
+INPLACE += ["lshift", "rshift"]
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float32", "float64", "complex64"])
+def test_writing_in_place(dtype: str) -> None:
+    arrays = list(layouts(dtype))
+    for name in INPLACE:
+        method = getattr(type(arrays[0]), f"__i{name}__")
+        by_slot = getattr(stdlib_operator, f"i{name}")
+        for x in arrays:
+            part = x[..., :1] if x.ndim else x
+            for other in [
+                2,
+                -1,
+                0.5,
+                True,
+                2**70,
+                1j,
+                "a",
+                x,
+                part,
+                xp.ones(3),
+                arrays[0],
+                arrays[6],
+            ]:
+                outcomes = []
+                for call in (method, by_slot, by_slot):
+                    copy = np.copy(x.unwrap(), order="K")
+                    copy.flags.writeable = x.unwrap().flags.writeable
+                    target = make(copy, x._table)
+                    with np.errstate(all="ignore"):
+                        found, error, _ = seen(lambda: call(target, other))  # noqa: B023
+                    if found and found[0] is NotImplemented:  # of the method; the operator raises
+                        found, error = [], (TypeError, "")
+                    kept = bool(found) and found[0] is target
+                    shared = np.may_share_memory(target.unwrap(), copy)
+                    outcomes.append((target.unwrap(), error, kept, shared))
+                (expected, error, *rest), *others = outcomes
+                for found, also, *more in others:
+                    assert also == error or (also and error and error[1] == "")
+                    assert more == rest
+                    assert_same_bits(found, expected)
+
+
+def test_a_warning_in_place_comes_once_and_the_result_is_right() -> None:
+    x, y = xp.asarray(np.array([1e308, 1.0])), xp.asarray(np.array([10.0, 2.0]))
+    for _ in range(2):
+        z = xp.asarray(np.array([1e308, 1.0]))
+        with pytest.warns(RuntimeWarning, match="overflow") as caught:
+            z *= y
+        assert len(caught) == 1
+        np.testing.assert_array_equal(z.unwrap(), [np.inf, 2.0])
+    assert float(x[0]) == 1e308
+
+
+def test_overlapping_parts_are_written_as_if_they_were_copied() -> None:
+    for _ in range(2):
+        x = xp.arange(6)
+        x[1:] = x[:-1]
+        np.testing.assert_array_equal(x.unwrap(), [0, 0, 1, 2, 3, 4])
+        x[::-1] = x
+        np.testing.assert_array_equal(x.unwrap(), [4, 3, 2, 1, 0, 0])
+
+
+@compiled
+@pytest.mark.parametrize("strict", [False, True])
+def test_dtypes_that_are_mixed(strict: bool) -> None:
+    arrays = {name: list(layouts(name))[:10:3] for name in DTYPES}
+    with np.errstate(all="ignore"), corepy.strict(strict):
+        for a in DTYPES:
+            for b in DTYPES:
+                for name in ("add", "less", "atan2", "bitwise_and", "pow"):
+                    for x, y in zip(arrays[a], arrays[b], strict=True):
+                        expected, error, _ = seen(lambda: mixed(name, x, y))  # noqa: B023
+                        for _ in range(2):
+                            found, also, _ = seen(lambda: function(name)(x, y))  # noqa: B023
+                            assert also == error
+                            for p, q in zip(found, expected, strict=True):
+                                assert p.dtype is q.dtype
+                                assert_same_bits(p.unwrap(), q.unwrap())
+
+
+@compiled
+def test_scalars_out_of_arrays() -> None:
+    for dtype in DTYPES:
+        for x in layouts(dtype):
+            for convert in (bool, int, float, complex, len, stdlib_operator.index):
+                method = getattr(type(x), f"__{convert.__name__}__")
+                outcomes = []
+                for call in (method, convert, convert):
+                    try:
+                        outcomes.append(call(x))
+                    except (TypeError, ValueError, OverflowError) as error:
+                        outcomes.append((type(error), str(error)))
+                assert {repr(each) for each in outcomes} == {repr(outcomes[0])}
+                assert type(outcomes[1]) is type(outcomes[0])
+
+
+def test_choices_and_masks_of_every_size_of_element() -> None:
+    for dtype in DTYPES:
+        for x in layouts(dtype):
+            mask = make(x.unwrap().astype(bool), table_of(NUMPY, CPU, _dtypes.bool))
+            for _ in range(2):
+                found = xp.where(mask, x, x[..., ::-1] if x.ndim else x)
+                turned = x.unwrap()[..., ::-1] if x.ndim else x.unwrap()
+                assert_same_bits(found.unwrap(), np.where(mask.unwrap(), x.unwrap(), turned))
+                assert_same_bits(x[mask].unwrap(), x.unwrap()[mask.unwrap()])
+
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "__getitem__": lambda x: (x[1], x[:1], x[x > 1], x[0, 1], x[None, ..., 1]),
+    "__setitem__": lambda x: [stdlib_operator.setitem(x, key, 2) for key in (0, (0, 1), x > 9)],
+    "subtract": lambda x: stdlib_operator.isub(x, x),
+    "add": lambda x: x + xp.astype(x, xp.float32),
+    "astype": lambda x: xp.astype(x, xp.float32),
+    "concat": lambda x: xp.concat([x, x], axis=-1),
+    "expand_dims": lambda x: xp.expand_dims(x, axis=0),
+    "flip": xp.flip,
+    "fft.rfft": xp.fft.rfft,
+    "matmul": lambda x: (x @ x, x[0] @ x, x @ x[0], x[0] @ x[0], xp.matmul(x, x)),
+    "matrix_transpose": lambda x: (xp.matrix_transpose(x), x.T, x.mT),
+    "permute_dims": lambda x: xp.permute_dims(x, (1, 0)),
+    "reshape": lambda x: xp.reshape(x, (-1,)),
+    "searchsorted": lambda x: xp.searchsorted(x[0], x, side="right"),
+    "sort": xp.sort,
+    "argsort": xp.argsort,
+    "squeeze": lambda x: xp.squeeze(x[:1], axis=0),
+    "stack": lambda x: xp.stack([x, x]),
+    "take": lambda x: xp.take(x, xp.argsort(x[0]), axis=0),
+    "tensordot": lambda x: xp.tensordot(x, x, axes=1),
+    "unique_values": xp.unique_values,
+    "vecdot": lambda x: xp.vecdot(x, x),
+    "linalg.cholesky": xp.linalg.cholesky,
+    "linalg.det": xp.linalg.det,
+    "linalg.eigh": xp.linalg.eigh,
+    "linalg.inv": xp.linalg.inv,
+    "linalg.qr": xp.linalg.qr,
+    "linalg.solve": lambda x: xp.linalg.solve(x, x),
+    "linalg.svd": lambda x: (xp.linalg.svd(x), xp.linalg.svd(x, full_matrices=False)),
+}
+
+
+def refusing(*_: Any, **__: Any) -> Any:
+    raise AssertionError("the entry was called")
+
+
+@compiled
+@pytest.mark.parametrize("name", WAYS)
+def test_the_short_way_is_taken(name: str) -> None:
+    """Otherwise every test here would compare the functions with themselves."""
+    table = Table(NUMPY, CPU, _dtypes.float64)
+    for other in _dtypes.DTYPES.values():
+        table.sibling(other)
+    x = make(np.array([[2.0, 1.0], [1.0, 3.0]]), table)
+    operation = OPERATIONS[name]
+    result = None if operation.result is None else table.sibling(operation.result(table.dtype))
+    table["less"], table["greater"]
+    if name != "__getitem__":
+        table["__getitem__"]
+    table[name] = (refusing, result)
+    table.settle(name, refusing, result, NUMPY.loop(name))
+    for _ in range(20):  # the interpreter takes ways of its own to what it calls often
+        assert WAYS[name](x) is not None
+
+
+@compiled
+def test_the_short_ways_of_new_arrays_are_taken() -> None:
+    table = Table(NUMPY, CPU, _dtypes.float64)
+    ways = {"zeros": (3,), "ones": ((2, 2),), "empty": (3,), "full": (3, 1.5), "arange": (3,)}
+    xp.zeros(1, dtype=xp.float64)
+    before = _hot.homes(True)[xp.float64]
+    _hot.homes(True)[xp.float64] = table
+    try:
+        for name, args in ways.items():
+            table[name] = (refusing, None)
+            table.settle(name, refusing, None, NUMPY.loop(name))
+            assert function(name)(*args, dtype=xp.float64)._table is table
+        x = make(np.ones(3), table)
+        for name in ("zeros_like", "ones_like", "empty_like"):
+            assert function(name)(x)._table is table
+        assert xp.full_like(x, 2)._table is table
+        _hot.homes(False)[xp.float64] = table
+        for given in (1.0, [1.0, 2.0], [[1.0], [2.0]]):
+            assert xp.asarray(given)._table is table
+    finally:
+        _hot.homes(True)[xp.float64] = before
+        _hot.homes(False).clear()
+
+
+def test_a_call_of_a_wrong_form_is_told_by_its_name() -> None:
+    for name in ("zeros", "reshape", "sum", "add", "negative"):
+        with pytest.raises(TypeError, match=rf"^{name}\(\) "):
+            function(name)()
+        assert pickle.loads(pickle.dumps(function(name))) is function(name)
+        assert name in repr(function(name))
+        assert inspect.isroutine(function(name))
+
+
+# ---------------------------------------------------------------------------- used again
+
+
+def test_no_memory_is_used_again_while_it_can_be_seen() -> None:
+    x = xp.asarray(np.arange(100.0))
+    holders: list[Callable[[Any], Any]] = [
+        lambda n: n.unwrap(),
+        lambda n: n.unwrap()[...],
+        lambda n: memoryview(n.unwrap()),
+        lambda n: np.from_dlpack(n.unwrap()),
+        lambda n: weakref.ref(n.unwrap())() if sys.getrefcount(n) else None,
+        lambda n: n,
+        lambda n: n.unwrap().reshape(1),
+    ]
+    for hold in holders:
+        held = hold(x[7])
+        others = [x[i] for i in range(100)] + [xp.sum(x), xp.max(x)]
+        del others
+        for i in range(100):
+            x[i]
+        assert float(np.asarray(held).reshape(-1)[0]) == 7
+
+
+def test_results_are_let_go() -> None:
+    x = xp.asarray(np.arange(5.0))
+    number = x[2]
+    gone = weakref.ref(number)
+    native = weakref.ref(number.unwrap())
+    del number
+    assert gone() is None
+    assert native() is None
+    big = x + x
+    memory = weakref.ref(big.unwrap())
+    del big
+    assert memory() is None
+    gc.collect()
+    before = sys.getrefcount(x._table), sys.getrefcount(x.unwrap().dtype), sys.getrefcount(None)
+    for _ in range(1000):
+        x[1], x[1:3], x + x, xp.sum(x), xp.zeros(3), xp.sort(x), xp.reshape(x, (-1, 1))
+        xp.astype(x, xp.float32), xp.stack([x, x]), xp.linalg.inv(xp.ones((1, 1))), x[None, :].mT
+    after = sys.getrefcount(x._table), sys.getrefcount(x.unwrap().dtype), sys.getrefcount(None)
+    assert all(abs(a - b) < 100 for a, b in zip(after, before, strict=True))
+
+
+def test_a_class_of_a_users_own_may_derive_from_that_of_arrays() -> None:
+    class Mine(type(xp.ones(1))):  # type: ignore[misc]
+        """Has attributes."""
+
+    x = xp.ones(3)
+    for _ in range(100):
+        mine = Mine()
+        mine._native, mine._table, mine.note = x._native, x._table, [1]
+        gone = weakref.ref(mine)
+        assert float(xp.sum(mine + x)) == 6
+        del mine
+        assert gone() is None
