@@ -117,7 +117,7 @@ def _rows(route: Route) -> list[tuple[str, ...]]:
         words = [f"{option.company:.1f}x its time in company"]
         if option.busy is not None:
             words.append(f"{option.busy:.1f}x NumPy beside busy cores")
-        if route.dtype in ROUTABLE[route.operation].fast:
+        if option.backend == "torch" and route.dtype in ROUTABLE[route.operation].fast:
             words.append('only under precision("fast")')
         rows.append((*place, option.backend, f"{option.gain:.1f}x", ", ".join(words)))
     return rows

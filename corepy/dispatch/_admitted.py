@@ -61,7 +61,7 @@ class Admission:
         The dtypes for which torch means the same. (Numba's kernels judge dtypes themselves, and
         give to NumPy what is not for them.)
     fast : frozenset of str
-        The dtypes for which the result is less accurate than NumPy's, which computes them in
+        The dtypes for which torch's result is less accurate than NumPy's, which computes them in
         double precision: only under ``corepy.precision("fast")``.
     """
 
@@ -142,6 +142,15 @@ def _square(args: Args, params: Params) -> str | None:
     return "" if x.ndim == 2 and x.shape[0] == x.shape[1] and x.flags.forc else None
 
 
+def _factored(args: Args, params: Params) -> str | None:
+    """One square matrix, or one of many more rows than columns of which as many columns come."""
+    x = args[0]
+    if params.get("full_matrices") or params.get("mode") == "complete" or x.ndim != 2:
+        return _square(args, params)
+    rows, columns = x.shape
+    return "tall" if 1 < columns <= rows // 16 and x.flags.c_contiguous else _square(args, params)
+
+
 def _matrices(args: Args, params: Params) -> str | None:
     """Two matrices, neither of them a row or column."""
     return "" if all(x.ndim == 2 and min(x.shape) > 3 for x in args) else None
@@ -172,6 +181,7 @@ _KERNEL_OF_AXES: Final = Admission(_reduced, _AXES, 1, _NONE)
 _ORDER: Final = Admission(_vector, ("",), 1, NUMBERS)
 _SET: Final = Admission(_flat, ("",), 1, frozenset({"int64"}))
 _DECOMPOSITION: Final = Admission(_square, ("",), 1, FLOATS, frozenset({"float32"}))
+_FACTORIZATION: Final = Admission(_factored, ("", "tall"), 1, FLOATS, frozenset({"float32"}))
 
 ADMITTED: Final[dict[str, Admission]] = {
     **dict.fromkeys(
@@ -224,8 +234,9 @@ ADMITTED: Final[dict[str, Admission]] = {
     "fft.irfft": Admission(_transformed, ("",), 1, _COMPLEX),
     **{
         f"linalg.{name}": _DECOMPOSITION
-        for name in ("cholesky", "eigh", "eigvalsh", "inv", "qr", "solve", "svd", "svdvals")
+        for name in ("cholesky", "eigh", "eigvalsh", "inv", "solve")
     },
+    **{f"linalg.{name}": _FACTORIZATION for name in ("qr", "svd", "svdvals")},
 }
 
 

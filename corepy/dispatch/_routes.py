@@ -155,12 +155,15 @@ class _Way:
         #: Whether it waits for threads of a library that does not notice other processes.
         self.waits = option.backend == "torch"
         self.at_home = option.backend == home.name
+        self.fast = option.backend == "torch" and route.dtype in ADMITTED[name].fast
         self._call: Call | None = None
         if self.at_home:
             self._call = lambda args, params: native(*args, **params)
 
     def open(self, threads: int) -> Call | None:
         """Return what is to be called; None if the library or its cores are not there."""
+        if self.fast and PRECISION.get() != "fast":
+            return None
         if not is_worth(self.option, threads):
             return None
         if not self.at_home:
@@ -231,7 +234,6 @@ class Choice:
         #: From which argument on operands have one dtype: a backend that promotes as the standard
         #: does is given operands unconverted, and torch would promote them otherwise.
         self.alike = {"__getitem__": 2, "take": 2, "where": 1}.get(name, 0)
-        self.fast = dtype.name in admission.fast
         self.threads = table.threads
         for library in _libraries.values():
             library.price = table.start.get(library.name, 0.0)
@@ -249,8 +251,6 @@ class Choice:
         self.least = min(least, default=None)
 
     def __call__(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if self.fast and PRECISION.get() != "fast":
-            return self.native(*args, **params)
         size = args[0].size
         if self.operands > 1:
             for x in args[1 : self.operands]:

@@ -35,6 +35,8 @@ SMALLER: Final = (1 << 18, 1 << 16, 1 << 14, 1 << 12, 1 << 10)
 FIRST_SIDE: Final = 512
 GREATER_SIDES: Final = (1024,)
 SMALLER_SIDES: Final = (256, 128, 64, 32)
+#: Columns of a matrix of many rows.
+_COLUMNS: Final = 64
 #: Elements of a row, where rows are reduced.
 _WIDTH: Final = 1024
 
@@ -56,10 +58,17 @@ class Case:
     @property
     def squares(self) -> bool:
         """Whether it is about matrices, whose size is the square of a side."""
+        return self.form != "tall" and self.is_linear
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is linear algebra."""
         return self.operation == "matmul" or self.operation.startswith("linalg.")
 
     def sizes(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Return the first size, the greater and the smaller ones, in elements."""
+        if self.form == "tall":
+            return FIRST, GREATER, SMALLER[:2]
         if not self.squares:
             return FIRST, GREATER, SMALLER
         greater, smaller = (
@@ -173,6 +182,8 @@ def operands(
     if case.squares:
         return _matrices(case, math.isqrt(size), rng)
     x = _values(case, size, rng)
+    if case.form == "tall":
+        return _parameters(name, x.reshape(-1, min(_COLUMNS, math.isqrt(size // 16))))
     if case.form in ("rows", "columns", "all"):
         return _reduction(case, x)
     if name.startswith("fft."):
@@ -239,9 +250,14 @@ def _matrices(
             return (_definite(x), x[:, 0].copy()), {}
         case "inv":
             return (_definite(x) / side,), {}
-        case "qr":
+    return _parameters(case.operation, x)
+
+
+def _parameters(name: str, x: Array) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    match name:
+        case "linalg.qr":
             return (x,), {"mode": "reduced"}
-        case "svd":
+        case "linalg.svd":
             return (x,), {"full_matrices": False}
     return (x,), {}
 

@@ -22,7 +22,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from corepy.backends._numpy import NumPyBackend
-from corepy.backends.numba import _elementwise, _matrices, _reductions, _selections, _sorting
+from corepy.backends.numba import (
+    _elementwise,
+    _matrices,
+    _reductions,
+    _selections,
+    _sorting,
+    _tall,
+)
 from corepy.backends.numba._glue import Operation
 
 OPERATIONS: Final[dict[str, Operation]] = {
@@ -31,6 +38,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     **_reductions.OPERATIONS,
     **_selections.OPERATIONS,
     **_sorting.OPERATIONS,
+    **_tall.OPERATIONS,
 }
 
 

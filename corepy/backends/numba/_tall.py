@@ -1,0 +1,141 @@
+"""Decompositions of matrices of many more rows than columns, by blocks that fit the cache.
+
+LAPACK goes over the whole matrix for each few columns. Here blocks of rows are factored one by one,
+then the triangles that they leave, on top of each other, in the same way: as stable, for each step
+is orthogonal [1]_. All is computed in double precision, as NumPy computes these, and rounded once.
+
+.. [1] Demmel, Grigori, Hoemmen and Langou, Communication-optimal Parallel and Sequential QR and LU
+   Factorizations, 2012, https://arxiv.org/abs/0808.2664
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy._loops._blas import can_hold, single
+from corepy.backends.numba._compiled import launch
+from corepy.backends.numba._glue import Operation, operation, size_from
+
+Array = npt.NDArray[Any]
+
+#: Rows for each column from which a matrix is tall, columns up to which blocks fit the cache, and
+#: elements of a block.
+RATIO: Final = 16
+WIDEST: Final = 256
+_BLOCK: Final = 1 << 17
+#: Elements from which it pays.
+_LEAST: Final = 1 << 16
+
+
+def _is_tall(x: npt.NDArray[Any]) -> bool:
+    """Say whether blocks of a matrix are worth it."""
+    if x.ndim != 2 or x.dtype.kind != "f" or x.size < size_from(_LEAST) or not can_hold():
+        return False
+    rows: int = x.shape[0]
+    columns: int = x.shape[1]
+    return 1 < columns <= WIDEST and rows >= RATIO * columns
+
+
+def _edges(x: Array) -> list[int]:
+    """Return where blocks of rows begin and end."""
+    rows, columns = x.shape
+    parts = max(1, rows // max(4 * columns, _BLOCK // columns))
+    return [i * rows // parts for i in range(parts + 1)]
+
+
+def _each(work: Callable[[int], None], parts: int, x: Array) -> None:
+    """Run a function on each block, in several threads."""
+
+    def share(start: int, stop: int) -> None:
+        for i in range(start, stop):
+            work(i)
+
+    launch(share, (), parts, x.size * x.shape[1] // 4)
+
+
+def _triangle(x: Array, q: Array | None) -> Array:
+    """Factor a matrix: return R, and put into `q` what has orthogonal columns."""
+    edges, n = _edges(x), x.shape[1]
+    parts = len(edges) - 1
+    if parts < 2:
+        whole = x.astype(np.float64, copy=False)
+        if q is None:
+            return np.asarray(np.linalg.qr(whole, mode="r"))
+        q[...], rest = np.linalg.qr(whole)
+        return np.asarray(rest)
+    stacked = np.empty((parts * n, n))
+
+    def factor(i: int) -> None:
+        rows = slice(edges[i], edges[i + 1])
+        block = x[rows].astype(np.float64, copy=False)
+        into = stacked[i * n : (i + 1) * n]
+        if q is None:
+            into[...] = np.linalg.qr(block, mode="r")
+        else:
+            q[rows], into[...] = np.linalg.qr(block)
+
+    _each(factor, parts, x)
+    if q is None:
+        return _triangle(stacked, None)
+    turns = np.empty_like(stacked)
+    triangle = _triangle(stacked, turns)
+    _turn(q, [turns[i * n : (i + 1) * n] for i in range(parts)], edges, q)
+    return triangle
+
+
+def _turn(q: Array, turns: list[Array], edges: list[int], out: Array) -> None:
+    """Put blocks of rows times a matrix each into `out`, which may be `q`."""
+
+    def multiply(i: int) -> None:
+        rows = slice(edges[i], edges[i + 1])
+        out[rows] = q[rows] @ turns[i]
+
+    _each(multiply, len(turns), q)
+
+
+def _qr(x: Array, /, *, mode: str) -> tuple[Array, Array] | None:
+    if mode != "reduced" or not _is_tall(x):
+        return None
+    with single():
+        q = np.empty(x.shape)
+        triangle = _triangle(x, q)
+    if not np.isfinite(triangle).all():
+        return None  # LAPACK has the word on infinities and NaN
+    return q.astype(x.dtype, copy=False), triangle.astype(x.dtype, copy=False)
+
+
+def _svd(x: Array, /, *, full_matrices: bool) -> tuple[Array, Array, Array] | None:
+    if full_matrices or not _is_tall(x):
+        return None
+    with single():
+        q = np.empty(x.shape)
+        triangle = _triangle(x, q)
+        if not np.isfinite(triangle).all():
+            return None
+        left, values, right = np.linalg.svd(triangle)
+        u = q if x.dtype == q.dtype else np.empty(x.shape, x.dtype)
+        edges = _edges(x)
+        _turn(q, [left] * (len(edges) - 1), edges, u)
+    return u, values.astype(x.dtype, copy=False), right.astype(x.dtype, copy=False)
+
+
+def _svdvals(x: Array, /) -> Array | None:
+    if not _is_tall(x):
+        return None
+    with single():
+        triangle = _triangle(x, None)
+    if not np.isfinite(triangle).all():
+        return None
+    values = np.linalg.svd(triangle, compute_uv=False)
+    return values.astype(x.dtype, copy=False)
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    "linalg.qr": operation("linalg.qr", _LEAST)(_qr),
+    "linalg.svd": operation("linalg.svd", _LEAST)(_svd),
+    "linalg.svdvals": operation("linalg.svdvals", _LEAST)(_svdvals),
+}
