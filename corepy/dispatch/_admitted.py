@@ -152,8 +152,11 @@ def _factored(args: Args, params: Params) -> str | None:
 
 
 def _matrices(args: Args, params: Params) -> str | None:
-    """Two matrices, neither of them a row or column."""
-    return "" if all(x.ndim == 2 and min(x.shape) > 3 for x in args) else None
+    """Two matrices, neither of them a row or column; a small product of long ones."""
+    if any(x.ndim != 2 or min(x.shape) <= 3 for x in args):
+        return None
+    x, y = args
+    return "inner" if x.shape[1] >= 64 * max(x.shape[0], y.shape[1]) else ""
 
 
 def _masked(args: Args, params: Params) -> str | None:
@@ -228,7 +231,7 @@ ADMITTED: Final[dict[str, Admission]] = {
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _SET),
     "__getitem__": Admission(_masked, ("mask",), 2, NUMBERS),
     "take": Admission(_taken, ("",), 1, _NONE),
-    "matmul": Admission(_matrices, ("",), 2, frozenset({"int64"})),
+    "matmul": Admission(_matrices, ("", "inner"), 2, frozenset({"int64"})),
     **dict.fromkeys(("fft.fft", "fft.ifft"), Admission(_transformed, ("",), 1, _COMPLEX)),
     "fft.rfft": Admission(_transformed, ("",), 1, FLOATS),
     "fft.irfft": Admission(_transformed, ("",), 1, _COMPLEX),

@@ -58,7 +58,7 @@ class Case:
     @property
     def squares(self) -> bool:
         """Whether it is about matrices, whose size is the square of a side."""
-        return self.form != "tall" and self.is_linear
+        return not self.form and self.is_linear
 
     @property
     def is_linear(self) -> bool:
@@ -67,7 +67,7 @@ class Case:
 
     def sizes(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Return the first size, the greater and the smaller ones, in elements."""
-        if self.form == "tall":
+        if self.form in ("inner", "tall"):
             return FIRST, GREATER, SMALLER[:2]
         if not self.squares:
             return FIRST, GREATER, SMALLER
@@ -182,6 +182,10 @@ def operands(
     if case.squares:
         return _matrices(case, math.isqrt(size), rng)
     x = _values(case, size, rng)
+    if case.form == "inner":
+        columns = min(_COLUMNS, math.isqrt(size // 64))
+        y = _values(case, size, rng)
+        return (x.reshape(columns, -1), y.reshape(-1, columns)), {}
     if case.form == "tall":
         return _parameters(name, x.reshape(-1, min(_COLUMNS, math.isqrt(size // 16))))
     if case.form in ("rows", "columns", "all"):

@@ -49,7 +49,8 @@ _ANY_ZERO: Final = frozenset(
 
 _SIZES: Final = (1, 3, 4099)
 _SIDES: Final = (4, 64)
-_TALL: Final = (1 << 16, 1 << 18)
+#: Of matrices that are long.
+_LONG: Final = (1 << 16, 1 << 18)
 
 
 def deviation(case: Case, home: Call, candidate: Call) -> str | None:
@@ -72,7 +73,7 @@ def deviation(case: Case, home: Call, candidate: Call) -> str | None:
 
 def _trials(case: Case) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
     rng = np.random.default_rng(5)
-    sizes = _TALL if case.form == "tall" else _SIZES
+    sizes = _LONG if case.form in ("inner", "tall") else _SIZES
     for size in [side * side for side in _SIDES] if case.squares else sizes:
         if size == 1 and case.operation == "fft.irfft":
             continue

@@ -155,3 +155,44 @@ def test_the_namespace_has_them() -> None:
         assert isinstance(xp.linalg.svd(x, full_matrices=False), tuple)
         found = xp.linalg.qr(x)
     np.testing.assert_allclose(np.asarray(found.Q @ found.R), np.asarray(x), rtol=0, atol=1e-5 * 5)
+
+
+# ---------------------------------------------------------------------------- products
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"), [(10, 30_000, 32), (64, 5000, 64), (2, 140_001, 5)]
+)
+def test_long_products_add_up_as_well_as_blas(
+    rows: int, inner: int, columns: int, dtype: str
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((inner, rows)).astype(dtype)
+    y = rng.standard_normal((inner, columns)).astype(dtype)
+    exact = x.T.astype(np.longdouble) @ y.astype(np.longdouble)
+    terms = np.abs(x.T).astype(float) @ np.abs(y).astype(float)
+    for left in (x.T, np.ascontiguousarray(x.T)):
+        found = own("matmul")(left, y)
+        assert found.dtype == dtype
+        assert np.max(np.abs(found - exact) / terms) <= 4 * np.finfo(dtype).eps
+    infinite = y.copy()
+    infinite[7, 1], infinite[9, 0] = np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        found, wanted = own("matmul")(x.T, infinite), x.T @ infinite
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [((512, 512), (512, 512)), ((1, 300_000), (300_000, 4)), ((4, 1000), (1000, 4))],
+)
+def test_other_products_are_blas(x: tuple[int, int], y: tuple[int, int]) -> None:
+    assert own("matmul")(np.ones(x), np.ones(y)) is None
+
+
+def test_products_that_do_not_fit_are_refused_as_in_numpy() -> None:
+    multiply = corepy.dispatch.load("numba").operation("matmul")
+    assert multiply is not None
+    with pytest.raises(ValueError, match="mismatch"):
+        multiply(np.ones((4, 100_000)), np.ones((100_001, 4)))
