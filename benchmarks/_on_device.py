@@ -68,7 +68,8 @@ class Library:
             values = (x.double() if x.is_floating_point() else x).numpy()
         else:
             values = np.asarray(x.get() if hasattr(x, "get") else x)
-        return values if values.dtype.kind in "biu" else values.astype(np.float64)
+        found: np.ndarray[Any, Any] = values if values.dtype.kind in "biu" else values.astype("f8")
+        return found
 
     def wait(self, result: Any) -> None:
         """Wait until a result is there and the device has nothing to do."""

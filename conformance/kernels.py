@@ -17,7 +17,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 # So that the script runs in a checkout in which nothing is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -54,7 +54,7 @@ _MATRIX: Final[Operands] = {"a": _draw(60, 300), "b": _draw(300, 50, seed=1)}
 _COS, _SIN = (x.astype(np.float64) for x in kernels.rope_tables(70, 64))
 
 
-def _weights(bits: int) -> Operands:
+def _weights(bits: Literal[4, 8]) -> Operands:
     values, scales = kernels.quantize(_draw(50, 256, seed=3), bits=bits, group_size=64)
     return {"values": values, "wide scales": scales}
 

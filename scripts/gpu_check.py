@@ -294,7 +294,7 @@ def counted(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Count the outcomes of tests; a test that failed once has failed."""
     outcomes: dict[str, dict[str, Any]] = {}
     for row in rows:
-        if outcomes.get(row["test"], row)["outcome"] != "failed":
+        if row["outcome"] == "failed" or row["test"] not in outcomes:
             outcomes[row["test"]] = row
     failures = [row for row in outcomes.values() if row["outcome"] == "failed"]
     skips = Counter(r.get("message", "") for r in outcomes.values() if r["outcome"] == "skipped")
