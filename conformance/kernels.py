@@ -79,6 +79,16 @@ CASES: Final[dict[str, tuple[Function, Operands]]] = {
         lambda x, w, b: kernels.layer_norm(x, w, b, 1e-6),
         {**_X, "w": _draw(1000, seed=1), "b": _draw(1000, seed=2)},
     ),
+    "batch_norm": (
+        kernels.batch_norm,
+        {
+            "x": _draw(4, 6, 50),
+            "mean": _draw(6, seed=1),
+            "variance": 0.1 + _draw(6, seed=2) ** 2,
+            "weight": _draw(6, seed=3),
+            "bias": _draw(6, seed=4),
+        },
+    ),
     "softmax": (lambda x: kernels.softmax(x, -1), _X),
     "silu": (kernels.silu, _X),
     "gelu": (kernels.gelu, _X),
@@ -95,6 +105,10 @@ CASES: Final[dict[str, tuple[Function, Operands]]] = {
     "PagedKVCache": (
         _cached(lambda like: kernels.PagedKVCache(2, 2, 32, 16, 64, like=like)),
         _QKV,
+    ),
+    "conv2d": (
+        lambda x, w, b: kernels.conv2d(x, w, b, stride=2, padding=1, groups=2),
+        {"x": _draw(2, 6, 12, 13), "w": _draw(4, 3, 3, 3, seed=1), "b": _draw(4, seed=2)},
     ),
     "gemm": (kernels.gemm, _MATRIX),
     "gemv": (kernels.gemv, {"a": _MATRIX["a"], "x": _draw(300, seed=1)}),

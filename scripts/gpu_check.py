@@ -214,6 +214,19 @@ def facts() -> dict[str, Any]:
     }
 
 
+def compile_here() -> str | None:
+    """Compile corepy's extension modules for this Python, in place; return why that failed."""
+    try:
+        from hatch_build import compile_modules, replace
+
+        with tempfile.TemporaryDirectory() as folder:
+            for name, path in compile_modules(ROOT, Path(folder)).items():
+                replace(path, ROOT / name)
+    except (Exception, SystemExit) as error:  # compilers fail in their own ways
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
 # ------------------------------------------------------------------------------ the steps
 
 
@@ -364,6 +377,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--examples", type=int, help="of array-api-tests (default: 200)")
     made.add_argument("--workers", help="processes of pytest (default: one a core)")
     made.add_argument("--suite", type=Path, help="a checkout of array-api-tests")
+    made.add_argument("--compile", action="store_true", help="compile corepy's hot path first")
     made.add_argument("--rehearse", action="store_true", help="on the host, with little to do")
     made.add_argument("--merge", type=Path, nargs="+", metavar="DIR", help="run nothing")
     return made
@@ -388,6 +402,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0 if all(fine(record) for record in content["steps"].values()) else 1
 
     end = time.monotonic() + options.limit
+    failed = compile_here() if options.compile else None
+    if failed is not None:
+        print(f"gpu_check: the hot path was not compiled: {failed}", file=sys.stderr)
     machine = facts()
     if machine["gpu"] is None and not options.rehearse:
         reasons = {name: row.get("reason", "none") for name, row in machine["seen_by"].items()}
