@@ -9,6 +9,7 @@ For a rehearsal without a GPU everything lies on the host, and NumPy plays CuPy'
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -157,7 +158,7 @@ def measure(
             counts[name] = _count(candidate)
         except Exception as error:  # of one library, such as its memory: the others go on
             failed[name] = reason(error)
-            _free(candidate.library)
+            release(candidate.library)
         else:
             turns[name] = Statement("turn()", {"turn": _turn(candidate, counts[name])})
     times = _measure.interleave(turns, rounds, counts=dict.fromkeys(turns, 1))
@@ -189,8 +190,9 @@ def _count(candidate: Candidate) -> int:
     return min(MOST_RUNS, _measure.runs((time.perf_counter() - start) / 5, TURN))
 
 
-def _free(library: Library) -> None:
-    """Give cached memory of a library that ran out of it back to the device."""
+def release(library: Library) -> None:
+    """Give memory that a library keeps for later back to the device: the others need it too."""
+    gc.collect()
     if library.device == "cpu" or library.name == "jax":
         return
     with suppress(RuntimeError):  # the device is broken: what comes next will say so

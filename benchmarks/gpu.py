@@ -37,7 +37,7 @@ import numpy as np
 
 import corepy
 from benchmarks import kernels as compositions
-from benchmarks._on_device import Candidate, Library, libraries, measure, reason
+from benchmarks._on_device import Candidate, Library, libraries, measure, reason, release
 from benchmarks.kernels import BETAS, EPS, RATE, STEP
 from corepy import kernels
 
@@ -112,7 +112,7 @@ def _bandwidth(
     made, left_out = _offered(name, arrays, dtype, found, rehearse)
     first = next(iter(found.values()))
     source = first.array(np.zeros(max(1, traffic // 8), np.float32))
-    copied = source.clone if first.name == "torch" else getattr(source, "copy", source.__copy__)
+    copied = source.clone if first.name == "torch" else source.copy
     answers, off = _agreement(made, "corepy on ")
     left_out |= answers
     made[COPY] = Candidate(copied, first)
@@ -273,6 +273,7 @@ def _attention(
             left_out[peer] = f"no {library}"
         except Exception as error:  # of one library, such as its memory
             left_out[peer] = reason(error)
+            release(home)
         else:
             made[peer] = Candidate(call, home)
     base = "torch"
@@ -403,6 +404,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                     except Exception as error:  # of the device, say: the table tells it
                         row, failed = {"timings": {}, "left_out": {"all": reason(error)}}, True
                     keep({"table": name, **about, **row})
+                    for library in found.values():
+                        release(library)
                     print(name, *about.values())
     return 1 if failed else 0
 

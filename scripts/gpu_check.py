@@ -105,7 +105,7 @@ STEPS: Final[dict[str, Step]] = {
     "tests": Step(
         500,
         (
-            (*_RUN, "tests", "-m", "gpu"),
+            (*_RUN, "tests", "-m", "gpu", "-n", "0"),
             (*_RUN, "tests/kernels", "-k", "cupy or cuda"),
             (*_RUN, "tests/backends/test_cupy.py", "tests/array_api", "-k", "cupy"),
         ),

@@ -41,7 +41,6 @@ class CuPyBackend(Backend):
     """
 
     name = "cupy"
-    promotes = True
 
     def __init__(self) -> None:
         runtime = cupy.cuda.runtime

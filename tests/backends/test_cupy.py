@@ -19,8 +19,9 @@ import pytest
 import corepy
 from corepy import array_api as xp
 from corepy.backends._numpy import NumPyBackend
-from corepy.devices._device import Device, as_device
+from corepy.devices._device import CPU, Device, as_device
 from corepy.devices._transfer import convert
+from corepy.dispatch import load
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GPU = as_device("cuda:0")
@@ -191,6 +192,16 @@ def test_arrays_come_and_go() -> None:
 
 
 @cupy_tests
+def test_priorities_lead_there() -> None:
+    with corepy.backend_priority(["cupy:cuda:0"]):
+        assert (xp.ones(2).backend, str(xp.ones(2).device)) == ("cupy", "cuda:0")
+    with pytest.raises(corepy.BackendUnavailableError, match="cupy has no device cuda:99"):
+        corepy.set_backend_priority(["cupy:cuda:99"])
+    dtypes = xp.__array_namespace_info__().dtypes(device=as_device("cuda:0"))
+    assert len(dtypes) == 13
+
+
+@cupy_tests
 def test_kernels_take_its_arrays() -> None:
     from corepy import kernels
 
@@ -263,6 +274,21 @@ def test_memory_that_never_changes_is_exported_as_a_copy(crossings: type[OnGPU])
     assert (new, np.shares_memory(made, x)) == (True, False)
 
 
+@pytest.mark.backend("torch")
+@pytest.mark.backend("jax")
+def test_torch_shares_what_it_imports_and_jax_copies_it() -> None:
+    torch, jax = load("torch"), load("jax")
+    wide = torch.from_numpy(np.arange(3) + 2**40, CPU)
+    made, new = torch.import_(wide, CPU)
+    assert (made.data_ptr(), new) == (wide.data_ptr(), False)
+    copied, new = jax.import_(wide, CPU)
+    wide[0] = 0
+    assert new
+    assert jax.to_numpy(copied).tolist() == [2**40, 2**40 + 1, 2**40 + 2]
+    with pytest.raises(BufferError, match="^reference imports no memory of cpu"):
+        load("reference").import_(wide, CPU)
+
+
 # ---------------------------------------------------------------------------- without a GPU
 
 
@@ -310,7 +336,7 @@ def test_the_adapter_on_numpy() -> None:
         str(Path(__file__)),
         *chapters,
         "-k",
-        "cupy",
+        "cupy and not driver and not on_numpy",
         COREPY_EXPECT_BACKENDS="cupy",
     )
     assert "skipped" not in told.splitlines()[-1], told
