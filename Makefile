@@ -8,6 +8,8 @@ PYTHON ?= python3
 ARGS ?=
 # Worker processes for pytest.
 WORKERS ?= auto
+# Where `make gpu-check` writes.
+OUT ?= build/gpu-check
 # What `make conformance` tests, how hard, and a checkout of array-api-tests (empty: clone it).
 BACKENDS ?= numpy reference
 EXAMPLES ?= 100
@@ -18,7 +20,7 @@ COMPILED := $(wildcard corepy/*/*.pyx corepy/*/*.pxi)
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-dispatch bench-program conformance clean
+.PHONY: help demo test lint bench bench-dispatch bench-program conformance gpu-check clean
 # Two targets that install into one environment at once would tread on each other.
 .NOTPARALLEL:
 
@@ -50,6 +52,9 @@ conformance: $(VENV)/.has-conformance  ## Run array-api-tests on BACKENDS and pu
 	    $(PY) conformance/run.py --backend $$backend --max-examples $(EXAMPLES) \
 	        $(if $(SUITE),--suite "$(SUITE)") $(ARGS) || status=1; \
 	done; exit $$status
+
+gpu-check: $(VENV)/.has-test $(VENV)/.has-conformance  ## Run on a GPU what waits for one; results in OUT
+	PYTHON="$(abspath $(PY))" SUITE="$(SUITE)" scripts/gpu_check.sh "$(OUT)" $(ARGS)
 
 clean:  ## Remove the virtual environment and everything that tools left behind
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -183,7 +183,7 @@ def _numpy_gelu() -> Callable[..., Any]:
     return lambda x: 0.5 * x * (1.0 + erf(x * np.float32(0.7071067811865476)))
 
 
-def _torch_function(name: str) -> Callable[..., Any]:
+def torch_function(name: str) -> Callable[..., Any]:
     """Return torch's own fused function where it has one, else the composition."""
     import torch
 
@@ -258,7 +258,7 @@ def peers(name: str, arrays: tuple[Array, ...]) -> dict[str, Callable[[], Any]]:
         import torch
 
         tensors = [torch.from_numpy(a.copy()) for a in arrays]
-        function = _torch_function(name)
+        function = torch_function(name)
         if compiled:
             torch._dynamo.reset()
             function = torch.compile(function)

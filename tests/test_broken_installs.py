@@ -39,6 +39,13 @@ BROKEN = {
         },
         "RuntimeError: jaxlib version 9 is newer than jax version 1",
     ),
+    "cupy": (  # as CuPy words it, with lines of ornament
+        {
+            "cupy/__init__.py": "raise ImportError('Failed to import CuPy.\\n\\nOriginal error:\\n'"
+            "'  ImportError: libnvrtc.so.13: cannot open shared object file')",
+        },
+        "ImportError: Failed to import CuPy.",
+    ),
     "mlx": (  # compiled for another machine
         {
             "mlx/__init__.py": "",

@@ -270,6 +270,23 @@ class Backend(ABC):
             return native
         return self.to_numpy(native) if self.device_of(native).kind == "cpu" else None
 
+    def import_(self, exporter: Any, device: Device) -> tuple[Native, bool]:
+        """Make an array of memory that another library exports by DLPack, on the same device.
+
+        Called for the memory of accelerators only; the host's comes as NumPy's arrays.
+
+        Returns
+        -------
+        tuple of (native array, bool)
+            The array, and whether its memory is new.
+
+        Raises
+        ------
+        BufferError
+            If this library cannot: then the values cross the host.
+        """
+        raise BufferError(f"{self.name} imports no memory of {device}")
+
     def legacy_exporter(self, native: Native, *, copy: bool | None) -> Any:
         """Return the object that exports a native array by DLPack before version 1.0.
 

@@ -1,7 +1,8 @@
 """Moving native arrays between backends and devices.
 
 Host memory is the meeting point: every backend gives its values to NumPy and takes them from
-there, sharing memory where the two libraries can.
+there, sharing memory where the two libraries can. Two libraries on one accelerator share its memory
+by DLPack, which orders their streams as well.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ def convert(
     """
     if source is target and source.device_of(native) is device and not copy:
         return native, False
+    if device is not CPU and source is not target and source.device_of(native) is device:
+        found = _shared(native, source, target, device, copy=copy)
+        if found is not None:
+            return found
     host = to_host(native, source, copy=copy)
     if copy is False and host.size == 0:
         copy = None  # there is nothing to copy, whatever flags its memory has
@@ -59,6 +64,26 @@ def convert(
     made = from_host(host, target, device, copy=None if copy else copy)
     shared = source.shares_memory(native, host) and target.shares_memory(made, host)
     return made, not shared
+
+
+def _shared(
+    native: Native, source: Backend, target: Backend, device: Device, *, copy: bool | None
+) -> tuple[Native, bool] | None:
+    """Share memory of an accelerator, or copy it there; None if the libraries cannot."""
+    try:
+        # Who imports takes all memory for writable, so that JAX exports a copy.
+        exporter = source.legacy_exporter(source.exporter(native), copy=copy)
+        made, new = target.import_(exporter, device)
+    except (AttributeError, BufferError, RuntimeError, TypeError):
+        # A dtype that one of them does not exchange, a tensor that needs its gradient, an old
+        # release: by the host it goes, or a better error comes.
+        return None
+    if new or exporter is not native:
+        return None if copy is False else (made, True)
+    if copy:
+        dtype = target.native_dtype(target.dtype_of(made))
+        return target.execute("astype", [made, dtype], copy=True), True
+    return made, False
 
 
 def to_host(native: Native, source: Backend, *, copy: bool | None = None) -> np.ndarray[Any, Any]:

@@ -120,6 +120,15 @@ _records: dict[str, BackendRecord] = {
             priority=70,
             modules=("torch",),
         ),
+        # After torch until it has been measured, on CUDA and on ROCm.
+        _built_in(
+            "cupy",
+            "_cupy:CuPyBackend",
+            needs=("cupy", "numpy", "array_api_compat"),
+            kinds=("cuda", "rocm"),
+            priority=75,
+            modules=("cupy",),
+        ),
         _built_in(
             "jax",
             "jax._backend:JaxBackend",

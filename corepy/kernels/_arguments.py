@@ -93,7 +93,8 @@ def given(function: str, argument: str, value: Any) -> Given:
         backend, dtype = table.backend, table.dtype.name
         device: Device | None = table.device
     else:
-        owner = owner_of(value) or device_library(value)
+        # Before the backends: to these the kernels' own adapters know more dtypes and queues.
+        owner = device_library(value) or owner_of(value)
         if owner is None:
             expected = "an array of corepy or of a library it has a backend for"
             raise bad_type(function, argument, value, expected)

@@ -1,4 +1,4 @@
-"""Libraries whose arrays live on devices, and that corepy has no backend for."""
+"""Libraries whose arrays live on devices, with dtypes and queues beyond what backends have."""
 
 from __future__ import annotations
 

@@ -117,6 +117,10 @@ class JaxBackend(Backend):
         # JAX relies on memory that never changes, so what may still be written to is copied.
         return _copy(array, place)
 
+    def import_(self, exporter: Any, device: Device) -> tuple[Array, bool]:
+        with _wide(True):  # a copy: JAX relies on memory that never changes
+            return jnp.array(jax.dlpack.from_dlpack(exporter), copy=True), True
+
     def shares_memory(self, native: Array, array: Host) -> bool:
         return _on_host(native) and _shares(native, array)
 

@@ -114,6 +114,9 @@ class TorchBackend(Backend):
         made = torch.from_numpy(array)
         return made if device is CPU else made.to(_devices.place_of(device))
 
+    def import_(self, exporter: Any, device: Device) -> tuple[Tensor, bool]:
+        return torch.from_dlpack(exporter), False
+
     def shares_memory(self, native: Tensor, array: np.ndarray[Any, Any]) -> bool:
         if native.device.type != "cpu" or native.is_conj() or native.is_neg():
             return False

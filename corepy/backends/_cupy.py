@@ -1,0 +1,462 @@
+"""CuPy on CUDA and ROCm: `array_api_compat.cupy`, and what it leaves wrong.
+
+Written from CuPy's sources, 13 to 14.2, and never run on a GPU: the fixes say what was read there.
+
+CuPy answers where others raise, for a GPU cannot: integers divided by zero give 0, indices beyond
+an axis wrap, singular matrices give NaN. Here such operands are looked at first, which waits for
+the device, but only where integers are divided, raised or used as indices.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, Final
+
+import array_api_compat.cupy as compat
+import cupy
+import cupyx
+import numpy as np
+import numpy.typing as npt
+
+from corepy._dtypes import DTYPES, DType, Scalar
+from corepy._errors import BackendError
+from corepy.backends._base import Backend, Capabilities
+from corepy.devices._device import Device, as_device
+
+Array = Any
+Function = Callable[..., Any]
+
+_KIND: Final = "rocm" if cupy.cuda.runtime.is_hip else "cuda"
+
+
+class CuPyBackend(Backend):
+    """CuPy on every ``cuda`` or ``rocm`` device that its runtime sees.
+
+    Raises
+    ------
+    BackendError
+        If there is none; the message has the runtime's own words.
+    """
+
+    name = "cupy"
+
+    def __init__(self) -> None:
+        runtime = cupy.cuda.runtime
+        try:
+            count = runtime.getDeviceCount()
+        except runtime.CUDARuntimeError as error:  # of a driver that is missing, or too old
+            raise BackendError(f"no device of {_KIND}: {error}") from error
+        if not count:
+            raise BackendError(f"no device of {_KIND}: the runtime counts 0")
+        self._devices = tuple(as_device(f"{_KIND}:{number}") for number in range(count))
+
+    def is_available(self) -> bool:
+        return True
+
+    def devices(self) -> tuple[Device, ...]:
+        return self._devices
+
+    def capabilities(self, device: Device) -> Capabilities:
+        return _EVERYTHING
+
+    def operation(self, name: str) -> Function | None:
+        if name in _GENERAL_EIGENVALUES and not _has_general_eigenvalues():
+            return None
+        found = _FIXES.get(name)
+        if found is None:
+            extension, _, function = name.rpartition(".")
+            namespace = getattr(compat, extension) if extension else compat
+            found = getattr(namespace, function, None)
+        # CuPy works on the current device, whichever its operands are on.
+        return found if found is None or len(self._devices) == 1 else _beside_operands(found)
+
+    # ------------------------------------------------------------------ its native arrays
+
+    def owns(self, obj: object) -> bool:
+        return isinstance(obj, cupy.ndarray)
+
+    def dtype_of(self, native: Array) -> DType:
+        dtype = _BY_NATIVE.get(native.dtype)
+        if dtype is None:
+            raise TypeError(f"its dtype is {native.dtype}; expected one of {', '.join(DTYPES)}")
+        return dtype
+
+    def native_dtype(self, dtype: DType) -> np.dtype[Any]:
+        return _NATIVE[dtype]
+
+    def device_of(self, native: Array) -> Device:
+        found: Device = self._devices[native.device.id]
+        return found
+
+    def scalar(self, value: Scalar, dtype: DType, device: Device) -> Array:
+        with _place(device):
+            return cupy.full((), value, _NATIVE[dtype])
+
+    def item(self, native: Array) -> Scalar:
+        value: Scalar = native.item()
+        return value
+
+    def to_numpy(self, native: Array, *, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError(
+                f"to_numpy: the array is on {self.device_of(native)}; expected one that shares its "
+                f"memory with the host for copy=False"
+            )
+        values: npt.NDArray[Any] = cupy.asnumpy(native)
+        return values
+
+    def from_numpy(
+        self, array: npt.NDArray[Any], device: Device, *, copy: bool | None = None
+    ) -> Array:
+        if copy is False:
+            raise ValueError(
+                f"from_numpy: the array is in the host's memory; expected one on {device} for "
+                f"copy=False"
+            )
+        with _place(device):
+            return cupy.asarray(array.astype(array.dtype.newbyteorder("="), copy=False))
+
+    def import_(self, exporter: Any, device: Device) -> tuple[Array, bool]:
+        with _place(device):
+            return cupy.from_dlpack(exporter), False
+
+    def normalize(self, native: Any) -> Array:
+        return native if native.__class__ is cupy.ndarray else cupy.asarray(native)
+
+    def is_writable(self, native: Array) -> bool:
+        # What was broadcast has elements that share their memory; CuPy has no flag for that.
+        return not any(
+            step == 0 and n > 1 for step, n in zip(native.strides, native.shape, strict=True)
+        )
+
+    def synchronize(self, device: Device) -> None:
+        _place(device).synchronize()
+
+
+_EVERYTHING: Final = Capabilities(max_dimensions=64)
+_NATIVE: Final[dict[DType, np.dtype[Any]]] = {d: np.dtype(d.name) for d in DTYPES.values()}
+_BY_NATIVE: Final[dict[np.dtype[Any], DType]] = {native: d for d, native in _NATIVE.items()}
+
+
+@cache
+def _place(device: Device) -> Any:
+    """Return CuPy's own object for a device."""
+    return cupy.cuda.Device(device.index)
+
+
+def _beside_operands(function: Function) -> Function:
+    """Run a function on the device of its first array."""
+
+    @wraps(function)
+    def run(*args: Any, **params: Any) -> Any:
+        for arg in args:
+            first = arg[0] if isinstance(arg, tuple) and arg else arg
+            if isinstance(first, cupy.ndarray):
+                with first.device:
+                    return function(*args, **params)
+        return function(*args, **params)  # creation, which enters the device that it is given
+
+    return run
+
+
+# ---------------------------------------------------------------------------- creation
+
+
+def _on_device(function: Function) -> Function:
+    """Enter the device; compat takes one of CuPy's, and its own names for it."""
+
+    def create(*args: Any, dtype: Any, device: Device, **params: Any) -> Array:
+        with _place(device):
+            return function(*args, dtype=dtype, **params)
+
+    return create
+
+
+def _eye(n_rows: int, n_cols: int | None, *, k: int, dtype: Any) -> Array:
+    return cupy.eye(n_rows, n_cols, k, dtype)
+
+
+# fftfreq and rfftfreq take no dtype in CuPy; float32 is rounded once from float64.
+def _fftfreq(n: int, *, d: float, dtype: Any) -> Array:
+    return cupy.fft.fftfreq(n, d).astype(dtype, copy=False)
+
+
+def _rfftfreq(n: int, *, d: float, dtype: Any) -> Array:
+    return cupy.fft.rfftfreq(n, d).astype(dtype, copy=False)
+
+
+# ---------------------------------------------------------------------------- indexing
+
+
+def _getitem(x: Array, key: Any) -> Array:
+    _look_at_key(x, key)
+    return x[key]
+
+
+def _setitem(x: Array, key: Any, value: Array) -> Array:
+    _look_at_key(x, key)
+    x[key] = _apart(x, value)
+    return x
+
+
+def _look_at_key(x: Array, key: Any) -> None:
+    """Refuse integers beyond their axis: in arrays CuPy wraps them.
+
+    https://docs.cupy.dev/en/stable/user_guide/difference.html#out-of-bounds-indices
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    if not any(isinstance(part, cupy.ndarray) for part in parts):
+        return
+    axis, used = 0, sum(map(_width, parts))
+    for part in parts:
+        if part is Ellipsis:
+            axis += x.ndim - used
+            continue
+        if isinstance(part, cupy.ndarray) and part.dtype.kind in "iu" and axis < x.ndim:
+            _within(part, x.shape[axis], axis)
+        axis += _width(part)
+
+
+def _width(part: Any) -> int:
+    """Return how many axes a part of a key indexes."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if isinstance(part, cupy.ndarray) and part.dtype.kind == "b" else 1
+
+
+def _within(indices: Array, length: int, axis: int) -> None:
+    if indices.size and not (-length <= int(indices.min()) and int(indices.max()) < length):
+        raise IndexError(f"indices reach beyond axis {axis} of size {length}")
+
+
+def _apart(x: Array, other: Array) -> Array:
+    """Return an operand in memory of its own if what is written into `x` could change it.
+
+    CuPy's kernels read what others of their threads have just written.
+    """
+    return other.copy() if other is not x and cupy.may_share_memory(x, other) else other
+
+
+def _take(x: Array, indices: Array, *, axis: int) -> Array:
+    _within(indices, x.shape[axis], axis)
+    return cupy.take(x, indices, axis)
+
+
+def _take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
+    _within(indices, x.shape[axis], axis)
+    return cupy.take_along_axis(x, indices, axis)
+
+
+def _repeat(x: Array, repeats: Any, *, axis: int | None) -> Array:
+    # An array of counts is taken since CuPy 14 only; the shape needs them on the host anyway.
+    counts = repeats.tolist() if isinstance(repeats, cupy.ndarray) else repeats
+    return cupy.repeat(x, counts, axis)
+
+
+# ---------------------------------------------------------------------------- elementwise
+
+
+def _floor_divide(x1: Array, x2: Array) -> Array:
+    if x1.dtype.kind in "iu":
+        _without_zero("floor_divide", x2)
+        return cupy.floor_divide(x1, x2)
+    # CuPy rounds the quotient before it takes its floor (carray.cuh), so that 1 // 0.1 is 10. The
+    # quotient of what is left by the exact remainder is a whole number but for rounding; where
+    # something is infinite or zero, the standard wants the floor of what `divide` gives.
+    quotient, rest = cupy.divide(x1, x2), cupy.fmod(x1, x2)
+    whole = cupy.divide(x1 - rest, x2)
+    whole = cupy.rint(cupy.where((rest != 0) & ((x2 < 0) != (rest < 0)), whole - 1, whole))
+    whole = cupy.where(whole == 0, cupy.copysign(whole, quotient), whole)
+    special = cupy.isinf(x1) | cupy.isinf(x2) | (x2 == 0)
+    return cupy.where(special, cupy.floor(quotient), whole)
+
+
+def _remainder(x1: Array, x2: Array) -> Array:
+    if x1.dtype.kind in "iu":
+        _without_zero("remainder", x2)
+        return cupy.remainder(x1, x2)
+    # CuPy subtracts the floor of the rounded quotient times x2 (_routines_math.pyx): NaN beside an
+    # infinite x2, and nothing left of the digits where the quotient is large. fmod is exact.
+    rest = cupy.fmod(x1, x2)
+    rest = cupy.where((rest != 0) & ((x2 < 0) != (rest < 0)), rest + x2, rest)
+    return cupy.where(rest == 0, cupy.copysign(rest, x2), rest)
+
+
+def _without_zero(name: str, x2: Array) -> None:
+    # CuPy answers 0.
+    if bool((x2 == 0).any()):
+        raise ZeroDivisionError(f"{name}: x2 holds 0; expected no zero among integers")
+
+
+def _pow(x1: Array, x2: Array) -> Array:
+    # CuPy answers 0, 1 or -1 (integral_power in _routines_math.pyx).
+    if x2.dtype.kind == "i" and bool((x2 < 0).any()):
+        raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
+    return cupy.power(x1, x2)
+
+
+def _expm1(x: Array) -> Array:
+    if x.dtype.kind != "c":
+        return cupy.expm1(x)
+    special = cupy.exp(x) - 1
+    # That is all that CuPy computes (complex.cuh): near zero nothing is left of the digits.
+    real, imag = x.real, x.imag
+    small = cupy.expm1(real) * cupy.cos(imag) - 2 * cupy.sin(imag / 2) ** 2
+    result = _complex_of(small, cupy.exp(real) * cupy.sin(imag))
+    result = cupy.where(cupy.isfinite(result), result, special)
+    # The standard wants +0 for the real part at zero.
+    return cupy.where(x == 0, _complex_of(cupy.zeros_like(real), imag), result)
+
+
+def _log1p(x: Array) -> Array:
+    if x.dtype.kind != "c":
+        return cupy.log1p(x)
+    # CuPy adds the one and takes the logarithm (complex.cuh), which loses what the one rounds
+    # away, and the sign of a zero. Near zero |1 + x|**2 - 1 is found without it.
+    real, imag = x.real, x.imag
+    close = cupy.log1p(real * (2 + real) + imag * imag) / 2
+    close = _complex_of(close, cupy.arctan2(imag, 1 + real))
+    return cupy.where(cupy.abs(x) < 0.5, close, cupy.log(_complex_of(real + 1, imag)))
+
+
+def _complex_of(real: Array, imag: Array) -> Array:
+    """Put two parts together; their sum would lose infinities and signs."""
+    made = cupy.empty(real.shape, np.result_type(real.dtype, np.complex64))
+    made.real, made.imag = real, imag
+    return made
+
+
+def _tanh(x: Array) -> Array:
+    result = cupy.tanh(x)
+    if x.dtype.kind != "c":
+        return result
+    # C99 leaves the sign of the zero at infinity to sin(2 y); the standard takes that of y.
+    limit = _complex_of(result.real, cupy.copysign(cupy.zeros_like(x.imag), x.imag))
+    return cupy.where(cupy.isinf(x.real) & cupy.isfinite(x.imag), limit, result)
+
+
+def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
+    # compat casts bounds by value, which waits for the device; ours have x's dtype already.
+    if min is not None:
+        x = cupy.maximum(x, min)
+    if max is not None:
+        return cupy.minimum(x, max)
+    return x.copy() if min is None else x
+
+
+# ---------------------------------------------------------------------------- linear algebra
+
+
+def _solvable(function: Function) -> Function:
+    """Raise NumPy's error for singular matrices, where CuPy by default fills results with NaN.
+
+    https://docs.cupy.dev/en/stable/user_guide/difference.html#linear-algebra
+    """
+
+    def solve(*args: Any, **params: Any) -> Any:
+        with cupyx.errstate(linalg="raise"):
+            return function(*args, **params)
+
+    return solve
+
+
+def _solve(x1: Array, x2: Array) -> Array:
+    # CuPy wants stacks of one shape, and takes a stack of vectors where the standard has matrices.
+    right = x2[:, None] if x2.ndim == 1 else x2
+    stack = np.broadcast_shapes(x1.shape[:-2], right.shape[:-2])
+    left = cupy.broadcast_to(x1, stack + x1.shape[-2:])
+    found = cupy.linalg.solve(left, cupy.broadcast_to(right, stack + right.shape[-2:]))
+    return found[..., 0] if x2.ndim == 1 else found
+
+
+_GENERAL_EIGENVALUES: Final = ("linalg.eig", "linalg.eigvals")
+
+
+@cache
+def _has_general_eigenvalues() -> bool:
+    """Say whether there are any: since CuPy 14, in cuSOLVER of CUDA 12.6, and not in ROCm."""
+    from cupyx import cusolver
+
+    there = hasattr(cupy.linalg, "eig") and _KIND == "cuda"
+    return there and bool(cusolver.check_availability("geev"))
+
+
+def _eig(x: Array) -> tuple[Array, Array]:
+    values, vectors = cupy.linalg.eig(x)
+    return _complex(values), _complex(vectors)
+
+
+def _eigvals(x: Array) -> Array:
+    return _complex(cupy.linalg.eigvals(x))
+
+
+def _complex(x: Array) -> Array:
+    return x.astype(np.result_type(x.dtype, np.complex64), copy=False)
+
+
+# ---------------------------------------------------------------------------- in place
+
+
+def _inplace(write: Function) -> Function:
+    def update(x1: Array, x2: Array) -> Array:
+        return write(x1, _apart(x1, x2))
+
+    return update
+
+
+def _written(function: Function) -> Function:
+    """Write the result of a function with a fix into its first operand."""
+
+    def update(x1: Array, x2: Array) -> Array:
+        x1[...] = function(x1, x2)
+        return x1
+
+    return update
+
+
+_FIXES: Final[dict[str, Function]] = {
+    **{
+        name: _on_device(getattr(cupy, name))
+        for name in ("arange", "empty", "full", "linspace", "ones", "zeros")
+    },
+    "eye": _on_device(_eye),
+    "fft.fftfreq": _on_device(_fftfreq),
+    "fft.rfftfreq": _on_device(_rfftfreq),
+    "__getitem__": _getitem,
+    "__setitem__": _setitem,
+    "take": _take,
+    "take_along_axis": _take_along_axis,
+    "repeat": _repeat,
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "pow": _pow,
+    "expm1": _expm1,
+    "log1p": _log1p,
+    "tanh": _tanh,
+    "clip": _clip,
+    **{
+        f"linalg.{name}": _solvable(getattr(compat.linalg, name))
+        for name in ("cholesky", "eigh", "eigvalsh", "inv", "matrix_norm", "matrix_power")
+    },
+    **{
+        f"linalg.{name}": _solvable(getattr(compat.linalg, name))
+        for name in ("matrix_rank", "pinv", "svd", "svdvals")
+    },
+    "linalg.solve": _solvable(_solve),
+    "linalg.eig": _solvable(_eig),
+    "linalg.eigvals": _solvable(_eigvals),
+    "__iadd__": _inplace(operator.iadd),
+    "__isub__": _inplace(operator.isub),
+    "__imul__": _inplace(operator.imul),
+    "__itruediv__": _inplace(operator.itruediv),
+    "__iand__": _inplace(operator.iand),
+    "__ior__": _inplace(operator.ior),
+    "__ixor__": _inplace(operator.ixor),
+    "__ilshift__": _inplace(operator.ilshift),
+    "__irshift__": _inplace(operator.irshift),
+    "__ifloordiv__": _written(_floor_divide),
+    "__imod__": _written(_remainder),
+    "__ipow__": _written(_pow),
+}
