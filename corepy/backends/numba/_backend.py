@@ -13,7 +13,9 @@ once. Sums of float64 err, whatever their size, by at most 256 halves of a unit 
 the sum of the absolute values if nothing fills vector registers, some 20 if it does (NumPy's by
 some 20 and one more each time that the size doubles), and in practice by less than one; a variance
 takes two such sums. Elementary functions err by at most 2 units. The results of all other loops
-equal NumPy's. Integer sums, products and matrix products wrap around, as NumPy's do.
+equal NumPy's. Integer sums, products and matrix products wrap around, as NumPy's do. Decompositions
+of matrices of many rows err as LAPACK's of the whole do, and may choose other signs; they and small
+products of long matrices need the extra ``threads``, by which BLAS is held to one thread meanwhile.
 """
 
 from __future__ import annotations
