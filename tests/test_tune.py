@@ -20,6 +20,7 @@ from corepy import _cli_routes
 from corepy._cli import main
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
+from corepy.dispatch import _routes
 from corepy.dispatch._admitted import ADMITTED
 from corepy.dispatch._route_table import Option, Route, RouteTable, parse
 from corepy.dispatch._routes import bound
@@ -233,12 +234,33 @@ def test_routes_follow_from_cells() -> None:
         cell(262144, entrant(1.5), entrant(1.4, "numba")),
     )
     assert [(r.least, [o.backend for o in r.options]) for r in found] == [
-        (4096, ["torch"]),
-        (65536, []),
-        (262144, ["numba", "torch"]),  # torch is better by less than the margin
+        (2048, ["torch"]),  # half way from the size where it lost
+        (32768, []),
+        (131072, ["numba", "torch"]),  # torch is better by less than the margin
     ]
     assert found[0].options == (Option("torch", 4.0, 1.2, 2.0),)  # what holds for both sizes
-    assert found[0].seconds == pytest.approx(4.096e-6, rel=1e-2)
+    assert found[0].seconds == pytest.approx(2.048e-6, rel=1e-2)
+
+
+def test_who_wins_beside_busy_cores_alone_runs_there_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slower = entrant(0.8, "numba", verdict="no faster")
+    case = Case("matmul", "float64", "inner", ("numba",))
+    assert _tune._is_unmet(case, slower)
+    assert not _tune._is_unmet(replace(case, form=""), slower)
+    assert not _tune._is_unmet(case, replace(slower, backend="torch"))
+    assert _tune._beside_busy(slower, 1.4) == replace(slower, busy=1.4)
+    found = _tune._beside_busy(slower, 9.0)
+    assert (found.verdict, found.gain, found.busy) == (YES, 1.0, 9.0)
+    (route,) = routes_of(cell(1024, found))
+    assert route.options == (Option("numba", 1.0, found.company, 9.0),)
+    table = RouteTable({"threads": 1}, {}, {}, (route,))
+    assert _routes._open_options(route.options, table) == list(route.options)
+    assert _routes._open_options((replace(route.options[0], busy=1.4),), table) == []
+    for busy in (False, True):
+        monkeypatch.setattr(type(_routes.NEIGHBOURS), "busy", lambda *_, busy=busy: busy)
+        assert _routes.is_worth(route.options[0], 1) is busy
 
 
 def test_nothing_is_routed_where_nobody_wins() -> None:
@@ -382,7 +404,7 @@ def test_routes_are_shown(cache: Path, capsys: pytest.CaptureFixture[str]) -> No
         *("sin", "float32", "-", "1024", "torch", "3.0x"),
         "1.1x its time in company, 2.0x NumPy beside busy cores",
     ]
-    assert rows[4] == [*("sin", "float64", "-", "4096", "numpy", "-"), "nobody is faster there"]
+    assert rows[4] == [*("sin", "float64", "-", "2048", "numpy", "-"), "nobody is faster there"]
     assert main(["routes", "--json"]) == 0
     assert parse(capsys.readouterr().out).routes == corepy.routes()
 

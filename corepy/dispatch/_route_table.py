@@ -24,6 +24,8 @@ from corepy.dispatch._threads import get_num_threads
 FORMAT: Final = 1
 #: How many times faster than NumPy a candidate has to be.
 MARGIN: Final = 1.15
+#: Or where the other cores are busy; one that is no faster alone runs only there.
+UNHURRIED: Final = 1.5
 SHIPPED: Final = Path(__file__).parent.parent / "data" / "routes.json"
 
 #: Environment variables that change how long operations take.

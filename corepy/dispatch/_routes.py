@@ -35,7 +35,7 @@ from corepy.dispatch import _explain, _registry
 from corepy.dispatch._admitted import ADMITTED, CANDIDATES, HOMES
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._route_sources import FORCED, in_force
-from corepy.dispatch._route_table import MARGIN, Option, Route, RouteTable
+from corepy.dispatch._route_table import MARGIN, UNHURRIED, Option, Route, RouteTable
 from corepy.dispatch._routers import Call, router
 from corepy.dispatch._settings import PRECISION
 
@@ -201,6 +201,8 @@ def is_worth(option: Option, threads: int) -> bool:
         How many it had when it was measured.
     """
     limit = budget()
+    if option.gain < MARGIN:
+        return NEIGHBOURS.busy(min(threads, limit or threads))
     if limit is not None and option.gain * min(1.0, limit / threads) < MARGIN:
         return False
     if option.backend != "torch":
@@ -314,7 +316,7 @@ def _open_options(options: tuple[Option, ...], table: RouteTable) -> list[Option
     return [
         option
         for option in options
-        if option.gain * share >= MARGIN
+        if (option.gain * share >= MARGIN or (option.busy or 0.0) >= UNHURRIED)
         and option.backend in records
         and records[option.backend].probe() is None
     ]

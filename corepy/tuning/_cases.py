@@ -37,6 +37,8 @@ GREATER_SIDES: Final = (1024,)
 SMALLER_SIDES: Final = (256, 128, 64, 32)
 #: Columns of a matrix of many rows.
 _COLUMNS: Final = 64
+#: Rows and columns of a small product of long matrices, such as sums by cluster.
+_FEW: Final = (10, 32)
 #: Elements of a row, where rows are reduced.
 _WIDTH: Final = 1024
 
@@ -183,9 +185,9 @@ def operands(
         return _matrices(case, math.isqrt(size), rng)
     x = _values(case, size, rng)
     if case.form == "inner":
-        columns = min(_COLUMNS, math.isqrt(size // 64))
-        y = _values(case, size, rng)
-        return (x.reshape(columns, -1), y.reshape(-1, columns)), {}
+        y = x.reshape(-1, min(_FEW[1], math.isqrt(size // 64)))
+        rows = min(_FEW[0], y.shape[1])
+        return (_values(case, len(y) * rows, rng).reshape(-1, rows).T, y), {}
     if case.form == "tall":
         return _parameters(name, x.reshape(-1, min(_COLUMNS, math.isqrt(size // 16))))
     if case.form in ("rows", "columns", "all"):

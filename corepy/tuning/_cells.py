@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -145,17 +146,25 @@ class Cells:
 
 
 def _steps(cells: Iterable[Cell]) -> list[Route]:
-    """Return one route for each stretch of sizes in which the same backends win."""
+    """Return one route for each stretch of sizes in which the same backends win.
+
+    Where one ends and the next begins was not measured: half way, as the sizes are spaced.
+    """
     steps: list[Route] = []
+    former: Cell | None = None
     for cell in sorted(cells, key=lambda cell: cell.size):
         options = _ranked(cell)
         before = steps[-1].options if steps else ()
         if [o.backend for o in options] != [o.backend for o in before]:
-            place = cell.operation, cell.dtype, cell.form, cell.size
-            steps.append(Route(*place, float(f"{cell.seconds:.3g}"), options))
+            smaller = former or cell
+            least = round(math.sqrt(smaller.size * cell.size))
+            seconds = math.sqrt(smaller.seconds * cell.seconds)
+            place = cell.operation, cell.dtype, cell.form, least
+            steps.append(Route(*place, float(f"{seconds:.3g}"), options))
         elif options:
             merged = tuple(_lesser(a, b) for a, b in zip(before, options, strict=True))
             steps[-1] = replace(steps[-1], options=merged)
+        former = cell
     return steps
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._registry import load
-from corepy.dispatch._route_table import MARGIN, RouteTable
+from corepy.dispatch._route_table import MARGIN, UNHURRIED, RouteTable
 from corepy.dispatch._routers import Call
 from corepy.dispatch._routes import bound
 from corepy.dispatch._settings import PRECISION
@@ -216,27 +216,39 @@ def _meet_neighbours(
     this to a later one; until then these routes step aside when others are busy.
     """
     threads = get_num_threads()
-    waiting = [cell for cell in cells if any(_is_unmet(entrant) for entrant in cell.entrants)]
+    waiting = [cell for cell in cells if any(_is_unmet(case, e) for e in cell.entrants)]
     if threads < 2 or not waiting or _is_realtime():
         return
     with busy_cores(threads - 1):
         for cell in waiting:
             entrants = []
             for entrant in cell.entrants:
-                if _is_unmet(entrant):
+                if _is_unmet(case, entrant):
                     works = _works(
                         case, cell.size, {"numpy": home, "other": calls[entrant.backend]}
                     )
                     times = take_turns(works, 0.0)
                     gain = compare(times["numpy"], times["other"]).gain
-                    entrant = replace(entrant, busy=round(gain, 3))
+                    entrant = _beside_busy(entrant, round(gain, 3))
                 entrants.append(entrant)
             kept.add(replace(cell, entrants=tuple(entrants)))
 
 
-def _is_unmet(entrant: Entrant) -> bool:
-    waits = entrant.backend == "torch" and entrant.verdict == ADMITTED
-    return waits and entrant.busy is None
+def _is_unmet(case: AnyCase, entrant: Entrant) -> bool:
+    """Say whether it has to be measured beside busy cores, where it may wait, or NumPy may."""
+    if entrant.busy is not None:
+        return False
+    if entrant.verdict == ADMITTED:
+        return entrant.backend == "torch"
+    waits = case.form in ("inner", "tall")  # NumPy does, for threads of BLAS
+    return waits and entrant.backend == "numba"
+
+
+def _beside_busy(entrant: Entrant, gain: float) -> Entrant:
+    """Return what is known of a candidate with its gain beside busy cores, which may admit it."""
+    if entrant.verdict != ADMITTED and gain >= UNHURRIED:
+        return replace(entrant, busy=gain, gain=1.0, verdict=ADMITTED)
+    return replace(entrant, busy=gain)
 
 
 def _is_realtime() -> bool:
