@@ -203,6 +203,8 @@ def _from_host(array: HostArray) -> Array | HostArray:
         return array
     # Without a dtype float64 becomes float32; negative strides are refused.
     values = np.asarray(array, order="C")
+    if min(values.strides, default=0) < 0:  # of an axis of one element, which has no order
+        values = values.copy()
     _check_room(values)
     return mx.array(values, _NATIVE[DTYPES[values.dtype.name]])
 

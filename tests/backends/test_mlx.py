@@ -81,6 +81,7 @@ def test_values_come_and_go_unchanged(name: str) -> None:
     "values",
     [
         np.arange(6.0)[::-1],
+        np.arange(6.0)[1:0:-1],
         np.arange(12, dtype=np.int16).reshape(3, 4).T[::-2],
         np.broadcast_to(np.array([True, False]), (3, 2)),
         np.array(2.5),
@@ -89,7 +90,17 @@ def test_values_come_and_go_unchanged(name: str) -> None:
         np.array([0.1, 1e300, 5e-324]),
         np.asfortranarray(np.arange(6, dtype=np.complex64).reshape(2, 3)),
     ],
-    ids=["backwards", "strided", "broadcast", "0-D", "empty", "uint64", "float64", "fortran"],
+    ids=[
+        "backwards",
+        "one backwards",
+        "strided",
+        "broadcast",
+        "0-D",
+        "empty",
+        "uint64",
+        "float64",
+        "fortran",
+    ],
 )
 def test_any_layout_comes_in(values: np.ndarray[Any, Any]) -> None:
     native = BACKEND.from_numpy(values, CPU)
