@@ -452,7 +452,8 @@ def test_the_shipped_table_is_whole_and_says_how_it_was_made() -> None:
     assert shipped.routes
     for each in shipped.routes:
         assert all(admits(each.operation, each.dtype, o.backend) for o in each.options)
-        assert all(o.gain >= files.MARGIN for o in each.options)
+        for o in each.options:
+            assert o.gain >= files.MARGIN or (o.busy or 0.0) >= files.UNHURRIED
         assert each.least >= 1000
 
 
