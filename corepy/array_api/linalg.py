@@ -341,7 +341,7 @@ def matrix_norm(
     keep = flag_of("matrix_norm", "keepdims", keepdims)
     kinds = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
     kind = "fro" if ord is None else ord
-    if isinstance(kind, bool) or kind not in kinds:
+    if kind.__class__ not in (str, int, float) or kind not in kinds:
         raise bad_argument("matrix_norm", "ord", ord, f"one of {kinds}")
     return cast("Array", run("linalg.matrix_norm", x, keepdims=keep, ord=kind))
 
