@@ -161,7 +161,7 @@ def by_jax(
     x: Given,
     function: Callable[..., Any],
     *operands: Given | None,
-    out: Given | None,
+    outs: tuple[Given | None, ...],
     reason: str = "its formula, compiled by XLA",
     **parameters: Any,
 ) -> Any:
@@ -175,8 +175,8 @@ def by_jax(
         Takes JAX's namespace, the arrays, and the parameters; as references do.
     *operands : Given or None
         The other arrays.
-    out : Given or None
-        Where the result belongs.
+    outs : tuple of Given or None
+        Where the results belong, one for each that there is.
     reason : str
         What `corepy.explain` shows.
     **parameters
@@ -185,8 +185,13 @@ def by_jax(
     ran(JAX, x.backend, place_of(x), reason)
     arrays = [None if g is None else g.native for g in (x, *operands)]
     with setting(x, *operands):
-        native = _compiled_by_xla(function, x.wide, tuple(parameters.items()))(*arrays)
-    return delivered(native if x.table is None else make(native, x.table), out)
+        found = _compiled_by_xla(function, x.wide, tuple(parameters.items()))(*arrays)
+    natives = found if isinstance(found, tuple) else (found,)
+    results = tuple(
+        delivered(native if x.table is None else make(native, x.table), out)
+        for native, out in zip(natives, outs, strict=True)
+    )
+    return results if isinstance(found, tuple) else results[0]
 
 
 @lru_cache(maxsize=256)

@@ -133,6 +133,16 @@ def test_where_the_measured_way_does_not_serve_the_usual_one_does(
     assert who(lambda: kernels.attention(q, q, q, return_lse=True))[1].startswith("by its formula")
 
 
+def test_jax_computes_both_results_of_a_residual(use: Callable[..., None]) -> None:
+    use(route("rms_norm", "jax", "jax"))
+    x, residual = x_of("jax", 4, 8), x_of("jax", 4, 8) + 1
+    why = "route: measured 3.0x its formula from 1"
+    assert who(lambda: kernels.rms_norm(x, None, 1e-6, residual=residual)) == ("jax", why)
+    normed, summed = kernels.rms_norm(x, None, 1e-6, residual=residual)
+    np.testing.assert_allclose(summed, np.asarray(x) + np.asarray(residual))
+    np.testing.assert_allclose(normed, kernels.rms_norm(np.asarray(summed), None, 1e-6), rtol=1e-6)
+
+
 def test_sizes_and_forms_choose(use: Callable[..., None]) -> None:
     use(
         route("softmax", "numpy", "numba", least=64),

@@ -37,7 +37,7 @@ def attention(problem: Problem) -> Any:
         _attention,
         p.k,
         p.v,
-        out=p.out,
+        outs=(p.out,),
         reason="JAX has a function of its own for it",
         scale=p.scale,
         causal=p.right == 0 and not one,

@@ -89,7 +89,7 @@ def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any 
         if way == TORCH:
             return by_torch(g, partial(torch.rms_norm, eps=eps), w, out=to)
         if way == JAX:
-            return by_jax(g, reference.rms_norm, w, None, out=to, eps=eps)
+            return by_jax(g, reference.rms_norm, w, None, outs=(to,), eps=eps)
         return by_reference(reference.rms_norm, g, (w, None), (to,), eps=eps)
     r = beside("residual", residual, g, (g.dtype,), g.shape)
     to, to_sum = _pair(g, out)
@@ -97,8 +97,11 @@ def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any 
         return empty(g, to), empty(g, to_sum)
     if on_device(g, w, r):
         return _device_rms_norm(g, w, eps, r, to, to_sum)
-    if over_elements(g, w, r, torch=False) == NUMBA:
+    way = over_elements(g, w, r, torch=False)
+    if way == NUMBA:
         return _compiled_rms_norm(g, w, eps, r, to, to_sum)
+    if way == JAX:
+        return by_jax(g, reference.rms_norm, w, r, outs=(to, to_sum), eps=eps)
     return by_reference(reference.rms_norm, g, (w, r), (to, to_sum), eps=eps)
 
 
@@ -200,7 +203,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float, *, out: Any = None) -
     if way == TORCH:
         return by_torch(g, partial(torch.layer_norm, eps=eps), w, b, out=to)
     if way == JAX:
-        return by_jax(g, reference.layer_norm, w, b, out=to, eps=eps)
+        return by_jax(g, reference.layer_norm, w, b, outs=(to,), eps=eps)
     if way != NUMBA:
         return by_reference(reference.layer_norm, g, (w, b), (to,), eps=eps)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import partial
 from typing import Any
 
 from corepy._errors import bad_type
-from corepy.dispatch import make, one_operation, ran
+from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, destination, finite, floating, parameter, place
+from corepy.kernels._choice import by_torch
 from corepy.kernels._memory import (
     Result,
     by_reference,
-    delivered,
     empty,
     is_transformed,
-    place_of,
     supports,
     view,
     widened,
@@ -100,7 +100,8 @@ def batch_norm(
         return empty(g, to)
     if not supports(g, m, v, w, b):
         if _torch_serves(g, (m, v), (w, b), eps, along):
-            return _by_torch(g, (m, v, w, b), eps, to)
+            function = sys.modules["torch"].nn.functional.batch_norm
+            return by_torch(g, partial(function, eps=eps), m, v, w, b, out=to)
         return by_reference(reference.batch_norm, g, (m, v, w, b), (to,), eps=eps, axis=along)
 
     from corepy.kernels.norms import numba
@@ -150,10 +151,3 @@ def _torch_serves(
         and not torch.compiler.is_compiling()
         and not is_transformed(x.native)
     )
-
-
-def _by_torch(x: Given, others: tuple[Given | None, ...], eps: float, out: Given | None) -> Any:
-    ran("torch", x.backend, place_of(x), "torch has a function of its own for it")
-    arrays = [None if g is None else g.native for g in others]
-    native = sys.modules["torch"].nn.functional.batch_norm(x.native, *arrays, eps=eps)
-    return delivered(native if x.table is None else make(native, x.table), out)

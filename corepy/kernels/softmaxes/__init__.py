@@ -101,7 +101,7 @@ def softmax(
     if way == TORCH:
         return by_torch(g, partial(torch.softmax, axis=along), out=to)
     if way == JAX:
-        return by_jax(g, reference.softmax, m, out=to, axis=along, scale=factor)
+        return by_jax(g, reference.softmax, m, outs=(to,), axis=along, scale=factor)
     if way != NUMBA:
         return by_reference(reference.softmax, g, (m,), (to,), axis=along, scale=factor)
 
