@@ -11,7 +11,8 @@ from tests.kernels.libraries import Kind, device_kinds, kinds, select
 
 #: Modules of functions that have device kernels.
 _ON_DEVICES: Final = (
-    *("activations", "adam", "attention", "cache", "norms", "quantized", "rope", "softmax"),
+    *("activations", "adam", "attention", "batch_norm", "cache", "norms", "quantized", "rope"),
+    "softmax",
 )
 
 
@@ -35,7 +36,7 @@ def quick_builds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
     What `test_device.py` and `test_device_dialect.py` build is optimised, as users have it.
     """
-    if _name_of(request.module) in (*_ON_DEVICES, "attention_device", "matrices"):
+    if _name_of(request.module) in (*_ON_DEVICES, "attention_device", "convolutions", "matrices"):
         monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
 
 

@@ -110,6 +110,7 @@ import corepy  # noqa: E402
 from corepy import kernels  # noqa: E402
 from tests.kernels import libraries  # noqa: E402
 from tests.kernels.test_attention import expected_of  # noqa: E402
+from tests.kernels.test_convolutions import expected_of as convolution_of  # noqa: E402
 
 BOUNDS = {"f4": 1e-5, ml_dtypes.bfloat16: 1.6e-2}
 
@@ -194,6 +195,22 @@ def check_quantized() -> None:
     agrees(kernels.matmul_int4(x, values, scales), values_of(x) @ values_of(back).T, "f4", terms)
 
 
+def check_images() -> None:
+    x, bias, options = draw(2, 8, 5, 6), draw(40, seed=1), {"padding": 1, "stride": (1, 2)}
+    for groups in (1, 4):  # in tiles, and one by one
+        w = draw(40, 8 // groups, 3, 2)
+        operands = [values_of(x), values_of(w)]
+        expected = convolution_of(*operands, groups=groups, **options)
+        terms = convolution_of(*map(np.abs, operands), groups=groups, **options)
+        shift = values_of(bias)[:, None, None]
+        got = kernels.conv2d(x, w, bias, groups=groups, **options)
+        agrees(got, expected + shift, "f4", terms + np.abs(shift))
+    m, v = draw(8), draw(8, seed=1)
+    middle, spread = (values_of(p)[:, None, None] for p in (m, v))
+    expected = (values_of(x) - middle) / np.sqrt(spread + 9.0)
+    agrees(kernels.batch_norm(x, m, v, eps=9.0), expected, "f4", 1.0 + np.abs(expected))
+
+
 def main() -> None:
     check_norms(5, 64)  # a warp for a row
     check_softmax(3, 301)  # a group for a row
@@ -203,6 +220,7 @@ def main() -> None:
     check_attention(2)  # keys in parts
     check_attention(20)  # tiles
     check_quantized()
+    check_images()
     (row,) = corepy.explain(kernels.silu, draw(4, 16)).records
     assert (row.backend, row.device) == ("cupy", "cuda:0")
     shutil.rmtree(FOLDER)

@@ -17,6 +17,7 @@ import pytest
 import corepy
 from corepy.dispatch._route_sources import InForce
 from corepy.kernels import _choice, _memory
+from tests.kernels import opencl
 
 #: The bounds of the results' error, relative to the size of the terms that make them.
 BOUNDS: Final = {"float64": 1e-13, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
@@ -106,12 +107,10 @@ class Kind:
 
 @cache
 def queue() -> Any:
-    """Return a queue on the first device of OpenCL that has float64."""
+    """Return a queue on the device of OpenCL that tests run on."""
     import pyopencl
 
-    devices = (d for platform in pyopencl.get_platforms() for d in platform.get_devices())
-    device = next(d for d in devices if d.double_fp_config)
-    return pyopencl.CommandQueue(pyopencl.Context([device]))
+    return pyopencl.CommandQueue(pyopencl.Context([opencl.device()]))
 
 
 def _with_bfloat16(host: Any, dtype: str | None) -> Any:
@@ -144,6 +143,11 @@ def _spread(x: Any) -> Any:
     size = x.dtype.itemsize
     whole = pyopencl.array.Array(x.queue, x.base_data.size // size, x.dtype, data=x.base_data)
     return np.lib.stride_tricks.as_strided(whole.get()[x.offset // size :], x.shape, x.strides)
+
+
+def exchanged(x: Any, order: tuple[int, ...]) -> Any:
+    """Return a view with its axes in another order."""
+    return x.permute(order) if hasattr(x, "permute") else x.transpose(order)
 
 
 def dtype_of(x: Any) -> str:

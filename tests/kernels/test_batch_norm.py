@@ -10,7 +10,7 @@ import pytest
 
 import corepy
 from corepy import kernels
-from tests.kernels.libraries import Kind, check, dtype_of, host, kinds, select
+from tests.kernels.libraries import Kind, check, device_kinds, dtype_of, host, kinds, select
 from tests.kernels.test_convolutions import sample
 
 
@@ -112,7 +112,7 @@ def test_no_elements(kind: Kind) -> None:
         assert tuple(kernels.batch_norm(x, one, one).shape) == shape
 
 
-@pytest.mark.parametrize("kind", kinds("numpy", "torch", "array"))
+@pytest.mark.parametrize("kind", [*kinds("numpy", "torch", "array"), *device_kinds()])
 def test_out_and_layouts(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     select(monkeypatch, kind)
     for dtype in kind.dtypes:

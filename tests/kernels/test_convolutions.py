@@ -13,11 +13,22 @@ from corepy import kernels
 from corepy.kernels._choice import only
 from corepy.kernels.convolutions import reference, windows
 from corepy.kernels.convolutions._geometry import Geometry
-from tests.kernels.libraries import Kind, check, dtype_of, host, kinds, select
+from tests.kernels.libraries import (
+    DEVICES,
+    Kind,
+    check,
+    device_kinds,
+    dtype_of,
+    exchanged,
+    host,
+    kinds,
+    select,
+)
 
 #: Nothing here is compiled by Numba.
 LIBRARIES = ("numpy", "torch", "jax", "mlx", "array", "reference")
-every = pytest.mark.parametrize("kind", [k for k in kinds(*LIBRARIES) if "compiled" not in k.id])
+KINDS = [*(k for k in kinds(*LIBRARIES) if "compiled" not in k.id), *device_kinds()]
+every = pytest.mark.parametrize("kind", KINDS)
 
 #: Shape of x, filters, kernel, and options; the last three for those that take long as well.
 CASES: list[tuple[tuple[int, ...], int, tuple[int, int], dict[str, Any]]] = [
@@ -30,6 +41,11 @@ CASES: list[tuple[tuple[int, ...], int, tuple[int, int], dict[str, Any]]] = [
     ((2, 6, 9, 5), 9, (3, 2), {"padding": ((0, 1), (2, 0)), "stride": (1, 3), "groups": 3}),
     ((1, 1, 1, 1), 1, (1, 1), {}),
     ((1, 2, 5, 4), 2, (3, 2), {"padding": (1, 2), "stride": 2, "dilation": 2}),
+]
+#: With filters enough for the tiles of device kernels: some that are not full, and more than one.
+WIDE: list[tuple[tuple[int, ...], int, tuple[int, int], dict[str, Any]]] = [
+    ((2, 8, 9, 7), 40, (3, 3), {"groups": 2, "padding": 1}),
+    ((3, 5, 12, 11), 70, (3, 2), {"stride": (2, 1), "padding": ((0, 2), (1, 0)), "dilation": 2}),
 ]
 
 
@@ -80,8 +96,12 @@ def expected_of(x: Any, weight: Any, **options: Any) -> Any:
 @every
 def test_conv2d(kind: Kind) -> None:
     compiles = kind.library == "jax"
-    for case in CASES[-3:] if kind.slow or compiles else CASES:
+    on_device = kind.library in DEVICES
+    cases = CASES[-3:] if kind.slow or compiles else CASES[3:] + WIDE if on_device else CASES
+    for case in cases:
         for dtype in kind.dtypes[:2] if compiles else kind.dtypes:
+            if on_device and dtype == "float64" and case is not WIDE[0]:
+                continue  # the same source, and compiled for each kernel's size
             x, weight, bias = operands(case, kind, dtype)
             a, w, b = map(host, (x, weight, bias))
             expected = expected_of(a, w, **case[3])
@@ -194,11 +214,10 @@ def test_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bias_of_float32(kind: Kind) -> None:
     if "float16" not in kind.dtypes:
         return
-    x = kind.array(np.zeros((1, 1, 2, 2)), "float16")
-    w = kind.array(np.zeros((1, 1, 1, 1)), "float16")
+    x = kind.array(np.full((1, 1, 2, 2), 32.0), "float16")
+    w = kind.array(np.full((1, 1, 1, 1), 32.0), "float16")
     # Added before the one rounding.
-    x1, w1 = x + 32.0, w + 32.0
-    out = kernels.conv2d(x1, w1, kind.array([0.75], "float32"))
+    out = kernels.conv2d(x, w, kind.array([0.75], "float32"))
     assert dtype_of(out) == "float16"
     assert (host(out) == 1025.0).all()
 
@@ -229,11 +248,13 @@ def test_special_values(kind: Kind) -> None:
     assert np.isfinite(out).sum() == 25 - 5
 
 
-@pytest.mark.parametrize("kind", [k for k in kinds("numpy", "torch") if "compiled" not in k.id])
+@pytest.mark.parametrize(
+    "kind", [*(k for k in kinds("numpy", "torch") if "compiled" not in k.id), *device_kinds()]
+)
 def test_layouts(kind: Kind) -> None:
     a, w = sample(2, 6, 5, 4).astype("f4"), sample(3, 4, 2, 3, seed=1).astype("f4")
     x, weight = kind.array(a), kind.array(w)
-    last = x.transpose(1, 3) if kind.library == "torch" else x.swapaxes(1, 3)
+    last = exchanged(x, (0, 3, 2, 1))
     for y, z in (
         (last, weight),  # channels come last in memory
         (last[:, :, ::2, 1:], weight[::2]),
@@ -254,7 +275,8 @@ def test_layouts(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [k for k in kinds("numpy", "torch", "array") if "compiled" not in k.id]
+    "kind",
+    [*(k for k in kinds("numpy", "torch", "array") if "compiled" not in k.id), *device_kinds()],
 )
 def test_out(kind: Kind) -> None:
     for dtype in kind.dtypes:
@@ -314,6 +336,8 @@ def test_explain_says_who(kind: Kind) -> None:
         "numpy": "in BLAS",
         "array": "in BLAS",
         "reference": "by its formula",
+        "opencl": "device kernels take it",
+        "cupy": "device kernels take it",
     }.get(kind.library, "has a function of its own")
     assert record.operation == "conv2d"
     assert expected in record.reason

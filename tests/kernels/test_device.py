@@ -17,7 +17,7 @@ from corepy.kernels._arguments import given
 from corepy.kernels._device import Program, _runtime, launch, on_device
 from corepy.kernels._memory import by_reference
 from tests.kernels import libraries
-from tests.kernels.libraries import Kind, check, device_kinds, host, queue
+from tests.kernels.libraries import Kind, check, device_kinds, exchanged, host, queue
 
 each = pytest.mark.parametrize("kind", device_kinds())
 opencl = pytest.mark.device("opencl")
@@ -67,10 +67,6 @@ FUNCTIONS = [
     pytest.param(rope, expected_rope, id="rope"),
 ]
 functions = pytest.mark.parametrize(("function", "oracle"), FUNCTIONS)
-
-
-def exchanged(x: Any, order: tuple[int, ...]) -> Any:
-    return x.permute(order) if hasattr(x, "permute") else x.transpose(order)
 
 
 Views = dict[str, Callable[[Any], Any]]

@@ -19,7 +19,9 @@ from corepy.kernels.adam.device import _program as adam
 from corepy.kernels.attention.device import _cache_program as caches
 from corepy.kernels.attention.device import _program as attention
 from corepy.kernels.attention.device import _tensor_program as tensorcores
+from corepy.kernels.convolutions.device import _program as convolutions
 from corepy.kernels.matrices.device import _program as matrices
+from corepy.kernels.norms.device import _batch_program as batches
 from corepy.kernels.norms.device import _program as norms
 from corepy.kernels.quantized.device import _program as quantized
 from corepy.kernels.rotary.device import _program as rotary
@@ -130,6 +132,8 @@ TENSOR_CORES = "attention by tensor cores"
 #: Programs, and macros that they are built with.
 BUILDS: dict[str, tuple[Program, dict[str, Any]]] = {
     "norms": (norms, {**HALF, "HELD": 8, "LANES": 256, "W": "float32", "B": "bfloat16"}),
+    "batches": (batches, {**HALF, **dict.fromkeys("MVWB", "float32")}),
+    "convolutions": (convolutions, {**HALF, "B": "float32", "HEIGHT": 3, "WIDTH": 3}),
     "softmaxes": (softmaxes, {**DOUBLE, "HELD": 4, "LANES": 32}),
     "activations": (activations["float32"], {**HALF, "FUNCTION": "gelu"}),
     "rotary": (rotary, {**HALF, "C": "float32", "P": "int32", "INTERLEAVED": 1, "LANES": 16}),

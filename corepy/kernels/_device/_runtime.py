@@ -46,6 +46,8 @@ VECTOR_BYTES: Final = 16
 
 
 _HEADER: Final = Path(__file__).with_name("portability.h")
+#: Sums of products in tiles, for programs that name it among their headers.
+TILES: Final = Path(__file__).with_name("tiles.h")
 
 
 class Program:
@@ -59,8 +61,8 @@ class Program:
         That of the C file.
     constants : dict
         Macros with which it is always built, such as coefficients.
-    headers : sequence of str
-        Files in that folder that come before it, as what several C files share.
+    headers : sequence of str or Path
+        Files that come before it, as what several C files share: names are those of its folder.
     """
 
     def __init__(
@@ -68,11 +70,11 @@ class Program:
         beside: str,
         name: str = "device.c",
         constants: dict[str, object] | None = None,
-        headers: Sequence[str] = (),
+        headers: Sequence[str | Path] = (),
     ) -> None:
         self.path = Path(beside).with_name(name)
         self.constants = constants or {}
-        self._files = [_HEADER, *map(self.path.with_name, headers), self.path]
+        self._files = [_HEADER, *(self.path.parent / header for header in headers), self.path]
 
     def text(self, block: tuple[int, ...], defines: tuple[tuple[str, object], ...]) -> str:
         """Return what compilers get: the macros, the header, and the kernels."""

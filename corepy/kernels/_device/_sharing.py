@@ -13,6 +13,8 @@ from corepy.kernels._device._runtime import ITEM_SIZE, VECTOR_BYTES, Memory, tar
 #: Work-items of a group, and those that share a row that is short.
 _ITEMS = 256
 _FEW = 32
+#: The edge of the tiles in ``tiles.h``.
+_TILE = 64
 #: Groups for each compute unit, at most.
 _GROUPS = 32
 #: Vectors of a row that a work-item keeps in registers.
@@ -42,6 +44,12 @@ def by_rows(x: Given, rows: int, size: int, vector: int) -> Shape:
 def by_elements(x: Given, size: int, vector: int) -> Shape:
     """Return how work-items share elements, `vector` of them at a time."""
     return Shape((groups_of(x, -(-size // vector)),), (_ITEMS,), {"VECTOR": vector})
+
+
+def by_tiles(x: Given, batch: int, rows: int, columns: int) -> tuple[tuple[int], tuple[int]]:
+    """Return grid and block for matrices of results, of which a group has a tile at a time."""
+    tiles = batch * -(-rows // _TILE) * -(-columns // _TILE)
+    return (groups_of(x, tiles * _ITEMS),), (_ITEMS,)
 
 
 def groups_of(x: Given, items: int) -> int:

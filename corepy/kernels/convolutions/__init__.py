@@ -1,4 +1,4 @@
-"""Convolution over images, by each library's own function where it has one."""
+"""Convolution over images, by each library's own function where it has one, else by kernels."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from corepy._errors import bad_argument, bad_type
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, beside, destination, floating, parameter, whole
 from corepy.kernels._choice import FORMULA, TORCH, by_torch, choose, torch_takes
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import by_reference
 from corepy.kernels.convolutions import libraries, reference, torch, windows
 from corepy.kernels.convolutions._geometry import Geometry
@@ -132,6 +133,10 @@ def conv2d(
             f"most {padded}, the size of a padded image"
         )
     to = destination("out", out, g, (g.shape[0], w.shape[0], *geometry.size))
+    if g.library != TORCH and on_device(g, w, b):
+        from corepy.kernels.convolutions import device
+
+        return device.conv2d(g, w, b, geometry, to)
     if 0 not in (*g.shape, *w.shape):
         if g.library == TORCH or _is_torchs(g, w, b, geometry):
             function = partial(torch.conv2d, wide=g.wide, geometry=geometry)

@@ -64,14 +64,8 @@ KERNEL(sums)(
     }
 }
 
-/* out[n] = alpha * a[n] @ b[n] + beta * added[n], at any strides. A group has a tile of TILE by TILE
- * results, and each of its work-items a FEW by FEW part of it. Heads share as in attention: n is
- * outer * heads + head, of b head / together. */
-#define TILE 64
-#define DEPTH 16
-#define FEW 4
-#define ACROSS (TILE / FEW)
-
+/* out[n] = alpha * a[n] @ b[n] + beta * added[n], at any strides, in tiles. Heads share as in attention:
+ * n is outer * heads + head, of b head / together. */
 KERNEL(product_of_matrices)(
     IN(X, a),
     IN(X, b),
@@ -94,8 +88,8 @@ KERNEL(product_of_matrices)(
     const real alpha,
     const real beta)
 {
-    SHARED(real, left, DEPTH * (TILE + 1));
-    SHARED(real, right, DEPTH * (TILE + 1));
+    SHARED(real, left, TILE_SHARED);
+    SHARED(real, right, TILE_SHARED);
     const i64 down = (m + TILE - 1) / TILE, across = (n + TILE - 1) / TILE;
     for (i64 task = GROUP_ID(0); task < batch * down * across; task += GROUPS(0)) {
         const i64 which = task / (down * across), rest = task % (down * across);
@@ -103,50 +97,15 @@ KERNEL(product_of_matrices)(
         const i64 outer = which / heads, head = which % heads;
         GLOBAL const TYPE(X) *x = POINTER(a) + outer * a_outer + head * a_head;
         GLOBAL const TYPE(X) *y = POINTER(b) + outer * b_outer + head / together * b_head;
-        real sums[FEW][FEW];
-        for (int i = 0; i < FEW; ++i)
-            for (int j = 0; j < FEW; ++j)
-                sums[i][j] = 0;
-        for (i64 start = 0; start < depth; start += DEPTH) {
-            UNROLL
-            for (int e = ITEM; e < DEPTH * TILE; e += ITEMS) {
-                /* Neighbours read what lies side by side, if anything does. */
-                const int k = a_step == 1 ? e % DEPTH : e / TILE;
-                const int i = a_step == 1 ? e / DEPTH : e % TILE;
-                const bool inside = start + k < depth && row + i < m;
-                left[k * (TILE + 1) + i] =
-                    inside ? (real)LOAD(X, x, (row + i) * a_row + (start + k) * a_step) : 0;
-            }
-            UNROLL
-            for (int e = ITEM; e < DEPTH * TILE; e += ITEMS) {
-                const int k = b_step == 1 ? e % DEPTH : e / TILE;
-                const int j = b_step == 1 ? e / DEPTH : e % TILE;
-                const bool inside = start + k < depth && column + j < n;
-                right[k * (TILE + 1) + j] =
-                    inside ? (real)LOAD(X, y, (start + k) * b_step + (column + j) * b_column) : 0;
-            }
-            BARRIER();
-            for (int k = 0; k < DEPTH; ++k) {
-                real u[FEW], v[FEW];
-                UNROLL
-                for (int i = 0; i < FEW; ++i) {
-                    u[i] = left[k * (TILE + 1) + ITEM / ACROSS + i * ACROSS];
-                    v[i] = right[k * (TILE + 1) + ITEM % ACROSS + i * ACROSS];
-                }
-                UNROLL
-                for (int i = 0; i < FEW; ++i)
-                    UNROLL
-                    for (int j = 0; j < FEW; ++j)
-                        sums[i][j] += u[i] * v[j];
-            }
-            BARRIER();
-        }
+#define FROM_A(k, i) (row + i < m ? LOAD(X, x, (row + i) * a_row + (k) * a_step) : 0)
+#define FROM_B(k, j) (column + j < n ? LOAD(X, y, (k) * b_step + (column + j) * b_column) : 0)
+        /* Neighbours read what lies side by side, if anything does. */
+        TILE_SUMS(sums, depth, left, a_step == 1, FROM_A, right, b_step == 1, FROM_B)
         UNROLL
         for (int i = 0; i < FEW; ++i)
             UNROLL
             for (int j = 0; j < FEW; ++j) {
-                const i64 r = row + ITEM / ACROSS + i * ACROSS;
-                const i64 c = column + ITEM % ACROSS + j * ACROSS;
+                const i64 r = row + TILE_ROW(i), c = column + TILE_COLUMN(j);
                 if (r >= m || c >= n)
                     continue;
                 const i64 at = (which * m + r) * n + c;

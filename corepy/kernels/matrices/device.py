@@ -8,13 +8,19 @@ from typing import Any
 import numpy as np
 
 from corepy.kernels._arguments import Given
-from corepy.kernels._device import Memory, Program, Result, launch, memory, rows, target_of
-from corepy.kernels._device._sharing import by_elements, by_rows, groups_of, vector_of
+from corepy.kernels._device import (
+    TILES,
+    Memory,
+    Program,
+    Result,
+    launch,
+    memory,
+    rows,
+    target_of,
+)
+from corepy.kernels._device._sharing import by_elements, by_rows, by_tiles, vector_of
 
-_program = Program(__file__)
-#: Of the tiles in ``device.c``, and the work-items that share one.
-_TILE = 64
-_ITEMS = 256
+_program = Program(__file__, headers=(TILES,))
 #: Vectors up to which each row of a matrix is read again for each of them.
 _FEW = 8
 
@@ -130,12 +136,12 @@ def _product(
     """Fill a result with the products of matrices, tile by tile."""
     (left, steps), (right, other_steps) = operands
     batch, _, _, m, n, _ = sizes
-    tiles = batch * -(-m // _TILE) * -(-n // _TILE)
+    grid, block = by_tiles(x, batch, m, n)
     real = np.dtype(x.wide).type
     launch(
         *(x, _program, "product_of_matrices"),
-        grid=(groups_of(x, tiles * _ITEMS),),
-        block=(_ITEMS,),
+        grid=grid,
+        block=block,
         arguments=(
             *(left, right, added, result.memory),
             *map(np.int64, (*sizes, *steps, *other_steps)),

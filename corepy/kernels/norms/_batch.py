@@ -11,6 +11,7 @@ from corepy._errors import bad_type
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, destination, finite, floating, parameter, place
 from corepy.kernels._choice import by_torch
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import (
     Result,
     by_reference,
@@ -98,6 +99,10 @@ def batch_norm(
     to = destination("out", out, g)
     if g.size == 0:
         return empty(g, to)
+    if on_device(g, m, v, w, b) and not _torch_serves(g, (m, v), (w, b), eps, along):
+        from corepy.kernels.norms import device
+
+        return device.batch_norm(g, m, v, w, b, eps, along, to)
     if not supports(g, m, v, w, b):
         if _torch_serves(g, (m, v), (w, b), eps, along):
             function = sys.modules["torch"].nn.functional.batch_norm

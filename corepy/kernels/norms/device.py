@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from corepy.kernels._arguments import Given
 from corepy.kernels._device import Program, Result, launch, memory, rows
-from corepy.kernels._device._sharing import by_rows, vector_of
+from corepy.kernels._device._sharing import by_elements, by_rows, vector_of
 
 _program = Program(__file__)
+_batch_program = Program(__file__, "batch.c")
 
 
 def rms_norm(
@@ -70,6 +72,39 @@ def layer_norm(
         X=x.dtype,
         W=x.dtype if weight is None else weight.dtype,
         B=x.dtype if bias is None else bias.dtype,
+        **defines,
+    )
+    return result.array()
+
+
+def batch_norm(
+    x: Given,
+    mean: Given,
+    variance: Given,
+    weight: Given | None,
+    bias: Given | None,
+    eps: float,
+    axis: int,
+    out: Given | None,
+) -> Any:
+    """Return `x` with the channels along an axis normalized."""
+    parameters = mean, variance, weight, bias
+    result = Result(x, out, read_again=parameters)
+    source = memory(x)
+    after = math.prod(x.shape[axis + 1 :])
+    vector = vector_of(x, after, source, result.memory)
+    grid, block, defines = by_elements(x, x.size, vector)
+    sizes = map(np.int64, (x.size, x.shape[axis], after))
+    given = (None if p is None else memory(p) for p in parameters)
+    named = zip("MVWB", parameters, strict=True)
+    dtypes: dict[str, Any] = {name: x.dtype if p is None else p.dtype for name, p in named}
+    launch(
+        *(x, _batch_program, "batch_norm"),
+        grid=grid,
+        block=block,
+        arguments=(source, *given, result.memory, *sizes, np.dtype(x.wide).type(eps)),
+        X=x.dtype,
+        **dtypes,
         **defines,
     )
     return result.array()
