@@ -1,7 +1,7 @@
 """Kernels in C, run by OpenCL, CUDA and HIP: the runtime that all families of them share.
 
-``portability.h`` is the dialect they are written in, ``tiles.h`` what products share, `_runtime` what
-a launch is, `_opencl` and `_cupy` the libraries that compile and launch.
+``portability.h`` is the dialect they are written in, ``tiles.h`` what products share, `_runtime`
+what a launch is, `_opencl` and `_cupy` the libraries that compile and launch.
 """
 
 from corepy.kernels._device._runtime import (

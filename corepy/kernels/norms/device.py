@@ -99,7 +99,9 @@ def batch_norm(
     named = zip("MVWB", parameters, strict=True)
     dtypes: dict[str, Any] = {name: x.dtype if p is None else p.dtype for name, p in named}
     launch(
-        *(x, _batch_program, "batch_norm"),
+        x,
+        _batch_program,
+        "batch_norm",
         grid=grid,
         block=block,
         arguments=(source, *given, result.memory, *sizes, np.dtype(x.wide).type(eps)),
