@@ -120,6 +120,14 @@ class Backend(ABC):
     def operation(self, name: str) -> Callable[..., Any] | None:
         """Return the native callable for an operation, None where the library has none."""
 
+    def operation_on(self, name: str, device: Device) -> Callable[..., Any] | None:
+        """Return the native callable for an operation on arrays of one device, None without one.
+
+        Asked once for each device and dtype. Override it where a library needs something else on
+        one of its devices.
+        """
+        return self.operation(name)
+
     def devices(self) -> tuple[Device, ...]:
         """Return the devices served, the default one first."""
         return (CPU,)

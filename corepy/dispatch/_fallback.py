@@ -91,7 +91,7 @@ def _offered(
     """Return a backend's own callable, the one that makes a new array where it writes into none."""
     for offered in (name, INPLACE.get(name)):
         if offered is not None and backend.supports(offered, dtype, device):
-            native = backend.operation(offered)
+            native = backend.operation_on(offered, device)
             if native is not None:
                 return native
     return None
@@ -154,13 +154,14 @@ class Elsewhere:
             kwargs["device"] = self.device
         if self.name == "astype":
             args = (args[0], self._translate(args[1]))
-        result = back(
-            self.backend.execute(
-                self.name,
-                [there(arg) for arg in args],
-                **{key: there(value) for key, value in kwargs.items()},
+        function = self.backend.operation_on(self.name, self.device)
+        if function is None:
+            raise UnsupportedOperationError(
+                f"{self.name}: backend {self.backend.name} has no such operation on {self.device}; "
+                f"expected the one that it says it supports"
             )
-        )
+        moving = {key: there(value) for key, value in kwargs.items()}
+        result = back(function(*(there(arg) for arg in args), **moving))
         _explain.note(f"{self.home.name} does not offer it for this dtype", moved)
         return result
 

@@ -13,7 +13,7 @@ from corepy import _dtypes
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import BackendError
 from corepy.backends._base import Backend, Capabilities
-from corepy.backends.torch import _devices
+from corepy.backends.torch import _devices, _mps
 from corepy.backends.torch._tables import FIXES, LEFT_OUT, MOVES
 from corepy.devices._device import CPU, Device
 
@@ -40,7 +40,9 @@ class TorchBackend(Backend):
         return _devices.unserved()
 
     def capabilities(self, device: Device) -> Capabilities:
-        return _ON_MPS if device.kind == "mps" else _EVERYWHERE
+        if device.kind == "mps":
+            return _ON_MPS
+        return _EVERYWHERE if _devices.has_float64(device) else _IN_SINGLE
 
     def operation(self, name: str) -> Callable[..., Any] | None:
         fixed = FIXES.get(name)
@@ -51,8 +53,16 @@ class TorchBackend(Backend):
         found: Callable[..., Any] | None = getattr(namespace, function, None)
         return found
 
+    def operation_on(self, name: str, device: Device) -> Callable[..., Any] | None:
+        function = self.operation(name)
+        if function is None or device.kind != "mps":
+            return function
+        return _mps.fitted(name, function)
+
     def supports(self, name: str, dtype: DType, device: Device) -> bool:
         if dtype not in self.capabilities(device).dtypes:
+            return False
+        if device.kind == "mps" and dtype in _mps.LEFT_OUT.get(name, ()):
             return False
         if dtype in _WIDE_UNSIGNED:
             return name in MOVES
@@ -152,9 +162,11 @@ _BY_NATIVE: Final[dict[torch.dtype, DType]] = {native: d for d, native in _NATIV
 
 _WIDE_UNSIGNED: Final = frozenset({_dtypes.uint16, _dtypes.uint32, _dtypes.uint64})
 _EVERYWHERE: Final = Capabilities(max_dimensions=64)
-_ON_MPS: Final = Capabilities(
-    dtypes=_dtypes.ANY - {_dtypes.float64, _dtypes.complex128}, max_dimensions=16
-)
+_SINGLE: Final = _dtypes.ANY - {_dtypes.float64, _dtypes.complex128}
+_IN_SINGLE: Final = Capabilities(dtypes=_SINGLE, max_dimensions=64)
+#: "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64",
+#: and MPSGraph has tensors of up to 16 dimensions.
+_ON_MPS: Final = Capabilities(dtypes=_SINGLE, max_dimensions=16)
 
 
 def _is_importable(array: np.ndarray[Any, Any]) -> bool:

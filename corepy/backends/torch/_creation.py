@@ -9,7 +9,7 @@ import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
-from corepy.backends.torch._devices import place_of
+from corepy.backends.torch._devices import device_of, has_float64, place_of
 from corepy.devices._device import Device
 
 
@@ -20,7 +20,9 @@ def on_device(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, device=place_of(device), **params)
         except RuntimeError as error:
-            if "allocate" in str(error) or isinstance(error, torch.OutOfMemoryError):
+            # "Invalid buffer size", says Metal.
+            lacking = any(words in str(error) for words in ("allocate", "Invalid buffer size"))
+            if lacking or isinstance(error, torch.OutOfMemoryError):
                 raise MemoryError(str(error).partition("\n")[0]) from error
             raise
 
@@ -30,5 +32,8 @@ def on_device(function: Callable[..., Any]) -> Callable[..., Any]:
 def arange(first: float, last: float, pace: float, *, dtype: Any, device: Any) -> Tensor:
     if not dtype.is_floating_point and not all(isinstance(x, int) for x in (first, last, pace)):
         # torch truncates the arguments, a step of 0.5 to 0; here the values are.
-        return compat.arange(first, last, pace, dtype=torch.float64, device=device).to(dtype)
+        # They are computed in float64, which not every device has.
+        place = device if has_float64(device_of(device)) else "cpu"
+        made = compat.arange(first, last, pace, dtype=torch.float64, device=place).to(dtype)
+        return made.to(device)
     return compat.arange(first, last, pace, dtype=dtype, device=device)

@@ -46,6 +46,14 @@ def present() -> tuple[Device, ...]:
 
 
 @cache
+def has_float64(device: Device) -> bool:
+    """Say whether a device computes in float64: Apple's and some of Intel's GPUs do not."""
+    if device.kind == "xpu":
+        return bool(torch.xpu.get_device_properties(device.index).has_fp64)
+    return device.kind != "mps"
+
+
+@cache
 def place_of(device: Device) -> torch.device:
     """Return torch's own object for a device."""
     return torch.device("cuda" if device.kind == "rocm" else device.kind, device.index)

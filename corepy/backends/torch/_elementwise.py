@@ -72,13 +72,21 @@ def pow_(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.where(x2 == 0, torch.ones_like(x2), result) if x1.is_complex() else result
 
 
+def _real(x: Tensor) -> Tensor:
+    return x.real.contiguous() if x.is_mps else x.real  # as in `_mps`
+
+
+def _imag(x: Tensor) -> Tensor:
+    return x.imag.contiguous() if x.is_mps else x.imag
+
+
 def expm1(x: Tensor) -> Tensor:
     if not x.is_complex():
         return torch.expm1(x)
     # torch multiplies infinities by zeros; exp has the special cases right, and differs by one
     # in the real part, which no special value notices.
     result, special = torch.expm1(x), torch.exp(x)
-    special = torch.complex(special.real - 1, special.imag)
+    special = torch.complex(_real(special) - 1, _imag(special))
     return _zero_kept(x, torch.where(torch.isfinite(result), result, special))
 
 
@@ -86,13 +94,13 @@ def log1p(x: Tensor) -> Tensor:
     if not x.is_complex():
         return torch.log1p(x)
     # torch finds NaN at infinities, where log has the special cases right.
-    result, special = torch.log1p(x), torch.log(torch.complex(x.real + 1, x.imag))
+    result, special = torch.log1p(x), torch.log(torch.complex(_real(x) + 1, _imag(x)))
     return _zero_kept(x, torch.where(torch.isfinite(result), result, special))
 
 
 def _zero_kept(x: Tensor, result: Tensor) -> Tensor:
     """Return zero at zero, with the sign of its imaginary part and a real part of +0."""
-    return torch.where(x == 0, torch.complex(torch.zeros_like(x.real), x.imag), result)
+    return torch.where(x == 0, torch.complex(torch.zeros_like(_real(x)), _imag(x)), result)
 
 
 def tanh(x: Tensor) -> Tensor:
@@ -100,8 +108,8 @@ def tanh(x: Tensor) -> Tensor:
     if not x.is_complex():
         return result
     # C99 leaves the sign of the zero at infinity to sin(2 y); the standard takes that of y.
-    limit = torch.complex(result.real, torch.copysign(torch.zeros_like(x.imag), x.imag))
-    return torch.where(torch.isinf(x.real) & torch.isfinite(x.imag), limit, result)
+    limit = torch.complex(_real(result), torch.copysign(torch.zeros_like(_imag(x)), _imag(x)))
+    return torch.where(torch.isinf(_real(x)) & torch.isfinite(_imag(x)), limit, result)
 
 
 def acos(x: Tensor) -> Tensor:
@@ -109,7 +117,7 @@ def acos(x: Tensor) -> Tensor:
     if not x.is_complex():
         return result
     # The imaginary part has the opposite sign of that of x; torch loses it at zero.
-    return torch.complex(result.real, torch.copysign(result.imag, -x.imag))
+    return torch.complex(_real(result), torch.copysign(_imag(result), -_imag(x)))
 
 
 def conj(x: Tensor) -> Tensor:

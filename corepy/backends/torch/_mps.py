@@ -1,0 +1,201 @@
+"""What torch needs on ``mps``: contiguous operands, products in parts, and nothing in float64.
+
+torch's kernels for Metal have answered wrongly, without a word, for operands that are not
+contiguous: ``where`` (https://github.com/pytorch/pytorch/issues/150967), ``isfinite`` and ``isinf``
+(https://github.com/pytorch/pytorch/issues/183419), ``sum``
+(https://github.com/pytorch/pytorch/issues/132732) and what writes in place
+(https://github.com/pytorch/pytorch/issues/118115). So every operation that reads elements gets
+contiguous ones here. Copying is what torch itself does about such a fault once it is known.
+
+Nothing in this module has run on an Apple GPU. It is tested on a stand-in that takes the host's
+memory for Metal's, refuses what Metal lacks, and has those faults.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from corepy import _dtypes
+from corepy._dtypes import DType
+from corepy.backends.torch._creation import on_device
+
+Function = Callable[..., Any]
+
+#: Operations that look at shapes alone, and may give a view.
+_VIEWS: Final = frozenset(
+    {
+        "broadcast_arrays",
+        "broadcast_to",
+        "expand_dims",
+        "imag",
+        "linalg.diagonal",
+        "linalg.matrix_transpose",
+        "matrix_transpose",
+        "meshgrid",
+        "moveaxis",
+        "permute_dims",
+        "real",
+        "reshape",
+        "squeeze",
+        "unstack",
+    }
+)
+
+#: Of eigenvalues and singular values Metal has none (torch's native_functions.yaml), and torch
+#: would compute some on the host without telling (its MPSFallback.mm).
+_ON_HOST: Final = (
+    *("linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh"),
+    *("linalg.matrix_norm", "linalg.matrix_rank", "linalg.pinv", "linalg.svd", "linalg.svdvals"),
+)
+#: "MPS doesn't support complex types", say its factorisations.
+_REAL_ONLY: Final = (
+    *("linalg.cholesky", "linalg.det", "linalg.inv", "linalg.matrix_power", "linalg.qr"),
+    *("linalg.slogdet", "linalg.solve"),
+)
+LEFT_OUT: Final[dict[str, frozenset[DType]]] = {
+    **dict.fromkeys(_ON_HOST, _dtypes.ANY),
+    **dict.fromkeys(_REAL_ONLY, _dtypes.COMPLEX),
+}
+
+#: Metal's products of more terms add what lies behind the operands, on M1 and M2
+#: (https://github.com/pytorch/pytorch/issues/195163).
+LONGEST: Final = 32_766
+#: Stacks of matrices with more elements are multiplied wrongly
+#: (https://github.com/pytorch/pytorch/issues/197636).
+MOST: Final = 2**32
+
+
+def fitted(name: str, function: Function) -> Function:
+    """Return an operation as ``mps`` needs it."""
+    if name in _VIEWS:
+        return function
+    if name == "__getitem__":
+        return _reading(function)
+    if name == "__setitem__":
+        return _writing_by_key(function)
+    if name.startswith("__i"):
+        return _writing(function)
+    return _contiguous(_OWN.get(name, function))
+
+
+def plain(value: Any) -> Any:
+    """Return a tensor, or those in a sequence, in contiguous memory; anything else as it is."""
+    if isinstance(value, Tensor):
+        return value.contiguous()
+    if isinstance(value, (tuple, list)):
+        return type(value)(plain(item) for item in value)
+    return value
+
+
+def _contiguous(function: Function) -> Function:
+    def compute(*args: Any, **params: Any) -> Any:
+        return function(*map(plain, args), **{key: plain(value) for key, value in params.items()})
+
+    return compute
+
+
+# ---------------------------------------------------------------------------- keys, and in place
+
+
+def _by_arrays(key: Any) -> bool:
+    return any(isinstance(part, Tensor) for part in (key if isinstance(key, tuple) else (key,)))
+
+
+def _reading(function: Function) -> Function:
+    def getitem(x: Tensor, key: Any) -> Tensor:
+        found: Tensor = function(plain(x), plain(key)) if _by_arrays(key) else function(x, key)
+        return found
+
+    return getitem
+
+
+def _writing_by_key(function: Function) -> Function:
+    write = _writing(function)
+
+    def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
+        # Slices and integers are a view of `x`, and a copy into it.
+        made: Tensor = (write if _by_arrays(key) else function)(x, plain(key), plain(value))
+        return made
+
+    return setitem
+
+
+def _writing(function: Function) -> Function:
+    """Write into contiguous memory, and copy that to where it belongs."""
+
+    def write(x: Tensor, *others: Any) -> Tensor:
+        fresh = x.contiguous()
+        function(fresh, *map(plain, others))
+        return x if fresh is x else x.copy_(fresh)
+
+    return write
+
+
+# ---------------------------------------------------------------------------- products
+
+
+def matmul(x1: Tensor, x2: Tensor) -> Tensor:
+    """Multiply matrices in parts that Metal multiplies rightly: of `LONGEST` terms, of `MOST`."""
+    terms = x1.shape[-1]
+    if terms > LONGEST:
+        total = None
+        for start in range(0, terms, LONGEST):
+            count = min(LONGEST, terms - start)
+            left = x1.narrow(-1, start, count).contiguous()
+            right = x2.narrow(max(-2, -x2.ndim), start, count).contiguous()
+            part = matmul(left, right)
+            total = part if total is None else total + part
+        assert total is not None  # there is at least one part
+        return total
+    if x1.ndim < 2 or x2.ndim < 2:
+        return torch.matmul(x1, x2)
+    stack = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    rows, columns = x1.shape[-2], x2.shape[-1]
+    matrices = max(rows * terms, terms * columns, rows * columns)
+    axis = next((i for i, size in enumerate(stack) if size > 1), None)
+    if axis is None or math.prod(stack) * matrices <= MOST:
+        return torch.matmul(x1, x2)
+    half = stack[axis] // 2
+    made = x1.new_empty((*stack, rows, columns))
+    for start, count in ((0, half), (half, stack[axis] - half)):
+        place = axis - len(stack) - 2  # from the right, where the operands agree
+        left, right = (_part(x, place, start, count) for x in (x1, x2))
+        made.narrow(place, start, count).copy_(matmul(left, right))
+    return made
+
+
+def _part(x: Tensor, axis: int, start: int, count: int) -> Tensor:
+    """Return a range of an axis that broadcasting may have stretched or added."""
+    if -axis > x.ndim or x.shape[axis] == 1:
+        return x
+    return x.narrow(axis, start, count).contiguous()
+
+
+def tensordot(x1: Tensor, x2: Tensor, *, axes: tuple[tuple[int, ...], tuple[int, ...]]) -> Tensor:
+    """Contract axes by `matmul`."""
+    first, second = axes
+    rows = [i for i in range(x1.ndim) if i not in first]
+    columns = [i for i in range(x2.ndim) if i not in second]
+    shape = [x1.shape[i] for i in rows] + [x2.shape[i] for i in columns]
+    terms = math.prod(x1.shape[i] for i in first)
+    left = x1.permute(*rows, *first).reshape(math.prod(shape[: len(rows)]), terms)
+    right = x2.permute(*second, *columns).reshape(terms, math.prod(shape[len(rows) :]))
+    return matmul(left.contiguous(), right.contiguous()).reshape(shape)
+
+
+# ---------------------------------------------------------------------------- creation
+
+
+@on_device
+def _eye(rows: int, columns: int, *, k: int, dtype: Any, device: Any) -> Tensor:
+    # Else it is written into a diagonal, which is not contiguous.
+    lines = torch.arange(rows, device=device).reshape(rows, 1) + k
+    return torch.eq(lines, torch.arange(columns, device=device)).to(dtype)
+
+
+_OWN: Final[dict[str, Function]] = {"eye": _eye, "matmul": matmul, "tensordot": tensordot}

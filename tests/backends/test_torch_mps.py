@@ -1,0 +1,290 @@
+"""torch on ``mps``, on a stand-in for Metal: no float64, and contiguous operands for everything."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy._dtypes import DTYPES
+from corepy.devices._device import CPU, as_device
+from corepy.testing import fake_devices
+from tests.array_api.examples import EXAMPLES
+from tests.helpers import assert_same
+
+torch = pytest.importorskip("torch")
+
+from corepy.backends.torch import _devices, _mps  # noqa: E402  they import torch
+from corepy.backends.torch._backend import TorchBackend  # noqa: E402
+from tests.backends.torch_on_metal import MetalTensor, metal  # noqa: E402
+
+pytestmark = pytest.mark.backend("torch")
+
+MPS: Final = as_device("mps")
+SINGLE: Final = {"float64": "float32", "complex128": "complex64"}
+
+
+BACKEND: Final = TorchBackend()
+
+
+def a(values: Any, dtype: str) -> corepy.Array:
+    return xp.asarray(np.asarray(values), dtype=getattr(xp, dtype), device=MPS)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with metal(monkeypatch), corepy.set_fallback("allow"):
+        yield
+
+
+class InSingle:
+    """The namespace with the dtypes of single precision in the place of the double ones.
+
+    If `strided`, the arrays that it makes of values lie in every other place of their memory.
+    """
+
+    def __init__(self, strided: bool = False) -> None:
+        self.strided = strided
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(xp, SINGLE.get(name, name))
+
+    def asarray(self, values: Any, **params: Any) -> corepy.Array:
+        x = xp.asarray(values, **params)
+        return xp.stack([x, xp.zeros_like(x)], axis=-1)[..., 0] if self.strided else x
+
+
+#: Values beyond float32.
+BEYOND: Final = ("hypot",)
+
+
+@pytest.mark.parametrize("strided", [False, True], ids=["contiguous", "strided"])
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in BEYOND])
+def test_examples_give_what_numpy_gives_in_single_precision(
+    gpu: None, name: str, strided: bool
+) -> None:
+    call = EXAMPLES[name][0]
+    found = call(InSingle(strided))
+    parts = found if isinstance(found, (tuple, list)) else [found]
+    with fake_devices(), corepy.backend_priority(["fake:no_float64"]), np.errstate(all="ignore"):
+        expected = call(InSingle())
+        if not isinstance(parts[0], corepy.Array):
+            assert found == expected
+            return
+        assert_same(found, expected)
+    assert {(x.device, type(x.unwrap())) for x in parts} == {(MPS, MetalTensor)}
+
+
+def test_only_what_metal_lacks_crosses_to_the_host(gpu: None) -> None:
+    crossed = set()
+    for name, (call, _, _) in EXAMPLES.items():
+        if name in BEYOND:
+            continue
+        with corepy.set_fallback("raise"):
+            try:
+                call(InSingle())
+            except corepy.FallbackError:
+                crossed.add(name)
+    decompositions = {name for name, dtypes in _mps.LEFT_OUT.items() if DTYPES["float32"] in dtypes}
+    assert crossed == decompositions
+    for name in ("linalg.inv", "linalg.solve"):
+        assert BACKEND.supports(name, DTYPES["float32"], MPS)
+        assert not BACKEND.supports(name, DTYPES["complex64"], MPS)
+        assert BACKEND.supports(name, DTYPES["complex64"], CPU)
+
+
+@pytest.mark.parametrize("name", ["acos", "expm1", "log1p", "tanh", "exp", "round"])
+def test_complex_functions_see_contiguous_parts(gpu: None, name: str) -> None:
+    values = np.array([[0.5 + 1j, -0.0 - 2j], [3 - 0j, 0j]], np.complex64).T
+    found = getattr(xp, name)(xp.matrix_transpose(a(values.T, "complex64")))
+    assert found.dtype is xp.complex64
+    expected = getattr(xp, name)(xp.asarray(values, device="cpu"))
+    np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-5)
+
+
+# ---------------------------------------------------------------------------- dtypes
+
+
+def test_the_dtypes_of_the_device(gpu: None) -> None:
+    info = xp.__array_namespace_info__()
+    lacking = set(DTYPES) - set(info.dtypes(device=MPS))
+    assert lacking == {"float64", "complex128"}
+    assert set(info.dtypes(device=CPU)) == set(DTYPES)
+    assert list(info.default_dtypes(device=MPS).values()) == [
+        xp.float32,
+        xp.complex64,
+        xp.int64,
+        xp.int64,
+    ]
+    assert info.default_dtypes(device=CPU)["real floating"] is xp.float64
+    assert info.capabilities()["max dimensions"] == 16
+
+
+def test_what_python_scalars_become(gpu: None) -> None:
+    ints = xp.asarray([1, 2])
+    for made, dtype, values in [
+        (xp.asarray(0.1), xp.float32, np.float32(0.1)),
+        (xp.asarray([1.5, 2j]), xp.complex64, [1.5, 2j]),
+        (xp.full(2, 0.5), xp.float32, [0.5, 0.5]),
+        (xp.linspace(0, 1, 3), xp.float32, [0.0, 0.5, 1.0]),
+        (xp.linspace(0, 1j, 2), xp.complex64, [0, 1j]),
+        (xp.arange(0.5, 2), xp.float32, [0.5, 1.5]),
+        (xp.arange(0.5, 4, dtype=xp.int32), xp.int32, [0, 1, 2, 3]),
+        (xp.eye(2, 3, k=-1), xp.float32, [[0, 0, 0], [1, 0, 0]]),
+        (ints + 1.5, xp.float32, [2.5, 3.5]),
+        (2**0.5 * ints, xp.float32, np.float32(2**0.5) * np.array([1, 2], np.float32)),
+        (ints / 2, xp.float32, [0.5, 1.0]),
+        (ints * 1j, xp.complex64, [1j, 2j]),
+        (xp.mean(ints + 0.0), xp.float32, 1.5),
+        (xp.sqrt(ints + 0.0), xp.float32, np.sqrt(np.array([1, 2], np.float32))),
+        (xp.sum(ints), xp.int64, 3),
+        (xp.fft.fftfreq(4), xp.float32, [0, 0.25, -0.5, -0.25]),
+    ]:
+        assert (made.device, made.dtype) == (MPS, dtype)
+        np.testing.assert_array_equal(np.array(made), values)
+
+
+ASKING: Final[list[Callable[[], Any]]] = [
+    lambda: xp.ones(2, dtype=xp.float64),
+    lambda: xp.asarray([1.5], dtype=xp.float64),
+    lambda: xp.asarray(1j, dtype=xp.complex128),
+    lambda: xp.arange(3, dtype=xp.float64),
+    lambda: xp.linspace(0, 1, 3, dtype=xp.float64),
+    lambda: xp.zeros_like(xp.ones(2), dtype=xp.float64),
+    lambda: xp.astype(xp.ones(2), xp.float64),
+    lambda: xp.sum(xp.ones(2), dtype=xp.float64),
+    lambda: xp.cumulative_sum(xp.ones(2), dtype=xp.float64),
+    lambda: xp.fft.fftfreq(3, dtype=xp.float64),
+    lambda: xp.asarray(np.ones(2), device=MPS),
+    lambda: xp.asarray(torch.ones(2, dtype=torch.float64), device=MPS),
+    lambda: xp.from_dlpack(np.ones(2), device=MPS),
+    lambda: xp.ones(2, device="cpu").to_device(MPS),
+    lambda: corepy.to(np.ones(2), device="mps"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(ASKING)))
+def test_float64_is_refused_with_the_device_and_what_it_has(gpu: None, number: int) -> None:
+    with pytest.raises(corepy.UnsupportedOperationError) as caught:
+        ASKING[number]()
+    assert re.match(
+        r"\w+: .*(float64|complex128), which .*mps.*; expected one of bool, int8, .*, complex64$",
+        str(caught.value),
+    )
+
+
+def test_float64_of_the_host_beside_an_array_there_is_on_another_device(gpu: None) -> None:
+    with pytest.raises(corepy.DeviceMismatchError, match="(?s)mps.*cpu"):
+        xp.ones(2) + xp.ones(2, dtype=xp.float64, device="cpu")
+
+
+# ---------------------------------------------------------------------------- writing
+
+
+def test_strided_memory_is_written_through(gpu: None) -> None:
+    x = xp.asarray([[1, 2], [3, 4]])
+    native = x.unwrap()
+    turned = xp.matrix_transpose(x)
+    assert not turned.unwrap().is_contiguous()
+    turned += xp.matrix_transpose(xp.asarray([[10, 20], [30, 40]]))
+    assert turned.tolist() == [[11, 33], [22, 44]]
+    turned[turned > 30] = 0
+    turned[0, :] = xp.asarray([[5, 0], [6, 0]])[:, 0]
+    assert turned.tolist() == [[5, 6], [22, 0]]
+    turned[xp.asarray([1]), xp.asarray([1])] = 7
+    assert turned[xp.asarray([1, 0]), xp.asarray([1, 1])].tolist() == [7, 6]
+    assert turned[turned > 6].tolist() == [22, 7]
+    assert native.held.tolist() == [[5, 22], [6, 7]]  # it was a view all along
+
+
+def test_views_stay_views_there(gpu: None) -> None:
+    x = xp.ones((2, 3))
+    for view in (xp.matrix_transpose(x), x[:, 1:], xp.reshape(x, (6,)), xp.expand_dims(x, axis=0)):
+        assert view.unwrap().held._base is x.unwrap().held
+
+
+def test_other_devices_get_the_functions_as_they_are() -> None:
+    for name in ("add", "sum", "where", "__getitem__", "matmul"):
+        assert BACKEND.operation_on(name, CPU) is BACKEND.operation(name)
+        assert BACKEND.operation_on(name, as_device("cuda:0")) is BACKEND.operation(name)
+    assert BACKEND.operation_on("add", MPS) is not BACKEND.operation("add")
+    assert BACKEND.operation_on("no_such", MPS) is None
+
+
+# ---------------------------------------------------------------------------- products
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((4,), (4,)),
+        ((2, 7), (7, 3)),
+        ((7,), (5, 7, 2)),
+        ((5, 2, 7), (7,)),
+        ((5, 2, 3), (5, 3, 4)),
+        ((1, 4, 2, 8), (3, 1, 8, 2)),
+        ((6, 2, 2), (2, 2)),
+        ((0, 2, 7), (7, 2)),
+        ((2, 0), (0, 3)),
+    ],
+)
+def test_products_in_parts(
+    monkeypatch: pytest.MonkeyPatch, first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    made: list[tuple[int, int]] = []
+    multiply = torch.matmul
+
+    def spy(x1: Any, x2: Any) -> Any:
+        assert x1.is_contiguous()
+        assert x2.is_contiguous()
+        found = multiply(x1, x2)
+        made.append((x1.shape[-1], max(x1.numel(), x2.numel(), found.numel())))
+        return found
+
+    monkeypatch.setattr(_mps, "LONGEST", 3)
+    monkeypatch.setattr(_mps, "MOST", 24)
+    monkeypatch.setattr(torch, "matmul", spy)
+    x1 = torch.arange(1.0, math.prod(first) + 1).reshape(first)
+    x2 = torch.arange(1.0, math.prod(second) + 1).reshape(second)
+    found = _mps.matmul(x1, x2)
+    assert found.tolist() == (x1.numpy() @ x2.numpy()).tolist()
+    assert all(terms <= 3 for terms, _ in made)
+    if min(x1.ndim, x2.ndim) > 1:  # a vector has no stack to split
+        assert all(size <= 24 for _, size in made)
+
+
+@pytest.mark.parametrize("axes", [((), ()), ((1,), (0,)), ((0, 2), (1, 2)), ((2, 0), (2, 1))])
+def test_contractions(axes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    x1 = torch.arange(24.0).reshape(2, 3, 4)
+    x2 = torch.arange(24.0).reshape(3, 2, 4)
+    found = _mps.tensordot(x1, x2, axes=axes)
+    assert found.tolist() == np.tensordot(x1.numpy(), x2.numpy(), axes=axes).tolist()
+
+
+# ---------------------------------------------------------------------------- xpu
+
+
+@pytest.mark.parametrize("has_fp64", [True, False])
+def test_xpu_has_float64_where_the_driver_says_so(
+    monkeypatch: pytest.MonkeyPatch, has_fp64: bool
+) -> None:
+    asked = []
+
+    def properties(index: int) -> SimpleNamespace:
+        asked.append(index)
+        return SimpleNamespace(has_fp64=has_fp64)
+
+    monkeypatch.setattr(torch.xpu, "get_device_properties", properties)
+    _devices.has_float64.cache_clear()
+    dtypes = BACKEND.capabilities(as_device("xpu:1")).dtypes
+    assert (xp.float64 in dtypes, xp.complex128 in dtypes) == (has_fp64, has_fp64)
+    assert {xp.float32, xp.complex64, xp.int64, xp.uint64} <= dtypes
+    assert asked == [1]
+    _devices.has_float64.cache_clear()
