@@ -786,6 +786,68 @@ def test_names_of_devices(
     assert _backend._device_of(places[1]) is as_device(name)
 
 
+def test_platforms_without_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = FakePlace("tpu", "libtpu")
+
+    def local_devices(backend: str | None = None) -> list[FakePlace]:
+        if backend == "cpu":
+            raise RuntimeError("Unknown backend: 'cpu' requested, but no platforms are present.")
+        return [place]
+
+    _backend._native_devices.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(jax, "local_devices", local_devices)  # as JAX_PLATFORMS=tpu does
+        assert JaxBackend().devices() == (as_device("tpu:0"),)
+        (told,) = JaxBackend().unserved()
+    _backend._native_devices.cache_clear()
+    assert told.startswith("cpu: JAX_PLATFORMS leaves it out")
+    assert JaxBackend().unserved() == ()
+
+
+def test_the_dtypes_of_a_tpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The host stands for it: a backend of its own, whose arrays say that they are there.
+    table, device = corepy.array_api, as_device("tpu:0")
+    host = jax.local_devices(backend="cpu")[0]
+    monkeypatch.setattr(_backend, "_native_devices", lambda: {device: host})
+    monkeypatch.setattr(_backend, "_device_of", lambda place: device)
+    monkeypatch.setattr(_backend, "_on_host", lambda native: isinstance(native, np.generic))
+    backend = JaxBackend()
+    backend.name = "tpus"  # type: ignore[misc]
+    corepy.register_backend("tpus", backend, modules=())
+    try:
+        with corepy.backend_priority(["tpus"]):
+            info = table.__array_namespace_info__()
+            assert info.default_device() is device
+            lacking = set(info.dtypes(device=CPU)) - set(info.dtypes(device=device))
+            assert lacking == {"float64", "complex128"}
+            names = [dtype.name for dtype in info.default_dtypes(device=device).values()]
+            assert names == ["float32", "complex64", "int64", "int64"]
+            ints = table.asarray([1, 2])
+            for made, name in [
+                (table.ones(2), "float32"),
+                (table.linspace(0, 1, 3), "float32"),
+                (table.fft.fftfreq(4), "float32"),
+                (ints + 0.5, "float32"),
+                (ints / 2, "float32"),
+                (ints * 1j, "complex64"),
+                (table.sum(ints), "int64"),
+            ]:
+                assert (made.dtype.name, made.unwrap().dtype.name) == (name, name)
+            for ask in (
+                lambda: table.ones(2, dtype=table.float64),
+                lambda: table.asarray(np.ones(2), device=device),
+                lambda: table.sum(table.ones(2), dtype=table.float64),
+                lambda: table.astype(table.ones(2), table.complex128),
+            ):
+                with pytest.raises(
+                    corepy.UnsupportedOperationError,
+                    match=", which .*tpu:0.*; expected one of bool",
+                ):
+                    ask()
+    finally:
+        corepy.unregister_backend("tpus")
+
+
 def test_what_a_device_lacks() -> None:
     backend, table = JaxBackend(), corepy.array_api
     tpu, cuda = as_device("tpu:0"), as_device("cuda:0")

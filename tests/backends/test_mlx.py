@@ -20,6 +20,9 @@ import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES
 from corepy.devices._device import CPU
+from corepy.testing import fake_devices
+from tests.array_api.examples import EXAMPLES
+from tests.helpers import assert_same
 
 # Without a package of kernels mlx is found, and fails to import.
 mx = pytest.importorskip("mlx.core", exc_type=ImportError)
@@ -710,3 +713,72 @@ def test_what_runs_in_mlx_and_what_is_left() -> None:
     ):
         assert "mlx" not in ran(function, *args)
         assert function(*args).backend == "mlx"
+
+
+# ---------------------------------------------------------------------------- Metal
+
+
+@pytest.fixture
+def metal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the host's build pass for Metal's, in a backend of its own. It is no test of Metal."""
+    monkeypatch.setattr(mx.metal, "is_available", lambda: True)
+    backend = MLXBackend()
+    backend.name = "metal"  # type: ignore[misc]
+    corepy.register_backend("metal", backend, modules=())
+    with corepy.backend_priority(["metal"]), corepy.set_fallback("allow"):
+        yield
+    corepy.unregister_backend("metal")
+
+
+SINGLE = {"float64": "float32", "complex128": "complex64"}
+
+
+class InSingle:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(xp, SINGLE.get(name, name))
+
+
+def test_examples_on_metal_are_what_numpy_gives_in_single_precision(metal: None) -> None:
+    for name, (call, _, _) in EXAMPLES.items():
+        if name == "hypot":  # its values are beyond float32
+            continue
+        found = call(InSingle())
+        parts = found if isinstance(found, (tuple, list)) else [found]
+        with (
+            fake_devices(),
+            corepy.backend_priority(["fake:no_float64"]),
+            np.errstate(all="ignore"),
+        ):
+            expected = call(InSingle())
+            if not isinstance(parts[0], corepy.Array):
+                assert found == expected
+                continue
+            assert_same(found, expected)
+        assert {(x.backend, str(x.device)) for x in parts} == {("metal", "mps")}, name
+        assert not {str(x.unwrap().dtype) for x in parts} & {"mlx.core.float64", "complex128"}
+
+
+def test_the_dtypes_of_metal(metal: None) -> None:
+    info = xp.__array_namespace_info__()
+    assert str(info.default_device()) == "mps"
+    lacking = set(DTYPES) - set(info.dtypes(device=info.default_device()))
+    assert lacking == {"float64", "complex128"}
+    assert [dtype.name for dtype in info.default_dtypes().values()] == [
+        "float32",
+        "complex64",
+        "int64",
+        "int64",
+    ]
+    x = xp.ones(2)
+    asking: list[Callable[[], Any]] = [
+        lambda: xp.ones(2, dtype=xp.float64),
+        lambda: xp.asarray(np.ones(2), device="mps"),
+        lambda: xp.astype(x, xp.complex128),
+        lambda: xp.sum(x, dtype=xp.float64),
+        lambda: xp.ones(2, dtype=xp.float64, device="cpu").to_device("mps"),
+    ]
+    for ask in asking:
+        with pytest.raises(
+            corepy.UnsupportedOperationError, match=", which .*mps.*; expected one of bool"
+        ):
+            ask()

@@ -38,9 +38,10 @@ Function: TypeAlias = Callable[..., Any]
 
 #: JAX's platforms and the kinds of device they are; "gpu" is CUDA or ROCm.
 _KINDS: Final = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
-#: A TPU keeps a float64 as two float32: the digits suffice, the range of exponents does not.
+#: A TPU keeps a float64 as two float32: the digits suffice, the range of exponents does not. It has
+#: no complex128 at all.
 _ON_TPU: Final = _dtypes.ANY - {_dtypes.float64, _dtypes.complex128}
-#: Decompositions that XLA has on the host only.
+#: Decompositions that JAX computes on the host whatever the device, without telling.
 _HOST_ONLY: Final = ("linalg.eig", "linalg.eigvals")
 
 
@@ -54,6 +55,11 @@ class JaxBackend(Backend):
 
     def devices(self) -> tuple[Device, ...]:
         return tuple(_native_devices())
+
+    def unserved(self) -> tuple[str, ...]:
+        if CPU in _native_devices():
+            return ()
+        return ("cpu: JAX_PLATFORMS leaves it out; expected a list that ends in cpu",)
 
     def capabilities(self, device: Device) -> Capabilities:
         return Capabilities(dtypes=_ON_TPU if device.kind == "tpu" else _dtypes.ANY)
@@ -195,11 +201,15 @@ def _operation(name: str) -> Function | None:
 @cache
 def _native_devices() -> dict[Device, Any]:
     """Return JAX's devices that this process computes on, its default one first."""
-    found = {}
-    for place in [*jax.local_devices(), *jax.local_devices(backend="cpu")]:
-        if place.platform in _KINDS:
-            found[_device_of(place)] = place
-    return found
+    places = [*jax.local_devices(), *_host_devices()]
+    return {_device_of(place): place for place in places if place.platform in _KINDS}
+
+
+def _host_devices() -> list[Any]:
+    try:
+        return list(jax.local_devices(backend="cpu"))
+    except RuntimeError:  # JAX_PLATFORMS leaves the host out
+        return []
 
 
 @cache
