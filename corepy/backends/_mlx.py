@@ -29,6 +29,7 @@ import numpy.typing as npt
 from corepy import _dtypes
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends._base import Backend, Capabilities
+from corepy.backends._kinds import dtypes_on
 from corepy.devices._device import CPU, Device, as_device
 
 #: An mx.array.
@@ -135,9 +136,7 @@ _NATIVE: Final[dict[DType, Any]] = {
 _BY_NATIVE: Final[dict[Any, DType]] = {native: d for d, native in _NATIVE.items()}
 
 _ON_HOST: Final = Capabilities(max_dimensions=64)
-_ON_METAL: Final = Capabilities(
-    dtypes=_dtypes.ANY - {_dtypes.float64, _dtypes.complex128}, max_dimensions=64
-)
+_ON_METAL: Final = Capabilities(dtypes=dtypes_on("mlx", "mps"), max_dimensions=64)
 
 
 #: Arrays that users brought, by their ids. To write replaces what an mx.array refers to, and

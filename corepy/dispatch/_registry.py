@@ -159,6 +159,9 @@ _records: dict[str, BackendRecord] = {
         ),
     )
 }
+#: The backends of this package.
+BUILT_IN: Final = tuple(_records)
+
 _loaded: dict[str, Backend] = {}
 #: Why a backend that seemed usable was not: its own error, kept for ``corepy info``.
 _broken: dict[str, str] = {}

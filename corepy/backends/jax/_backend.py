@@ -23,9 +23,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from corepy import _dtypes
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends._base import Backend, Capabilities
+from corepy.backends._kinds import dtypes_on, left_out
 from corepy.backends.jax import IMPORTED_BEFORE, _indexing, _special
 from corepy.devices._device import CPU, Device, as_device
 
@@ -38,11 +38,6 @@ Function: TypeAlias = Callable[..., Any]
 
 #: JAX's platforms and the kinds of device they are; "gpu" is CUDA or ROCm.
 _KINDS: Final = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
-#: A TPU keeps a float64 as two float32: the digits suffice, the range of exponents does not. It has
-#: no complex128 at all.
-_ON_TPU: Final = _dtypes.ANY - {_dtypes.float64, _dtypes.complex128}
-#: Decompositions that JAX computes on the host whatever the device, without telling.
-_HOST_ONLY: Final = ("linalg.eig", "linalg.eigvals")
 
 
 class JaxBackend(Backend):
@@ -62,10 +57,10 @@ class JaxBackend(Backend):
         return ("cpu: JAX_PLATFORMS leaves it out; expected a list that ends in cpu",)
 
     def capabilities(self, device: Device) -> Capabilities:
-        return Capabilities(dtypes=_ON_TPU if device.kind == "tpu" else _dtypes.ANY)
+        return Capabilities(dtypes=dtypes_on("jax", device.kind))
 
     def supports(self, name: str, dtype: DType, device: Device) -> bool:
-        if name in _HOST_ONLY and device.kind != "cpu":
+        if dtype in left_out("jax", device.kind).get(name, ()):
             return False
         return super().supports(name, dtype, device)
 

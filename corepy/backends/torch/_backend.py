@@ -13,6 +13,7 @@ from corepy import _dtypes
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import BackendError
 from corepy.backends._base import Backend, Capabilities
+from corepy.backends._kinds import PERHAPS_LACKING, dtypes_on, left_out
 from corepy.backends.torch import _devices, _mps
 from corepy.backends.torch._tables import FIXES, LEFT_OUT, MOVES
 from corepy.devices._device import CPU, Device
@@ -62,7 +63,7 @@ class TorchBackend(Backend):
     def supports(self, name: str, dtype: DType, device: Device) -> bool:
         if dtype not in self.capabilities(device).dtypes:
             return False
-        if device.kind == "mps" and dtype in _mps.LEFT_OUT.get(name, ()):
+        if dtype in left_out("torch", device.kind).get(name, ()):
             return False
         if dtype in _WIDE_UNSIGNED:
             return name in MOVES
@@ -162,11 +163,11 @@ _BY_NATIVE: Final[dict[torch.dtype, DType]] = {native: d for d, native in _NATIV
 
 _WIDE_UNSIGNED: Final = frozenset({_dtypes.uint16, _dtypes.uint32, _dtypes.uint64})
 _EVERYWHERE: Final = Capabilities(max_dimensions=64)
-_SINGLE: Final = _dtypes.ANY - {_dtypes.float64, _dtypes.complex128}
-_IN_SINGLE: Final = Capabilities(dtypes=_SINGLE, max_dimensions=64)
-#: "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64",
-#: and MPSGraph has tensors of up to 16 dimensions.
-_ON_MPS: Final = Capabilities(dtypes=_SINGLE, max_dimensions=16)
+_IN_SINGLE: Final = Capabilities(
+    dtypes=_dtypes.ANY - PERHAPS_LACKING["torch", "xpu"], max_dimensions=64
+)
+#: MPSGraph has tensors of up to 16 dimensions.
+_ON_MPS: Final = Capabilities(dtypes=dtypes_on("torch", "mps"), max_dimensions=16)
 
 
 def _is_importable(array: np.ndarray[Any, Any]) -> bool:

@@ -20,8 +20,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from corepy import _dtypes
-from corepy._dtypes import DType
 from corepy.backends.torch._creation import on_device
 
 Function = Callable[..., Any]
@@ -45,22 +43,6 @@ _VIEWS: Final = frozenset(
         "unstack",
     }
 )
-
-#: Of eigenvalues and singular values Metal has none (torch's native_functions.yaml), and torch
-#: would compute some on the host without telling (its MPSFallback.mm).
-_ON_HOST: Final = (
-    *("linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh"),
-    *("linalg.matrix_norm", "linalg.matrix_rank", "linalg.pinv", "linalg.svd", "linalg.svdvals"),
-)
-#: "MPS doesn't support complex types", say its factorisations.
-_REAL_ONLY: Final = (
-    *("linalg.cholesky", "linalg.det", "linalg.inv", "linalg.matrix_power", "linalg.qr"),
-    *("linalg.slogdet", "linalg.solve"),
-)
-LEFT_OUT: Final[dict[str, frozenset[DType]]] = {
-    **dict.fromkeys(_ON_HOST, _dtypes.ANY),
-    **dict.fromkeys(_REAL_ONLY, _dtypes.COMPLEX),
-}
 
 #: Metal's products of more terms add what lies behind the operands, on M1 and M2
 #: (https://github.com/pytorch/pytorch/issues/195163).
