@@ -39,6 +39,7 @@ from corepy.dispatch import (
     reflected,
     reflected_product,
     register_array_class,
+    recover,
     run,
     scalar_dtype,
     shortened,
@@ -280,12 +281,16 @@ class Array(Operand):
             native = cast_to(gathered("__setitem__", "x", table, "value", other), table.dtype)
             native = native._native
         writable(self, "__setitem__")
+        write, x = table["__setitem__"][0], self._native
         try:
-            self._native = table["__setitem__"][0](self._native, place, native)
+            self._native = write(x, place, native)
         except IndexError as error:
             raise IndexError(f"__setitem__: key: {error}") from None
         except (TypeError, ValueError) as error:  # the dtypes agree, so it is the shape
             raise ValueError(f"__setitem__: value: {error}") from None
+        except (MemoryError, RuntimeError) as error:
+            args = (x, place, native)
+            self._native = recover("__setitem__", table, (self,), error, write, *args)
 
     def _require_same(self, function: str, dtype: DType) -> None:
         if dtype is not self.dtype:

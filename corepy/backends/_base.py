@@ -35,7 +35,10 @@ from corepy.devices._device import CPU, Device
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Backend", "Capabilities", "Loop", "Native"]
+    from corepy.backends._streams import Streams
+    from corepy.devices._pool import MemoryStats
+
+__all__ = ["Allocator", "Backend", "Capabilities", "Loop", "Native"]
 
 #: A library's own array. Only its backend knows more.
 Native: TypeAlias = Any
@@ -88,6 +91,25 @@ class Loop:
     finite: bool = False
     real: bool = False
     second: np.ufunc | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allocator:
+    """How a library lends memory of its pools to another.
+
+    Attributes
+    ----------
+    owner : str
+        The backend that lends.
+    allocate : callable
+        ``allocate(bytes, number of the device, address of the stream)`` returns an address.
+    free : callable
+        ``free(address)``.
+    """
+
+    owner: str
+    allocate: Callable[[int, int, int], int]
+    free: Callable[[int], None]
 
 
 class Backend(ABC):
@@ -314,3 +336,46 @@ class Backend(ABC):
 
     def synchronize(self, device: Device) -> None:
         """Wait until everything asked of a device is done; nothing to do where it always is."""
+
+    # ------------------------------------------------------------------ memory and streams
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """Say whether an exception of the library, other than ``MemoryError``, means that.
+
+        The operation is then run again, so one that writes in place has to ask for its memory
+        before it writes, as all known libraries do.
+        """
+        return False
+
+    def empty_cache(self, device: Device) -> int:
+        """Give back the memory that the library keeps on a device; return how many bytes.
+
+        Called when any library runs out there. Nothing to do where it keeps none.
+        """
+        return 0
+
+    def memory_stats(self, device: Device) -> MemoryStats | None:
+        """Tell what the library holds on a device, None where it does not count."""
+        return None
+
+    def limit_memory(self, device: Device, limit: int | None) -> str | None:
+        """Let the library take so many bytes of a device at most; if it cannot, say why not.
+
+        None for `limit` takes the limit away.
+        """
+        return "the library has no limit to set"
+
+    def lend_allocator(self) -> Allocator | None:
+        """Return how others allocate from this library's pools, None where they cannot."""
+        return None
+
+    def use_allocator(self, allocator: Allocator | None) -> str | None:
+        """Allocate by another library's pools, or again by its own; if it cannot, say why not.
+
+        Memory that was allocated before stays where it is.
+        """
+        return "the library takes no other's memory"
+
+    def streams(self, device: Device) -> Streams | None:
+        """Return what orders the library's work on a device, None where it has no streams."""
+        return None

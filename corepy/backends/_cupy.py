@@ -22,8 +22,11 @@ import numpy.typing as npt
 
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import BackendError
-from corepy.backends._base import Backend, Capabilities
+from corepy.backends import _cupy_streams
+from corepy.backends._base import Allocator, Backend, Capabilities
+from corepy.backends._streams import Streams
 from corepy.devices._device import Device, as_device
+from corepy.devices._pool import MemoryStats
 
 Array = Any
 Function = Callable[..., Any]
@@ -116,7 +119,10 @@ class CuPyBackend(Backend):
                 f"copy=False"
             )
         with _place(device):
-            return cupy.asarray(array.astype(array.dtype.newbyteorder("="), copy=False))
+            # Pinned memory is copied later otherwise, when its values may be others.
+            return cupy.asarray(
+                array.astype(array.dtype.newbyteorder("="), copy=False), blocking=True
+            )
 
     def import_(self, exporter: Any, device: Device) -> tuple[Array, bool]:
         with _place(device):
@@ -134,10 +140,37 @@ class CuPyBackend(Backend):
     def synchronize(self, device: Device) -> None:
         _place(device).synchronize()
 
+    # ------------------------------------------------------------------ memory and streams
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        return _cupy_streams.is_out_of_memory(error)
+
+    def empty_cache(self, device: Device) -> int:
+        return _cupy_streams.empty_cache(_place(device))
+
+    def memory_stats(self, device: Device) -> MemoryStats | None:
+        return _cupy_streams.stats(_place(device))
+
+    def limit_memory(self, device: Device, limit: int | None) -> str | None:
+        _cupy_streams.limit(_place(device), limit)
+        return None
+
+    def use_allocator(self, allocator: Allocator | None) -> str | None:
+        _cupy_streams.use_allocator(allocator)
+        return None
+
+    def streams(self, device: Device) -> Streams | None:
+        return _streams(device)
+
 
 _EVERYTHING: Final = Capabilities(max_dimensions=64)
 _NATIVE: Final[dict[DType, np.dtype[Any]]] = {d: np.dtype(d.name) for d in DTYPES.values()}
 _BY_NATIVE: Final[dict[np.dtype[Any], DType]] = {native: d for d, native in _NATIVE.items()}
+
+
+@cache
+def _streams(device: Device) -> _cupy_streams.CuPyStreams:
+    return _cupy_streams.CuPyStreams(device)
 
 
 @cache

@@ -128,6 +128,11 @@ def set_memory_pool(limit: int) -> None:
         _pool.limit(min(limit, (1 << 63) - 1))
 
 
+def release() -> int:
+    """Give the host's memory that waits for results back to the system; return its bytes."""
+    return 0 if _pool is None else int(_pool.release())
+
+
 def recycling(native: Callable[..., Any]) -> Callable[..., Any]:
     """Let NumPy take memory for a callable's large results from the pool."""
     if _pool is None:

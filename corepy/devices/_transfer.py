@@ -8,9 +8,11 @@ by DLPack, which orders their streams as well.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from corepy._errors import BackendError, CorepyError
+from corepy.devices import _shortage
 from corepy.devices._device import CPU, Device
 
 if TYPE_CHECKING:
@@ -88,28 +90,36 @@ def _shared(
 
 def to_host(native: Native, source: Backend, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Return the values of a native array in host memory; arguments and errors as `convert`."""
-    try:
-        return source.to_numpy(native, copy=copy)
-    except (OSError, RuntimeError) as error:
-        raise _failed(source, source.device_of(native), CPU, error) from error
+    start = source.device_of(native)
+    return _tried(lambda: source.to_numpy(native, copy=copy), source, start, CPU)
 
 
 def look(native: Native, source: Backend) -> np.ndarray[Any, Any]:
     """Return the values of a native array for printing; errors as `to_host`."""
-    try:
-        return source.peek(native)
-    except (OSError, RuntimeError) as error:
-        raise _failed(source, source.device_of(native), CPU, error) from error
+    return _tried(lambda: source.peek(native), source, source.device_of(native), CPU)
 
 
 def from_host(
     array: np.ndarray[Any, Any], target: Backend, device: Device, *, copy: bool | None = None
 ) -> Native:
     """Make a native array of values in host memory; arguments and errors as `convert`."""
+    return _tried(lambda: target.from_numpy(array, device, copy=copy), target, CPU, device)
+
+
+def _tried(move: Callable[[], Any], backend: Backend, start: Device, end: Device) -> Any:
+    """Move an array; where memory runs out, once more after every library gave back its caches."""
     try:
-        return target.from_numpy(array, device, copy=copy)
+        return move()
+    except (OSError, RuntimeError, MemoryError) as error:
+        told = [place for place in (end, start) if _shortage.is_told(error, place)]
+        if not told and not _shortage.is_shortage(error, end):
+            raise _failed(backend, start, end, error) from error
+        place = (*told, end)[0]  # the one that gets the array, where only Python's error came
+        first = error
+    try:
+        return _shortage.again("transfer", place, move, first)
     except (OSError, RuntimeError) as error:
-        raise _failed(target, CPU, device, error) from error
+        raise _failed(backend, start, end, error) from error
 
 
 def _failed(backend: Backend, start: Device, end: Device, error: Exception) -> Exception:

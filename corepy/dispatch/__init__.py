@@ -70,7 +70,7 @@ from corepy.dispatch._registry import (
 from corepy.dispatch._route_sources import in_force, routes, set_routes
 from corepy.dispatch._route_table import Option, Route
 from corepy.dispatch._routes import is_worth, ready
-from corepy.dispatch._run import broadcasts, create, run, run_in
+from corepy.dispatch._run import broadcasts, create, recover, run, run_in
 from corepy.dispatch._select import (
     backend_priority,
     creation_table,
@@ -156,6 +156,7 @@ __all__ = [
     "promoted",
     "ran",
     "ready",
+    "recover",
     "reflected",
     "reflected_product",
     "register_array_class",

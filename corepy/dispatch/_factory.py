@@ -29,7 +29,7 @@ from corepy.dispatch._operands import (
     unify,
 )
 from corepy.dispatch._operations import OPERATIONS, declare, same
-from corepy.dispatch._run import _BROADCASTING, fail, wrap
+from corepy.dispatch._run import _BROADCASTING, recover, wrap
 from corepy.dispatch._settings import STRICT
 from corepy.dispatch._table import Table
 
@@ -40,7 +40,7 @@ _SHIFTS: Final = ("bitwise_left_shift", "bitwise_right_shift")
 
 def register_array_class(cls: type[Operand]) -> None:
     """Tell the dispatcher which class the results have."""
-    _hot.bind(cls, mixed, beside, as_operand, wrap, fail)
+    _hot.bind(cls, mixed, beside, as_operand, wrap, recover)
 
 
 class UnaryFunction(Protocol):
@@ -128,7 +128,8 @@ def _with_scalar(name: str, x: Operand, value: Any, argument: str) -> Any:
     try:
         made = native(other, a) if argument == "x1" else native(a, other)
     except Exception as error:
-        fail(name, (x,), error)
+        args = (other, a) if argument == "x1" else (a, other)
+        made = recover(name, table, (x,), error, native, *args)
     if made.__class__ is not a.__class__:
         made = table.backend.normalize(made)
     return make(made, table if out is None else out)
@@ -162,10 +163,11 @@ def _unconverted(name: str, x1: Operand, x2: Operand) -> Any:
 
 def _call(name: str, table: Table, *operands: Any) -> Any:
     native, out = table[name]
+    args = [x._native for x in operands]
     try:
-        made = native(*[x._native for x in operands])
+        made = native(*args)
     except Exception as error:
-        fail(name, operands, error)
+        made = recover(name, table, operands, error, native, *args)
     return wrap(made, table, out)
 
 
@@ -195,11 +197,13 @@ def inplace(symbol: str) -> Callable[[Any, Any], Any]:
         if added != shape and not _stretches(added, shape):
             raise broadcast_mismatch(symbol, (shape, added))
         writable(self, symbol)
-        made = table[symbol][0]
+        native = table[symbol][0]
+        x, y = self._native, b._native
         try:
-            self._native = table.backend.normalize(made(self._native, b._native))
+            made = native(x, y)
         except Exception as error:
-            fail(symbol, (self, b), error)
+            made = recover(symbol, table, (self, b), error, native, x, y)
+        self._native = table.backend.normalize(made)
         return self
 
     declare(symbol, OPERATIONS[name].dtypes, same, "x1")

@@ -41,6 +41,10 @@ INPLACE: Final = {
     "__irshift__": "bitwise_right_shift",
 }
 
+#: Why an operation runs elsewhere, for messages.
+_OFFERS_NOT: Final = "does not offer it"
+_LACKS_MEMORY: Final = "lacks the memory for it"
+
 _warned: Final[set[tuple[str, str]]] = set()
 _refill: Callable[[], None]
 
@@ -109,13 +113,38 @@ def _candidates(backend: Backend, device: Device) -> Iterator[tuple[Backend, Dev
                 yield other, place
 
 
+def on_host(
+    name: str, backend: Backend, device: Device, dtype: DType
+) -> Callable[..., Any] | None:
+    """Return what runs an operation on the host where a device lacks the memory for it.
+
+    None if no backend offers it there.
+    """
+    name = INPLACE.get(name, name)
+    for other, there in _candidates(backend, CPU):
+        if other.supports(name, dtype, there):
+            native = Elsewhere(name, backend, device, other, there, _LACKS_MEMORY)
+            return _explain.traced(native, name, backend, device) if _explain.listening() else native
+    return None
+
+
 class Elsewhere:
-    """A native callable of one backend that another one executes."""
+    """A native callable of one backend that another one executes.
+
+    `why` says why, for messages.
+    """
 
     def __init__(
-        self, name: str, home: Backend, home_device: Device, backend: Backend, device: Device
+        self,
+        name: str,
+        home: Backend,
+        home_device: Device,
+        backend: Backend,
+        device: Device,
+        why: str = _OFFERS_NOT,
     ) -> None:
         self.name = name
+        self.why = why
         self.home = home
         self.home_device = home_device
         self.backend = backend
@@ -162,7 +191,8 @@ class Elsewhere:
             )
         moving = {key: there(value) for key, value in kwargs.items()}
         result = back(function(*(there(arg) for arg in args), **moving))
-        _explain.note(f"{self.home.name} does not offer it for this dtype", moved)
+        which = " for this dtype" if self.why is _OFFERS_NOT else ""
+        _explain.note(f"{self.home.name} {self.why}{which}", moved)
         return result
 
     def _translate(self, native_dtype: Any) -> Any:
@@ -177,7 +207,7 @@ class Elsewhere:
             return
         size = sum(nbytes(arg, self.home) for arg in args if self.home.owns(arg))
         message = (
-            f"{self.name}: {self.home.name} on {self.home_device} does not offer it; "
+            f"{self.name}: {self.home.name} on {self.home_device} {self.why}; "
             f"{self.backend.name} on {self.device} runs it and {size} bytes cross"
         )
         if policy == "raise":

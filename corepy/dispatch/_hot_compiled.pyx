@@ -142,7 +142,7 @@ include "_hot_operations.pxi"
 # ---------------------------------------------------------------------------- what is bound
 
 cdef type _Array  # the class of the results
-cdef object _beside, _wrap, _fail, _item, _times, _times_reflected
+cdef object _beside, _wrap, _recover, _item, _times, _times_reflected
 cdef bint _strict = STRICT.touched  # whether anybody ever asked for the strict reading
 cdef object _promotion = PROMOTION
 cdef object _mixed_promotion = MIXED_PROMOTION
@@ -164,11 +164,11 @@ cdef inline bint _is_strict() except -1:
     return _strict and STRICT.get()
 
 
-def bind(cls, mixed, beside, as_operand, wrap, fail):
+def bind(cls, mixed, beside, as_operand, wrap, recover):
     """As `corepy.dispatch._hot_python.bind`."""
-    global _Array, _beside, _wrap, _fail
-    _hot_python.bind(cls, mixed, beside, as_operand, wrap, fail)
-    _Array, _beside, _wrap, _fail = cls, beside, wrap, fail
+    global _Array, _beside, _wrap, _recover
+    _hot_python.bind(cls, mixed, beside, as_operand, wrap, recover)
+    _Array, _beside, _wrap, _recover = cls, beside, wrap, recover
     if cls is not Operand:
         corepy_inherit(cls, Operand)
         corepy_recycle(cls, Operand)

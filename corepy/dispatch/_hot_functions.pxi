@@ -283,5 +283,5 @@ cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     try:
         made = native(x._native, min=low, max=high)
     except Exception as error:
-        _fail("clip", (x,), error)
+        made = _recover("clip", x._table, (x,), error, native, x._native, min=low, max=high)
     return _make(made, x._table) if _is_array(<PyObject*>made) else None

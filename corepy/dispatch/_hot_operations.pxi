@@ -24,7 +24,7 @@ cdef object _binary(str name, int place, Operand x, Operand y):
     try:
         made = native(x._native, y._native)
     except Exception as error:
-        _fail(name, (x, y), error)
+        made = _recover(name, table, (x, y), error, native, x._native, y._native)
     if type(made) is not type(x._native):
         made = table.backend.normalize(made)
     return _make(made, <Slots>out)
@@ -46,7 +46,7 @@ cdef object _unary(str name, int place, Operand x):
     try:
         made = native(x._native)
     except Exception as error:
-        _fail(name, (x,), error)
+        made = _recover(name, table, (x,), error, native, x._native)
     if type(made) is not type(x._native):
         made = table.backend.normalize(made)
     return _make(made, <Slots>out)
@@ -66,7 +66,8 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
         try:
             made = native(element, x._native) if first else native(x._native, element)
         except Exception as error:
-            _fail(name, (x,), error)
+            pair = (element, x._native) if first else (x._native, element)
+            made = _recover(name, x._table, (x,), error, native, *pair)
         if not _is_array(<PyObject*>made):
             made = x._table.backend.normalize(made)
         return _make(made, <Slots>result)

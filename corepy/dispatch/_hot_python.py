@@ -43,7 +43,7 @@ __all__ = [
 _mixed: Callable[..., Any]
 _beside: Callable[..., Any]
 _as_operand: Callable[..., Any]
-_fail: Callable[..., Any]
+_recover: Callable[..., Any]
 
 
 def bind(
@@ -52,7 +52,7 @@ def bind(
     beside: Callable[..., Any],
     as_operand: Callable[..., Any],
     wrap: Callable[..., Any],
-    fail: Callable[..., Any],
+    recover: Callable[..., Any],
 ) -> None:
     """Tell the hot path which class the results have, and what handles everything else.
 
@@ -67,11 +67,12 @@ def bind(
         ``as_operand(function, argument, value)`` wraps a native array.
     wrap : callable
         ``wrap(made, table, result)`` binds what a native callable returned to tables.
-    fail : callable
-        ``fail(name, operands, error)`` raises a library's error as the one that is documented.
+    recover : callable
+        ``recover(name, table, operands, error, native, *args, **params)`` runs once more what
+        lacked memory, and raises a library's other errors as those that are documented.
     """
-    global _Array, _mixed, _beside, _as_operand, _fail
-    _Array, _mixed, _beside, _as_operand, _fail = cls, mixed, beside, as_operand, fail
+    global _Array, _mixed, _beside, _as_operand, _recover
+    _Array, _mixed, _beside, _as_operand, _recover = cls, mixed, beside, as_operand, recover
 
 
 class Slots(dict[str, Any]):
@@ -104,7 +105,8 @@ def operator(name: str) -> Callable[[Any, Any], Any]:
                 try:
                     made = native(a, other._native)
                 except Exception as error:
-                    _fail(name, (self, other), error)
+                    operands = self, other
+                    made = _recover(name, table, operands, error, native, a, other._native)
                 if made.__class__ is not a.__class__:
                     made = table.backend.normalize(made)
                 array = _Array()
@@ -137,7 +139,7 @@ def binary_function(name: str) -> Callable[[Any, Any], Any]:
                 try:
                     made = native(a, x2._native)
                 except Exception as error:
-                    _fail(name, (x1, x2), error)
+                    made = _recover(name, table, (x1, x2), error, native, a, x2._native)
                 if made.__class__ is not a.__class__:
                     made = table.backend.normalize(made)
                 array = _Array()
@@ -161,7 +163,7 @@ def unary_function(name: str) -> Callable[[Any], Any]:
         try:
             made = native(a)
         except Exception as error:
-            _fail(name, (x,), error)
+            made = _recover(name, table, (x,), error, native, a)
         if made.__class__ is not a.__class__:
             made = table.backend.normalize(made)
         array = _Array()
@@ -182,7 +184,7 @@ def unary_operator(name: str) -> Callable[[Any], Any]:
         try:
             made = native(a)
         except Exception as error:
-            _fail(name, (self,), error)
+            made = _recover(name, table, (self,), error, native, a)
         if made.__class__ is not a.__class__:
             made = table.backend.normalize(made)
         return make(made, out)

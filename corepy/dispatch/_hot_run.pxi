@@ -46,7 +46,11 @@ cdef object _run_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
         made = PyObject_Vectorcall(<PyObject*>native, given + 1, count - 1, names)
     except Exception as error:
         operands = tuple([<object>args[i] for i in range(1, count)])
-        _fail(<object>args[0], operands, error)
+        plain = [<object>given[i] for i in range(1, count)]
+        params = {}
+        if names != NULL:
+            params = {key: <object>given[count + i] for i, key in enumerate(<object>names)}
+        made = _recover(<object>args[0], table, operands, error, native, *plain, **params)
     if result is not None and type(made) is type(first._native):
         return _make(made, <Slots>result)
     return _wrap(made, table, result)

@@ -12,6 +12,7 @@ from typing import Final
 
 from corepy._errors import BackendUnavailableError, bad_argument, bad_type, listing
 from corepy.backends._base import Backend
+from corepy.devices import _shortage
 from corepy.devices._device import Device
 from corepy.dispatch import _threads
 from corepy.dispatch._hot import forget_homes
@@ -310,6 +311,9 @@ def load(name: str, function: str = "load") -> Backend:
 def loaded() -> tuple[Backend, ...]:
     """Return the backends whose library has been imported."""
     return tuple(_loaded.values())
+
+
+_shortage.bind(loaded)
 
 
 def status() -> tuple[BackendStatus, ...]:

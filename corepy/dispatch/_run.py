@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from corepy._dtypes import DType
-from corepy._errors import BackendError, broadcast_mismatch, named
+from corepy._errors import BackendError, InsufficientMemoryError, broadcast_mismatch, named
 from corepy.backends._base import Native
+from corepy.devices import _shortage
+from corepy.devices._device import CPU
+from corepy.dispatch._fallback import Elsewhere, on_host
 from corepy.dispatch._hot import Operand, make, shortened
 from corepy.dispatch._operands import gathered
+from corepy.dispatch._settings import FALLBACK
 from corepy.dispatch._table import Table
 
 
@@ -37,13 +42,15 @@ def _run(name: str, first: Operand, *rest: Any, **params: Any) -> Any:
         if value.__class__ not in _PLAIN:
             params[key] = _native(name, table, value)
     x = first._native
+    others: list[Any] = []
     try:
         if rest:
-            made = native(x, *[_native(name, table, y) for y in rest], **params)
+            others = [_native(name, table, y) for y in rest]
+            made = native(x, *others, **params)
         else:
             made = native(x, **params)
     except Exception as error:
-        fail(name, (first, *rest), error)
+        made = recover(name, table, (first, *rest), error, native, x, *others, **params)
     if result is not None and made.__class__ is x.__class__:
         return make(made, result)
     return wrap(made, table, result)
@@ -66,7 +73,7 @@ def run_in(table: Table, name: str, *operands: Any, **params: Any) -> Any:
     try:
         made = native(*args, **params)
     except Exception as error:
-        fail(name, operands, error)
+        made = recover(name, table, operands, error, native, *args, **params)
     return wrap(made, table, result)
 
 
@@ -83,10 +90,11 @@ def create(name: str, table: Table, *args: Any, **params: Any) -> Any:
         Plain arguments of the native callable.
     """
     native, _ = table[name]
+    params |= {"dtype": table.native_dtype, "device": table.device}
     try:
-        made = native(*args, dtype=table.native_dtype, device=table.device, **params)
+        made = native(*args, **params)
     except Exception as error:
-        fail(name, (), error)
+        made = recover(name, table, (), error, native, *args, **params)
     return make(made, table)
 
 
@@ -128,6 +136,68 @@ def wrap(made: Any, table: Table, result: Table | None) -> Any:
     if result is None:
         result = table.sibling(table.backend.dtype_of(native))
     return make(native, result)
+
+
+def recover(
+    name: str,
+    table: Table,
+    operands: tuple[Any, ...],
+    error: Exception,
+    native: Callable[..., Any],
+    *args: Any,
+    **params: Any,
+) -> Any:
+    """Run an operation again where memory ran out; raise any other error as `fail` does.
+
+    First every library gives back the memory that it keeps on the device. If that does not help,
+    the host computes, under the policy that `set_fallback` chose.
+
+    Parameters
+    ----------
+    name : str
+        The operation.
+    table : Table
+        Of the operands, or of the new array.
+    operands : tuple
+        For messages.
+    error : Exception
+        What the native callable raised.
+    native, *args, **params
+        The native callable and what it was given.
+
+    Returns
+    -------
+    native array, or tuple of them
+
+    Raises
+    ------
+    InsufficientMemoryError
+        If memory runs out again and the host cannot compute it, or may not.
+    """
+    device = table.device
+    if not _shortage.is_shortage(error, device):
+        fail(name, operands, error)
+    label = name.rpartition(".")[2]
+    try:
+        return _shortage.again(label, device, lambda: native(*args, **params), error)
+    except InsufficientMemoryError as shortage:
+        host = None
+        if operands and device is not CPU and not isinstance(native, Elsewhere):
+            host = on_host(name, table.backend, device, table.dtype)
+        if host is None:
+            raise
+        if FALLBACK.get() == "raise":
+            raise InsufficientMemoryError(
+                f'{shortage}; fallback="raise" forbids that the host computes it'
+            ) from error
+        try:
+            return host(*args, **params)
+        except MemoryError as last:  # of the host, or on the way back
+            raise InsufficientMemoryError(f"{shortage}; nor on the host: {last}") from error
+        except Exception as other:
+            fail(name, operands, other)
+    except Exception as other:
+        fail(name, operands, other)
 
 
 def fail(name: str, operands: tuple[Any, ...], error: Exception) -> NoReturn:

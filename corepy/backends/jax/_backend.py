@@ -28,6 +28,7 @@ from corepy.backends._base import Backend, Capabilities
 from corepy.backends._kinds import dtypes_on, left_out
 from corepy.backends.jax import IMPORTED_BEFORE, _indexing, _special
 from corepy.devices._device import CPU, Device, as_device
+from corepy.devices._pool import MemoryStats
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -120,7 +121,10 @@ class JaxBackend(Backend):
 
     def import_(self, exporter: Any, device: Device) -> tuple[Array, bool]:
         with _wide(True):  # a copy: JAX relies on memory that never changes
-            return jnp.array(jax.dlpack.from_dlpack(exporter), copy=True), True
+            made = jnp.array(jax.dlpack.from_dlpack(exporter), copy=True)
+        # JAX makes it in a stream of its own, which nobody else waits for: until it is made, the
+        # exporter may neither write into its memory nor use it again.
+        return made.block_until_ready(), True
 
     def shares_memory(self, native: Array, array: Host) -> bool:
         return _on_host(native) and _shares(native, array)
@@ -139,6 +143,25 @@ class JaxBackend(Backend):
         if IMPORTED_BEFORE or _native_devices.cache_info().currsize:
             return "XLA's pool of threads is fixed once JAX has been used"
         return None
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        # XLA's own status (absl::ResourceExhaustedError) begins the message.
+        return isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+
+    def memory_stats(self, device: Device) -> MemoryStats | None:
+        found = _native_devices()[device].memory_stats()  # None on the host
+        if not found:
+            return None
+        used = int(found.get("bytes_in_use", 0))
+        return MemoryStats(
+            allocated_bytes=used,
+            peak_allocated_bytes=int(found.get("peak_bytes_in_use", 0)),
+            cached_bytes=max(0, int(found.get("pool_bytes", used)) - used),
+            limit_bytes=int(found.get("bytes_limit", 0)),
+        )
+
+    def limit_memory(self, device: Device, limit: int | None) -> str | None:
+        return "XLA_PYTHON_CLIENT_MEM_FRACTION limits it before JAX is first used"
 
     def synchronize(self, device: Device) -> None:
         for array in jax.live_arrays(_native_devices()[device].platform):

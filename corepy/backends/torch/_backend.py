@@ -12,11 +12,14 @@ from torch import Tensor
 from corepy import _dtypes
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import BackendError
-from corepy.backends._base import Backend, Capabilities
+from corepy.backends._base import Allocator, Backend, Capabilities
 from corepy.backends._kinds import PERHAPS_LACKING, dtypes_on, left_out
-from corepy.backends.torch import _devices, _mps
+from corepy.backends._streams import Streams
+from corepy.backends.torch import _devices, _memory, _mps
+from corepy.backends.torch._streams import streams_of
 from corepy.backends.torch._tables import FIXES, LEFT_OUT, MOVES
 from corepy.devices._device import CPU, Device
+from corepy.devices._pool import MemoryStats
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,7 +158,33 @@ class TorchBackend(Backend):
 
     def synchronize(self, device: Device) -> None:
         if device is not CPU:
-            getattr(torch, _devices.place_of(device).type).synchronize()
+            place = _devices.place_of(device)
+            library = getattr(torch, place.type)
+            library.synchronize() if place.index is None else library.synchronize(place)
+
+    # ------------------------------------------------------------------ memory and streams
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        if isinstance(error, torch.OutOfMemoryError):
+            return True
+        # The host's and MPS's are plain ones (c10/core/impl/alloc_cpu.cpp, MPSAllocator.mm).
+        words = ("DefaultCPUAllocator", "MPS backend out of memory")
+        return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+
+    def empty_cache(self, device: Device) -> int:
+        return _memory.empty_cache(device)
+
+    def memory_stats(self, device: Device) -> MemoryStats | None:
+        return _memory.stats(device)
+
+    def limit_memory(self, device: Device, limit: int | None) -> str | None:
+        return _memory.limit(device, limit)
+
+    def lend_allocator(self) -> Allocator | None:
+        return _memory.allocator()
+
+    def streams(self, device: Device) -> Streams | None:
+        return streams_of(device)
 
 
 _NATIVE: Final[dict[DType, torch.dtype]] = {d: getattr(torch, d.name) for d in DTYPES.values()}

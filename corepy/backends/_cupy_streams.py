@@ -1,0 +1,169 @@
+"""CuPy's streams and pools of memory. Never run on a GPU; tried on a stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
+
+import cupy
+import cupyx
+import numpy as np
+
+from corepy.backends._base import Allocator
+from corepy.backends._streams import Streams
+from corepy.devices._device import Device
+from corepy.devices._pool import MemoryStats
+
+
+class _Lent:
+    """A stream that another library made, by the protocol that CuPy 14 takes it by."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._address
+
+
+def _at(address: int) -> Any:
+    """Return CuPy's object for an address; 0 is the default stream."""
+    if address == 0:
+        return cupy.cuda.Stream.null
+    if hasattr(cupy.cuda.Stream, "from_external"):  # since 14, where the other is deprecated
+        return cupy.cuda.Stream.from_external(_Lent(address))
+    return cupy.cuda.ExternalStream(address)
+
+
+class CuPyStreams(Streams):
+    """CuPy on one device."""
+
+    def __init__(self, device: Device) -> None:
+        self._place = cupy.cuda.Device(device.index)
+
+    def create(self) -> tuple[int, object]:
+        with self._place:
+            made = cupy.cuda.Stream(non_blocking=True)
+        return made.ptr, made
+
+    def current(self) -> int:
+        with self._place:
+            return int(cupy.cuda.get_current_stream().ptr)
+
+    @contextmanager
+    def using(self, address: int) -> Iterator[None]:
+        # A stream is current for one device of the thread, and that is not left changed.
+        with self._place:
+            before, stream = cupy.cuda.get_current_stream(), _at(address)
+            stream.use()
+        try:
+            yield
+        finally:
+            with self._place:
+                before.use()
+
+    def record(self, address: int, *, timing: bool = False) -> Any:
+        with self._place:
+            return _at(address).record(cupy.cuda.Event(disable_timing=not timing))
+
+    def wait(self, address: int, mark: Any) -> None:
+        with self._place:
+            _at(address).wait_event(mark)
+
+    def is_done(self, mark: Any) -> bool:
+        return bool(mark.done)
+
+    def finish(self, mark: Any) -> None:
+        mark.synchronize()
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        return float(cupy.cuda.get_elapsed_time(start, end))
+
+    def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        made: np.ndarray[Any, Any] = cupyx.empty_pinned(shape, dtype)
+        return made
+
+    def send(self, array: np.ndarray[Any, Any]) -> Any:
+        with self._place:
+            return cupy.asarray(array)
+
+    def fetch(self, native: Any, out: np.ndarray[Any, Any]) -> None:
+        native.get(out=out, blocking=False)
+
+    def capture(self, address: int, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        with self._place:
+            stream = _at(address)
+            stream.begin_capture()  # in the relaxed mode, in which pools may grow
+            try:
+                made = run()
+            finally:
+                graph = stream.end_capture()
+        return graph.launch, made
+
+    @contextmanager
+    def apart(self) -> Iterator[object]:
+        pool = cupy.cuda.MemoryPool()
+        with cupy.cuda.using_allocator(pool.malloc):
+            yield pool
+
+
+# ---------------------------------------------------------------------------- memory
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    # The pool has an error of its own; what lies beneath has the runtime's.
+    if isinstance(error, cupy.cuda.memory.OutOfMemoryError):
+        return True
+    runtime = isinstance(error, cupy.cuda.runtime.CUDARuntimeError)
+    return runtime and any(word in str(error) for word in _WORDS)
+
+
+_WORDS: Final = ("MemoryAllocation", "OutOfMemory")
+
+
+def empty_cache(place: Any) -> int:
+    pool = cupy.get_default_memory_pool()
+    with place:
+        before = int(pool.total_bytes())
+        pool.free_all_blocks()
+        return before - int(pool.total_bytes())
+
+
+def stats(place: Any) -> MemoryStats:
+    pool = cupy.get_default_memory_pool()
+    with place:
+        return MemoryStats(
+            allocated_bytes=int(pool.used_bytes()),
+            cached_bytes=int(pool.free_bytes()),
+            cached_blocks=int(pool.n_free_blocks()),
+            limit_bytes=int(pool.get_limit()),
+        )
+
+
+def limit(place: Any, bytes_: int | None) -> None:
+    with place:
+        cupy.get_default_memory_pool().set_limit(size=bytes_ or 0)  # 0 is none
+
+
+_before: Any = None
+
+
+def use_allocator(allocator: Allocator | None) -> None:
+    """Let all devices allocate by another library, or by what CuPy used before."""
+    global _before
+    if allocator is None:
+        if _before is not None:
+            cupy.cuda.set_allocator(_before)
+            _before = None
+        return
+    if _before is None:
+        _before = cupy.cuda.get_allocator()
+
+    def allocate(size: int, number: int) -> int:
+        # For the stream that the memory is asked for in, or the pool gives it away too soon.
+        return allocator.allocate(size, number, cupy.cuda.get_current_stream().ptr)
+
+    def free(address: int, number: int) -> None:
+        allocator.free(address)
+
+    cupy.cuda.set_allocator(cupy.cuda.PythonFunctionAllocator(allocate, free).malloc)

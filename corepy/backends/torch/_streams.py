@@ -1,0 +1,85 @@
+"""torch's streams on CUDA and ROCm. Never run on a GPU; tried on a stand-in for `torch.cuda`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from corepy.backends._streams import Streams
+from corepy.backends.torch._devices import place_of
+from corepy.backends.torch._memory import CUDA_KINDS
+from corepy.devices._device import Device
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@cache
+def streams_of(device: Device) -> Streams | None:
+    return TorchStreams(device) if device.kind in CUDA_KINDS else None
+
+
+class TorchStreams(Streams):
+    """`torch.cuda` on one device."""
+
+    def __init__(self, device: Device) -> None:
+        self._place = place_of(device)
+
+    def create(self) -> tuple[int, object]:
+        made = torch.cuda.Stream(self._place)
+        return made.cuda_stream, made
+
+    def current(self) -> int:
+        return int(torch.cuda.current_stream(self._place).cuda_stream)
+
+    def _at(self, address: int) -> Any:
+        if address == torch.cuda.default_stream(self._place).cuda_stream:
+            return torch.cuda.default_stream(self._place)
+        return torch.cuda.ExternalStream(address, self._place)
+
+    def using(self, address: int) -> AbstractContextManager[object]:
+        return torch.cuda.stream(self._at(address))
+
+    def record(self, address: int, *, timing: bool = False) -> Any:
+        return self._at(address).record_event(torch.cuda.Event(enable_timing=timing))
+
+    def wait(self, address: int, mark: Any) -> None:
+        self._at(address).wait_event(mark)
+
+    def is_done(self, mark: Any) -> bool:
+        return bool(mark.query())
+
+    def finish(self, mark: Any) -> None:
+        mark.synchronize()
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        return float(start.elapsed_time(end))
+
+    def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        made: np.ndarray[Any, Any] = torch.empty(
+            shape, dtype=getattr(torch, dtype.name), pin_memory=True
+        ).numpy()
+        return made
+
+    def send(self, array: np.ndarray[Any, Any]) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._place, non_blocking=True)
+
+    def fetch(self, native: torch.Tensor, out: np.ndarray[Any, Any]) -> None:
+        torch.from_numpy(out).copy_(native, non_blocking=True)
+
+    def capture(self, address: int, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        graph = torch.cuda.CUDAGraph()
+        # Other libraries may allocate meanwhile, which the stricter modes forbid.
+        with torch.cuda.graph(graph, stream=self._at(address), capture_error_mode="relaxed"):
+            made = run()
+        return graph.replay, made
+
+    @contextmanager
+    def apart(self) -> Iterator[object]:
+        pool = torch.cuda.MemPool()
+        with torch.cuda.use_mem_pool(pool, self._place):
+            yield pool

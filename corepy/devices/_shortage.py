@@ -1,0 +1,96 @@
+"""Running out of memory: who has some to give back, and the error when that does not help.
+
+Each library keeps the memory of arrays that are gone for its next ones, and none knows of the
+others' hoards. So when one runs out on a device, every other one there gives back what it keeps,
+and what failed is tried once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from corepy._errors import BackendUnavailableError, CorepyError, InsufficientMemoryError
+from corepy.devices import _pool
+from corepy.devices._device import CPU, Device
+from corepy.devices._memory import memory_info
+
+if TYPE_CHECKING:
+    from corepy.backends._base import Backend
+
+T = TypeVar("T")
+
+_loaded: Callable[[], Iterable[Backend]] = tuple
+
+
+def bind(loaded: Callable[[], Iterable[Backend]]) -> None:
+    """Let the registry say which backends are loaded."""
+    global _loaded
+    _loaded = loaded
+
+
+def serving(device: Device) -> list[Backend]:
+    """Return the loaded backends that compute on a device; the others keep no memory there."""
+    return [backend for backend in _loaded() if device in backend.devices()]
+
+
+def is_shortage(error: BaseException, device: Device) -> bool:
+    """Say whether a library raised an error because memory of a device, or the host's, ran out."""
+    if isinstance(error, CorepyError):  # tried again already, where memory was what lacked
+        return False
+    return isinstance(error, MemoryError) or is_told(error, device)
+
+
+def is_told(error: BaseException, device: Device) -> bool:
+    """Say whether a library on a device knows an error as its own for a lack of memory."""
+    return any(backend.is_out_of_memory(error) for backend in serving(device))
+
+
+def relieve(device: Device) -> int:
+    """Let every library give back what it keeps for later on a device; return the bytes."""
+    freed = _pool.release() if device is CPU else 0
+    return freed + sum(backend.empty_cache(device) for backend in serving(device))
+
+
+def again(function: str, device: Device, run: Callable[[], T], first: BaseException) -> T:
+    """Run once more, with the caches emptied, what failed for want of memory.
+
+    Parameters
+    ----------
+    function : str
+        What messages name.
+    device : Device
+        Where memory ran out.
+    run : callable
+        What failed, having changed nothing.
+    first : exception
+        How it failed.
+
+    Raises
+    ------
+    InsufficientMemoryError
+        If memory runs out again.
+    """
+    freed = sum(relieve(place) for place in {device, CPU})
+    try:
+        return run()
+    except Exception as error:
+        if not is_shortage(error, device):
+            raise
+        raise shortage(function, device, freed, error) from first
+
+
+def shortage(
+    function: str, device: Device, freed: int, error: BaseException, hint: str = ""
+) -> InsufficientMemoryError:
+    """Word the error of a device whose memory does not suffice."""
+    told = " ".join(str(error).split()) or "it says no more"
+    try:
+        memory = memory_info(device)
+        left = f"{memory.free_bytes} of {memory.total_bytes} bytes are free"
+    except BackendUnavailableError:
+        left = "what is free cannot be read"
+    return InsufficientMemoryError(
+        f"{function}: the memory of {device} does not suffice, and its operands are untouched; "
+        f"libraries gave back {freed} bytes, {left}{hint} ({type(error).__name__}: {told})"
+    )
