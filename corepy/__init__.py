@@ -18,8 +18,10 @@ from corepy._errors import (
     RouteWarning,
     UnsupportedOperationError,
 )
+from corepy._graphs import Graph, graph
 from corepy._idle_threads import settle
-from corepy._moving import to
+from corepy._moving import pin_memory, to
+from corepy._pools import share_memory_pool
 from corepy._profile import Profile, Total, profile
 from corepy._selection import (
     best_available_backend,
@@ -28,6 +30,7 @@ from corepy._selection import (
     select_backend,
     synchronize,
 )
+from corepy._streams import Event, Stream, stream
 from corepy.array_api._array import Array
 from corepy.backends._base import Backend, Capabilities
 from corepy.devices import (
@@ -39,6 +42,7 @@ from corepy.devices import (
     estimate_inference_memory,
     memory_info,
     memory_stats,
+    set_memory_limit,
     set_memory_pool,
 )
 from corepy.dispatch import (
@@ -83,9 +87,11 @@ __all__ = [
     "DType",
     "Device",
     "DeviceMismatchError",
+    "Event",
     "Explanation",
     "FallbackError",
     "FallbackWarning",
+    "Graph",
     "InsufficientMemoryError",
     "MemoryStats",
     "OperationProperties",
@@ -94,6 +100,7 @@ __all__ = [
     "Record",
     "Route",
     "RouteWarning",
+    "Stream",
     "Total",
     "UnsupportedOperationError",
     "array_api",
@@ -110,11 +117,13 @@ __all__ = [
     "get_fallback",
     "get_num_threads",
     "get_precision",
+    "graph",
     "init_backend",
     "is_strict",
     "list_devices",
     "memory_info",
     "memory_stats",
+    "pin_memory",
     "precision",
     "profile",
     "register_backend",
@@ -123,9 +132,12 @@ __all__ = [
     "set_backend",
     "set_backend_priority",
     "set_fallback",
+    "set_memory_limit",
     "set_memory_pool",
     "set_num_threads",
     "set_routes",
+    "share_memory_pool",
+    "stream",
     "strict",
     "synchronize",
     "to",

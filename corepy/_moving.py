@@ -13,13 +13,15 @@ from corepy._errors import (
 )
 from corepy.array_api._arguments import copy_argument
 from corepy.array_api._array import Array
-from corepy.devices._device import Device, as_device
-from corepy.devices._transfer import convert
+from corepy.devices._device import CPU, Device, as_device
+from corepy.devices._pinned import pinned_copy, start
+from corepy.devices._transfer import convert, to_host
 from corepy.dispatch import (
     Operand,
     Table,
     adopt,
     creation_table,
+    devices_present,
     load,
     make,
     owner_of,
@@ -29,7 +31,7 @@ from corepy.dispatch import (
 )
 from corepy.dispatch import _explain as account
 
-__all__ = ["to"]
+__all__ = ["pin_memory", "to"]
 
 
 def to(
@@ -38,6 +40,7 @@ def to(
     device: Device | str | None = None,
     backend: str | None = None,
     copy: bool | None = None,
+    non_blocking: bool = False,
 ) -> Array:
     """Give an array to another backend, move it to another device, or both.
 
@@ -52,6 +55,9 @@ def to(
         `device`, else the one in which new arrays are created there.
     copy : bool or None
         True: always new memory. False: never. None: share memory where both backends can.
+    non_blocking : bool
+        Whether values may still be on their way between the host and a device when this returns,
+        in the device's current stream; elsewhere it changes nothing. See Notes.
 
     Returns
     -------
@@ -72,6 +78,14 @@ def to(
     BackendError
         If a library fails on the way; `x` is untouched.
 
+    Notes
+    -----
+    With ``non_blocking=True`` an array on its way to a device can be used there at once, for the
+    same stream computes. Memory of `pin_memory` is read until the copy is done, and may not be
+    written to before; other memory may, for it is copied to pinned memory first. An array on its
+    way to the host has its values when the stream is done: call `Stream.synchronize`, or
+    `corepy.synchronize`, before you look.
+
     See Also
     --------
     corepy.array_api.asarray : the standard's way, which also changes the dtype.
@@ -87,6 +101,8 @@ def to(
     1.0
     """
     copying = copy_argument("to", copy)
+    if not isinstance(non_blocking, bool):
+        raise bad_type("to", "non_blocking", non_blocking, "a bool")
     array = _array(x)
     source = array._table
     target = _target(source, device, backend)
@@ -97,6 +113,11 @@ def to(
             f"to: copy is False; expected True or None, for x is on {source.device} and another "
             f"device, {target.device}, has memory of its own"
         )
+    if non_blocking:
+        sent = start(array._native, source.backend, source.device, target.backend, target.device)
+        if sent is not None:
+            account.moved(target.backend, target.device, array.nbytes, "to, non_blocking")
+            return cast("Array", make(sent, target))
     try:
         native, copied = convert(
             array._native, source.backend, target.backend, target.device, copy=copying
@@ -114,13 +135,46 @@ def to(
     return cast("Array", make(native, target))
 
 
-def _array(x: object) -> Array:
+def pin_memory(x: Any) -> Array:
+    """Copy values into pinned host memory, which a device copies while the host goes on.
+
+    Parameters
+    ----------
+    x : Array or native array
+        Of any shape and dtype, on any device.
+
+    Returns
+    -------
+    Array
+        On the host, in the backend ``numpy``. Where no library has pinned memory, for want of a
+        GPU, in memory like any other.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array, or its dtype is not the standard's.
+    BackendError
+        If a library fails on the way; `x` is untouched.
+
+    See Also
+    --------
+    corepy.to : with ``non_blocking=True``.
+    """
+    array = _array(x, "pin_memory")
+    values = to_host(array._native, array._table.backend)
+    devices_present()  # so that every library is there that may have some
+    made = pinned_copy(values)
+    table = table_of(load("numpy", "pin_memory"), CPU, array._table.dtype)
+    return cast("Array", make(values.copy() if made is None else made, table))
+
+
+def _array(x: object, function: str = "to") -> Array:
     if isinstance(x, Operand):
         return cast("Array", x)
     owner = owner_of(x)
     if owner is None:
-        raise bad_type("to", "x", x, "an array of corepy or of a library it has a backend for")
-    return cast("Array", adopt("to", "x", x, owner))
+        raise bad_type(function, "x", x, "an array of corepy or of a library it has a backend for")
+    return cast("Array", adopt(function, "x", x, owner))
 
 
 def _target(source: Table, device: object, backend: object) -> Table:

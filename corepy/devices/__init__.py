@@ -7,6 +7,7 @@ from corepy.devices._capabilities import (
     detect_devices,
 )
 from corepy.devices._device import Device, as_device
+from corepy.devices._libraries import empty_cache, memory_stats, set_memory_limit
 from corepy.devices._memory import (
     InferenceMemory,
     MemoryInfo,
@@ -14,7 +15,7 @@ from corepy.devices._memory import (
     memory_info,
     require_memory,
 )
-from corepy.devices._pool import MemoryStats, empty_cache, memory_stats, set_memory_pool
+from corepy.devices._pool import MemoryStats, set_memory_pool
 
 __all__ = [
     "Device",
@@ -31,5 +32,6 @@ __all__ = [
     "memory_info",
     "memory_stats",
     "require_memory",
+    "set_memory_limit",
     "set_memory_pool",
 ]

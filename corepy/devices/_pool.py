@@ -12,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from corepy._errors import UnsupportedOperationError, bad_argument, bad_type
+from corepy._errors import bad_argument, bad_type
 from corepy._extensions import extension
-from corepy.devices._device import CPU, Device, as_device
 
-__all__ = ["MemoryStats", "empty_cache", "memory_stats", "recycling", "set_memory_pool"]
+__all__ = ["MemoryStats", "recycling", "release", "set_memory_pool", "statistics"]
 
 #: Bytes that wait at most, unless somebody says otherwise: a sixteenth of the host's memory, and
 #: never more than this. What is reserved stays near the most that was in use at once anyway.
@@ -28,7 +27,7 @@ _pool: Final[Any] = extension("corepy.devices._host_pool")[0]
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """What the pool of a device holds and has done, in this process.
+    """What the pools of a device hold and have done, in this process, as far as they count it.
 
     Attributes
     ----------
@@ -41,7 +40,8 @@ class MemoryStats:
     released_bytes : int
         Given back to the system so far.
     limit_bytes : int
-        How much may wait; 0 where there is no pool.
+        How much may wait on the host, and how much may be taken of an accelerator; 0 where there
+        is no pool, or no limit.
     """
 
     allocated_bytes: int = 0
@@ -54,53 +54,9 @@ class MemoryStats:
     limit_bytes: int = 0
 
 
-def _host_only(function: str, device: Device | str) -> None:
-    place = as_device(device, function)
-    if place is not CPU:
-        raise UnsupportedOperationError(
-            f"{function}: device is {place}; expected cpu: corepy keeps no memory on others"
-        )
-
-
-def memory_stats(device: Device | str = "cpu") -> MemoryStats:
-    """Tell what the pool of a device holds.
-
-    Parameters
-    ----------
-    device : Device or str
-        Only ``cpu`` has a pool in this release.
-
-    Returns
-    -------
-    MemoryStats
-        All zeros where corepy was not compiled, or ``COREPY_PURE_PYTHON=1``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `device` is no device.
-    UnsupportedOperationError
-        If it has no pool.
-    """
-    _host_only("memory_stats", device)
+def statistics() -> MemoryStats:
+    """Tell what the host's pool holds: zeros where there is none."""
     return MemoryStats() if _pool is None else MemoryStats(**_pool.statistics())
-
-
-def empty_cache(device: Device | str = "cpu") -> int:
-    """Give the memory that waits for results back to the system.
-
-    Parameters
-    ----------
-    device : Device or str
-        As in `memory_stats`, with the same errors.
-
-    Returns
-    -------
-    int
-        How many bytes that were.
-    """
-    _host_only("empty_cache", device)
-    return 0 if _pool is None else int(_pool.release())
 
 
 def set_memory_pool(limit: int) -> None:

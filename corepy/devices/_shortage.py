@@ -7,31 +7,15 @@ and what failed is tried once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from corepy._errors import BackendUnavailableError, CorepyError, InsufficientMemoryError
-from corepy.devices import _pool
 from corepy.devices._device import CPU, Device
+from corepy.devices._libraries import release, serving
 from corepy.devices._memory import memory_info
 
-if TYPE_CHECKING:
-    from corepy.backends._base import Backend
-
 T = TypeVar("T")
-
-_loaded: Callable[[], Iterable[Backend]] = tuple
-
-
-def bind(loaded: Callable[[], Iterable[Backend]]) -> None:
-    """Let the registry say which backends are loaded."""
-    global _loaded
-    _loaded = loaded
-
-
-def serving(device: Device) -> list[Backend]:
-    """Return the loaded backends that compute on a device; the others keep no memory there."""
-    return [backend for backend in _loaded() if device in backend.devices()]
 
 
 def is_shortage(error: BaseException, device: Device) -> bool:
@@ -44,12 +28,6 @@ def is_shortage(error: BaseException, device: Device) -> bool:
 def is_told(error: BaseException, device: Device) -> bool:
     """Say whether a library on a device knows an error as its own for a lack of memory."""
     return any(backend.is_out_of_memory(error) for backend in serving(device))
-
-
-def relieve(device: Device) -> int:
-    """Let every library give back what it keeps for later on a device; return the bytes."""
-    freed = _pool.release() if device is CPU else 0
-    return freed + sum(backend.empty_cache(device) for backend in serving(device))
 
 
 def again(function: str, device: Device, run: Callable[[], T], first: BaseException) -> T:
@@ -71,7 +49,7 @@ def again(function: str, device: Device, run: Callable[[], T], first: BaseExcept
     InsufficientMemoryError
         If memory runs out again.
     """
-    freed = sum(relieve(place) for place in {device, CPU})
+    freed = sum(release(place) for place in {device, CPU})
     try:
         return run()
     except Exception as error:

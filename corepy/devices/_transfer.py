@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from corepy._errors import BackendError, CorepyError
 from corepy.devices import _shortage
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from corepy.backends._base import Backend, Native
+    from corepy.backends._streams import Streams
+
+T = TypeVar("T")
 
 
 def convert(
@@ -72,6 +75,9 @@ def _shared(
     native: Native, source: Backend, target: Backend, device: Device, *, copy: bool | None
 ) -> tuple[Native, bool] | None:
     """Share memory of an accelerator, or copy it there; None if the libraries cannot."""
+    streams = target.streams(device)
+    if copy is not False and streams is not None and source.streams(device) is None:
+        return _taken(native, source, target, device, streams)
     try:
         # Who imports takes all memory for writable, so that JAX exports a copy.
         exporter = source.legacy_exporter(source.exporter(native), copy=copy)
@@ -88,25 +94,43 @@ def _shared(
     return made, False
 
 
+def _taken(
+    native: Native, source: Backend, target: Backend, device: Device, streams: Streams
+) -> tuple[Native, bool] | None:
+    """Copy memory of a library whose own stream nobody can wait for, and be done with it.
+
+    DLPack lets the consumer's stream wait for the producer's, and nothing the other way: what is
+    given back while the consumer still reads it, as JAX's memory is, is written to at once.
+    """
+    try:
+        lent, _ = target.import_(source.exporter(native), device)
+        dtype = target.native_dtype(target.dtype_of(lent))
+        made = target.execute("astype", [lent, dtype], copy=True)
+        streams.finish(streams.record(streams.current()))
+    except (AttributeError, BufferError, RuntimeError, TypeError):
+        return None
+    return made, True
+
+
 def to_host(native: Native, source: Backend, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Return the values of a native array in host memory; arguments and errors as `convert`."""
     start = source.device_of(native)
-    return _tried(lambda: source.to_numpy(native, copy=copy), source, start, CPU)
+    return tried(lambda: source.to_numpy(native, copy=copy), source, start, CPU)
 
 
 def look(native: Native, source: Backend) -> np.ndarray[Any, Any]:
     """Return the values of a native array for printing; errors as `to_host`."""
-    return _tried(lambda: source.peek(native), source, source.device_of(native), CPU)
+    return tried(lambda: source.peek(native), source, source.device_of(native), CPU)
 
 
 def from_host(
     array: np.ndarray[Any, Any], target: Backend, device: Device, *, copy: bool | None = None
 ) -> Native:
     """Make a native array of values in host memory; arguments and errors as `convert`."""
-    return _tried(lambda: target.from_numpy(array, device, copy=copy), target, CPU, device)
+    return tried(lambda: target.from_numpy(array, device, copy=copy), target, CPU, device)
 
 
-def _tried(move: Callable[[], Any], backend: Backend, start: Device, end: Device) -> Any:
+def tried(move: Callable[[], T], backend: Backend, start: Device, end: Device) -> T:
     """Move an array; where memory runs out, once more after every library gave back its caches."""
     try:
         return move()

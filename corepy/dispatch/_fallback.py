@@ -113,9 +113,7 @@ def _candidates(backend: Backend, device: Device) -> Iterator[tuple[Backend, Dev
                 yield other, place
 
 
-def on_host(
-    name: str, backend: Backend, device: Device, dtype: DType
-) -> Callable[..., Any] | None:
+def on_host(name: str, backend: Backend, device: Device, dtype: DType) -> Callable[..., Any] | None:
     """Return what runs an operation on the host where a device lacks the memory for it.
 
     None if no backend offers it there.
@@ -124,7 +122,9 @@ def on_host(
     for other, there in _candidates(backend, CPU):
         if other.supports(name, dtype, there):
             native = Elsewhere(name, backend, device, other, there, _LACKS_MEMORY)
-            return _explain.traced(native, name, backend, device) if _explain.listening() else native
+            return (
+                _explain.traced(native, name, backend, device) if _explain.listening() else native
+            )
     return None
 
 

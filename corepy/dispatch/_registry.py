@@ -12,9 +12,9 @@ from typing import Final
 
 from corepy._errors import BackendUnavailableError, bad_argument, bad_type, listing
 from corepy.backends._base import Backend
-from corepy.devices import _shortage
+from corepy.devices import _libraries
 from corepy.devices._device import Device
-from corepy.dispatch import _threads
+from corepy.dispatch import _streams, _threads
 from corepy.dispatch._hot import forget_homes
 
 ENTRY_POINTS: Final = "corepy.backends"
@@ -304,6 +304,7 @@ def load(name: str, function: str = "load") -> Backend:
                 raise _unusable(function, name, reason) from error
             _threads.hold(backend)
             _loaded[name] = backend
+            _streams.hold(backend)
             return backend
     raise _unusable(function, name, reason)
 
@@ -313,7 +314,7 @@ def loaded() -> tuple[Backend, ...]:
     return tuple(_loaded.values())
 
 
-_shortage.bind(loaded)
+_libraries.bind(loaded)
 
 
 def status() -> tuple[BackendStatus, ...]:

@@ -6,7 +6,8 @@ It shows that the adapter names, calls and converts as it should, and that its f
 standard's values where they are given NumPy's. What CuPy itself computes it does not show: only a
 GPU does (`scripts/gpu_check.sh`). As in CuPy, there are the functions and parameters of
 ``cupy_signatures.json`` and no others, results are arrays where NumPy gives scalars, integers
-divided by zero give 0, and indices wrap.
+divided by zero give 0, and indices wrap. Streams put work off once ``GPU.defers``, and memory runs
+out at ``GPU.capacity`` bytes (`tests.backends.gpu_on_host`).
 
     python tests/backends/cupy_on_numpy.py      # where CuPy is installed: writes that table anew
 """
@@ -17,7 +18,9 @@ import functools
 import inspect
 import json
 import sys
-from contextlib import nullcontext
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -25,9 +28,22 @@ from typing import Any
 
 import numpy as np
 
+from tests.backends.gpu_on_host import GPU, Current, Pool, later, plain
+
 
 class CUDARuntimeError(RuntimeError):
     """What CuPy raises where the driver is missing."""
+
+
+class OutOfMemoryError(MemoryError):
+    """What CuPy raises where its pool cannot grow."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"Out of memory allocating {size:,} bytes")
+
+
+CURRENT = Current()
+POOL = Pool(OutOfMemoryError)
 
 
 class Device(nullcontext[None]):
@@ -38,25 +54,248 @@ class Device(nullcontext[None]):
         self.id = 0
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        for address in list(GPU.queues):
+            GPU.drain(address)
+
+
+class Event:
+    """As CuPy's; a mark in the GPU's queue."""
+
+    def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
+        self.timed = not disable_timing
+        self.mark: Any = None
+
+    @property
+    def done(self) -> bool:
+        return bool(self.mark.done)
+
+    def synchronize(self) -> None:
+        GPU.finish(self.mark)
+
+
+class Stream:
+    """As CuPy's, with what the adapter calls."""
+
+    null: Stream
+
+    def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
+        self.ptr = 0 if null else GPU.create()
+
+    @classmethod
+    def from_external(cls, obj: Any) -> Stream:
+        version, address = obj.__cuda_stream__()
+        assert version == 0
+        made = cls(null=True)
+        made.ptr = address
+        return made
+
+    def use(self) -> Stream:
+        CURRENT.address = self.ptr
+        return self
+
+    def record(self, event: Event | None = None) -> Event:
+        event = event or Event()
+        event.mark = GPU.record(self.ptr)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        GPU.wait(self.ptr, event.mark)
+
+    def begin_capture(self, mode: int | None = None) -> None:
+        if self.ptr in (0, 1):
+            raise RuntimeError("cannot capture on the default (legacy) stream")
+        GPU.begin(self.ptr)
+
+    def end_capture(self) -> Graph:
+        return Graph(GPU.end(self.ptr))
+
+
+Stream.null = Stream(null=True)
+
+
+class Graph:
+    """What was recorded."""
+
+    def __init__(self, work: list[Any]) -> None:
+        self.work = work
+
+    def launch(self, stream: Stream | None = None) -> None:
+        for each in self.work:
+            GPU.ask(CURRENT.address if stream is None else stream.ptr, each)
+
+
+def _current_stream(device_id: int = -1) -> Stream:
+    made = Stream(null=True)
+    made.ptr = CURRENT.address
+    return made
+
+
+class MemoryPool:
+    """As CuPy's, on the one pool that the stand-in counts in."""
+
+    def malloc(self, size: int) -> Any:
+        POOL.take(size)
+        return size
+
+    def used_bytes(self) -> int:
+        return POOL.used
+
+    def free_bytes(self) -> int:
+        return POOL.cached
+
+    def total_bytes(self) -> int:
+        return POOL.used + POOL.cached
+
+    def n_free_blocks(self) -> int:
+        return int(POOL.cached > 0)
+
+    def free_all_blocks(self, stream: Any = None) -> None:
+        POOL.empty()
+
+    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
+        POOL.limit = size or 0
+
+    def get_limit(self) -> int:
+        return POOL.limit
+
+
+class PythonFunctionAllocator:
+    """As CuPy's: memory of other people's functions."""
+
+    def __init__(self, malloc_func: Any, free_func: Any) -> None:
+        self.malloc_func, self.free_func = malloc_func, free_func
+
+    def malloc(self, size: int) -> _Lent | None:
+        return _Lent(self, size) if size else None
+
+
+class _Lent:
+    def __init__(self, allocator: PythonFunctionAllocator, size: int) -> None:
+        self.address = allocator.malloc_func(size, 0)
+        weakref.finalize(self, allocator.free_func, self.address, 0)
+
+
+_POOL = MemoryPool()
+_allocator: Any = _POOL.malloc
+
+
+def _set_allocator(allocator: Any = None) -> None:
+    global _allocator
+    _allocator = allocator
+
+
+@contextmanager
+def _using_allocator(allocator: Any = None) -> Iterator[None]:
+    before = _allocator
+    _set_allocator(allocator)
+    try:
+        yield
+    finally:
+        _set_allocator(before)
+
+
+def _allocated(array: Any) -> Any:
+    """Take memory for an array from the allocator in force, until the array is gone."""
+    if GPU.capacity is not None:
+        if getattr(_allocator, "__self__", None).__class__ is MemoryPool:
+            POOL.follow(array)
+        else:
+            array._memory = _allocator(array.nbytes)
+    return array
+
+
+def _ready() -> None:
+    """Wait for the current stream, as whoever reads a value does."""
+    if GPU.defers:
+        GPU.drain(CURRENT.address)
+
+
+_PINNED: dict[int, Any] = {}
+
+
+def _empty_pinned(shape: Any, dtype: Any = float, order: str = "C") -> Any:
+    made = np.empty(shape, dtype, order)  # type: ignore[call-overload]
+    _PINNED[made.ctypes.data] = made
+    return made
 
 
 class ndarray(np.ndarray[Any, Any]):
     """Memory of the host that pretends to be a GPU's."""
 
     device = Device()
+    _memory: Any = None
 
-    def get(self) -> np.ndarray[Any, Any]:
-        return np.array(self).view(np.ndarray)
+    def get(
+        self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True
+    ) -> np.ndarray[Any, Any]:
+        found = np.empty(self.shape, self.dtype) if out is None else out
+        values = self.view(np.ndarray)
+        GPU.ask(CURRENT.address, lambda: np.copyto(found, values))
+        if blocking:
+            _ready()
+        return found
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **params: Any) -> Any:
+        # Operators of the fixes, which are done at once: this waits for less than it might.
+        _ready()
+        out = params.get("out")
+        if out is not None:
+            params["out"] = plain(out)
+        found = getattr(ufunc, method)(*map(plain, inputs), **params)
+        return (out[0] if len(out) == 1 else out) if out is not None else _given(found)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        target, key, value = self.view(np.ndarray), plain(key), plain(value)
+        if GPU.defers:
+            GPU.ask(CURRENT.address, lambda: target.__setitem__(key, value))
+        else:
+            target[key] = value
+
+    def __dlpack__(self, *, stream: Any = None, **params: Any) -> Any:
+        if not GPU.defers:
+            return super().__dlpack__(stream=stream, **params)
+        if stream != CURRENT.address:
+            GPU.wait(1 if stream is None else stream, GPU.record(CURRENT.address))
+        return self.view(np.ndarray).__dlpack__(**params)
+
+    def __dlpack_device__(self) -> Any:
+        return np.empty(0).__dlpack_device__()
 
 
+def _reading(name: str) -> Any:
+    inherited = getattr(np.ndarray, name)
+
+    @functools.wraps(inherited)
+    def method(self: Any, *args: Any, **params: Any) -> Any:
+        _ready()
+        return inherited(self, *args, **params)
+
+    return method
+
+
+for _name in ("__getitem__", "all", "any", "copy", "item", "reshape", "tolist"):
+    setattr(ndarray, _name, _reading(_name))
+
+
+def _astype(self: Any, dtype: Any, copy: bool = True) -> Any:
+    if not copy and self.dtype == dtype:
+        return self
+    values = self.view(np.ndarray)
+    return _given(later(lambda x: np.array(x, dtype), (values,), {}, CURRENT.address))
+
+
+ndarray.astype = _astype  # type: ignore[assignment,method-assign]
 ndarray.__module__ = "cupy"
 
 
 def _given(x: Any) -> Any:
     """Turn results into arrays, in tuples as well."""
+    if isinstance(x, ndarray):
+        return x
     if isinstance(x, np.ndarray | np.generic):
-        return np.asarray(x).view(ndarray)
+        owns = isinstance(x, np.generic) or x.base is None
+        made = np.asarray(x).view(ndarray)
+        return _allocated(made) if owns else made
     if type(x) in (tuple, list):
         return type(x)(map(_given, x))
     return x
@@ -123,6 +362,8 @@ def _giving(function: Any, noted: str) -> Any:
     def call(*args: Any, **params: Any) -> Any:
         signature.bind(*args, **params)
         with np.errstate(all="ignore"):
+            if GPU.defers:
+                return _given(later(function, args, params, CURRENT.address))
             return _given(function(*args, **params))
 
     return call
@@ -151,7 +392,41 @@ def _take(a: Any, indices: Any, axis: int | None = None) -> Any:
 
 
 def _asnumpy(x: Any) -> Any:
+    _ready()
     return np.array(x).view(np.ndarray)
+
+
+def _asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = False) -> Any:
+    """Copy from the host: pinned memory in the stream, other memory by a copy that is made now."""
+    if isinstance(a, ndarray):
+        return a if dtype is None or a.dtype == dtype else a.astype(dtype)
+    values = np.asarray(a, dtype)
+    if values.ctypes.data not in _PINNED:
+        values = values.copy()
+    made = _given(later(np.array, (values,), {}, CURRENT.address))
+    if blocking:
+        _ready()
+    return made
+
+
+class _Capsule:
+    """What NumPy imports: its own capsule, after the exporter has ordered the streams."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack_device__(self) -> Any:
+        return np.empty(0).__dlpack_device__()
+
+    def __dlpack__(self, **params: Any) -> Any:
+        return self.capsule
+
+
+def _from_dlpack(x: Any) -> Any:
+    if not GPU.defers:
+        return np.from_dlpack(x).view(ndarray)
+    capsule = x.__dlpack__(stream=CURRENT.address or 1)
+    return np.from_dlpack(_Capsule(capsule)).view(ndarray)
 
 
 def install(devices: int = 1) -> None:
@@ -165,22 +440,36 @@ def install(devices: int = 1) -> None:
         return devices
 
     runtime = SimpleNamespace(is_hip=False, getDeviceCount=count, CUDARuntimeError=CUDARuntimeError)
+    memory = SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
+    more = {
+        "Stream": Stream,
+        "Event": Event,
+        "MemoryPool": MemoryPool,
+        "PythonFunctionAllocator": PythonFunctionAllocator,
+        "get_current_stream": _current_stream,
+        "get_elapsed_time": lambda start, end: 1.5 if start.timed and end.timed else None,
+        "get_allocator": lambda: _allocator,
+        "set_allocator": _set_allocator,
+        "using_allocator": _using_allocator,
+        "memory": memory,
+    }
     table = json.loads(TABLE.read_text(encoding="utf-8"))
     nothing = SimpleNamespace()
 
     def part(of: str) -> dict[str, str]:
         return {key.removeprefix(of): noted for key, noted in table.items() if key.startswith(of)}
 
-    cuda = _module("cupy.cuda", nothing, {}, Device=Device, runtime=runtime)
+    cuda = _module("cupy.cuda", nothing, {}, Device=Device, runtime=runtime, **more)
     _module("cupy.cuda.device", nothing, {}, Device=Device)
     linalg = _module("cupy.linalg", np.linalg, part("linalg."))
     fft = _module("cupy.fft", np.fft, part("fft."))
     module = _module("cupy", np, table, ndarray=ndarray, cuda=cuda, linalg=linalg, fft=fft)
     module.__version__ = table[""]
     module.take, module.asnumpy = _giving(_take, table["take"]), _asnumpy
-    module.asarray = lambda x, dtype=None: _given(np.array(x, dtype))  # from the host: a copy
-    module.from_dlpack = lambda x: _given(np.from_dlpack(x))
+    module.asarray, module.from_dlpack = _asarray, _from_dlpack
+    module.get_default_memory_pool = lambda: _POOL
     cupyx = _module("cupyx", nothing, {}, errstate=lambda linalg: nullcontext())
+    cupyx.empty_pinned = _empty_pinned
     there = {"check_availability": lambda name: True}
     cupyx.cusolver = _module("cupyx.cusolver", nothing, {}, **there)
 

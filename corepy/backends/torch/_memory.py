@@ -18,11 +18,11 @@ def empty_cache(device: Device) -> int:
     if device.kind in CUDA_KINDS:
         before = torch.cuda.memory_reserved(place_of(device))
         torch.cuda.empty_cache()
-        return before - torch.cuda.memory_reserved(place_of(device))
+        return int(before - torch.cuda.memory_reserved(place_of(device)))
     if device.kind == "mps":
         reserved = torch.mps.driver_allocated_memory()
         torch.mps.empty_cache()
-        return max(0, reserved - torch.mps.driver_allocated_memory())
+        return int(max(0, reserved - torch.mps.driver_allocated_memory()))
     return 0
 
 

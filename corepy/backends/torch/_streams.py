@@ -42,7 +42,8 @@ class TorchStreams(Streams):
         return torch.cuda.ExternalStream(address, self._place)
 
     def using(self, address: int) -> AbstractContextManager[object]:
-        return torch.cuda.stream(self._at(address))
+        context: AbstractContextManager[object] = torch.cuda.stream(self._at(address))
+        return context
 
     def record(self, address: int, *, timing: bool = False) -> Any:
         return self._at(address).record_event(torch.cuda.Event(enable_timing=timing))

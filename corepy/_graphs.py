@@ -1,0 +1,187 @@
+"""Graphs: what a function asks of a GPU, recorded once and asked again at the price of one call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from corepy._errors import (
+    DeviceMismatchError,
+    UnsupportedOperationError,
+    bad_argument,
+    bad_type,
+)
+from corepy._streams import Stream
+from corepy.array_api._array import Array
+from corepy.devices._libraries import serving
+from corepy.dispatch import Operand, as_operand, gathered, run
+
+__all__ = ["Graph", "graph"]
+
+
+def graph(function: Callable[..., Any], /, *examples: Any) -> Graph:
+    """Record what a function asks of a GPU, to ask for all of it again by one call.
+
+    Parameters
+    ----------
+    function : callable
+        Of arrays, to an array, or tuples and lists of them. What it does must follow from the
+        shapes and dtypes alone. It is called twice here and never again, so what else it does is
+        not repeated.
+    *examples : Array or native array
+        Operands of the shapes, dtypes and device of all later calls. Their values do not matter.
+
+    Returns
+    -------
+    Graph
+        To be called like the function.
+
+    Raises
+    ------
+    TypeError
+        If `function` is not callable, or an operand or result is no array.
+    DeviceMismatchError
+        If the operands are on different devices.
+    UnsupportedOperationError
+        If the device cannot record what the function does: reading values (``float(x)``, masks,
+        integer division, which looks for zeros), crossing to the host, and what runs in JAX.
+        What the function itself raises passes through as its cause.
+
+    Notes
+    -----
+    Recorded in CuPy and torch on CUDA, and in torch on ROCm. Elsewhere, and for arrays of other
+    libraries, the function is called each time: `Graph.is_captured` tells. Never run on a GPU.
+
+    Examples
+    --------
+    >>> import corepy
+    >>> step = graph(lambda x: x * 2 + 1, corepy.array_api.zeros(2))
+    >>> step(corepy.array_api.ones(2)).tolist()
+    [3.0, 3.0]
+    """
+    if not callable(function):
+        raise bad_type("graph", "function", function, "a callable")
+    operands = [as_operand("graph", f"examples[{i}]", x) for i, x in enumerate(examples)]
+    if not operands:
+        raise bad_argument("graph", "examples", examples, "at least one array")
+    for i, x in enumerate(operands):
+        if x._table.device is not operands[0]._table.device:
+            raise DeviceMismatchError(
+                f"graph: examples[0] is on {operands[0]._table.device} and examples[{i}] on "
+                f"{x._table.device}; expected one device"
+            )
+    return Graph(function, operands)
+
+
+class Graph:
+    """What `graph` recorded. Calls from several threads take turns.
+
+    Attributes
+    ----------
+    is_captured : bool
+        Whether calls replay a recording; else they call the function.
+    """
+
+    def __init__(self, function: Callable[..., Any], examples: list[Any]) -> None:
+        self.is_captured = all(
+            x._table.backend.streams(x._table.device) is not None for x in examples
+        )
+        self._function = function
+        self._lock = threading.Lock()
+        self._forms = [(x._table, x.shape) for x in examples]
+        if self.is_captured:
+            self._capture(examples)
+
+    def _capture(self, examples: list[Any]) -> None:
+        table = examples[0]._table
+        device, streams = table.device, table.backend.streams(table.device)
+        self._stream = Stream(device, ordered=True)
+        address = self._stream.address
+        assert address is not None
+        with self._stream:
+            # The recording reads and writes always the same memory.
+            self._operands = [run("astype", x, x.dtype, copy=True) for x in examples]
+            _check(self._function(*self._operands))  # compiles kernels, finds workspaces
+            self._stream.synchronize()
+            with ExitStack() as others:
+                self._pools = [
+                    others.enter_context(found.apart())
+                    for backend in serving(device)
+                    if (found := backend.streams(device)) is not None and found is not streams
+                ]
+                try:
+                    self._replay, self._results = streams.capture(
+                        address, lambda: self._function(*self._operands)
+                    )
+                except Exception as error:
+                    told = " ".join(str(error).split())
+                    raise UnsupportedOperationError(
+                        f"graph: function cannot be recorded on {device}; expected one that reads "
+                        f"no values and stays in libraries that record ({table.backend.name}: "
+                        f"{type(error).__name__}: {told})"
+                    ) from error
+
+    def __call__(self, *operands: Any) -> Any:
+        """Do what was recorded with new operands.
+
+        Parameters
+        ----------
+        *operands : Array or native array
+            As many as the examples, and like them.
+
+        Returns
+        -------
+        Array, or tuple or list of Array
+            As the function's, in memory of their own.
+
+        Raises
+        ------
+        TypeError
+            If there are more or fewer, or one is no array.
+        ValueError
+            If one has another shape, dtype or device than its example.
+        """
+        if len(operands) != len(self._forms):
+            raise TypeError(
+                f"graph: {len(operands)} operands came; expected {len(self._forms)}, as recorded"
+            )
+        given = [self._like(i, x) for i, x in enumerate(operands)]
+        if not self.is_captured:
+            return self._function(*given)
+        with self._lock, self._stream:
+            for kept, x in zip(self._operands, given, strict=True):
+                table = kept._table
+                kept._native = table["__setitem__"][0](kept._native, ..., x._native)
+            self._replay()
+            return _copied(self._results)
+
+    def _like(self, i: int, x: Any) -> Any:
+        """Return an operand in the library of its example, and refuse one that is unlike it."""
+        table, shape = self._forms[i]
+        name = f"operands[{i}]"
+        x = as_operand("graph", name, x)
+        if (x._table.dtype, x._table.device, x.shape) != (table.dtype, table.device, shape):
+            raise ValueError(
+                f"graph: {name} is {x._table.dtype} of shape {x.shape} on {x._table.device}; "
+                f"expected {table.dtype} of shape {shape} on {table.device}, as recorded"
+            )
+        return gathered("graph", "the recording", table, name, x)
+
+
+def _check(made: Any) -> None:
+    """Refuse results that a recording does not make anew."""
+    if isinstance(made, (tuple, list)):
+        for item in made:
+            _check(item)
+    elif not isinstance(made, Operand):
+        raise bad_type("graph", "the result", made, "an Array, or a tuple or list of them")
+
+
+def _copied(made: Any) -> Any:
+    if isinstance(made, (tuple, list)):
+        copies = [_copied(item) for item in made]
+        return type(made)(*copies) if hasattr(made, "_fields") else type(made)(copies)
+    array: Array = run("astype", made, made.dtype, copy=True)
+    return array

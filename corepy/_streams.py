@@ -1,0 +1,247 @@
+"""Streams and events: what a device does meanwhile, and waiting for it.
+
+A stream here is one for all libraries on a device: what CuPy and torch are asked for inside
+``with corepy.stream("cuda:0"):`` goes to the same queue of the GPU, in order.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+
+from corepy._errors import (
+    BackendUnavailableError,
+    UnsupportedOperationError,
+    bad_argument,
+    bad_type,
+    listing,
+)
+from corepy.backends._streams import Mark, Streams
+from corepy.devices import Device, as_device
+from corepy.devices._libraries import serving
+from corepy.dispatch import default_placement, devices_present
+from corepy.dispatch._streams import Block
+
+__all__ = ["Event", "Stream", "present", "stream"]
+
+
+def stream(device: Device | str | None = None, *, ordered: bool = True) -> Stream:
+    """Make a stream of a device, for all libraries that compute there.
+
+    Parameters
+    ----------
+    device : Device, str or None
+        None: the default device.
+    ordered : bool
+        True: a block waits for everything that was asked of the device's current streams before
+        it, and what follows waits for the block, all on the device; the host waits for nothing.
+        False: it does neither, as in torch and CuPy, so that streams overlap. Whoever reads
+        in one stream what another made then waits by `Stream.wait`, and keeps arrays that are
+        still read there.
+
+    Returns
+    -------
+    Stream
+        To enter with ``with``, any number of times.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is none that it can be.
+    BackendUnavailableError
+        If no usable backend serves the device.
+
+    Notes
+    -----
+    On devices whose libraries have no streams (``cpu``, ``mps``, and JAX everywhere) a block does
+    nothing: there all is done in the order in which it was asked. JAX orders its work on a GPU by
+    itself, and its arrays go to the other libraries, and come from them, by DLPack, which lets the
+    stream of the one wait for that of the other.
+
+    Examples
+    --------
+    >>> with stream("cpu") as s:
+    ...     event = s.record()
+    >>> event.query()
+    True
+    """
+    if not isinstance(ordered, bool):
+        raise bad_type("stream", "ordered", ordered, "a bool")
+    place = default_placement().device if device is None else present("stream", device)
+    return Stream(place, ordered)
+
+
+def present(function: str, device: Device | str) -> Device:
+    """Return a device that usable backends serve; `function` is what the message names."""
+    place, found = as_device(device, function), devices_present()
+    if place not in found:
+        raise BackendUnavailableError(
+            f"{function}: device is {place.name!r}; expected one that is present: {listing(found)}"
+        )
+    return place
+
+
+class Stream:
+    """A queue of work of one device; obtain it with `corepy.stream`.
+
+    Attributes
+    ----------
+    device : Device
+    address : int or None
+        The ``cudaStream_t`` or ``hipStream_t``, for other libraries; None where there are none.
+    """
+
+    def __init__(self, device: Device, ordered: bool) -> None:
+        self.device = device
+        self.address: int | None = None
+        self._ordered = ordered
+        self._owner: object = None
+        self._streams = _streams_of(device)
+        if self._streams is not None:
+            self.address, self._owner = self._streams.create()
+        self._entered = _Entered()
+
+    def __enter__(self) -> Stream:
+        block = None
+        if self.address is not None:
+            block = Block(self.device, self.address, self._ordered)
+            block.enter()
+        self._entered.blocks.append(block)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        block = self._entered.blocks.pop()
+        if block is not None:
+            block.leave()
+
+    def __repr__(self) -> str:
+        where = "no stream of its own" if self.address is None else f"at {self.address:#x}"
+        return f"corepy.Stream({self.device.name!r}, {where})"
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Return version and address, for libraries that take streams by this protocol."""
+        if self.address is None:
+            raise UnsupportedOperationError(f"__cuda_stream__: {self.device} has no streams")
+        return 0, self.address
+
+    def record(self, *, timing: bool = False) -> Event:
+        """Mark the point that the stream has come to.
+
+        Parameters
+        ----------
+        timing : bool
+            Whether `Event.elapsed_time` shall measure from or to it.
+        """
+        if self._streams is None or self.address is None:
+            if timing:
+                self.synchronize()
+            return Event(self.device, None, time.perf_counter(), timing)
+        mark = self._streams.record(self.address, timing=timing)
+        return Event(self.device, self._streams, mark, timing)
+
+    def wait(self, other: Event | Stream) -> None:
+        """Let what the stream is asked from now on wait for an event, or for another stream.
+
+        The host does not wait.
+
+        Raises
+        ------
+        TypeError
+            If `other` is neither.
+        """
+        if isinstance(other, Stream):
+            other = other.record()
+        if not isinstance(other, Event):
+            raise bad_type("wait", "other", other, "an Event or a Stream")
+        if self._streams is None or type(self._streams) is not type(other._streams):
+            other.synchronize()  # of two libraries that share no events
+        elif self.address is not None:
+            self._streams.wait(self.address, other._mark)
+
+    def query(self) -> bool:
+        """Say whether everything that the stream was asked is done."""
+        return self.record().query()
+
+    def synchronize(self) -> None:
+        """Wait until everything that the stream was asked is done.
+
+        Libraries without streams are waited for altogether.
+        """
+        if self._streams is not None:
+            self.record().synchronize()
+        for backend in serving(self.device):
+            if backend.streams(self.device) is None:
+                backend.synchronize(self.device)
+
+
+class _Entered(threading.local):
+    """The blocks of one stream that a thread is in."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block | None] = []
+
+
+def _streams_of(device: Device) -> Streams | None:
+    """Return the hold of the first library that has streams there; its streams serve all."""
+    for backend in serving(device):
+        found = backend.streams(device)
+        if found is not None:
+            return found
+    return None
+
+
+class Event:
+    """A point in a stream; `Stream.record` makes it.
+
+    Attributes
+    ----------
+    device : Device
+    """
+
+    def __init__(self, device: Device, streams: Streams | None, mark: Mark, timing: bool) -> None:
+        self.device = device
+        self._streams = streams
+        self._mark = mark
+        self._timing = timing
+
+    def query(self) -> bool:
+        """Say whether everything before the event is done."""
+        return self._streams is None or self._streams.is_done(self._mark)
+
+    def synchronize(self) -> None:
+        """Wait until everything before the event is done."""
+        if self._streams is not None:
+            self._streams.finish(self._mark)
+            return
+        for backend in serving(self.device):
+            backend.synchronize(self.device)
+
+    def elapsed_time(self, end: Event) -> float:
+        """Return the milliseconds from this event to a later one; waits for both.
+
+        Raises
+        ------
+        TypeError
+            If `end` is no event.
+        ValueError
+            If one was recorded without ``timing=True``, or they are of different devices.
+        """
+        if not isinstance(end, Event):
+            raise bad_type("elapsed_time", "end", end, "an Event")
+        if end.device is not self.device:
+            raise bad_argument("elapsed_time", "end", end.device.name, f"one of {self.device}")
+        if not (self._timing and end._timing):
+            raise ValueError(
+                "elapsed_time: an event has no time; expected record(timing=True) of both"
+            )
+        self.synchronize()
+        end.synchronize()
+        if self._streams is None:
+            return 1e3 * float(end._mark - self._mark)
+        return self._streams.elapsed(self._mark, end._mark)

@@ -1,0 +1,150 @@
+"""The memory that libraries keep on devices: counting it, limiting it, giving it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from corepy._errors import UnsupportedOperationError, bad_argument, bad_type
+from corepy.devices import _pool
+from corepy.devices._device import CPU, Device, as_device
+from corepy.devices._pool import MemoryStats
+
+if TYPE_CHECKING:
+    from corepy.backends._base import Backend
+
+__all__ = ["empty_cache", "memory_stats", "set_memory_limit"]
+
+_loaded: Callable[[], Iterable[Backend]] = tuple
+
+
+def bind(loaded: Callable[[], Iterable[Backend]]) -> None:
+    """Let the registry say which backends are loaded."""
+    global _loaded
+    _loaded = loaded
+
+
+def loaded_backends() -> tuple[Backend, ...]:
+    """Return the loaded backends."""
+    return tuple(_loaded())
+
+
+def serving(device: Device) -> list[Backend]:
+    """Return the loaded backends that compute on a device; the others keep no memory there."""
+    return [backend for backend in _loaded() if device in backend.devices()]
+
+
+def release(device: Device) -> int:
+    """Let every library give back what it keeps for later on a device; return the bytes."""
+    freed = _pool.release() if device is CPU else 0
+    return freed + sum(backend.empty_cache(device) for backend in serving(device))
+
+
+def memory_stats(device: Device | str = "cpu") -> MemoryStats:
+    """Tell what the pools of memory on a device hold.
+
+    Parameters
+    ----------
+    device : Device or str
+        ``cpu`` has corepy's pool, an accelerator those of the libraries in use there.
+
+    Returns
+    -------
+    MemoryStats
+        The sum over the pools, each of which tells what it counts: CuPy no peak, torch no blocks.
+        On the host all zeros where corepy was not compiled, or ``COREPY_PURE_PYTHON=1``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `device` is no device.
+    UnsupportedOperationError
+        If no library in use counts the memory that it has there.
+    """
+    place = as_device(device, "memory_stats")
+    if place is CPU:
+        return _pool.statistics()
+    found = [backend.memory_stats(place) for backend in serving(place)]
+    counted = [stats for stats in found if stats is not None]
+    if not counted:
+        raise UnsupportedOperationError(
+            f"memory_stats: device is {place}; expected cpu, or one on which a library in use "
+            f"counts its memory: CuPy, torch or JAX on cuda and rocm"
+        )
+    return MemoryStats(
+        *(sum(getattr(stats, field.name) for stats in counted) for field in fields(MemoryStats))
+    )
+
+
+def empty_cache(device: Device | str = "cpu") -> int:
+    """Give the memory that waits for results back to the system.
+
+    Parameters
+    ----------
+    device : Device or str
+        As in `memory_stats`.
+
+    Returns
+    -------
+    int
+        How many bytes that were, in corepy's pool or in those of all libraries in use there.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `device` is no device.
+    UnsupportedOperationError
+        If no library in use computes there.
+
+    Notes
+    -----
+    Seldom needed: where memory runs out, it is done before the operation is run once more.
+    """
+    place = as_device(device, "empty_cache")
+    if place is not CPU and not serving(place):
+        raise UnsupportedOperationError(
+            f"empty_cache: device is {place}; expected one that a library in use computes on"
+        )
+    return release(place)
+
+
+def set_memory_limit(limit: int | None, device: Device | str) -> dict[str, str]:
+    """Set how much memory of an accelerator each library may take.
+
+    Parameters
+    ----------
+    limit : int or None
+        In bytes, for each library's pool apart; None takes the limit away. Beyond it an operation
+        is out of memory as beyond the device's own: see `set_fallback` for what follows.
+    device : Device or str
+        Such as ``cuda:0``. On the host libraries have no limit: `set_memory_pool` sets how much
+        may wait there.
+
+    Returns
+    -------
+    dict
+        Why a library in use has no limit now, by the name of its backend; empty if all obey.
+
+    Raises
+    ------
+    TypeError
+        If `limit` is no int, or `device` no device.
+    ValueError
+        If `limit` is not positive, or `device` not of the form of a device's name.
+    UnsupportedOperationError
+        If `device` is the host, or no library in use computes there.
+    """
+    place = as_device(device, "set_memory_limit")
+    if limit is not None:
+        if limit.__class__ is not int:
+            raise bad_type("set_memory_limit", "limit", limit, "an int or None")
+        if limit <= 0:
+            raise bad_argument("set_memory_limit", "limit", limit, "more than 0, or None")
+    if place is CPU or not serving(place):
+        raise UnsupportedOperationError(
+            f"set_memory_limit: device is {place}; expected an accelerator that a library in use "
+            f"computes on"
+        )
+    told = {backend.name: backend.limit_memory(place, limit) for backend in serving(place)}
+    return {name: why for name, why in told.items() if why is not None}

@@ -1,0 +1,140 @@
+"""Copies between the host and a device that the host does not wait for.
+
+A device copies by itself only to and from memory of the host that stays where it is: pinned memory.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from corepy._errors import UnsupportedOperationError
+from corepy.devices._device import CPU, Device
+from corepy.devices._libraries import loaded_backends
+from corepy.devices._transfer import tried
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from corepy.backends._base import Backend, Native
+    from corepy.backends._streams import Mark, Streams
+
+_LOCK: Final = threading.Lock()
+#: Where pinned memory of ours begins: where it ends, and whose it is.
+_blocks: Final[dict[int, tuple[int, weakref.ref[Any]]]] = {}
+#: What copies that are on their way read and write, with the points at which they are done.
+_on_their_way: Final[deque[tuple[Streams, Mark, object]]] = deque()
+
+
+def pinned_copy(
+    values: np.ndarray[Any, Any], streams: Streams | None = None
+) -> np.ndarray[Any, Any] | None:
+    """Copy an array into pinned memory; None if no library has any."""
+    made = _allocate(values.shape, values.dtype, streams)
+    if made is not None:
+        made[...] = values
+    return made
+
+
+def _allocate(
+    shape: tuple[int, ...], dtype: np.dtype[Any], streams: Streams | None
+) -> np.ndarray[Any, Any] | None:
+    holds = [streams] if streams is not None else _holds()
+    for hold in holds:
+        made = hold.pinned(shape, dtype)
+        if made is not None:
+            first = made.ctypes.data
+            with _LOCK:
+                _blocks[first] = first + made.nbytes, weakref.ref(made)
+            return made
+    return None
+
+
+def _holds() -> list[Streams]:
+    found = [
+        backend.streams(device) for backend in loaded_backends() for device in backend.devices()
+    ]
+    return [streams for streams in found if streams is not None]
+
+
+def is_pinned(array: np.ndarray[Any, Any]) -> bool:
+    """Say whether an array lies, in one piece, in pinned memory that was allocated here."""
+    if not array.flags.c_contiguous:
+        return False
+    first = array.ctypes.data
+    with _LOCK:
+        for start in [start for start, (_, owner) in _blocks.items() if owner() is None]:
+            del _blocks[start]
+        return any(
+            start <= first and first + array.nbytes <= end for start, (end, _) in _blocks.items()
+        )
+
+
+def start(
+    native: Native, source: Backend, here: Device, target: Backend, there: Device
+) -> Native | None:
+    """Begin to copy an array from the host to a device or back; None where that cannot be done.
+
+    Returns
+    -------
+    native array of `target`
+        Its values are there when the current stream of the device is done.
+    """
+    _let_go()
+    try:
+        if here is CPU and there is not CPU:
+            streams = target.streams(there)
+            return None if streams is None else _send(native, source, target, there, streams)
+        if there is CPU and here is not CPU:
+            streams = source.streams(here)
+            return None if streams is None else _fetch(native, source, here, target, streams)
+    except UnsupportedOperationError:  # the library has none, or not of this array
+        return None
+    return None
+
+
+def _send(
+    native: Native, source: Backend, target: Backend, there: Device, streams: Streams
+) -> Native | None:
+    values: Any = source.to_numpy(native)
+    if not is_pinned(values):
+        values = pinned_copy(values, streams)
+        if values is None:
+            return None
+    made = tried(lambda: streams.send(values), target, CPU, there)
+    _keep(streams, (values, made))
+    return made
+
+
+def _fetch(
+    native: Native, source: Backend, here: Device, target: Backend, streams: Streams
+) -> Native | None:
+    import numpy as np
+
+    dtype = np.dtype(source.dtype_of(native).name)
+    out = _allocate(source.known_shape(native), dtype, streams)
+    if out is None:
+        return None
+    tried(lambda: streams.fetch(native, out), source, here, CPU)
+    mark = _keep(streams, (native, out))
+    try:
+        return target.from_numpy(out, CPU, copy=False)
+    except ValueError:  # it copies, so the values have to be there
+        streams.finish(mark)
+        return target.from_numpy(out, CPU)
+
+
+def _keep(streams: Streams, arrays: object) -> Mark:
+    """Keep the memory of both sides until the copy is done; pools would lend it to others."""
+    mark = streams.record(streams.current())
+    _on_their_way.append((streams, mark, arrays))
+    return mark
+
+
+def _let_go() -> None:
+    for _ in range(len(_on_their_way)):
+        streams, mark, arrays = _on_their_way.popleft()
+        if not streams.is_done(mark):
+            _on_their_way.append((streams, mark, arrays))

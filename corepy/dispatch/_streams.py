@@ -1,0 +1,85 @@
+"""The streams that this thread's work goes to: one for all libraries on a device.
+
+A block enters a stream in every library that computes on its device, and in those that are loaded
+inside it. Where it is ordered, it begins when what was asked of the device before is done, and what
+follows waits for it; so nobody can see a value too early, nor get memory that is still read.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from typing import Final
+
+from corepy.backends._base import Backend
+from corepy.backends._streams import Streams
+from corepy.devices._device import Device
+from corepy.devices._libraries import serving
+
+
+class _Here(threading.local):
+    """The blocks that a thread is in, the innermost last."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+
+
+_here: Final = _Here()
+
+
+class Block:
+    """One ``with`` block of a stream.
+
+    Parameters
+    ----------
+    device : Device
+    address : int
+        The stream's.
+    ordered : bool
+        Whether it waits for what came before, and lets what follows wait for it.
+    """
+
+    def __init__(self, device: Device, address: int, ordered: bool) -> None:
+        self.device = device
+        self._address = address
+        self._ordered = ordered
+        self._contexts = ExitStack()
+        #: Where libraries were before, by the addresses of those streams.
+        self._before: dict[int, Streams] = {}
+
+    def enter(self) -> None:
+        """Let every loaded library work in the stream."""
+        try:
+            for backend in serving(self.device):
+                self.take(backend)
+        except BaseException:
+            self._contexts.close()
+            raise
+        _here.blocks.append(self)
+
+    def take(self, backend: Backend) -> None:
+        """Let a library work in the stream until the block ends."""
+        streams = backend.streams(self.device)
+        if streams is None:
+            return
+        before = streams.current()
+        if before != self._address and before not in self._before:
+            if self._ordered:
+                streams.wait(self._address, streams.record(before))
+            self._before[before] = streams
+        self._contexts.enter_context(streams.using(self._address))
+
+    def leave(self) -> None:
+        """Let the libraries go on where they were."""
+        _here.blocks.remove(self)
+        self._contexts.close()
+        if self._ordered:
+            for before, streams in self._before.items():
+                streams.wait(before, streams.record(self._address))
+
+
+def hold(backend: Backend) -> None:
+    """Let a library that was loaded just now join the blocks that this thread is in."""
+    for block in _here.blocks:
+        if block.device in backend.devices():
+            block.take(backend)

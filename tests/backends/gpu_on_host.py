@@ -1,0 +1,173 @@
+"""A GPU that is none: streams that put their work off, and memory that runs out.
+
+Work that a library asks of a stream lies in a queue until somebody waits for it, so that a value
+which is read without waiting is wrong for certain. Libraries that stand in for real ones share this
+one GPU, as `tests.backends.cupy_on_numpy` does and those of `tests.backends.stand_ins`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Work = Callable[[], object]
+
+
+class Mark:
+    """A point in a queue."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+        self.done = False
+
+
+class CaptureError(RuntimeError):
+    """What a wait is answered with while a stream is recorded."""
+
+
+class Gpu:
+    """Queues by address, of which 0 and 1 are the default stream, and a number of bytes."""
+
+    def __init__(self) -> None:
+        self.defers = False
+        self.capacity: int | None = None
+        self.pools: list[Pool] = []
+        self.addresses = itertools.count(0x1000, 0x100)
+        self.queues: dict[int, deque[Any]] = {}
+        self.recording: dict[int, list[Work]] = {}
+
+    def queue(self, address: int) -> deque[Any]:
+        return self.queues.setdefault(0 if address == 1 else address, deque())
+
+    def create(self) -> int:
+        return next(self.addresses)
+
+    def ask(self, address: int, work: Work) -> None:
+        if address in self.recording:
+            self.recording[address].append(work)
+        elif self.defers:
+            self.queue(address).append(work)
+        else:
+            work()
+
+    def record(self, address: int) -> Mark:
+        mark = Mark(address)
+        self.queue(address).append(mark)
+        return mark
+
+    def wait(self, address: int, mark: Mark) -> None:
+        """Let a queue wait for a point in another."""
+        self.queue(address).append(lambda: self.finish(mark))
+
+    def finish(self, mark: Mark) -> None:
+        if mark.address in self.recording:
+            raise CaptureError("cudaErrorStreamCaptureUnsupported: operation not permitted")
+        queue = self.queue(mark.address)
+        while not mark.done:
+            entry = queue.popleft()
+            if isinstance(entry, Mark):
+                entry.done = True
+            else:
+                entry()
+
+    def drain(self, address: int) -> None:
+        self.finish(self.record(address))
+
+    def begin(self, address: int) -> None:
+        self.drain(address)
+        self.recording[address] = []
+
+    def end(self, address: int) -> list[Work]:
+        return self.recording.pop(address)
+
+
+GPU = Gpu()
+
+
+class Pool:
+    """The memory that one library holds: what arrays use, and what waits for the next."""
+
+    def __init__(self, error: Callable[[int], Exception]) -> None:
+        self.error = error
+        self.used = self.cached = self.emptied = 0
+        self.limit = 0
+        GPU.pools.append(self)
+
+    def take(self, size: int) -> None:
+        if GPU.capacity is None:
+            return
+        again = min(size, self.cached)
+        if not self._fits(size - again):
+            self.empty()  # as real pools do by themselves
+            again = 0
+            if not self._fits(size):
+                raise self.error(size)
+        self.used, self.cached = self.used + size, self.cached - again
+
+    def _fits(self, more: int) -> bool:
+        held = sum(pool.used + pool.cached for pool in GPU.pools)
+        mine = self.used + self.cached
+        assert GPU.capacity is not None
+        return held + more <= GPU.capacity and (not self.limit or mine + more <= self.limit)
+
+    def give(self, size: int) -> None:
+        self.used, self.cached = self.used - size, self.cached + size
+
+    def empty(self) -> int:
+        freed, self.cached = self.cached, 0
+        self.emptied += 1
+        return freed
+
+    def follow(self, array: Any) -> None:
+        """Count an array's memory until it is gone."""
+        if GPU.capacity is not None:
+            self.take(array.nbytes)
+            weakref.finalize(array, self.give, array.nbytes)
+
+
+class Current(threading.local):
+    """The address of the stream that a library's work of this thread goes to."""
+
+    def __init__(self) -> None:
+        self.address = 0
+
+
+def plain(value: Any) -> Any:
+    """Replace arrays of any class by NumPy's own on the same memory."""
+    if isinstance(value, np.ndarray):
+        return value.view(np.ndarray)
+    if isinstance(value, (tuple, list)):
+        return type(value)(plain(item) for item in value)
+    return value
+
+
+def later(function: Callable[..., Any], args: Any, params: Any, address: int) -> Any:
+    """Call a function of NumPy's in a stream: the result has its shape now and its values then."""
+    args = tuple(map(plain, args))
+    params = {key: plain(value) for key, value in params.items()}
+    try:
+        made = function(*args, **params)
+    except CaptureError:
+        raise
+    except Exception:  # of values that are not there yet, or never right
+        GPU.drain(address)
+        return function(*args, **params)
+    if not isinstance(made, np.ndarray | np.generic):
+        return made  # a tuple, whose shapes may follow from values: the tests have no such
+    if any(np.may_share_memory(made, arg) for arg in args if isinstance(arg, np.ndarray)):
+        return made
+    out = np.array(made)
+    out[...] = np.nan if out.dtype.kind in "fc" else 0
+
+    def work() -> None:
+        with np.errstate(all="ignore"):
+            out[...] = function(*args, **params)
+
+    GPU.ask(address, work)
+    return out
