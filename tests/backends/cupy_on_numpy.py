@@ -198,7 +198,7 @@ def _allocated(array: Any) -> Any:
     """Take memory for an array from the allocator in force, until the array is gone."""
     if GPU.capacity is not None:
         if getattr(_allocator, "__self__", None).__class__ is MemoryPool:
-            POOL.follow(array)
+            POOL.follow(array, array.nbytes)
         else:
             array._memory = _allocator(array.nbytes)
     return array

@@ -95,40 +95,49 @@ class Pool:
 
     def __init__(self, error: Callable[[int], Exception]) -> None:
         self.error = error
-        self.used = self.cached = self.emptied = 0
-        self.limit = 0
+        self.cached = self.limit = 0
+        self.live: dict[object, int] = {}
         GPU.pools.append(self)
 
-    def take(self, size: int) -> None:
-        if GPU.capacity is None:
-            return
+    @property
+    def used(self) -> int:
+        return sum(self.live.values())
+
+    def reset(self) -> None:
+        """Forget arrays that tests left behind, some of which errors still hold."""
+        self.cached = self.limit = 0
+        self.live.clear()
+
+    def take(self, size: int) -> object:
+        """Take memory, and return what gives it back."""
         again = min(size, self.cached)
         if not self._fits(size - again):
             self.empty()  # as real pools do by themselves
             again = 0
             if not self._fits(size):
                 raise self.error(size)
-        self.used, self.cached = self.used + size, self.cached - again
+        self.cached -= again
+        token = object()
+        self.live[token] = size
+        return token
 
     def _fits(self, more: int) -> bool:
         held = sum(pool.used + pool.cached for pool in GPU.pools)
         mine = self.used + self.cached
-        assert GPU.capacity is not None
-        return held + more <= GPU.capacity and (not self.limit or mine + more <= self.limit)
+        room = GPU.capacity is None or held + more <= GPU.capacity
+        return room and (not self.limit or mine + more <= self.limit)
 
-    def give(self, size: int) -> None:
-        self.used, self.cached = self.used - size, self.cached + size
+    def give(self, token: object) -> None:
+        self.cached += self.live.pop(token, 0)
 
     def empty(self) -> int:
         freed, self.cached = self.cached, 0
-        self.emptied += 1
         return freed
 
-    def follow(self, array: Any) -> None:
+    def follow(self, array: Any, size: int) -> None:
         """Count an array's memory until it is gone."""
         if GPU.capacity is not None:
-            self.take(array.nbytes)
-            weakref.finalize(array, self.give, array.nbytes)
+            weakref.finalize(array, self.give, self.take(size))
 
 
 class Current(threading.local):

@@ -1,0 +1,509 @@
+"""Streams, graphs and memory on a GPU that puts its work off: CuPy's stand-in and two others.
+
+`tests/test_streams.py` runs this file in a process of its own, where they are installed. Each test
+of an order also runs with the wait taken out, and is then wrong: so it would find it missing.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cupy
+import numpy as np
+import pytest
+
+import corepy
+from corepy import array_api as xp
+from corepy.backends._cupy_streams import CuPyStreams
+from corepy.devices._device import as_device
+from corepy.devices._transfer import convert
+from corepy.dispatch import _streams, load
+from tests.backends.cupy_on_numpy import _PINNED, CURRENT, POOL
+from tests.backends.gpu_on_host import GPU
+from tests.backends.stand_ins import Alone, Held, Second
+
+for _name in ("numba", "torch", "jax", "dask", "mlx"):  # which have no part in this
+    corepy.unregister_backend(_name)
+
+CUDA = as_device("cuda:0")
+NAN = float("nan")
+
+
+@pytest.fixture
+def second() -> Iterator[Second]:
+    backend = Second()
+    corepy.register_backend("second", backend, modules=["tests"])
+    GPU.defers = True
+    with corepy.backend_priority(["cupy"]):
+        load("second")
+        yield backend
+    GPU.defers, GPU.capacity, CURRENT.address = False, None, 0
+    GPU.recording.clear()
+    GPU.queues.clear()
+    corepy.unregister_backend("second")
+    POOL.reset()
+    GPU.pools[:] = [POOL]
+
+
+@pytest.fixture
+def alone(second: Second) -> Iterator[Alone]:
+    backend = Alone()
+    corepy.register_backend("alone", backend, modules=["nothing"])
+    load("alone")
+    yield backend
+    corepy.unregister_backend("alone")
+
+
+def values(x: Any) -> Any:
+    return corepy.to(x, device="cpu", backend="numpy").tolist()
+
+
+def without(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, instead: Any) -> None:
+    monkeypatch.setattr(owner, name, instead)
+
+
+def no_wait(self: Any, address: int, mark: Any) -> None:
+    """Take out every wait of one stream for another."""
+
+
+# ---------------------------------------------------------------------------- the stand-in itself
+
+
+def test_work_is_put_off_until_somebody_waits(second: Second) -> None:
+    x = cupy.add(cupy.asarray([1.0]), cupy.asarray([2.0]))
+    assert np.isnan(x.view(np.ndarray)[0])
+    assert x.get().tolist() == [3.0]
+
+
+# ---------------------------------------------------------------------------- streams
+
+
+def read_inside() -> Any:
+    """Read in a block what depends on the default stream, in two libraries."""
+    a = xp.ones(3) + 1.0  # in the default stream, and not done yet
+    with corepy.stream("cuda:0") as stream:
+        b = corepy.to(a * 3.0, backend="second") + corepy.to(a, backend="second")
+        assert b._table.backend.streams(CUDA).current() == stream.address
+        return values(b)
+
+
+def read_after() -> Any:
+    """Read in the default stream what two libraries made in a block."""
+    with corepy.stream("cuda:0"):
+        a = xp.ones(3) + 1.0
+        b = corepy.to(a, backend="second") * 4.0
+        c = corepy.to(b, backend="cupy") * 1.0
+    return values(c + 0.0)
+
+
+def test_a_block_is_ordered_in_every_library(second: Second) -> None:
+    assert (read_inside(), read_after()) == ([8.0] * 3, [8.0] * 3)
+
+
+@pytest.mark.parametrize(
+    ("dropped", "read"), [("enter", read_inside), ("leave", read_after), ("take", read_after)]
+)
+def test_a_dependency_that_is_dropped_is_found(
+    second: Second, monkeypatch: pytest.MonkeyPatch, dropped: str, read: Callable[[], Any]
+) -> None:
+    run = getattr(_streams.Block, dropped)
+
+    def careless(self: Any, *args: Any) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            for owner in (CuPyStreams, Held):
+                without(patch, owner, "wait", no_wait)
+            run(self, *args)
+
+    def forgotten(self: Any, backend: Any) -> None:
+        if backend is not second:
+            run(self, backend)
+
+    if dropped == "take":  # the second library goes on in its own stream, and DLPack orders nothing
+        without(monkeypatch, _streams.Block, "take", forgotten)
+        without(monkeypatch, second, "lend", lambda stream: None)
+        without(monkeypatch, second, "import_", lambda x, device: (_shared(second, x), False))
+    else:
+        without(monkeypatch, _streams.Block, dropped, careless)
+    assert read() != [8.0] * 3
+
+
+def _shared(second: Second, exporter: Any) -> Any:
+    return second._array(exporter.view(np.ndarray))
+
+
+def test_dlpack_orders_libraries_in_different_streams(
+    second: Second, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exchanged() -> Any:
+        second.current.address = GPU.create()  # as a user of that library would
+        a = xp.ones(2) + 1.0
+        b = corepy.to(a, backend="second") * 2.0
+        return values(corepy.to(b, backend="cupy") + a)
+
+    assert exchanged() == [6.0, 6.0]
+    without(monkeypatch, second, "lend", lambda stream: None)
+    assert exchanged() != [6.0, 6.0]
+
+
+def test_a_library_that_nobody_waits_for_gets_its_memory_back_unread(
+    second: Second, alone: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken() -> Any:
+        native = alone._array(np.asarray([1.0, 2.0]))
+        made, new = convert(native, alone, load("cupy"), CUDA)
+        assert new
+        native._values[...] = NAN  # the library uses its memory again, as soon as it can
+        return made.get().tolist()
+
+    assert taken() == [1.0, 2.0]
+    without(monkeypatch, CuPyStreams, "finish", lambda self, mark: None)
+    assert taken() != [1.0, 2.0]
+
+
+def test_values_come_from_a_library_without_streams_and_go_there(
+    second: Second, alone: Alone
+) -> None:
+    a = xp.ones(2) + 1.0
+    with corepy.stream("cuda:0"):
+        b = corepy.to(a * 2.0, backend="alone") + 1.0
+        c = corepy.to(b, backend="cupy") * 10.0
+    assert values(c + 0.0) == [50.0, 50.0]
+
+
+def test_blocks_that_are_not_ordered_wait_by_events(
+    second: Second, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def joined() -> Any:
+        one, two = (corepy.stream("cuda:0", ordered=False) for _ in range(2))
+        with one:
+            a = xp.ones(2) + 1.0
+            event = one.record()
+        assert not event.query()
+        two.wait(event)
+        with two:
+            b = a * 5.0
+            return values(b)
+
+    assert joined() == [10.0, 10.0]
+    without(monkeypatch, CuPyStreams, "wait", no_wait)
+    without(monkeypatch, Held, "wait", no_wait)
+    assert joined() != [10.0, 10.0]
+
+
+def test_a_library_that_is_loaded_inside_a_block_joins_it(second: Second) -> None:
+    corepy.unregister_backend("second")
+    with corepy.stream("cuda:0") as stream:
+        with corepy.stream("cuda:0") as inner:
+            corepy.register_backend("second", second, modules=["tests"])
+            load("second")
+            assert second.current.address == inner.address
+        assert second.current.address == stream.address
+    assert second.current.address == 0
+
+
+def test_streams_and_events_say_how_far_they_are(second: Second) -> None:
+    stream = corepy.stream()
+    assert stream.device is CUDA
+    assert stream.__cuda_stream__() == (0, stream.address)
+    assert repr(stream) == f"corepy.Stream('cuda:0', at {stream.address:#x})"
+    with stream:
+        start = stream.record(timing=True)
+        x = xp.ones(2) + 1.0
+        end = stream.record(timing=True)
+    assert not stream.query()
+    assert start.elapsed_time(end) == 1.5
+    assert end.query()
+    stream.synchronize()
+    assert np.asarray(x.unwrap()).tolist() == [2.0, 2.0]
+    with pytest.raises(ValueError, match="^elapsed_time: an event has no time; expected record"):
+        stream.record().elapsed_time(end)
+    with pytest.raises(TypeError, match="^wait: other is of type int; expected an Event or a St"):
+        stream.wait(1)  # type: ignore[arg-type]
+
+
+def test_an_error_inside_a_block_leaves_no_stream_behind(second: Second) -> None:
+    with pytest.raises(ZeroDivisionError), corepy.stream("cuda:0"):
+        raise ZeroDivisionError
+    assert (CURRENT.address, second.current.address) == (0, 0)
+
+
+# ---------------------------------------------------------------------------- copies
+
+
+def test_pinned_memory_is_copied_while_the_host_goes_on(second: Second) -> None:
+    x = corepy.pin_memory(xp.asarray([1.0, 2.0], device="cpu"))
+    assert (x.backend, x.unwrap().ctypes.data in _PINNED) == ("numpy", True)
+    stream = corepy.stream("cuda:0")
+    with stream:
+        y = corepy.to(x, device="cuda:0", non_blocking=True)
+        z = y + 1.0
+        assert np.isnan(np.asarray(y.unwrap())).all()  # on its way
+        home = corepy.to(z, device="cpu", non_blocking=True)
+    assert home.tolist() != [2.0, 3.0]
+    stream.synchronize()
+    assert (home.tolist(), values(y)) == ([2.0, 3.0], [1.0, 2.0])
+    assert home.unwrap().ctypes.data in _PINNED
+
+
+def test_other_memory_may_be_written_to_at_once(second: Second) -> None:
+    source = np.asarray([1.0, 2.0])
+    x = corepy.to(source, device="cuda:0", non_blocking=True)
+    source[...] = 9.0
+    assert values(x) == [1.0, 2.0]
+    source[...] = 3.0
+    y = corepy.to(source, device="cuda:0")  # blocking is the default, pinned or not
+    pinned = corepy.pin_memory(source)
+    z = corepy.to(pinned, device="cuda:0")
+    source[...] = 9.0
+    pinned[...] = 9.0
+    assert (values(y), values(z)) == ([3.0, 3.0], [3.0, 3.0])
+
+
+def test_memory_is_kept_until_its_copy_is_done(second: Second) -> None:
+    from corepy.devices import _pinned
+
+    corepy.to(corepy.pin_memory(np.ones(2)), device="cuda:0", non_blocking=True)
+    assert len(_pinned._on_their_way) == 1
+    corepy.synchronize("cuda:0")
+    corepy.to(np.ones(2), device="cuda:0", non_blocking=True)
+    assert len(_pinned._on_their_way) == 1
+    corepy.synchronize()
+
+
+# ---------------------------------------------------------------------------- graphs
+
+
+def test_a_graph_replays_on_new_operands(second: Second) -> None:
+    calls = []
+
+    def step(x: Any, y: Any) -> Any:
+        calls.append(1)
+        total = x + y
+        return total * 2.0, [total]
+
+    recorded = corepy.graph(step, xp.zeros(2), xp.zeros(2))
+    assert (recorded.is_captured, len(calls)) == (True, 2)
+    first, (kept,) = recorded(xp.ones(2), xp.asarray([1.0, 2.0]))
+    doubled, _ = recorded(xp.ones(2), xp.asarray([5.0, 6.0]))
+    assert (values(first), values(kept), values(doubled)) == ([4.0, 6.0], [2.0, 3.0], [12.0, 14.0])
+    assert len(calls) == 2
+    assert second.kept == ["apart"]
+
+
+def test_a_graph_takes_what_is_not_done_yet_and_is_waited_for(
+    second: Second, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = corepy.graph(lambda x: x + 1.0, xp.zeros(2))
+    operand = xp.ones(2) * 4.0
+    assert values(recorded(operand) * 2.0) == [10.0, 10.0]
+    without(monkeypatch, CuPyStreams, "wait", no_wait)
+    without(monkeypatch, Held, "wait", no_wait)
+    assert values(recorded(xp.ones(2) * 7.0) * 2.0) != [16.0, 16.0]
+
+
+def test_a_graph_spans_libraries(second: Second) -> None:
+    def step(x: Any) -> Any:
+        return corepy.to(corepy.to(x * 2.0, backend="second") + 1.0, backend="cupy")
+
+    recorded = corepy.graph(step, xp.zeros(2))
+    assert values(recorded(xp.asarray([1.0, 2.0]))) == [3.0, 5.0]
+
+
+def test_a_graph_refuses_what_it_cannot_record(second: Second) -> None:
+    x = xp.ones(2)
+    with pytest.raises(corepy.UnsupportedOperationError, match="^graph: function cannot be recor"):
+        corepy.graph(lambda x: x * float(x[0]), x)
+    assert values(x + 1.0) == [2.0, 2.0]  # and all goes on
+    recorded = corepy.graph(lambda x: x + 1.0, x)
+    for operands, error, message in (
+        ((), TypeError, "^graph: 0 operands came; expected 1"),
+        ((xp.ones(3),), ValueError, r"^graph: operands\[0\] is float64 of shape \(3,\) on cuda:0"),
+        ((xp.ones(2, dtype=xp.float32),), ValueError, "is float32 of shape"),
+        ((xp.ones(2, device="cpu"),), ValueError, r"on cpu; expected float64 of shape \(2,\) on"),
+    ):
+        with pytest.raises(error, match=message):
+            recorded(*operands)
+    with pytest.raises(TypeError, match="^graph: the result is of type int; expected an Array"):
+        corepy.graph(lambda x: 1, x)
+
+
+# ---------------------------------------------------------------------------- memory
+
+
+@pytest.fixture
+def small(second: Second) -> Second:
+    """Give the GPU 1,000 bytes for both libraries."""
+    GPU.defers = False
+    gc.collect()
+    GPU.capacity = 1000
+    return second
+
+
+def hoard(second: Second, size: int) -> None:
+    """Let the second library keep so many bytes of arrays that are gone."""
+    corepy.to(np.zeros(size // 8), backend="second")
+    gc.collect()
+    assert second.pool.cached == size
+
+
+def test_another_librarys_hoard_is_freed_and_nobody_notices(small: Second) -> None:
+    hoard(small, 800)
+    x = xp.ones(20)  # 160 bytes, beside which 160 more do not fit
+    with corepy.set_fallback("raise"):
+        assert values(x + 1.0) == [2.0] * 20
+    assert small.pool.cached == 0
+
+
+CALLS: list[tuple[str, Callable[[Any], Any]]] = [
+    ("add", lambda x: x + x),
+    ("add", lambda x: x + 1.0),
+    ("add", lambda x: xp.add(x, xp.astype(x[:1], xp.float32))),
+    ("negative", lambda x: -x),
+    ("exp", lambda x: xp.exp(x)),
+    ("clip", lambda x: xp.clip(x, 0.0, 2.0)),
+    ("concat", lambda x: xp.concat([x, x])),
+    ("where", lambda x: xp.where(xp.asarray(True), x, -x)),
+    ("cumulative_sum", lambda x: xp.cumulative_sum(x)),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), CALLS)
+def test_without_memory_an_operation_raises_and_its_operands_are_whole(
+    small: Second, name: str, call: Callable[[Any], Any]
+) -> None:
+    x = xp.ones(100)
+    with corepy.set_fallback("allow"), pytest.raises(corepy.InsufficientMemoryError) as caught:
+        call(x)
+    message = str(caught.value)
+    assert message.startswith((f"{name}: the memory of cuda:0 does not suffice, and its", "negat"))
+    assert "nor on the host: transfer: the memory of cuda:0 does not suffice" in message
+    assert isinstance(caught.value, MemoryError)
+    GPU.capacity = 10_000
+    assert values(x) == [1.0] * 100
+    call(x)
+
+
+@pytest.fixture
+def greedy(small: Second, monkeypatch: pytest.MonkeyPatch) -> Second:
+    """Let CuPy's sum need as much memory as its operand."""
+    backend = load("cupy")
+    plain = backend.operation("sum")
+    assert plain is not None
+
+    def operation(name: str) -> Any:
+        return total if name == "sum" else type(backend).operation(backend, name)
+
+    def total(x: Any, **params: Any) -> Any:
+        POOL.give(POOL.take(x.nbytes))
+        return plain(x, **params)
+
+    monkeypatch.setattr(backend, "operation", operation)
+    from corepy.dispatch._table import forget_entries
+
+    forget_entries()
+    yield small  # type: ignore[misc]
+    forget_entries()
+
+
+def test_the_host_computes_under_the_fallback_policy(greedy: Second) -> None:
+    x = xp.ones(100)
+    with pytest.warns(
+        corepy.FallbackWarning,
+        match="^sum: cupy on cuda:0 lacks the memory for it; numpy on cpu runs it and 800 bytes",
+    ):
+        total = xp.sum(x)
+    assert (total.backend, values(total)) == ("cupy", 100.0)
+    with (
+        corepy.set_fallback("raise"),
+        pytest.raises(
+            corepy.InsufficientMemoryError, match='^sum: .* fallback="raise" forbids that the host'
+        ),
+    ):
+        xp.sum(x)
+    with corepy.set_fallback("allow"):
+        found = corepy.explain(xp.sum, x)
+    assert [(r.operation, r.backend, r.bytes_moved) for r in found.records] == [
+        ("sum", "numpy", 808)
+    ]
+
+
+def test_in_place_operations_are_done_once_or_not_at_all(small: Second) -> None:
+    GPU.capacity = 10_000
+    x, y = xp.ones(50), xp.full(50, 2.0)
+    GPU.capacity = 800  # both are there, and nothing more
+    gc.collect()
+    x += y
+    assert values(x) == [3.0] * 50
+    with pytest.raises(corepy.InsufficientMemoryError), corepy.set_fallback("allow"):
+        x //= y  # which makes the quotient first
+    assert values(x) == [3.0] * 50
+    alias = x
+    GPU.capacity = 10_000
+    x //= y
+    assert (values(alias), values(y)) == ([1.0] * 50, [2.0] * 50)
+    GPU.capacity = 800
+    x[:25] = y[25:]
+    assert values(x) == [2.0] * 25 + [1.0] * 25
+
+
+def test_a_transfer_frees_hoards_or_says_what_lacks(small: Second) -> None:
+    hoard(small, 800)
+    x = corepy.to(np.ones(100), backend="cupy")
+    with pytest.raises(
+        corepy.InsufficientMemoryError, match="^transfer: the memory of cuda:0 does not suffice, "
+    ):
+        corepy.to(np.ones(100), backend="second")
+    assert values(x) == [1.0] * 100
+    with pytest.raises(corepy.InsufficientMemoryError, match="^ones: the memory of cuda:0 does"):
+        xp.ones(100)
+
+
+def test_errors_of_memory_that_are_none_of_pythons(small: Second) -> None:
+    x = corepy.to(np.ones(100), backend="second")
+    with (
+        corepy.set_fallback("allow"),
+        pytest.raises(corepy.InsufficientMemoryError, match="OutOfMemory: second: no 800 bytes"),
+    ):
+        corepy.to(x + x, device="cpu")
+    assert x.tolist() == [1.0] * 100
+
+
+def test_a_limit_holds_and_goes(small: Second) -> None:
+    told = corepy.set_memory_limit(400, "cuda:0")
+    assert told == {"second": "the library has no limit to set"}
+    with pytest.raises(corepy.InsufficientMemoryError), corepy.set_fallback("allow"):
+        xp.ones(100)
+    assert corepy.memory_stats("cuda:0").limit_bytes == 400
+    corepy.set_memory_limit(None, "cuda:0")
+    assert xp.ones(100).shape == (100,)
+
+
+def test_stats_and_the_cache_are_those_of_all_libraries(small: Second) -> None:
+    hoard(small, 160)
+    x = xp.ones(10)
+    stats = corepy.memory_stats("cuda:0")
+    assert (stats.allocated_bytes, stats.cached_bytes) == (80, 160)
+    assert corepy.empty_cache("cuda:0") == 160
+    assert corepy.memory_stats("cuda:0").cached_bytes == 0
+    assert values(x) == [1.0] * 10
+
+
+def test_one_pool_for_all_and_back(small: Second) -> None:
+    assert corepy.share_memory_pool("second") == {}
+    stream = corepy.stream("cuda:0")
+    with stream:
+        x = xp.ones(10)
+    assert small.lent == [(80, 0, stream.address)]
+    assert (small.pool.used, POOL.used) == (80, 0)
+    del x
+    gc.collect()
+    assert (small.pool.used, small.pool.cached) == (0, 80)
+    corepy.share_memory_pool(None)
+    x = xp.ones(10)
+    assert (len(small.lent), POOL.used) == (1, 80)
+    with pytest.raises(corepy.UnsupportedOperationError, match="^share_memory_pool: owner is 'num"):
+        corepy.share_memory_pool("numpy")
+    with pytest.raises(TypeError, match="^share_memory_pool: owner is of type int"):
+        corepy.share_memory_pool(1)  # type: ignore[arg-type]
