@@ -37,7 +37,7 @@ DEVICES: Final[dict[str, frozenset[DType]]] = {
 
 
 class DeviceLost(RuntimeError):
-    """What the fake library raises when a transfer fails, as a driver would."""
+    """What the fake library raises when a transfer fails or a device is gone, as a driver would."""
 
 
 class FakeArray:
@@ -104,6 +104,7 @@ class FakeBackend(Backend):
         self._dtypes = {as_device(name): dtypes for name, dtypes in devices.items()}
         self._numpy = NumPyBackend()
         self._transfers_left: int | None = None
+        self._lost: set[Device] = set()
 
     # ------------------------------------------------------------------ what it can do
 
@@ -129,6 +130,7 @@ class FakeBackend(Backend):
 
         def run(*args: Any, **params: Any) -> Any:
             place = _place(name, args, params)
+            self._answer(place)
             plain = {key: _inside(value) for key, value in params.items()}
             return self._fake(native(*map(_inside, args), **plain), place)
 
@@ -225,7 +227,38 @@ class FakeBackend(Backend):
         finally:
             self._transfers_left = before
 
+    @contextmanager
+    def lose_device(self, device: Device | str) -> Iterator[None]:
+        """Let a device be gone for the extent of a ``with`` block.
+
+        Its operations and transfers raise `DeviceLost`. `devices` still has it, as libraries count
+        theirs once.
+
+        Parameters
+        ----------
+        device : Device or str
+            One of the backend's.
+
+        Raises
+        ------
+        ValueError
+            If it is none of them.
+        """
+        place = as_device(device, "lose_device")
+        if place not in self._dtypes:
+            raise bad_argument("lose_device", "device", place.name, "one of the backend's")
+        self._lost.add(place)
+        try:
+            yield
+        finally:
+            self._lost.discard(place)
+
+    def _answer(self, device: Device) -> None:
+        if device in self._lost:
+            raise DeviceLost(f"{device} is gone")
+
     def _transfer(self, device: Device) -> None:
+        self._answer(device)
         if self._transfers_left is None:
             return
         if self._transfers_left == 0:

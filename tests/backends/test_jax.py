@@ -111,6 +111,25 @@ def test_gpu_memory_is_the_users_choice_once_jax_is_imported() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+def test_a_gpu_that_jax_does_not_find_is_told_with_the_order_of_imports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def devices(platform: str) -> Any:
+        raise RuntimeError(f"Unknown backend: '{platform}' requested")
+
+    tell = _backend._no_gpu.__wrapped__
+    monkeypatch.setattr(_backend, "_native_devices", lambda: {CPU: None})
+    monkeypatch.setattr(_backend, "entry_points", lambda group: [])
+    assert tell() == ()  # without a plug-in nobody expects one
+    monkeypatch.setattr(_backend, "entry_points", lambda group: ["xla_cuda13"])
+    monkeypatch.setattr(_backend.jax, "devices", devices)
+    monkeypatch.setattr(_backend, "TORCH_FIRST", True)
+    (told,) = tell()
+    assert told == (
+        "Unknown backend: 'gpu' requested; torch was imported before JAX, so import jax first"
+    )
+
+
 # ---------------------------------------------------------------------------- special values
 
 #: Function, operand, result; `None` for a part whose sign or value the standard leaves open.

@@ -9,6 +9,7 @@ import gc
 import inspect
 import operator as stdlib_operator
 import pickle
+import re
 import sys
 import warnings
 import weakref
@@ -60,7 +61,8 @@ def seen(call: Callable[[], Any], owner: Any = None) -> tuple[list[Any], Any, li
             result = [result] if result is NotImplemented else result
             error = None
         except Exception as raised:
-            result, error = (), (type(raised), str(raised))
+            told = re.sub(r"\d+ of \d+ bytes", "some bytes", str(raised))  # free at that moment
+            result, error = (), (type(raised), told)
     results = [result] if isinstance(result, Operand) else list(result)
     return results, error, [str(w.message) for w in caught]
 

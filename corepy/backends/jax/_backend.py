@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import jax
@@ -26,7 +27,7 @@ import numpy as np
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends._base import Backend, Capabilities
 from corepy.backends._kinds import dtypes_on, left_out
-from corepy.backends.jax import IMPORTED_BEFORE, _indexing, _special
+from corepy.backends.jax import IMPORTED_BEFORE, TORCH_FIRST, _indexing, _special
 from corepy.devices._device import CPU, Device, as_device
 from corepy.devices._pool import MemoryStats
 
@@ -53,9 +54,9 @@ class JaxBackend(Backend):
         return tuple(_native_devices())
 
     def unserved(self) -> tuple[str, ...]:
-        if CPU in _native_devices():
-            return ()
-        return ("cpu: JAX_PLATFORMS leaves it out; expected a list that ends in cpu",)
+        if CPU not in _native_devices():
+            return ("cpu: JAX_PLATFORMS leaves it out; expected a list that ends in cpu",)
+        return _no_gpu()
 
     def capabilities(self, device: Device) -> Capabilities:
         return Capabilities(dtypes=dtypes_on("jax", device.kind))
@@ -228,6 +229,20 @@ def _host_devices() -> list[Any]:
         return list(jax.local_devices(backend="cpu"))
     except RuntimeError:  # JAX_PLATFORMS leaves the host out
         return []
+
+
+@cache
+def _no_gpu() -> tuple[str, ...]:
+    """Say why there is no GPU, where JAX's plug-in for one is installed."""
+    if not entry_points(group="jax_plugins") or any(d.kind != "cpu" for d in _native_devices()):
+        return ()
+    try:
+        jax.devices("gpu")
+    except RuntimeError as error:
+        told = " ".join(str(error).split())
+        hint = "; torch was imported before JAX, so import jax first" if TORCH_FIRST else ""
+        return (f"{told}{hint}",)
+    return ()
 
 
 @cache

@@ -113,7 +113,11 @@ class OpenCL(Target):
         )
 
     def empty(self, x: Given, shape: tuple[int, ...], dtype: str) -> tuple[Any, Memory]:
-        native = cla.empty(x.native.queue, shape, numpy_dtype(dtype), allocator=x.native.allocator)
+        made = numpy_dtype(dtype)
+        try:
+            native = cla.empty(x.native.queue, shape, made, allocator=x.native.allocator)
+        except cl.MemoryError as error:  # none of Python's
+            raise MemoryError(str(error)) from error
         size = ITEM_SIZE[dtype]
         strides = tuple(stride // size for stride in native.strides)
         place = (native.base_data, native.offset // size, _address(native))

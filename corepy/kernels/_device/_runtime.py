@@ -21,6 +21,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from corepy import array_api
+from corepy._errors import BackendError, CorepyError
+from corepy.devices import _shortage
+from corepy.devices._device import CPU
 from corepy.dispatch import make, ran, table_of
 from corepy.kernels._arguments import Given
 from corepy.kernels._memory import place_of
@@ -253,6 +256,11 @@ def launch(
         Bytes of ``SHARED_DYNAMIC`` memory.
     **defines
         Macros that it is built with, each form once. ``WIDE`` is that of `x` unless it is given.
+
+    Raises
+    ------
+    BackendError
+        If it cannot be built or launched; nothing has been written then.
     """
     if 0 in grid:
         return  # nothing to compute
@@ -262,7 +270,16 @@ def launch(
     _flatten(arguments, flat, memories)
     build = tuple(sorted(macros.items()))
     grid, block = ((*sizes, 1, 1)[:3] for sizes in (grid, block))
-    target_of(x).run(x, program, name, grid, block, flat, memories, build, shared)
+    try:
+        target_of(x).run(x, program, name, grid, block, flat, memories, build, shared)
+    except (CorepyError, TypeError, ValueError):
+        raise
+    except Exception as error:  # of the compiler, or of the driver
+        told = " ".join(str(error).split())
+        raise BackendError(
+            f"{x.function}: the device kernel {name} could not be built or launched on {x.device}; "
+            f"the operands are untouched ({type(error).__name__}: {told})"
+        ) from error
 
 
 def _flatten(arguments: Sequence[Argument], into: list[Any], memories: list[Memory]) -> None:
@@ -296,6 +313,24 @@ def _target(x: Given) -> Target | None:
     if x.library == "cupy" or (x.library == "torch" and on_gpu):
         return _cupy()
     return None
+
+
+def empty(x: Given, shape: tuple[int, ...], dtype: str) -> tuple[Any, Memory]:
+    """Return a new array beside an argument and its memory; with caches freed if that takes it.
+
+    Raises
+    ------
+    InsufficientMemoryError
+        If the device has too little.
+    """
+    target = target_of(x)
+    try:
+        return target.empty(x, shape, dtype)
+    except Exception as error:
+        place = x.device or CPU
+        if not _shortage.is_shortage(error, place):
+            raise
+        return _shortage.again(x.function, place, lambda: target.empty(x, shape, dtype), error)
 
 
 def on_device(x: Given, *others: Given | None) -> bool:
@@ -406,7 +441,7 @@ def coalesced(shape: Sequence[int], *strides: Sequence[int]) -> list[tuple[int, 
 def _copied(x: Given, source: Memory) -> Memory:
     from corepy.kernels._device._copying import copy
 
-    _, made = target_of(x).empty(x, source.shape, source.dtype)
+    _, made = empty(x, source.shape, source.dtype)
     copy(x, source, made)
     return made
 
@@ -454,7 +489,7 @@ class Result:
             if fits and all(found.is_same(m) or not found.overlaps(m) for m in once):
                 self._native, self.memory = None, replace(found, written=True)
                 return
-        self._native, made = target.empty(x, x.shape if shape is None else shape, dtype or x.dtype)
+        self._native, made = empty(x, x.shape if shape is None else shape, dtype or x.dtype)
         self.memory = replace(made, written=True)
 
     def array(self) -> Any:

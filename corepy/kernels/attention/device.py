@@ -10,7 +10,7 @@ import numpy as np
 
 from corepy.kernels._arguments import Given, given
 from corepy.kernels._device import Memory, Program, Result, launch, memory, target_of
-from corepy.kernels._device._runtime import ITEM_SIZE, VECTOR_BYTES, Argument, Target
+from corepy.kernels._device._runtime import ITEM_SIZE, VECTOR_BYTES, Argument, Target, empty
 from corepy.kernels._memory import Host, placed
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _target(x: Given) -> Target:
 
 
 def _new(x: Given, shape: tuple[int, ...]) -> Memory:
-    return replace(_target(x).empty(x, shape, x.wide)[1], written=True)
+    return replace(empty(x, shape, x.wide)[1], written=True)
 
 
 def _uploaded(host: Host, x: Given) -> Memory:

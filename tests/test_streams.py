@@ -1,0 +1,398 @@
+"""Streams, events, graphs and asynchronous copies: on the host, in torch's words, and on a GPU.
+
+What they do to the order of work is held by ``tests/backends/on_stand_in_gpu.py``, on a stand-in
+for a GPU in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy.devices._device import as_device
+from tests.backends.gpu_on_host import GPU, Current
+
+ROOT = Path(__file__).resolve().parent.parent
+on_gpu = [pytest.mark.gpu, pytest.mark.device("cuda")]
+
+
+def test_on_a_stand_in_gpu() -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "tests.backends.cupy_on_numpy"),
+            *("-p", "no:cacheprovider", "-q", "-n", "0", "tests/backends/on_stand_in_gpu.py"),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "skipped" not in done.stdout.splitlines()[-1], done.stdout
+
+
+# ---------------------------------------------------------------------------- the host
+
+
+def test_a_stream_of_the_host_is_always_done() -> None:
+    with corepy.stream("cpu") as stream:
+        start = stream.record(timing=True)
+        x = xp.ones(3) + 1.0
+        end = stream.record(timing=True)
+    assert (x.tolist(), stream.query(), end.query()) == ([2.0] * 3, True, True)
+    stream.synchronize()
+    stream.wait(start)
+    stream.wait(corepy.stream("cpu"))
+    assert 0.0 <= start.elapsed_time(end) < 10_000.0
+    assert (stream.address, repr(stream)) == (
+        None,
+        "corepy.Stream('cpu', no stream of its own)",
+    )
+    with pytest.raises(corepy.UnsupportedOperationError, match="^__cuda_stream__: cpu has no st"):
+        stream.__cuda_stream__()
+
+
+def test_a_stream_needs_a_device_that_is_there() -> None:
+    with pytest.raises(corepy.BackendUnavailableError, match="^stream: device is 'cuda:7'; expect"):
+        corepy.stream("cuda:7")
+    with pytest.raises(TypeError, match="^stream: ordered is of type int; expected a bool"):
+        corepy.stream("cpu", ordered=1)  # type: ignore[arg-type]
+
+
+def test_copies_on_the_host_are_what_they_were(backend: str) -> None:
+    x = xp.asarray([1.0, 2.0])
+    y = corepy.to(x, device="cpu", non_blocking=True)
+    assert y.tolist() == [1.0, 2.0]
+    with pytest.raises(TypeError, match="^to: non_blocking is of type int; expected a bool"):
+        corepy.to(x, non_blocking=1)  # type: ignore[arg-type]
+    pinned = corepy.pin_memory(x)
+    assert (pinned.backend, pinned.device.name, pinned.tolist()) == ("numpy", "cpu", [1.0, 2.0])
+    pinned[0] = 5.0
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_a_graph_on_the_host_calls_its_function(backend: str) -> None:
+    calls = []
+
+    def step(x: Any, y: Any) -> Any:
+        calls.append(1)
+        return x + y, (x * y,)
+
+    recorded = corepy.graph(step, xp.zeros(2), xp.zeros(2))
+    total, (product,) = recorded(xp.asarray([1.0, 2.0]), xp.asarray([3.0, 4.0]))
+    assert (total.tolist(), product.tolist()) == ([4.0, 6.0], [3.0, 8.0])
+    assert (recorded.is_captured, len(calls)) == (False, 1)
+
+
+def test_a_graph_refuses_what_it_cannot_call() -> None:
+    with pytest.raises(TypeError, match="^graph: function is of type int; expected a callable"):
+        corepy.graph(1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^graph: examples is \(\); expected at least one array"):
+        corepy.graph(lambda: 1)
+    with pytest.raises(ValueError, match=r"^graph: operands\[0\] is float64 of shape \(3,\) on"):
+        corepy.graph(lambda x: x, xp.ones(2))(xp.ones(3))
+
+
+def test_limits_and_pools_without_a_gpu() -> None:
+    with pytest.raises(corepy.UnsupportedOperationError, match="^set_memory_limit: device is cpu;"):
+        corepy.set_memory_limit(100, "cpu")
+    with pytest.raises(ValueError, match="^set_memory_limit: limit is 0; expected more than 0, or"):
+        corepy.set_memory_limit(0, "cuda:0")
+    with pytest.raises(TypeError, match="^set_memory_limit: limit is of type float"):
+        corepy.set_memory_limit(1.5, "cuda:0")  # type: ignore[arg-type]
+    with pytest.raises(
+        corepy.UnsupportedOperationError, match="^memory_stats: device is cuda:9; e"
+    ):
+        corepy.memory_stats("cuda:9")
+    with pytest.raises(
+        corepy.UnsupportedOperationError, match="^empty_cache: device is cuda:9; ex"
+    ):
+        corepy.empty_cache("cuda:9")
+
+
+@pytest.mark.backend("torch")
+@pytest.mark.skipif("corepy.dispatch.load('torch').lend_allocator() is not None", reason="a GPU")
+def test_torch_lends_no_memory_without_a_gpu() -> None:
+    with pytest.raises(
+        corepy.UnsupportedOperationError, match="^share_memory_pool: owner is 'torch'; expected a "
+    ):
+        corepy.share_memory_pool()
+    assert corepy.share_memory_pool(None) == {}
+
+
+# ---------------------------------------------------------------------------- torch's words
+
+
+@pytest.fixture
+def torch_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Put the GPU of the tests behind the names of `torch.cuda` that the adapter uses.
+
+    It has those parameters of torch that the adapter gives. What torch does with them only a GPU
+    shows.
+    """
+    import torch
+
+    current = Current()
+
+    class Stream:
+        def __init__(self, device: Any = None) -> None:
+            assert device == torch.device("cuda", 0)
+            self.cuda_stream = GPU.create()
+
+        def record_event(self, event: Any = None) -> Any:
+            event.mark = GPU.record(self.cuda_stream)
+            return event
+
+        def wait_event(self, event: Any) -> None:
+            GPU.wait(self.cuda_stream, event.mark)
+
+    class ExternalStream(Stream):
+        def __init__(self, stream_ptr: int, device: Any = None) -> None:
+            assert stream_ptr != 0  # which torch takes for another stream than its default
+            super().__init__(device)
+            self.cuda_stream = stream_ptr
+
+    class Event:
+        def __init__(self, enable_timing: bool = False) -> None:
+            self.timed = enable_timing
+
+        def query(self) -> bool:
+            return bool(self.mark.done)  # type: ignore[attr-defined]
+
+        def synchronize(self) -> None:
+            GPU.finish(self.mark)  # type: ignore[attr-defined]
+
+        def elapsed_time(self, end: Any) -> float:
+            assert self.timed
+            assert end.timed
+            return 3.5
+
+    def at(address: int) -> Any:
+        made = Stream(torch.device("cuda", 0))
+        made.cuda_stream = address
+        return made
+
+    @contextmanager
+    def stream(chosen: Any) -> Iterator[None]:
+        before, current.address = current.address, chosen.cuda_stream
+        yield
+        current.address = before
+
+    named = {"Stream": Stream, "ExternalStream": ExternalStream, "Event": Event, "stream": stream}
+    for name, value in named.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: at(current.address))
+    monkeypatch.setattr(torch.cuda, "default_stream", lambda device: at(0))
+    from corepy.backends.torch._streams import TorchStreams
+
+    GPU.defers = True
+    yield TorchStreams(as_device("cuda:0"))
+    GPU.defers = False
+    GPU.queues.clear()
+
+
+@pytest.mark.backend("torch")
+def test_torchs_streams_and_events(torch_cuda: Any) -> None:
+    held = torch_cuda
+    address, owner = held.create()
+    assert (owner.cuda_stream, held.current()) == (address, 0)
+    done = []
+    GPU.ask(0, lambda: done.append("before"))
+    held.wait(address, held.record(0))
+    with held.using(address):
+        assert held.current() == address
+        GPU.ask(held.current(), lambda: done.append("inside"))
+    assert held.current() == 0
+    start, end = (held.record(address, timing=True) for _ in range(2))
+    assert not held.is_done(end)
+    held.finish(end)
+    assert (done, held.is_done(end), held.elapsed(start, end)) == (["before", "inside"], True, 3.5)
+
+
+@pytest.mark.backend("torch")
+def test_torchs_memory_is_asked_for_in_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from corepy.backends.torch import _memory
+    from corepy.dispatch import load
+
+    device, asked = as_device("cuda:0"), []
+    properties = type("Properties", (), {"total_memory": 1000})
+    answers = {
+        "memory_reserved": lambda place: 300,
+        "memory_allocated": lambda place: 200,
+        "max_memory_allocated": lambda place: 250,
+        "get_per_process_memory_fraction": lambda place: 0.5,
+        "get_device_properties": lambda place: properties,
+        "set_per_process_memory_fraction": lambda share, place: asked.append((share, str(place))),
+        "empty_cache": lambda: asked.append("emptied"),
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(torch.cuda, name, answer)
+    stats = _memory.stats(device)
+    assert stats is not None
+    assert (stats.allocated_bytes, stats.peak_allocated_bytes) == (200, 250)
+    assert (stats.cached_bytes, stats.limit_bytes) == (100, 500)
+    assert _memory.limit(device, 250) is None
+    assert _memory.limit(device, None) is None
+    assert _memory.empty_cache(device) == 0
+    assert asked == [(0.25, "cuda:0"), (1.0, "cuda:0"), "emptied"]
+    assert "not on mps" in str(_memory.limit(as_device("mps"), 1))
+    backend = load("torch")
+    assert backend.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"))
+    assert not backend.is_out_of_memory(RuntimeError("CUDA error: an illegal memory access"))
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 60)
+    assert backend.is_out_of_memory(caught.value)  # of the host
+
+
+@pytest.mark.backend("jax")
+def test_jax_tells_a_lack_of_memory() -> None:
+    import jax
+
+    from corepy.dispatch import load
+
+    backend = load("jax")
+    error = jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")
+    assert backend.is_out_of_memory(error)
+    assert not backend.is_out_of_memory(jax.errors.JaxRuntimeError("INTERNAL: no such"))
+    with corepy.backend_priority(["jax"]), pytest.raises(corepy.InsufficientMemoryError):
+        xp.ones(1 << 44) + 1.0
+    assert backend.memory_stats(as_device("cpu")) is None
+
+
+# ---------------------------------------------------------------------------- a GPU
+
+
+def _gpu(test: Any) -> Any:
+    for mark in on_gpu:
+        test = mark(test)
+    return test
+
+
+def _late(x: Any) -> Any:
+    """Return an array whose values take a while: a hundred products that keep it as it is."""
+    eye = xp.eye(2000, dtype=xp.float32, device="cuda:0")
+    for _ in range(100):
+        eye = eye @ eye
+    return x * eye[0, 0]
+
+
+@_gpu
+@pytest.mark.parametrize("first", ["cupy", "torch"])
+@pytest.mark.parametrize("second", ["cupy", "torch", "jax"])
+def test_gpu_streams_are_one_for_all_libraries(first: str, second: str) -> None:
+    if second not in corepy.usable_backends():
+        pytest.skip(f"no {second}")
+    with corepy.backend_priority([first]):
+        for _ in range(5):
+            x = _late(xp.ones(1000, dtype=xp.float32, device="cuda:0"))
+            with corepy.stream("cuda:0"):
+                y = _late(x + 1.0)
+                z = corepy.to(corepy.to(y, backend=second) * 3.0, backend=first)
+            after = z - x
+            assert after.to_device("cpu").tolist() == [5.0] * 1000
+
+
+@_gpu
+@pytest.mark.parametrize("name", ["cupy", "torch"])
+def test_gpu_events_copies_and_times(name: str) -> None:
+    with corepy.backend_priority([name]):
+        stream = corepy.stream("cuda:0")
+        pinned = corepy.pin_memory(np.arange(1 << 20, dtype=np.float32))
+        with stream:
+            start = stream.record(timing=True)
+            x = corepy.to(pinned, device="cuda:0", backend=name, non_blocking=True)
+            home = corepy.to(_late(x) + 1.0, device="cpu", backend="numpy", non_blocking=True)
+            end = stream.record(timing=True)
+        stream.synchronize()
+        assert end.query()
+        assert start.elapsed_time(end) > 0.0
+        np.testing.assert_array_equal(home.unwrap(), np.arange(1, (1 << 20) + 1, dtype=np.float32))
+
+
+@_gpu
+@pytest.mark.parametrize("name", ["cupy", "torch"])
+def test_gpu_graphs_replay(name: str) -> None:
+    other = "torch" if name == "cupy" else "cupy"
+
+    def step(x: Any) -> Any:
+        y = x * 2.0 + 1.0
+        return y @ y, corepy.to(corepy.to(y, backend=other) + 1.0, backend=name)
+
+    with corepy.backend_priority([name]):
+        recorded = corepy.graph(step, xp.zeros((64, 64), device="cuda:0"))
+        assert recorded.is_captured
+        for value in (1.0, 2.0):
+            product, after = recorded(xp.full((64, 64), value, device="cuda:0"))
+            y = np.full((64, 64), 2 * value + 1)
+            np.testing.assert_allclose(np.asarray(product), y @ y)
+            np.testing.assert_array_equal(np.asarray(after), y + 1)
+            xp.ones((512, 512), device="cuda:0") + 1.0  # memory that the recording must not share
+        with pytest.raises(corepy.UnsupportedOperationError, match="^graph: function cannot be re"):
+            corepy.graph(lambda x: x * float(x[0, 0]), xp.zeros((2, 2), device="cuda:0"))
+        assert (xp.ones(2, device="cuda:0") + 1.0).tolist() == [2.0, 2.0]
+
+
+@_gpu
+def test_gpu_memory_moves_between_libraries() -> None:
+    total = corepy.memory_info("cuda:0").total_bytes
+    size = int(0.6 * total)
+    hoard = corepy.to(np.zeros(1, dtype=np.int8), device="cuda:0", backend="torch")
+    import torch
+
+    del hoard
+    torch.empty(size, dtype=torch.int8, device="cuda")  # gone at once, and kept by torch
+    assert corepy.memory_stats("cuda:0").cached_bytes >= size
+    with corepy.backend_priority(["cupy"]), corepy.set_fallback("raise"):
+        x = xp.zeros(size, dtype=xp.int8, device="cuda:0")
+        with pytest.raises(corepy.InsufficientMemoryError, match="^ones: the memory of cuda:0"):
+            xp.ones(size, dtype=xp.int8, device="cuda:0")
+        assert int(x[-1]) == 0
+        del x
+    assert corepy.empty_cache("cuda:0") > 0
+
+
+@_gpu
+def test_gpu_limits_hold() -> None:
+    with corepy.backend_priority(["cupy"]), corepy.set_fallback("raise"):
+        xp.ones(1, device="cuda:0")
+        corepy.empty_cache("cuda:0")
+        corepy.set_memory_limit(1 << 28, "cuda:0")
+        with pytest.raises(corepy.InsufficientMemoryError):
+            xp.ones(1 << 26, device="cuda:0")
+        corepy.set_memory_limit(None, "cuda:0")
+        assert float(xp.sum(xp.ones(1 << 26, device="cuda:0"))) == 2.0**26
+
+
+@_gpu
+def test_gpu_pools_can_be_one() -> None:
+    import torch
+
+    with corepy.backend_priority(["cupy"]):
+        before = torch.cuda.memory_allocated()
+        corepy.share_memory_pool("torch")
+        try:
+            with corepy.stream("cuda:0"):
+                x = xp.ones(1 << 20, device="cuda:0")
+            assert torch.cuda.memory_allocated() - before >= 8 << 20
+            assert float(xp.sum(x)) == 2.0**20
+            del x
+            assert torch.cuda.memory_allocated() - before < 8 << 20
+        finally:
+            corepy.share_memory_pool(None)
+        now = torch.cuda.memory_allocated()
+        y = xp.ones(1 << 20, device="cuda:0")
+        assert (torch.cuda.memory_allocated(), y.shape) == (now, (1 << 20,))
