@@ -20,6 +20,7 @@ from corepy._errors import (
 from corepy.backends._base import Backend
 from corepy.devices import Device, OperationProperties, as_device, memory_info, require_memory
 from corepy.devices._device import GPU_KINDS
+from corepy.devices._libraries import release
 from corepy.dispatch import (
     OPERATIONS,
     default_placement,
@@ -274,10 +275,16 @@ def init_backend(priority: Sequence[str], required_bytes: int | None = None) -> 
 
     Notes
     -----
-    Whatever is raised, the priority is the one from before.
+    Whatever is raised, the priority is the one from before. What libraries keep in their pools
+    counts as used; where it is lacking, they give it back before anything is raised.
     """
     first = placements(priority, "init_backend")[0]
     if required_bytes is not None:
-        require_memory(first.device, required_bytes, "init_backend")
+        try:
+            require_memory(first.device, required_bytes, "init_backend")
+        except InsufficientMemoryError:
+            if not release(first.device):
+                raise
+            require_memory(first.device, required_bytes, "init_backend")
     set_backend_priority(priority)
     return first.backend.name

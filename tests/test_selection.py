@@ -248,3 +248,26 @@ def test_init_backend_changes_nothing_when_it_refuses(
     with pytest.raises(kind, match=message):
         init_backend(priority, required)
     assert corepy.get_backend_priority() == ("reference",)
+
+
+@pytest.mark.usefixtures("reference_first")
+def test_init_backend_lets_libraries_give_back_what_they_keep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from corepy import _selection
+
+    happened = []
+
+    def require(device: Any, size: int, function: str) -> None:
+        happened.append(f"asked for {size}")
+        if len(happened) == 1:
+            raise corepy.InsufficientMemoryError(f"{function}: too little")
+
+    def release(device: Any) -> int:
+        happened.append(f"freed {device}")
+        return 1
+
+    monkeypatch.setattr(_selection, "require_memory", require)
+    monkeypatch.setattr(_selection, "release", release)
+    assert init_backend(["numpy"], 8) == "numpy"
+    assert happened == ["asked for 8", "freed cpu", "asked for 8"]

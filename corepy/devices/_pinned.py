@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from corepy._errors import UnsupportedOperationError
@@ -25,7 +24,7 @@ _LOCK: Final = threading.Lock()
 #: Where pinned memory of ours begins: where it ends, and whose it is.
 _blocks: Final[dict[int, tuple[int, weakref.ref[Any]]]] = {}
 #: What copies that are on their way read and write, with the points at which they are done.
-_on_their_way: Final[deque[tuple[Streams, Mark, object]]] = deque()
+_on_their_way: Final[list[tuple[Streams, Mark, object]]] = []
 
 
 def pinned_copy(
@@ -129,12 +128,12 @@ def _fetch(
 def _keep(streams: Streams, arrays: object) -> Mark:
     """Keep the memory of both sides until the copy is done; pools would lend it to others."""
     mark = streams.record(streams.current())
-    _on_their_way.append((streams, mark, arrays))
+    with _LOCK:
+        _on_their_way.append((streams, mark, arrays))
     return mark
 
 
 def _let_go() -> None:
-    for _ in range(len(_on_their_way)):
-        streams, mark, arrays = _on_their_way.popleft()
-        if not streams.is_done(mark):
-            _on_their_way.append((streams, mark, arrays))
+    """Forget the copies that are done."""
+    with _LOCK:
+        _on_their_way[:] = [copy for copy in _on_their_way if not copy[0].is_done(copy[1])]

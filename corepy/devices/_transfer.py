@@ -135,10 +135,10 @@ def tried(move: Callable[[], T], backend: Backend, start: Device, end: Device) -
     try:
         return move()
     except (OSError, RuntimeError, MemoryError) as error:
-        told = [place for place in (end, start) if _shortage.is_told(error, place)]
+        told = [p for p in (end, start) if p is not CPU and _shortage.is_told(error, p)]
         if not told and not _shortage.is_shortage(error, end):
             raise _failed(backend, start, end, error) from error
-        place = (*told, end)[0]  # the one that gets the array, where only Python's error came
+        place = (*told, end)[0]  # the one that gets the array, where no library tells
         first = error
     try:
         return _shortage.again("transfer", place, move, first)
