@@ -45,15 +45,29 @@ cdef object _run_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
     try:
         made = PyObject_Vectorcall(<PyObject*>native, given + 1, count - 1, names)
     except Exception as error:
-        operands = tuple([<object>args[i] for i in range(1, count)])
-        plain = [<object>given[i] for i in range(1, count)]
-        params = {}
-        if names != NULL:
-            params = {key: <object>given[count + i] for i, key in enumerate(<object>names)}
-        made = _recover(<object>args[0], table, operands, error, native, *plain, **params)
+        made = _recover_way(args, given, count, names, table, native, error)
     if result is not None and type(made) is type(first._native):
         return _make(made, <Slots>result)
     return _wrap(made, table, result)
+
+
+cdef object _recover_way(
+    PyObject** args,
+    PyObject** given,
+    Py_ssize_t count,
+    PyObject* names,
+    Slots table,
+    native,
+    error,
+):
+    """Hand over what an entry was called with, as Python has it."""
+    cdef Py_ssize_t i
+    operands = tuple([<object>args[i] for i in range(1, count)])
+    plain = [<object>given[i] for i in range(1, count)]
+    params = {}
+    if names != NULL:
+        params = {key: <object>given[count + i] for i, key in enumerate(<object>names)}
+    return _recover(<object>args[0], table, operands, error, native, *plain, **params)
 
 
 cdef inline bint _goes_as_it_is(PyObject* value) noexcept:
