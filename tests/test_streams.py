@@ -30,10 +30,11 @@ def test_on_a_stand_in_gpu() -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-p", "tests.backends.cupy_on_numpy"),
-            *("-p", "no:cacheprovider", "-q", "-n", "0", "tests/backends/on_stand_in_gpu.py"),
+            *("--noconftest", "-p", "no:cacheprovider", "-q", "-n", "0"),
+            "tests/backends/on_stand_in_gpu.py",
         ],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "COREPY_ROUTES": "shipped"},
         capture_output=True,
         text=True,
         check=False,
