@@ -20,6 +20,7 @@ into a failure, so that a machine that should have it cannot pass without.
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import importlib.util
 import itertools
@@ -94,6 +95,12 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
 def xp(backend: str) -> ModuleType:
     """Give the namespace, once on each usable backend."""
     return corepy.array_api
+
+
+def pytest_collection_finish() -> None:
+    """Keep libraries and tests out of what the garbage collector looks through, half a second."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -187,6 +187,7 @@ def elements(dtype: DType, bound: float | None = None) -> st.SearchStrategy[Any]
 #: `tests/test_same_meaning.py` gives them more.
 FEW_SHAPES: Final = ((), (0,), (3,), (2, 3))
 FEW_BROADCASTABLE: Final = ((2, 1), (3,), ())
+FEW_PAIRS: Final = (((2, 1), (3,)), ((3,), ()), ((), (2, 1)), ((0,), (3, 1)))
 
 
 def compiles() -> bool:

@@ -10,7 +10,7 @@ Not admitted, and why:
 - products of floats: in another order they overflow elsewhere;
 - torch's ``//`` and ``%`` of integers: the least integer by -1 ends the process on x86;
 - torch's `sign`, `isnan`, logical and bitwise functions: no gain that would be worth the crossing;
-- torch's `cosh` and `sinh`, which overflow where the result does not yet;
+- torch's `cosh` and `sinh`, which the adapter corrects: their loops overflow too early;
 - torch's `sqrt`, which is off by an ulp where NumPy is exact;
 - JAX: it gives read-only memory, and takes only what is aligned to 64 bytes without a copy.
 

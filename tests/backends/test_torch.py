@@ -462,6 +462,25 @@ def test_complex_special_values(
     same(getattr(xp, name)(*(a([x] * length, dtype) for x in operands)), [expected] * length)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bound", "ulp"), [("float32", 89.41598, 2**-22), ("float64", 710.4758, 2**-51)]
+)
+def test_cosh_and_sinh_overflow_where_their_results_do(
+    dtype: str, bound: float, ulp: float
+) -> None:
+    sizes = [bound - 0.6, bound - 0.3, bound - 1e-3, bound + 1e-3, inf, 0.0, 1.0]
+    x = a([*sizes, *(-size for size in sizes), nan] * 3, dtype)  # long enough for wide loops
+    with np.errstate(over="ignore"):
+        for function, oracle in ((xp.cosh, np.cosh), (xp.sinh, np.sinh)):
+            expected = oracle(np.array(x))
+            np.testing.assert_allclose(np.array(function(x)), expected, rtol=4 * ulp)
+            assert np.isfinite(expected[:3]).all()
+    leaf = torch.tensor([1.0] * 16 + [bound - 0.3, 1e3], dtype=x.unwrap().dtype, requires_grad=True)
+    xp.sinh(xp.asarray(leaf)).unwrap()[:16].sum().backward()
+    assert leaf.grad is not None
+    assert leaf.grad.tolist() == pytest.approx([math.cosh(1)] * 16 + [0, 0], rel=1e-6)
+
+
 def test_complex_values_are_added_in_place_by_parts() -> None:
     x, y = a([1 + 2j]), a([complex(0, inf)])
     tensor = x.unwrap()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -110,6 +111,32 @@ def tanh(x: Tensor) -> Tensor:
     # C99 leaves the sign of the zero at infinity to sin(2 y); the standard takes that of y.
     limit = torch.complex(_real(result), torch.copysign(torch.zeros_like(_imag(x)), _imag(x)))
     return torch.where(torch.isinf(_real(x)) & torch.isfinite(_imag(x)), limit, result)
+
+
+def hyperbolic(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let cosh or sinh overflow where the result does.
+
+    The vectorised loops do where the exponential does, in long tensors alone
+    (https://github.com/pytorch/pytorch/issues/48641).
+    """
+
+    def compute(x: Tensor) -> Tensor:
+        result = function(x)
+        if x.device.type != "cpu" or x.is_complex():
+            return result
+        lost = torch.isinf(result)
+        if not bool(lost.any()):
+            return result
+        # Nothing infinite is computed on the way: gradients would be NaN, also of what is not used.
+        root = torch.exp(torch.clamp(torch.abs(x), max=_SURELY[x.dtype]) / 2)
+        large = torch.copysign(root / 2 * root, result.detach())
+        return torch.where(lost, large, function(torch.where(lost, torch.zeros_like(x), x)))
+
+    return compute
+
+
+#: Where both have overflowed, and the root of the exponential has not.
+_SURELY: Final = {torch.float32: 100.0, torch.float64: 720.0}
 
 
 def acos(x: Tensor) -> Tensor:
