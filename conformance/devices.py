@@ -67,8 +67,13 @@ FUSED: Final[dict[tuple[str, str], str]] = {
     (KERNELS, "opencl"): "OpenCL",
 }
 
-#: Where users choose streams and record graphs. No backend lets them in this release.
-STREAMS: Final[dict[tuple[str, str], str]] = {}
+#: Where users choose streams and record graphs (docs/devices-streams.md).
+STREAMS: Final[dict[tuple[str, str], str]] = {
+    ("torch", "cuda"): "both",
+    ("torch", "rocm"): "both",
+    ("cupy", "cuda"): "both",
+    ("cupy", "rocm"): "streams",
+}
 
 
 @dataclass(frozen=True, slots=True)

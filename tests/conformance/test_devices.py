@@ -15,6 +15,7 @@ from conformance import devices
 from conformance.devices import KERNELS, NEVER, Run, contradictions, last, runs
 from corepy._dtypes import ANY
 from corepy.backends._kinds import LACKING, LEFT_OUT, PERHAPS_LACKING, dtypes_on
+from corepy.devices._device import as_device
 from corepy.dispatch import _registry
 from corepy.dispatch._operations import OPERATIONS
 from corepy.dispatch._registry import BUILT_IN, load
@@ -86,6 +87,9 @@ def test_what_is_declared_is_what_the_adapter_says(name: str) -> None:
         wanted = dtypes_on(name, device.kind)
         perhaps = PERHAPS_LACKING.get((name, device.kind), frozenset())
         assert wanted - perhaps <= told <= wanted
+    for kind in record.kinds:
+        has_streams = backend.streams(as_device(kind)) is not None
+        assert has_streams == ((name, kind) in devices.STREAMS)
     for (other, kind), operations in LEFT_OUT.items():
         assert kind in _registry.records()[other].kinds
         assert operations.keys() <= OPERATIONS.keys()
