@@ -69,14 +69,17 @@ def test_nonzero_needs_a_dimension() -> None:
 @given(data=st.data())
 def test_searchsorted(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(REALS))
-    x = data.draw(arrays((dtype,), shape=st.integers(0, 6).map(lambda n: (n,)), bound=5))
+    sizes = st.sampled_from([(0,), (1,), (3,), (6,)])
+    x = data.draw(arrays((dtype,), shape=sizes, bound=5))
     needles = data.draw(arrays((dtype,), bound=6))
     side = data.draw(st.sampled_from(("left", "right")))
-    agrees("searchsorted", xp.sort(x), needles, side=side)
+    values = to_numpy(x)
+    ordered = xp.asarray(np.sort(values).tolist(), dtype=x.dtype)
+    expected = agrees("searchsorted", ordered, needles, side=side)
     if x.size:
-        order = xp.argsort(x)
+        order = xp.asarray(np.argsort(values).tolist(), dtype=xp.int64)
         by_sorter = xp.searchsorted(x, needles, side=side, sorter=order)
-        assert_same(by_sorter, oracle("searchsorted", xp.sort(x), needles, side=side))
+        assert_same(by_sorter, oracle("asarray", expected))
 
 
 def test_searchsorted_takes_a_scalar_and_checks_its_arguments() -> None:
@@ -194,7 +197,7 @@ def test_unique_functions(x: Any) -> None:
     assert to_numpy(values).tolist() == np.unique(flat).tolist()
     assert flat[to_numpy(indices)].tolist() == to_numpy(values).tolist()
     assert to_numpy(values)[to_numpy(inverse)].tolist() == to_numpy(x).tolist()
-    assert int(xp.sum(counts)) == flat.size
+    assert to_numpy(counts).sum() == flat.size
     agrees("unique_counts", x)
     agrees("unique_inverse", x)
     agrees("unique_values", x)
