@@ -19,10 +19,10 @@ gpus             list of ``device``, ``name``, ``memory_bytes``, ``free_bytes``,
                  ``compute_capability``, ``architecture``, ``uuid``, ``driver_version``
 problems         list of what could not be read, each with its reason
 default          ``backend`` and ``device`` of new arrays, and ``why``
-settings         ``priority``, ``strict``, ``fallback``, ``precision``, ``routes`` (where the table
-                 is from), ``threads``, ``threads_unmoved`` (why a library keeps its own),
-                 ``compiled`` and ``pure_because`` (whether the hot path is, and null or why not),
-                 and ``environment`` variables by name
+settings         ``priority``, ``strict``, ``fallback``, ``precision``, ``offload``, ``routes``
+                 (where the table is from), ``threads``, ``threads_unmoved`` (why a library keeps
+                 its own), ``compiled`` and ``pure_because`` (whether the hot path is, and null or
+                 why not), and ``environment`` variables by name
 ===============  ===================================================================================
 
 What could not be read is null.
@@ -51,6 +51,7 @@ from corepy.dispatch import (
     default_placement,
     get_fallback,
     get_num_threads,
+    get_offload,
     get_precision,
     is_strict,
 )
@@ -67,6 +68,7 @@ LIBRARIES: Final = ("numba", "torch", "jax", "cupy", "mlx", "tinygrad", "dask")
 ENVIRONMENT: Final = (
     "COREPY_BACKEND_PRIORITY",
     "COREPY_NUM_THREADS",
+    "COREPY_OFFLOAD",
     "COREPY_PRECISION",
     "COREPY_PURE_PYTHON",
     "COREPY_ROUTES",
@@ -143,6 +145,7 @@ def gather() -> dict[str, Any]:
             "strict": is_strict(),
             "fallback": get_fallback(),
             "precision": get_precision(),
+            "offload": get_offload(),
             "routes": _routes(),
             "threads": get_num_threads(),
             "threads_unmoved": unmoved(),
@@ -335,6 +338,7 @@ def _setting_lines(settings: Mapping[str, Any]) -> list[str]:
         ("strict", "on" if settings["strict"] else "off"),
         ("fallback", settings["fallback"]),
         ("precision", settings["precision"]),
+        ("offload", settings["offload"]),
         ("routes", settings["routes"]),
         ("threads", _describe_threads(settings)),
         ("hot path", "compiled" if settings["compiled"] else f"Python: {settings['pure_because']}"),

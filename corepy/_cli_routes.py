@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,6 +16,7 @@ from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted import ROUTABLE
 from corepy.dispatch._explain import aligned
+from corepy.dispatch._offload_costs import Curve
 from corepy.dispatch._route_table import Route, RouteTable
 
 
@@ -132,6 +133,11 @@ def add_tune(commands: Any) -> None:
     command.add_argument("operations", nargs="*", metavar="OPERATION", help="only these")
     command.add_argument("--again", action="store_true", help="measure also what is known")
     command.add_argument(
+        "--offload",
+        action="store_true",
+        help="measure accelerators instead: what moving to them and computing there takes",
+    )
+    command.add_argument(
         "--output", metavar="FILE", help="write the table there, not where corepy looks for it"
     )
 
@@ -172,6 +178,8 @@ def run_tune(options: argparse.Namespace) -> int:
         print(f"corepy: {text}", file=sys.stderr)
 
     try:
+        if options.offload:
+            return _tune_offload(options, notice)
         outcome = tune(
             options.operations,
             again=options.again,
@@ -198,6 +206,39 @@ def run_tune(options: argparse.Namespace) -> int:
         notice(f"other processes used {outcome.load:.1f} cores meanwhile")
     _summarize(outcome.table, path)
     return 0
+
+
+def _tune_offload(options: argparse.Namespace, notice: Callable[[str], None]) -> int:
+    """Measure the accelerators and say what was found."""
+    from corepy.tuning import tune_offload
+
+    path = None if options.output is None else Path(options.output)
+    bar = Progress(sys.stderr)
+    found = tune_offload(
+        options.operations, again=options.again, path=path, progress=bar, notice=notice
+    )
+    if found.undecided:
+        notice(
+            f"the machine was too noisy for {len(found.undecided)} cells, which are left out; run "
+            f"`corepy tune --offload` again when it is quiet: {', '.join(found.undecided)}"
+        )
+    rows: list[tuple[str, ...]] = [("accelerator", "there", "back", "operations", "never")]
+    for device in found.costs.devices:
+        ways = [_way(curve) for curve in (device.up, device.down)]
+        rows.append((device.name, *ways, str(len(device.work)), ", ".join(device.refused) or "-"))
+    print("\n".join(aligned(rows)))
+    for device in found.costs.devices:
+        for key, why in device.refused.items():
+            notice(f"never offloaded, because it means something else there: {key}: {why}")
+    return 0
+
+
+def _way(curve: Curve | None) -> str:
+    """Word what moving costs: the latency, and the bandwidth of the most that was moved."""
+    if curve is None:
+        return "-"
+    most, seconds = curve.points[-1]
+    return f"{curve(0) * 1e6:.1f} us, {most / seconds / 1e9:.1f} GB/s"
 
 
 def _summarize(table: RouteTable, path: Path) -> None:

@@ -176,6 +176,10 @@ class FakeBackend(Backend):
         made: FakeArray = self._fake(self._numpy.scalar(value, dtype, device), device)
         return made
 
+    def rounded(self, native: FakeArray, dtype: str) -> FakeArray:
+        """Return float32 rounded to a 16-bit float, as NumPy does it."""
+        return FakeArray(self._numpy.rounded(native._values, dtype), native.device)
+
     def item(self, native: FakeArray) -> Scalar:
         """Return the one element of a fake array."""
         return self._numpy.item(native._values)

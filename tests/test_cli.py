@@ -223,6 +223,7 @@ def test_json_tells_the_default_and_the_settings(
         "strict": True,
         "fallback": "raise",
         "precision": "full",
+        "offload": "off",
         "routes": "the table that ships with corepy",
         "threads": corepy.get_num_threads(),
         "threads_unmoved": {},
@@ -231,6 +232,7 @@ def test_json_tells_the_default_and_the_settings(
         "environment": {
             "COREPY_BACKEND_PRIORITY": "reference, cpu",
             "COREPY_NUM_THREADS": None,
+            "COREPY_OFFLOAD": None,
             "COREPY_PRECISION": None,
             "COREPY_PURE_PYTHON": os.environ.get("COREPY_PURE_PYTHON"),
             "COREPY_ROUTES": None,

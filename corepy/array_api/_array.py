@@ -31,11 +31,13 @@ from corepy.dispatch import (
     is_scalar,
     item,
     known_sizes,
+    landed,
     load,
     make,
     operator,
     product,
     promoted,
+    rebind,
     recover,
     reflected,
     reflected_product,
@@ -45,6 +47,7 @@ from corepy.dispatch import (
     shortened,
     table_of,
     unary_operator,
+    wrap,
     writable,
 )
 from corepy.dispatch import _explain as account
@@ -127,7 +130,7 @@ class Array(Operand):
 
     def unwrap(self) -> Any:
         """Return the library's own array, without a copy. Not part of the standard."""
-        return self._native
+        return landed(self)._native
 
     # ------------------------------------------------------------------ operators
 
@@ -240,6 +243,8 @@ class Array(Operand):
         except ValueError as error:  # a slice with a step of zero
             raise ValueError(f"__getitem__: key: {error}") from None
         if found.__class__ is not self._native.__class__:
+            if table.backend.home is not None:
+                return cast("Array", wrap(found, table, table))
             found = table.backend.normalize(found)
         array: Array = make(found, table)
         return array
@@ -283,14 +288,15 @@ class Array(Operand):
         writable(self, "__setitem__")
         write, x = table["__setitem__"][0], self._native
         try:
-            self._native = write(x, place, native)
+            made = write(x, place, native)
         except IndexError as error:
             raise IndexError(f"__setitem__: key: {error}") from None
         except (TypeError, ValueError) as error:  # the dtypes agree, so it is the shape
             raise ValueError(f"__setitem__: value: {error}") from None
         except (MemoryError, RuntimeError) as error:
             args = (x, place, native)
-            self._native = recover("__setitem__", table, (self,), error, write, *args)
+            made = recover("__setitem__", table, (self,), error, write, *args)
+        rebind(self, made)
 
     def _require_same(self, function: str, dtype: DType) -> None:
         if dtype is not self.dtype:

@@ -23,6 +23,7 @@ from corepy.dispatch import (
     make,
     owner_of,
     run,
+    table_of,
 )
 from corepy.dispatch import _explain as account
 
@@ -174,6 +175,8 @@ def _check_float32(values: np.ndarray[Any, Any], wanted: DType) -> None:
 def table_like(function: str, x: Array, dtype: Any, device: Any) -> Table:
     """Choose the table of an array that resembles another: same backend unless moved."""
     table = x._table
+    if table.backend.home is not None:  # what is new lies at home
+        table = table_of(table.backend.home, table.device, table.dtype)
     chosen = table.dtype if dtype is None else dtype_argument(function, dtype)
     if device is None or device_argument(function, device) is table.device:
         return table.sibling(chosen, function)

@@ -128,6 +128,10 @@ class Backend(ABC):
     #: Whether NumPy allocates its results, so that large ones may lie in recycled memory.
     recycles: ClassVar[bool] = False
 
+    #: The backend whose arrays its arrays stand for, where their values may be resident elsewhere
+    #: (`corepy.dispatch._offload`). Other operands come to such an array, not it to them.
+    home: Backend | None = None
+
     # ------------------------------------------------------------------ what it can do
 
     @abstractmethod
@@ -331,6 +335,47 @@ class Backend(ABC):
 
         Called when the backend is loaded, if somebody set a budget before, and at each change.
         A library that computes in the calling thread alone has nothing to do.
+        """
+        return None
+
+    def autocast(self, operation: str, dtype: str) -> Callable[..., Any] | None:
+        """Return what computes a product as `corepy.autocast` says, None where no one call does.
+
+        Parameters
+        ----------
+        operation : str
+            ``"matmul"``, ``"tensordot"`` or ``"vecdot"``: its signature is that of the operation.
+        dtype : {"bfloat16", "float16"}
+            To what the float32 operands are rounded. Sums and the result are float32.
+        """
+        return None
+
+    def rounded(self, native: Native, dtype: str) -> Native:
+        """Return a float32 array with every element rounded to a 16-bit float, as float32.
+
+        Used where `autocast` gives None. Override it for arrays elsewhere than in host memory.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If the library cannot.
+        """
+        device = self.device_of(native)
+        if device is not CPU:
+            raise UnsupportedOperationError(
+                f"autocast: {self.name} on {device} does not round to {dtype}"
+            )
+        import numpy as np
+
+        from corepy.backends._rounding import rounded
+
+        return self.from_numpy(rounded(np, self.to_numpy(native), dtype), device)
+
+    def allow_tf32(self, allowed: bool) -> str | None:
+        """Let products and convolutions of float32 be computed in TF32; if it cannot, say why not.
+
+        Called by `corepy.enable_tf32`, and when a backend is loaded after it. Until then, and where
+        it is False, they have to be computed in float32. A library without TF32 has nothing to do.
         """
         return None
 

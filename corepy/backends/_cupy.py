@@ -24,6 +24,7 @@ from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import BackendError
 from corepy.backends import _cupy_streams
 from corepy.backends._base import Allocator, Backend, Capabilities
+from corepy.backends._rounding import rounded
 from corepy.backends._streams import Streams
 from corepy.devices._device import Device, as_device
 from corepy.devices._pool import MemoryStats
@@ -63,6 +64,20 @@ class CuPyBackend(Backend):
 
     def capabilities(self, device: Device) -> Capabilities:
         return _EVERYTHING
+
+    def rounded(self, native: Array, dtype: str) -> Array:
+        return rounded(cupy, native, dtype)
+
+    def allow_tf32(self, allowed: bool) -> str | None:
+        if _KIND == "rocm":
+            return None  # which has none
+        # https://docs.cupy.dev/en/stable/reference/environment.html#envvar-CUPY_TF32 is read once,
+        # at the first product; this is what it sets, and CuPy has no public name for it.
+        from cupy._core import _routines_linalg as routines
+
+        kind = routines.COMPUTE_TYPE_TF32 if allowed else routines.COMPUTE_TYPE_DEFAULT
+        routines.set_compute_type(cupy.float32, kind)
+        return None
 
     def operation(self, name: str) -> Function | None:
         if name in _GENERAL_EIGENVALUES and not _has_general_eigenvalues():

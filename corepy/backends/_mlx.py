@@ -18,9 +18,14 @@ been run there.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
+
+# Or MLX computes products of float32 in TF32 where the hardware has it. It asks once, at the first
+# (https://github.com/ml-explore/mlx/issues/3534).
+os.environ.setdefault("MLX_ENABLE_TF32", "0")
 
 import mlx.core as mx
 import numpy as np
@@ -55,6 +60,15 @@ class MLXBackend(Backend):
 
     def operation(self, name: str) -> Callable[..., Any] | None:
         return _OPERATIONS.get(name)
+
+    def rounded(self, native: Array, dtype: str) -> Array:
+        return _sent(native.astype(getattr(mx, dtype)).astype(mx.float32))
+
+    def allow_tf32(self, allowed: bool) -> str | None:
+        os.environ["MLX_ENABLE_TF32"] = str(int(allowed))
+        if self.devices()[0] is CPU:
+            return None
+        return "MLX asks for MLX_ENABLE_TF32 once, at its first product"
 
     def supports(self, name: str, dtype: DType, device: Device) -> bool:
         if dtype in _LEFT.get(name, ()):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends._base import Backend, Capabilities, Loop
 from corepy.backends._numpy_loops import LOOPS
+from corepy.backends._rounding import rounded
 from corepy.devices._device import Device
 
 Array = npt.NDArray[Any]
@@ -82,6 +83,9 @@ class NumPyBackend(Backend):
 
     def from_numpy(self, array: Array, device: Device, *, copy: bool | None = None) -> Array:
         return array.copy() if copy else array
+
+    def rounded(self, native: Array, dtype: str) -> Array:
+        return cast("Array", rounded(np, native, dtype))
 
     def limit_threads(self, count: int) -> str | None:
         # Only BLAS has threads here; NumPy itself has no setting for them.

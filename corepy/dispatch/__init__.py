@@ -58,6 +58,7 @@ from corepy.dispatch._operations import (
 from corepy.dispatch._registry import (
     BackendRecord,
     BackendStatus,
+    enable_tf32,
     load,
     loaded,
     owner_of,
@@ -70,7 +71,7 @@ from corepy.dispatch._registry import (
 from corepy.dispatch._route_sources import in_force, routes, set_routes
 from corepy.dispatch._route_table import Option, Route
 from corepy.dispatch._routes import is_worth, ready
-from corepy.dispatch._run import broadcasts, create, recover, run, run_in
+from corepy.dispatch._run import broadcasts, create, landed, rebind, recover, run, run_in, wrap
 from corepy.dispatch._select import (
     backend_priority,
     creation_table,
@@ -86,14 +87,19 @@ from corepy.dispatch._select import (
 )
 from corepy.dispatch._settings import (
     STRICT,
+    autocast,
+    get_autocast,
     get_fallback,
+    get_offload,
     get_precision,
     is_strict,
+    offload,
     precision,
     set_fallback,
     strict,
 )
 from corepy.dispatch._table import Table, table_of
+from corepy.dispatch._tf32 import get_tf32
 from corepy.dispatch._threads import get_num_threads
 
 __all__ = [
@@ -113,6 +119,7 @@ __all__ = [
     "UnaryFunction",
     "adopt",
     "as_operand",
+    "autocast",
     "backend_priority",
     "binary",
     "broadcasts",
@@ -125,13 +132,17 @@ __all__ = [
     "default_table",
     "devices_present",
     "dtypes_on",
+    "enable_tf32",
     "explain",
     "fitting",
     "gathered",
+    "get_autocast",
     "get_backend_priority",
     "get_fallback",
     "get_num_threads",
+    "get_offload",
     "get_precision",
+    "get_tf32",
     "in_force",
     "index_value",
     "inplace",
@@ -141,11 +152,13 @@ __all__ = [
     "is_worth",
     "item",
     "known_sizes",
+    "landed",
     "listening",
     "load",
     "loaded",
     "make",
     "note",
+    "offload",
     "one_operation",
     "operation",
     "operator",
@@ -156,6 +169,7 @@ __all__ = [
     "promoted",
     "ran",
     "ready",
+    "rebind",
     "recover",
     "reflected",
     "reflected_product",
@@ -184,5 +198,6 @@ __all__ = [
     "unify",
     "unregister_backend",
     "usable_backends",
+    "wrap",
     "writable",
 ]

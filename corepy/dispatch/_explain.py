@@ -130,8 +130,9 @@ class _Note(threading.local):
     #: Who runs a kernel, and whether one is running: it counts as one operation.
     ran: tuple[str, Backend, Device] | None = None
     inside: bool = False
-    #: Who runs an operation, where that was decided for this call alone.
+    #: Who runs an operation, and where, if that was decided for this call alone.
     backend: Any = None
+    device: Any = None
 
 
 _note: Final = _Note()
@@ -218,14 +219,28 @@ def explain(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Expla
     return Explanation(result, tuple(records))
 
 
-def note(reason: str = "", bytes_moved: int = 0, backend: Backend | None = None) -> None:
+def note(
+    reason: str = "",
+    bytes_moved: int = 0,
+    backend: Backend | None = None,
+    device: Device | None = None,
+) -> None:
     """Tell whoever listens about the operation that is about to finish.
 
-    `backend` is the one that runs it, where that was decided for this call alone.
+    `backend` is the one that runs it, and `device` where, if that was decided for this call alone.
     """
     _note.reason = reason or _note.reason
     _note.bytes_moved += bytes_moved
     _note.backend = backend or _note.backend
+    _note.device = device or _note.device
+
+
+def also(reason: str) -> None:
+    """Add to what was told of the operation that is about to finish."""
+    _note.reason = f"{_note.reason or _AT_HOME}; {reason}"
+
+
+_AT_HOME: Final = "the operands live in it"
 
 
 def moved(backend: Backend, device: Device, bytes_moved: int, reason: str) -> None:
@@ -248,7 +263,7 @@ def traced(
         listeners = _listening_here()
         if not listeners:
             return native(*args, **kwargs)
-        _note.reason, _note.bytes_moved, _note.backend = "", 0, None
+        _note.reason, _note.bytes_moved, _note.backend, _note.device = "", 0, None, None
         start = time.perf_counter()
         result = native(*args, **kwargs)
         backend.synchronize(device)
@@ -257,10 +272,10 @@ def traced(
         row = Record(
             name,
             ran.name,
-            getattr(native, "device", device).name,
+            (_note.device or getattr(native, "device", device)).name,
             seconds,
             _note.bytes_moved,
-            _note.reason or "the operands live in it",
+            _note.reason or _AT_HOME,
             caller(),
             start,
             threading.current_thread().name,

@@ -29,7 +29,7 @@ from corepy.dispatch._operands import (
     unify,
 )
 from corepy.dispatch._operations import OPERATIONS, declare, same
-from corepy.dispatch._run import _BROADCASTING, recover, wrap
+from corepy.dispatch._run import _BROADCASTING, rebind, recover, wrap
 from corepy.dispatch._settings import STRICT
 from corepy.dispatch._table import Table
 
@@ -131,7 +131,7 @@ def _with_scalar(name: str, x: Operand, value: Any, argument: str) -> Any:
         args = (other, a) if argument == "x1" else (a, other)
         made = recover(name, table, (x,), error, native, *args)
     if made.__class__ is not a.__class__:
-        made = table.backend.normalize(made)
+        return wrap(made, table, table if out is None else out)
     return make(made, table if out is None else out)
 
 
@@ -151,7 +151,8 @@ def _beside(name: str, x: Operand, value: Any, argument: str) -> tuple[Operand, 
 def _unconverted(name: str, x1: Operand, x2: Operand) -> Any:
     """Run on two dtypes of one kind without converting, where the backend promotes by itself."""
     home = x1._table
-    x2 = gathered(name, "x1", home, "x2", x2)
+    if x2._table.backend.home is None:  # else `unify` brings the other operand to it
+        x2 = gathered(name, "x1", home, "x2", x2)
     other = x2._table
     if home is other:
         return _call(name, home, x1, x2)
@@ -203,7 +204,7 @@ def inplace(symbol: str) -> Callable[[Any, Any], Any]:
             made = native(x, y)
         except Exception as error:
             made = recover(symbol, table, (self, b), error, native, x, y)
-        self._native = table.backend.normalize(made)
+        rebind(self, made)
         return self
 
     declare(symbol, OPERATIONS[name].dtypes, same, "x1")
@@ -216,7 +217,10 @@ def _inplace_operands(name: str, self: Operand, other: Any) -> tuple[Any, Any]:
         return a, make(native, a._table)
     if other.__class__ is self.__class__ and other._table is self._table:
         return self, other
-    a, b = unify(name, ("x1", "x2"), (self, as_operand(name, "x2", other)))
+    beside = as_operand(name, "x2", other)
+    if beside._table.backend.home is not None:  # values that are resident come, not the others go
+        beside = gathered(name, "x1", self._table, "x2", beside)
+    a, b = unify(name, ("x1", "x2"), (self, beside))
     return a, b
 
 

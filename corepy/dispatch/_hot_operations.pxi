@@ -26,7 +26,7 @@ cdef object _binary(str name, int place, Operand x, Operand y):
     except Exception as error:
         made = _recover(name, table, (x, y), error, native, x._native, y._native)
     if type(made) is not type(x._native):
-        made = table.backend.normalize(made)
+        return _wrap(made, table, out)
     return _make(made, <Slots>out)
 
 
@@ -48,7 +48,7 @@ cdef object _unary(str name, int place, Operand x):
     except Exception as error:
         made = _recover(name, table, (x,), error, native, x._native)
     if type(made) is not type(x._native):
-        made = table.backend.normalize(made)
+        return _wrap(made, table, out)
     return _make(made, <Slots>out)
 
 

@@ -44,6 +44,7 @@ _mixed: Callable[..., Any]
 _beside: Callable[..., Any]
 _as_operand: Callable[..., Any]
 _recover: Callable[..., Any]
+_wrap: Callable[..., Any]
 
 
 def bind(
@@ -71,8 +72,9 @@ def bind(
         ``recover(name, table, operands, error, native, *args, **params)`` runs once more what
         lacked memory, and raises a library's other errors as those that are documented.
     """
-    global _Array, _mixed, _beside, _as_operand, _recover
-    _Array, _mixed, _beside, _as_operand, _recover = cls, mixed, beside, as_operand, recover
+    global _Array, _mixed, _beside, _as_operand, _wrap, _recover
+    _Array, _mixed, _beside, _as_operand = cls, mixed, beside, as_operand
+    _wrap, _recover = wrap, recover
 
 
 class Slots(dict[str, Any]):
@@ -108,7 +110,10 @@ def operator(name: str) -> Callable[[Any, Any], Any]:
                     operands = self, other
                     made = _recover(name, table, operands, error, native, a, other._native)
                 if made.__class__ is not a.__class__:
-                    made = table.backend.normalize(made)
+                    backend = table.backend
+                    if backend.home is not None:
+                        return _wrap(made, table, out)
+                    made = backend.normalize(made)
                 array = _Array()
                 array._native = made
                 array._table = out
@@ -141,7 +146,10 @@ def binary_function(name: str) -> Callable[[Any, Any], Any]:
                 except Exception as error:
                     made = _recover(name, table, (x1, x2), error, native, a, x2._native)
                 if made.__class__ is not a.__class__:
-                    made = table.backend.normalize(made)
+                    backend = table.backend
+                    if backend.home is not None:
+                        return _wrap(made, table, out)
+                    made = backend.normalize(made)
                 array = _Array()
                 array._native = made
                 array._table = out
@@ -165,7 +173,10 @@ def unary_function(name: str) -> Callable[[Any], Any]:
         except Exception as error:
             made = _recover(name, table, (x,), error, native, a)
         if made.__class__ is not a.__class__:
-            made = table.backend.normalize(made)
+            backend = table.backend
+            if backend.home is not None:
+                return _wrap(made, table, out)
+            made = backend.normalize(made)
         array = _Array()
         array._native = made
         array._table = out
@@ -186,7 +197,10 @@ def unary_operator(name: str) -> Callable[[Any], Any]:
         except Exception as error:
             made = _recover(name, table, (self,), error, native, a)
         if made.__class__ is not a.__class__:
-            made = table.backend.normalize(made)
+            backend = table.backend
+            if backend.home is not None:
+                return _wrap(made, table, out)
+            made = backend.normalize(made)
         return make(made, out)
 
     return method

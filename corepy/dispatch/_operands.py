@@ -240,7 +240,11 @@ def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> lis
     if not arrays:
         raise bad_type(function, names[0], values[0], "an array in at least one operand")
     leader, home = arrays[0][0], arrays[0][1]._table
-    dtype = home.dtype
+    for name, x in arrays:
+        if x._table.backend.home is not None and x._table.device is home.device:
+            leader, home = name, x._table
+            break
+    dtype = arrays[0][1]._table.dtype
     for _, x in arrays[1:]:
         dtype = promoted(function, dtype, x._table.dtype)
     home.sibling(dtype, function)  # the arrays' own dtype is there, or it is an error

@@ -14,7 +14,7 @@ from corepy._errors import BackendUnavailableError, bad_argument, bad_type, list
 from corepy.backends._base import Backend
 from corepy.devices import _libraries
 from corepy.devices._device import Device
-from corepy.dispatch import _streams, _threads
+from corepy.dispatch import _streams, _tf32, _threads
 from corepy.dispatch._hot import forget_homes
 
 ENTRY_POINTS: Final = "corepy.backends"
@@ -303,6 +303,7 @@ def load(name: str, function: str = "load") -> Backend:
                 reason = _broken[name] = f"{type(error).__name__}: {error}"
                 raise _unusable(function, name, reason) from error
             _threads.hold(backend)
+            _tf32.hold(backend)
             _loaded[name] = backend
             _streams.hold(backend)
             return backend
@@ -384,6 +385,37 @@ def set_num_threads(count: int) -> dict[str, str]:
     """
     with _LOCK:
         return _threads.set_budget(count, _loaded.values())
+
+
+def enable_tf32(on: bool = True) -> dict[str, str]:
+    """Let libraries compute products and convolutions of float32 in TF32 on a GPU, or forbid it.
+
+    TF32 rounds the operands to 11 significant bits and adds up in float32: several times as fast
+    on NVIDIA's GPUs since Ampere, and off by some 5e-4 in the place of 1e-7. Until it is allowed,
+    all of them compute in float32, those too whose own default is another.
+
+    Parameters
+    ----------
+    on : bool
+
+    Returns
+    -------
+    dict
+        Why a loaded library does otherwise, by the name of its backend; empty if all obey.
+
+    Raises
+    ------
+    TypeError
+        If `on` is no bool.
+
+    Notes
+    -----
+    It holds for the process, in libraries that are loaded later too: torch (its own setting for
+    products, ``torch.backends.cuda.matmul.allow_tf32``, is changed), JAX, CuPy and MLX. On the host
+    and on hardware without TF32 it changes nothing. Never run on a GPU yet.
+    """
+    with _LOCK:
+        return _tf32.set_tf32(on, _loaded.values())
 
 
 def usable_backends() -> tuple[str, ...]:

@@ -12,9 +12,10 @@ from corepy.devices import _shortage
 from corepy.devices._device import CPU
 from corepy.dispatch._fallback import Elsewhere, on_host
 from corepy.dispatch._hot import Operand, make, shortened
+from corepy.dispatch._offload_values import Resident, fetched, standing_for
 from corepy.dispatch._operands import gathered
 from corepy.dispatch._settings import FALLBACK
-from corepy.dispatch._table import Table
+from corepy.dispatch._table import Table, table_of
 
 
 def _run(name: str, first: Operand, *rest: Any, **params: Any) -> Any:
@@ -132,9 +133,14 @@ def wrap(made: Any, table: Table, result: Table | None) -> Any:
     """
     if isinstance(made, (tuple, list)):
         return tuple(wrap(item, table, result) for item in made)
-    native: Native = table.backend.normalize(made)
+    if made.__class__ is Resident:
+        return make(made, table_of(standing_for(made.home), table.device, made.dtype))
+    backend = table.backend
+    native: Native = backend.normalize(made)
+    if backend.home is not None:  # its values lie here
+        return make(native, table_of(backend.home, table.device, backend.dtype_of(native)))
     if result is None:
-        result = table.sibling(table.backend.dtype_of(native))
+        result = table.sibling(backend.dtype_of(native))
     return make(native, result)
 
 
@@ -198,6 +204,24 @@ def recover(
             fail(name, operands, other)
     except Exception as other:
         fail(name, operands, other)
+
+
+def rebind(x: Operand, made: Native) -> None:
+    """Let an array hold what a native callable made, in another backend if that is where it is."""
+    table = x._table
+    if made.__class__ is not x._native.__class__:
+        found = wrap(made, table, table)
+        # In this order: tables of residents take native arrays of both kinds.
+        x._native, x._table = found._native, found._table
+    else:
+        x._native = made
+
+
+def landed(x: Any) -> Any:
+    """Return an array after bringing its values home, where they are resident elsewhere."""
+    if x._table.backend.home is not None:
+        rebind(x, fetched(x._native))
+    return x
 
 
 def fail(name: str, operands: tuple[Any, ...], error: Exception) -> NoReturn:

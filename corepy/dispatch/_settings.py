@@ -19,6 +19,10 @@ FallbackPolicy: TypeAlias = Literal["allow", "warn", "raise"]
 _POLICIES: Final = ("allow", "warn", "raise")
 Precision: TypeAlias = Literal["full", "fast"]
 _PRECISIONS: Final = ("full", "fast")
+Offload: TypeAlias = Literal["off", "auto"]
+_OFFLOADS: Final = ("off", "auto")
+Autocast: TypeAlias = Literal["bfloat16", "float16"]
+_AUTOCASTS: Final = ("bfloat16", "float16")
 
 
 class Setting(Generic[T]):
@@ -208,3 +212,110 @@ def precision(level: Precision) -> Restore:
 def get_precision() -> Precision:
     """Return the precision in force here, as `precision` takes it."""
     return PRECISION.get()
+
+
+# ---------------------------------------------------------------------------- offload
+
+
+def _offload_wanted() -> Offload:
+    text = os.environ.get("COREPY_OFFLOAD", "").strip().lower()
+    if text not in ("", *_OFFLOADS):
+        raise bad_argument("corepy", "COREPY_OFFLOAD", text, '"off" or "auto"')
+    return "auto" if text == "auto" else "off"
+
+
+OFFLOAD: Final[Setting[Offload]] = Setting("offload", _offload_wanted())
+#: Who wants to be told that somebody wants it.
+when_offloading: Callable[[], object] | None = None
+
+
+def offload(mode: Offload) -> Restore:
+    """Let large operations on host arrays run on an accelerator where that was measured to pay.
+
+    Parameters
+    ----------
+    mode : {"auto", "off"}
+        ``"auto"``: before each large product, decomposition, transform or sort of a host array
+        (backend ``numpy`` or ``numba``) its time here is compared with that of moving the
+        operands, computing there, and moving the result back. Results that were computed there
+        stay there until the host needs their values, and what follows is reckoned from where
+        they are. ``"off"`` is the default.
+
+    Returns
+    -------
+    Restore
+        Used as ``with corepy.offload("auto"):`` it restores what was before.
+
+    Raises
+    ------
+    ValueError
+        If `mode` is neither.
+
+    See Also
+    --------
+    corepy.explain : shows the reckoning of each operation.
+
+    Notes
+    -----
+    Arrays stay what they were: ``x.device`` is ``cpu``, ``x.backend`` the same, and values lie
+    within the bounds of ``docs/accuracy.md``. The times are those that ``corepy tune --offload``
+    measured; without them everything runs on the host, and a `RouteWarning` says so once.
+    ``COREPY_OFFLOAD=auto`` in the environment makes it the default. See ``docs/offload.md``.
+    """
+    if mode not in _OFFLOADS:
+        raise bad_argument("offload", "mode", mode, '"auto" or "off"')
+    restore = Restore(OFFLOAD, mode)
+    if mode == "auto" and when_offloading is not None:
+        when_offloading()
+    return restore
+
+
+def get_offload() -> Offload:
+    """Return whether operations are offloaded here, as `offload` takes it."""
+    return OFFLOAD.get()
+
+
+# ---------------------------------------------------------------------------- autocast
+
+AUTOCAST: Final[Setting[Autocast | None]] = Setting("autocast", None)
+
+
+def autocast(dtype: Autocast | None) -> Restore:
+    """Round the float32 operands of products to 16 bits.
+
+    `matmul` (and ``@``), `tensordot` and `vecdot`, also those of ``linalg``, round their float32
+    operands to the nearest number of the dtype (to the even one of two), multiply these, add up in
+    float32 and give float32. Operands of other dtypes, and all other operations, are as ever.
+
+    Parameters
+    ----------
+    dtype : {"bfloat16", "float16"} or None
+        ``"bfloat16"`` keeps float32's range with 8 significant bits, so that nothing over- or
+        underflows that did not before and no scaling of losses is needed. ``"float16"`` has 11
+        bits and a range of 6e-8 to 65504: what is greater becomes infinite, what is less, zero.
+        None, the default, rounds nothing.
+
+    Returns
+    -------
+    Restore
+        Used as ``with corepy.autocast("bfloat16"):`` it restores what was before.
+
+    Raises
+    ------
+    ValueError
+        If `dtype` is none of these.
+
+    Notes
+    -----
+    Every backend gives the same values but for the rounding of float32 sums. It saves time where
+    hardware multiplies 16-bit numbers (GPUs); elsewhere rounding costs some. See
+    ``docs/offload.md``.
+    """
+    if dtype is not None and dtype not in _AUTOCASTS:
+        raise bad_argument("autocast", "dtype", dtype, '"bfloat16", "float16" or None')
+    return Restore(AUTOCAST, dtype)
+
+
+def get_autocast() -> Autocast | None:
+    """Return to what the operands of products are rounded here, as `autocast` takes it."""
+    return AUTOCAST.get()

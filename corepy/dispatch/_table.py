@@ -16,7 +16,7 @@ from corepy._errors import UnsupportedOperationError, wrong_dtype
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
 from corepy.devices._pool import recycling
-from corepy.dispatch import _explain, _fallback, _route_sources, _routes
+from corepy.dispatch import _autocast, _explain, _fallback, _offload, _route_sources, _routes
 from corepy.dispatch._hot import Slots
 from corepy.dispatch._operations import OPERATIONS, Operation
 from corepy.dispatch._settings import STRICT
@@ -62,8 +62,13 @@ class Table(Slots):
             return self._widened(operation)
         if self.dtype not in operation.dtypes:
             raise self._refusal(operation)
-        native = _fallback.resolve(name, self.backend, self.device, self.dtype)
-        native = _routes.routed(native, name, self.backend, self.dtype)
+        place = name, self.backend, self.device, self.dtype
+        if self.backend.home is not None:
+            native = _offload.entry(*place)
+        else:
+            native = _fallback.resolve(*place)
+            native = _routes.routed(native, name, self.backend, self.dtype)
+            native = _autocast.applied(native, name, self.backend, self.dtype)
         result = None
         if operation.result is not None:
             fixed = operation.result(self.dtype)
@@ -72,10 +77,12 @@ class Table(Slots):
         with _LOCK:
             if _explain.listening():
                 # Not stored: the tables fill with plain callables again once nobody listens.
+                native = _offload.gated(native, *place)
                 return _explain.traced(native, name, self.backend, self.device), result
             own = not isinstance(native, _fallback.Elsewhere)
             if own and self.backend.recycles and name not in _NEW:
                 native = recycling(native)
+            native = _offload.gated(native, *place)
             entry = self[name] = (native, result)
             self.settle(name, native, result, self.backend.loop(name) if own else None)
         return entry
@@ -155,3 +162,5 @@ def forget_entries() -> None:
 _explain.on_change(forget_entries, _LOCK)
 _fallback.on_change(forget_entries)
 _route_sources.on_change(forget_entries)
+_offload.on_change(forget_entries)
+_autocast.on_change(forget_entries)

@@ -21,7 +21,7 @@ from corepy._errors import (
 )
 from corepy.backends._base import Backend, Native
 from corepy.devices._device import Device
-from corepy.dispatch import Operand, Table, owner_of
+from corepy.dispatch import Operand, Table, landed, owner_of
 from corepy.kernels._libraries import device_library
 
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
@@ -89,7 +89,7 @@ def given(function: str, argument: str, value: Any) -> Given:
         If its shape is not known.
     """
     if isinstance(value, Operand):
-        native, table = value._native, value._table
+        native, table = landed(value)._native, value._table
         backend, dtype = table.backend, table.dtype.name
         device: Device | None = table.device
     else:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -287,6 +288,35 @@ def test_torch_shares_what_it_imports_and_jax_copies_it() -> None:
     assert jax.to_numpy(copied).tolist() == [2**40, 2**40 + 1, 2**40 + 2]
     with pytest.raises(BufferError, match="^reference imports no memory of cpu"):
         load("reference").import_(wide, CPU)
+
+
+@cupy_tests
+@pytest.mark.parametrize("low", ["bfloat16", "float16"])
+def test_products_round_their_operands_as_numpys_do(low: Any) -> None:
+    values = np.random.default_rng(0).standard_normal((64, 1)).astype(np.float32)
+    values[:4, 0] = 1e30, 1e-7, 65504, np.nan
+    with corepy.autocast(low):
+        got = corepy.to(values, device=GPU, backend="cupy") @ xp.ones((1, 1), dtype=xp.float32)
+    assert got.backend == "cupy"
+    same(got, load("numpy").rounded(values, low))
+
+
+@cupy_tests
+def test_tf32_is_allowed_and_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[str, str]] = []
+    routines = ModuleType("cupy._core._routines_linalg")
+    vars(routines).update(
+        COMPUTE_TYPE_TF32="tf32",
+        COMPUTE_TYPE_DEFAULT="default",
+        set_compute_type=lambda dtype, kind: said.append((np.dtype(dtype).name, kind)),
+    )
+    core = ModuleType("cupy._core")
+    vars(core).update(_routines_linalg=routines)
+    for name, module in ((core.__name__, core), (routines.__name__, routines)):
+        monkeypatch.setitem(sys.modules, name, module)
+    backend = load("cupy")
+    assert (backend.allow_tf32(True), backend.allow_tf32(False)) == (None, None)
+    assert said == [("float32", "tf32"), ("float32", "default")]
 
 
 # ---------------------------------------------------------------------------- without a GPU

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import array_api_compat.dask.array as compat
@@ -13,6 +14,7 @@ import numpy as np
 
 from corepy._dtypes import DType, Scalar
 from corepy.backends._base import Backend, Capabilities
+from corepy.backends._rounding import rounded
 from corepy.backends.dask import _creation, _functions, _indexing, _linalg
 from corepy.backends.dask._blocks import NUMPY, Array, automatic, elementwise, settling
 from corepy.devices._device import Device, as_device
@@ -80,6 +82,9 @@ class DaskBackend(Backend):
 
     def exporter(self, native: Array) -> _Exporter:
         return _Exporter(native)
+
+    def rounded(self, native: Array, dtype: str) -> Array:
+        return da.map_blocks(partial(rounded, np), native, dtype, dtype=native.dtype)
 
     def shares_memory(self, native: Array, array: np.ndarray[Any, Any]) -> bool:
         return False

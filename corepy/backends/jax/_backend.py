@@ -164,6 +164,21 @@ class JaxBackend(Backend):
     def limit_memory(self, device: Device, limit: int | None) -> str | None:
         return "XLA_PYTHON_CLIENT_MEM_FRACTION limits it before JAX is first used"
 
+    def autocast(self, operation: str, dtype: str) -> Function | None:
+        function, low = getattr(jnp, operation), jnp.dtype(dtype)
+
+        def product(x1: Array, x2: Array, /, **params: Any) -> Array:
+            a, b = jnp.astype(x1, low), jnp.astype(x2, low)
+            return function(a, b, preferred_element_type=jnp.float32, **params)
+
+        return _in_64_bits(_exact(product))
+
+    def allow_tf32(self, allowed: bool) -> str | None:
+        global _precision
+        gpu = any(device.kind in ("cuda", "rocm") for device in self.devices())
+        _precision = "tensorfloat32" if allowed and gpu else "highest"
+        return None
+
     def synchronize(self, device: Device) -> None:
         for array in jax.live_arrays(_native_devices()[device].platform):
             if not array.is_deleted():
@@ -191,11 +206,15 @@ def _in_64_bits(function: Function) -> Function:
     return call
 
 
+#: How products of float32 are computed: by default TPUs and GPUs round them to fewer bits.
+_precision = "highest"
+
+
 def _exact(function: Function) -> Function:
-    """Compute products in the dtype of their operands: TPUs and GPUs round them to fewer bits."""
+    """Compute products in the dtype of their operands, unless `corepy.enable_tf32` allows less."""
 
     def call(*args: Any, **params: Any) -> Any:
-        with jax.default_matmul_precision("highest"):
+        with jax.default_matmul_precision(_precision):
             return function(*args, **params)
 
     return call

@@ -156,6 +156,19 @@ class TorchBackend(Backend):
         # A leaf of the graph must keep its values; a copy of it may change, and passes gradients.
         return not (native if native._base is None else native._base).is_leaf
 
+    # ------------------------------------------------------------------ precision
+
+    def autocast(self, operation: str, dtype: str) -> Callable[..., Any] | None:
+        return _low_matmul(dtype) if operation == "matmul" else None
+
+    def rounded(self, native: Tensor, dtype: str) -> Tensor:
+        return native.to(getattr(torch, dtype)).to(torch.float32)
+
+    def allow_tf32(self, allowed: bool) -> str | None:
+        # Convolutions, for which cuDNN takes it unless told, are told with each call.
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        return None
+
     def synchronize(self, device: Device) -> None:
         if device is not CPU:
             place = _devices.place_of(device)
@@ -213,3 +226,22 @@ def _is_importable(array: np.ndarray[Any, Any]) -> bool:
         if step < 0 or step % size:
             return False
     return True
+
+
+def _low_matmul(dtype: str) -> Callable[..., Tensor]:
+    """Return a product of operands rounded to 16 bits with float32 sums."""
+    low = getattr(torch, dtype)
+
+    def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
+        a, b = x1.to(low), x2.to(low)
+        # Only on CUDA a product of 16-bit matrices can give its sums unrounded, since torch 2.8;
+        # it has no gradient. Written for a GPU and never run on one.
+        own = x1.is_cuda and x1.ndim == x2.ndim == 2 and not (a.requires_grad or b.requires_grad)
+        if own and _GIVES_SUMS:
+            return torch.mm(a, b, out_dtype=torch.float32)
+        return torch.matmul(a.to(torch.float32), b.to(torch.float32))
+
+    return matmul
+
+
+_GIVES_SUMS: Final = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 8)

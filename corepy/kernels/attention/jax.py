@@ -59,7 +59,10 @@ def _attention(
     import jax
 
     q, k, v = (xp.swapaxes(x, 1, 2) for x in (q, k, v))  # (batch, length, heads, head_dim) there
-    found = jax.nn.dot_product_attention(
-        *(q, k, v), scale=scale, is_causal=causal, implementation=implementation
-    )
+    # Of float32 accelerators keep fewer bits unless told; 16-bit floats are multiplied as they are.
+    exact = jax.default_matmul_precision("highest" if q.dtype.itemsize > 2 else None)
+    with exact:
+        found = jax.nn.dot_product_attention(
+            *(q, k, v), scale=scale, is_causal=causal, implementation=implementation
+        )
     return xp.swapaxes(found, 1, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from corepy.dispatch import get_tf32
 from corepy.kernels.convolutions._geometry import Geometry
 
 
@@ -20,7 +21,7 @@ def conv2d(x: Any, weight: Any, bias: Any, *, wide: str, geometry: Geometry) -> 
     even = top == bottom and left == right
     if not even:
         x = function.pad(x, (left, right, top, bottom))
-    with _without_tf32(x.device.type):
+    with _tf32(x.device.type):
         found = function.conv2d(
             x,
             weight,
@@ -33,17 +34,17 @@ def conv2d(x: Any, weight: Any, bias: Any, *, wide: str, geometry: Geometry) -> 
     return found.to(dtype)
 
 
-def _without_tf32(device: str) -> AbstractContextManager[Any]:
-    """Keep cuDNN from cutting float32 to 10 bits, which for convolutions it does unless told."""
+def _tf32(device: str) -> AbstractContextManager[Any]:
+    """Let cuDNN cut float32 to 11 bits, as it does unless told, if `corepy.enable_tf32` says so."""
     import torch
 
-    cudnn = torch.backends.cudnn
-    if device != "cuda" or not cudnn.allow_tf32 or torch.compiler.is_compiling():
+    cudnn, allowed = torch.backends.cudnn, get_tf32()
+    if device != "cuda" or cudnn.allow_tf32 == allowed or torch.compiler.is_compiling():
         return nullcontext()
     found: AbstractContextManager[Any] = cudnn.flags(
         enabled=cudnn.enabled,
         benchmark=cudnn.benchmark,
         deterministic=cudnn.deterministic,
-        allow_tf32=False,
+        allow_tf32=allowed,
     )
     return found

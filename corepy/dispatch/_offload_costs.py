@@ -1,0 +1,226 @@
+"""What moving and computing cost, as `corepy tune --offload` measured it: curves, and their file.
+
+Nothing here is a guess. A curve is what was measured, amount by amount; between two amounts it is
+a straight line on logarithmic scales, above the greatest it grows in proportion, and below the
+least it stays as it is, for that is latency. Where there is no curve nothing is offloaded.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from corepy.dispatch import _route_table as files
+
+#: Version of the file's form; another one is not read.
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Seconds by amount.
+
+    Attributes
+    ----------
+    points : tuple of (float, float)
+        Amounts, rising, and the seconds that each took.
+    """
+
+    points: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        amounts = [amount for amount, _ in self.points]
+        if not self.points or amounts != sorted(set(amounts)):
+            raise ValueError(f"a curve has amounts {amounts}; expected at least one, rising")
+        if not all(amount > 0 and 0 < seconds < math.inf for amount, seconds in self.points):
+            raise ValueError(f"a curve is {self.points}; expected positive numbers")
+
+    def __call__(self, amount: float) -> float:
+        """Return the seconds that an amount takes."""
+        first, last = self.points[0], self.points[-1]
+        if amount <= first[0]:
+            return first[1]
+        if amount >= last[0]:
+            return last[1] * amount / last[0]
+        at = bisect_left(self.points, (amount, 0.0))
+        (low, fast), (high, slow) = self.points[at - 1], self.points[at]
+        part = math.log(amount / low) / math.log(high / low)
+        return fast * float((slow / fast) ** part)
+
+    def within(self, seconds: float) -> float:
+        """Return an amount that takes so long, 0 if even the least takes longer."""
+        (low, fast), (high, slow) = self.points[0], self.points[-1]
+        if seconds < fast:
+            return 0.0
+        if seconds >= slow:
+            return high * seconds / slow
+        for _ in range(40):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self(middle) <= seconds else (low, middle)
+        return low
+
+    def with_point(self, amount: float, seconds: float) -> Curve:
+        """Return the curve with one more point, or with another one at that amount."""
+        return Curve(tuple(sorted({**dict(self.points), amount: seconds}.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What one accelerator costs.
+
+    Attributes
+    ----------
+    backend, device : str
+    version : str
+        Of the backend's library, and of what else decides how fast it is.
+    up, down : Curve or None
+        Seconds by bytes, from the host to the device and back.
+    work : mapping of str to Curve
+        Seconds by amount of work, by ``"operation/dtype"``.
+    refused : mapping of str to str
+        Why an ``"operation/dtype"`` is never offloaded: it does not mean what the host means.
+    """
+
+    backend: str
+    device: str
+    version: str
+    up: Curve | None = None
+    down: Curve | None = None
+    work: Mapping[str, Curve] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """How it is called in messages."""
+        return f"{self.backend} on {self.device}"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The costs of one machine.
+
+    Attributes
+    ----------
+    machine : mapping
+        What `corepy.dispatch._route_table.machine_key` said there.
+    made : mapping
+        ``command`` and ``date``.
+    host : mapping of str to Curve
+        Seconds on the host, as `Device.work`.
+    devices : tuple of Device
+    """
+
+    machine: Mapping[str, Any]
+    made: Mapping[str, Any]
+    host: Mapping[str, Curve]
+    devices: tuple[Device, ...]
+
+    def of(self, backend: str, device: str) -> Device | None:
+        """Return the costs of an accelerator, None if it was not measured."""
+        found = (d for d in self.devices if (d.backend, d.device) == (backend, device))
+        return next(found, None)
+
+    def with_device(self, device: Device) -> Costs:
+        """Return costs with an accelerator added, or in the place of what was known of it."""
+        others = (d for d in self.devices if d.name != device.name)
+        return replace(self, devices=(*others, device))
+
+    def dump(self) -> str:
+        """Return the text of their file."""
+        content = {
+            "format": FORMAT,
+            "made": dict(self.made),
+            "machine": dict(self.machine),
+            "host": _curves(self.host),
+            "devices": [
+                {
+                    "backend": device.backend,
+                    "device": device.device,
+                    "version": device.version,
+                    "up": device.up and device.up.points,
+                    "down": device.down and device.down.points,
+                    "work": _curves(device.work),
+                    "refused": dict(device.refused),
+                }
+                for device in self.devices
+            ],
+        }
+        return json.dumps(content, indent=1) + "\n"
+
+
+def _curves(curves: Mapping[str, Curve]) -> dict[str, Any]:
+    return {key: curve.points for key, curve in sorted(curves.items())}
+
+
+def parse(text: str) -> Costs:
+    """Return the costs that a file's text holds.
+
+    Raises
+    ------
+    ValueError
+        If it holds none, saying what is wrong: costs that are half right are not used.
+    """
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"it is no JSON ({error})") from None
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != FORMAT:
+        raise ValueError(f"its format is {found!r}; expected {FORMAT}")
+    try:
+        devices = tuple(
+            Device(
+                str(row["backend"]),
+                str(row["device"]),
+                str(row["version"]),
+                None if row["up"] is None else _curve(row["up"]),
+                None if row["down"] is None else _curve(row["down"]),
+                {str(key): _curve(points) for key, points in row["work"].items()},
+                {str(key): str(why) for key, why in row["refused"].items()},
+            )
+            for row in content["devices"]
+        )
+        host = {str(key): _curve(points) for key, points in content["host"].items()}
+        return Costs(dict(content["machine"]), dict(content["made"]), host, devices)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"it is damaged ({type(error).__name__}: {error})") from None
+
+
+def _curve(points: Any) -> Curve:
+    return Curve(tuple((float(amount), float(seconds)) for amount, seconds in points))
+
+
+# ---------------------------------------------------------------------------- their file
+
+
+def costs_folder() -> Path:
+    """Return where costs are kept: beside the tables of routes, which are not looked for there."""
+    return files.cache_folder() / "offload"
+
+
+def costs_file(machine: Mapping[str, Any]) -> Path:
+    """Return the file of this machine's own costs."""
+    return costs_folder() / files.cache_file(machine).name.replace("routes-", "costs-")
+
+
+def read_costs() -> tuple[Costs | None, str]:
+    """Return what was measured on this machine as it is now, or None and why there is nothing."""
+    folder = costs_folder()
+    if not any(folder.glob("costs-*.json")):
+        return None, "nothing was measured on this machine"
+    machine = files.machine_key()
+    path = costs_file(machine)
+    try:
+        costs = parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None, "what was measured does not fit this machine, its libraries or settings"
+    except (OSError, ValueError) as error:
+        return None, f"{path} cannot be used: {error}"
+    if dict(costs.machine) != machine:
+        return None, f"{path} was measured elsewhere"
+    return costs, ""

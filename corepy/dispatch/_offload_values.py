@@ -1,0 +1,179 @@
+"""Values of host arrays that lie on an accelerator, and the backend that stands for their home."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from corepy._dtypes import DType, Scalar
+from corepy.backends._base import Backend, Capabilities, Native
+from corepy.devices._device import CPU, Device
+from corepy.devices._transfer import to_host
+from corepy.dispatch import _explain
+from corepy.dispatch._offload_places import Accelerator
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Function = Callable[..., Any]
+
+
+class Resident:
+    """The native array of a host array whose values lie on an accelerator.
+
+    Attributes
+    ----------
+    accelerator : Accelerator
+    home : Backend
+        The backend whose array it stands for.
+    shape : tuple of int
+    dtype : DType
+    there : native array or None
+        The values, until they have come home.
+    here : numpy.ndarray or None
+        The values, from then on.
+    lost : float
+        Seconds that operations would have taken less if it had been at home.
+    """
+
+    __slots__ = ("_lock", "accelerator", "dtype", "here", "home", "lost", "shape", "there")
+
+    def __init__(self, native: Native, accelerator: Accelerator, home: Backend) -> None:
+        self.accelerator = accelerator
+        self.home = home
+        shape: Any = accelerator.backend.shape_of(native)
+        self.shape: tuple[int, ...] = tuple(shape)
+        self.dtype = accelerator.backend.dtype_of(native)
+        self.there: Native | None = native
+        self.here: np.ndarray[Any, Any] | None = None
+        self.lost = 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * self.dtype.itemsize
+
+    def fetch(self) -> np.ndarray[Any, Any]:
+        """Move the values home, unless they are there.
+
+        Raises
+        ------
+        BackendError
+            If the library fails; the values stay where they are.
+        """
+        if self.here is None:
+            with self._lock:
+                if self.here is None:
+                    place = self.accelerator
+                    self.here, self.there = brought_home(self.there, place.backend), None
+                    _explain.moved(self.home, CPU, self.nbytes, f"home from {place.device}")
+        return self.here
+
+
+def brought_home(native: Native, backend: Backend) -> np.ndarray[Any, Any]:
+    """Return the values of an accelerator's array in memory that is surely nobody else's.
+
+    Some devices work in the host's memory, and some libraries lend theirs for reading.
+    """
+    found = to_host(native, backend)
+    return found if found.flags.owndata and found.flags.writeable else found.copy()
+
+
+def fetched(native: Native) -> Any:
+    """Return a native array of an `OffloadBackend`, or what holds some, as the home backend's."""
+    if native.__class__ is Resident:
+        return native.fetch()
+    if isinstance(native, (tuple, list)):
+        return type(native)(fetched(item) for item in native)
+    return native
+
+
+class OffloadBackend(Backend):
+    """Stands for a backend of the host where values of its arrays are resident elsewhere.
+
+    Its native arrays are those of the home backend, and `Resident`. Results that are not resident
+    are made the home backend's by `corepy.dispatch._run.wrap`.
+    """
+
+    def __init__(self, home: Backend) -> None:
+        self.home = self._home = home
+        self.name = home.name  # type: ignore[misc]
+
+    def is_available(self) -> bool:
+        return True
+
+    def capabilities(self, device: Device) -> Capabilities:
+        return self._home.capabilities(device)
+
+    def operation(self, name: str) -> Function | None:
+        return self._home.operation(name)
+
+    def owns(self, obj: object) -> bool:
+        return obj.__class__ is Resident or self._home.owns(obj)
+
+    def dtype_of(self, native: Native) -> DType:
+        return native.dtype if native.__class__ is Resident else self._home.dtype_of(native)
+
+    def native_dtype(self, dtype: DType) -> Any:
+        return self._home.native_dtype(dtype)
+
+    def scalar(self, value: Scalar, dtype: DType, device: Device) -> Native:
+        return self._home.scalar(value, dtype, device)
+
+    def item(self, native: Native) -> Scalar:
+        if native.__class__ is Resident:
+            there = native.there
+            if there is not None:  # one number comes, and the array stays
+                return native.accelerator.backend.item(there)
+        return self._home.item(fetched(native))
+
+    def to_numpy(self, native: Native, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return self._home.to_numpy(fetched(native), copy=copy)
+
+    def peek(self, native: Native) -> np.ndarray[Any, Any]:
+        if native.__class__ is Resident:
+            there = native.there
+            if there is not None:
+                return to_host(there, native.accelerator.backend)
+        return self._home.peek(fetched(native))
+
+    def from_numpy(
+        self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
+    ) -> Native:
+        return self._home.from_numpy(array, device, copy=copy)
+
+    def shares_memory(self, native: Native, array: np.ndarray[Any, Any]) -> bool:
+        if native.__class__ is Resident and native.here is None:
+            return False
+        return self._home.shares_memory(fetched(native), array)
+
+    def normalize(self, native: Native) -> Native:
+        return native if native.__class__ is Resident else self._home.normalize(native)
+
+    def is_writable(self, native: Native) -> bool:
+        return native.__class__ is Resident or self._home.is_writable(native)
+
+    def exporter(self, native: Native) -> Any:
+        return self._home.exporter(fetched(native))
+
+    def legacy_exporter(self, native: Native, *, copy: bool | None) -> Any:
+        return self._home.legacy_exporter(native, copy=copy)
+
+
+_standing: Final[dict[Backend, OffloadBackend]] = {}
+
+
+def standing_for(home: Backend) -> OffloadBackend:
+    """Return the one `OffloadBackend` of a backend."""
+    found = _standing.get(home)
+    if found is None:
+        found = _standing.setdefault(home, OffloadBackend(home))
+    return found

@@ -1,0 +1,126 @@
+"""What offload reckons with: curves, loads, and the file of costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corepy.dispatch import _offload_costs as files
+from corepy.dispatch import _offload_places as places
+from corepy.dispatch._offload_costs import Costs, Curve, Device, parse
+from corepy.dispatch._offload_work import WORK, Load, key_of
+from corepy.dispatch._operations import OPERATIONS
+from tests.dispatch.offloading import MOVING, accelerator, costs, is_resident, matrix
+
+
+def test_curves() -> None:
+    curve = Curve(((10.0, 1.0), (1000.0, 100.0)))
+    assert [curve(n) for n in (0, 10, 100, 1000, 5000)] == pytest.approx([1, 1, 10, 100, 500])
+    assert [curve.within(t) for t in (0.5, 1.0, 7.0, 1e3)] == pytest.approx([0, 10, 70, 1e4])
+    assert curve.with_point(100.0, 7.0)(100) == 7.0
+    assert curve.with_point(10.0, 7.0).points == ((10.0, 7.0), (1000.0, 100.0))
+    for points in ((), ((2.0, 1.0), (1.0, 1.0)), ((1.0, 0.0),), ((0.0, 1.0),)):
+        with pytest.raises(ValueError, match="a curve"):
+            Curve(points)
+
+
+def test_loads_are_counted_from_shapes() -> None:
+    def load(name: str, *args: Any, **params: Any) -> Load | None:
+        return WORK[name].load(args, params)
+
+    x, y = np.empty((4, 2, 3)), np.empty((3, 5))
+    assert load("matmul", x, y) == Load(4 * 2 * 3 * 5, 4 * 2 * 5)
+    assert load("matmul", y[:, 0], y) == Load(15, 5)
+    assert load("tensordot", x, y, axes=((2,), (0,))) == Load(120, 40)
+    assert load("linalg.solve", np.empty((6, 6)), np.empty((6, 2))) == Load(216 + 72, 12)
+    assert load("linalg.qr", np.empty((8, 2))) == Load(32, 32)
+    assert load("fft.rfft", np.empty(8), n=16, axis=0) == Load(0.5 * 16 * 4, 16)
+    assert load("sort", np.empty((2, 8)), axis=1) == Load(48, 16)
+    assert load("add", np.empty((4, 1)), np.empty(3)) == Load(12, 12)
+    assert load("sum", x, axis=(0, 2)) == Load(24, 2)
+    assert load("vecdot", x, np.empty(3), axis=-1) == Load(24, 8)
+    assert load("__getitem__", x, (0, slice(None, None, 2))) == Load(3, 3)
+    assert load("__getitem__", x, (Ellipsis, 1, None)) == Load(8, 8)
+    assert load("__getitem__", x, (0, 2)) is None
+    assert load("__getitem__", x, np.ones(4, bool)) is None
+    assert load("reshape", x, (24,), copy=False) is None
+
+
+def test_every_operation_is_likened_to_a_measured_one() -> None:
+    assert set(WORK) <= set(OPERATIONS)
+    for name in WORK:
+        key = key_of(name, "float64")
+        assert key is not None, name
+    assert key_of("add", "uint8") == ("multiply/float32", 0.25)
+    assert key_of("exp", "complex128") == ("exp/float64", 2.0)
+    assert key_of("fft.rfft", "float32") == ("fft.fft/complex64", 1.0)
+    assert key_of("pow", "int64") is None
+    assert key_of("matmul", "int64") is None
+    assert key_of("floor_divide", "float64") is None
+
+
+# ---------------------------------------------------------------------------- the file
+
+
+def test_costs_survive_their_file() -> None:
+    device = Device("b", "cuda:0", "1", MOVING, None, {"exp/float32": MOVING}, {"sort/x": "why"})
+    whole = Costs({"cpu": "x"}, {"date": "d"}, {"exp/float32": MOVING}, (device,))
+    assert parse(whole.dump()) == whole
+    assert whole.of("b", "cuda:0") == device
+    assert whole.of("b", "cuda:1") is None
+    assert whole.with_device(replace(device, version="2")).devices == (
+        replace(device, version="2"),
+    )
+    for text, words in (
+        ("x", "it is no JSON"),
+        ("[]", "its format is None; expected 1"),
+        ('{"format": 2}', "its format is 2; expected 1"),
+        (whole.dump().replace('"host"', '"hosts"'), "it is damaged"),
+        (whole.dump().replace('"up": [', '"up": [[1, -1],', 1), "it is damaged .* a curve has"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            parse(text)
+
+
+def test_costs_of_this_machine_are_found_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    machine = files.files.machine_key()
+    assert files.read_costs() == (None, "nothing was measured on this machine")
+    whole = Costs(machine, {}, {}, ())
+    files.files.write(files.costs_file({**machine, "cpu": "another"}), whole.dump())
+    assert files.read_costs()[1].startswith("what was measured does not fit this machine")
+    files.files.write(files.costs_file(machine), whole.dump())
+    assert files.read_costs() == (whole, "")
+    files.files.write(files.costs_file(machine), "{")
+    assert "cannot be used: it is no JSON" in files.read_costs()[1]
+    assert not list(files.files.cache_folder().glob("*.json"))  # where routes are looked for
+
+
+def test_accelerators_that_are_not_as_measured_are_passed_over() -> None:
+    with accelerator() as fake:
+        check_accelerators(fake)
+
+
+def check_accelerators(fake: Any) -> None:
+    found = costs(fake)
+    (device,) = found.devices
+    for changed, words in (
+        (replace(device, version="0"), "fake on fake:0 was measured as 0"),
+        (replace(device, device="fake:7"), "fake on fake:7 is not there"),
+        (replace(device, up=None), "no transfers to fake on fake:0 were measured"),
+        (replace(device, backend="gone"), "gone"),
+    ):
+        usable, reasons = places._usable(replace(found, devices=(changed,)))
+        assert usable == ()
+        assert words in reasons[0]
+    refused = replace(device, refused={"matmul/float64": "other values"})
+    places.use_costs(replace(found, devices=(refused,)))
+    x = matrix()
+    assert not is_resident(x @ x)
+    assert fake.arrived == 0
