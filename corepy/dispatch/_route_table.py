@@ -244,16 +244,29 @@ def machine_key() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Return the processor's name as the system tells it."""
+    """Return the processor's name and model as the system tells them.
+
+    Clouds give one name to processors of several generations, which differ in what is fastest: a
+    sort of NumPy's that takes 36 ms on one "AMD EPYC" takes 3 ms on another.
+    """
+    found: dict[str, str] = {}
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
                 key, _, value = line.partition(":")
-                if key.strip() in ("model name", "Model"):
-                    return value.strip()
+                if not key.strip():
+                    break  # what follows is the next processor
+                found[key.strip()] = value.strip()
     except OSError:
         pass  # only Linux has it
-    return platform.processor() or platform.machine()
+    name = found.get("model name") or found.get("Model")
+    name = name or platform.processor() or platform.machine()
+    kind = [f"{key.removeprefix('cpu ')} {found[key]}" for key in _MODEL if key in found]
+    return f"{name} ({', '.join(kind)})" if kind else name
+
+
+#: Where Linux has the generation, on x86 and on Arm.
+_MODEL: Final = ("cpu family", "model", "CPU implementer", "CPU part")
 
 
 def _versions() -> dict[str, str]:
