@@ -354,8 +354,27 @@ def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = 
     if descending:
         return cast("Array", compat.sort(x, axis=axis, descending=True, stable=stable))
     result = x.copy("K")
+    if stable and x.ndim == 1 and x.size > _FEW and x.dtype.char in "fd":
+        result.sort()
+        _restore_order(x, result)
+        return result
     result.sort(axis, None if not stable or x.dtype.num in _ANY_ORDER else "stable")
     return result
+
+
+def _restore_order(x: Array, values: Array) -> None:
+    """Put the zeros and NaN of sorted floats in the order in which they came.
+
+    All other equal floats are the same bits, so NumPy need not keep them in order, which takes it
+    up to twenty times as long.
+    """
+    first, last = values.searchsorted(0.0), values.searchsorted(0.0, "right")
+    signs = np.signbit(values[first:last])
+    if signs.any() and not signs.all():
+        values[first:last] = x[x == 0]
+    numbers = values.searchsorted(np.nan)
+    if numbers < values.size:
+        values[numbers:] = x[np.isnan(x)]
 
 
 #: Numbers of the dtypes of which nobody can tell equal elements apart, but for those of one and

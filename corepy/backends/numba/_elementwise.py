@@ -23,6 +23,8 @@ Loop = Callable[..., None]
 Sizes = dict[np.dtype[Any], int]
 
 _SINGLE, _DOUBLE = FLOATS
+#: Integers that are divided as floats; so many fit float64, and the others are NumPy's.
+_WHOLE: Final = (np.dtype(np.int32), np.dtype(np.int64))
 #: Where NumPy has written its functions for registers of 512 bits, they are as fast as ours.
 _WIDE: Final = ("X86_V4", "AVX512_SKX", "AVX512F")
 
@@ -181,8 +183,13 @@ def _looped(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
     return own
 
 
-def _checked(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
-    """Make an operation of a loop that leaves blocks with special values to NumPy."""
+def _checked(
+    name: str, loop: Loop, least: Sizes, threads: int, integers: Loop | None = None
+) -> Operation:
+    """Make an operation of a loop that leaves blocks with special values to NumPy.
+
+    `integers` is the loop for the integers among the dtypes of `least`.
+    """
     sizes = {dtype: size_from(size) for dtype, size in least.items()}
     function = numpys(name)
 
@@ -200,7 +207,8 @@ def _checked(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
         out = np.empty(model.shape, model.dtype, order(model))
         into = flat(out)
         failed = np.empty(blocks(into.size), np.bool_)
-        launch(loop, (*views, into, failed, *steps), failed.size, _work(out, threads))
+        run = loop if first.kind == "f" or integers is None else integers
+        launch(run, (*views, into, failed, *steps), failed.size, _work(out, threads))
         for start, stop in runs(failed):
             part = slice(start * BLOCK, stop * BLOCK)
             into[part] = function(
@@ -304,13 +312,14 @@ def _operations() -> dict[str, Operation]:
     for name, loop in (("cos", loops.cosines), ("sin", loops.sines)):
         made[name] = _checked(name, loop, {_DOUBLE: 1024}, 150_000)
     of_two = (
-        ("floor_divide", loops.floor_quotients, 1024, 250_000),
-        ("hypot", loops.lengths, 4096, 250_000),
-        ("logaddexp", loops.sums_of_exponentials, 2048, 50_000),
-        ("remainder", loops.remainders, 2048, 250_000),
+        ("floor_divide", loops.floor_quotients, 1024, 250_000, loops.integer_quotients),
+        ("hypot", loops.lengths, 4096, 250_000, None),
+        ("logaddexp", loops.sums_of_exponentials, 2048, 50_000, None),
+        ("remainder", loops.remainders, 2048, 250_000, loops.integer_remainders),
     )
-    for name, loop, size, threads in of_two:
-        made[name] = _checked(name, loop, dict.fromkeys(FLOATS, size), threads)
+    for name, loop, size, threads, integers in of_two:
+        least = dict.fromkeys((*FLOATS, *(_WHOLE if integers else ())), size)
+        made[name] = _checked(name, loop, least, threads, integers)
     made["__ifloordiv__"] = _in_place("__ifloordiv__", made["floor_divide"])
     made["__imod__"] = _in_place("__imod__", made["remainder"])
     return made

@@ -7,7 +7,7 @@ no vector register is filled.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -233,4 +233,52 @@ def remainders(
             above = (rest < 0) != (b[i] < 0) and rest != 0
             rest = fused(one - floor, b[i], a[i]) if above else rest
             into[i] = np.copysign(rest, b[i]) if rest == 0 else rest
+        failed[block] = bad
+
+
+#: Up to this all integers are floats of 64 bits.
+_EXACT: Final = 2**53
+
+
+@kernel()
+def integer_quotients(
+    x1: Array, x2: Array, out: Array, failed: Array, step1: int, step2: int, start: int, stop: int
+) -> None:
+    """Put the floors of quotients of integers up to `_EXACT`, which are not divided by 0.
+
+    No vector register divides integers. As in `floor_quotients` the rounded quotient's floor is
+    right or one too much, which the sign of the remainder tells.
+    """
+    for block in range(start, stop):
+        first = block * BLOCK
+        into = out[first : first + BLOCK]
+        a = x1[first * step1 : first * step1 + into.size]
+        b = x2[first * step2 : first * step2 + into.size]
+        bad = False
+        for i in range(into.size):
+            s, t = np.int64(a[i]), np.int64(b[i])
+            bad |= (s > _EXACT) | (s < -_EXACT) | (t > _EXACT) | (t < -_EXACT) | (t == 0)
+            floor = np.int64(np.floor(np.float64(s) / np.float64(t if t else 1)))
+            rest = s - floor * t
+            into[i] = floor - (((rest ^ t) < 0) & (rest != 0))
+        failed[block] = bad
+
+
+@kernel()
+def integer_remainders(
+    x1: Array, x2: Array, out: Array, failed: Array, step1: int, step2: int, start: int, stop: int
+) -> None:
+    """Put ``x1 - floor(x1 / x2) * x2``, as in `integer_quotients`."""
+    for block in range(start, stop):
+        first = block * BLOCK
+        into = out[first : first + BLOCK]
+        a = x1[first * step1 : first * step1 + into.size]
+        b = x2[first * step2 : first * step2 + into.size]
+        bad = False
+        for i in range(into.size):
+            s, t = np.int64(a[i]), np.int64(b[i])
+            bad |= (s > _EXACT) | (s < -_EXACT) | (t > _EXACT) | (t < -_EXACT) | (t == 0)
+            floor = np.int64(np.floor(np.float64(s) / np.float64(t if t else 1)))
+            rest = s - floor * t
+            into[i] = rest + (t if ((rest ^ t) < 0) & (rest != 0) else 0)
         failed[block] = bad

@@ -22,7 +22,7 @@ _QUICK: Final = 8192
 _LONG: Final = 131_072
 _PARTS: Final = 8
 #: Needles of a search that pay.
-_NEEDLES: Final = 200_000
+_NEEDLES: Final = 512
 
 
 def _kind(dtype: np.dtype[Any]) -> tuple[int, np.dtype[Any], Any, Any]:
