@@ -159,6 +159,12 @@ def _matrices(args: Args, params: Params) -> str | None:
     return "inner" if x.shape[1] >= 64 * max(x.shape[0], y.shape[1]) else ""
 
 
+def _contracted(args: Args, params: Params) -> str | None:
+    """The last axis of one matrix with the first of another."""
+    plain = params["axes"] == ((1,), (0,)) and all(x.ndim == 2 for x in args)
+    return "" if plain else None
+
+
 def _masked(args: Args, params: Params) -> str | None:
     """An array and a mask of its shape."""
     x, key = args
@@ -231,6 +237,7 @@ ADMITTED: Final[dict[str, Admission]] = {
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _SET),
     "__getitem__": Admission(_masked, ("mask",), 2, NUMBERS),
     "take": Admission(_taken, ("",), 1, _NONE),
+    "tensordot": Admission(_contracted, ("",), 2, _NONE),
     "matmul": Admission(_matrices, ("", "inner"), 2, frozenset({"int64"})),
     **dict.fromkeys(("fft.fft", "fft.ifft"), Admission(_transformed, ("",), 1, _COMPLEX)),
     "fft.rfft": Admission(_transformed, ("",), 1, FLOATS),

@@ -39,6 +39,8 @@ SMALLER_SIDES: Final = (256, 128, 64, 32)
 _COLUMNS: Final = 64
 #: Rows and columns of a small product of long matrices, such as sums by cluster.
 _FEW: Final = (10, 32)
+#: Columns of a matrix that is multiplied by a small one.
+_NARROW: Final = 16
 #: Elements of a row, where rows are reduced.
 _WIDTH: Final = 1024
 
@@ -188,6 +190,10 @@ def operands(
         y = x.reshape(-1, min(_FEW[1], math.isqrt(size // 64)))
         rows = min(_FEW[0], y.shape[1])
         return (_values(case, len(y) * rows, rng).reshape(-1, rows).T, y), {}
+    if name == "tensordot":
+        rows = x.reshape(-1, math.gcd(size, _NARROW))
+        factor = _values(case, rows.shape[1] ** 2, rng).reshape(rows.shape[1], -1)
+        return (rows, factor), {"axes": ((1,), (0,))}
     if case.form == "tall":
         return _parameters(name, x.reshape(-1, min(_COLUMNS, math.isqrt(size // 16))))
     if case.form in ("rows", "columns", "all"):

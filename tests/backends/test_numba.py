@@ -557,6 +557,46 @@ def test_no_thread_pool_is_started() -> None:
     assert done.stdout.split() == ["100000.0", "1", "False"]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
+def test_integer_products_in_floats_equal_numpys(dtype: str, ran: Counter[str]) -> None:
+    x = np.arange(600 * 7).reshape(600, 7).astype(dtype)
+    y = np.arange(7 * 5).reshape(7, 5).astype(dtype)
+    for a in (x, np.asfortranarray(x), x[::-1]):  # those of int8 wrap around
+        assert_same(run("matmul", a, y), a @ y)
+        assert_same(run("tensordot", a, y, axes=((1,), (0,))), a @ y)
+    # 2**53 + 1 is no float64: sums that reach it have to be found otherwise.
+    if dtype == "int64":
+        great = np.full((64, 8), 2**50, dtype)
+        great[:, 0] += 1
+        assert_same(run("tensordot", great, np.ones((8, 8), dtype), axes=((1,), (0,))),
+                    great @ np.ones((8, 8), dtype))  # fmt: skip
+    assert ran["matmul"] == 3
+    other = {"axes": ((0,), (0,))}
+    np.testing.assert_array_equal(run("tensordot", x, x, **other), np.tensordot(x, x, **other))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integer_division_equals_numpys(dtype: str, ran: Counter[str]) -> None:
+    limits = np.iinfo(dtype)
+    rng = np.random.default_rng(3)
+    edge = 2 ** (53 if dtype == "int64" else 31) - 1
+    points = np.array([-edge, -edge + 1, -7, -3, -2, -1, 1, 2, 3, 7, edge - 1, edge], dtype)
+    divisors = np.tile(points, 300)
+    close = rng.integers(-3, 3, divisors.size) * (divisors // 3) + rng.integers(
+        -1, 2, divisors.size
+    )
+    for x in (rng.permutation(divisors), close.astype(dtype), np.full_like(divisors, limits.min)):
+        with np.errstate(over="ignore"):
+            wanted = np.floor_divide(x, divisors), np.remainder(x, divisors)
+        assert_same(run("floor_divide", x, divisors), wanted[0])
+        assert_same(run("remainder", x, divisors), wanted[1])
+    assert ran["floor_divide"] == ran["remainder"] == 3
+    divisors[2000] = 0
+    for name in ("floor_divide", "remainder"):
+        with pytest.raises(ZeroDivisionError, match=name):
+            run(name, x, divisors)
+
+
 def test_threads_at_once(ran: Counter[str]) -> None:
     arrays = [np.full(50_000, float(i)) for i in range(16)]
 
@@ -647,7 +687,7 @@ SHARED: Final[dict[str, Callable[[Array], tuple[tuple[Any, ...], dict[str, Any]]
     "cumulative_sum": lambda x: ((x,), {"axis": 1, "dtype": x.dtype, "include_initial": True}),
     "exp": lambda x: ((x,), {}),
     "floor_divide": lambda x: ((x, x[::-1].copy()), {}),
-    "matmul": lambda x: ((x[:90].astype("i8"), x[:90].T.astype("i8")), {}),
+    "matmul": lambda x: ((x[:600].astype("i8"), x[:600].T.astype("i8")), {}),
     "max": lambda x: ((x,), {"axis": 1, "keepdims": True}),
     "mean": lambda x: ((x,), {"axis": 0, "keepdims": False}),
     "sin": lambda x: ((x,), {}),

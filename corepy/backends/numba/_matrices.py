@@ -1,8 +1,9 @@
 """Products of integer matrices, and small ones of long matrices of floats.
 
-The latter are BLAS's, a block of the long side at a time in threads of ours. Threads of BLAS wait
-for each other in a loop many times in such a product: where another process has a core, the 10 x 32
-of 100,000 rows, which takes 3 ms, was seen to take them 2.6 s.
+Integers are multiplied as floats, by BLAS, where no sum is too great to be exact. The small
+products of long matrices are BLAS's, a block of the long side at a time in threads of ours. Threads
+of BLAS wait for each other in a loop many times in such a product: where another process has a
+core, the 10 x 32 of 100,000 rows, which takes 3 ms, was seen to take them 2.6 s.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ _LEAST: Final = 1024
 #: Elements of the larger matrix from which blocks pay, and what one of them has.
 _LONG: Final = 1 << 18
 _BLOCK: Final = 1 << 18
+#: Rows that BLAS is given at least of a matrix of integers, and elements of them.
+_STRIP: Final = 128
+_PART: Final = 1 << 15
 #: How many times as many products an element of the result adds up as it has neighbours in a row
 #: or column, and how many of these there are at most.
 LONGER: Final = 64
@@ -76,10 +80,47 @@ def _product_of_integers(x1: Array, x2: Array) -> Array | None:
     if not plain or work < size_from(_PRODUCTS):
         return None
     out = np.empty(shape, x1.dtype)
+    if not stack and can_hold() and _sums_are_exact(x1, x2):
+        _multiply_as_floats(x1, x2, out)
+        return out
     into = _stacked(out)
     tasks = len(into) * -(-into.shape[1] // loops.STRIP)
     launch(loops.integer_products, (_stacked(x1), _stacked(x2), into), tasks, work // 2)
     return out
+
+
+def _sums_are_exact(x1: Array, x2: Array) -> bool:
+    """Say whether float64 holds every sum of products of two matrices of integers."""
+    greatest = x1.shape[1]
+    for x in (x1, x2):
+        if not x.size:
+            return False
+        greatest *= max(int(x.max()), -int(x.min()))
+    return greatest <= 2**53
+
+
+def _multiply_as_floats(x1: Array, x2: Array, out: Array) -> None:
+    """Multiply matrices of integers by BLAS, some rows at a time, in threads of ours."""
+    factor = x2.astype(np.float64)
+    count = max(_STRIP, _PART // max(x1.shape[1], out.shape[1]))
+
+    def multiply(start: int, stop: int) -> None:
+        for i in range(start, stop):
+            rows = slice(i * count, (i + 1) * count)
+            found = x1[rows].astype(np.float64) @ factor
+            # Only as integers do they wrap around where they do not fit.
+            out[rows] = found.astype(np.int64)
+
+    with single():
+        launch(multiply, (), -(-len(out) // count), out.size * len(factor) // 16 + x1.size)
+
+
+def _contracted(x1: Array, x2: Array, /, *, axes: Any) -> Array | None:
+    # All else is NumPy's, which copies what is not two matrices.
+    if axes != ((1,), (0,)) or not x1.ndim == x2.ndim == 2:
+        return None
+    is_of_integers = x1.dtype == x2.dtype and x1.dtype.kind in "iu"
+    return _product_of_integers(x1, x2) if is_of_integers else None
 
 
 def _stacked(x: Array) -> Array:
@@ -87,5 +128,6 @@ def _stacked(x: Array) -> Array:
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
-    name: operation(name, _LEAST)(_product) for name in ("matmul", "linalg.matmul")
+    **{name: operation(name, _LEAST)(_product) for name in ("matmul", "linalg.matmul")},
+    "tensordot": operation("tensordot", _LEAST)(_contracted),
 }
