@@ -54,6 +54,10 @@ class Neighbours:
             self._look(now)
         return self.cores - self.used < FREE * threads
 
+    def free(self, threads: int) -> int:
+        """Return how many of so many threads would have a core, at least one; as last seen."""
+        return max(1, min(threads, int(self.cores - self.used)))
+
     def _look(self, now: float) -> None:
         total, own = busy_seconds(), time.process_time()
         if total is None:

@@ -36,8 +36,9 @@ def router(name: str, small: Native, least: int, choice: Call) -> Native:
     """
     make = _MAKERS.get(name)
     if make is None:
-        admission = ADMITTED[name]
-        make = _ELEMENTWISE[admission.operands] if admission.is_elementwise else _any
+        admission = ADMITTED.get(name)  # there is none where the same backend always runs it
+        elementwise = admission is not None and admission.is_elementwise
+        make = _ELEMENTWISE[admission.operands] if admission and elementwise else _any
     made = make(small, least, choice)
     vars(made).update(small=small, least=least)
     return made

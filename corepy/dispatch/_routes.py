@@ -31,7 +31,7 @@ from corepy._errors import BackendUnavailableError
 from corepy._idle_threads import spinning
 from corepy.backends._base import Backend, Native
 from corepy.devices._device import CPU
-from corepy.dispatch import _explain, _registry
+from corepy.dispatch import _considerate, _explain, _registry
 from corepy.dispatch._admitted import ADMITTED, CANDIDATES, HOMES
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._route_sources import FORCED, in_force
@@ -347,15 +347,19 @@ def routed(
         With the attributes ``small``, the callable that runs small operands, and ``least``, the
         number of elements of the largest operand from which anything else may run.
     """
-    if backend.name not in HOMES or name not in ADMITTED:
-        return native
-    table = in_force().table
-    if table is None or not table.forms(name, dtype.name):
-        return native
-    choice = Choice(name, backend, dtype, native, table)
-    if choice.least is None:
+    if backend.name not in HOMES:
         return native
     # A backend's own callable may look at sizes itself, and then has the same attributes.
-    small = getattr(native, "small", native)
-    least = min(choice.least, getattr(native, "least", choice.least))
-    return router(name, small, least, choice)
+    small, least = getattr(native, "small", native), getattr(native, "least", None)
+    own = native
+    if name in _considerate.OPERATIONS:
+        own = _considerate.considerate(native)
+        least = min(_considerate.LEAST, _considerate.LEAST if least is None else least)
+    table = in_force().table
+    if table is not None and name in ADMITTED and table.forms(name, dtype.name):
+        choice = Choice(name, backend, dtype, own, table)
+        if choice.least is not None:
+            return router(name, small, min(choice.least, least or choice.least), choice)
+    if own is native or least is None:
+        return native
+    return router(name, small, least, lambda args, params: own(*args, **params))

@@ -191,9 +191,9 @@ def operands(
         rows = min(_FEW[0], y.shape[1])
         return (_values(case, len(y) * rows, rng).reshape(-1, rows).T, y), {}
     if name == "tensordot":
-        rows = x.reshape(-1, math.gcd(size, _NARROW))
-        factor = _values(case, rows.shape[1] ** 2, rng).reshape(rows.shape[1], -1)
-        return (rows, factor), {"axes": ((1,), (0,))}
+        columns = math.gcd(size, _NARROW)
+        factor = _values(case, columns**2, rng).reshape(columns, columns)
+        return (x.reshape(-1, columns), factor), {"axes": ((1,), (0,))}
     if case.form == "tall":
         return _parameters(name, x.reshape(-1, min(_COLUMNS, math.isqrt(size // 16))))
     if case.form in ("rows", "columns", "all"):

@@ -102,9 +102,9 @@ def test_an_operand_stays_as_it_was_and_layouts_do_not_matter() -> None:
 
 
 def test_blas_has_its_threads_again() -> None:
-    from corepy._loops._blas import _controller, single
+    from corepy._blas import _libraries, single
 
-    libraries = _controller().lib_controllers
+    libraries = _libraries()
     before = [library.get_num_threads() for library in libraries]
     assert before
 
@@ -126,9 +126,9 @@ def test_blas_has_its_threads_again() -> None:
 
 
 def test_without_a_way_to_hold_blas_lapack_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from corepy._loops import _blas
+    from corepy.backends.numba import _tall
 
-    monkeypatch.setattr(_blas, "find_spec", lambda name: None)
+    monkeypatch.setattr(_tall, "can_hold", lambda: False)
     assert own("linalg.svd")(matrix((8192, 16), "float64"), full_matrices=False) is None
 
 

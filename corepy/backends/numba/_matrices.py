@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from corepy._loops._blas import can_hold, single
+from corepy._blas import can_hold, single
 from corepy.backends.numba import _matrix_loops as loops
 from corepy.backends.numba._compiled import launch
 from corepy.backends.numba._glue import Operation, operation, size_from
@@ -91,7 +91,7 @@ def _product_of_integers(x1: Array, x2: Array) -> Array | None:
 
 def _sums_are_exact(x1: Array, x2: Array) -> bool:
     """Say whether float64 holds every sum of products of two matrices of integers."""
-    greatest = x1.shape[1]
+    greatest: int = x1.shape[1]
     for x in (x1, x2):
         if not x.size:
             return False

@@ -271,7 +271,7 @@ def search(x: Array, needles: Array, right: bool, out: Array, start: int, stop: 
         strange = False
         for j in range(_TOGETHER):
             wanted[j] = needles[first + min(j, count - 1)]
-            strange |= wanted[j] != wanted[j]  # noqa: PLR0124
+            strange |= wanted[j] != wanted[j]
             at[j] = 0
         rest = x.size
         while rest > 1:
@@ -288,7 +288,7 @@ def search(x: Array, needles: Array, right: bool, out: Array, start: int, stop: 
             out[first + j] = at[j] + (last <= wanted[j] if right else last < wanted[j])
         if strange:
             for j in range(count):
-                if wanted[j] != wanted[j]:  # noqa: PLR0124
+                if wanted[j] != wanted[j]:
                     out[first + j] = x.size if right else _numbers(x)
 
 
@@ -298,7 +298,7 @@ def _numbers(x: Array) -> int:
     low, high = 0, x.size
     while low < high:
         middle = (low + high) >> 1
-        if x[middle] == x[middle]:  # noqa: PLR0124
+        if x[middle] == x[middle]:
             low = middle + 1
         else:
             high = middle

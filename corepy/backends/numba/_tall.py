@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from corepy._loops._blas import can_hold, single
+from corepy._blas import can_hold, single
 from corepy.backends.numba._compiled import launch
 from corepy.backends.numba._glue import Operation, operation, size_from
 

@@ -1,0 +1,101 @@
+"""Products and decompositions beside other processes: how many threads BLAS gets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+pytest.importorskip("threadpoolctl")
+
+import corepy
+from corepy import _blas
+from corepy.dispatch import _considerate
+from corepy.dispatch._considerate import considerate
+from corepy.dispatch._neighbours import NEIGHBOURS, Neighbours
+
+
+def blas_threads() -> list[int]:
+    return [library.get_num_threads() for library in _blas._libraries()]
+
+
+@pytest.fixture
+def two_threads() -> Iterator[list[int]]:
+    """BLAS in two threads, whatever the tests before have left."""
+    libraries = _blas._libraries()
+    before = blas_threads()
+    for library in libraries:
+        library.set_num_threads(2)
+    if blas_threads() != [2] * len(libraries):
+        pytest.skip("BLAS has no second thread here")
+    yield [2] * len(libraries)
+    for library, count in zip(libraries, before, strict=True):
+        library.set_num_threads(count)
+
+
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two cores in use by others."""
+    monkeypatch.setattr(_considerate, "cores", lambda: 2)
+    monkeypatch.setattr(_considerate, "budget", lambda: None)
+    monkeypatch.setattr(NEIGHBOURS, "cores", 2)
+    monkeypatch.setattr(NEIGHBOURS, "used", 1.0)
+    monkeypatch.setattr(NEIGHBOURS, "looked", float("inf"))
+
+
+def test_as_many_threads_as_there_are_cores_free() -> None:
+    found = Neighbours()
+    found.cores, found.used, found.looked = 64, 20.5, float("inf")
+    assert (found.free(64), found.free(8)) == (43, 8)
+    assert found.busy(64)
+    assert not found.busy(8)
+    found.used = 64.0
+    assert found.free(8) == 1
+
+
+def test_blas_has_fewer_threads_beside_others_and_all_again(
+    two_threads: list[int], busy: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = considerate(lambda x, *, add: ([n + add for n in blas_threads()], x))
+    assert call("x", add=0) == ([1] * len(two_threads), "x")
+    assert blas_threads() == two_threads
+    with pytest.raises(ZeroDivisionError):
+        considerate(lambda: 1 // 0)()
+    assert blas_threads() == two_threads
+    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
+    assert call("x", add=0) == (two_threads, "x")
+
+
+def test_holds_that_overlap_leave_blas_as_it_was(two_threads: list[int]) -> None:
+    first, second = threading.Event(), threading.Event()
+    seen: list[list[int]] = []
+
+    def other() -> None:
+        with _blas.single():
+            first.set()
+            second.wait(5)  # leaves after the one that came first
+            seen.append(blas_threads())
+
+    thread = threading.Thread(target=other)
+    with _blas.single():
+        thread.start()
+        assert first.wait(5)
+    assert blas_threads() == [1] * len(two_threads)  # the other still holds it
+    second.set()
+    thread.join()
+    assert seen == [[1] * len(two_threads)]
+    assert blas_threads() == two_threads
+
+
+def test_large_operations_say_so(two_threads: list[int], busy: None) -> None:
+    xp = corepy.array_api
+    large = xp.asarray(np.eye(100) * 2)
+    for function, wanted in ((xp.linalg.det, 2.0**100), (lambda x: xp.sum(x @ x), 400.0)):
+        with corepy.set_routes("off"):
+            found = corepy.explain(function, large)
+        assert float(found.result) == pytest.approx(wanted)
+        assert "BLAS in 1 of 2 threads" in found.records[0].reason
+    small = corepy.explain(xp.linalg.det, large[:50, :50])
+    assert "BLAS" not in small.records[0].reason
