@@ -39,8 +39,8 @@ def _give(library: Any, count: int) -> None:
 class _Hold:
     """BLAS held to a number of threads from the first block that asks to the end of the last.
 
-    The number is BLAS's own, for the whole process: threads of ours that ask while another holds
-    BLAS get what it has. None of them may put back the number that it found, as that may be
+    The number is BLAS's own, for the whole process: of threads of ours that hold it at once, the
+    least wish counts. None of them may put back the number that it found, as that may be
     another's; so what the first one found is put back when the last one leaves.
     """
 
@@ -57,6 +57,11 @@ class _Hold:
                 self._before = [library.get_num_threads() for library in _libraries()]
                 for library, before in zip(_libraries(), self._before, strict=True):
                     if before > count:
+                        _give(library, count)
+            elif count < self._count:
+                self._count = count
+                for library in _libraries():
+                    if library.get_num_threads() > count:
                         _give(library, count)
             self._holders += 1
 
@@ -90,8 +95,8 @@ def held(count: int) -> AbstractContextManager[None]:
     """Hold BLAS to so many threads at most for the length of a block, in the whole process.
 
     Its threads wait for each other in a loop: where several of ours call it, or another process
-    has a core, that takes many times as long as the work. While another thread holds BLAS, that
-    one's wish counts. It costs some microseconds.
+    has a core, that takes many times as long as the work. Where several threads hold BLAS, the
+    least wish counts. It costs some microseconds.
     """
     return _Held(count)
 

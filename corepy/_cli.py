@@ -19,10 +19,11 @@ gpus             list of ``device``, ``name``, ``memory_bytes``, ``free_bytes``,
                  ``compute_capability``, ``architecture``, ``uuid``, ``driver_version``
 problems         list of what could not be read, each with its reason
 default          ``backend`` and ``device`` of new arrays, and ``why``
-settings         ``priority``, ``strict``, ``fallback``, ``precision``, ``offload``, ``routes``
-                 (where the table is from), ``threads``, ``threads_unmoved`` (why a library keeps
-                 its own), ``compiled`` and ``pure_because`` (whether the hot path is, and null or
-                 why not), and ``environment`` variables by name
+settings         ``priority``, ``strict``, ``fallback``, ``precision``, ``offload``,
+                 ``reproducible``, ``routes`` (where the table is from), ``threads``,
+                 ``threads_unmoved`` (why a library keeps its own), ``compiled`` and
+                 ``pure_because`` (whether the hot path is, and null or why not), and
+                 ``environment`` variables by name
 ===============  ===================================================================================
 
 What could not be read is null.
@@ -53,6 +54,7 @@ from corepy.dispatch import (
     get_num_threads,
     get_offload,
     get_precision,
+    is_reproducible,
     is_strict,
 )
 from corepy.dispatch._explain import aligned
@@ -71,6 +73,7 @@ ENVIRONMENT: Final = (
     "COREPY_OFFLOAD",
     "COREPY_PRECISION",
     "COREPY_PURE_PYTHON",
+    "COREPY_REPRODUCIBLE",
     "COREPY_ROUTES",
     "COREPY_STRICT",
 )
@@ -146,6 +149,7 @@ def gather() -> dict[str, Any]:
             "fallback": get_fallback(),
             "precision": get_precision(),
             "offload": get_offload(),
+            "reproducible": is_reproducible(),
             "routes": _routes(),
             "threads": get_num_threads(),
             "threads_unmoved": unmoved(),
@@ -339,6 +343,7 @@ def _setting_lines(settings: Mapping[str, Any]) -> list[str]:
         ("fallback", settings["fallback"]),
         ("precision", settings["precision"]),
         ("offload", settings["offload"]),
+        ("reproducible", "on" if settings["reproducible"] else "off"),
         ("routes", settings["routes"]),
         ("threads", _describe_threads(settings)),
         ("hot path", "compiled" if settings["compiled"] else f"Python: {settings['pure_because']}"),

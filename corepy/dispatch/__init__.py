@@ -1,5 +1,6 @@
 """Dispatch: validate once, choose a library, convert, account, fall back."""
 
+from corepy.dispatch._considerate import reproducible_blas
 from corepy.dispatch._explain import (
     Explanation,
     Record,
@@ -68,6 +69,7 @@ from corepy.dispatch._registry import (
     unregister_backend,
     usable_backends,
 )
+from corepy.dispatch._reproducible import is_reproducible, reproducible
 from corepy.dispatch._route_sources import in_force, routes, set_routes
 from corepy.dispatch._route_table import Option, Route
 from corepy.dispatch._routes import is_worth, ready
@@ -147,6 +149,7 @@ __all__ = [
     "index_value",
     "inplace",
     "is_operand",
+    "is_reproducible",
     "is_scalar",
     "is_strict",
     "is_worth",
@@ -175,6 +178,8 @@ __all__ = [
     "reflected_product",
     "register_array_class",
     "register_backend",
+    "reproducible",
+    "reproducible_blas",
     "routes",
     "run",
     "run_in",

@@ -10,12 +10,14 @@ it than there are free cores.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from corepy import _blas
 from corepy._budget import budget, cores
 from corepy.dispatch import _explain
 from corepy.dispatch._neighbours import NEIGHBOURS
+from corepy.dispatch._reproducible import REPRODUCIBLE
 
 #: Operations that BLAS or LAPACK computes in several threads.
 OPERATIONS: Final = frozenset(
@@ -23,12 +25,26 @@ OPERATIONS: Final = frozenset(
         *("matmul", "tensordot", "linalg.cholesky", "linalg.det", "linalg.eig", "linalg.eigh"),
         *("linalg.eigvals", "linalg.eigvalsh", "linalg.inv", "linalg.matrix_norm"),
         *("linalg.matrix_power", "linalg.matrix_rank", "linalg.pinv", "linalg.qr"),
-        *("linalg.slogdet", "linalg.solve", "linalg.svd", "linalg.svdvals"),
+        *("linalg.slogdet", "linalg.solve", "linalg.svd", "linalg.svdvals", "linalg.vector_norm"),
+        "vecdot",
     }
 )
 #: Elements of the largest operand from which it does so; a product of two square matrices then
 #: takes some 50 us.
 LEAST: Final = 8192
+
+
+def least() -> int:
+    """Return from how many elements on these operations ask how many threads they may have."""
+    # Sums of some hundreds of products in several threads are other sums already.
+    return 1 if REPRODUCIBLE.touched else LEAST
+
+
+def reproducible_blas() -> AbstractContextManager[None]:
+    """Hold BLAS to one thread for a block where results are to be reproducible."""
+    if REPRODUCIBLE.touched and REPRODUCIBLE.get() and _blas.can_hold():
+        return _blas.single()
+    return nullcontext()
 
 
 def considerate(native: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,6 +54,16 @@ def considerate(native: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def call(*args: Any, **params: Any) -> Any:
+        if not REPRODUCIBLE.touched:
+            pass
+        elif REPRODUCIBLE.get():
+            if _explain.listening():
+                one = "; BLAS in one thread" if _blas.can_hold() else ""
+                _explain.note(f"reproducible: the operands live in it{one}")
+            with reproducible_blas():
+                return native(*args, **params)
+        elif all(getattr(x, "size", 0) < LEAST for x in args):
+            return native(*args, **params)
         threads = min(cores(), budget() or cores())
         if threads < 2 or not NEIGHBOURS.busy(threads) or not _blas.can_hold():
             return native(*args, **params)

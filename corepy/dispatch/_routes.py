@@ -34,6 +34,7 @@ from corepy.devices._device import CPU
 from corepy.dispatch import _considerate, _explain, _registry
 from corepy.dispatch._admitted import ADMITTED, CANDIDATES, HOMES
 from corepy.dispatch._neighbours import NEIGHBOURS
+from corepy.dispatch._reproducible import REPRODUCIBLE
 from corepy.dispatch._route_sources import FORCED, in_force
 from corepy.dispatch._route_table import MARGIN, UNHURRIED, Option, Route, RouteTable
 from corepy.dispatch._routers import Call, router
@@ -253,6 +254,10 @@ class Choice:
         self.least = min(least, default=None)
 
     def __call__(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if REPRODUCIBLE.touched and REPRODUCIBLE.get():
+            if _explain.listening():
+                _explain.note("reproducible: the operands live in it, and routes are off")
+            return self.native(*args, **params)
         size = args[0].size
         if self.operands > 1:
             for x in args[1 : self.operands]:
@@ -354,7 +359,7 @@ def routed(
     own = native
     if name in _considerate.OPERATIONS:
         own = _considerate.considerate(native)
-        least = min(_considerate.LEAST, _considerate.LEAST if least is None else least)
+        least = min(_considerate.least(), _considerate.LEAST if least is None else least)
     table = in_force().table
     if table is not None and name in ADMITTED and table.forms(name, dtype.name):
         choice = Choice(name, backend, dtype, own, table)

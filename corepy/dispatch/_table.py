@@ -19,6 +19,7 @@ from corepy.devices._pool import recycling
 from corepy.dispatch import _autocast, _explain, _fallback, _offload, _route_sources, _routes
 from corepy.dispatch._hot import Slots
 from corepy.dispatch._operations import OPERATIONS, Operation
+from corepy.dispatch._reproducible import REPRODUCIBLE
 from corepy.dispatch._settings import STRICT
 
 Entry: TypeAlias = "tuple[Callable[..., Any], Table | None]"
@@ -159,6 +160,12 @@ def forget_entries() -> None:
             table.clear()
 
 
+def _reproducible_from_now_on() -> None:
+    REPRODUCIBLE.watcher = None  # entries that ask for the setting are there from the first time on
+    forget_entries()
+
+
+REPRODUCIBLE.watcher = _reproducible_from_now_on
 _explain.on_change(forget_entries, _LOCK)
 _fallback.on_change(forget_entries)
 _route_sources.on_change(forget_entries)

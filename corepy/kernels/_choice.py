@@ -14,7 +14,18 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from corepy.devices._device import CPU
-from corepy.dispatch import Option, in_force, is_worth, listening, load, make, note, ran, ready
+from corepy.dispatch import (
+    Option,
+    in_force,
+    is_reproducible,
+    is_worth,
+    listening,
+    load,
+    make,
+    note,
+    ran,
+    ready,
+)
 from corepy.kernels._arguments import Given, is_traced
 from corepy.kernels._memory import (
     delivered,
@@ -72,6 +83,8 @@ def choose(
     wanted = _only.get()
     if wanted is not None:
         return wanted if wanted != FORMULA and able(wanted) else FORMULA
+    if is_reproducible():
+        return NUMBA if able(NUMBA) else FORMULA
     table = in_force().table
     if table is None:
         return unmeasured()

@@ -23,7 +23,16 @@ from corepy import array_api
 from corepy._errors import BackendUnavailableError, bad_type
 from corepy.devices._device import Device
 from corepy.devices._pool import recycling
-from corepy.dispatch import Operand, adopt, load, make, ran, table_of
+from corepy.dispatch import (
+    Operand,
+    adopt,
+    is_reproducible,
+    load,
+    make,
+    ran,
+    reproducible_blas,
+    table_of,
+)
 from corepy.kernels._arguments import Given
 from corepy.kernels._libraries import DeviceLibrary
 
@@ -66,6 +75,8 @@ def supports(x: Given, *others: Given | None) -> bool:
     Arrays through which a gradient or a trace passes are for their own library.
     """
     least = LEAST.get(x.library)
+    if is_reproducible():  # neither sizes nor how often it was called decide
+        return least is not None and is_compilable(x, *others)
     if least is None or (x.size < least and (x.library == "jax" or next(_small) < PATIENCE)):
         return False
     return is_compilable(x, *others)
@@ -356,7 +367,7 @@ def by_reference(
 
         xp = array_namespace(x.native)
     # NaN and infinities are values like others.
-    with np.errstate(all="ignore"), setting(x, *operands):
+    with np.errstate(all="ignore"), setting(x, *operands), reproducible_blas():
         found = function(xp, *arrays, wide=getattr(xp, x.wide), **parameters)
     results = found if isinstance(found, tuple) else (found,)
     if not wraps:

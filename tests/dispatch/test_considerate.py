@@ -58,14 +58,15 @@ def test_as_many_threads_as_there_are_cores_free() -> None:
 def test_blas_has_fewer_threads_beside_others_and_all_again(
     two_threads: list[int], busy: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = considerate(lambda x, *, add: ([n + add for n in blas_threads()], x))
-    assert call("x", add=0) == ([1] * len(two_threads), "x")
+    call = considerate(lambda x, *, add: ([n + add for n in blas_threads()], x.size))
+    large = np.zeros(_considerate.LEAST)
+    assert call(large, add=0) == ([1] * len(two_threads), large.size)
     assert blas_threads() == two_threads
     with pytest.raises(ZeroDivisionError):
-        considerate(lambda: 1 // 0)()
+        considerate(lambda x: x.size // 0)(large)
     assert blas_threads() == two_threads
     monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
-    assert call("x", add=0) == (two_threads, "x")
+    assert call(large, add=0) == (two_threads, large.size)
 
 
 def test_holds_that_overlap_leave_blas_as_it_was(two_threads: list[int]) -> None:
