@@ -41,8 +41,8 @@ def reproducible(on: bool = True) -> Restore:
     Notes
     -----
     ``COREPY_REPRODUCIBLE=1`` (or ``true``, ``yes``, ``on``) in the environment makes it the
-    default. New arrays are created in the first backend of the priority (`backend_priority`), or of the
-    default order among those that are there: state a priority where programs have to agree on
+    default. New arrays are created in the first backend of the priority (`backend_priority`), or of
+    the default order among those that are there: state a priority where programs have to agree on
     machines with other libraries or devices. Other processors have other instructions, and other
     bits. Torch, JAX and other libraries keep their own rules for their own arrays: the sums of
     torch, for one, depend on its number of threads, which `set_num_threads` fixes. BLAS is held to
