@@ -160,6 +160,21 @@ def test_numpys_sort_of_many_keeps_zeros_and_nan_in_order(dtype: str) -> None:
         assert sorted_.tobytes() == np.sort(values, kind="stable").tobytes()
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_keys_that_are_alike_in_their_upper_bits(descending: bool) -> None:
+    rng = np.random.default_rng(8)
+    pairs = rng.integers(0, 2**60, 3000) & ~1
+    for x in (
+        np.concatenate((pairs, pairs + 1, pairs)),  # some are alike in all but the last bit
+        np.concatenate((1 + rng.random(3000) * 1e-12, [1e300, -1e300])),  # nearly all of them
+        np.concatenate((rng.integers(0, 2**20, 3000), [2**62])),
+    ):
+        params = {"axis": 0, "descending": descending, "stable": True}
+        order = np.argsort(-x if descending else x, kind="stable")
+        assert run("argsort", x, **params).tolist() == order.tolist()
+        assert run("sort", x, **params).tolist() == x[order].tolist()
+
+
 # ---------------------------------------------------------------------------- searching
 
 

@@ -24,6 +24,10 @@ Array = npt.NDArray[Any]
 #: Bits of a digit: the counts of all values stay in the first-level cache.
 DIGIT: Final = 11
 _RADIX: Final = 1 << DIGIT
+#: Bits of a place, and of a key's upper half, in one word.
+HALF: Final = 32
+#: Elements with the same upper half that one may have to pass.
+_TIES: Final = 32
 #: How keys are made of the bits of a number.
 UNSIGNED, SIGNED, FLOAT = range(3)
 #: Needles that are looked for together. Of 16 the compiler unrolls the loop, of 32 it fills vector
@@ -180,6 +184,66 @@ def move_both(
             mine[digit] = target + 1
             into[np.uint64(target)] = key
             places_into[np.uint64(target)] = first + i if fresh else from_places[i]
+
+
+@kernel()
+def pack(keys: Array, low: Any, cut: int, words: Array, start: int, stop: int) -> None:
+    """Put the upper bits of keys, without the lowest `cut`, above where they are, in blocks."""
+    mine, into = keys[start * BLOCK : stop * BLOCK], words[start * BLOCK : stop * BLOCK]
+    first, shift = np.uint64(start * BLOCK), np.uint64(cut)
+    for i in range(into.size):
+        upper = np.uint64(keys.dtype.type(mine[i] - low)) >> shift
+        into[i] = (upper << np.uint64(HALF)) | (first + np.uint64(i))
+
+
+@kernel()
+def settle(words: Array, keys: Array) -> bool:
+    """Sort by their whole keys those whose upper bits are the same; False if that are too many."""
+    half, mask = np.uint64(HALF), np.uint64((1 << HALF) - 1)
+    i = 1
+    while i < words.size:
+        if words[i] >> half != words[i - 1] >> half:
+            i += 1
+            continue
+        first = i - 1
+        while i < words.size and words[i] >> half == words[first] >> half:
+            word = words[i]
+            key = keys[word & mask]
+            j = i
+            while j > first and keys[words[j - 1] & mask] > key:
+                words[j] = words[j - 1]
+                j -= 1
+                if i - j > _TIES:
+                    return False
+            words[j] = word
+            i += 1
+    return True
+
+
+@kernel()
+def straighten(keys: Array) -> bool:
+    """Sort keys that are nearly in order; False if one has to pass too many."""
+    for i in range(1, keys.size):
+        key = keys[np.uint64(i)]
+        if keys[np.uint64(i - 1)] <= key:
+            continue
+        j = i
+        while j > 0 and keys[j - 1] > key:
+            keys[j] = keys[j - 1]
+            j -= 1
+            if i - j > _TIES:
+                keys[j] = key
+                return False
+        keys[j] = key
+    return True
+
+
+@kernel()
+def unpack(words: Array, places: Array, start: int, stop: int) -> None:
+    """Put where words say that they come from, in blocks."""
+    mine, into = words[start * BLOCK : stop * BLOCK], places[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = np.int64(mine[i] & np.uint64((1 << HALF) - 1))
 
 
 @kernel()
