@@ -143,16 +143,55 @@ def _linspace(
     if not (_is_exact(start) and _is_exact(stop) and math.isfinite(stop - start)):
         return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
     parts, length = num - endpoint, float(stop) - float(start)
-    values = np.arange(num, dtype=np.float64)
-    if parts > 0 and length / parts == 0:  # the step is too small, the result need not be
-        values /= parts
-        values *= length
-    else:
-        values *= length / parts if parts > 0 else length
-    values += start
+
+    def spread(values: Array) -> Array:
+        if parts > 0 and length / parts == 0:  # the step is too small, the result need not be
+            values /= parts
+            values *= length
+        else:
+            values *= length / parts if parts > 0 else length
+        values += start
+        return values
+
+    if num <= _STRETCH:
+        result = spread(np.arange(num, dtype=np.float64)).astype(dtype, copy=False)
+    else:  # a stretch at a time, which stays in the cache from one step to the next
+        result = np.empty(num, dtype)
+        counted = np.arange(_STRETCH, dtype=np.float64)
+        for first in range(0, num, _STRETCH):
+            part = result[first : first + _STRETCH]
+            part[...] = spread(counted[: part.size] + first)
     if endpoint and num > 1:
-        values[-1] = stop
-    return values.astype(dtype, copy=False)
+        result[-1] = stop
+    return result
+
+
+def _arange(first: Scalar, last: Scalar, pace: Scalar, *, dtype: Any, device: Device) -> Array:
+    # NumPy multiplies for each element, without SIMD. Where all values are exact, sums are equal.
+    ends = first, last, pace
+    if any(end.__class__ is not int for end in ends):
+        return np.arange(first, last, pace, dtype=dtype)  # type: ignore[arg-type]
+    start, stop, step = cast("tuple[int, int, int]", ends)
+    count = -((start - stop) // step)
+    exact = _EXACT.get(dtype)
+    if exact is None or count <= 2 * _STRETCH or max(abs(start), abs(stop), abs(step)) >= exact:
+        return np.arange(start, stop, step, dtype=dtype)
+    result = np.empty(count, dtype)
+    steps = np.arange(start, start + _STRETCH * step, step, dtype=dtype)
+    for begin in range(0, count, _STRETCH):
+        part = result[begin : begin + _STRETCH]
+        np.add(steps[: part.size], dtype.type(begin * step), out=part)
+    return result
+
+
+#: Elements that stay in the second-level cache while something is computed of them.
+_STRETCH: Final = 32_768
+#: Up to where all integers are numbers of a dtype, and their sums and differences are too.
+_EXACT: Final = {
+    np.dtype(np.float32): 2**23,
+    np.dtype(np.float64): 2**52,
+    np.dtype(np.int64): 2**62,
+}
 
 
 def _is_exact(value: Any) -> bool:
@@ -474,7 +513,8 @@ def _complex(x: Array) -> Array:
 
 
 _FIXES: Final[dict[str, Callable[..., Any]]] = {
-    **{name: _on_host(getattr(np, name)) for name in ("arange", "empty", "full", "ones", "zeros")},
+    **{name: _on_host(getattr(np, name)) for name in ("empty", "full", "ones", "zeros")},
+    "arange": _arange,
     "eye": _eye,
     "linspace": _linspace,
     "fft.fftfreq": _fftfreq,

@@ -150,16 +150,6 @@ def test_complex_numbers_and_flags_are_numpys(ran: Counter[str]) -> None:
     assert not ran
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_numpys_sort_of_many_keeps_zeros_and_nan_in_order(dtype: str) -> None:
-    x = mixed(40_000, dtype)
-    x[::7], x[3::11], x[5::13] = 0.0, -0.0, np.nan
-    x[6::17] = np.copysign(np.nan, -1)
-    for values in (x, np.abs(x[x != 0]), np.full_like(x, -0.0)):
-        sorted_ = numpys("sort", values, axis=0, descending=False, stable=True)
-        assert sorted_.tobytes() == np.sort(values, kind="stable").tobytes()
-
-
 @pytest.mark.parametrize("descending", [False, True])
 def test_keys_that_are_alike_in_their_upper_bits(descending: bool) -> None:
     rng = np.random.default_rng(8)
