@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from corepy.backends._numpy import NumPyBackend
-from corepy.devices import Device
+from corepy.devices._device import CPU
 
-CPU: Final = Device("cpu")
 BACKEND: Final = NumPyBackend()
 
 
