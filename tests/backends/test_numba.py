@@ -435,6 +435,19 @@ def test_variance_far_from_zero(axis: int) -> None:
 # ---------------------------------------------------------------------------- matrices
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, "int64", "bool"])
+def test_counts_of_nonzero_equal_numpys(dtype: str, ran: Counter[str]) -> None:
+    x = np.arange(70_000).reshape(70, 1000) % 3
+    x = x.astype(dtype)
+    if dtype in FLOATS:
+        x[::7], x[3::11], x[5::13] = -0.0, np.nan, np.inf
+    for values in (x, x.T, x[0], np.zeros_like(x)):
+        for keepdims in (False, True):
+            found = run("count_nonzero", values, axis=None, keepdims=keepdims)
+            assert_same(found, np.asarray(np.count_nonzero(values, keepdims=keepdims)))
+    assert ran["count_nonzero"] == 8
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int64"])
 def test_integer_products_equal_numpys(dtype: str, ran: Counter[str]) -> None:
     rng = np.random.default_rng(4)

@@ -115,6 +115,18 @@ def integer_rows(x: Array, out: Array, start: int, stop: int) -> None:
         out[i] = total
 
 
+@kernel()
+def count_chunks(x: Array, counts: Array, start: int, stop: int) -> None:
+    """Count the elements of ``x (size,)`` that are not 0, by chunks."""
+    for chunk in range(start, stop):
+        some = x[chunk * CHUNK : (chunk + 1) * CHUNK]
+        zero = x.dtype.type(0)
+        total = 0
+        for i in range(some.size):
+            total += some[i] != zero
+        counts[chunk] = total
+
+
 @kernel(fastmath=REASSOCIATED)
 def product_rows(x: Array, out: Array, start: int, stop: int) -> None:
     """Multiply the integers of each row of ``x (rows, length)``; overflow wraps around."""

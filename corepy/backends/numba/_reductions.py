@@ -273,14 +273,19 @@ def _argmin(x: Array, /, *, axis: int | None, keepdims: bool) -> Array | None:
     return _arg_extreme(x, axis, keepdims, least=True)
 
 
-@operation("count_nonzero", _HUGE // 8)
+@operation("count_nonzero", _SOME)
 def _count_nonzero(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
     found = split(x, axis)
     if found is None or found.shape[2] != 1 or len(found) != 1:
         return None
-    counts = _in_chunks(np.count_nonzero, x, np.int64)
-    if counts is None:
-        return None
+    if x.dtype in FLOATS:  # which NumPy looks at one by one
+        counts = np.empty(-(-x.size // loops.CHUNK), np.int64)
+        launch(loops.count_chunks, (flat(x), counts), counts.size, x.size)
+    else:
+        some = _in_chunks(np.count_nonzero, x, np.int64)
+        if some is None:
+            return None
+        counts = some
     return np.asarray(np.add.reduce(counts)).reshape(reduced(x.shape, axis, keepdims))
 
 
