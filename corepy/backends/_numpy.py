@@ -407,11 +407,12 @@ def _restore_order(x: Array, values: Array) -> None:
     All other equal floats are the same bits, so NumPy need not keep them in order, which takes it
     up to twenty times as long.
     """
-    first, last = values.searchsorted(0.0), values.searchsorted(0.0, "right")
+    zero, nan = x.dtype.type(0), x.dtype.type(np.nan)  # for others the array would be converted
+    first, last = values.searchsorted(zero), values.searchsorted(zero, "right")
     signs = np.signbit(values[first:last])
     if signs.any() and not signs.all():
         values[first:last] = x[x == 0]
-    numbers = values.searchsorted(np.nan)
+    numbers = values.searchsorted(nan)
     if numbers < values.size:
         values[numbers:] = x[np.isnan(x)]
 
