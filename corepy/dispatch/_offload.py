@@ -33,6 +33,7 @@ from corepy.dispatch._offload_places import Accelerator, accelerators
 from corepy.dispatch._offload_values import Resident, fetched
 from corepy.dispatch._offload_work import STARTS, WORK, Load, Work, key_of
 from corepy.dispatch._operations import OPERATIONS
+from corepy.dispatch._reproducible import is_reproducible
 from corepy.dispatch._route_table import MARGIN
 from corepy.dispatch._settings import OFFLOAD, PRECISION
 
@@ -191,7 +192,7 @@ class Choice:
         self, arrays: list[Any], residents: list[Resident], args: Any, params: Any
     ) -> Reckoning | None:
         """Return the reckoning for the accelerator that takes least, None if none may run it."""
-        if self.work is None or OFFLOAD.get() != "auto":
+        if self.work is None or OFFLOAD.get() != "auto" or is_reproducible():
             return None
         if not residents and self.name not in STARTS:
             return None

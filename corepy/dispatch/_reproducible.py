@@ -19,9 +19,10 @@ def reproducible(on: bool = True) -> Restore:
 
     On one machine with the same versions, results on the host's backends ``numpy`` and ``numba``
     are then the same to the last bit, whatever the number of threads, the table of routes, what
-    the program did before and what other processes do: routes are off, no operation looks at the
-    load, NumPy's BLAS computes in one thread, and fused kernels are computed by corepy's own loops
-    wherever these take the arguments, else by the formula in the arrays' library.
+    the program did before and what other processes do: routes and offloading are off, no operation
+    looks at the load, NumPy's BLAS computes in one thread, and fused kernels are computed by
+    corepy's own loops wherever these take the arguments, else by the formula in the arrays'
+    library.
 
     Parameters
     ----------

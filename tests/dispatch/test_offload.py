@@ -487,6 +487,13 @@ def test_switched_off_what_is_resident_is_used_here(eager: FakeBackend) -> None:
     np.testing.assert_array_equal(np.asarray(z), np.asarray(y) + 1.0)
 
 
+def test_what_is_to_be_reproducible_stays(eager: FakeBackend) -> None:
+    with corepy.reproducible():
+        y = matrix(8) @ matrix(8)
+    assert not is_resident(y)
+    assert eager.arrived == 0
+
+
 FRESH = """
 import sys, corepy, corepy.array_api as xp
 from corepy.dispatch import _offload, _offload_places
