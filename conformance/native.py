@@ -20,6 +20,7 @@ import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES, DType
 from corepy.backends._base import Backend
+from corepy.devices._device import Device
 from corepy.dispatch._fallback import place
 from corepy.dispatch._operations import OPERATIONS, Operation
 from corepy.dispatch._registry import load
@@ -28,7 +29,11 @@ PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "native.md"
 BEGIN: Final = "<!-- made by: python conformance/native.py --write -->"
 
 #: The backends of this package that have one more library each, in the order of the tables.
-BACKENDS: Final = ("numpy", "numba", "torch", "jax", "mlx", "dask", "reference")
+#: One with devices that differ in this stands once for each kind of them.
+BACKENDS: Final = (
+    *("numpy", "numba", "torch", "jax", "mlx", "dask", "tinygrad:opencl", "tinygrad:webgpu"),
+    "reference",
+)
 
 
 def chapter(operation: Operation) -> str:
@@ -51,9 +56,15 @@ def pairs() -> Iterator[tuple[Operation, DType]]:
                 yield operation, dtype
 
 
-def elsewhere(backend: Backend) -> dict[tuple[str, DType], str]:
+def at_home(name: str) -> tuple[Backend, Device]:
+    """Return a backend and its device of a kind, the first one where the name has no kind."""
+    library, _, kind = name.partition(":")
+    backend = load(library)
+    return backend, next(device for device in backend.devices() if kind in ("", device.kind))
+
+
+def elsewhere(backend: Backend, home: Device) -> dict[tuple[str, DType], str]:
     """Return where the pairs run that a backend does not run itself: a backend, and its device."""
-    home = backend.devices()[0]
     found = {}
     for operation, dtype in pairs():
         other, device = place(operation.name, backend, home, dtype)
@@ -68,7 +79,7 @@ def elsewhere(backend: Backend) -> dict[tuple[str, DType], str]:
 def shares(names: Iterable[str]) -> str:
     """Return the table of the shares, a row a chapter, a column a backend."""
     names = list(names)
-    missing = {name: elsewhere(load(name)) for name in names}
+    missing = {name: elsewhere(*at_home(name)) for name in names}
     chapters: dict[str, list[tuple[str, DType]]] = {"**all**": []}
     for operation, dtype in pairs():
         for title in ("**all**", chapter(operation)):
@@ -95,7 +106,7 @@ def lists(names: Iterable[str]) -> str:
     parts = []
     for name in names:
         found: dict[str, dict[str, list[str]]] = {}
-        for (operation, dtype), where in elsewhere(load(name)).items():
+        for (operation, dtype), where in elsewhere(*at_home(name)).items():
             found.setdefault(where, {}).setdefault(operation, []).append(dtype.name)
         if not found:
             continue
@@ -118,7 +129,7 @@ def lists(names: Iterable[str]) -> str:
 def page(names: Iterable[str]) -> str:
     """Return the part of the page that is made."""
     names = list(names)
-    libraries = [name for name in names if name != "reference"]
+    libraries = dict.fromkeys(name.partition(":")[0] for name in names if name != "reference")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in libraries)
     return (
         f"{BEGIN}\n\n{shares(names)}\n"
@@ -131,8 +142,13 @@ def main() -> None:
     """Print the tables, or publish them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help=f"write them into docs/{PAGE.name}")
-    usable = corepy.usable_backends()
-    made = page(name for name in BACKENDS if name in usable)
+    usable = {row.name: {d.kind for d in row.devices} for row in corepy.backend_status()}
+    made = page(
+        name
+        for name in BACKENDS
+        for library, _, kind in [name.partition(":")]
+        if usable[library] and kind in ("", *usable[library])
+    )
     if not parser.parse_args().write:
         print(made)
         return

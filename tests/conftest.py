@@ -9,9 +9,12 @@ Markers
     * ``needs("mpmath")``: needs another library.
     * ``gpu``, ``network``: need what they say.
     * ``device("opencl")``: needs a device of OpenCL for kernels to run on; ``"cupy"`` one of
-      CuPy's, and ``"cuda"`` one that CuPy and torch share.
+      CuPy's, ``"cuda"`` one that CuPy and torch share, and ``"tinygrad:opencl"`` and
+      ``"tinygrad:webgpu"`` devices of tinygrad's.
     * ``at_once``: needs shapes or errors that follow from values as soon as they are asked for, or
       values that lie on the host. Left out on backends that compute later, elsewhere.
+    * ``few_shapes``: runs on backends too that compile a kernel for each shape (tinygrad), which
+      have other tests of their own, and array-api-tests.
 
 A test whose need is not met is skipped with the reason. ``COREPY_EXPECT_BACKENDS``, a
 comma-separated list of backends, libraries, ``gpu`` or such a device, turns a need that is missing
@@ -121,6 +124,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.skip("needs the network; set COREPY_TEST_NETWORK=1 to run it")
 
 
+#: Backends that compile a kernel for each shape and operation, which takes a fifth of a second on
+#: PoCL. All tests of the namespace would take half an hour.
+_EACH_SHAPE: Final = ("tinygrad",)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out, on backends that compile for each shape, the tests that are not marked for it."""
+    kept, left = [], []
+    for item in items:
+        marked = item.get_closest_marker("few_shapes")
+        (left if backend_of(item) in _EACH_SHAPE and not marked else kept).append(item)
+    if left:
+        items[:] = kept
+        config.hook.pytest_deselected(items=left)
+
+
 _on_jax = itertools.count(1)
 
 
@@ -182,7 +201,13 @@ def lacks_gpu() -> str | None:
 
 
 #: Devices of kernels, and what each needs.
-_DEVICES: Final = {"opencl": ("pyopencl",), "cupy": ("cupy",), "cuda": ("cupy", "torch")}
+_DEVICES: Final = {
+    "opencl": ("pyopencl",),
+    "cupy": ("cupy",),
+    "cuda": ("cupy", "torch"),
+    "tinygrad:opencl": ("tinygrad",),
+    "tinygrad:webgpu": ("tinygrad",),
+}
 
 
 @cache
@@ -191,6 +216,9 @@ def lacks_device(name: str) -> str | None:
     missing = [module for module in _DEVICES[name] if lacks_library(module)]
     if missing:
         return f"not installed: {', '.join(missing)}"
+    backend, _, kind = name.partition(":")
+    if kind:
+        return _lacks_kind(backend, kind)
     if name == "opencl":
         from tests.kernels import opencl
 
@@ -210,6 +238,15 @@ def lacks_device(name: str) -> str | None:
 
         found = torch.cuda.is_available()
     return None if found else "no GPU"
+
+
+def _lacks_kind(name: str, kind: str) -> str | None:
+    """Return why a backend serves no device of a kind, None if it serves one."""
+    for row in corepy.backend_status():
+        if row.name == name and row.usable:
+            served = any(device.kind == kind for device in row.devices)
+            return None if served else "; ".join(r for r in row.unserved if r.startswith(kind))
+    return lacks_backend(name)
 
 
 def _demand(name: str, reason: str | None) -> None:

@@ -71,19 +71,20 @@ class Info:
         -------
         dict of str to DType
             ``"real floating"``, ``"complex floating"``, ``"integral"`` and ``"indexing"``: float64,
-            complex128 and int64, or those of single precision on a device without them.
+            complex128 and int64, or those of single precision on a device without them. One that
+            stores int64 but does not compute with it has int64 for indices.
 
         Raises
         ------
         BackendUnavailableError
             If the device is not present.
         """
-        dtypes_on(device, "default_dtypes")
+        there = dtypes_on(device, "default_dtypes")
         return {
             "real floating": default_dtype(_dtypes.float64, device),
             "complex floating": default_dtype(_dtypes.complex128, device),
             "integral": default_dtype(_dtypes.int64, device),
-            "indexing": default_dtype(_dtypes.int64, device),
+            "indexing": _dtypes.int64 if _dtypes.int64 in there else _dtypes.int32,
         }
 
     def devices(self) -> tuple[Device, ...]:

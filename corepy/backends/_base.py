@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from corepy.backends._streams import Streams
     from corepy.devices._pool import MemoryStats
 
-__all__ = ["Allocator", "Backend", "Capabilities", "Loop", "Native"]
+__all__ = ["Allocator", "Backend", "Capabilities", "LeftToOthersError", "Loop", "Native"]
 
 #: A library's own array. Only its backend knows more.
 Native: TypeAlias = Any
@@ -56,12 +56,20 @@ class Capabilities:
         As in the standard's ``__array_namespace_info__().capabilities()``.
     max_dimensions : int or None
         The greatest number of dimensions, None where there is no limit.
+    held : frozenset of DType
+        Those of `dtypes` that it only stores there: every operation on them runs elsewhere, and
+        no function chooses them by default where it could choose another.
     """
 
     dtypes: frozenset[DType] = _dtypes.ANY
     boolean_indexing: bool = True
     data_dependent_shapes: bool = True
     max_dimensions: int | None = None
+    held: frozenset[DType] = frozenset()
+
+
+class LeftToOthersError(Exception):
+    """Raised by a native callable of `Backend.partly` for what it leaves to other backends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,9 @@ class Backend(ABC):
 
     #: Whether NumPy allocates its results, so that large ones may lie in recycled memory.
     recycles: ClassVar[bool] = False
+    #: Operations whose callables may raise `LeftToOthersError`, by which other backends run them
+    #: for these arguments, as those that the table lacks.
+    partly: ClassVar[frozenset[str]] = frozenset()
 
     #: The backend whose arrays its arrays stand for, where their values may be resident elsewhere
     #: (`corepy.dispatch._offload`). Other operands come to such an array, not it to them.

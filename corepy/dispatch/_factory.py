@@ -141,7 +141,8 @@ def _beside(name: str, x: Operand, value: Any, argument: str) -> tuple[Operand, 
     if value.__class__ is not float or dtype is not _dtypes.float64:  # what most programs write
         if name in _SHIFTS and argument == "x2" and value.__class__ is int and value < 0:
             raise bad_argument(name, argument, value, "a shift of at least 0")
-        dtype = x._table.narrowed(scalar_dtype(name, argument, value, dtype))
+        wide = scalar_dtype(name, argument, value, dtype)
+        dtype = wide if wide is dtype else x._table.narrowed(wide)
         value = fitting(name, argument, value, dtype)
         x = cast_to(x, dtype)
     table = x._table

@@ -18,7 +18,7 @@ from corepy._errors import (
     UnsupportedOperationError,
     listing,
 )
-from corepy.backends._base import Backend, Native
+from corepy.backends._base import Backend, LeftToOthersError, Native
 from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import convert, nbytes
 from corepy.dispatch import _explain, _registry
@@ -72,9 +72,28 @@ def resolve(name: str, backend: Backend, device: Device, dtype: DType) -> Callab
     """Return the native callable for an operation on arrays of one backend; errors as `place`."""
     native = _offered(name, backend, device, dtype)
     if native is not None:
-        return native
+        return _partly(native, name, backend, device, dtype) if name in backend.partly else native
+    return _elsewhere(name, backend, device, dtype)
+
+
+def _elsewhere(name: str, backend: Backend, device: Device, dtype: DType) -> Elsewhere:
     other, there = _other(name, backend, device, dtype)
     return Elsewhere(INPLACE.get(name, name), backend, device, other, there)
+
+
+def _partly(
+    native: Callable[..., Any], name: str, backend: Backend, device: Device, dtype: DType
+) -> Callable[..., Any]:
+    """Return a callable that runs elsewhere what a backend's own leaves to others."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return native(*args, **kwargs)
+        except LeftToOthersError:
+            pass
+        return _elsewhere(name, backend, device, dtype)(*args, **kwargs)
+
+    return run
 
 
 def _other(name: str, backend: Backend, device: Device, dtype: DType) -> tuple[Backend, Device]:

@@ -250,7 +250,8 @@ def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> lis
     home.sibling(dtype, function)  # the arrays' own dtype is there, or it is an error
     for name, x in zip(names, operands, strict=True):
         if not isinstance(x, Operand):
-            dtype = home.narrowed(scalar_dtype(function, name, x, dtype))
+            wide = scalar_dtype(function, name, x, dtype)
+            dtype = wide if wide is dtype else home.narrowed(wide)
     table = home.sibling(dtype, function)
     return [
         cast_to(gathered(function, leader, home, name, x), dtype)

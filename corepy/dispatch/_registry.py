@@ -155,6 +155,15 @@ _records: dict[str, BackendRecord] = {
             priority=90,
             modules=("mlx",),
         ),
+        # Its devices are no defaults: only a priority leads there.
+        _built_in(
+            "tinygrad",
+            "tinygrad._backend:TinygradBackend",
+            needs=("tinygrad", "numpy"),
+            kinds=("opencl", "webgpu"),
+            priority=95,
+            modules=("tinygrad",),
+        ),
         _built_in(
             "reference", "reference._backend:ReferenceBackend", priority=1000, modules=("corepy",)
         ),

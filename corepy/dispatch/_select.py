@@ -24,7 +24,7 @@ from corepy.devices._capabilities import detect_devices
 from corepy.devices._device import CPU, GPU_KINDS, Device, as_device
 from corepy.dispatch import _hot, _registry
 from corepy.dispatch._settings import PRIORITY, STRICT
-from corepy.dispatch._table import Table, table_of
+from corepy.dispatch._table import Table, preferred, table_of
 
 Priority: TypeAlias = "tuple[str, ...]"
 
@@ -189,8 +189,8 @@ def _defaults() -> Iterator[Placement]:
     kinds = _accelerators()
     for backend in _usable(kinds) if kinds else ():
         for device in backend.devices():
-            full = backend.capabilities(device).dtypes >= _dtypes.ANY
-            if device.kind in kinds and full:
+            can = backend.capabilities(device)
+            if device.kind in kinds and can.dtypes - can.held >= _dtypes.ANY:
                 yield Placement(backend, device, "an accelerator with every dtype is present")
     for backend in _usable(("cpu",)):
         if CPU in backend.devices():
@@ -298,11 +298,17 @@ def _table(wish: Priority, generation: int, device: Device | None, dtype: DType)
     return None
 
 
-def _dtypes_of(place: Device, enough: frozenset[DType] = _dtypes.ANY) -> frozenset[DType]:
-    """Return the dtypes of a device; those of the first backends, if they are enough."""
+def _dtypes_of(
+    place: Device, enough: frozenset[DType] = _dtypes.ANY, *, computed: bool = False
+) -> frozenset[DType]:
+    """Return the dtypes of a device; those of the first backends, if they are enough.
+
+    All that a backend there has, or only what one computes with.
+    """
     found: frozenset[DType] = frozenset()
     for backend in _current().serving(place):
-        found |= backend.capabilities(place).dtypes
+        can = backend.capabilities(place)
+        found |= can.dtypes - can.held if computed else can.dtypes
         if found >= enough:
             break
     return found
@@ -371,10 +377,13 @@ def default_dtype(wanted: DType, device: object = None, function: str = "default
 
 @lru_cache(maxsize=256)
 def _default_dtype(wish: Priority, generation: int, device: Device | None, wanted: DType) -> DType:
-    there = _dtypes_of(
-        default_placement().device if device is None else device, enough=frozenset({wanted})
-    )
-    return wanted if wanted in there or not there else _dtypes.SINGLE.get(wanted, wanted)
+    place = default_placement().device if device is None else device
+    enough = frozenset({wanted, _dtypes.real_of(wanted)})
+    computed = _dtypes_of(place, enough, computed=True)
+    if enough <= computed:
+        return wanted
+    there = _dtypes_of(place)
+    return preferred(wanted, there, there - computed) if there else wanted
 
 
 def dtypes_on(device: object = None, function: str = "dtypes") -> frozenset[DType]:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from corepy._dtypes import DTYPES, SINGLE, DType, describe, float64
+from corepy._dtypes import DTYPES, SINGLE, DType, describe, float64, real_of
 from corepy._errors import UnsupportedOperationError, wrong_dtype
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
@@ -129,13 +129,32 @@ class Table(Slots):
 
     def narrowed(self, dtype: DType) -> DType:
         """Return a default dtype, or the one of single precision where the device lacks it."""
-        return dtype if dtype in self.dtypes else SINGLE.get(dtype, dtype)
+        held = self.backend.capabilities(self.device).held
+        return preferred(dtype, self.dtypes, frozenset() if self.dtype in held else held)
 
     def __repr__(self) -> str:
         return f"Table({self.backend.name}, {self.device}, {self.dtype})"
 
     def __reduce__(self) -> Any:
         raise TypeError("Table: tables belong to this process; pickle the Array instead")
+
+
+def preferred(dtype: DType, there: frozenset[DType], held: frozenset[DType]) -> DType:
+    """Return a default dtype, or the one of single precision where a device does better with it.
+
+    Parameters
+    ----------
+    dtype : DType
+    there : frozenset of DType
+        The dtypes that the device has.
+    held : frozenset of DType
+        Those of them that it does not compute with.
+    """
+    single = SINGLE.get(dtype, dtype)
+    # Of complex dtypes that a device only holds, the one of its default floating-point dtype.
+    if real_of(dtype) in there - held or single not in there:
+        return dtype if dtype in there else single
+    return single
 
 
 _LOCK: Final = threading.RLock()

@@ -109,8 +109,15 @@ def given(function: str, argument: str, value: Any) -> Given:
 
 @lru_cache(maxsize=64)
 def _name(dtype: Any) -> str:
-    """Return a dtype's name: NumPy's have one, torch's print as "torch.float32"."""
-    return getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+    """Return a dtype's name.
+
+    NumPy's have one, tinygrad's have those of C, and torch's print as "torch.float32".
+    """
+    name: str = getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+    return _IN_C.get(name, name)
+
+
+_IN_C: Final = {"half": "float16", "float": "float32", "double": "float64"}
 
 
 def _device_of(backend: Backend, native: Native) -> Device | None:

@@ -20,6 +20,7 @@ from tests.helpers import FUNCTIONS, assert_values
 METHODS = {name for name in OPERATIONS if name.startswith("__")}
 
 
+@pytest.mark.few_shapes
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function_gives_the_result_of_its_example(name: str, xp: ModuleType) -> None:
     run, values, dtype = EXAMPLES[name]

@@ -9,6 +9,7 @@ import corepy
 import corepy.array_api as xp
 from conformance import native
 from corepy._dtypes import DTYPES
+from corepy.devices._device import CPU
 from corepy.dispatch._operations import OPERATIONS
 from corepy.dispatch._registry import load
 
@@ -28,12 +29,12 @@ def test_a_share_is_whole_only_where_nothing_is_missing() -> None:
 
 
 def test_numpy_leaves_nothing_to_others() -> None:
-    assert native.elsewhere(load("numpy")) == {}
+    assert native.elsewhere(load("numpy"), CPU) == {}
 
 
 @pytest.mark.backend("torch")
 def test_what_is_listed_runs_there() -> None:
-    found = native.elsewhere(load("torch"))
+    found = native.elsewhere(load("torch"), CPU)
     assert found["add", DTYPES["uint16"]] == "numpy"
     assert ("add", DTYPES["float32"]) not in found
     with corepy.backend_priority(["torch"]):
@@ -42,8 +43,12 @@ def test_what_is_listed_runs_there() -> None:
             assert corepy.explain(xp.add, x, x).records[-1].backend == where
 
 
+def needed(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.device(name) if ":" in name else pytest.mark.backend(name)
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.backend(name)) for name in native.BACKENDS]
+    "name", [pytest.param(name, marks=needed(name)) for name in native.BACKENDS]
 )
 def test_the_page_says_what_is_so(name: str) -> None:
     page = native.PAGE.read_text(encoding="utf-8")

@@ -1,0 +1,168 @@
+"""The adapter of tinygrad: which devices it serves, and how its arrays come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from tinygrad import Device as Devices
+from tinygrad import Tensor
+
+from corepy._dtypes import DTYPES, DType, Scalar
+from corepy._errors import BackendError
+from corepy.backends._base import Backend, Capabilities
+from corepy.backends.tinygrad import _arrays, _functions, _libraries
+from corepy.backends.tinygrad._arrays import Array, Held, HostArray
+from corepy.backends.tinygrad._graphs import KINDS, place_of
+from corepy.backends.tinygrad._renderers import RENDERERS
+from corepy.devices._device import Device, as_device
+
+
+class TinygradBackend(Backend):
+    """tinygrad on every ``opencl`` and ``webgpu`` device that it finds.
+
+    Raises
+    ------
+    BackendError
+        If there is none; the message says why, and what to install.
+    """
+
+    name = "tinygrad"
+    partly = _functions.PARTLY
+
+    def __init__(self) -> None:
+        _arrays.share_cache()
+        self._missing: list[str] = []
+        self._devices = self._found("opencl") + self._found("webgpu")
+        if not self._devices:
+            raise BackendError("no device: " + "; ".join(self._missing))
+
+    def _found(self, kind: str) -> tuple[Device, ...]:
+        {"opencl": _libraries.name_opencl, "webgpu": _libraries.name_webgpu}[kind]()
+        place = KINDS[kind]
+        try:
+            count = int(Devices[place].count())
+            names = [place + (f":{number}" if number else "") for number in range(count)]
+            for name in names:
+                Devices[name].renderers = [RENDERERS[place]]
+            _arrays.try_kernel(place)
+        except Exception as error:  # of a library, a driver, or tinygrad: kept for `corepy info`
+            reason = str(error) or type(error).__name__
+            self._missing.append(f"{kind}: {reason}: {_libraries.HINTS[kind]}")
+            return ()
+        return tuple(as_device(f"{kind}:{number}") for number in range(count))
+
+    def is_available(self) -> bool:
+        return True
+
+    def devices(self) -> tuple[Device, ...]:
+        return self._devices
+
+    def unserved(self) -> tuple[str, ...]:
+        return tuple(self._missing)
+
+    def capabilities(self, device: Device) -> Capabilities:
+        return _capabilities(device)
+
+    def operation(self, name: str) -> Callable[..., Any] | None:
+        return _functions.OPERATIONS.get(name)
+
+    def supports(self, name: str, dtype: DType, device: Device) -> bool:
+        if dtype in self.capabilities(device).held:
+            return False
+        if device.kind == "webgpu" and name in _LEFT_ON_WEBGPU:
+            return False
+        return super().supports(name, dtype, device)
+
+    # ------------------------------------------------------------------ its native arrays
+
+    def owns(self, obj: object) -> bool:
+        return isinstance(obj, (Held, Tensor))
+
+    def dtype_of(self, native: Array) -> DType:
+        if isinstance(native, Held):
+            return native.dtype
+        dtype = _arrays.BY_NATIVE.get(native.dtype)
+        if dtype is None:
+            raise TypeError(f"its dtype is {native.dtype}; expected one of {', '.join(DTYPES)}")
+        return dtype
+
+    def native_dtype(self, dtype: DType) -> Any:
+        return _arrays.NATIVE.get(dtype, dtype)
+
+    def device_of(self, native: Array) -> Device:
+        place = (native.words if isinstance(native, Held) else native).device
+        name, _, number = str(place).partition(":")
+        for kind, its_name in KINDS.items():
+            if its_name == name:
+                return as_device(f"{kind}:{number or 0}")
+        raise BackendError(
+            f"a tinygrad.Tensor is on its device {place}; expected one on CL or WEBGPU"
+        )
+
+    def shape_of(self, native: Array) -> tuple[int | None, ...]:
+        return tuple(native.shape)
+
+    def scalar(self, value: Scalar, dtype: DType, device: Device) -> Array:
+        return self.from_numpy(np.array(value, dtype.name), device)
+
+    def item(self, native: Array) -> Scalar:
+        value: Scalar = _arrays.look_at(native).item()
+        return value
+
+    def to_numpy(self, native: Array, *, copy: bool | None = None) -> HostArray:
+        if copy is False:
+            raise ValueError(
+                f"to_numpy: the array is on {self.device_of(native)}; expected one that shares its "
+                f"memory with the host for copy=False"
+            )
+        return _arrays.look_at(native)
+
+    def from_numpy(self, array: HostArray, device: Device, *, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError(
+                f"from_numpy: the array is in the host's memory; expected one on {device} for "
+                f"copy=False"
+            )
+        if DTYPES[array.dtype.name] in self.capabilities(device).held:
+            return _arrays.hold(array, place_of(device))
+        return _arrays.upload(array, place_of(device))
+
+    def adopt(self, native: Array) -> Array:
+        # Of a tensor of the user's, which an assignment of his may change later.
+        return Tensor(_arrays.compute(native).uop) if isinstance(native, Tensor) else native
+
+    def exporter(self, native: Array) -> Any:
+        return _Exporter(native)
+
+    def synchronize(self, device: Device) -> None:
+        Devices[place_of(device)].synchronize()
+
+
+class _Exporter:
+    """Gives values away in new memory of the host, for tinygrad does not speak DLPack."""
+
+    def __init__(self, native: Array) -> None:
+        self._native = native
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return np.empty(0).__dlpack_device__()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return _arrays.look_at(self._native).__dlpack__(**options)
+
+
+@cache
+def _capabilities(device: Device) -> Capabilities:
+    there = _arrays.computed(place_of(device))
+    held = [d for d in DTYPES.values() if _arrays.NATIVE.get(d) not in there]
+    return Capabilities(held=frozenset(held))
+
+
+#: What WebGPU's devices lack: integers of 64 bits, and functions as accurate as everywhere
+#: (https://www.w3.org/TR/WGSL/#floating-point-accuracy).
+_LEFT_ON_WEBGPU: Final = frozenset(
+    {"argmax", "argmin", "count_nonzero", "exp", "log", "log10", "log2", "sin"}
+)

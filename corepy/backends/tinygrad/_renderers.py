@@ -1,0 +1,55 @@
+"""tinygrad's OpenCL C and WGSL, with sums and quotients that its algebra does not rewrite.
+
+In tinygrad's graphs there is no difference and no quotient: ``x - y`` is ``x + y * -1``, and
+``x / y`` is ``x * (1 / y)``, rounded twice. Its algebra then takes ``x - x`` for 0 and ``x / x``
+for 1, whatever inf and NaN say, and ``(y + x) - x`` for ``y`` (tinygrad/uop/symbolic.py). The
+operations SUB, NEG and FDIV exist, and no rule touches them; the languages only lack the last.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tinygrad.renderer import cstyle, wgsl
+from tinygrad.uop.ops import Ops
+
+
+def _quotient(a: str, b: str, dtype: Any) -> str:
+    return f"({a}/{b})"
+
+
+# In parentheses, for of "a--b" C makes a decrement.
+
+
+def _difference(a: str, b: str, dtype: Any) -> str:
+    return f"({a}-({b}))"
+
+
+def _negative(x: str, dtype: Any) -> str:
+    return f"(-({x}))"
+
+
+def _unequal(a: str, b: str, dtype: Any) -> str:
+    return f"(!({a}=={b}))"
+
+
+_MORE: Final = {Ops.FDIV: _quotient, Ops.SUB: _difference, Ops.NEG: _negative}
+
+
+# The names are those of tinygrad, by which its setting DEV chooses.
+
+
+class OpenCLRenderer(cstyle.OpenCLRenderer):  # type: ignore[misc]
+    """OpenCL C."""
+
+    code_for_op = cstyle.OpenCLRenderer.code_for_op | _MORE
+
+
+class WGSLRenderer(wgsl.WGSLRenderer):  # type: ignore[misc]
+    """WebGPU's shading language."""
+
+    # "a != b" is false beside NaN, in Dawn's translation to Vulkan.
+    code_for_op = wgsl.WGSLRenderer.code_for_op | _MORE | {Ops.CMPNE: _unequal}
+
+
+RENDERERS: Final = {"CL": OpenCLRenderer, "WEBGPU": WGSLRenderer}

@@ -1,0 +1,387 @@
+"""tinygrad's adapter on OpenCL and on WebGPU: values, laziness, what devices only hold.
+
+Each kernel is compiled, which takes PoCL a fifth of a second and Mesa some hundredths. So the
+functions are tried on arrays of one shape, all dtypes of them on WebGPU only. array-api-tests
+draws shapes and values.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+from conformance.accuracy import bound, ulps
+from corepy import array_api as xp
+from corepy import kernels
+from corepy.devices._device import Device, as_device
+from corepy.dispatch import load
+
+INF, NAN = np.inf, np.nan
+#: Every kind of float, beside every other kind.
+ODD = [0.0, -0.0, 1.0, -1.5, 0.5, 2.5, 7.0, -1e-3, 3e38, INF, -INF, NAN]
+
+OPENCL = pytest.param("opencl:0", marks=pytest.mark.device("tinygrad:opencl"))
+WEBGPU = pytest.param("webgpu:0", marks=pytest.mark.device("tinygrad:webgpu"))
+
+
+@pytest.fixture(params=[OPENCL, WEBGPU])
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    """Give each device, as the default one, and allow no fallback."""
+    found = as_device(request.param)
+    with corepy.backend_priority([f"tinygrad:{found}"]), corepy.set_fallback("raise"):
+        yield found
+
+
+def pairs(dtype: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return operands that meet each other in every combination."""
+    if dtype.startswith("float"):
+        values = np.array(ODD, dtype)
+    elif dtype == "bool":
+        values = np.array([False, True])
+    else:
+        info = np.iinfo(dtype)
+        values = np.array([0, 1, 3, 7, info.min, info.max, info.max // 2], dtype)
+    first, second = np.meshgrid(values, values)
+    return first.ravel(), second.ravel()
+
+
+def expect(name: str, *operands: Any) -> Any:
+    """Compute what NumPy has under the standard's name."""
+    with np.errstate(all="ignore"):
+        return getattr(np, name)(*operands)
+
+
+def check(name: str, made: Any, wanted: Any) -> None:
+    """Hold values, dtypes and the signs of zeros together, within the published bound."""
+    got = np.asarray(made)
+    assert got.dtype == wanted.dtype, name
+    if wanted.dtype.kind == "f":
+        assert ulps(got, wanted) <= bound(name, "tinygrad"), (name, got, wanted)
+        zero = (wanted == 0) & (got == 0)
+        np.testing.assert_array_equal(np.signbit(got)[zero], np.signbit(wanted)[zero], name)
+    else:
+        np.testing.assert_array_equal(got, wanted, name)
+
+
+REAL = ("add", "subtract", "multiply", "abs", "negative", "square", "sign", "maximum", "minimum")
+COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+FLOAT = (
+    *("divide", "reciprocal", "floor", "ceil", "trunc", "round", "sqrt", "signbit"),
+    *("isnan", "isinf", "isfinite"),
+)
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert")
+LOGICAL = ("logical_and", "logical_or", "logical_xor", "logical_not")
+UNARY = ("abs", "negative", "square", "sign", "bitwise_invert", "logical_not", *FLOAT[1:])
+#: NumPy chooses the other zero.
+ZEROS = ("maximum", "minimum")
+
+
+def elementwise(dtype: str, names: tuple[str, ...]) -> None:
+    first, second = pairs(dtype)
+    x1, x2 = xp.asarray(first, device=xp.ones(1).device), xp.asarray(second)
+    x2 = xp.asarray(second, device=x1.device)
+    for name in names:
+        operands = (first,) if name in UNARY else (first, second)
+        made = getattr(xp, name)(*((x1,) if name in UNARY else (x1, x2)))
+        wanted = expect(name, *operands)
+        if name in ZEROS and wanted.dtype.kind == "f":
+            made, wanted = made + 0.0, wanted + np.array(0, dtype)
+        check(name, made, wanted)
+
+
+@pytest.mark.device("tinygrad:webgpu")
+@pytest.mark.parametrize("device", [WEBGPU], indirect=True)
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "int16", "bool"])
+def test_elementwise_values(device: Device, dtype: str) -> None:
+    names = {
+        "float32": REAL + COMPARED + FLOAT,
+        "bool": BITS + LOGICAL + COMPARED[:2],
+    }.get(dtype, REAL + COMPARED + BITS)
+    elementwise(dtype, names)
+
+
+@pytest.mark.parametrize("device", [OPENCL], indirect=True)
+@pytest.mark.parametrize("dtype", ["float64", "uint64"])
+def test_elementwise_values_on_opencl(device: Device, dtype: str) -> None:
+    """What is not the same as on WebGPU: 64 bits, quotients, rounding, the functions of C."""
+    if dtype == "uint64":
+        elementwise(dtype, ("add", "multiply", "less", "bitwise_invert"))
+        return
+    elementwise(dtype, ("add", "subtract", "divide", "round", "sign", "maximum"))
+    numbers = np.array([*ODD, 700.0, -745.0, 1e5, 1e-300], dtype)
+    x = xp.asarray(numbers, device=device)
+    for name in ("exp", "log", "sin"):
+        check(name, getattr(xp, name)(x), expect(name, numbers))
+
+
+def test_nothing_is_folded_that_is_not_so(device: Device) -> None:
+    """tinygrad takes x - x for 0, x / x for 1, and (y + x) - x for y; Mesa the first and last."""
+    numbers = np.array([INF, NAN, 1.0, 0.0, 3e38], np.float32)
+    x = xp.asarray(numbers, device=device)
+    y = xp.asarray(np.array([1, 1, 1e-9, 1, 3e38], np.float32), device=device)
+    with np.errstate(all="ignore"):
+        for made, wanted in (
+            (x - x, numbers - numbers),
+            (x / x, numbers / numbers),
+            ((y + x) - x, (np.asarray(y) + numbers) - numbers),
+            ((x * y) / y, (numbers * np.asarray(y)) / np.asarray(y)),
+        ):
+            np.testing.assert_array_equal(np.asarray(made), wanted)
+
+
+def test_reductions(device: Device) -> None:
+    numbers = np.arange(24, dtype=np.float32).reshape(2, 3, 4) / 3
+    x = xp.asarray(numbers, device=device)
+    for name in ("sum", "prod", "mean", "var", "max"):
+        made = np.asarray(getattr(xp, name)(x[:, 1:, :], axis=(0, 2), keepdims=True))
+        wanted = getattr(np, name)(numbers[:, 1:, :], axis=(0, 2), keepdims=True)
+        assert made.dtype == np.float32
+        assert made.shape == (1, 2, 1)
+        np.testing.assert_allclose(made, wanted, rtol=4e-7)
+    odd = xp.asarray(np.array([[1, NAN], [3, 2]], np.float32), device=device)
+    np.testing.assert_array_equal(np.asarray(xp.max(odd, axis=1)), np.array([NAN, 3], np.float32))
+    assert xp.sum(xp.asarray([100, 100], dtype=xp.int8, device=device)) == 200
+    assert xp.all(xp.zeros((0, 3)), axis=None)
+    assert not xp.any(xp.zeros((0, 3)), axis=None)
+
+
+@pytest.mark.parametrize("device", [WEBGPU], indirect=True)
+def test_long_sums_are_added_up_in_runs(device: Device) -> None:
+    """One after the other, a million of them are off by a hundredth."""
+    numbers = np.random.default_rng(1).random(100_001, dtype=np.float32)
+    made = float(xp.sum(xp.asarray(numbers, device=device)))
+    assert made == pytest.approx(float(numbers.sum(dtype=np.float64)), rel=1e-6)
+
+
+def test_products_of_matrices(device: Device) -> None:
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    b = np.arange(20, dtype=np.float32).reshape(4, 5)
+    x, y = xp.asarray(a, device=device), xp.asarray(b, device=device)
+    np.testing.assert_array_equal(np.asarray(x @ y), a @ b)
+    np.testing.assert_array_equal(np.asarray(xp.matmul(x[0, :], y)), a[0] @ b)
+    small = xp.asarray(np.full((2, 2), 100, np.int8), device=device)
+    np.testing.assert_array_equal(np.asarray(small @ small), np.full((2, 2), 32, np.int8))
+
+
+def test_a_chain_is_one_kernel(device: Device) -> None:
+    """WebGPU's compilers see one operation on floats at a time, but those on integers together."""
+    from tinygrad.helpers import GlobalCounters
+
+    x = xp.asarray(np.arange(6, dtype=np.int32), device=device)
+    before = GlobalCounters.kernel_count
+    y = xp.flip(x * x + x) - x
+    assert GlobalCounters.kernel_count == before  # nothing is computed yet
+    np.testing.assert_array_equal(np.asarray(y), [30, 19, 10, 3, -2, -5])
+    assert GlobalCounters.kernel_count == before + 1
+
+
+def test_graphs_stay_small(device: Device) -> None:
+    x = xp.zeros((2,), dtype=xp.int32)
+    for _ in range(100):
+        x = x + x + 1
+        assert x.unwrap().work <= 48
+    np.testing.assert_array_equal(np.asarray(x), np.array([-1, -1], np.int32))
+
+
+def test_dtypes_that_a_device_only_holds(device: Device) -> None:
+    info = xp.__array_namespace_info__()
+    wide = device.kind == "opencl"
+    assert info.default_dtypes()["real floating"] is (xp.float64 if wide else xp.float32)
+    assert info.default_dtypes()["complex floating"] is (xp.complex128 if wide else xp.complex64)
+    assert info.default_dtypes()["indexing"] is xp.int64
+    assert len(info.dtypes()) == 13
+    held = xp.asarray([1 + 2j, 3j], dtype=xp.complex128, device=device)
+    assert held.device is device
+    assert repr(held.unwrap()).startswith("Held(complex128")
+    with pytest.raises(corepy.FallbackError, match="tinygrad on .* does not offer it"):
+        held * held
+    with corepy.set_fallback("allow"):
+        doubled = held + held
+        assert doubled.device is device
+        assert doubled.tolist() == [2 + 4j, 6j]
+        # To and from a dtype that it computes with.
+        assert xp.astype(xp.ones(2), xp.complex64).tolist() == [1, 1]
+        assert xp.real(held).tolist() == [1, 0]
+    if not wide:
+        assert (xp.ones(2, dtype=xp.int32) * 0.5).dtype is xp.float32
+        with corepy.set_fallback("allow"):
+            big = xp.asarray([2**40], dtype=xp.int64, device=device) + 1
+            assert big.dtype is xp.int64
+            assert int(big[0]) == 2**40 + 1
+
+
+def test_indexing(device: Device) -> None:
+    numbers = np.arange(20, dtype=np.int32).reshape(4, 5)
+    x = xp.asarray(numbers, device=device)
+    for key in ((1, 2), (-1,), (slice(None, None, -2), 1), (slice(1, 3), None, ...), (..., 4)):
+        np.testing.assert_array_equal(np.asarray(x[key]), numbers[key])
+    for key in ((0, 5), (-5, 0)):
+        with pytest.raises(IndexError):
+            x[key]
+    y = xp.asarray(x, copy=True)
+    y[1:3, 2] = 50
+    y[y > 15] = 0
+    y[0, :] = x[1, :]
+    wanted = numbers.copy()
+    wanted[1:3, 2] = 50
+    wanted[wanted > 15] = 0
+    wanted[0, :] = numbers[1, :]
+    np.testing.assert_array_equal(np.asarray(y), wanted)
+    np.testing.assert_array_equal(np.asarray(x), numbers)  # which shared its memory
+
+
+def test_threads_share_arrays(device: Device) -> None:
+    x = xp.asarray(np.arange(8, dtype=np.int32), device=device)
+    lazy = x * 3
+    found: list[Any] = []
+
+    def run() -> None:
+        found.append(np.asarray(lazy + x).tolist())
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[4 * n for n in range(8)]] * 4
+
+
+def test_tensors_of_the_user_are_taken(device: Device) -> None:
+    from tinygrad import Tensor
+
+    place = {"opencl": "CL", "webgpu": "WEBGPU"}[device.kind]
+    tensor = Tensor(np.arange(3, dtype=np.int32), device=place) + 1
+    x = xp.asarray(tensor)
+    assert x.device is device
+    assert x.backend == "tinygrad"
+    assert x.tolist() == [1, 2, 3]
+    assert isinstance(x.unwrap(), Tensor)
+    x[0] = 7
+    assert tensor.tolist() == [1, 2, 3]
+    with pytest.raises(corepy.BackendError, match="expected one on CL or WEBGPU"):
+        xp.asarray(Tensor(np.arange(3), device="PYTHON"))
+
+
+def test_errors_of_kernels_are_corepys(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    from corepy.backends.tinygrad import _arrays
+
+    lazy = xp.asarray(np.arange(3, dtype=np.int32), device=device) * 3
+
+    def fail(*args: Any) -> None:
+        raise KeyError("no such kernel")
+
+    monkeypatch.setattr(_arrays.Tensor, "realize", fail)
+    with pytest.raises(corepy.BackendError, match="tinygrad failed to compute it: KeyError"):
+        np.asarray(lazy)
+
+
+def test_a_failed_kernel_leaves_no_values_behind(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tinygrad gives tensors their memory before the kernels run that fill it."""
+    from tinygrad import tensor
+
+    lazy = xp.asarray(np.arange(3, dtype=np.int32), device=device) * 3
+    with monkeypatch.context() as patched:
+
+        def fail(*args: Any, **kwargs: Any) -> None:
+            raise RuntimeError("the device is lost")
+
+        patched.setattr(tensor, "run_linear", fail)
+        for _ in range(2):
+            with pytest.raises(corepy.BackendError, match="the device is lost"):
+                np.asarray(lazy)
+    assert lazy.tolist() == [0, 3, 6]
+
+
+@pytest.mark.parametrize("device", [WEBGPU], indirect=True)
+def test_fused_kernels_are_formulas_on_its_arrays(device: Device) -> None:
+    numbers = np.arange(12, dtype=np.float32).reshape(2, 6)
+    x = xp.asarray(numbers, device=device)
+    made = kernels.rms_norm(x, None, 0.0)
+    native = kernels.rms_norm(x.unwrap(), None, 0.0)
+    wanted = numbers / np.sqrt((numbers**2).mean(axis=-1, keepdims=True))
+    assert made.device is device
+    np.testing.assert_allclose(np.asarray(made), wanted, rtol=1e-6)
+    np.testing.assert_allclose(native.numpy(), wanted, rtol=1e-6)
+
+
+# ---------------------------------------------------------------------------- finding drivers
+
+
+@pytest.fixture
+def libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Give the module on a machine whose system has neither library, and the packages both."""
+    _libraries = pytest.importorskip("corepy.backends.tinygrad._libraries")
+    for name, folder, file in (
+        ("pyopencl", ".libs", "libOpenCL-55.so.1.0.0"),
+        ("pydawn", "lib", "libwebgpu_dawn_x86_64.so"),
+    ):
+        (tmp_path / name / folder).mkdir(parents=True)
+        (tmp_path / name / folder / file).touch()
+    for name in ("OPENCL_PATH", "WEBGPU_PATH"):
+        monkeypatch.setenv(name, "")  # so that what is set is taken back
+        monkeypatch.delenv(name)
+
+    def find_spec(name: str) -> Any:
+        return SimpleNamespace(submodule_search_locations=[str(tmp_path / name)])
+
+    monkeypatch.setattr(_libraries, "find_spec", find_spec)
+    monkeypatch.setattr(_libraries, "find_library", lambda name: None)
+    monkeypatch.setattr(_libraries.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(_libraries.platform, "system", lambda: "Linux")
+    monkeypatch.setitem(__import__("sys").modules, "pyopencl", SimpleNamespace())
+    return _libraries
+
+
+def test_libraries_of_packages_are_named(libraries: Any) -> None:
+    import os
+
+    libraries.name_opencl()
+    libraries.name_webgpu()
+    assert os.environ["OPENCL_PATH"].endswith("pyopencl/.libs/libOpenCL-55.so.1.0.0")
+    assert os.environ["WEBGPU_PATH"].endswith("pydawn/lib/libwebgpu_dawn_x86_64.so")
+
+
+def test_what_the_user_or_the_system_has_stays(
+    libraries: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+
+    monkeypatch.setenv("OPENCL_PATH", "mine.so")
+    monkeypatch.setattr(libraries, "find_library", lambda name: f"lib{name}.so.1")
+    libraries.name_opencl()
+    libraries.name_webgpu()
+    assert os.environ["OPENCL_PATH"] == "mine.so"
+    assert "WEBGPU_PATH" not in os.environ
+
+
+@pytest.mark.backend("tinygrad")
+def test_a_missing_driver_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from corepy.backends.tinygrad import _backend
+
+    class Broken(dict[str, Any]):
+        def __missing__(self, place: str) -> Any:
+            raise RuntimeError(f"no driver of {place}")
+
+    monkeypatch.setattr(_backend, "Devices", Broken())
+    with pytest.raises(corepy.BackendError) as raised:
+        _backend.TinygradBackend()
+    message = str(raised.value)
+    assert "opencl: no driver of CL: install" in message
+    assert "pocl-opencl-icd" in message
+    assert "webgpu: no driver of WEBGPU: install" in message
+    assert "dawn-python" in message
+
+
+@pytest.mark.backend("tinygrad")
+def test_its_devices_are_no_defaults() -> None:
+    assert {device.kind for device in load("tinygrad").devices()} <= {"opencl", "webgpu"}
+    assert xp.ones(1).device.kind not in ("opencl", "webgpu")
