@@ -42,6 +42,9 @@ def name_opencl() -> None:
 
 def name_webgpu() -> None:
     """Name the package dawn-python's library to tinygrad where the system has none."""
+    if "XDG_RUNTIME_DIR" not in os.environ:
+        # Else Mesa's layer for Vulkan asks the desktop for its GPU, and complains where is none.
+        os.environ.setdefault("NODEVICE_SELECT", "1")
     if "WEBGPU_PATH" in os.environ or find_library("webgpu_dawn") is not None:
         return
     machine = {"AMD64": "x86_64"}.get(platform.machine(), platform.machine())
