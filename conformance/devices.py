@@ -34,6 +34,13 @@ BEGIN: Final = "<!-- made by: python conformance/devices.py --write -->"
 KINDS: Final = ("cpu", "cuda", "rocm", "mps", "xpu", "tpu", "opencl", "webgpu", "dask")
 #: Those that every push is tested on.
 HOST: Final = ("cpu", "dask")
+#: Those whose drivers may compute on a processor: a result of a GPU's names it as its "hardware".
+EMULATED: Final = ("opencl", "webgpu")
+#: Dtypes whose arrays a device only stores: operations on them run elsewhere.
+STORED: Final[dict[tuple[str, str], str]] = {
+    ("tinygrad", "opencl"): "complex ones are only stored",
+    ("tinygrad", "webgpu"): "complex ones and those of 64 bits are only stored",
+}
 #: Fused kernels on arrays of libraries that are no backends there, by kind of device.
 KERNELS: Final = "kernels on pyopencl's arrays"
 NEVER: Final = "never"
@@ -55,6 +62,8 @@ TESTED: Final[dict[tuple[str, str], str]] = {
     ("jax", "rocm"): "not run: the code of `cpu`",
     ("jax", "tpu"): "its dtypes, on the host in its place",
     ("mlx", "mps"): "on MLX's host build in its place",
+    ("tinygrad", "opencl"): "on PoCL, a processor",
+    ("tinygrad", "webgpu"): "on Mesa's software Vulkan, a processor",
     (KERNELS, "opencl"): "on PoCL, a processor",
 }
 
@@ -128,6 +137,8 @@ def _of_gpu_check(content: Mapping[str, Any]) -> Iterator[Run]:
 
 def _of_conformance(content: Mapping[str, Any]) -> Iterator[Run]:
     kind = content.get("device", "cpu").partition(":")[0]
+    if kind in EMULATED and "hardware" not in content:
+        return
     if "backend" in content and kind not in HOST and _ran(content):
         hardware = content.get("hardware", content["device"])
         yield Run(content["backend"], kind, content["date"], hardware, _outcome(content))
@@ -203,6 +214,8 @@ def dtypes(backend: str, kind: str) -> str:
     lacking = _names(DTYPES[name] for name in DTYPES if DTYPES[name] not in _on(backend, kind))
     perhaps = _names(_kinds.PERHAPS_LACKING.get((backend, kind), ()))
     told = f"all but {lacking}" if lacking else "all"
+    if (backend, kind) in STORED:
+        return f"{told}; {STORED[backend, kind]}"
     return f"{told}; where the driver has none, no {perhaps}" if perhaps else told
 
 
@@ -228,6 +241,8 @@ def native(backend: str, kind: str, shares: Mapping[str, str]) -> str:
     """Word how much of the standard a backend runs itself on a kind of device."""
     if kind in HOST:
         return shares[backend]
+    if f"{backend}:{kind}" in shares:
+        return shares[f"{backend}:{kind}"]
     less = _kinds.left_out(backend, kind)
     if not less:
         return "as on `cpu`" if backend in shares else "not counted"

@@ -53,6 +53,10 @@ BROKEN = {
         },
         "ImportError: ",
     ),
+    "tinygrad": (  # another version, with other modules
+        {"tinygrad/__init__.py": "Tensor = dtypes = None"},
+        "ImportError: cannot import name 'Device' from 'tinygrad'",
+    ),
     "dask": (  # compiled against another NumPy
         {
             "dask/__init__.py": "",
