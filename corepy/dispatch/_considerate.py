@@ -25,13 +25,19 @@ OPERATIONS: Final = frozenset(
         *("matmul", "tensordot", "linalg.cholesky", "linalg.det", "linalg.eig", "linalg.eigh"),
         *("linalg.eigvals", "linalg.eigvalsh", "linalg.inv", "linalg.matrix_norm"),
         *("linalg.matrix_power", "linalg.matrix_rank", "linalg.pinv", "linalg.qr"),
-        *("linalg.slogdet", "linalg.solve", "linalg.svd", "linalg.svdvals", "linalg.vector_norm"),
-        "vecdot",
+        *("linalg.slogdet", "linalg.solve", "linalg.svd", "linalg.svdvals"),
     }
 )
+#: Those for which it uses threads too seldom to ask each time, yet whose sums depend on them.
+_SUMS: Final = frozenset({"linalg.vector_norm", "vecdot"})
 #: Elements of the largest operand from which it does so; a product of two square matrices then
 #: takes some 50 us.
 LEAST: Final = 8192
+
+
+def concerns(name: str) -> bool:
+    """Say whether an operation asks how many threads of BLAS it may have."""
+    return name in OPERATIONS or (REPRODUCIBLE.touched and name in _SUMS)
 
 
 def least() -> int:

@@ -357,7 +357,7 @@ def routed(
     # A backend's own callable may look at sizes itself, and then has the same attributes.
     small, least = getattr(native, "small", native), getattr(native, "least", None)
     own = native
-    if name in _considerate.OPERATIONS:
+    if _considerate.concerns(name):
         own = _considerate.considerate(native)
         least = min(_considerate.least(), _considerate.LEAST if least is None else least)
     table = in_force().table
