@@ -172,13 +172,16 @@ class Elsewhere:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         crossing = self.device is not self.home_device
         moved = 0
+        arrived: dict[int, Native] = {}  # what is both operands goes once
 
         def there(value: Any) -> Any:
             nonlocal moved
             if self.home.owns(value):
-                native, copied = convert(value, self.home, self.backend, self.device)
-                moved += nbytes(native, self.backend) if crossing or copied else 0
-                return native
+                if id(value) not in arrived:
+                    native, copied = convert(value, self.home, self.backend, self.device)
+                    moved += nbytes(native, self.backend) if crossing or copied else 0
+                    arrived[id(value)] = native
+                return arrived[id(value)]
             if isinstance(value, (tuple, list)):
                 return type(value)(there(item) for item in value)
             return value
@@ -224,7 +227,8 @@ class Elsewhere:
         policy = FALLBACK.get()
         if policy == "allow":
             return
-        size = sum(nbytes(arg, self.home) for arg in args if self.home.owns(arg))
+        arrays = {id(arg): arg for arg in args if self.home.owns(arg)}
+        size = sum(nbytes(arg, self.home) for arg in arrays.values())
         message = (
             f"{self.name}: {self.home.name} on {self.home_device} {self.why}; "
             f"{self.backend.name} on {self.device} runs it and {size} bytes cross"

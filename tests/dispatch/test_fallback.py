@@ -49,6 +49,15 @@ def test_what_it_lacks_crosses_to_the_host_and_back_with_a_warning(fake: FakeBac
     assert y.tolist() == [2.0, 3.0]
 
 
+def test_an_operand_that_is_two_goes_once(fake: FakeBackend) -> None:
+    x = on_fake([3.0, 4.0])
+    before = fake.bytes_left
+    with pytest.warns(corepy.FallbackWarning, match=r"^hypot: .* and 16 bytes cross"):
+        y = xp.hypot(x, x)
+    assert fake.bytes_left - before == 16
+    np.testing.assert_allclose(np.asarray(y.tolist()), [18**0.5, 32**0.5])
+
+
 def test_the_warning_comes_once_a_call_site(fake: FakeBackend) -> None:
     x = on_fake([1.0])
     with warnings.catch_warnings(record=True) as caught:
