@@ -73,7 +73,7 @@ FUSED: Final[dict[tuple[str, str], str]] = {
     **{(name, "cpu"): "Numba" for name in ("numpy", "numba", "torch", "jax")},
     **{(name, "cuda"): "CUDA" for name in ("cupy", "torch")},
     **{(name, "rocm"): "HIP" for name in ("cupy", "torch")},
-    (KERNELS, "opencl"): "OpenCL",
+    **{(name, "opencl"): "OpenCL" for name in ("tinygrad", KERNELS)},
 }
 
 #: Where users choose streams and record graphs (docs/devices-streams.md).

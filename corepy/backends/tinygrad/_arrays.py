@@ -119,6 +119,23 @@ def download(x: Any) -> HostArray:
     return np.array(values.reshape(x.shape))
 
 
+def buffer_of(x: Any) -> Any:
+    """Return tinygrad's buffer that has a tensor's elements side by side, and nothing else."""
+    with LOCK:
+        moves, node = _moves(compute(x).uop)
+        if node.op is not Ops.BUFFER or any(move.op is not Ops.RESHAPE for move in moves):
+            _, node = _moves(_realize(x.contiguous()).uop)
+        return node.buffer
+
+
+def empty(shape: tuple[int, ...], dtype: DType, place: str) -> Any:
+    """Return a tensor of new memory on a device of tinygrad's."""
+    with LOCK:
+        node = UOp.new_buffer(place, math.prod(shape), NATIVE[dtype])
+        node.buffer.allocate()
+        return Tensor(node.reshape(shape), device=place)
+
+
 def detached(x: Any) -> Any:
     """Return a small view of computed memory in memory of its own.
 

@@ -2,8 +2,9 @@
 
 A family of kernels keeps its source in a C file, in the dialect of ``portability.h``, and declares
 it once as a `Program`. `launch` runs one of its kernels on the device of an argument: by OpenCL for
-arrays of pyopencl, by CuPy for those of CuPy and for torch's tensors on CUDA and ROCm. What is
-compiled is kept on disk by these libraries and their drivers, by source, options and toolchain.
+arrays of pyopencl and tinygrad's tensors, by CuPy for its own arrays and for torch's tensors on
+CUDA and ROCm. What is compiled is kept on disk by these libraries and their drivers, by source,
+options and toolchain.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from corepy.devices import _shortage
 from corepy.devices._device import CPU
 from corepy.dispatch import make, ran, table_of
 from corepy.kernels._arguments import Given
-from corepy.kernels._memory import place_of
+from corepy.kernels._memory import delivered, place_of
 
 #: Bytes of an element in memory, by the name of its dtype.
 ITEM_SIZE: Final = {
@@ -181,6 +182,8 @@ class Target(ABC):
 
     #: Who ran, as `corepy.explain` shows it.
     name: str
+    #: Whether kernels may write to what callers gave, which no other array has part in unasked.
+    writes: bool = True
 
     @abstractmethod
     def takes(self, x: Given) -> bool:
@@ -309,6 +312,8 @@ def target_of(x: Given) -> Target:
 def _target(x: Given) -> Target | None:
     if x.library == "pyopencl":
         return _opencl()
+    if x.library == "tinygrad":
+        return _tinygrad() if x.device is not None and x.device.kind == "opencl" else None
     on_gpu = x.device is not None and x.device.kind in ("cuda", "rocm")
     if x.library == "cupy" or (x.library == "torch" and on_gpu):
         return _cupy()
@@ -333,8 +338,10 @@ def empty(x: Given, shape: tuple[int, ...], dtype: str) -> tuple[Any, Memory]:
         return _shortage.again(x.function, place, lambda: target.empty(x, shape, dtype), error)
 
 
-def on_device(x: Given, *others: Given | None) -> bool:
+def on_device(x: Given, *others: Given | None, in_place: bool = False) -> bool:
     """Say whether device kernels take some arguments, which live where `x` does.
+
+    With `in_place` they write to them.
 
     Raises
     ------
@@ -342,7 +349,9 @@ def on_device(x: Given, *others: Given | None) -> bool:
         If they do not take them, and nothing else could compute.
     """
     target = _target(x)
-    return target is not None and all(target.takes(g) for g in (x, *others) if g is not None)
+    if target is None or (in_place and not target.writes):
+        return False
+    return all(target.takes(g) for g in (x, *others) if g is not None)
 
 
 @cache
@@ -350,6 +359,15 @@ def _opencl() -> Target:
     from corepy.kernels._device._opencl import OpenCL
 
     return OpenCL()
+
+
+@cache
+def _tinygrad() -> Target | None:
+    if find_spec("pyopencl") is None:
+        return None  # tinygrad's own functions compute
+    from corepy.kernels._device._tinygrad import Tinygrad
+
+    return Tinygrad()
 
 
 @cache
@@ -481,7 +499,7 @@ class Result:
         target = target_of(x)
         self._x, self._out = x, out
         ran(target.name, x.backend, place_of(x), "device kernels take it")
-        if out is not None:
+        if out is not None and target.writes:
             found = target.memory(out)
             once = [target.memory(g) for g in (x, *inputs) if g is not None]
             again = [target.memory(g) for g in read_again if g is not None]
@@ -497,6 +515,8 @@ class Result:
         x, out, native = self._x, self._out, self._native
         if out is None:
             return _wrapped(x, native, self.memory.dtype)
+        if not target_of(x).writes:
+            return delivered(_wrapped(x, native, self.memory.dtype), out)
         if native is not None:
             from corepy.kernels._device._copying import copy
 

@@ -126,7 +126,7 @@ def adam_step(
 
 
 def _change(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]) -> None:
-    if on_device(p, g, m, v):
+    if on_device(p, g, m, v, in_place=True):
         from corepy.kernels.adam import device
 
         device.adam_step(p, g, m, v, settings)
