@@ -36,7 +36,13 @@ def quick_builds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
     What `test_device.py` and `test_device_dialect.py` build is optimised, as users have it.
     """
-    if _name_of(request.module) in (*_ON_DEVICES, "attention_device", "convolutions", "matrices"):
+    if _name_of(request.module) in (
+        *_ON_DEVICES,
+        "attention_device",
+        "convolutions",
+        "matrices",
+        "tinygrad",
+    ):
         monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
 
 

@@ -19,12 +19,6 @@ from tests.kernels.test_convolutions import expected_of as convolution_of
 pytestmark = [pytest.mark.device("tinygrad:opencl"), pytest.mark.device("opencl")]
 
 
-@pytest.fixture(autouse=True)
-def quick_builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let PoCL not optimise, which takes most of the time of a build."""
-    monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
-
-
 def there(values: Any, dtype: str = "float32") -> Any:
     return xp.asarray(np.asarray(values, dtype), device="opencl:0")
 

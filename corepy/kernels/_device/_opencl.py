@@ -124,7 +124,11 @@ class OpenCL(Target):
         return native, Memory(dtype, shape, strides, *place, native)
 
     def units(self, x: Given) -> int:
-        return int(x.native.queue.device.max_compute_units)
+        return int(self.queue(x).device.max_compute_units)
+
+    def queue(self, x: Given) -> Any:
+        """Return the queue that kernels on an argument go to."""
+        return x.native.queue
 
     def run(
         self,
@@ -138,7 +142,7 @@ class OpenCL(Target):
         defines: tuple[tuple[str, object], ...],
         shared: int,
     ) -> None:
-        queue = x.native.queue
+        queue = self.queue(x)
         for memory in memories:
             if memory.owner.context != queue.context:
                 raise DeviceMismatchError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -17,7 +16,7 @@ from corepy._dtypes import DTYPES
 from corepy.backends.tinygrad import _arrays
 from corepy.kernels._arguments import Given
 from corepy.kernels._device._opencl import OpenCL
-from corepy.kernels._device._runtime import Memory, Program, numpy_dtype
+from corepy.kernels._device._runtime import Memory, numpy_dtype
 
 
 class Tinygrad(OpenCL):
@@ -41,22 +40,8 @@ class Tinygrad(OpenCL):
         made = _arrays.empty(shape, DTYPES[dtype], x.native.device)
         return made, self.memory(replace(x, native=made, dtype=dtype, shape=shape))
 
-    def units(self, x: Given) -> int:
-        return int(_queue(x.native.device).device.max_compute_units)
-
-    def run(
-        self,
-        x: Given,
-        program: Program,
-        name: str,
-        grid: tuple[int, ...],
-        block: tuple[int, ...],
-        arguments: Sequence[Any],
-        memories: Sequence[Memory],
-        defines: tuple[tuple[str, object], ...],
-        shared: int,
-    ) -> None:
-        super().run(_seen(x), program, name, grid, block, arguments, memories, defines, shared)
+    def queue(self, x: Given) -> Any:
+        return _queue(x.native.device)
 
 
 def _seen(x: Given) -> Given:
