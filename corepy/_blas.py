@@ -1,16 +1,23 @@
-"""How many threads NumPy's BLAS uses, changed for the length of an operation."""
+"""How many threads NumPy's BLAS uses and where they wake, for the length of an operation."""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib.util import find_spec
+from time import perf_counter
 from typing import Any, Final
 
+from corepy import _places
 from corepy._budget import budget
 
-__all__ = ["can_hold", "held", "single"]
+__all__ = ["apart", "can_hold", "held", "single"]
+
+#: Seconds after an operation in which BLAS's threads wake where they were.
+_WARM: Final = 1e-4
 
 
 @cache
@@ -104,3 +111,78 @@ def held(count: int) -> AbstractContextManager[None]:
 def single() -> AbstractContextManager[None]:
     """Hold BLAS to one thread for the length of a block, in the whole process."""
     return _Held(1)
+
+
+@cache
+def _placeable() -> list[Any]:
+    """Return the libraries that place their threads: OpenBLAS, unless they are of OpenMP."""
+    return [x for x in _libraries() if hasattr(x.dynlib, "openblas_setaffinity")]
+
+
+class _Apart(AbstractContextManager[None]):
+    """BLAS's threads kept from the caller's processor for the length of a block.
+
+    They get back the processors that they had: the next call may come from another one. Where one
+    thread of ours has them placed, others leave them so.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holder = 0
+        self._placed: list[tuple[Any, int, Any]] = []
+        self._last = -_WARM
+        self._forked = False
+
+    def __enter__(self) -> None:
+        if self._forked or perf_counter() - self._last < _WARM or not can_hold():
+            return
+        processor = _places.here()
+        if processor < 0 or not self._lock.acquire(blocking=False):
+            return
+        self._holder = threading.get_ident()
+        for library in _placeable():
+            # Asked anew each time: the number beyond the last is that of the calling thread.
+            for thread in range(library.get_num_threads() - 1):
+                before = _Mask()
+                if library.dynlib.openblas_getaffinity(thread, _BYTES, ctypes.byref(before)):
+                    continue  # it stays where it is
+                apart = _Mask(before[0] & ~(1 << processor))
+                if apart[0] and apart[0] != before[0]:
+                    _place(library, thread, apart)
+                    self._placed.append((library, thread, before))
+
+    def __exit__(self, *error: object) -> None:
+        if self._holder == threading.get_ident():
+            for library, thread, before in self._placed:
+                _place(library, thread, before)
+            self._placed.clear()
+            self._holder = 0
+            self._lock.release()
+        self._last = perf_counter()
+
+    def after_fork(self) -> None:
+        """Leave the threads alone: a child's are started later, and to place them now ends it."""
+        self._forked = True
+
+
+#: A bit for each processor; who has few of them has all in the first word.
+_Mask = ctypes.c_uint64 * 16
+_BYTES: Final = ctypes.c_size_t(ctypes.sizeof(_Mask))
+
+
+def _place(library: Any, thread: int, mask: Any) -> None:
+    library.dynlib.openblas_setaffinity(thread, _BYTES, ctypes.byref(mask))
+
+
+_APART: Final = _Apart()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_APART.after_fork)
+
+
+def apart() -> AbstractContextManager[None]:
+    """Let BLAS's threads wake apart from the caller's processor for the length of a block.
+
+    It costs some 4 us, and nothing where BLAS was called a moment ago; see `corepy._places`.
+    """
+    return _APART

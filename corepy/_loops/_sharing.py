@@ -9,11 +9,7 @@ of threads also end the process when two threads (workqueue) or a forked child (
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
-from functools import cache
 from itertools import count
 from time import perf_counter, thread_time
 from typing import Any
@@ -21,6 +17,7 @@ from typing import Any
 from numba import get_num_threads
 
 from corepy._budget import budget
+from corepy._loops._helpers import helpers
 
 __all__ = ["launch"]
 
@@ -30,16 +27,6 @@ PARALLEL_FROM = 200_000
 #: end; each costs a call from Python (3 us).
 STRETCH = 50_000
 _SHARES = 4
-
-
-@cache
-def _helpers() -> ThreadPoolExecutor:
-    """Return the threads that help, started when they are first needed."""
-    return ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="corepy")
-
-
-if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
-    os.register_at_fork(after_in_child=_helpers.cache_clear)
 
 
 class _Company:
@@ -109,20 +96,17 @@ def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int,
     if _company.is_poor():
         share()
         return
-    called: list[Future[None]] = []
     start, before = perf_counter(), thread_time()
-    try:
-        for _ in range(min(threads, parts) - 1):
-            called.append(_helpers().submit(copy_context().run, share))
-    except RuntimeError:  # the interpreter shuts down and starts no more threads
-        pass
+    called = helpers().call(share, min(threads, parts) - 1)
+    errors: list[BaseException] = []
     try:
         share()
     finally:
-        for helper in called:
-            if not helper.cancel():  # it has begun, and may be at the last stretch
-                helper.result()
+        for call in called:  # those that have begun may be at their last stretch
+            errors += call.settle()
         worked = thread_time() - before
         # Whatever it waited for: a helper, its own processor, or the interpreter's lock, which a
         # helper may hold that has lost its processor.
         _company.judge(worked=worked, waited=perf_counter() - start - worked)
+    for error in errors:
+        raise error

@@ -32,7 +32,7 @@ OPERATIONS: Final = frozenset(
 _SUMS: Final = frozenset({"linalg.vector_norm", "vecdot"})
 #: Elements of the largest operand from which it does so; a product of two square matrices then
 #: takes some 50 us.
-LEAST: Final = 8192
+LEAST: Final = 10_000
 
 
 def concerns(name: str) -> bool:
@@ -71,8 +71,11 @@ def considerate(native: Callable[..., Any]) -> Callable[..., Any]:
         elif all(getattr(x, "size", 0) < LEAST for x in args):
             return native(*args, **params)
         threads = min(cores(), budget() or cores())
-        if threads < 2 or not NEIGHBOURS.busy(threads) or not _blas.can_hold():
+        if threads < 2:
             return native(*args, **params)
+        if not NEIGHBOURS.busy(threads) or not _blas.can_hold():
+            with _blas.apart():
+                return native(*args, **params)
         count = NEIGHBOURS.free(threads)
         if _explain.listening():
             _explain.note(f"the operands live in it; BLAS in {count} of {threads} threads: "

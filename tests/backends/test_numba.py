@@ -723,16 +723,16 @@ def test_results_do_not_depend_on_the_number_of_threads(
     monkeypatch.setattr(_sharing, "PARALLEL_FROM", 1 << 62)
     alone = run(name, *args, **params)
     stretches = Counter[str]()
-    helpers = _sharing._helpers()
+    helpers = _sharing.helpers()
 
     class Counted:
-        def submit(self, *call: Any) -> Any:
-            stretches[name] += 1
-            return helpers.submit(*call)
+        def call(self, work: Callable[[], object], count: int) -> Any:
+            stretches[name] += count
+            return helpers.call(work, count)
 
     for setting in ("PARALLEL_FROM", "STRETCH"):
         monkeypatch.setattr(_sharing, setting, 1)
-    monkeypatch.setattr(_sharing, "_helpers", Counted)
+    monkeypatch.setattr(_sharing, "helpers", Counted)
     monkeypatch.setattr(_sharing._company, "judge", lambda worked, waited: None)
     monkeypatch.setattr(_sharing._company, "alone", 0)
     for threads in (2, 3, 7):
@@ -743,7 +743,7 @@ def test_results_do_not_depend_on_the_number_of_threads(
 
 def test_the_budget_of_threads_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sharing, "budget", lambda: 1)
-    monkeypatch.setattr(_sharing, "_helpers", None)  # nobody may be called
+    monkeypatch.setattr(_sharing, "helpers", None)  # nobody may be called
     x = np.ones(3_000_000)
     own = _backend.OPERATIONS
     assert own["add"](x, x)[-1] == 2

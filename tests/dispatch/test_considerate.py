@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -11,7 +15,7 @@ import pytest
 pytest.importorskip("threadpoolctl")
 
 import corepy
-from corepy import _blas
+from corepy import _blas, _places
 from corepy.dispatch import _considerate
 from corepy.dispatch._considerate import considerate
 from corepy.dispatch._neighbours import NEIGHBOURS, Neighbours
@@ -100,3 +104,106 @@ def test_large_operations_say_so(two_threads: list[int], busy: None) -> None:
         assert "BLAS in 1 of 2 threads" in found.records[0].reason
     small = corepy.explain(xp.linalg.det, large[:50, :50])
     assert "BLAS" not in small.records[0].reason
+
+
+# ---------------------------------------------------------------------------- where they wake
+
+
+def processors() -> list[int]:
+    """Return on which processors BLAS's threads may run, as bits, but for the caller."""
+    found = []
+    for library in _blas._placeable():
+        for thread in range(library.get_num_threads() - 1):
+            mask = _blas._Mask()
+            get = library.dynlib.openblas_getaffinity
+            assert not get(thread, _blas._BYTES, ctypes.byref(mask))
+            found.append(mask[0])
+    return found
+
+
+@pytest.fixture
+def rested(two_threads: list[int], monkeypatch: pytest.MonkeyPatch) -> int:
+    """BLAS after a rest, called from the first processor; return all, as bits."""
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    if not _blas._placeable() or len(usable) < 2:
+        pytest.skip("needs OpenBLAS with threads of its own, Linux and two processors")
+    monkeypatch.setattr(_places, "here", lambda: usable[0])
+    monkeypatch.setattr(_blas._APART, "_last", -1.0)
+    return sum(1 << place for place in usable)
+
+
+def test_threads_of_blas_wake_apart_from_the_caller_and_may_go_anywhere_again(rested: int) -> None:
+    before = processors()
+    inside: list[int] = []
+
+    def fail() -> None:
+        with _blas.apart():
+            inside.extend(processors())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert inside == [mask & ~(rested & -rested) for mask in before]
+    assert processors() == before
+    with _blas.apart():  # at once, where they still are apart
+        assert processors() == before
+
+
+def test_one_thread_places_them_and_others_leave_them(rested: int) -> None:
+    before, inside, out = processors(), threading.Event(), threading.Event()
+
+    def other() -> None:
+        with _blas.apart():
+            inside.set()
+            out.wait(20)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert inside.wait(20)
+    apart = processors()
+    assert apart != before
+    with _blas.apart():
+        assert processors() == apart
+    assert processors() == apart
+    out.set()
+    thread.join()
+    assert processors() == before
+
+
+_FORK = """
+import os, sys
+import numpy as np
+import corepy
+xp = corepy.array_api
+x = xp.asarray(np.eye(300))
+assert float(xp.sum(x @ x)) == 300
+child = os.fork()
+if child == 0:
+    os._exit(float(xp.sum(x @ x)) != 300)
+assert os.waitpid(child, 0)[1] == 0
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_leaves_threads_alone_that_it_does_not_have() -> None:
+    environ = {**os.environ, "COREPY_ROUTES": "off"}
+    command = [sys.executable, "-W", "ignore", "-c", _FORK]
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_large_products_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
+    monkeypatch.setattr(NEIGHBOURS, "looked", float("inf"))
+    monkeypatch.setattr(_considerate, "cores", lambda: 2)
+    monkeypatch.setattr(_considerate, "budget", lambda: None)
+    apart = _blas.apart
+    monkeypatch.setattr(_blas, "apart", lambda: asked.append(1) or apart())
+    xp = corepy.array_api
+    with corepy.set_routes("off"):
+        x = xp.asarray(np.eye(120))
+        np.testing.assert_array_equal(np.asarray(x @ x), np.eye(120))
+        xp.asarray(np.eye(20)) @ xp.asarray(np.eye(20))
+    assert len(asked) == 1

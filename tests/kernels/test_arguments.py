@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -473,14 +472,14 @@ def shared(compiled: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     for name in ("PARALLEL_FROM", "STRETCH"):
         monkeypatch.setattr(_sharing, name, 1)
     monkeypatch.setattr(_sharing, "get_num_threads", lambda: 2)
-    helpers, called = _sharing._helpers(), []
+    helpers, called = _sharing.helpers(), []
 
     class Counted:
-        def submit(self, *call: Any) -> Any:
-            called.append(1)
-            return helpers.submit(*call)
+        def call(self, work: Callable[[], object], count: int) -> Any:
+            called.append(count)
+            return helpers.call(work, count)
 
-    monkeypatch.setattr(_sharing, "_helpers", Counted)
+    monkeypatch.setattr(_sharing, "helpers", Counted)
     monkeypatch.setattr(_sharing._company, "judge", lambda worked, waited: None)
     monkeypatch.setattr(_sharing._company, "alone", 0)
     return called
@@ -517,7 +516,7 @@ def test_numbers_of_threads_are_numbas(compiled: None, monkeypatch: pytest.Monke
     before = numba.get_num_threads()
     try:
         numba.set_num_threads(1)
-        monkeypatch.setattr(_sharing, "_helpers", None)  # nobody may be called
+        monkeypatch.setattr(_sharing, "helpers", None)  # nobody may be called
         assert (kernels.rms_norm(x, None, 0.0) == 1).all()
     finally:
         numba.set_num_threads(before)
@@ -527,7 +526,7 @@ def test_the_budget_of_threads_holds(compiled: None, monkeypatch: pytest.MonkeyP
     from corepy._loops import _sharing
 
     monkeypatch.setattr(_sharing, "budget", lambda: 1)
-    monkeypatch.setattr(_sharing, "_helpers", None)  # nobody may be called
+    monkeypatch.setattr(_sharing, "helpers", None)  # nobody may be called
     assert (kernels.rms_norm(np.ones((1000, 1000), np.float32), None, 0.0) == 1).all()
 
 
@@ -535,17 +534,17 @@ def test_helpers_that_do_not_come_are_not_waited_for(
     compiled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from corepy._loops import _sharing
+    from corepy._loops._helpers import Helpers
 
     held = threading.Event()
-    pool = ThreadPoolExecutor(1)
-    pool.submit(held.wait)  # its one thread is busy elsewhere
-    monkeypatch.setattr(_sharing, "_helpers", lambda: pool)
+    one = Helpers(1)
+    one.call(held.wait, 1)  # the one thread is busy elsewhere
+    monkeypatch.setattr(_sharing, "helpers", lambda: one)
     monkeypatch.setattr(_sharing, "get_num_threads", lambda: 2)
     try:
         assert (kernels.rms_norm(np.ones((1000, 1000)), None, 0.0) == 1).all()
     finally:
         held.set()
-        pool.shutdown()
 
 
 def test_helpers_that_lose_their_processor_are_left_alone_for_a_while() -> None:
@@ -566,11 +565,15 @@ def test_helpers_that_lose_their_processor_are_left_alone_for_a_while() -> None:
 def test_without_new_threads_the_caller_works_alone(
     compiled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from corepy._loops import _sharing
+    from corepy._loops import _helpers, _sharing
 
-    pool = ThreadPoolExecutor(1)
-    pool.shutdown()  # as when the interpreter shuts down
-    monkeypatch.setattr(_sharing, "_helpers", lambda: pool)
+    class Thread(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("the interpreter shuts down")
+
+    monkeypatch.setattr(_helpers.threading, "Thread", Thread)
+    none = _helpers.Helpers(1)
+    monkeypatch.setattr(_sharing, "helpers", lambda: none)
     monkeypatch.setattr(_sharing, "get_num_threads", lambda: 2)
     assert (kernels.rms_norm(np.ones((1000, 1000)), None, 0.0) == 1).all()
 

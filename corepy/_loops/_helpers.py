@@ -1,0 +1,120 @@
+"""The threads that help with loops, and how one is called.
+
+A leaner `concurrent.futures.ThreadPoolExecutor`: a call costs some 3 us in the place of 10, and
+helpers wake apart from the processor of the thread that calls them (`corepy._places`).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import cache
+from queue import SimpleQueue
+
+import numpy as np
+
+from corepy import _places
+from corepy._loops._waiting import raised
+
+__all__ = ["Call", "Helpers", "helpers"]
+
+
+class Call:
+    """Work that a helper joins, unless its caller takes it back before."""
+
+    __slots__ = ("_context", "_done", "_errors", "_over", "_taken", "_work")
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work: Callable[[], object] | None = work
+        self._context = copy_context()
+        self._errors: list[BaseException] = []
+        self._over = np.zeros(1, np.int64)
+        # Whoever acquires it first has the call: a helper, or the caller that takes it back.
+        self._taken = threading.Lock()
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def join(self) -> None:
+        """Do the work, in a helper, if it is still wanted."""
+        if not self._taken.acquire(blocking=False):
+            return
+        assert self._work is not None
+        try:
+            self._context.run(self._work)
+        except BaseException as error:  # the caller raises it
+            self._errors.append(error)
+        finally:
+            # The caller goes on once this is released, and its arrays are no longer held here.
+            self._work = None
+            self._over[0] = 1
+            self._done.release()
+
+    def settle(self) -> list[BaseException]:
+        """Take the call back, or wait until the helper that has it is done; return its errors."""
+        if self._taken.acquire(blocking=False):
+            self._work = None
+        elif not raised(self._over):  # to sleep and wake again takes longer than most waiting
+            self._done.acquire()
+        return self._errors
+
+
+class Helpers:
+    """Threads that wait for calls, started when the first one comes."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._calls: SimpleQueue[Call] = SimpleQueue()
+        self._starting = threading.Lock()
+        self._threads: list[int] = []  # the system's numbers of those that run
+        self._kept_off = -1  # the processor on which they may not wake
+
+    def call(self, work: Callable[[], object], count: int) -> list[Call]:
+        """Ask so many helpers to join in some work, in copies of the caller's context."""
+        if len(self._threads) < self._count:
+            self._start()
+        place = _places.here()
+        if place != self._kept_off:
+            self._keep_off(place)
+        calls = [Call(work) for _ in range(min(count, len(self._threads)))]
+        for call in calls:
+            self._calls.put(call)
+        return calls
+
+    def _start(self) -> None:
+        with self._starting:
+            while len(self._threads) < self._count:
+                number = len(self._threads)
+                thread = threading.Thread(target=self._serve, name=f"corepy_{number}", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the interpreter shuts down and starts no more
+                    return
+                self._threads.append(thread.native_id or 0)
+                self._kept_off = -1
+
+    def _serve(self) -> None:
+        while True:
+            self._calls.get().join()
+
+    def _keep_off(self, place: int) -> None:
+        self._kept_off = place
+        allowed = _places.elsewhere(place)
+        if not allowed:  # the caller has but one processor, and they share it
+            return
+        for thread in self._threads:
+            try:
+                os.sched_setaffinity(thread, allowed)
+            except OSError:  # they may wake where they were
+                return
+
+
+@cache
+def helpers() -> Helpers:
+    """Return the threads that help."""
+    return Helpers(max(1, (os.cpu_count() or 1) - 1))
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=helpers.cache_clear)
