@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from llvmlite import binding
+from llvmlite import binding, ir
 from numba import config, njit, types
 from numba.extending import intrinsic, overload
 
@@ -72,6 +72,24 @@ def fused(context: Any, x: Any, y: Any, z: Any) -> Any:
         return builder.fma(*operands)
 
     return x(x, x, x), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def expect(context: Any, array: Any, index: Any) -> Any:
+    """Let the processor fetch an element's memory; one beyond the end is of no harm."""
+
+    def generate(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, operands[0]).data
+        word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        place = builder.bitcast(builder.gep(data, [operands[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        found = builder.module.globals.get("llvm.prefetch.p0")
+        function = found or ir.Function(builder.module, kind, "llvm.prefetch.p0")
+        # To read, to be used often, as data.
+        builder.call(function, [place, word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
 
 
 def fuses() -> bool:
@@ -178,39 +196,68 @@ def _plus(x: Any, more: Any) -> Callable[..., Any]:
     return lambda x, more: x + more
 
 
-def _decay_32(x: Any, more: Any = None) -> Any:
-    x = _f4(-104.0) if x < _f4(-104.0) else x
-    # The power of two comes out 64 too great, which no exponent exceeds, and is cut in the end:
-    # so subnormal results are rounded once.
+def _raised_32(x: Any, more: Any = None) -> Any:
     shifted = x * _f4(1.44269504) + _f4(12582912.0 + 64)
     n = shifted - _f4(12582912.0 + 64)
     # One constant will do: what it lacks, times the greatest n, is 3e-7.
     p = _rise_32(plus(x - n * _f4(0.69314718), more))
-    raised = bits(_i4(bits(p) + _i4(bits(shifted) << 23)))
-    return raised * _f4(2.0**-64) + x * _f4(0)  # the last for a NaN, whose bits were moved
+    return bits(_i4(bits(p) + _i4(bits(shifted) << 23)))
 
 
-def _decay_64(x: Any, more: Any = None) -> Any:
-    x = -746.0 if x < -746.0 else x
+def _raised_64(x: Any, more: Any = None) -> Any:
     shifted = x * 1.4426950408889634 + (6755399441055744.0 + 512)
     n = shifted - (6755399441055744.0 + 512)
     r = plus(x - n * 6.93145751953125e-1 - n * 1.42860682030941723212e-6, more)
     p = r * r * growth_64(r) + r + 1.0
-    raised = bits(bits(p) + (bits(shifted) << 52))
-    return raised * 2.0**-512 + x * 0.0
+    return bits(bits(p) + (bits(shifted) << 52))
 
 
+def raised(x: Any, more: Any = None) -> Any:
+    """Return ``exp(x + more)`` times a power of two, the inverse of `lowering`.
+
+    For `x` from -120 to 43 in float32, -800 to 350 in float64, and anything for a NaN. The factor
+    keeps the result a normal number, and what is subnormal is rounded once, when it is taken away.
+    """
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(raised)
+def _raised(x: Any, more: Any = None) -> Callable[..., Any]:
+    return _raised_64 if x == types.float64 else _raised_32
+
+
+def lowering(like: Any) -> Any:
+    """Return the number that takes the factor of `raised` away: 2**-64, in float64 2**-512."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(lowering)
+def _lowering(like: Any) -> Callable[..., Any]:
+    if like == types.float64:
+        return lambda like: 2.0**-512
+    return lambda like: _f4(2.0**-64)
+
+
+def floored(x: Any) -> Any:
+    """Return a number, or the one whose exponential is rounded to zero where that is greater."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(floored)
+def _floored(x: Any) -> Callable[..., Any]:
+    if x == types.float64:
+        return lambda x: -746.0 if x < -746.0 else x
+    return lambda x: _f4(-104.0) if x < _f4(-104.0) else x
+
+
+@inlined
 def decay(x: Any, more: Any = None) -> Any:
     """Return ``exp(x + more)`` where `x` is at most 0 or a NaN, in less time than `exp`.
 
     To about one unit in the last place near 0, in float32 to three at -80.
     """
-    raise NotImplementedError("compiled code only")
-
-
-@by_type(decay)
-def _decay(x: Any, more: Any = None) -> Callable[..., Any]:
-    return _decay_64 if x == types.float64 else _decay_32
+    x = floored(x)
+    return raised(x, more) * lowering(x) + x * number(0.0, x)  # a NaN, whose bits were moved
 
 
 def number(value: Any, like: Any) -> Any:

@@ -19,12 +19,13 @@ from numba import types
 from corepy._loops._simd import (
     bits,
     by_type,
-    decay,
     fused,
     fuses,
     inlined,
+    lowering,
     number,
     polynomial,
+    raised,
     reassociated,
 )
 from corepy.kernels._series import TAIL_32, TAIL_64
@@ -118,11 +119,7 @@ def _fetch(row: Any, held: Any, brain: Any) -> Callable[..., Any]:
 
 
 def put(values: Array, row: Array, brain: bool) -> None:
-    """Round computed values into a row.
-
-    All results take this way, so that no loop that computes writes to memory that might be its
-    operand's: the compiler would have to assume the worst, and leave the vector registers empty.
-    """
+    """Round computed values into a row; nothing is to be done where they are the row's own."""
     raise NotImplementedError("compiled code only")
 
 
@@ -132,10 +129,33 @@ def _put(values: Any, row: Any, brain: Any) -> Callable[..., Any]:
         return _put_half
 
     def copy(values: Array, row: Array, brain: bool) -> None:
-        for j in range(row.size):
-            row[j] = values[j]
+        if values.ctypes.data != row.ctypes.data:
+            for j in range(row.size):
+                row[j] = values[j]
 
     return copy
+
+
+@inlined
+def apart(out: Array, x: Array) -> bool:
+    """Say whether a result lies elsewhere than an operand, which it does wholly or not at all."""
+    return bool(out.ctypes.data != x.ctypes.data)
+
+
+def target(row: Array, values: Array, apart: bool) -> Array:
+    """Return where a loop writes what belongs in a row: there, if that is apart from its operands.
+
+    Else to `values`, and `put` copies them. Of a loop that writes where it reads the compiler would
+    have to assume the worst, and leave the vector registers empty.
+    """
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(target)
+def _target(row: Any, values: Any, apart: Any) -> Callable[..., Any]:
+    if row.dtype == types.uint16:
+        return lambda row, values, apart: values
+    return lambda row, values, apart: row if apart else values
 
 
 # ---------------------------------------------------------------------------- functions
@@ -143,10 +163,13 @@ def _put(values: Any, row: Any, brain: Any) -> Callable[..., Any]:
 
 @inlined
 def sigmoid(x: Any) -> Any:
-    """Return ``1 / (1 + exp(-x))`` with full relative precision, however small it is."""
-    zero, one = number(0.0, x), number(1.0, x)
-    small = decay(-x if x > zero else x)  # exp(-abs(x))
-    return (small if x < zero else one) / (one + small)
+    """Return ``1 / (1 + exp(-x))`` of a `floored` number, and anything for a NaN.
+
+    With full relative precision, however small it is. An infinity times it would be a NaN.
+    """
+    ceiling = number(43.0, x)
+    high = raised(ceiling if x > ceiling else x)
+    return high / (number(1.0, x) / lowering(x) + high)
 
 
 def _upper(x: Any) -> Any:
@@ -169,37 +192,65 @@ if fuses():
 
     @inlined
     def _bell(u: Any) -> Any:
-        """Return ``exp(-u * u / 2)``, which the rounding of the square does not spoil."""
+        """Return ``exp(-u * u / 2)``, `raised`, which the rounding of the square does not spoil."""
         half = number(-0.5, u) * u
         square = half * u
-        return decay(square, fused(half, u, -square))
+        return raised(square, fused(half, u, -square))
 
 else:
 
     @inlined
     def _bell(u: Any) -> Any:
         high, half = _upper(u), number(-0.5, u)
-        return decay(half * high * high, half * (u - high) * (u + high))
+        return raised(half * high * high, half * (u - high) * (u + high))
 
 
-def _tail_32(u: Any) -> Any:
-    t = _f4(1) / (_f4(1) + _f4(0.25) * u)
-    return _bell(u) * t * _polynomial_32(_f4(2) * t - _f4(1))
-
-
-def _tail_64(u: Any) -> Any:
-    t = 1.0 / (1.0 + 0.25 * u)
-    return _bell(u) * t * _polynomial_64(2.0 * t - 1.0)
-
-
-def tail(u: Any) -> Any:
-    """Return the normal distribution's tail beyond ``u``, which lies in 0 to 40 or is NaN."""
+def _end(u: Any) -> Any:
+    """Return where the normal distribution's tail is nothing in the dtype of a number."""
     raise NotImplementedError("compiled code only")
 
 
-@by_type(tail)
-def _tail(u: Any) -> Callable[..., Any]:
-    return _tail_64 if u == types.float64 else _tail_32
+@by_type(_end)
+def _end_of_tail(u: Any) -> Callable[..., Any]:
+    if u == types.float64:
+        return lambda u: 39.0
+    return lambda u: _f4(15.0)
+
+
+def _series(y: Any) -> Any:
+    """Evaluate the polynomial of `corepy.kernels._series`."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_series)
+def _series_of_tail(y: Any) -> Callable[..., Any]:
+    # An intrinsic cannot stand for another function by itself.
+    if y == types.float64:
+        return lambda y: _polynomial_64(y)  # noqa: PLW0108
+    return lambda y: _polynomial_32(y)  # noqa: PLW0108
+
+
+def _signed(x: Any, like: Any) -> Any:
+    """Return a number that is zero, or has the sign of another one, with that sign."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_signed)
+def _with_sign(x: Any, like: Any) -> Callable[..., Any]:
+    if x == types.float64:
+        return lambda x, like: bits(bits(x) | (bits(like) & -0x8000000000000000))
+    return lambda x, like: bits(_i4(bits(x) | (bits(like) & _i4(-0x80000000))))
+
+
+@inlined
+def gelu(x: Any) -> Any:
+    """Return x times the normal distribution up to it, with full relative precision."""
+    zero, one, end = number(0.0, x), number(1.0, x), _end(x)
+    u = abs(x)
+    u = end if u > end else u
+    t = lowering(x) / (one + number(0.25, x) * u)
+    tail = _bell(u) * t * _series(t * (number(2.0, x) / lowering(x)) - one)
+    return _signed((x if x > zero else zero) - u * tail, x)
 
 
 # ---------------------------------------------------------------------------- reductions

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from corepy._loops._simd import number
+from corepy._loops._simd import floored, number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._series import GELU_CUBE, GELU_FLOOR, GELU_SLOPE, SILU_FLOOR
-from corepy.kernels._simd import fetch, put, scratch, sigmoid, tail
+from corepy.kernels._series import GELU_CUBE, GELU_FLOOR, GELU_SLOPE
+from corepy.kernels._simd import apart, fetch, gelu, put, scratch, sigmoid, target
 
 Array = npt.NDArray[Any]
 
@@ -21,20 +21,14 @@ KINDS = {"silu": SILU, "gelu": GELU, "gelu_tanh": GELU_TANH}
 @kernel
 def _silu(row: Array, values: Array) -> None:
     for j in range(row.size):
-        x = row[j]
-        floor = number(SILU_FLOOR, x)
-        values[j] = (floor if x < floor else x) * sigmoid(x)
+        x = floored(row[j])
+        values[j] = x * sigmoid(x)
 
 
 @kernel
 def _gelu(row: Array, values: Array) -> None:
     for j in range(row.size):
-        x = row[j]
-        floor, zero, one = number(GELU_FLOOR, x), number(0.0, x), number(1.0, x)
-        x = floor if x < floor else x
-        u = -x if x < zero else x
-        beyond = tail(-floor if u > -floor else u)
-        values[j] = x * (beyond if x < zero else one - beyond)
+        values[j] = gelu(row[j])
 
 
 @kernel
@@ -45,35 +39,44 @@ def _gelu_tanh(row: Array, values: Array) -> None:
         x = floor if x < floor else x
         # (1 + tanh(v)) / 2 is sigmoid(2 * v), which keeps its digits where tanh is near -1.
         cube = one + number(GELU_CUBE, x) * x * x
-        values[j] = x * sigmoid(number(GELU_SLOPE, x) * x * cube)
+        values[j] = x * sigmoid(floored(number(GELU_SLOPE, x) * x * cube))
+
+
+@kernel
+def _swiglu(row: Array, gates: Array, values: Array) -> None:
+    for j in range(row.size):
+        g = floored(gates[j])
+        values[j] = g * sigmoid(g) * row[j]
 
 
 @kernel
 def _activation_blocks(x: Array, kind: int, brain: bool, out: Array, start: int, stop: int) -> None:
     held, values = scratch(x, _BLOCK), scratch(x, _BLOCK)
+    there = apart(out, x)
     for block in range(start, stop):
         first, last = block * _BLOCK, min((block + 1) * _BLOCK, x.size)
         row = fetch(x[first:last], held[: last - first], brain)
+        into = target(out[first:last], values, there)
         if kind == SILU:
-            _silu(row, values)
+            _silu(row, into)
         elif kind == GELU:
-            _gelu(row, values)
+            _gelu(row, into)
         else:
-            _gelu_tanh(row, values)
-        put(values, out[first:last], brain)
+            _gelu_tanh(row, into)
+        put(into, out[first:last], brain)
 
 
 @kernel
 def _swiglu_blocks(x: Array, gate: Array, brain: bool, out: Array, start: int, stop: int) -> None:
     held, other, values = scratch(x, _BLOCK), scratch(x, _BLOCK), scratch(x, _BLOCK)
+    there = apart(out, x) and apart(out, gate)
     for block in range(start, stop):
         first, last = block * _BLOCK, min((block + 1) * _BLOCK, x.size)
         row = fetch(x[first:last], held[: last - first], brain)
         gates = fetch(gate[first:last], other[: last - first], brain)
-        _silu(gates, values)
-        for j in range(row.size):
-            values[j] *= row[j]
-        put(values, out[first:last], brain)
+        into = target(out[first:last], values, there)
+        _swiglu(row, gates, into)
+        put(into, out[first:last], brain)
 
 
 def activation(x: Array, kind: int, brain: bool, out: Array) -> None:

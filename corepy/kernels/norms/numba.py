@@ -9,9 +9,15 @@ import numpy.typing as npt
 
 from corepy._loops._simd import number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import fetch, put, scratch, squares_of, sum_of
+from corepy.kernels._simd import apart, fetch, put, scratch, squares_of, sum_of, target
 
 Array = npt.NDArray[Any]
+
+
+@kernel
+def _scaled(row: Array, scale: Any, weight: Array, into: Array) -> None:
+    for j in range(row.size):
+        into[j] = row[j] * scale * weight[j]
 
 
 @kernel
@@ -29,6 +35,7 @@ def _rms_rows(
 ) -> None:
     size = x.shape[1]
     held, added, values = scratch(x, size), scratch(x, size), scratch(x, size)
+    there = apart(out, x) and (not fused or (apart(out, residual) and apart(out, summed)))
     for i in range(start, stop):
         row = fetch(x[i], held, brain)
         if fused:
@@ -38,9 +45,9 @@ def _rms_rows(
             put(values, summed[i], brain)
             row = fetch(summed[i], held, brain)  # as it was rounded
         scale = number(1.0 / np.sqrt(squares_of(row) / size + eps), values[0])
-        for j in range(size):
-            values[j] = row[j] * scale * weight[j]
-        put(values, out[i], brain)
+        into = target(out[i], values, there)
+        _scaled(row, scale, weight, into)
+        put(into, out[i], brain)
 
 
 @kernel
@@ -56,6 +63,7 @@ def _layer_rows(
 ) -> None:
     size = x.shape[1]
     held, values = scratch(x, size), scratch(x, size)
+    there = apart(out, x)
     for i in range(start, stop):
         row = fetch(x[i], held, brain)
         mean = sum_of(row) / size
@@ -65,9 +73,10 @@ def _layer_rows(
         for j in range(size):
             values[j] = (row[j] - high) - low
         scale = number(1.0 / np.sqrt(squares_of(values) / size + eps), values[0])
+        into = target(out[i], values, there)
         for j in range(size):
-            values[j] = values[j] * scale * weight[j] + bias[j]
-        put(values, out[i], brain)
+            into[j] = values[j] * scale * weight[j] + bias[j]
+        put(into, out[i], brain)
 
 
 @kernel
@@ -83,13 +92,15 @@ def _batch_rows(
 ) -> None:
     _, channels, size = x.shape
     held, values = scratch(x[0], size), scratch(x[0], size)
+    there = apart(out, x)
     for i in range(start, stop):
         image, channel = i // channels, i % channels
         row = fetch(x[image, channel], held, brain)
         m, s, b = mean[channel], scale[channel], bias[channel]
+        into = target(out[image, channel], values, there)
         for j in range(size):
-            values[j] = (row[j] - m) * s + b
-        put(values, out[image, channel], brain)
+            into[j] = (row[j] - m) * s + b
+        put(into, out[image, channel], brain)
 
 
 @kernel
@@ -105,11 +116,13 @@ def _batch_columns(
 ) -> None:
     size = x.shape[1]
     held, values = scratch(x, size), scratch(x, size)
+    there = apart(out, x)
     for i in range(start, stop):
         row = fetch(x[i], held, brain)
+        into = target(out[i], values, there)
         for j in range(size):
-            values[j] = (row[j] - mean[j]) * scale[j] + bias[j]
-        put(values, out[i], brain)
+            into[j] = (row[j] - mean[j]) * scale[j] + bias[j]
+        put(into, out[i], brain)
 
 
 def rms_norm(

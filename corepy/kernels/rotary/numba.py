@@ -6,10 +6,33 @@ from typing import Any
 
 import numpy.typing as npt
 
+from corepy._loops._simd import expect, inlined
 from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import fetch, put, scratch
 
 Array = npt.NDArray[Any]
+
+#: Rows before theirs that memory is asked for, and bytes of which it gives so many at once.
+_AHEAD = 8
+_LINE = 64
+
+
+@inlined
+def _halves(row: Array, c: Array, s: Array, into: Array) -> None:
+    first, second = row[: c.size], row[c.size :]
+    left, right = into[: c.size], into[c.size :]
+    for j in range(c.size):
+        a, b = first[j], second[j]
+        left[j] = a * c[j] - b * s[j]
+        right[j] = b * c[j] + a * s[j]
+
+
+@inlined
+def _pairs(row: Array, c: Array, s: Array, into: Array) -> None:
+    for j in range(c.size):
+        a, b = row[2 * j], row[2 * j + 1]
+        into[2 * j] = a * c[j] - b * s[j]
+        into[2 * j + 1] = b * c[j] + a * s[j]
 
 
 @kernel
@@ -25,23 +48,21 @@ def _rope_rows(
     stop: int,
 ) -> None:
     size = x.shape[1]
-    half = size // 2
     held, values = scratch(x, size), scratch(x, size)
+    before, after = x.reshape(-1), out.reshape(-1)
+    at = start % places.size
     for i in range(start, stop):
+        # Rows are short: what they need is asked for some rows before.
+        for j in range((i + _AHEAD) * size, (i + _AHEAD + 1) * size, _LINE // x.itemsize):
+            expect(before, j)
+            expect(after, j)
         row = fetch(x[i], held, brain)
-        place = places[i % places.size]
-        c, s = cos[place], sin[place]
+        place = places[at]
+        at = at + 1 if at + 1 < places.size else 0
         if interleaved:
-            for j in range(half):
-                a, b = row[2 * j], row[2 * j + 1]
-                values[2 * j] = a * c[j] - b * s[j]
-                values[2 * j + 1] = b * c[j] + a * s[j]
+            _pairs(row, cos[place], sin[place], values)
         else:
-            first, second = row[:half], row[half:]
-            for j in range(half):
-                values[j] = first[j] * c[j] - second[j] * s[j]
-            for j in range(half):
-                values[half + j] = second[j] * c[j] + first[j] * s[j]
+            _halves(row, cos[place], sin[place], values)
         put(values, out[i], brain)
 
 

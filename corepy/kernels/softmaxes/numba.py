@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corepy._loops._simd import decay, number
+from corepy._loops._simd import decay, floored, number, raised
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import fetch, key, put, scratch, sum_of_weights, unkey
+from corepy.kernels._simd import apart, fetch, key, put, scratch, sum_of_weights, target, unkey
 
 Array = npt.NDArray[Any]
 
@@ -36,8 +36,9 @@ def _any(taken: Array) -> bool:
 
 @kernel
 def _exponentials(row: Array, top: Any, values: Array) -> None:
+    """Put the exponentials there, `raised`; their sum is as well, and nothing has to be lowered."""
     for j in range(row.size):
-        values[j] = decay(row[j] - top)
+        values[j] = raised(floored(row[j] - top))
 
 
 @kernel
@@ -55,8 +56,10 @@ def _softmax_rows(
     held, values = scratch(x, size), scratch(x, size)
     factor = number(scale, values[0])
     nothing = number(-np.inf, values[0])
+    there = apart(out, x)
     for i in range(start, stop):
         row = fetch(x[i], held, brain)
+        into = target(out[i], values, there)
         if scale != 1.0:
             for j in range(size):
                 held[j] = row[j] * factor
@@ -69,13 +72,15 @@ def _softmax_rows(
             row = held
             kept = _any(taken)
         if kept:
-            _exponentials(row, _greatest(row), values)
-            share = number(1.0 / sum_of_weights(values), values[0])
+            top = _greatest(row)
+            _exponentials(row, top, into)
+            # A NaN is the greatest of its row, and an infinity less itself is one: all are NaN.
+            share = number(1.0 / sum_of_weights(into) if abs(top) < np.inf else np.nan, top)
             for j in range(size):
-                values[j] *= share
+                into[j] *= share
         else:
-            values[:] = number(0.0, values[0])
-        put(values, out[i], brain)
+            into[:] = number(0.0, values[0])
+        put(into, out[i], brain)
 
 
 @kernel
