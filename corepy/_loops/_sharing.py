@@ -21,8 +21,9 @@ from corepy._loops._helpers import helpers
 
 __all__ = ["launch"]
 
-#: Work, in elements of a cheap loop, from which a second thread is worth waking (20 us).
-PARALLEL_FROM = 200_000
+#: Work, in elements of a cheap loop, from which a second thread is worth waking: 60 us, as it begins
+#: some 30 us late, and for as long as it wakes and ends both wait for each other.
+PARALLEL_FROM = 600_000
 #: Work of one stretch, and stretches for each thread: more of them, and less is waited for in the
 #: end; each costs a call from Python (3 us).
 STRETCH = 50_000
