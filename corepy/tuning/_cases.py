@@ -15,6 +15,7 @@ from corepy._dtypes import DTYPES
 from corepy.backends._numpy import NumPyBackend
 from corepy.devices._pool import recycling
 from corepy.dispatch._admitted import ADMITTED, CANDIDATES, ROUTABLE, admits
+from corepy.dispatch._considerate import concerns, considerate
 from corepy.dispatch._operations import OPERATIONS
 from corepy.dispatch._registry import load, records
 from corepy.dispatch._route_table import Option, Route, RouteTable
@@ -100,10 +101,11 @@ class Case:
         return Choice(self.operation, NUMPY, DTYPES[self.dtype], self._pooled(), table)
 
     def _pooled(self) -> Callable[..., Any]:
-        """Return NumPy's callable, with recycled memory where that is used."""
+        """Return NumPy's callable as a router has it, with recycled memory where that is used."""
         function = NUMPY.operation(self.operation)
         assert function is not None  # it is asked only for what there is
-        return recycling(function) if NUMPY.recycles else function
+        pooled = recycling(function) if NUMPY.recycles else function
+        return considerate(pooled) if concerns(self.operation) else pooled
 
     def deviation(self, name: str) -> str | None:
         """Return where a candidate means something else than NumPy, None if nowhere."""
