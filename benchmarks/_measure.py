@@ -32,6 +32,20 @@ SLICE: Final = 2e-4
 PATIENCE: Final = 0.1
 
 
+#: How long threads wait for work in a loop, by the libraries' own defaults: for 2**26 cycles in
+#: OpenBLAS, for so many turns in GNU's OpenMP.
+_IDLE: Final = {"OPENBLAS_THREAD_TIMEOUT": "26", "GOMP_SPINCOUNT": "300000"}
+
+
+def leave_idle_times() -> None:
+    """Let peers be as they are without corepy, which has their threads sleep at once.
+
+    To be called before any of them is imported, and corepy. What the user has set stays.
+    """
+    for name, value in _IDLE.items():
+        os.environ.setdefault(name, value)
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A statement of Python, and the names it uses."""
@@ -68,7 +82,7 @@ def interleave(
     rounds: int,
     counts: Mapping[str, int] | None = None,
     pause: float = 0.0,
-    rehearse: bool = False,
+    rehearse: float = 0.0,
 ) -> dict[str, list[float]]:
     """Run statements in turns.
 
@@ -82,9 +96,9 @@ def interleave(
         How often each one runs in a turn; default as often as takes about a `SLICE`.
     pause : float
         Seconds before each turn, in which the threads of the last one may fall asleep.
-    rehearse : bool
-        Whether a statement runs once without being counted before each turn, so that it finds its
-        operands in the caches again.
+    rehearse : float
+        Seconds for which a statement runs without being counted before each turn, at least once if
+        more than 0: until its code and operands are in the caches again, and the processor awake.
 
     Returns
     -------
@@ -106,7 +120,10 @@ def interleave(
             if pause:
                 time.sleep(pause)
             if rehearse:
+                until = time.perf_counter() + rehearse
                 timers[name].timeit(1)
+                while time.perf_counter() < until:
+                    timers[name].timeit(1)
             times[name].append(timers[name].timeit(counts[name]) / counts[name] * 1e9)
     return times
 

@@ -24,11 +24,14 @@ from typing import Any, Final
 # So that the script runs in a checkout in which nothing is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import corepy  # noqa: I001, F401  first: it settles how long idle threads of the others stay awake
-import numpy as np
+from benchmarks import _measure
 
-from benchmarks import _grid_report, _measure
-from benchmarks._grid_operations import (
+_measure.leave_idle_times()
+
+import numpy as np  # noqa: E402
+
+from benchmarks import _grid_report  # noqa: E402
+from benchmarks._grid_operations import (  # noqa: E402
     LINALG,
     OPERATIONS,
     ORDERS,
@@ -37,9 +40,18 @@ from benchmarks._grid_operations import (
     Operands,
     Operation,
 )
-from benchmarks._grid_peers import AGAIN, COREPY, JIT, NUMPY, PEERS, Peer, present, statement
-from benchmarks._grid_report import Cell
-from benchmarks._measure import Statement
+from benchmarks._grid_peers import (  # noqa: E402
+    AGAIN,
+    COREPY,
+    JIT,
+    NUMPY,
+    PEERS,
+    Peer,
+    present,
+    statement,
+)
+from benchmarks._grid_report import Cell  # noqa: E402
+from benchmarks._measure import Statement  # noqa: E402
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 
@@ -52,7 +64,7 @@ BLOCK: Final = 2**16
 #: From these sizes on libraries use threads, which stay awake for a while after their work: before
 #: each turn there is a pause, so that no library waits for the threads of another.
 PAUSED_SIZE, PAUSED_ORDER = 50_000, 100
-PAUSE: Final = 0.002
+PAUSE: Final = 0.01
 #: OpenBLAS's threads stay awake for 2**26 cycles.
 PAUSE_BLAS: Final = 0.03
 #: Measuring again what breaks a limit narrowly takes at most this share of the time.

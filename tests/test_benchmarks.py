@@ -61,8 +61,12 @@ def test_runs_as_often_as_it_is_told() -> None:
     assert [len(times[name]) for name in "ab"] == [3, 3]
     assert (ran.count("a"), ran.count("b")) == (6, 3)
     ran.clear()
-    interleave(statements, rounds=3, counts={"a": 2, "b": 1}, pause=1e-4, rehearse=True)
+    interleave(statements, rounds=3, counts={"a": 2, "b": 1}, pause=1e-4, rehearse=1e-9)
     assert (ran.count("a"), ran.count("b")) == (9, 6)  # once more before each turn
+    ran.clear()
+    nap = {"a": Statement("ran.append('a'); sleep(0.01)", {"ran": ran, "sleep": time.sleep})}
+    interleave(nap, rounds=1, counts={"a": 1}, rehearse=0.025)
+    assert 2 <= len(ran) <= 4  # as often as it takes, and the one that counts
 
 
 def test_pace_is_seconds_a_run() -> None:

@@ -85,20 +85,34 @@ def test_launch_waits_for_all_helpers_and_raises_what_went_wrong(
     monkeypatch.setattr(_sharing._company, "alone", 0)
     two = _helpers.Helpers(2)
     monkeypatch.setattr(_sharing, "helpers", lambda: two)
-    main, lock = threading.get_ident(), threading.Barrier(3)
-    ended: list[int] = []
+    main, together = threading.get_ident(), threading.Barrier(3)
+    begun, ended = set[int](), []
 
     def loop(start: int, stop: int) -> None:
-        if start < 3:  # one stretch in each thread
-            lock.wait(20)
-            if threading.get_ident() != main:
-                time.sleep(0.01 * start)
-                ended.append(start)
-                raise ValueError(f"row {start}")
+        me = threading.get_ident()
+        if me in begun:
+            return
+        begun.add(me)
+        together.wait(20)
+        if me != main:
+            time.sleep(0.01 * start)
+            ended.append(start)
+            raise ValueError(f"row {start}")
 
     with pytest.raises(ValueError, match=r"row \d"):
         _sharing.launch(loop, (), 12, 12)
     assert len(ended) == 2
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 8, 32, 1000])
+@pytest.mark.parametrize("parts", [2, 3, 8, 24])
+def test_stretches_hold_every_row_once_and_do_not_grow(rows: int, parts: int) -> None:
+    begins = [_sharing._begin(part, parts, rows) for part in range(parts + 1)]
+    assert (begins[0], begins[-1]) == (0, rows)
+    sizes = np.diff(begins)
+    assert (sizes >= 0).all()
+    assert (np.diff(sizes) <= 1).all()  # but for what is rounded
+    assert sizes[-1] <= max(1, rows // parts)
 
 
 def test_no_reference_to_the_work_stays_with_a_helper() -> None:
@@ -127,7 +141,7 @@ def test_a_flag_raised_by_another_thread_ends_the_loop() -> None:
     seen = threading.Event()
 
     def look() -> None:
-        if _waiting._wait(flag, 1 << 62):
+        if _waiting._wait(flag, 0, 1 << 62, 0):
             seen.set()
 
     threading.Thread(target=look, daemon=True).start()

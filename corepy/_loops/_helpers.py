@@ -16,7 +16,7 @@ from queue import SimpleQueue
 import numpy as np
 
 from corepy import _places
-from corepy._loops._waiting import raised
+from corepy._loops._waiting import Flag, raised, tell_and_wait
 
 __all__ = ["Call", "Helpers", "helpers"]
 
@@ -36,20 +36,18 @@ class Call:
         self._done = threading.Lock()
         self._done.acquire()
 
-    def join(self) -> None:
-        """Do the work, in a helper, if it is still wanted."""
-        if not self._taken.acquire(blocking=False):
-            return
-        assert self._work is not None
-        try:
-            self._context.run(self._work)
-        except BaseException as error:  # the caller raises it
-            self._errors.append(error)
-        finally:
-            # The caller goes on once this is released, and its arrays are no longer held here.
-            self._work = None
-            self._over[0] = 1
-            self._done.release()
+    def join(self) -> Flag:
+        """Do the work, in a helper, if it is still wanted; return the flag that says it is over."""
+        if self._taken.acquire(blocking=False):
+            assert self._work is not None
+            try:
+                self._context.run(self._work)
+            except BaseException as error:  # the caller raises it
+                self._errors.append(error)
+            finally:
+                self._work = None  # the caller's arrays are no longer held here
+                self._done.release()
+        return self._over
 
     def settle(self) -> list[BaseException]:
         """Take the call back, or wait until the helper that has it is done; return its errors."""
@@ -66,6 +64,7 @@ class Helpers:
     def __init__(self, count: int) -> None:
         self._count = count
         self._calls: SimpleQueue[Call] = SimpleQueue()
+        self._posted = np.zeros(1, np.int64)  # how many calls there were
         self._starting = threading.Lock()
         self._threads: list[int] = []  # the system's numbers of those that run
         self._kept_off = -1  # the processor on which they may not wake
@@ -80,6 +79,7 @@ class Helpers:
         calls = [Call(work) for _ in range(min(count, len(self._threads)))]
         for call in calls:
             self._calls.put(call)
+        self._posted[0] += len(calls)
         return calls
 
     def _start(self) -> None:
@@ -96,7 +96,13 @@ class Helpers:
 
     def _serve(self) -> None:
         while True:
-            self._calls.get().join()
+            over = self._calls.get().join()
+            known = int(self._posted[0])
+            if self._calls.empty():
+                # The next call may come at once, and to sleep and wake takes longer than that.
+                tell_and_wait(over, self._posted, known)
+            else:
+                over[0] = 1
 
     def _keep_off(self, place: int) -> None:
         self._kept_off = place

@@ -21,11 +21,10 @@ from corepy._loops._helpers import helpers
 
 __all__ = ["launch"]
 
-#: Work, in elements of a cheap loop, from which a second thread is worth waking: 60 us, as it begins
-#: some 30 us late, and for as long as it wakes and ends both wait for each other.
+#: Work, in elements of a cheap loop, from which a second thread is worth waking: 60 us, as it
+#: begins some 30 us late where it has slept.
 PARALLEL_FROM = 600_000
-#: Work of one stretch, and stretches for each thread: more of them, and less is waited for in the
-#: end; each costs a call from Python (3 us).
+#: Work of one stretch on average, and stretches for each thread; each costs a call from Python.
 STRETCH = 50_000
 _SHARES = 4
 
@@ -61,6 +60,11 @@ class _Company:
 _company = _Company()
 
 
+def _begin(part: int, parts: int, rows: int) -> int:
+    """Return the first row of a stretch: they become shorter, so that all threads end together."""
+    return rows - rows * (parts - part) ** 2 // parts**2
+
+
 def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int) -> None:
     """Run a function on its rows, in several threads where that pays.
 
@@ -92,7 +96,9 @@ def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int,
 
     def share() -> None:
         while (part := next(numbers)) < parts:
-            function(*arguments, part * rows // parts, (part + 1) * rows // parts)
+            start, stop = _begin(part, parts, rows), _begin(part + 1, parts, rows)
+            if start < stop:
+                function(*arguments, start, stop)
 
     if _company.is_poor():
         share()

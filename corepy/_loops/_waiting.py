@@ -12,11 +12,16 @@ from numba.extending import intrinsic
 
 from corepy._loops._compile import compiler
 
-__all__ = ["raised"]
+__all__ = ["Flag", "raised", "tell_and_wait"]
 
 #: Turns of the loop: 30 to 90 us on processors that can pause, as threads that have slept need some
 #: 20 to wake. On others it is over at once.
 _TURNS: Final = 2000
+#: Turns for which a helper waits for the next call.
+_PATIENCE: Final = 8000
+#: Turns for which somebody who was called leaves the interpreter's lock to the caller, who is about
+#: to begin: to wait for the lock takes as long as to wake.
+_GRACE: Final = 200
 
 #: What tells a processor that its other thread may go first, by the beginning of LLVM's names.
 _PAUSES: Final = {"x86_64": "llvm.x86.sse2.pause", "i686": "llvm.x86.sse2.pause"}
@@ -39,13 +44,35 @@ def _look(context: Any, flag: Any) -> Any:
 
 
 @compiler(())()
-def _wait(flag: Any, turns: int) -> bool:
-    for _ in range(turns):  # noqa: SIM110 (generators are not compiled)
-        if _look(flag):
+def _wait(flag: Any, known: int, turns: int, grace: int) -> bool:
+    for _ in range(turns):
+        if _look(flag) != known:
+            for _ in range(grace):
+                _look(flag)
             return True
     return False
 
 
-def raised(flag: npt.NDArray[np.int64]) -> bool:
+@compiler(())()
+def _tell_and_wait(told: Any, flag: Any, known: int, turns: int, grace: int) -> bool:
+    told[0] = 1
+    return bool(_wait(flag, known, turns, grace))
+
+
+Flag = npt.NDArray[np.int64]
+
+
+def raised(flag: Flag) -> bool:
     """Wait a moment for a flag to become other than zero, and say whether it has."""
-    return not config.DISABLE_JIT and bool(_wait(flag, _TURNS))
+    return not config.DISABLE_JIT and bool(_wait(flag, 0, _TURNS, 0))
+
+
+def tell_and_wait(told: Flag, flag: Flag, known: int) -> None:
+    """Raise a flag, and wait some moments for another one to become other than it was.
+
+    Who waits for the first one finds the interpreter's lock free: it is released before.
+    """
+    if config.DISABLE_JIT:
+        told[0] = 1
+    else:
+        _tell_and_wait(told, flag, known, _PATIENCE, _GRACE)

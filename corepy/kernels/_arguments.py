@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from numbers import Real
 from operator import index
@@ -28,9 +28,9 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 _FLOATING: Final = "a floating-point dtype: " + listing(FLOATS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Given:
-    """An array argument, looked at once.
+    """An array argument, looked at once. Nobody changes it.
 
     Attributes
     ----------
@@ -49,6 +49,12 @@ class Given:
     shape : tuple of int
     device : Device or None
         None where it is spread over several.
+    library : str
+        Name of the library; two backends have NumPy's arrays.
+    size : int
+        Number of elements.
+    wide : str
+        Name of the dtype in which it is computed.
     """
 
     function: str
@@ -60,22 +66,15 @@ class Given:
     dtype: str
     shape: tuple[int, ...]
     device: Device | None
+    library: str = field(init=False)
+    size: int = field(init=False)
+    wide: str = field(init=False)
 
-    @property
-    def library(self) -> str:
-        """Name of the library; two backends have NumPy's arrays."""
+    def __post_init__(self) -> None:
         name = self.backend.name
-        return "numpy" if name == "numba" else name
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def wide(self) -> str:
-        """Name of the dtype in which it is computed."""
-        return "float64" if self.dtype == "float64" else "float32"
+        self.library = "numpy" if name == "numba" else name
+        self.size = math.prod(self.shape)
+        self.wide = "float64" if self.dtype == "float64" else "float32"
 
 
 def given(function: str, argument: str, value: Any) -> Given:

@@ -170,8 +170,12 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype[Any], *, again: bool = True)
     again : bool
         Whether its memory may be recycled.
     """
+    new = _recycled if again else np.empty
+    array: Host = new(shape, dtype)
+    if not array.__array_interface__["data"][0] % _LINE:  # as all of the pool's does
+        return array
     size = math.prod(shape) * dtype.itemsize
-    memory = (_recycled if again else np.empty)(size + _LINE, np.uint8)
+    memory = new(size + _LINE, np.uint8)
     start = -memory.ctypes.data % _LINE
     return memory[start : start + size].view(dtype).reshape(shape)
 
@@ -293,7 +297,9 @@ class Result:
                 sys.modules["torch"].autograd.graph.increment_version(out.native)
             return out.value
         if x.library == "jax":
-            native.base.flags.writeable = native.flags.writeable = False
+            for owner in (native.base, native):  # it may be its own
+                if owner is not None:
+                    owner.flags.writeable = False
             native = x.backend.from_numpy(native, x.backend.devices()[0])
         return delivered(native if x.table is None else make(native, x.table), out)
 

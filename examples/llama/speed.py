@@ -109,7 +109,7 @@ def measure(folder: Path, backends: Sequence[str], length: int, new: int, rounds
                 print(f"{name} chose {answer}, {PEER} {answers[PEER]}", file=sys.stderr)
         statements = {n: _measure.Statement("f()", {"f": call}) for n, call in calls.items()}
         once = dict.fromkeys(statements, 1)
-        times = _measure.interleave(statements, rounds, once, pause=0.01, rehearse=True)
+        times = _measure.interleave(statements, rounds, once, pause=0.01, rehearse=1e-3)
         timings = _measure.compare(times, PEER)
         for row in rows[1:]:
             timing = timings[row[0]]

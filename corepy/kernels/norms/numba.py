@@ -13,6 +13,9 @@ from corepy.kernels._simd import apart, fetch, put, scratch, squares_of, sum_of,
 
 Array = npt.NDArray[Any]
 
+#: Elements of a channel of one image below which channels lie beside each other in one loop.
+_SHORT = 256
+
 
 @kernel
 def _scaled(row: Array, scale: Any, weight: Array, into: Array) -> None:
@@ -146,7 +149,7 @@ def rms_norm(
         out if summed is None else summed,
         out,
     )
-    launch(_rms_rows, arguments, len(x), x.size)
+    launch(_rms_rows, arguments, len(x), x.nbytes // 8)
 
 
 def layer_norm(x: Array, weight: Array, bias: Array, eps: float, brain: bool, out: Array) -> None:
@@ -167,9 +170,10 @@ def batch_norm(
     """Put normalized channels of ``x (before, channels, after)`` into `out`."""
     with np.errstate(all="ignore"):
         scale = weight / np.sqrt(variance + mean.dtype.type(eps))
-    if x.shape[2] == 1:
-        flat = x.reshape(x.shape[:2]), out.reshape(x.shape[:2])
-        launch(_batch_columns, (flat[0], mean, scale, bias, brain, flat[1]), len(x), x.size)
+    before, channels, after = x.shape
+    if after < _SHORT and before > 1:  # as columns, so that loops are long
+        columns = tuple(np.repeat(values, after) for values in (mean, scale, bias))
+        x, out = (array.reshape(before, channels * after) for array in (x, out))
+        launch(_batch_columns, (x, *columns, brain, out), before, x.nbytes // 8)
     else:
-        rows = x.shape[0] * x.shape[1]
-        launch(_batch_rows, (x, mean, scale, bias, brain, out), rows, x.size)
+        launch(_batch_rows, (x, mean, scale, bias, brain, out), before * channels, x.nbytes // 8)

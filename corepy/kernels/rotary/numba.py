@@ -80,4 +80,4 @@ def rope(
     Row i takes the angles of row ``places[i % len(places)]`` of the tables ``(length, size // 2)``.
     """
     arguments = (x, cos, sin, places, interleaved, brain, out)
-    launch(_rope_rows, arguments, len(x), x.size)
+    launch(_rope_rows, arguments, len(x), x.nbytes // 8)
