@@ -21,9 +21,9 @@ from corepy._loops._helpers import helpers
 
 __all__ = ["launch"]
 
-#: Work, in elements of a cheap loop, from which a second thread is worth waking: 60 us, as it
-#: begins some 30 us late where it has slept.
-PARALLEL_FROM = 600_000
+#: Work, in elements of 8 bytes of a cheap loop, from which a second thread is worth it: some 40 us,
+#: as it begins 10 us late, and 30 where it has slept.
+PARALLEL_FROM = 400_000
 #: Work of one stretch on average, and stretches for each thread; each costs a call from Python.
 STRETCH = 50_000
 _SHARES = 4
