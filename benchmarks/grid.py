@@ -71,6 +71,8 @@ PAUSE_BLAS: Final = 0.03
 AGAIN_SHARE: Final = 0.15
 #: Seconds of a turn on large operands: long beside what the pause costs.
 TURN: Final = 1e-3
+#: Seconds that each candidate runs before its turn, at least once, without being counted.
+REHEARSAL: Final = 1e-3
 #: Seconds of a call from which on it makes no difference whether the operands were in the caches.
 UNCACHED: Final = 0.02
 
@@ -247,10 +249,10 @@ def measure(
         pace.note(operation, dtype, name, size, taken)
     longest = max(seconds.values())
     pause = pause_before(operation, size, longest)
-    rehearse = bool(pause) and longest < UNCACHED
+    rehearse = REHEARSAL if pause and longest < UNCACHED else 0.0
     turn = TURN if pause else _measure.SLICE
     counts = {name: _measure.runs(taken, turn) for name, taken in seconds.items()}
-    round_takes = sum(pause + taken * (counts[name] + rehearse) for name, taken in seconds.items())
+    round_takes = sum(pause + rehearse + taken * counts[name] for name, taken in seconds.items())
     rounds = min(max(round(effort.seconds / round_takes), effort.least), effort.most)
     if round_takes > effort.seconds * 2:
         rounds = 2
