@@ -136,7 +136,7 @@ def _clip_stretch(bounds: list[Array | None], x: Array, out: Array, start: int, 
     np.clip(x[part], low, high, out=out[part])
 
 
-@operation("clip", 750_000)
+@operation("clip", 400_000)
 def _clip(x: Array, /, min: Array | None = None, max: Array | None = None) -> Array | None:
     given = [bound for bound in (min, max) if bound is not None]
     same = same_order(x, *given)
@@ -146,7 +146,7 @@ def _clip(x: Array, /, min: Array | None = None, max: Array | None = None) -> Ar
     out = np.empty(x.shape, x.dtype, order(x))
     spread = iter(y if step else y[:1] for y, step in zip(others, steps, strict=True))
     bounds = [None if bound is None else next(spread) for bound in (min, max)]
-    launch(_clip_stretch, (bounds, flat_x, flat(out)), blocks(x.size), _work(x, 750_000))
+    launch(_clip_stretch, (bounds, flat_x, flat(out)), blocks(x.size), _work(x, 400_000))
     return out
 
 
@@ -260,7 +260,7 @@ def _in_place(name: str, divide: Operation) -> Operation:
 
 #: Functions of NumPy's, by how many elements of 8 bytes are worth a second thread.
 _SHARED: Final[dict[int, tuple[str, ...]]] = {
-    750_000: (
+    400_000: (
         *("abs", "add", "bitwise_and", "bitwise_invert", "bitwise_or", "bitwise_xor", "divide"),
         *("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal"),
         *("logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum"),
@@ -298,7 +298,7 @@ def _operations() -> dict[str, Operation]:
     made["sqrt"] = _looped("sqrt", loops.square_roots, roots, 200_000)
     made["clip"] = _clip
     for name, ufunc in _IN_PLACE.items():
-        made[name] = _updated(name, ufunc, 750_000)
+        made[name] = _updated(name, ufunc, 400_000)
     made["sign"] = _looped("sign", loops.signs, dict.fromkeys(FLOATS, 2048), 400_000)
     following = dict.fromkeys(FLOATS, 4096)
     made["nextafter"] = _checked("nextafter", loops.neighbours, following, 200_000)

@@ -23,7 +23,7 @@ _MEDIUM: Final = 8192
 _SOME: Final = 16_384
 _LARGE: Final = 32_768
 #: Bytes from which NumPy's own loops are worth a second thread.
-_HUGE: Final = 1 << 24
+_HUGE: Final = 6 << 20
 #: NumPy sums shorter rows faster; longer ones of integers too, and finds their extremes as fast.
 _ROW: Final = size_from(64)
 _LONG_ROW: Final = 1024
