@@ -43,6 +43,18 @@ def _look(context: Any, flag: Any) -> Any:
     return types.int64(flag), generate
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _raise(context: Any, flag: Any) -> Any:
+    """Set the first element of an array to one, after all that was written before."""
+
+    def generate(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, operands[0])
+        builder.store_atomic(context.get_constant(types.int64, 1), array.data, "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(flag), generate
+
+
 @compiler(())()
 def _wait(flag: Any, known: int, turns: int, grace: int) -> bool:
     for _ in range(turns):
@@ -55,7 +67,7 @@ def _wait(flag: Any, known: int, turns: int, grace: int) -> bool:
 
 @compiler(())()
 def _tell_and_wait(told: Any, flag: Any, known: int, turns: int, grace: int) -> bool:
-    told[0] = 1
+    _raise(told)
     return bool(_wait(flag, known, turns, grace))
 
 
