@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from time import perf_counter, thread_time
-from typing import Any
+from typing import Any, Final
 
 from numba import get_num_threads
 
@@ -27,6 +27,8 @@ PARALLEL_FROM = 400_000
 #: Work of one stretch on average, and stretches for each thread; each costs a call from Python.
 STRETCH = 50_000
 _SHARES = 4
+#: Seconds that a scheduler takes from a thread at the least; a helper that has slept wakes sooner.
+_LOST: Final = 5e-4
 
 
 class _Company:
@@ -51,7 +53,7 @@ class _Company:
 
     def judge(self, worked: float, waited: float) -> None:
         """Take note of how long the caller worked, and how long it waited meanwhile."""
-        if waited > worked:
+        if waited > max(worked, _LOST):
             self.alone, self.penalty = self.penalty, min(2 * self.penalty, 64)
         else:
             self.penalty = 1

@@ -6,10 +6,12 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from numbers import Real
 from operator import index
 from typing import Any, Final
+
+import numpy as np
 
 from corepy._errors import (
     DeviceMismatchError,
@@ -20,8 +22,8 @@ from corepy._errors import (
     wrong_dtype,
 )
 from corepy.backends._base import Backend, Native
-from corepy.devices._device import Device
-from corepy.dispatch import Operand, Table, landed, owner_of
+from corepy.devices._device import CPU, Device
+from corepy.dispatch import Operand, Table, landed, load, owner_of
 from corepy.kernels._libraries import device_library
 
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
@@ -87,10 +89,14 @@ def given(function: str, argument: str, value: Any) -> Given:
     ValueError
         If its shape is not known.
     """
+    device: Device | None
+    if value.__class__ is np.ndarray:  # what most are, without a search for whose it is
+        dtype, shape = _name(value.dtype), value.shape
+        return Given(function, argument, value, value, _numpy(), None, dtype, shape, CPU)
     if isinstance(value, Operand):
         native, table = landed(value)._native, value._table
         backend, dtype = table.backend, table.dtype.name
-        device: Device | None = table.device
+        device = table.device
     else:
         # Before the backends: to these the kernels' own adapters know more dtypes and queues.
         owner = device_library(value) or owner_of(value)
@@ -103,7 +109,12 @@ def given(function: str, argument: str, value: Any) -> Given:
     shape = tuple(backend.shape_of(native))
     if None in shape:
         raise bad_argument(function, argument, shape, "a shape of known sizes")
-    return Given(function, argument, value, native, backend, table, dtype, shape, device)  # type: ignore[arg-type]
+    return Given(function, argument, value, native, backend, table, dtype, shape, device)
+
+
+@cache
+def _numpy() -> Backend:
+    return load("numpy")
 
 
 @lru_cache(maxsize=64)
@@ -226,7 +237,7 @@ def finite(function: str, argument: str, value: Any, least: float = -math.inf) -
     ValueError
         If it is not finite, or less than `least`.
     """
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if value.__class__ is not float and (isinstance(value, bool) or not isinstance(value, Real)):
         raise bad_type(function, argument, value, "a real number")
     number = float(value)
     if not math.isfinite(number) or number < least:

@@ -242,7 +242,9 @@ def widened(x: Given | None, wide: str, size: int, absent: float) -> Host:
         array = (array.astype(np.uint32) << 16).view(np.float32)
     elif x.dtype == "float16":
         array = array.view(np.float16)
-    array = np.require(array, wide, ["C", "A"])
+    flags = array.flags
+    if array.dtype != wide or not (flags.c_contiguous and flags.aligned):
+        array = np.require(array, wide, ["C", "A"])
     return array if array.flags.writeable else np.asarray(_Writable(array))
 
 

@@ -560,6 +560,8 @@ def test_helpers_that_lose_their_processor_are_left_alone_for_a_while() -> None:
     assert not company.is_poor()
     company.judge(worked=1.0, waited=2.0)
     assert [company.is_poor() for _ in range(2)] == [True, False]
+    company.judge(worked=1e-5, waited=1e-4)  # it has only woken
+    assert not company.is_poor()
 
 
 def test_without_new_threads_the_caller_works_alone(
