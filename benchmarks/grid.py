@@ -252,7 +252,10 @@ def measure(
     rehearse = REHEARSAL if pause and longest < UNCACHED else 0.0
     turn = TURN if pause else _measure.SLICE
     counts = {name: _measure.runs(taken, turn) for name, taken in seconds.items()}
-    round_takes = sum(pause + rehearse + taken * counts[name] for name, taken in seconds.items())
+    rehearsed = {name: max(rehearse, taken) if rehearse else 0.0 for name, taken in seconds.items()}
+    round_takes = sum(
+        pause + rehearsed[name] + taken * counts[name] for name, taken in seconds.items()
+    )
     rounds = min(max(round(effort.seconds / round_takes), effort.least), effort.most)
     if round_takes > effort.seconds * 2:
         rounds = 2

@@ -55,7 +55,10 @@ def _raise(context: Any, flag: Any) -> Any:
     return types.void(flag), generate
 
 
-@compiler(())()
+_compiled = compiler(())()
+
+
+@_compiled
 def _wait(flag: Any, known: int, turns: int, grace: int) -> bool:
     for _ in range(turns):
         if _look(flag) != known:
@@ -65,7 +68,7 @@ def _wait(flag: Any, known: int, turns: int, grace: int) -> bool:
     return False
 
 
-@compiler(())()
+@_compiled
 def _tell_and_wait(told: Any, flag: Any, known: int, turns: int, grace: int) -> bool:
     _raise(told)
     return bool(_wait(flag, known, turns, grace))

@@ -56,7 +56,8 @@ def reproducible_blas() -> AbstractContextManager[None]:
 def considerate(native: Callable[..., Any]) -> Callable[..., Any]:
     """Return what calls a function with as many threads of BLAS as there are cores for them.
 
-    Where `threadpoolctl` is not installed there is no way to, and the function runs as it is.
+    Where they have all, they wake apart from the caller's (`_blas.apart`). Where `threadpoolctl` is
+    not installed there is no way to either, and the function runs as it is.
     """
 
     def call(*args: Any, **params: Any) -> Any:
