@@ -7,15 +7,20 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from corepy import _places
 
 pytest.importorskip("numba")
 
-from corepy._loops import _helpers, _sharing, _waiting
+from corepy._loops import _atomics, _compile, _helpers, _jobs, _sharing
+from tests.sharing import share
+
+Array = npt.NDArray[Any]
 
 pytestmark = pytest.mark.backend("numba")
 
@@ -77,14 +82,7 @@ def test_errors_come_to_the_caller_and_helpers_go_on() -> None:
 def test_launch_waits_for_all_helpers_and_raises_what_went_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("PARALLEL_FROM", "STRETCH"):
-        monkeypatch.setattr(_sharing, name, 1)
-    monkeypatch.setattr(_sharing, "get_num_threads", lambda: 3)
-    monkeypatch.setattr(_sharing, "budget", lambda: 3)
-    monkeypatch.setattr(_sharing._company, "judge", lambda worked, waited: None)
-    monkeypatch.setattr(_sharing._company, "alone", 0)
-    two = _helpers.Helpers(2)
-    monkeypatch.setattr(_sharing, "helpers", lambda: two)
+    share(monkeypatch, 3, _helpers.Helpers(2))
     main, together = threading.get_ident(), threading.Barrier(3)
     begun, ended = set[int](), []
 
@@ -107,7 +105,7 @@ def test_launch_waits_for_all_helpers_and_raises_what_went_wrong(
 @pytest.mark.parametrize("rows", [1, 2, 7, 8, 32, 1000])
 @pytest.mark.parametrize("parts", [2, 3, 8, 24])
 def test_stretches_hold_every_row_once_and_do_not_grow(rows: int, parts: int) -> None:
-    begins = [_sharing._begin(part, parts, rows) for part in range(parts + 1)]
+    begins = [_jobs.begin(part, parts, rows) for part in range(parts + 1)]
     assert (begins[0], begins[-1]) == (0, rows)
     sizes = np.diff(begins)
     assert (sizes >= 0).all()
@@ -131,9 +129,9 @@ def test_no_reference_to_the_work_stays_with_a_helper() -> None:
 
 def test_a_flag_is_seen_and_waited_for_only_a_moment() -> None:
     flag = np.zeros(1, np.int64)
-    assert not _waiting.raised(flag)
+    assert not _jobs.raised(flag)
     flag[0] = 1
-    assert _waiting.raised(flag)
+    assert _jobs.raised(flag)
 
 
 def test_a_flag_raised_by_another_thread_ends_the_loop() -> None:
@@ -141,13 +139,163 @@ def test_a_flag_raised_by_another_thread_ends_the_loop() -> None:
     seen = threading.Event()
 
     def look() -> None:
-        if _waiting._wait(flag, 0, 1 << 62, 0):
+        if _jobs._raised(flag, 1 << 62):
             seen.set()
 
     threading.Thread(target=look, daemon=True).start()
     time.sleep(0.01)
     flag[0] = 1
     assert seen.wait(20)
+
+
+# ---------------------------------------------------------------------------- jobs
+
+kernel = _compile.compiler(())()
+
+
+@kernel
+def count(counts: Array, sums: Array, weight: float, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        counts[i] += 1
+        sums[i] = weight * i
+
+
+@kernel
+def fail(counts: Array, bad: int, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        if i == bad:
+            raise ValueError("a bad row")
+        counts[i] = 1
+
+
+@kernel
+def crowd(inside: Array, start: int, stop: int) -> None:
+    """Take note of how often a stretch begins while another one runs."""
+    _atomics.add(inside.ctypes.data, 1)
+    for _ in range(200_000):
+        if _atomics.load(inside.ctypes.data) > 1:
+            inside[1] = 1
+        _atomics.pause()
+    _atomics.add(inside.ctypes.data, -1)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 16, 1000])
+@pytest.mark.parametrize("threads", [2, 5])
+def test_every_row_is_worked_on_once(
+    rows: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share(monkeypatch, threads, _helpers.Helpers(threads - 1))
+    counts, sums = np.zeros(rows, np.int64), np.zeros(rows)
+    for times in range(1, 2001):
+        weight = 0.5 * times
+        _sharing.launch(count, (counts, sums, weight), rows, rows)
+        np.testing.assert_array_equal(counts, times)
+        np.testing.assert_array_equal(sums, weight * np.arange(rows))
+
+
+def test_jobs_of_several_threads_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    share(monkeypatch, 4, _helpers.Helpers(3))
+    wrong: list[int] = []
+
+    def work(size: int) -> None:
+        counts, sums = np.zeros(size, np.int64), np.zeros(size)
+        for times in range(1, 2001):
+            _sharing.launch(count, (counts, sums, float(times)), size, size)
+            if (counts != times).any() or (sums != times * np.arange(size)).any():
+                wrong.append(size)
+
+    threads = [threading.Thread(target=work, args=(size,)) for size in (2, 30, 400, 5000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_watchers_join_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    share(monkeypatch, 2, _helpers.Helpers(1))
+    inside = np.zeros(2, np.int64)
+
+    def met() -> bool:
+        _sharing.launch(crowd, (inside,), 2, 2)
+        return bool(inside[1])
+
+    assert eventually(met)
+    assert inside[0] == 0
+
+
+def test_no_more_watchers_join_than_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    three = _helpers.Helpers(3)
+    three.wake(3)
+    loop = _jobs.shared(crowd)
+    assert loop is not None
+    inside = np.zeros(2, np.int64)
+    for _ in range(20):
+        three.wake(3)
+        assert three.board.run(loop, (inside,), 8, 8, 0) == (False, 0.0)
+    assert not inside.any()
+
+
+@pytest.mark.parametrize("bad", [0, 7, 99])
+def test_an_exception_of_a_loop_is_raised(bad: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    share(monkeypatch, 2, _helpers.Helpers(1))
+    counts = np.zeros(100, np.int64)
+    for _ in range(50):
+        with pytest.raises(ValueError, match="a bad row"):
+            _sharing.launch(fail, (counts, bad), 100, 100)
+    _sharing.launch(fail, (counts, -1), 100, 100)
+    assert counts.all()
+
+
+def test_who_waits_long_takes_naps(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = _jobs.Board()
+    loop = _jobs.shared(count)
+    assert loop is not None
+    held = threading.Thread(target=_hold, args=(board,), daemon=True)
+    held.start()
+    counts = np.zeros(4, np.int64)
+    waited = 0.0
+    while not waited and held.is_alive():
+        failed, waited = board.run(loop, (counts, np.zeros(4), 0.0), 4, 4, 1)
+        assert not failed
+    held.join()
+    assert waited > 0
+
+
+def _hold(board: _jobs.Board) -> None:
+    """Join in the first job that there is, as a thread that loses its processor then."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if _join(board._address):
+            time.sleep(0.05)
+            _leave(board._address)
+            return
+
+
+@kernel
+def _join(board: int) -> bool:
+    for _ in range(1_000_000):
+        word = _atomics.load(board)
+        if word and _atomics.replace(board, word, word + 1):
+            return True
+    return False
+
+
+@kernel
+def _leave(board: int) -> None:
+    _atomics.add(board, -1)
+
+
+@kernel
+def take_all(arrays: tuple[Array, ...], start: int, stop: int) -> None:
+    for i in range(start, stop):
+        arrays[0].flat[i] = len(arrays)
+
+
+def test_arguments_that_do_not_fit_a_job_are_refused() -> None:
+    arrays = tuple(np.zeros((1,) * 20) for _ in range(12))
+    with pytest.raises(ValueError, match="take_all: its arguments do not fit a job"):
+        _sharing.launch(take_all, (arrays,), 10**9, 10**9)
 
 
 # ---------------------------------------------------------------------------- where they wake

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from numba import njit
 
-__all__ = ["REASSOCIATED", "compiler"]
+__all__ = ["REASSOCIATED", "compiler", "digest", "kept"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -25,8 +25,19 @@ REASSOCIATED: Final = frozenset({"reassoc", "contract"})
 
 
 @cache
-def _digest(paths: tuple[Path, ...]) -> str:
+def digest(paths: tuple[Path, ...]) -> str:
+    """Return what changes when one of some files does."""
     return sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:12]
+
+
+def kept(function: Kernel, **options: Any) -> Kernel:
+    """Compile a function that needs no lock of the interpreter, and keep it on disk."""
+    options |= {"nogil": True, "error_model": "numpy"}
+    try:
+        compiled: Kernel = njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder can be written: each process compiles for itself
+        compiled = njit(**options)(function)
+    return compiled
 
 
 def compiler(paths: Iterable[Path]) -> Callable[..., Callable[[Kernel], Kernel]]:
@@ -47,15 +58,9 @@ def compiler(paths: Iterable[Path]) -> Callable[..., Callable[[Kernel], Kernel]]
     files = (Path(__file__).with_name("_simd.py"), *paths)
 
     def kernel(*, fastmath: Set[str] = frozenset()) -> Callable[[Kernel], Kernel]:
-        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
-
         def decorate(function: Kernel) -> Kernel:
-            function.__qualname__ = f"{function.__qualname__}_{_digest(files)}"
-            try:
-                compiled: Kernel = njit(cache=True, **options)(function)
-            except RuntimeError:  # no folder can be written: each process compiles for itself
-                compiled = njit(**options)(function)
-            return compiled
+            function.__qualname__ = f"{function.__qualname__}_{digest(files)}"
+            return kept(function, fastmath=set(fastmath))
 
         return decorate
 

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 import numpy as np
 
 from corepy import _places
-from corepy._loops._waiting import Flag, raised, tell_and_wait
+from corepy._loops._jobs import Board, Flag, raised
 
 __all__ = ["Call", "Helpers", "helpers"]
 
@@ -59,28 +59,44 @@ class Call:
 
 
 class Helpers:
-    """Threads that wait for calls, started when the first one comes."""
+    """Threads that wait for calls and jobs, started when the first one comes.
+
+    Attributes
+    ----------
+    board : Board
+        Where those who are awake look for jobs.
+    """
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._calls: SimpleQueue[Call] = SimpleQueue()
-        self._posted = np.zeros(1, np.int64)  # how many calls there were
+        self.board = Board()
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._starting = threading.Lock()
         self._threads: list[int] = []  # the system's numbers of those that run
         self._kept_off = -1  # the processor on which they may not wake
 
     def call(self, work: Callable[[], object], count: int) -> list[Call]:
         """Ask so many helpers to join in some work, in copies of the caller's context."""
+        self._place()
+        calls = [Call(work) for _ in range(min(count, len(self._threads)))]
+        for call in calls:
+            self._calls.put(call)
+        self.board.call_away()
+        return calls
+
+    def wake(self, count: int) -> None:
+        """Have so many helpers watch the board, if not as many do already."""
+        self._place()
+        for _ in range(min(count, len(self._threads)) - self.board.watchers):
+            self._calls.put(None)
+
+    def _place(self) -> None:
+        """Start threads if there are none, and see that they wake apart from the caller."""
         if len(self._threads) < self._count:
             self._start()
         place = _places.here()
         if place != self._kept_off:
             self._keep_off(place)
-        calls = [Call(work) for _ in range(min(count, len(self._threads)))]
-        for call in calls:
-            self._calls.put(call)
-        self._posted[0] += len(calls)
-        return calls
 
     def _start(self) -> None:
         with self._starting:
@@ -95,12 +111,15 @@ class Helpers:
                 self._kept_off = -1
 
     def _serve(self) -> None:
+        nobody = np.zeros(1, np.int64)
         while True:
-            over = self._calls.get().join()
-            known = int(self._posted[0])
+            call = self._calls.get()
+            over = nobody if call is None else call.join()
+            del call  # or its caller's arrays would be held until the next one
+            calls = self.board.calls
             if self._calls.empty():
-                # The next call may come at once, and to sleep and wake takes longer than that.
-                tell_and_wait(over, self._posted, known)
+                # The next one may come at once, and to sleep and wake takes longer than that.
+                self.board.watch(over, calls)
             else:
                 over[0] = 1
 

@@ -14,19 +14,26 @@ from itertools import count
 from time import perf_counter, thread_time
 from typing import Any, Final
 
-from numba import get_num_threads
+from numba import config, get_num_threads
+from numba.np.ufunc import parallel
 
 from corepy._budget import budget
 from corepy._loops._helpers import helpers
+from corepy._loops._jobs import begin, shared
 
 __all__ = ["launch"]
 
-#: Work, in elements of 8 bytes of a cheap loop, from which a second thread is worth it: some 40 us,
-#: as it begins 10 us late, and 30 where it has slept.
+#: Work, in elements of 8 bytes of a cheap loop, from which a second thread is worth waking: some
+#: 40 us, as it begins 30 us late.
 PARALLEL_FROM = 400_000
-#: Work of one stretch on average, and stretches for each thread; each costs a call from Python.
-STRETCH = 50_000
-_SHARES = 4
+#: The same where one is awake, which begins at once.
+SHARED_FROM = 100_000
+#: Work of one stretch on average, and stretches for each thread; where each is a call of Python's
+#: more, and less often.
+STRETCH = 10_000
+_SHARES: Final = 8
+CALLED_STRETCH: Final = 50_000
+_CALLED_SHARES: Final = 4
 #: Seconds that a scheduler takes from a thread at the least; a helper that has slept wakes sooner.
 _LOST: Final = 5e-4
 
@@ -62,9 +69,10 @@ class _Company:
 _company = _Company()
 
 
-def _begin(part: int, parts: int, rows: int) -> int:
-    """Return the first row of a stretch: they become shorter, so that all threads end together."""
-    return rows - rows * (parts - part) ** 2 // parts**2
+def numbas_threads() -> int:
+    """Return how many threads Numba would use for the calling one, without starting them."""
+    started = getattr(parallel, "_is_initialized", True)  # whoever sets the number starts them
+    return int(get_num_threads() if started else config.NUMBA_NUM_THREADS)
 
 
 def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int) -> None:
@@ -74,7 +82,8 @@ def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int,
     ----------
     function : callable
         ``function(*arguments, start, stop)`` works on a stretch of rows, without the GIL: a
-        compiled loop, or one that calls NumPy.
+        compiled loop, or one of Python's that calls NumPy. If a loop raises an exception, it is
+        run once more to raise it.
     rows : int
         How many rows there are.
     work : int
@@ -86,25 +95,48 @@ def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int,
     the calling one. What is a context's own, such as `numpy.errstate`, holds in all of them, and
     an exception of any is raised.
     """
-    if work < PARALLEL_FROM:
-        function(*arguments, 0, rows)
-        return
-    threads = min(rows, get_num_threads(), budget() or rows)
+    if work >= SHARED_FROM and rows > 1:
+        threads = min(rows, numbas_threads(), budget() or rows)
+        if threads > 1 and not _company.is_poor():
+            loop = shared(function)
+            if loop is None:
+                if work >= PARALLEL_FROM:
+                    _by_calls(function, arguments, rows, work, threads)
+                    return
+            elif _together(loop, arguments, rows, work, threads):
+                return
+    function(*arguments, 0, rows)
+
+
+def _together(
+    loop: Callable[..., int], arguments: tuple[Any, ...], rows: int, work: int, threads: int
+) -> bool:
+    """Run a compiled loop together with helpers; say whether it is done."""
     parts = min(rows, _SHARES * threads, work // STRETCH)
-    if threads < 2 or parts < 2:
-        function(*arguments, 0, rows)
-        return
+    those = helpers()
+    if work >= PARALLEL_FROM:
+        those.wake(threads - 1)
+    elif not those.board.watchers:
+        return False
+    start = perf_counter()
+    failed, waited = those.board.run(loop, arguments, rows, parts, threads - 1)
+    _company.judge(worked=perf_counter() - start - waited, waited=waited)
+    return not failed
+
+
+def _by_calls(
+    function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int, threads: int
+) -> None:
+    """Run a function of Python's together with helpers."""
+    parts = min(rows, _CALLED_SHARES * threads, work // CALLED_STRETCH)
     numbers = count()
 
     def share() -> None:
         while (part := next(numbers)) < parts:
-            start, stop = _begin(part, parts, rows), _begin(part + 1, parts, rows)
+            start, stop = begin(part, parts, rows), begin(part + 1, parts, rows)
             if start < stop:
                 function(*arguments, start, stop)
 
-    if _company.is_poor():
-        share()
-        return
     start, before = perf_counter(), thread_time()
     called = helpers().call(share, min(threads, parts) - 1)
     errors: list[BaseException] = []

@@ -39,6 +39,7 @@ from tests.backends.numbas import (  # noqa: E402
     sample,
     specials,
 )
+from tests.sharing import share, work_alone  # noqa: E402
 
 
 @pytest.fixture
@@ -720,25 +721,14 @@ def test_results_do_not_depend_on_the_number_of_threads(
 ) -> None:
     x = sample((1331, 221), dtype)
     args, params = SHARED[name](x)
-    monkeypatch.setattr(_sharing, "PARALLEL_FROM", 1 << 62)
-    alone = run(name, *args, **params)
-    stretches = Counter[str]()
-    helpers = _sharing.helpers()
-
-    class Counted:
-        def call(self, work: Callable[[], object], count: int) -> Any:
-            stretches[name] += count
-            return helpers.call(work, count)
-
-    for setting in ("PARALLEL_FROM", "STRETCH"):
-        monkeypatch.setattr(_sharing, setting, 1)
-    monkeypatch.setattr(_sharing, "helpers", Counted)
-    monkeypatch.setattr(_sharing._company, "judge", lambda worked, waited: None)
-    monkeypatch.setattr(_sharing._company, "alone", 0)
+    with monkeypatch.context() as patch:
+        work_alone(patch)
+        alone = run(name, *args, **params)
     for threads in (2, 3, 7):
-        monkeypatch.setattr(_sharing, "get_num_threads", lambda threads=threads: threads)
-        assert_same(run(name, *args, **params), alone)
-    assert stretches[name] >= 3
+        with monkeypatch.context() as patch:
+            asked = share(patch, threads)
+            assert_same(run(name, *args, **params), alone)
+        assert asked
 
 
 def test_the_budget_of_threads_holds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import corepy
 from corepy import kernels, testing
 from corepy.kernels import _memory
 from tests.kernels.libraries import Kind, host, kinds, select
+from tests.sharing import share, work_alone
 
 Call = Callable[..., Any]
 
@@ -466,34 +467,17 @@ def test_layouts_and_read_only_memory(
 
 @pytest.fixture
 def shared(compiled: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Share even the smallest work among two threads, and record who does some of it."""
-    from corepy._loops import _sharing
-
-    for name in ("PARALLEL_FROM", "STRETCH"):
-        monkeypatch.setattr(_sharing, name, 1)
-    monkeypatch.setattr(_sharing, "get_num_threads", lambda: 2)
-    helpers, called = _sharing.helpers(), []
-
-    class Counted:
-        def call(self, work: Callable[[], object], count: int) -> Any:
-            called.append(count)
-            return helpers.call(work, count)
-
-    monkeypatch.setattr(_sharing, "helpers", Counted)
-    monkeypatch.setattr(_sharing._company, "judge", lambda worked, waited: None)
-    monkeypatch.setattr(_sharing._company, "alone", 0)
-    return called
+    """Share even the smallest work among two threads, and record who is asked to do some of it."""
+    return share(monkeypatch)
 
 
 @every
 def test_threads_share_the_rows(
     call: Call, shared: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from corepy._loops import _sharing
-
     x = np.random.default_rng(0).standard_normal((4, 6)).astype("f4")
     together = [call(x, NUMPY) for _ in range(20)]
-    monkeypatch.setattr(_sharing, "PARALLEL_FROM", 1 << 62)
+    work_alone(monkeypatch)
     for result in together:
         np.testing.assert_array_equal(result, call(x, NUMPY))
 
@@ -533,14 +517,12 @@ def test_the_budget_of_threads_holds(compiled: None, monkeypatch: pytest.MonkeyP
 def test_helpers_that_do_not_come_are_not_waited_for(
     compiled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from corepy._loops import _sharing
     from corepy._loops._helpers import Helpers
 
     held = threading.Event()
     one = Helpers(1)
     one.call(held.wait, 1)  # the one thread is busy elsewhere
-    monkeypatch.setattr(_sharing, "helpers", lambda: one)
-    monkeypatch.setattr(_sharing, "get_num_threads", lambda: 2)
+    share(monkeypatch, helpers=one)
     try:
         assert (kernels.rms_norm(np.ones((1000, 1000)), None, 0.0) == 1).all()
     finally:
@@ -567,16 +549,14 @@ def test_helpers_that_lose_their_processor_are_left_alone_for_a_while() -> None:
 def test_without_new_threads_the_caller_works_alone(
     compiled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from corepy._loops import _helpers, _sharing
+    from corepy._loops import _helpers
 
     class Thread(threading.Thread):
         def start(self) -> None:
             raise RuntimeError("the interpreter shuts down")
 
     monkeypatch.setattr(_helpers.threading, "Thread", Thread)
-    none = _helpers.Helpers(1)
-    monkeypatch.setattr(_sharing, "helpers", lambda: none)
-    monkeypatch.setattr(_sharing, "get_num_threads", lambda: 2)
+    share(monkeypatch, helpers=_helpers.Helpers(1))
     assert (kernels.rms_norm(np.ones((1000, 1000)), None, 0.0) == 1).all()
 
 

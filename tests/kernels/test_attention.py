@@ -10,6 +10,7 @@ import pytest
 
 from corepy import kernels
 from tests.kernels.libraries import DEVICES, Kind, check, host, kinds, select
+from tests.sharing import share, work_alone
 
 
 def sample(*shape: int, seed: int = 0) -> Any:
@@ -360,18 +361,17 @@ def test_out_that_is_no_block(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_threads_share_the_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    from corepy._loops import _sharing
-
     select(monkeypatch, Kind("numpy", compiled=True))
-    monkeypatch.setattr(_sharing, "get_num_threads", lambda: 2)
     for shape in ((1, 4, 300, 16), (2, 3, 2, 16)):
         q, k = sample(*shape).astype("f4"), sample(*shape[:2], 2500, 16, seed=1).astype("f4")
-        monkeypatch.setattr(_sharing, "PARALLEL_FROM", 1 << 62)
-        alone = kernels.attention(q, k, k, causal=True)
-        for name in ("PARALLEL_FROM", "STRETCH"):
-            monkeypatch.setattr(_sharing, name, 1)
-        for _ in range(5):
-            np.testing.assert_array_equal(kernels.attention(q, k, k, causal=True), alone)
+        with monkeypatch.context() as patch:
+            work_alone(patch)
+            alone = kernels.attention(q, k, k, causal=True)
+        with monkeypatch.context() as patch:
+            asked = share(patch)
+            for _ in range(5):
+                np.testing.assert_array_equal(kernels.attention(q, k, k, causal=True), alone)
+        assert len(asked) >= 5
 
 
 @pytest.mark.backend("torch")

@@ -1,0 +1,311 @@
+"""Work that several threads share without the interpreter's lock.
+
+Whoever calls a loop puts it on a *board*, works on it, and takes it off. Threads that watch the
+board join in: each takes the next stretch of rows as long as there are any. A job costs its caller
+less than a microsecond, where to call another thread through the interpreter costs tens, as the
+threads wait for its lock again after each stretch.
+
+A *board* is some words of memory: the job that is on it and how many threads have joined, how many
+jobs there were, how many threads watch, and how often they were called away. A *job* is the address
+of a function, how its rows are shared, and its arguments, which the caller's frame keeps alive.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import types as python
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import config, types
+from numba.core.dispatcher import Dispatcher
+from numba.extending import intrinsic
+
+from corepy._loops._atomics import add, call, load, pause, replace, store
+from corepy._loops._compile import compiler, digest, kept
+
+__all__ = ["Board", "Flag", "shared"]
+
+Flag = npt.NDArray[np.int64]
+
+#: Bytes that processors hand to each other; what several of them write is so far apart.
+_LINE: Final = 128
+#: Of a board: the job, and in the bits that its address leaves free how many have joined.
+_JOB: Final = 0
+_POSTED: Final = _LINE
+_WATCHED: Final = 2 * _LINE
+_CALLS: Final = 2 * _LINE + 8
+_REST: Final = 2 * _LINE + 16
+#: Of a job: the next stretch, and what does not change.
+_NEXT: Final = 0
+_FUNCTION: Final = _LINE
+_PARTS: Final = _LINE + 8
+_ROWS: Final = _LINE + 16
+_MOST: Final = _LINE + 24
+_FAILED: Final = _LINE + 32
+_ARGUMENTS: Final = 2 * _LINE
+_SIZE: Final = 4096
+
+#: Turns of a loop for which threads wait for each other at once: 30 to 90 us on processors that can
+#: pause, as threads that have slept need some 20 to wake. On others it is over sooner.
+_TURNS: Final = 2000
+#: Turns for which a thread watches for the next job.
+_PATIENCE: Final = 8000
+#: Turns for which somebody who was called leaves the interpreter's lock to the caller, who is about
+#: to begin: to wait for the lock takes as long as to wake.
+_GRACE: Final = 200
+#: Microseconds for which a caller sleeps then, again and again.
+_NAP: Final = 50
+
+_FILES: Final = (Path(__file__), Path(__file__).with_name("_atomics.py"))
+_compiled = compiler(_FILES[1:])()
+
+
+# ---------------------------------------------------------------------------- without the lock
+
+
+@_compiled
+def begin(part: int, parts: int, rows: int) -> int:
+    """Return the first row of a stretch: they become shorter, so that all threads end together."""
+    return rows + -rows * (parts - part) ** 2 // parts**2
+
+
+@_compiled
+def _work(job: int) -> None:
+    """Work on stretches of a job until there are no more."""
+    parts, rows, function = load(job + _PARTS), load(job + _ROWS), load(job + _FUNCTION)
+    while True:
+        part = add(job + _NEXT, 1)
+        if part >= parts:
+            return
+        start, stop = begin(part, parts, rows), begin(part + 1, parts, rows)
+        if start < stop and call(function, job, start, stop):
+            store(job + _FAILED, 1)
+
+
+@_compiled
+def _take_off(board: int, job: int) -> int:
+    """Take a job off its board as soon as nobody works on it; return how often that took a nap.
+
+    Not in Python: a signal's exception would leave while others still write to the job's arrays.
+    """
+    naps = 0
+    while True:
+        for _ in range(_TURNS):
+            if replace(board + _JOB, job, 0):
+                return naps
+            pause()
+        naps += 1
+        rest = load(board + _REST)
+        if rest:
+            call(rest, _NAP, 0, 0)
+
+
+@_compiled
+def _run(board: int, job: int, rows: int, parts: int, most: int) -> int:
+    store(job + _NEXT, 0)
+    store(job + _ROWS, rows)
+    store(job + _PARTS, parts)
+    store(job + _MOST, most)
+    store(job + _FAILED, 0)
+    naps = 0
+    if replace(board + _JOB, 0, job):
+        add(board + _POSTED, 1)
+        _work(job)
+        naps = _take_off(board, job)
+    else:  # another thread's job is there
+        store(job + _PARTS, 1)
+        _work(job)
+    return int(2 * naps + load(job + _FAILED))
+
+
+@_compiled
+def _watch(board: int, told: Flag, known: int, turns: int) -> None:
+    store(told.ctypes.data, 1)
+    add(board + _WATCHED, 1)
+    seen, idle = -1, 0
+    while idle < turns:
+        idle += 1
+        word = load(board + _JOB)
+        if word:
+            posted, job = load(board + _POSTED), word & -_LINE
+            # A job that is gone by now leaves another word, or is there anew.
+            wanted = posted != seen and word - job < load(job + _MOST)
+            if wanted and replace(board + _JOB, word, word + 1):
+                _work(job)
+                add(board + _JOB, -1)
+                seen, idle = posted, 0
+        elif load(board + _CALLS) != known:
+            for _ in range(_GRACE):
+                pause()
+            break
+        pause()
+    add(board + _WATCHED, -1)
+
+
+@_compiled
+def _raised(flag: Flag, turns: int) -> bool:
+    address = flag.ctypes.data
+    for _ in range(turns):
+        if load(address):
+            return True
+        pause()
+    return False
+
+
+def raised(flag: Flag) -> bool:
+    """Wait a moment for a flag to become other than zero, and say whether it has."""
+    return not config.DISABLE_JIT and bool(_raised(flag, _TURNS))
+
+
+# ---------------------------------------------------------------------------- boards
+
+
+def _memory() -> tuple[npt.NDArray[np.int64], int]:
+    """Make the memory of a board or a job, all zero, at the beginning of a line."""
+    words = np.zeros((_SIZE + _LINE) // 8, np.int64)
+    words = words[-words.ctypes.data % _LINE // 8 :]
+    return words, words.ctypes.data
+
+
+def _sleeper() -> int:
+    """Return the address of the system's ``usleep``, 0 where it has none."""
+    try:
+        return ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p).value or 0
+    except (AttributeError, OSError, TypeError):
+        return 0
+
+
+class Board:
+    """Where a job is seen by the threads that watch."""
+
+    def __init__(self) -> None:
+        self._words, self._address = _memory()
+        self._words[_REST // 8] = _sleeper()
+        # Memory is used again for the next job, but stays: who looks at one may be late.
+        self._jobs: list[tuple[npt.NDArray[np.int64], int]] = []
+
+    @property
+    def watchers(self) -> int:
+        """How many threads watch."""
+        return int(self._words[_WATCHED // 8])
+
+    @property
+    def calls(self) -> int:
+        """How often watchers were called away."""
+        return int(self._words[_CALLS // 8])
+
+    def call_away(self) -> None:
+        """End the watching of all threads."""
+        self._words[_CALLS // 8] += 1
+
+    def watch(self, told: Flag, calls: int) -> None:
+        """Join in jobs until there was none for a while, or watchers are called away.
+
+        Parameters
+        ----------
+        told : Flag
+            Set first. Who waits for it finds the interpreter's lock free: it is released before.
+        calls : int
+            How often they were called when the caller last looked for what it is wanted for.
+        """
+        if config.DISABLE_JIT:
+            told[0] = 1
+        else:
+            _watch(self._address, told, calls, _PATIENCE)
+
+    def run(
+        self, loop: Callable[..., int], arguments: tuple[Any, ...], rows: int, parts: int, most: int
+    ) -> tuple[bool, float]:
+        """Run a loop that is `shared`, with so many watchers at the most.
+
+        Returns
+        -------
+        bool
+            Whether the loop has raised an exception anywhere.
+        float
+            Seconds at the least that the calling thread waited for others.
+        """
+        job = self._jobs.pop() if self._jobs else _memory()
+        result = loop(self._address, job[1], rows, parts, most, *arguments)
+        self._jobs.append(job)
+        return result % 2 != 0, result // 2 * _NAP * 1e-6
+
+
+# ---------------------------------------------------------------------------- loops
+
+
+def _packer(kernel: Any) -> Any:
+    """Make the function that packs the arguments of a kernel into a job, which calls it then."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def pack(context: Any, job: Any, arguments: Any) -> Any:
+        taken = tuple(arguments)
+        wanted = (*taken, types.int64, types.int64)
+        called = types.Dispatcher(kernel).get_call_type(context, wanted, {})
+
+        def generate(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+            compiled = kernel.get_compile_result(called)
+            context.active_code_library.add_linking_library(compiled.library)
+            packed = ir.LiteralStructType([context.get_value_type(each) for each in taken])
+            if context.get_abi_sizeof(packed) > _SIZE - _ARGUMENTS:
+                raise ValueError(f"{kernel.py_func.__name__}: its arguments do not fit a job")
+
+            def place(builder: Any, job: Any, offset: int, kind: Any) -> Any:
+                address = builder.add(job, ir.IntType(64)(offset))
+                return builder.inttoptr(address, kind.as_pointer())
+
+            # A function that finds the arguments in the job, and tells whether it raised.
+            module, word, status = builder.module, ir.IntType(64), ir.IntType(32)
+            stretch = ir.Function(
+                module, ir.FunctionType(status, [word] * 3), module.get_unique_name("stretch")
+            )
+            stretch.linkage = "internal"
+            inner = ir.IRBuilder(stretch.append_basic_block())
+            job, start, stop = stretch.args
+            found = inner.load(place(inner, job, _ARGUMENTS, packed))
+            values = [inner.extract_value(found, i) for i in range(len(taken))]
+            function = context.declare_function(module, compiled.fndesc)
+            ended, _ = context.call_conv.call_function(
+                inner, function, called.return_type, called.args, [*values, start, stop]
+            )
+            inner.ret(inner.zext(ended.is_error, status))
+
+            job, given = operands
+            values = [builder.extract_value(given, i) for i in range(len(taken))]
+            into = place(builder, job, _ARGUMENTS, packed)
+            for i, value in enumerate(values):
+                builder.store(value, builder.gep(into, [status(0), status(i)]))
+            builder.store(builder.ptrtoint(stretch, word), place(builder, job, _FUNCTION, word))
+            return context.get_dummy_value()
+
+        return types.void(job, arguments), generate
+
+    return pack
+
+
+def _template(board: int, job: int, rows: int, parts: int, most: int, *arguments: Any) -> int:
+    _pack(job, arguments)  # type: ignore[name-defined]  # noqa: F821
+    return _run(board, job, rows, parts, most)
+
+
+@cache
+def shared(kernel: Any) -> Callable[..., int] | None:
+    """Return what runs a kernel in the calling thread and those that join; None if it cannot.
+
+    For `Board.run` to call: ``(board, job, rows, parts, most, *arguments)``.
+    """
+    if not isinstance(kernel, Dispatcher):  # a function of Python's, or Numba compiles nothing
+        return None
+    of = kernel.py_func
+    # Numba keeps it beside the kernel's source, and compiles it anew when that is edited.
+    code = _template.__code__.replace(co_filename=of.__code__.co_filename)
+    names = {"_pack": _packer(kernel), "_run": _run, "__name__": of.__module__}
+    function = python.FunctionType(code, names, of.__name__)
+    function.__qualname__ = f"{of.__qualname__}_shared_{digest(_FILES)}"
+    return kept(function)
