@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,7 +13,7 @@ import pytest
 pytest.importorskip("numba")
 mpmath = pytest.importorskip("mpmath")
 
-from corepy.backends.numba import _elementwise, _functions  # noqa: E402 (they import numba)
+from corepy.backends.numba import _elementwise, _functions, _numpys_loops  # noqa: E402 (they import numba)
 from corepy.backends.numba._compiled import BLOCK  # noqa: E402
 from tests.backends.numbas import (  # noqa: E402
     FLOATS,
@@ -331,6 +332,78 @@ def test_warnings_are_the_callers() -> None:
         assert np.isinf(own(big, big)).all()
     with np.errstate(over="ignore"):
         assert np.isinf(np.asarray(run("multiply", x, x))).all()
+
+
+def test_each_kind_of_warning_comes_once() -> None:
+    divide = _elementwise.OPERATIONS["divide"].own
+    x = np.ones(200_000)
+    x[[5, 6, 70_000]], x[20_000] = 0.0, np.inf
+    y = np.where(x == np.inf, np.inf, 0.0)
+    with pytest.warns(RuntimeWarning) as caught:
+        found = divide(y, x)
+    assert [str(each.message) for each in caught] == ["invalid value encountered in divide"]
+    with np.errstate(all="ignore"):
+        assert_same(found, y / x)
+        assert_same(divide(y, x), y / x)
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="invalid value"):
+        divide(y, x)
+    y[:] = 1.0
+    with np.errstate(all="raise", divide="ignore"):
+        assert np.isinf(divide(y, x)).sum() == 3
+    rows = np.ones((300, 1000))
+    rows[7, 3] = rows[250, 4] = 0.0
+    with pytest.warns(RuntimeWarning, match="divide by zero") as caught:
+        assert np.isinf(divide(np.ones(1000), rows)).sum() == 2
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "complex128"])
+def test_rows_are_broadcast_like_numpys(dtype: str) -> None:
+    x = sample((30, 2, 150), "float64").astype(dtype)
+    for other in (x[0], x[:1], x[:, :1, :1].copy(), x[0, 0], x[0, :1]):
+        for first, second in ((x, other), (other, x)):
+            assert_same(run("subtract", first, second), first - second)
+    assert_same(run("subtract", x, x[:, :, :1].copy()), x - x[:, :, :1])
+    assert_same(run("subtract", x, x[0, :, :1].copy()), x - x[0, :, :1])
+
+
+def test_loops_are_only_called_where_a_ufunc_is_laid_out_as_it_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_two = (np.dtype("f8"),) * 3
+    assert _numpys_loops._loop(np.add, of_two) is not None
+    assert _numpys_loops._loop(np.add, (np.dtype("f4"), *of_two[1:])) is None
+    assert _numpys_loops._loop(np.add, (np.dtype(">f8"), *of_two[1:])) is None
+    assert _numpys_loops._loop(np.power, (np.dtype("i8"),) * 3) is None
+
+    moved = type(
+        "_Table",
+        (ctypes.Structure,),
+        {"_fields_": [("more", ctypes.c_int64), *_numpys_loops._Table._fields_]},
+    )
+    monkeypatch.setattr(_numpys_loops, "_Table", moved)
+    _numpys_loops._loop.cache_clear()
+    try:
+        assert _numpys_loops._loop(np.add, of_two) is None
+        x = np.arange(5000.0)
+        assert_same(run("add", x, x), x + x)
+    finally:
+        _numpys_loops._loop.cache_clear()
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "s390x"])
+def test_processors_whose_flags_are_not_known_use_numpy(
+    machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_numpys_loops.platform, "machine", lambda: machine)
+    _numpys_loops._flags.cache_clear()
+    try:
+        assert (_numpys_loops._flags() is None) == (machine == "s390x")
+        x = np.arange(5000.0)
+        assert_same(run("add", x, x), x + x)
+        assert float(run("max", x, axis=None, keepdims=False)) == 4999.0
+    finally:
+        _numpys_loops._flags.cache_clear()
 
 
 def test_shapes_that_do_not_broadcast_are_numpys_mistake() -> None:

@@ -7,6 +7,7 @@ stretch of the elements in each thread: the results are NumPy's, to the last bit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,9 +18,18 @@ from corepy.backends.numba import _elementwise_loops as loops
 from corepy.backends.numba._compiled import BLOCK, PARALLEL_FROM, blocks, fuses, launch
 from corepy.backends.numba._glue import FORCED, Operation, numpys, operation, size_from
 from corepy.backends.numba._layout import FLOATS, flat, holds, order, same_order
+from corepy.backends.numba._numpys_loops import by_rows
 
 Array = npt.NDArray[Any]
 Loop = Callable[..., None]
+
+#: Elements of a contiguous operand that NumPy's loop gets at a time, and of a row that it is worth
+#: being called for.
+_PART: Final = 16 * BLOCK
+_SHORT: Final = 128
+#: Elements of 8 bytes of a cheap function that are worth waking a second thread; where one is
+#: awake, a quarter of them.
+_CHEAP: Final = 400_000
 Sizes = dict[np.dtype[Any], int]
 
 _SINGLE, _DOUBLE = FLOATS
@@ -51,24 +61,20 @@ def _stretch(ufunc: np.ufunc, out: Array, operands: list[Array], start: int, sto
     ufunc(*(x if x.size == 1 else x[part] for x in operands), out=out[part])
 
 
-def _rows(ufunc: np.ufunc, out: Array, operands: list[Array], start: int, stop: int) -> None:
-    ufunc(*(x[start:stop] for x in operands), out=out[start:stop])
-
-
 def in_threads(ufunc: np.ufunc, threads: int, *operands: Array) -> Array | None:
     """Run a function of NumPy's on stretches of its operands, in several threads.
 
     Parameters
     ----------
     threads : int
-        How many elements of 8 bytes are worth a second thread.
+        How many elements of 8 bytes are worth waking a second thread.
 
     Returns
     -------
     ndarray or None
-        None where there are fewer, or the layouts differ so that no stretches can be made.
+        None where there are too few, or the layouts differ so that no stretches can be made.
     """
-    least = 8 * threads if FORCED is None else 1
+    least = 2 * threads if FORCED is None else 1
     if max(x.nbytes for x in operands) < least:
         return None
     dtype = ufunc.resolve_dtypes((*(x.dtype for x in operands), None))[-1]
@@ -77,18 +83,37 @@ def in_threads(ufunc: np.ufunc, threads: int, *operands: Array) -> Array | None:
         model, views, steps = same
         out = np.empty(model.shape, dtype, order(model))
         flats = [x if step else x[:1] for x, step in zip(views, steps, strict=True)]
-        work = _work(model, threads)
-        launch(_stretch, (ufunc, flat(out), flats), blocks(out.size), work)
-        return out
+        strides = [_PART * x.itemsize * step for x, step in zip(views, steps, strict=True)]
+
+        def part(i: int) -> list[Array]:
+            return [x if x.size == 1 else x[i * _PART : (i + 1) * _PART] for x in flats]
+
+        done = by_rows(ufunc, flat(out), part, strides, _PART, _work(model, threads))
+        return out if done else None
     if not all(x.flags.c_contiguous and x.flags.aligned for x in operands):
         return None
     shape = np.broadcast_shapes(*(x.shape for x in operands))
+    length = math.prod(shape[1:])
     spread = [np.broadcast_to(x, shape) for x in operands]
-    if not spread[0].size or shape[0] == 1:
+    if shape[0] < 2 or length < _SHORT or not all(_is_even(x[0]) for x in spread):
         return None
     out = np.empty(shape, dtype)
-    launch(_rows, (ufunc, out, spread), shape[0], _work(spread[0], threads))
-    return out
+    strides = [x.strides[0] for x in spread]
+
+    def row(i: int) -> list[Array]:
+        return [_evenly(x[i]) for x in spread]
+
+    return out if by_rows(ufunc, flat(out), row, strides, length, _work(out, threads)) else None
+
+
+def _is_even(row: Array) -> bool:
+    """Say whether the elements of a row are one step apart, or all the same."""
+    return bool(row.flags.c_contiguous) or not any(row.strides)
+
+
+def _evenly(row: Array) -> Array:
+    """View such a row in one dimension; one element stands for many that are the same."""
+    return row.reshape(-1) if row.flags.c_contiguous else row[(slice(1),) * row.ndim].reshape(1)
 
 
 def _work(x: Array, threads: int) -> int:
@@ -108,7 +133,17 @@ def _shared(name: str, threads: int) -> Operation:
     def of_two(x1: Array, x2: Array, /) -> Array | None:
         return in_threads(ufunc, threads, x1, x2)
 
-    return operation(name, threads)(of_one if ufunc.nin == 1 else of_two)
+    return operation(name, threads // 4)(of_one if ufunc.nin == 1 else of_two)
+
+
+def _rounded(name: str, ufunc: np.ufunc) -> Operation:
+    """Make an operation that rounds floats in several threads; integers are as they are."""
+
+    @operation(name, _CHEAP // 4)
+    def own(x: Array, /) -> Array | None:
+        return in_threads(ufunc, _CHEAP, x) if x.dtype in FLOATS else None
+
+    return own
 
 
 def _updated(name: str, ufunc: np.ufunc, threads: int) -> Operation:
@@ -130,23 +165,34 @@ def _updated(name: str, ufunc: np.ufunc, threads: int) -> Operation:
     return own
 
 
-def _clip_stretch(bounds: list[Array | None], x: Array, out: Array, start: int, stop: int) -> None:
-    part = slice(start * BLOCK, stop * BLOCK)
-    low, high = (b if b is None or b.size == 1 else b[part] for b in bounds)
-    np.clip(x[part], low, high, out=out[part])
+def _limits() -> tuple[dict[np.dtype[Any], Array], dict[np.dtype[Any], Array]]:
+    """Return bounds of real numbers that nothing exceeds."""
+    least, most = {}, {}
+    for char in "bhilqBHILQfd":
+        dtype = np.dtype(char)
+        whole = None if dtype.kind == "f" else np.iinfo(dtype)
+        least[dtype] = np.array(-np.inf if whole is None else whole.min, dtype)
+        most[dtype] = np.array(np.inf if whole is None else whole.max, dtype)
+    return least, most
 
 
-@operation("clip", 400_000)
+_LEAST, _MOST = _limits()
+
+
+@operation("clip", _CHEAP // 4)
 def _clip(x: Array, /, min: Array | None = None, max: Array | None = None) -> Array | None:
-    given = [bound for bound in (min, max) if bound is not None]
-    same = same_order(x, *given)
-    if not given or same is None or same[0] is not x or any(b.dtype != x.dtype for b in given):
+    if x.dtype not in _LEAST:
         return None
-    _, (flat_x, *others), (_, *steps) = same
+    bounds = [_LEAST[x.dtype] if min is None else min, _MOST[x.dtype] if max is None else max]
+    if any(bound.dtype != x.dtype for bound in bounds):
+        return None
+    same = same_order(x, *bounds)
+    if same is None or same[0] is not x:
+        return None
+    _, (values, low, high), (_, step_low, step_high) = same
     out = np.empty(x.shape, x.dtype, order(x))
-    spread = iter(y if step else y[:1] for y, step in zip(others, steps, strict=True))
-    bounds = [None if bound is None else next(spread) for bound in (min, max)]
-    launch(_clip_stretch, (bounds, flat_x, flat(out)), blocks(x.size), _work(x, 400_000))
+    arguments = (values, low, high, flat(out), step_low, step_high)
+    launch(loops.clips, arguments, blocks(x.size), _work(x, _CHEAP))
     return out
 
 
@@ -168,7 +214,7 @@ def _looped(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
     #: Where the NumPy backend has complex numbers mended, its function is not NumPy's own.
     kinds = "fc" if numpys(name) is ufunc else "f"
 
-    @operation(name, min([threads, *least.values()]))
+    @operation(name, min([threads // 4, *least.values()]))
     def own(x: Array, /) -> Array | None:
         size = sizes.get(x.dtype)
         if size is None:
@@ -260,7 +306,7 @@ def _in_place(name: str, divide: Operation) -> Operation:
 
 #: Functions of NumPy's, by how many elements of 8 bytes are worth a second thread.
 _SHARED: Final[dict[int, tuple[str, ...]]] = {
-    400_000: (
+    _CHEAP: (
         *("abs", "add", "bitwise_and", "bitwise_invert", "bitwise_or", "bitwise_xor", "divide"),
         *("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal"),
         *("logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum"),
@@ -297,9 +343,12 @@ def _operations() -> dict[str, Operation]:
     roots = {_SINGLE: 32_768, _DOUBLE: 8192}
     made["sqrt"] = _looped("sqrt", loops.square_roots, roots, 200_000)
     made["clip"] = _clip
+    for name, rounding in (("ceil", np.ceil), ("floor", np.floor), ("trunc", np.trunc)):
+        made[name] = _rounded(name, rounding)
+    made["round"] = _rounded("round", np.rint)
     for name, ufunc in _IN_PLACE.items():
-        made[name] = _updated(name, ufunc, 400_000)
-    made["sign"] = _looped("sign", loops.signs, dict.fromkeys(FLOATS, 2048), 400_000)
+        made[name] = _updated(name, ufunc, _CHEAP)
+    made["sign"] = _looped("sign", loops.signs, dict.fromkeys(FLOATS, 2048), _CHEAP)
     following = dict.fromkeys(FLOATS, 4096)
     made["nextafter"] = _checked("nextafter", loops.neighbours, following, 200_000)
     for name, (loop, wide, narrow) in _LOOPED.items():

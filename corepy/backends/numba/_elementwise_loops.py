@@ -97,6 +97,32 @@ def signs(x: Array, out: Array, start: int, stop: int) -> None:
         into[i] = value if value != value else sign  # noqa: PLR0124
 
 
+@kernel()
+def clips(
+    x: Array,
+    low: Array,
+    high: Array,
+    out: Array,
+    step_low: int,
+    step_high: int,
+    start: int,
+    stop: int,
+) -> None:
+    """Put what lies between two bounds; one whose step is 0 is one value, as a block of copies.
+
+    NaN of any operand is NaN, and of zeros that are equal the bound is taken, as NumPy does.
+    """
+    for block in range(start, stop):
+        first = block * BLOCK
+        into, values = out[first : first + BLOCK], x[first : first + BLOCK]
+        least = low[first * step_low : first * step_low + into.size]
+        most = high[first * step_high : first * step_high + into.size]
+        for i in range(into.size):
+            value = values[i]
+            value = value if value > least[i] or value != value else least[i]  # noqa: PLR0124
+            into[i] = value if value < most[i] or value != value else most[i]  # noqa: PLR0124
+
+
 # ---------------------------------------------------------------------------- with exceptions
 
 # A block that holds a number for which the fast way is not right is marked in ``failed (blocks,)``

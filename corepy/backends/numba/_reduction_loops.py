@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 #: its width; in NumPy's pairwise summation 16, and then as many as the size has bits.
 PARTIAL: Final = 256
 #: Elements of a row, and rows of a column, that one thread adds up.
-CHUNK: Final = 65_536
+CHUNK: Final = 32_768
 ROWS: Final = 512
 #: Columns that are worked on together.
 WIDTH: Final = 512
@@ -113,6 +113,17 @@ def integer_rows(x: Array, out: Array, start: int, stop: int) -> None:
         for j in range(row.size):
             total += row[j]
         out[i] = total
+
+
+@kernel()
+def integer_chunks(x: Array, out: Array, start: int, stop: int) -> None:
+    """Sum integers ``x (size,)`` by chunks into ``out (chunks,)``; overflow wraps around."""
+    for chunk in range(start, stop):
+        some = x[chunk * CHUNK : (chunk + 1) * CHUNK]
+        total = out.dtype.type(0)
+        for i in range(some.size):
+            total += some[i]
+        out[chunk] = total
 
 
 @kernel()

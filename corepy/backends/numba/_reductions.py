@@ -12,6 +12,7 @@ from corepy.backends.numba import _reduction_loops as loops
 from corepy.backends.numba._compiled import launch
 from corepy.backends.numba._glue import Operation, operation, size_from
 from corepy.backends.numba._layout import FLOATS, empty_for, flat, holds, reduced, split
+from corepy.backends.numba._numpys_loops import extremes
 
 Array = npt.NDArray[Any]
 
@@ -22,7 +23,9 @@ _SMALL: Final = 1024
 _MEDIUM: Final = 8192
 _SOME: Final = 16_384
 _LARGE: Final = 32_768
-#: Bytes from which NumPy's own loops are worth a second thread.
+#: Bytes from which NumPy's own loops are worth a second thread: those that can be called without
+#: the interpreter's lock, and others.
+_BIG: Final = 1 << 20
 _HUGE: Final = 6 << 20
 #: NumPy sums shorter rows faster; longer ones of integers too, and finds their extremes as fast.
 _ROW: Final = size_from(64)
@@ -94,10 +97,16 @@ def _sum(x: Array, /, *, axis: Any, dtype: Any, keepdims: bool) -> Array | None:
         return None
     if x.dtype.kind == "f":
         return _added(x, axis, keepdims, dtype, mean=False)
-    found = None if _is_one_row(x, axis) else split(x, axis)
-    if found is None or found.shape[2] != 1 or not _ROW <= found.shape[1] <= _LONG_ROW:
+    found = split(x, axis)
+    if found is None or found.shape[2] != 1 or found.shape[1] < _ROW:
         return None
-    out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
+    shape = reduced(x.shape, axis, keepdims)
+    if len(found) == 1:
+        # By chunks, and those then.
+        chunks = np.empty(-(-x.size // loops.CHUNK), dtype)
+        launch(loops.integer_chunks, (found[0, :, 0], chunks), chunks.size, x.size)
+        return np.asarray(np.add.reduce(chunks)).reshape(shape)
+    out = empty_for(x, shape, dtype)
     launch(loops.integer_rows, (found[:, :, 0], flat(out)), len(found), x.size)
     return out
 
@@ -209,7 +218,7 @@ def _is_one_row(x: Array, axis: Any) -> bool:
 
 
 def _extreme(x: Array, axis: Any, keepdims: bool, least: bool) -> Array | None:
-    if x.nbytes < size_from(_HUGE) and _is_one_row(x, axis):
+    if x.nbytes < size_from(_BIG) and _is_one_row(x, axis):
         return None
     found = split(x, axis) if x.dtype in _KEYS else None
     if found is None or found.shape[2] != 1:
@@ -224,9 +233,9 @@ def _extreme(x: Array, axis: Any, keepdims: bool, least: bool) -> Array | None:
         return out
     if len(found) > 1:
         return None
-    reduce = np.minimum.reduce if least else np.maximum.reduce
-    parts = _in_chunks(reduce, x, x.dtype)
-    return None if parts is None else np.asarray(reduce(parts)).reshape(shape)
+    ufunc = np.minimum if least else np.maximum
+    parts = extremes(ufunc, flat(x), loops.CHUNK // 4)
+    return None if parts is None else np.asarray(ufunc.reduce(parts)).reshape(shape)
 
 
 @operation("max", _SOME)
@@ -278,14 +287,10 @@ def _count_nonzero(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
     found = split(x, axis)
     if found is None or found.shape[2] != 1 or len(found) != 1:
         return None
-    if x.dtype in FLOATS:  # which NumPy looks at one by one
-        counts = np.empty(-(-x.size // loops.CHUNK), np.int64)
-        launch(loops.count_chunks, (flat(x), counts), counts.size, x.size)
-    else:
-        some = _in_chunks(np.count_nonzero, x, np.int64)
-        if some is None:
-            return None
-        counts = some
+    if x.dtype.kind == "b":  # NumPy counts eight at a time
+        return None
+    counts = np.empty(-(-x.size // loops.CHUNK), np.int64)
+    launch(loops.count_chunks, (flat(x), counts), counts.size, x.size)
     return np.asarray(np.add.reduce(counts)).reshape(reduced(x.shape, axis, keepdims))
 
 
