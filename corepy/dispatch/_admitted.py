@@ -84,7 +84,7 @@ class Admission:
 
 
 def _whole(args: Args, params: Params) -> str | None:
-    """Operands of one shape, or single values."""
+    """Operands of one shape, or single values; an array and its rows or columns are "spread"."""
     model = args[0]
     if len(args) > 1:
         shape = model.shape
@@ -96,13 +96,28 @@ def _whole(args: Args, params: Params) -> str | None:
         model = max(args, key=_extent)
         for x in args:
             if not (x.size == 1 or (x.shape == model.shape and x.flags.forc)):
-                return None
+                return "spread" if _spreads(model, args) else None
         return ""
     return "" if model.flags.forc else None
 
 
 def _extent(x: Any) -> tuple[int, int]:
     return x.size, x.ndim
+
+
+def _spreads(model: Any, args: Args) -> bool:
+    """Say whether the largest of two operands has the shape of the result."""
+    if len(args) != 2 or not all(x.flags.c_contiguous for x in args):
+        return False
+    sizes = zip(args[args[0] is model].shape[::-1], model.shape[::-1], strict=False)
+    return all(size in (1, of_model) for size, of_model in sizes)
+
+
+def _clipped(args: Args, params: Params) -> str | None:
+    """Bounds of the array's shape, or single values."""
+    bounds = [bound for bound in params.values() if bound is not None]
+    form = _whole((*args, *bounds), {})
+    return form if all(x.size <= args[0].size for x in bounds) else None
 
 
 def _reduced(args: Args, params: Params) -> str | None:
@@ -183,7 +198,7 @@ _UNARY: Final = Admission(_whole, ("",), 1, FLOATS)
 _KERNEL: Final = Admission(_whole, ("",), 1, _NONE)
 _KERNEL_OF_TWO: Final = Admission(_whole, ("",), 2, _NONE)
 _BINARY: Final = Admission(_whole, ("",), 2, FLOATS)
-_ARITHMETIC: Final = Admission(_whole, ("",), 2, NUMBERS)
+_ARITHMETIC: Final = Admission(_whole, ("", "spread"), 2, NUMBERS)
 _REDUCTION: Final = Admission(_reduced, _AXES, 1, NUMBERS)
 _MOMENT: Final = Admission(_reduced, _AXES, 1, FLOATS)
 _KERNEL_OF_AXES: Final = Admission(_reduced, _AXES, 1, _NONE)
@@ -217,8 +232,10 @@ ADMITTED: Final[dict[str, Admission]] = {
         _KERNEL_OF_TWO,
     ),
     **dict.fromkeys(
-        ("atan2", "divide", "floor_divide", "hypot", "logaddexp", "pow", "remainder"), _BINARY
+        ("atan2", "floor_divide", "hypot", "logaddexp", "pow", "remainder"), _BINARY
     ),
+    "divide": Admission(_whole, ("", "spread"), 2, FLOATS),
+    "clip": Admission(_clipped, ("",), 1, _NONE),
     **dict.fromkeys(
         (
             *("add", "maximum", "minimum", "multiply", "subtract"),

@@ -200,6 +200,11 @@ def operands(
         return _parameters(name, x.reshape(-1, min(_COLUMNS, math.isqrt(size // 16))))
     if case.form in ("rows", "columns", "all"):
         return _reduction(case, x)
+    if case.form == "spread":
+        x = x[: size // _width(size) * _width(size)].reshape(-1, _width(size))
+        return (x, without_zeros(case, _values(case, x.shape[1], rng))), {}
+    if name == "clip":
+        return (x,), {"min": np.asarray(x.dtype.type(-1)), "max": np.asarray(x.dtype.type(1))}
     if name.startswith("fft."):
         points = 2 * (size - 1) if name == "fft.irfft" else size
         return (x,), {"n": points, "axis": 0, "norm": "backward"}
@@ -225,12 +230,17 @@ def without_zeros(case: Case, x: Array) -> Array:
     return np.where(x == 0, 2, x) if divides else x
 
 
+def _width(size: int) -> int:
+    """Return the columns of a matrix of so many elements."""
+    return min(_WIDTH, 1 << (size.bit_length() // 2))
+
+
 def _reduction(case: Case, x: Array) -> tuple[tuple[Any, ...], dict[str, Any]]:
     name = case.operation
     running = name.startswith("cumulative")
     axes: Any = None
     if case.form != "all":
-        width = min(_WIDTH, 1 << (x.size.bit_length() // 2))
+        width = _width(x.size)
         x = x[: x.size // width * width].reshape(-1, width)
         axes = x.ndim - 1 if case.form == "rows" else 0
     elif running:
