@@ -231,9 +231,7 @@ ADMITTED: Final[dict[str, Admission]] = {
         ),
         _KERNEL_OF_TWO,
     ),
-    **dict.fromkeys(
-        ("atan2", "floor_divide", "hypot", "logaddexp", "pow", "remainder"), _BINARY
-    ),
+    **dict.fromkeys(("atan2", "floor_divide", "hypot", "logaddexp", "pow", "remainder"), _BINARY),
     "divide": Admission(_whole, ("", "spread"), 2, FLOATS),
     "clip": Admission(_clipped, ("",), 1, _NONE),
     **dict.fromkeys(

@@ -317,7 +317,8 @@ def _entrant(
             times = after(work, pair, _ROUNDS)
             slowdown = _middle(times[name]) / plain
             worst = max(worst, slowdown)
-            if slowdown > COMPANY and not compare(times["numpy"], times[name]).wins(MARGIN):
+            # It may lose what it gains alone, and no more.
+            if slowdown > COMPANY and compare(times["numpy"], times[name]).gain < 1.0:
                 verdict = f"{slowdown:.1f}x its time right after {other}"
     gain, noise = round(alone.gain, 3), round(alone.noise, 3)
     return Entrant(name, gain, noise, round(worst, 3), None, verdict)

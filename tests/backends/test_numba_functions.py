@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -367,43 +367,47 @@ def test_rows_are_broadcast_like_numpys(dtype: str) -> None:
     assert_same(run("subtract", x, x[0, :, :1].copy()), x - x[0, :, :1])
 
 
-def test_loops_are_only_called_where_a_ufunc_is_laid_out_as_it_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    of_two = (np.dtype("f8"),) * 3
-    assert _numpys_loops._loop(np.add, of_two) is not None
-    assert _numpys_loops._loop(np.add, (np.dtype("f4"), *of_two[1:])) is None
-    assert _numpys_loops._loop(np.add, (np.dtype(">f8"), *of_two[1:])) is None
-    assert _numpys_loops._loop(np.power, (np.dtype("i8"),) * 3) is None
+@pytest.fixture
+def looked_up_anew() -> Iterator[None]:
+    caches = [_numpys_loops.loop_of, _numpys_loops._flags, _numpys_loops._tells_addresses]
+    for each in caches:
+        each.cache_clear()
+    yield
+    for each in caches:
+        each.cache_clear()
 
-    moved = type(
-        "_Table",
-        (ctypes.Structure,),
-        {"_fields_": [("more", ctypes.c_int64), *_numpys_loops._Table._fields_]},
-    )
-    monkeypatch.setattr(_numpys_loops, "_Table", moved)
-    _numpys_loops._loop.cache_clear()
-    try:
-        assert _numpys_loops._loop(np.add, of_two) is None
-        x = np.arange(5000.0)
-        assert_same(run("add", x, x), x + x)
-    finally:
-        _numpys_loops._loop.cache_clear()
+
+@pytest.mark.parametrize("name", ["_Table", "_Layout"])
+def test_loops_are_only_called_where_numpy_is_laid_out_as_it_says(
+    name: str, looked_up_anew: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = getattr(_numpys_loops, name)
+    moved = [("more", ctypes.c_int64), *layout._fields_]
+    monkeypatch.setattr(_numpys_loops, name, type(name, (ctypes.Structure,), {"_fields_": moved}))
+    assert _numpys_loops.loop_of(np.add, *[np.dtype("f8")] * 2) is None
+    x = np.arange(5000.0)
+    assert_same(run("add", x, x), x + x)
+
+
+def test_loops_are_only_called_for_their_dtypes() -> None:
+    double = np.dtype("f8")
+    found = _numpys_loops.loop_of(np.add, double, double)
+    assert found is not None
+    assert found.dtype == double
+    for other in (np.dtype("f4"), np.dtype(">f8")):
+        assert _numpys_loops.loop_of(np.add, other, double) is None
+    assert _numpys_loops.loop_of(np.power, *[np.dtype("i8")] * 2) is None
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "s390x"])
 def test_processors_whose_flags_are_not_known_use_numpy(
-    machine: str, monkeypatch: pytest.MonkeyPatch
+    machine: str, looked_up_anew: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_numpys_loops.platform, "machine", lambda: machine)
-    _numpys_loops._flags.cache_clear()
-    try:
-        assert (_numpys_loops._flags() is None) == (machine == "s390x")
-        x = np.arange(5000.0)
-        assert_same(run("add", x, x), x + x)
-        assert float(run("max", x, axis=None, keepdims=False)) == 4999.0
-    finally:
-        _numpys_loops._flags.cache_clear()
+    assert (_numpys_loops._flags() is None) == (machine == "s390x")
+    x = np.arange(5000.0)
+    assert_same(run("add", x, x), x + x)
+    assert float(run("max", x, axis=None, keepdims=False)) == 4999.0
 
 
 def test_shapes_that_do_not_broadcast_are_numpys_mistake() -> None:

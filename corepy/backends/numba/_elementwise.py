@@ -17,8 +17,8 @@ import numpy.typing as npt
 from corepy.backends.numba import _elementwise_loops as loops
 from corepy.backends.numba._compiled import BLOCK, PARALLEL_FROM, blocks, fuses, launch
 from corepy.backends.numba._glue import FORCED, Operation, numpys, operation, size_from
-from corepy.backends.numba._layout import FLOATS, flat, holds, order, same_order
-from corepy.backends.numba._numpys_loops import by_rows
+from corepy.backends.numba._layout import FLOATS, alike, flat, holds, order, same_order
+from corepy.backends.numba._numpys_loops import NumPyLoop, loop_of
 
 Array = npt.NDArray[Any]
 Loop = Callable[..., None]
@@ -74,46 +74,49 @@ def in_threads(ufunc: np.ufunc, threads: int, *operands: Array) -> Array | None:
     ndarray or None
         None where there are too few, or the layouts differ so that no stretches can be made.
     """
-    least = 2 * threads if FORCED is None else 1
-    if max(x.nbytes for x in operands) < least:
+    operands = tuple([x if x.__class__ is np.ndarray else np.asarray(x) for x in operands])
+    model = operands[0]
+    for x in operands[1:]:
+        model = x if x.size > model.size else model
+    if model.nbytes < 2 * threads and FORCED is None:
         return None
-    dtype = ufunc.resolve_dtypes((*(x.dtype for x in operands), None))[-1]
-    same = same_order(*operands)
-    if same is not None:
-        model, views, steps = same
-        out = np.empty(model.shape, dtype, order(model))
-        flats = [x if step else x[:1] for x, step in zip(views, steps, strict=True)]
-        strides = [_PART * x.itemsize * step for x, step in zip(views, steps, strict=True)]
+    loop = loop_of(ufunc, *[x.dtype for x in operands])
+    if loop is None:
+        return None
+    found = alike(*operands)
+    if found is None:
+        return _over_rows(loop, threads, operands)
+    model, in_order, steps = found
+    out = np.empty(model.shape, loop.dtype, in_order)
 
-        def part(i: int) -> list[Array]:
-            return [x if x.size == 1 else x[i * _PART : (i + 1) * _PART] for x in flats]
+    def again(i: int) -> list[Array]:
+        part = slice(i * _PART, (i + 1) * _PART)
+        return [flat(x)[part] if step else x for x, step in zip(operands, steps, strict=True)]
 
-        done = by_rows(ufunc, flat(out), part, strides, _PART, _work(model, threads))
-        return out if done else None
+    steps = [step * x.itemsize for x, step in zip(operands, steps, strict=True)]
+    strides = [_PART * step for step in steps]
+    loop.run(operands, strides, steps, out, _PART, again, _work(model, threads))
+    return out
+
+
+def _over_rows(loop: NumPyLoop, threads: int, operands: tuple[Array, ...]) -> Array | None:
+    """Run a loop on the rows of operands that are broadcast along the first axis, or over rows."""
     if not all(x.flags.c_contiguous and x.flags.aligned for x in operands):
         return None
     shape = np.broadcast_shapes(*(x.shape for x in operands))
     length = math.prod(shape[1:])
-    spread = [np.broadcast_to(x, shape) for x in operands]
-    if shape[0] < 2 or length < _SHORT or not all(_is_even(x[0]) for x in spread):
+    if shape[0] < 2 or length < _SHORT:
         return None
-    out = np.empty(shape, dtype)
+    spread = [np.broadcast_to(x, shape) for x in operands]
+    rows = [x[0] for x in spread]
+    if not all(x.flags.c_contiguous or not any(x.strides) for x in rows):
+        return None
+    out = np.empty(shape, loop.dtype)
+    steps = [x.itemsize if x.flags.c_contiguous else 0 for x in rows]
     strides = [x.strides[0] for x in spread]
-
-    def row(i: int) -> list[Array]:
-        return [_evenly(x[i]) for x in spread]
-
-    return out if by_rows(ufunc, flat(out), row, strides, length, _work(out, threads)) else None
-
-
-def _is_even(row: Array) -> bool:
-    """Say whether the elements of a row are one step apart, or all the same."""
-    return bool(row.flags.c_contiguous) or not any(row.strides)
-
-
-def _evenly(row: Array) -> Array:
-    """View such a row in one dimension; one element stands for many that are the same."""
-    return row.reshape(-1) if row.flags.c_contiguous else row[(slice(1),) * row.ndim].reshape(1)
+    work = _work(out, threads)
+    loop.run(spread, strides, steps, out, length, lambda i: [x[i] for x in spread], work)
+    return out
 
 
 def _work(x: Array, threads: int) -> int:

@@ -80,31 +80,47 @@ def holds(flags: Array) -> bool:
     return b"\1" in flags.tobytes()
 
 
-def same_order(*operands: Array) -> tuple[Array, list[Array], list[int]] | None:
-    """View operands of one shape in one dimension; single values come as a block of copies.
+def alike(*operands: Array) -> tuple[Array, Literal["C", "F"], list[int]] | None:
+    """Find out whether operands of one shape lie alike in memory; single values do with any.
 
     Returns
     -------
     tuple or None
-        The operand that has the shape of the result, the views, and a step of 1 for each, or 0
+        The operand that has the shape of the result, its order, and a step of 1 for each, or 0
         for single values. None if the operands need other broadcasting, or differ in order.
     """
     model = operands[0]
-    for x in operands:
-        if (x.size, x.ndim) > (model.size, model.ndim):
+    for x in operands[1:]:
+        if x.size > model.size or (x.size == model.size and x.ndim > model.ndim):
             model = x
     found = order(model)
     if found is None:
         return None
-    views: list[Array] = []
     steps: list[int] = []
     for x in operands:
-        if x is model or (x.shape == model.shape and x.flags.aligned and x.flags[found]):
-            views.append(x if x.ndim == 1 else x.reshape(-1, order=found))
+        if x is model or (x.shape == model.shape and (flags := x.flags).aligned and flags[found]):
             steps.append(1)
         elif x.size == 1 and x.ndim <= model.ndim:
-            views.append(np.repeat(x, BLOCK))
             steps.append(0)
         else:
             return None
+    return model, found, steps
+
+
+def same_order(*operands: Array) -> tuple[Array, list[Array], list[int]] | None:
+    """View operands that are `alike` in one dimension; single values come as a block of copies.
+
+    Returns
+    -------
+    tuple or None
+        The operand that has the shape of the result, the views, and the steps.
+    """
+    found = alike(*operands)
+    if found is None:
+        return None
+    model, order, steps = found
+    views = [
+        (x if x.ndim == 1 else x.reshape(-1, order=order)) if step else np.repeat(x, BLOCK)
+        for x, step in zip(operands, steps, strict=True)
+    ]
     return model, views, steps

@@ -1,9 +1,10 @@
 """NumPy's own inner loops, run on stretches of the elements by threads that need no lock.
 
 A ufunc holds a table of C functions, one for each combination of dtypes. Its layout is part of
-NumPy's C interface (``numpy/ufuncobject.h``), and what is read here is compared with what the ufunc
-says of itself in Python. Results are NumPy's to the last bit, and so are its warnings: where a
-loop has set a flag of the processor's, NumPy computes those elements once more.
+NumPy's C interface (``numpy/ufuncobject.h``), as is that of arrays (``numpy/ndarraytypes.h``); what
+is read there is compared with what NumPy says in Python. Results are NumPy's to the last bit, and
+so are its warnings: where a loop has set a flag of the processor's, NumPy computes those elements
+once more.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from numba.extending import intrinsic
 from corepy._loops._atomics import call
 from corepy.backends.numba._compiled import kernel, launch
 
-__all__ = ["by_rows", "extremes"]
+__all__ = ["NumPyLoop", "extremes", "loop_of"]
 
 Array = npt.NDArray[Any]
 
@@ -63,9 +64,30 @@ def _flags() -> tuple[int, int, int] | None:
     return (flags, clear, test) if clear and test else None
 
 
+class _Layout(ctypes.Structure):
+    """The beginning of ``PyArrayObject``."""
+
+    _fields_ = (
+        ("head", ctypes.c_byte * object.__basicsize__),
+        ("data", ctypes.c_void_p),
+    )
+
+
+def _address(x: Array) -> int:
+    """Return where the elements of an ndarray begin, in a quarter of the time that NumPy takes."""
+    return _Layout.from_address(id(x)).data or 0
+
+
 @cache
-def _loop(ufunc: np.ufunc, dtypes: tuple[np.dtype[Any], ...]) -> tuple[int, int] | None:
+def _tells_addresses() -> bool:
+    x = np.arange(3)[1:]
+    return bool(_address(x) == x.__array_interface__["data"][0])
+
+
+def _addresses(ufunc: np.ufunc, dtypes: tuple[np.dtype[Any], ...]) -> tuple[int, int] | None:
     """Return the addresses of the loop for some dtypes and of its data, None if not found."""
+    if ufunc is np.power and dtypes[0].kind in "iu":
+        return None  # which takes the interpreter's lock to raise an error of negative powers
     table = _Table.from_address(id(ufunc))
     facts = ("nin", "nout", "nargs", "ntypes")
     if any(getattr(table, name) != getattr(ufunc, name) for name in facts) or not table.types:
@@ -74,8 +96,6 @@ def _loop(ufunc: np.ufunc, dtypes: tuple[np.dtype[Any], ...]) -> tuple[int, int]
     rows = [numbers[i : i + table.nargs] for i in range(0, len(numbers), table.nargs)]
     if rows != [bytes(np.dtype(c).num for c in text.replace("->", "")) for text in ufunc.types]:
         return None
-    if ufunc is np.power and dtypes[0].kind in "iu":
-        return None  # which takes the interpreter's lock to raise an error of negative powers
     wanted = bytes(dtype.num for dtype in dtypes)
     if wanted not in rows or not all(dtype.isnative for dtype in dtypes):
         return None
@@ -127,82 +147,110 @@ def _rows(
         raised[row] = call(test, used, 0, 0)
 
 
-def _launched(
-    ufunc: np.ufunc,
-    operands: list[Array],
-    strides: list[int],
-    steps: list[int],
-    length: int,
-    size: int,
-    work: int,
-) -> Array | None:
-    """Run a ufunc's loop on rows of so many elements, of `size` in all.
+class NumPyLoop:
+    """The loop of a ufunc for operands of some dtypes.
 
-    Parameters
+    Attributes
     ----------
-    operands : list of ndarray
-        The first row of each operand, and of the result.
-    strides, steps : list of int
-        Bytes from row to row, and within a row.
-
-    Returns
-    -------
-    ndarray or None
-        The flags that each row has set; None where there is no such loop.
+    dtype : dtype
+        What the result has.
     """
+
+    __slots__ = ("_addresses", "_ufunc", "_used", "dtype")
+
+    def __init__(
+        self,
+        ufunc: np.ufunc,
+        dtype: np.dtype[Any],
+        used: int,
+        addresses: tuple[int, int, int, int],
+    ) -> None:
+        self._ufunc = ufunc
+        self._used = used
+        self._addresses = addresses
+        self.dtype = dtype
+
+    def launch(
+        self,
+        operands: Sequence[Array],
+        strides: list[int],
+        steps: list[int],
+        length: int,
+        size: int,
+        work: int,
+    ) -> Array:
+        """Run it on rows of so many elements, of `size` in all, in several threads.
+
+        Parameters
+        ----------
+        operands : sequence of ndarray
+            The operands, and the result: ndarrays themselves, no scalars of NumPy's.
+        strides, steps : list of int
+            Bytes from row to row of each, and within a row.
+        work : int
+            How much there is to do, in elements of a cheap loop.
+
+        Returns
+        -------
+        ndarray
+            The processor's flags that each row has set.
+        """
+        places = [_address(x) for x in operands]
+        described = np.array([places, strides, steps], np.int64)
+        raised = np.empty(-(-size // length), np.int32)
+        arguments = (self._addresses, described, length, size, self._used, raised)
+        launch(_rows, arguments, raised.size, work)
+        return raised
+
+    def run(
+        self,
+        operands: Sequence[Array],
+        strides: list[int],
+        steps: list[int],
+        out: Array,
+        length: int,
+        again: Callable[[int], list[Array]],
+        work: int,
+    ) -> None:
+        """Run it on rows of so many elements, and warn as NumPy does.
+
+        Parameters
+        ----------
+        operands, strides, steps, length, work
+            As of `launch`, but without the result.
+        out : ndarray
+            The result: new memory, contiguous.
+        again : callable
+            Gives the operands of a row by its number.
+
+        Raises
+        ------
+        FloatingPointError
+            Where NumPy's own would, by `numpy.errstate`.
+        """
+        size = self.dtype.itemsize
+        strides, steps = [*strides, length * size], [*steps, size]
+        raised = self.launch((*operands, out), strides, steps, length, out.size, work)
+        if raised.tobytes().count(0) < raised.nbytes:
+            seen = 0
+            for i in np.flatnonzero(raised):
+                if raised[i] & ~seen:  # NumPy warns of them, or raises them, or has them ignored
+                    seen |= int(raised[i])
+                    self._ufunc(*again(int(i)))
+
+
+@cache
+def loop_of(ufunc: np.ufunc, *dtypes: np.dtype[Any]) -> NumPyLoop | None:
+    """Return the loop that a ufunc runs for operands of some dtypes, None where it is not found."""
     flags = _flags()
-    loop = None if flags is None else _loop(ufunc, tuple([x.dtype for x in operands]))
-    if flags is None or loop is None:
+    if flags is None or not _tells_addresses():
         return None
-    places = [x.__array_interface__["data"][0] for x in operands]
-    described = np.array([places, strides, steps], np.int64)
-    raised = np.empty(-(-size // length), np.int32)
+    resolved = ufunc.resolve_dtypes((*dtypes, None))
+    found = _addresses(ufunc, resolved)
+    if found is None or resolved[:-1] != dtypes:
+        return None
     used, clear, test = flags
-    arguments = ((*loop, clear, test), described, length, size, used, raised)
-    launch(_rows, arguments, raised.size, work)
-    return raised
-
-
-def by_rows(
-    ufunc: np.ufunc,
-    out: Array,
-    row: Callable[[int], list[Array]],
-    strides: list[int],
-    length: int,
-    work: int,
-) -> bool:
-    """Run a ufunc on rows of elements in several threads; say whether that can be done.
-
-    Parameters
-    ----------
-    out : ndarray
-        The result: new memory, contiguous, in rows of so many elements but for the last.
-    row : callable
-        Gives the operands of a row by its number, all one-dimensional; those of a single value
-        have a step of 0, or one element.
-    strides : list of int
-        Bytes from one row to the next, of the operands.
-    work : int
-        How much there is to do, in elements of a cheap loop.
-
-    Raises
-    ------
-    FloatingPointError
-        Where NumPy's own would, by `numpy.errstate`.
-    """
-    first = row(0)
-    steps = [0 if x.size == 1 < length else x.strides[0] for x in first]
-    strides, steps = [*strides, length * out.itemsize], [*steps, out.itemsize]
-    raised = _launched(ufunc, [*first, out], strides, steps, length, out.size, work)
-    if raised is None:
-        return False
-    if raised.tobytes().count(0) < raised.nbytes:
-        seen = 0
-        for i in np.flatnonzero(raised):
-            if raised[i] & ~seen:  # NumPy warns of them, or raises them, or has them ignored
-                seen |= int(raised[i])
-                ufunc(*row(int(i)))
-    return True
+    return NumPyLoop(ufunc, resolved[-1], used, (*found, clear, test))
 
 
 def extremes(ufunc: np.ufunc, x: Array, length: int) -> Array | None:
@@ -220,8 +268,11 @@ def extremes(ufunc: np.ufunc, x: Array, length: int) -> Array | None:
     ndarray or None
         What each chunk is reduced to; None where that cannot be done.
     """
+    loop = loop_of(ufunc, x.dtype, x.dtype)
+    if loop is None:
+        return None
     parts = x[::length].copy()  # which are compared with themselves once more
     size = x.itemsize
     strides, steps = [size, length * size, size], [0, size, 0]
-    done = _launched(ufunc, [parts, x, parts], strides, steps, length, x.size, x.nbytes // 8)
-    return None if done is None else parts
+    loop.launch((parts, x, parts), strides, steps, length, x.size, x.nbytes // 8)
+    return parts
