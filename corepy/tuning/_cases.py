@@ -90,28 +90,32 @@ class Case:
     @property
     def home(self) -> Call:
         """What others are compared with: NumPy's callable."""
-        pooled = self._pooled()
-        return lambda args, params: pooled(*args, **params)
+        return _recycled(self._native())
 
     def by(self, name: str) -> Call:
         """Return what a router does on the way to a backend, whatever the size."""
         option = Option(name, gain=math.inf, busy=math.inf)
         route = Route(self.operation, self.dtype, self.form, 1, math.inf, (option,))
         table = RouteTable({"threads": 1}, {}, {}, (route,))
-        return Choice(self.operation, NUMPY, DTYPES[self.dtype], self._pooled(), table)
+        choice = Choice(self.operation, NUMPY, DTYPES[self.dtype], self._native(), table)
+        return _recycled(lambda *args, **params: choice(args, params))
 
-    def _pooled(self) -> Callable[..., Any]:
-        """Return NumPy's callable as a router has it, with recycled memory where that is used."""
+    def _native(self) -> Callable[..., Any]:
         function = NUMPY.operation(self.operation)
         assert function is not None  # it is asked only for what there is
-        pooled = recycling(function) if NUMPY.recycles else function
-        return considerate(pooled) if concerns(self.operation) else pooled
+        return considerate(function) if concerns(self.operation) else function
 
     def deviation(self, name: str) -> str | None:
         """Return where a candidate means something else than NumPy, None if nowhere."""
         from corepy.tuning._check import deviation  # which is about cases
 
         return deviation(self, self.home, bound(self.operation, load(name)))
+
+
+def _recycled(function: Callable[..., Any]) -> Call:
+    """Return what runs a function, whoever it asks, as a table has it: with recycled memory."""
+    pooled = recycling(function) if NUMPY.recycles else function
+    return lambda args, params: pooled(*args, **params)
 
 
 def cases(only: Iterable[str] = ()) -> Iterator[Case]:
