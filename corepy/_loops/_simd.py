@@ -226,6 +226,10 @@ def _raised(x: Any, more: Any = None) -> Callable[..., Any]:
     return _raised_64 if x == types.float64 else _raised_32
 
 
+LOWERING_32: Final = 2.0**-64
+LOWERING_64: Final = 2.0**-512
+
+
 def lowering(like: Any) -> Any:
     """Return the number that takes the factor of `raised` away: 2**-64, in float64 2**-512."""
     raise NotImplementedError("compiled code only")
@@ -234,8 +238,8 @@ def lowering(like: Any) -> Any:
 @by_type(lowering)
 def _lowering(like: Any) -> Callable[..., Any]:
     if like == types.float64:
-        return lambda like: 2.0**-512
-    return lambda like: _f4(2.0**-64)
+        return lambda like: LOWERING_64
+    return lambda like: _f4(LOWERING_32)
 
 
 def floored(x: Any) -> Any:

@@ -1,52 +1,63 @@
 """Coefficients of approximations that the reference and the compiled kernels share.
 
 The tail of the normal distribution, ``Q(u) = erfc(u / sqrt(2)) / 2``, falls to nothing while its
-relative precision has to stay, so it is taken as ``exp(-u**2 / 2) * t * P(2 * t - 1)`` with
-``t = 1 / (1 + u / 4)``. P interpolates the quotient at Chebyshev's nodes; the coefficients, lowest
-power first, were computed with 60 digits. The greatest relative error of P is 1.3e-8 for `TAIL_32`
-(u up to 15, where float32 has nothing left) and 4e-17 for `TAIL_64` (u up to 40).
+relative precision has to stay, so it is taken as ``exp(-u**2 / 2) * P(2 * u * t - 1) * t`` with
+``t = 1 / (POLE + u)``. P is a polynomial; the coefficients, lowest power first, were computed with
+60 digits. The greatest relative error of P is 1.2e-7 for `TAIL_32` (Remez' algorithm, u up to 13.6,
+where float32 has but subnormal numbers left), and 1.8e-7 with its coefficients rounded to float32;
+and 2.2e-17 for `TAIL_64` (Chebyshev's nodes, u up to 40). With that POLE an error of seventh degree
+is the least.
+
+``exp(-v / 2)`` where ``abs(v) <= log(2)`` is `BELL_32` to 7.5e-8 (Remez).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+POLE: Final = 4.25
 TAIL_32: Final = (
-    0.18882129,
-    0.15197414,
-    0.096784174,
-    0.046630826,
-    0.015101546,
-    0.0018813506,
-    -0.0008802432,
-    -0.00039172042,
-    4.724913e-05,
-    3.1389598e-05,
+    0.75955433,
+    -0.62513,
+    0.41822103,
+    -0.22050945,
+    0.08534702,
+    -0.019383934,
+    -0.0010398006,
+    0.0021061932,
 )
 TAIL_64: Final = (
-    0.18882128260393788,
-    0.15197416049297294,
-    0.09678435018555484,
-    0.04663046448992335,
-    0.015099143722669163,
-    0.0018850472414062543,
-    -0.0008699230904510149,
-    -0.00040770461062014716,
-    3.333606244589607e-05,
-    5.777370603749276e-05,
-    -4.769608514812176e-07,
-    -8.78605374206445e-06,
-    1.7873270813696003e-07,
-    1.479753296538511e-06,
-    -1.5624767488424463e-07,
-    -2.5501783481421163e-07,
-    6.588577640171114e-08,
-    3.86549204780548e-08,
-    -1.9086782108602714e-08,
-    -3.710597518187836e-09,
-    3.4941320389877053e-09,
-    2.538239294124045e-12,
-    -2.497656040005819e-10,
+    0.7595542082672071,
+    -0.6251297770834486,
+    0.41822752582253236,
+    -0.22051601745278393,
+    0.08527207614552376,
+    -0.019358324077842784,
+    -0.0007453379414932446,
+    0.0021493826887034333,
+    -0.0004044562430635731,
+    -0.00019212299465119225,
+    7.800540657928158e-05,
+    2.0649036156332646e-05,
+    -1.261961890466979e-05,
+    -3.1967976667287726e-06,
+    2.00357764669028e-06,
+    6.77625519943032e-07,
+    -2.965581898127952e-07,
+    -1.6025349341954835e-07,
+    3.1182975058052095e-08,
+    3.399983409863891e-08,
+    1.2517872783821803e-09,
+    -4.496134236701255e-09,
+    -1.0984073814867176e-09,
+)
+BELL_32: Final = (
+    1.0000001,
+    -0.49999985,
+    0.12499724,
+    -0.020834468,
+    0.0026197115,
+    -0.0002593019,
 )
 #: GELU and SiLU of anything below are zero in every dtype; beyond, ``x * 0`` would meet -inf.
 GELU_FLOOR: Final = -40.0

@@ -14,7 +14,7 @@ DEVICE real silu(real x)
 /* The normal distribution's tail beyond u. */
 DEVICE real tail(real u)
 {
-    const real t = 1 / (1 + (real)0.25 * u), s = 2 * t - 1;
+    const real t = 1 / ((real)POLE + u), s = 2 * u * t - 1;
     /* u * u in two parts, so that its rounding does not spoil the exponential. */
     const real near = rint(16 * u) / 16;
     return exp((real)-0.5 * near * near) * exp((real)-0.5 * (u - near) * (u + near)) * t

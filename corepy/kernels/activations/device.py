@@ -14,6 +14,7 @@ from corepy.kernels._series import (
     GELU_CUBE,
     GELU_FLOOR,
     GELU_SLOPE,
+    POLE,
     SILU_FLOOR,
     TAIL_32,
     TAIL_64,
@@ -31,6 +32,7 @@ _programs = {
     wide: Program(
         __file__,
         constants={
+            "POLE": POLE,
             "TAIL(s)": _polynomial(series),
             "GELU_FLOOR": GELU_FLOOR,
             "GELU_SLOPE": GELU_SLOPE,

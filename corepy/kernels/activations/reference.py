@@ -8,6 +8,7 @@ from corepy.kernels._series import (
     GELU_CUBE,
     GELU_FLOOR,
     GELU_SLOPE,
+    POLE,
     SILU_FLOOR,
     TAIL_32,
     TAIL_64,
@@ -21,8 +22,8 @@ def _sigmoid(xp: Any, x: Any) -> Any:
 
 def _tail(xp: Any, u: Any, wide: Any) -> Any:
     """Return the normal distribution's tail beyond ``u``; see `corepy.kernels._series`."""
-    t = 1.0 / (1.0 + 0.25 * u)
-    s = 2.0 * t - 1.0
+    t = 1.0 / (POLE + u)
+    s = 2.0 * u * t - 1.0
     first, *others = reversed(TAIL_64 if wide == xp.float64 else TAIL_32)
     p = xp.full_like(u, first)
     for coefficient in others:
