@@ -41,8 +41,10 @@ _POSTED: Final = _LINE
 _WATCHED: Final = 2 * _LINE
 _CALLS: Final = 2 * _LINE + 8
 _REST: Final = 2 * _LINE + 16
-#: Of a job: the next stretch, and what does not change.
-_NEXT: Final = 0
+#: Of a job: how many stretches are taken, how many of them from the last one back, and what does
+#: not change.
+_TAKEN: Final = 0
+_BACK: Final = 8
 _FUNCTION: Final = _LINE
 _PARTS: Final = _LINE + 8
 _ROWS: Final = _LINE + 16
@@ -71,18 +73,25 @@ _compiled = compiler(_FILES[1:])()
 
 @_compiled
 def begin(part: int, parts: int, rows: int) -> int:
-    """Return the first row of a stretch: they become shorter, so that all threads end together."""
-    return rows + -rows * (parts - part) ** 2 // parts**2
+    """Return the first row of a stretch: in the middle they are short, so that all end together."""
+    if rows == parts:
+        return part
+    near = min(part, parts - part)
+    before = (rows + -rows * (parts - 2 * near) ** 2 // parts**2) // 2
+    return rows - before if near < part else before
 
 
 @_compiled
-def _work(job: int) -> None:
-    """Work on stretches of a job until there are no more."""
+def _work(job: int, caller: bool) -> None:
+    """Work on stretches of a job until there are no more.
+
+    The caller takes them from the first one on, who joins from the last one back: so each finds in
+    its own cache what it wrote in the job before.
+    """
     parts, rows, function = load(job + _PARTS), load(job + _ROWS), load(job + _FUNCTION)
-    while True:
-        part = add(job + _NEXT, 1)
-        if part >= parts:
-            return
+    part = -1
+    while add(job + _TAKEN, 1) < parts:
+        part = part + 1 if caller else parts - 1 - add(job + _BACK, 1)
         start, stop = begin(part, parts, rows), begin(part + 1, parts, rows)
         if start < stop and call(function, job, start, stop):
             store(job + _FAILED, 1)
@@ -108,7 +117,8 @@ def _take_off(board: int, job: int) -> int:
 
 @_compiled
 def _run(board: int, job: int, rows: int, parts: int, most: int) -> int:
-    store(job + _NEXT, 0)
+    store(job + _TAKEN, 0)
+    store(job + _BACK, 0)
     store(job + _ROWS, rows)
     store(job + _PARTS, parts)
     store(job + _MOST, most)
@@ -116,11 +126,11 @@ def _run(board: int, job: int, rows: int, parts: int, most: int) -> int:
     naps = 0
     if replace(board + _JOB, 0, job):
         add(board + _POSTED, 1)
-        _work(job)
+        _work(job, True)
         naps = _take_off(board, job)
     else:  # another thread's job is there
         store(job + _PARTS, 1)
-        _work(job)
+        _work(job, True)
     return int(2 * naps + load(job + _FAILED))
 
 
@@ -137,7 +147,7 @@ def _watch(board: int, told: Flag, known: int, turns: int) -> None:
             # A job that is gone by now leaves another word, or is there anew.
             wanted = posted != seen and word - job < load(job + _MOST)
             if wanted and replace(board + _JOB, word, word + 1):
-                _work(job)
+                _work(job, False)
                 add(board + _JOB, -1)
                 seen, idle = posted, 0
         elif load(board + _CALLS) != known:

@@ -32,6 +32,8 @@ SHARED_FROM = 100_000
 #: more, and less often.
 STRETCH = 10_000
 _SHARES: Final = 8
+#: Rows that are each a stretch.
+_FEW: Final = 64
 CALLED_STRETCH: Final = 50_000
 _CALLED_SHARES: Final = 4
 #: Seconds that a scheduler takes from a thread at the least; a helper that has slept wakes sooner.
@@ -112,7 +114,7 @@ def _together(
     loop: Callable[..., int], arguments: tuple[Any, ...], rows: int, work: int, threads: int
 ) -> bool:
     """Run a compiled loop together with helpers; say whether it is done."""
-    parts = min(rows, _SHARES * threads, work // STRETCH)
+    parts = rows if rows <= _FEW else min(rows, _SHARES * threads, work // STRETCH)
     those = helpers()
     if work >= PARALLEL_FROM:
         those.wake(threads - 1)
