@@ -21,6 +21,7 @@ from corepy._loops._simd import (
     LOWERING_64,
     bits,
     by_type,
+    expect,
     fused,
     fuses,
     inlined,
@@ -36,6 +37,8 @@ Array = npt.NDArray[Any]
 
 #: Elements whose sum is taken in their own dtype; the sums of such blocks are added in float64.
 _BLOCK: Final = 1024
+#: Bytes of which memory gives so many at once.
+_LINE: Final = 64
 _f4, _i4 = np.float32, np.int32
 
 
@@ -142,6 +145,14 @@ def _put(values: Any, row: Any, brain: Any) -> Callable[..., Any]:
 def apart(out: Array, x: Array) -> bool:
     """Say whether a result lies elsewhere than an operand, which it does wholly or not at all."""
     return bool(out.ctypes.data != x.ctypes.data)
+
+
+@inlined
+def expect_rows(x: Array, start: int, stop: int) -> None:
+    """Let the processor fetch rows of ``x (rows, size)``; those beyond the end are of no harm."""
+    size = x.shape[1]
+    for j in range(start * size, stop * size, _LINE // x.itemsize):
+        expect(x, j)
 
 
 def target(row: Array, values: Array, apart: bool) -> Array:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from corepy._loops._simd import number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import apart, fetch, put, scratch, squares_of, sum_of, target
+from corepy.kernels._simd import apart, expect_rows, fetch, put, scratch, squares_of, sum_of, target
 
 Array = npt.NDArray[Any]
 
@@ -48,6 +48,7 @@ def _rms_rows(
             put(values, summed[i], brain)
             row = fetch(summed[i], held, brain)  # as it was rounded
         scale = number(1.0 / np.sqrt(squares_of(row) / size + eps), values[0])
+        expect_rows(x, i + 1, i + 2)  # while this one is in the cache
         into = target(out[i], values, there)
         _scaled(row, scale, weight, into)
         put(into, out[i], brain)

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy.typing as npt
 
-from corepy._loops._simd import expect, inlined
+from corepy._loops._simd import inlined
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import fetch, put, scratch
+from corepy.kernels._simd import expect_rows, fetch, put, scratch
 
 Array = npt.NDArray[Any]
 
-#: Rows before theirs that memory is asked for, and bytes of which it gives so many at once.
+#: Rows before theirs that memory is asked for.
 _AHEAD = 8
-_LINE = 64
 
 
 @inlined
@@ -49,13 +48,11 @@ def _rope_rows(
 ) -> None:
     size = x.shape[1]
     held, values = scratch(x, size), scratch(x, size)
-    before, after = x.reshape(-1), out.reshape(-1)
     at = start % places.size
     for i in range(start, stop):
         # Rows are short: what they need is asked for some rows before.
-        for j in range((i + _AHEAD) * size, (i + _AHEAD + 1) * size, _LINE // x.itemsize):
-            expect(before, j)
-            expect(after, j)
+        expect_rows(x, i + _AHEAD, i + _AHEAD + 1)
+        expect_rows(out, i + _AHEAD, i + _AHEAD + 1)
         row = fetch(x[i], held, brain)
         place = places[at]
         at = at + 1 if at + 1 < places.size else 0
