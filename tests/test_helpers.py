@@ -296,8 +296,10 @@ def take_all(arrays: tuple[Array, ...], start: int, stop: int) -> None:
 
 def test_arguments_that_do_not_fit_a_job_are_refused() -> None:
     arrays = tuple(np.zeros((1,) * 20) for _ in range(12))
+    loop = _jobs.shared(take_all)
+    assert loop is not None
     with pytest.raises(ValueError, match="take_all: its arguments do not fit a job"):
-        _sharing.launch(take_all, (arrays,), 10**9, 10**9)
+        _jobs.Board().run(loop, (arrays,), 1, 1, 0)
 
 
 # ---------------------------------------------------------------------------- where they wake
