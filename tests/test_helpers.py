@@ -226,6 +226,14 @@ def test_watchers_join_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert inside[0] == 0
 
 
+def test_nobody_watches_as_the_interpreter_ends() -> None:
+    two = _helpers.Helpers(2)
+    two.wake(2)
+    eventually(lambda: two.board.watchers > 0)
+    two.dismiss()
+    assert two.board.watchers == 0
+
+
 def test_no_more_watchers_join_than_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     three = _helpers.Helpers(3)
     three.wake(3)

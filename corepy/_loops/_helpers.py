@@ -6,12 +6,15 @@ helpers wake apart from the processor of the thread that calls them (`corepy._pl
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import cache
 from queue import SimpleQueue
+from time import perf_counter, sleep
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +22,9 @@ from corepy import _places
 from corepy._loops._jobs import Board, Flag, raised
 
 __all__ = ["Call", "Helpers", "helpers"]
+
+#: Seconds for which the end of the process waits for helpers, one of which may have no processor.
+_FAREWELL: Final = 0.05
 
 
 class Call:
@@ -90,6 +96,13 @@ class Helpers:
         for _ in range(min(count, len(self._threads)) - self.board.watchers):
             self._calls.put(None)
 
+    def dismiss(self) -> None:
+        """See that nobody watches any more: the interpreter is about to end, and code with it."""
+        self.board.call_away()
+        end = perf_counter() + _FAREWELL
+        while self.board.watchers and perf_counter() < end:
+            sleep(1e-5)
+
     def _place(self) -> None:
         """Start threads if there are none, and see that they wake apart from the caller."""
         if len(self._threads) < self._count:
@@ -138,8 +151,16 @@ class Helpers:
 @cache
 def helpers() -> Helpers:
     """Return the threads that help."""
-    return Helpers(max(1, (os.cpu_count() or 1) - 1))
+    made = Helpers(max(1, (os.cpu_count() or 1) - 1))
+    atexit.register(made.dismiss)
+    return made
+
+
+def _forget() -> None:
+    if helpers.cache_info().currsize:
+        atexit.unregister(helpers().dismiss)
+    helpers.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
-    os.register_at_fork(after_in_child=helpers.cache_clear)
+    os.register_at_fork(after_in_child=_forget)

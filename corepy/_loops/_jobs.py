@@ -1,7 +1,7 @@
 """Work that several threads share without the interpreter's lock.
 
 Whoever calls a loop puts it on a *board*, works on it, and takes it off. Threads that watch the
-board join in: each takes the next stretch of rows as long as there are any. A job costs its caller
+board join in: each takes the next stretch of rows as long as there are any. That costs the caller
 less than a microsecond, where to call another thread through the interpreter costs tens, as the
 threads wait for its lock again after each stretch.
 
@@ -29,7 +29,7 @@ from numba.extending import intrinsic
 from corepy._loops._atomics import add, call, load, pause, replace, store
 from corepy._loops._compile import compiler, digest, kept
 
-__all__ = ["Board", "Flag", "shared"]
+__all__ = ["Board", "Flag", "begin", "raised", "shared"]
 
 Flag = npt.NDArray[np.int64]
 

@@ -126,6 +126,7 @@ cdef enum:
     # is a small part, and memory for the result matters.
     SHORT = 16384
     LONG = 2048  # elements from which other threads may run meanwhile
+    SOME = 64  # elements from which a second look at them is worth a quicker way
     MOST_DIMENSIONS = 32
     MOST_ROWS = 64
 

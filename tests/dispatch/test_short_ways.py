@@ -239,6 +239,20 @@ def test_order(dtype: str) -> None:
         assert_alike("searchsorted", x, sorted_one[0])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_equal_numbers_keep_their_order(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    apart = rng.permutation(300).astype(dtype)
+    samples = [apart, apart // 2, apart * 0, np.where(apart == 7, np.nan, apart)]
+    samples.append(np.where(apart < 5, np.nan, apart))
+    samples.append(np.where(apart < 2, -0.0, np.where(apart < 4, 0.0, apart)).astype(dtype))
+    for values in samples:
+        for size in (63, 64, 300):
+            x = values[:size].astype(dtype)
+            found = xp.argsort(xp.asarray(x)).unwrap()
+            np.testing.assert_array_equal(found, np.argsort(x, kind="stable"))
+
+
 def test_zeros_of_both_signs_stay_in_order() -> None:
     x = xp.asarray(np.array([0.0, -0.0, 1.0, -0.0, 0.0] * 20))
     for _ in range(2):

@@ -44,7 +44,7 @@ class _Table(ctypes.Structure):
 
 #: The processor's flags for invalid operations, division by zero, overflow and underflow, as the C
 #: library numbers them.
-_FLAGS: Final = {"x86_64": 0x1D, "AMD64": 0x1D, "aarch64": 0x0F, "arm64": 0x0F}
+_FLAGS: Final = {"x86_64": 0x1D, "aarch64": 0x0F, "arm64": 0x0F}
 
 
 @cache
