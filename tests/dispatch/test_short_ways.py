@@ -246,9 +246,9 @@ def test_equal_numbers_keep_their_order(dtype: str) -> None:
     samples = [apart, apart // 2, apart * 0, np.where(apart == 7, np.nan, apart)]
     samples.append(np.where(apart < 5, np.nan, apart))
     samples.append(np.where(apart < 2, -0.0, np.where(apart < 4, 0.0, apart)).astype(dtype))
-    for values in samples:
+    for sample in samples:
         for size in (63, 64, 300):
-            x = values[:size].astype(dtype)
+            x = sample[:size].astype(dtype)
             found = xp.argsort(xp.asarray(x)).unwrap()
             np.testing.assert_array_equal(found, np.argsort(x, kind="stable"))
 
