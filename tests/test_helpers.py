@@ -104,8 +104,19 @@ def test_launch_waits_for_all_helpers_and_raises_what_went_wrong(
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 8, 32, 1000])
 @pytest.mark.parametrize("parts", [2, 3, 8, 24])
+def test_stretches_of_calls_hold_every_row_once_and_do_not_grow(rows: int, parts: int) -> None:
+    begins = [_sharing._begin(part, parts, rows) for part in range(parts + 1)]
+    assert (begins[0], begins[-1]) == (0, rows)
+    sizes = np.diff(begins)
+    assert (sizes >= 0).all()
+    assert (np.diff(sizes) <= 1).all()  # but for what is rounded
+    assert sizes[-1] <= max(1, rows // parts)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 8, 32, 1000])
+@pytest.mark.parametrize("parts", [2, 3, 8, 24])
 def test_stretches_hold_every_row_once_and_are_short_in_the_middle(rows: int, parts: int) -> None:
-    begins = [_jobs.begin(part, parts, rows) for part in range(parts + 1)]
+    begins = [_jobs._begin(part, parts, rows) for part in range(parts + 1)]
     assert (begins[0], begins[-1]) == (0, rows)
     sizes = np.diff(begins)
     assert (sizes >= 0).all()
@@ -127,6 +138,19 @@ def test_no_reference_to_the_work_stays_with_a_helper() -> None:
     call.settle()
     del work
     assert left() is None
+
+
+def test_nothing_of_a_function_stays_behind() -> None:
+    held = np.zeros(10)
+    left = weakref.ref(held)
+
+    def fill(start: int, stop: int, into: Array = held) -> None:
+        into[start:stop] = 1
+
+    _sharing.launch(fill, (), 10, 10**9)
+    assert held.all()
+    del held, fill
+    assert eventually(lambda: left() is None)
 
 
 def test_a_flag_is_seen_and_waited_for_only_a_moment() -> None:
@@ -228,8 +252,9 @@ def test_watchers_join_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nobody_watches_as_the_interpreter_ends() -> None:
     two = _helpers.Helpers(2)
-    two.wake(2)
-    eventually(lambda: two.board.watchers > 0)
+    end = time.monotonic() + 20
+    while not two.board.watchers and time.monotonic() < end:
+        two.wake(2)
     two.dismiss()
     assert two.board.watchers == 0
 

@@ -29,7 +29,7 @@ from numba.extending import intrinsic
 from corepy._loops._atomics import add, call, load, pause, replace, store
 from corepy._loops._compile import compiler, digest, kept
 
-__all__ = ["Board", "Flag", "begin", "raised", "shared"]
+__all__ = ["Board", "Flag", "raised", "shared"]
 
 Flag = npt.NDArray[np.int64]
 
@@ -72,7 +72,7 @@ _compiled = compiler(_FILES[1:])()
 
 
 @_compiled
-def begin(part: int, parts: int, rows: int) -> int:
+def _begin(part: int, parts: int, rows: int) -> int:
     """Return the first row of a stretch: in the middle they are short, so that all end together."""
     if rows == parts:
         return part
@@ -92,7 +92,7 @@ def _work(job: int, caller: bool) -> None:
     part = -1
     while add(job + _TAKEN, 1) < parts:
         part = part + 1 if caller else parts - 1 - add(job + _BACK, 1)
-        start, stop = begin(part, parts, rows), begin(part + 1, parts, rows)
+        start, stop = _begin(part, parts, rows), _begin(part + 1, parts, rows)
         if start < stop and call(function, job, start, stop):
             store(job + _FAILED, 1)
 
@@ -324,14 +324,17 @@ def _template(board: int, job: int, rows: int, parts: int, most: int, *arguments
     return _run(board, job, rows, parts, most)
 
 
-@cache
 def shared(kernel: Any) -> Callable[..., int] | None:
     """Return what runs a kernel in the calling thread and those that join; None if it cannot.
 
     For `Board.run` to call: ``(board, job, rows, parts, most, *arguments)``.
     """
-    if not isinstance(kernel, Dispatcher):  # a function of Python's, or Numba compiles nothing
-        return None
+    # Else it is a function of Python's, or Numba compiles nothing.
+    return _shared(kernel) if isinstance(kernel, Dispatcher) else None
+
+
+@cache
+def _shared(kernel: Any) -> Callable[..., int]:
     of = kernel.py_func
     # Numba keeps it beside the kernel's source, and compiles it anew when that is edited.
     code = _template.__code__.replace(co_filename=of.__code__.co_filename)

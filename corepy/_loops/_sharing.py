@@ -19,7 +19,7 @@ from numba.np.ufunc import parallel
 
 from corepy._budget import budget
 from corepy._loops._helpers import helpers
-from corepy._loops._jobs import begin, shared
+from corepy._loops._jobs import shared
 
 __all__ = ["launch"]
 
@@ -126,6 +126,11 @@ def _together(
     return not failed
 
 
+def _begin(part: int, parts: int, rows: int) -> int:
+    """Return the first row of a stretch: they become shorter, so that all threads end together."""
+    return rows + -rows * (parts - part) ** 2 // parts**2
+
+
 def _by_calls(
     function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int, threads: int
 ) -> None:
@@ -135,7 +140,7 @@ def _by_calls(
 
     def share() -> None:
         while (part := next(numbers)) < parts:
-            start, stop = begin(part, parts, rows), begin(part + 1, parts, rows)
+            start, stop = _begin(part, parts, rows), _begin(part + 1, parts, rows)
             if start < stop:
                 function(*arguments, start, stop)
 

@@ -97,6 +97,15 @@ def _accumulation(small: Native, least: int, choice: Call) -> Native:
     return accumulation
 
 
+def _clip(small: Native, least: int, choice: Call) -> Native:
+    def clip(x: Any, /, *, min: Any = None, max: Any = None) -> Any:  # noqa: A002
+        if x.size < least:  # bounds of more elements would be another form
+            return small(x, min=min, max=max)
+        return choice((x,), {"min": min, "max": max})
+
+    return clip
+
+
 def _any(small: Native, least: int, choice: Call) -> Native:
     def call(x: Any, /, *rest: Any, **params: Any) -> Any:
         if x.size < least and all(getattr(y, "size", 0) < least for y in rest):
@@ -109,6 +118,7 @@ def _any(small: Native, least: int, choice: Call) -> Native:
 _ELEMENTWISE: Final = {1: _one, 2: _two, 3: _three}
 _MAKERS: Final = {
     "__getitem__": _getitem,
+    "clip": _clip,
     "matmul": _two,
     **dict.fromkeys(("argmax", "argmin", "count_nonzero", "max", "mean", "min"), _extreme),
     **dict.fromkeys(("prod", "sum"), _accumulation),
