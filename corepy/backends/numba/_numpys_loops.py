@@ -116,6 +116,32 @@ def _run(context: Any, function: Any, places: Any, counts: Any, steps: Any, data
     return types.void(*[types.int64] * 5), generate
 
 
+#: Rows after which flags are looked at, which takes as long as some hundred elements.
+_TOGETHER: Final = 16
+
+
+@kernel()
+def _some(
+    addresses: tuple[int, int, int, int],
+    operands: Array,
+    length: int,
+    size: int,
+    start: int,
+    stop: int,
+) -> None:
+    """Run a loop on some rows, whatever flags it sets; see `_rows`."""
+    loop, data, _, _ = addresses
+    count = operands.shape[1]
+    words = np.empty(count + 1, np.int64)
+    first = words.ctypes.data
+    steps = operands.ctypes.data + 16 * count
+    for row in range(start, stop):
+        for k in range(count):
+            words[k] = operands[0, k] + row * operands[1, k]
+        words[count] = min(length, size - row * length)
+        _run(loop, first, first + 8 * count, steps, data)
+
+
 @kernel()
 def _rows(
     addresses: tuple[int, int, int, int],
@@ -133,18 +159,17 @@ def _rows(
     from row to row, and their steps in a row. ``raised (rows,)`` gets the flags of each row. The
     addresses are those of the loop, of its data, and of the functions that clear and test flags.
     """
-    loop, data, clear, test = addresses
-    count = operands.shape[1]
-    words = np.empty(count + 1, np.int64)
-    first = words.ctypes.data
-    steps = operands.ctypes.data + 16 * count
-    for row in range(start, stop):
-        for k in range(count):
-            words[k] = operands[0, k] + row * operands[1, k]
-        words[count] = min(length, size - row * length)
+    clear, test = addresses[2:]
+    raised[start:stop] = 0
+    for first in range(start, stop, _TOGETHER):
+        last = min(first + _TOGETHER, stop)
         call(clear, used, 0, 0)
-        _run(loop, first, first + 8 * count, steps, data)
-        raised[row] = call(test, used, 0, 0)
+        _some(addresses, operands, length, size, first, last)
+        if call(test, used, 0, 0):  # which they were is found out by running them once more
+            for row in range(first, last):
+                call(clear, used, 0, 0)
+                _some(addresses, operands, length, size, row, row + 1)
+                raised[row] = call(test, used, 0, 0)
 
 
 class NumPyLoop:
