@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -102,24 +103,30 @@ def test_launch_waits_for_all_helpers_and_raises_what_went_wrong(
     assert len(ended) == 2
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 8, 32, 1000])
-@pytest.mark.parametrize("parts", [2, 3, 8, 24])
-def test_stretches_of_calls_hold_every_row_once_and_do_not_grow(rows: int, parts: int) -> None:
-    begins = [_sharing._begin(part, parts, rows) for part in range(parts + 1)]
+each_division = pytest.mark.parametrize(
+    ("rows", "parts"), list(itertools.product([1, 2, 7, 8, 32, 1000], [2, 3, 8, 24]))
+)
+
+
+def sizes_of_stretches(begin: Callable[[int, int, int], int], rows: int, parts: int) -> Array:
+    """Return how many rows each stretch has, all of them once."""
+    begins = [begin(part, parts, rows) for part in range(parts + 1)]
     assert (begins[0], begins[-1]) == (0, rows)
     sizes = np.diff(begins)
     assert (sizes >= 0).all()
+    return sizes
+
+
+@each_division
+def test_stretches_of_calls_hold_every_row_once_and_do_not_grow(rows: int, parts: int) -> None:
+    sizes = sizes_of_stretches(_sharing._begin, rows, parts)
     assert (np.diff(sizes) <= 1).all()  # but for what is rounded
     assert sizes[-1] <= max(1, rows // parts)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 8, 32, 1000])
-@pytest.mark.parametrize("parts", [2, 3, 8, 24])
+@each_division
 def test_stretches_hold_every_row_once_and_are_short_in_the_middle(rows: int, parts: int) -> None:
-    begins = [_jobs._begin(part, parts, rows) for part in range(parts + 1)]
-    assert (begins[0], begins[-1]) == (0, rows)
-    sizes = np.diff(begins)
-    assert (sizes >= 0).all()
+    sizes = sizes_of_stretches(_jobs._begin, rows, parts)
     half = parts // 2
     assert (np.diff(sizes[:half]) <= 1).all()  # but for what is rounded
     assert (np.diff(sizes[-half:]) >= -1).all()
@@ -259,7 +266,7 @@ def test_nobody_watches_as_the_interpreter_ends() -> None:
     assert two.board.watchers == 0
 
 
-def test_no_more_watchers_join_than_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_watchers_join_than_are_wanted() -> None:
     three = _helpers.Helpers(3)
     three.wake(3)
     loop = _jobs.shared(crowd)
@@ -282,7 +289,7 @@ def test_an_exception_of_a_loop_is_raised(bad: int, monkeypatch: pytest.MonkeyPa
     assert counts.all()
 
 
-def test_who_waits_long_takes_naps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_long_takes_naps() -> None:
     board = _jobs.Board()
     loop = _jobs.shared(count)
     assert loop is not None

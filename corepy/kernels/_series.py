@@ -5,8 +5,8 @@ relative precision has to stay, so it is taken as ``exp(-u**2 / 2) * P(2 * u * t
 ``t = 1 / (POLE + u)``. P is a polynomial; the coefficients, lowest power first, were computed with
 60 digits. The greatest relative error of P is 1.2e-7 for `TAIL_32` (Remez' algorithm, u up to 13.6,
 where float32 has but subnormal numbers left), and 1.8e-7 with its coefficients rounded to float32;
-and 2.2e-17 for `TAIL_64` (Chebyshev's nodes, u up to 40). With that POLE an error of seventh degree
-is the least.
+and 2.2e-17 for `TAIL_64` (Chebyshev's nodes, u up to 40). The POLE is the one of those
+tried with the least error at the seventh degree.
 
 ``exp(-v / 2)`` where ``abs(v) <= log(2)`` is `BELL_32` to 7.5e-8 (Remez).
 """
