@@ -20,6 +20,7 @@ mean the same by construction, and tests hold all of them to one bound.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -56,13 +57,15 @@ class Admission:
     forms : tuple of str
         All that it may name.
     operands : int
-        How many of the leading arguments may be the largest array: 1, 2, or 3.
+        How many of the leading arguments may be the largest array: 1, 2, or 3; 0 if none is.
     torch : frozenset of str
         The dtypes for which torch means the same. (Numba's kernels judge dtypes themselves, and
         give to NumPy what is not for them.)
     fast : frozenset of str
         The dtypes for which torch's result is less accurate than NumPy's, which computes them in
         double precision: only under ``corepy.precision("fast")``.
+    extent : callable, optional
+        Gives the elements of the result by the first argument, where that is no array.
     """
 
     former: Former
@@ -70,6 +73,7 @@ class Admission:
     operands: int
     torch: frozenset[str]
     fast: frozenset[str] = _NONE
+    extent: Callable[[Any], int] | None = None
 
     def admits(self, dtype: str, backend: str) -> bool:
         """Say whether a backend may run it on NumPy's arrays of a dtype."""
@@ -188,11 +192,48 @@ def _masked(args: Args, params: Params) -> str | None:
     return "mask" if x.flags.c_contiguous and key.flags.c_contiguous else None
 
 
+def _converted(args: Args, params: Params) -> str | None:
+    """Another dtype, or the same one for a copy."""
+    x, dtype = args
+    form = f"to {dtype.name}"
+    copies = params.get("copy", True) or dtype != x.dtype
+    return form if form in _TARGETS and copies and x.flags.forc else None
+
+
+def _joined(args: Args, params: Params) -> str | None:
+    """Arrays that come beside each other; in many short rows they are NumPy's."""
+    arrays, axis = args[0], params["axis"]
+    if not all(x.flags.c_contiguous for x in arrays):
+        return None
+    return "" if math.prod(arrays[0].shape[:axis]) <= _FEW else None
+
+
+def _rolled(args: Args, params: Params) -> str | None:
+    """All elements, or rows of them."""
+    x, axis = args[0], params["axis"]
+    if args[1].__class__ is not int or not x.flags.c_contiguous:
+        return None
+    return "" if axis is None or x.ndim == 1 else None
+
+
+def _filled(args: Args, params: Params) -> str | None:
+    """Any shape."""
+    return ""
+
+
+def _elements(arrays: tuple[Any, ...]) -> int:
+    return sum(x.size for x in arrays)
+
+
 def _taken(args: Args, params: Params) -> str | None:
     """Elements of a vector by their indices."""
     return "" if all(x.ndim == 1 and x.flags.c_contiguous for x in args) else None
 
 
+#: Forms of conversions.
+_TARGETS: Final = ("to float32", "to float64", "to int64")
+#: Rows of arrays that are joined.
+_FEW: Final = 64
 _AXES: Final = ("all", "rows", "columns")
 _UNARY: Final = Admission(_whole, ("",), 1, FLOATS)
 _KERNEL: Final = Admission(_whole, ("",), 1, _NONE)
@@ -203,6 +244,8 @@ _REDUCTION: Final = Admission(_reduced, _AXES, 1, NUMBERS)
 _MOMENT: Final = Admission(_reduced, _AXES, 1, FLOATS)
 _KERNEL_OF_AXES: Final = Admission(_reduced, _AXES, 1, _NONE)
 _ORDER: Final = Admission(_vector, ("",), 1, NUMBERS)
+_JOINING: Final = Admission(_joined, ("",), 0, _NONE, extent=_elements)
+_FILLING: Final = Admission(_filled, ("",), 0, _NONE, extent=math.prod)
 _SET: Final = Admission(_flat, ("",), 1, frozenset({"int64"}))
 _DECOMPOSITION: Final = Admission(_square, ("",), 1, FLOATS, frozenset({"float32"}))
 _FACTORIZATION: Final = Admission(_factored, ("", "tall"), 1, FLOATS, frozenset({"float32"}))
@@ -252,6 +295,10 @@ ADMITTED: Final[dict[str, Admission]] = {
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _SET),
     "__getitem__": Admission(_masked, ("mask",), 2, NUMBERS),
     "take": Admission(_taken, ("",), 1, _NONE),
+    **dict.fromkeys(("concat", "stack"), _JOINING),
+    "roll": Admission(_rolled, ("",), 1, _NONE),
+    "astype": Admission(_converted, _TARGETS, 1, _NONE),
+    **dict.fromkeys(("full", "ones"), _FILLING),
     "tensordot": Admission(_contracted, ("",), 2, _NONE),
     "matmul": Admission(_matrices, ("", "inner"), 2, frozenset({"int64"})),
     **dict.fromkeys(("fft.fft", "fft.ifft"), Admission(_transformed, ("",), 1, _COMPLEX)),

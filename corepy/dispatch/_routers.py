@@ -7,6 +7,7 @@ the rest of a small operation.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, Final, TypeAlias
 
 from corepy.dispatch._admitted import ADMITTED
@@ -106,6 +107,34 @@ def _clip(small: Native, least: int, choice: Call) -> Native:
     return clip
 
 
+def _cast(small: Native, least: int, choice: Call) -> Native:
+    def cast(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
+        if x.size < least:
+            return small(x, dtype, copy=copy)
+        return choice((x, dtype), {"copy": copy})
+
+    return cast
+
+
+def _joined(small: Native, least: int, choice: Call) -> Native:
+    def joined(arrays: Any, /, *, axis: int) -> Any:
+        size = 0
+        for x in arrays:
+            size += x.size
+        return small(arrays, axis=axis) if size < least else choice((arrays,), {"axis": axis})
+
+    return joined
+
+
+def _filled(small: Native, least: int, choice: Call) -> Native:
+    def filled(shape: Any, /, *value: Any, dtype: Any, device: Any) -> Any:
+        if prod(shape) < least:
+            return small(shape, *value, dtype=dtype, device=device)
+        return choice((shape, *value), {"dtype": dtype, "device": device})
+
+    return filled
+
+
 def _any(small: Native, least: int, choice: Call) -> Native:
     def call(x: Any, /, *rest: Any, **params: Any) -> Any:
         if x.size < least and all(getattr(y, "size", 0) < least for y in rest):
@@ -118,8 +147,11 @@ def _any(small: Native, least: int, choice: Call) -> Native:
 _ELEMENTWISE: Final = {1: _one, 2: _two, 3: _three}
 _MAKERS: Final = {
     "__getitem__": _getitem,
+    "astype": _cast,
     "clip": _clip,
     "matmul": _two,
     **dict.fromkeys(("argmax", "argmin", "count_nonzero", "max", "mean", "min"), _extreme),
     **dict.fromkeys(("prod", "sum"), _accumulation),
+    **dict.fromkeys(("concat", "stack"), _joined),
+    **dict.fromkeys(("full", "ones"), _filled),
 }

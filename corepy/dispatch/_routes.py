@@ -220,6 +220,10 @@ def ready(name: str) -> Backend | None:
     return _libraries[name].ready()
 
 
+#: From which argument on operands have one dtype, if not from the first.
+_ALIKE_FROM: Final = {"__getitem__": 2, "astype": 2, "roll": 2, "take": 2, "where": 1}
+
+
 class Choice:
     """What a router does with operands that are large enough."""
 
@@ -234,9 +238,10 @@ class Choice:
         self.native = native
         self.former = admission.former
         self.operands = admission.operands
-        #: From which argument on operands have one dtype: a backend that promotes as the standard
-        #: does is given operands unconverted, and torch would promote them otherwise.
-        self.alike = {"__getitem__": 2, "take": 2, "where": 1}.get(name, 0)
+        self.extent = admission.extent
+        # A backend that promotes as the standard does is given operands unconverted, and torch
+        # would promote them otherwise.
+        self.alike = _ALIKE_FROM.get(name, 0)
         self.threads = table.threads
         for library in _libraries.values():
             library.price = table.start.get(library.name, 0.0)
@@ -258,20 +263,27 @@ class Choice:
             if _explain.listening():
                 _explain.note("reproducible: the operands live in it, and routes are off")
             return self.native(*args, **params)
-        size = args[0].size
-        if self.operands > 1:
-            for x in args[1 : self.operands]:
-                size = max(size, x.size)
-        elif args[0].__class__ is not self.array:
-            return self.native(*args, **params)
-        alike = args[self.alike :]
-        if len(alike) > 1 and any(x.dtype is not alike[0].dtype for x in alike[1:]):
-            return self.native(*args, **params)
-        form = self.former(args, params) if size > 1 or args[0].ndim else None
+        size = self._size(args)
+        form = self.former(args, params) if self.least is not None and size >= self.least else None
         for least, ways in self.forms.get(form, ()):  # type: ignore[arg-type]
             if size >= least:
                 return self._go(ways, args, params)
         return self.native(*args, **params)
+
+    def _size(self, args: tuple[Any, ...]) -> int:
+        """Return the elements of the largest operand or the result; 0 where NumPy has to run it."""
+        if self.extent is not None:
+            return self.extent(args[0])
+        size: int = args[0].size
+        if self.operands > 1:
+            for x in args[1 : self.operands]:
+                size = max(size, x.size)
+        elif args[0].__class__ is not self.array:
+            return 0
+        alike = args[self.alike :]
+        if len(alike) > 1 and any(x.dtype is not alike[0].dtype for x in alike[1:]):
+            return 0
+        return size if size > 1 or args[0].ndim else 0
 
     def _go(self, ways: list[_Way], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         passed = ""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from corepy._dtypes import DTYPES
 from corepy.backends._numpy import NumPyBackend
+from corepy.devices._device import CPU
 from corepy.devices._pool import recycling
 from corepy.dispatch._admitted import ADMITTED, CANDIDATES, ROUTABLE, admits
 from corepy.dispatch._considerate import concerns, considerate
@@ -185,13 +186,19 @@ def _values(case: Case, size: int, rng: np.random.Generator) -> Array:
 
 
 def operands(
-    case: Case, size: int, rng: np.random.Generator
+    case: Case, size: int, rng: np.random.Generator, values: Array | None = None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a case's native callables, with so many elements at the most."""
+    """Return the arguments of a case's native callables, with so many elements at the most.
+
+    Parameters
+    ----------
+    values : ndarray, optional
+        The elements of the first array, where it is no square matrix.
+    """
     name = case.operation
     if case.squares:
         return _matrices(case, math.isqrt(size), rng)
-    x = _values(case, size, rng)
+    x = _values(case, size, rng) if values is None else values
     if case.form == "inner":
         y = x.reshape(-1, min(_FEW[1], math.isqrt(size // 64)))
         rows = min(_FEW[0], y.shape[1])
@@ -212,6 +219,15 @@ def operands(
     if name.startswith("fft."):
         points = 2 * (size - 1) if name == "fft.irfft" else size
         return (x,), {"n": points, "axis": 0, "norm": "backward"}
+    if name == "astype":
+        return (x, np.dtype(case.form.removeprefix("to "))), {"copy": True}
+    if name in ("concat", "stack"):
+        return (tuple(x[: size // 2 * 2].reshape(2, -1)),), {"axis": 0}
+    if name == "roll":
+        return (x, 3), {"axis": None}
+    if name in ("full", "ones"):
+        value = () if name == "ones" else (x[0].item(),)
+        return (x.shape, *value), {"dtype": x.dtype, "device": CPU}
     if name in ("sort", "argsort"):
         return (x,), {"axis": 0, "descending": False, "stable": True}
     if name == "searchsorted":

@@ -82,16 +82,11 @@ def _trials(case: Case) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]
     if case.is_linear or case.operation.startswith("fft."):
         return
     for words, special in _specials(case, rng):
-        args, params = operands(case, special.size, rng)
-        place = 1 if case.operation == "where" else 0
-        arrays = list(args)
-        arrays[place] = special[: arrays[place].size].reshape(arrays[place].shape)
+        args, params = operands(case, special.size, rng, special)
         if ADMITTED[case.operation].operands == 2 and case.operation != "__getitem__":
             other = without_zeros(case, rng.permutation(special))
-            arrays[1] = other[: arrays[1].size].reshape(arrays[1].shape)
-        if case.operation == "searchsorted":
-            arrays[0] = np.sort(special)
-        yield words, tuple(arrays), params
+            args = (args[0], other[: args[1].size].reshape(args[1].shape))
+        yield words, args, params
 
 
 def _specials(case: Case, rng: np.random.Generator) -> Iterator[tuple[str, Array]]:

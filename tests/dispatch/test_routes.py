@@ -86,6 +86,29 @@ def test_large_operands_go_the_route_and_small_ones_stay(use: Use, candidate: st
         assert np.array_equal(np.asarray(x // 3.0), np.linspace(-9, 9, size) // 3.0)
 
 
+@pytest.mark.backend("numba")
+def test_routes_of_new_arrays_and_joined_ones_go_by_the_size_of_the_result(use: Use) -> None:
+    names = ("concat", "full", "ones", "roll", "stack")
+    use(*(route(name, "numba") for name in names), route("astype", "numba", form="to int64"))
+    for size, backend in [(0, "numpy"), (98, "numpy"), (100, "numba")]:
+        x = xp.asarray(np.arange(size // 2, dtype=np.float64))
+        shape = (2, size // 2)
+        for name, function, *args in [
+            ("concat", xp.concat, (x, x)),
+            ("stack", xp.stack, (x, x)),
+            ("full", xp.full, shape, 7.0),
+            ("ones", xp.ones, shape),
+        ]:
+            made = function(*args)
+            assert (made.backend, made.size) == ("numpy", size)
+            assert ran(function, *args) == [(name, backend)], size
+    x = xp.asarray(np.arange(100.0))
+    assert ran(xp.astype, x, xp.int64) == [("astype", "numba")]
+    assert ran(xp.astype, x, xp.float32) == [("astype", "numpy")]
+    assert ran(xp.roll, x, 3) == [("roll", "numba")]
+    assert ran(lambda: xp.roll(xp.reshape(x, (4, 25)), 3, axis=1))[-1] == ("roll", "numpy")
+
+
 @each_candidate
 def test_explain_and_profile_say_who_and_why(use: Use, candidate: str) -> None:
     use(route("floor_divide", candidate, gain=3.4))

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends.numba import (
+    _copies,
     _elementwise,
     _matrices,
     _reductions,
@@ -35,6 +36,7 @@ from corepy.backends.numba import (
 from corepy.backends.numba._glue import Operation
 
 OPERATIONS: Final[dict[str, Operation]] = {
+    **_copies.OPERATIONS,
     **_elementwise.OPERATIONS,
     **_matrices.OPERATIONS,
     **_reductions.OPERATIONS,

@@ -71,7 +71,9 @@ def numpys(name: str) -> Callable[..., Any]:
     return function
 
 
-def operation(name: str, least: int) -> Callable[[Own], Operation]:
+def operation(
+    name: str, least: int, extent: Callable[[Any], int] | None = None
+) -> Callable[[Own], Operation]:
     """Make an operation of a function that returns None where its loop does not apply.
 
     Parameters
@@ -80,6 +82,8 @@ def operation(name: str, least: int) -> Callable[[Own], Operation]:
         The operation of the NumPy backend that runs then.
     least : int
         The elements that an operand has to have for the function to be asked.
+    extent : callable, optional
+        Gives the elements of the result by the first argument, where that is no array.
     """
     small, least = numpys(name), size_from(least)
 
@@ -88,7 +92,9 @@ def operation(name: str, least: int) -> Callable[[Own], Operation]:
         parameters = signature(own).parameters.values()
         plain = all(each.kind is each.POSITIONAL_ONLY for each in parameters)
         # Without a forwarding of any arguments, which costs as much as a small operation.
-        if plain and len(parameters) == 1:
+        if extent is not None:
+            made = _of_extent(own, small, least, extent)
+        elif plain and len(parameters) == 1:
             made = _of_one(own, small, least)
         elif plain and len(parameters) == 2:
             made = _of_two(own, small, least)
@@ -135,6 +141,17 @@ def _of_one_and_words(own: Own, small: Own, least: int) -> Own:
             if found is not None:
                 return found
         return small(x, **params)
+
+    return call
+
+
+def _of_extent(own: Own, small: Own, least: int, extent: Callable[[Any], int]) -> Own:
+    def call(first: Any, /, *rest: Any, **params: Any) -> Any:
+        if extent(first) >= least:
+            found = own(first, *rest, **params)
+            if found is not None:
+                return found
+        return small(first, *rest, **params)
 
     return call
 

@@ -30,6 +30,11 @@ def flat(x: Array) -> Array:
     return x if x.ndim == 1 else x.reshape(-1, order="A")
 
 
+def bits(x: Array) -> Array:
+    """View values that are only moved as unsigned integers: one loop serves all of a size."""
+    return x if x.itemsize > 8 else x.view(f"u{x.itemsize}")
+
+
 def around(shape: Shape, axes: int | Shape | None) -> Shape | None:
     """Return the numbers of elements before, along and after neighbouring axes, in C order."""
     if axes is None:

@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 from corepy._loops._atomics import call
 from corepy.backends.numba._compiled import kernel, launch
 
-__all__ = ["NumPyLoop", "extremes", "loop_of"]
+__all__ = ["NumPyLoop", "extremes", "flags", "loop_of", "tell"]
 
 Array = npt.NDArray[Any]
 
@@ -48,10 +48,10 @@ _FLAGS: Final = {"x86_64": 0x1D, "aarch64": 0x0F, "arm64": 0x0F}
 
 
 @cache
-def _flags() -> tuple[int, int, int] | None:
-    """Return the flags, and the addresses of what clears and tests them; None where unknown."""
-    flags = _FLAGS.get(platform.machine())
-    if flags is None or sys.implementation.name != "cpython" or config.DISABLE_JIT:
+def flags() -> tuple[int, int, int] | None:
+    """Return the processor's flags, and where what clears and tests them is; None if unknown."""
+    asked = _FLAGS.get(platform.machine())
+    if asked is None or sys.implementation.name != "cpython" or config.DISABLE_JIT:
         return None
     try:
         library = ctypes.CDLL(None)
@@ -61,7 +61,7 @@ def _flags() -> tuple[int, int, int] | None:
         )
     except (AttributeError, OSError, TypeError):  # the C library has no such functions, or no name
         return None
-    return (flags, clear, test) if clear and test else None
+    return (asked, clear, test) if clear and test else None
 
 
 class _Layout(ctypes.Structure):
@@ -256,25 +256,39 @@ class NumPyLoop:
         size = self.dtype.itemsize
         strides, steps = [*strides, length * size], [*steps, size]
         raised = self.launch((*operands, out), strides, steps, length, out.size, work)
-        if raised.tobytes().count(0) < raised.nbytes:
-            seen = 0
-            for i in np.flatnonzero(raised):
-                if raised[i] & ~seen:  # NumPy warns of them, or raises them, or has them ignored
-                    seen |= int(raised[i])
-                    self._ufunc(*again(int(i)))
+        tell(raised, lambda i: self._ufunc(*again(i)))
+
+
+def tell(raised: Array, again: Callable[[int], object]) -> None:
+    """Let NumPy tell of the flags that rows have set: it warns, raises an error, or ignores them.
+
+    Parameters
+    ----------
+    raised : ndarray
+        The flags of each row.
+    again : callable
+        Has NumPy compute a row once more, by its number.
+    """
+    if raised.tobytes().count(0) == raised.nbytes:
+        return
+    seen = 0
+    for i in np.flatnonzero(raised):
+        if raised[i] & ~seen:
+            seen |= int(raised[i])
+            again(int(i))
 
 
 @cache
 def loop_of(ufunc: np.ufunc, *dtypes: np.dtype[Any]) -> NumPyLoop | None:
     """Return the loop that a ufunc runs for operands of some dtypes, None where it is not found."""
-    flags = _flags()
-    if flags is None or not _tells_addresses():
+    told = flags()
+    if told is None or not _tells_addresses():
         return None
     resolved = ufunc.resolve_dtypes((*dtypes, None))
     found = _addresses(ufunc, resolved)
     if found is None or resolved[:-1] != dtypes:
         return None
-    used, clear, test = flags
+    used, clear, test = told
     return NumPyLoop(ufunc, resolved[-1], used, (*found, clear, test))
 
 

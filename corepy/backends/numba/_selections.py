@@ -10,7 +10,7 @@ import numpy.typing as npt
 from corepy.backends.numba import _selection_loops as loops
 from corepy.backends.numba._compiled import BLOCK, blocks, launch
 from corepy.backends.numba._glue import FORCED, Operation, operation, size_from
-from corepy.backends.numba._layout import flat, order, same_order
+from corepy.backends.numba._layout import bits, flat, order, same_order
 
 Array = npt.NDArray[Any]
 
@@ -27,11 +27,6 @@ _WORTHWHILE: Final = 1 << 21
 _Array: Final = np.ndarray
 
 
-def _bits(x: Array) -> Array:
-    """View values that are only moved as unsigned integers: one loop serves all of a size."""
-    return x if x.itemsize > 8 else x.view(f"u{x.itemsize}")
-
-
 @operation("where", _LARGE)
 def _where(condition: Array, x1: Array, x2: Array, /) -> Array | None:
     same = same_order(condition, x1, x2) if x1.dtype == x2.dtype else None
@@ -39,7 +34,7 @@ def _where(condition: Array, x1: Array, x2: Array, /) -> Array | None:
         return None
     model, (which, yes, no), steps = same
     out = np.empty(model.shape, x1.dtype, order(model))
-    arguments = (which, _bits(yes), _bits(no), _bits(flat(out)), *steps)
+    arguments = (which, bits(yes), bits(no), bits(flat(out)), *steps)
     launch(loops.choose, arguments, blocks(out.size), out.size)
     return out
 
@@ -58,7 +53,7 @@ def compressed(x: Array, mask: Array) -> Array:
     """Return the elements of a vector where a mask holds."""
     ends = _ends(mask)
     out = np.empty(ends[-1], x.dtype)
-    launch(loops.compress, (_bits(x), mask, ends, _bits(out)), ends.size, 2 * x.size)
+    launch(loops.compress, (bits(x), mask, ends, bits(out)), ends.size, 2 * x.size)
     return out
 
 
