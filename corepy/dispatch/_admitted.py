@@ -201,19 +201,13 @@ def _converted(args: Args, params: Params) -> str | None:
 
 
 def _joined(args: Args, params: Params) -> str | None:
-    """Arrays that come beside each other; in many short rows they are NumPy's."""
-    arrays, axis = args[0], params["axis"]
-    if not all(x.flags.c_contiguous for x in arrays):
-        return None
-    return "" if math.prod(arrays[0].shape[:axis]) <= _FEW else None
+    """Arrays that come beside each other."""
+    return "" if all(x.flags.c_contiguous for x in args[0]) else None
 
 
 def _rolled(args: Args, params: Params) -> str | None:
     """All elements, or rows of them."""
-    x, axis = args[0], params["axis"]
-    if args[1].__class__ is not int or not x.flags.c_contiguous:
-        return None
-    return "" if axis is None or x.ndim == 1 else None
+    return "" if args[1].__class__ is int and args[0].flags.c_contiguous else None
 
 
 def _filled(args: Args, params: Params) -> str | None:
@@ -232,8 +226,6 @@ def _taken(args: Args, params: Params) -> str | None:
 
 #: Forms of conversions.
 _TARGETS: Final = ("to float32", "to float64", "to int64")
-#: Rows of arrays that are joined.
-_FEW: Final = 64
 _AXES: Final = ("all", "rows", "columns")
 _UNARY: Final = Admission(_whole, ("",), 1, FLOATS)
 _KERNEL: Final = Admission(_whole, ("",), 1, _NONE)

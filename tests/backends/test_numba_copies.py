@@ -158,3 +158,17 @@ def test_several_shifts_are_numpys() -> None:
     x = sample((50, 60), "float64")
     assert_same(OPERATIONS["roll"](x, (3, -4), axis=(0, 1)), np.roll(x, (3, -4), (0, 1)))
     assert_same(OPERATIONS["roll"](x.T, 3, axis=0), np.roll(x.T, 3, 0))
+
+
+# ---------------------------------------------------------------------------- past the caches
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("offset", [0, 1, 5])
+def test_what_no_cache_holds(offset: int) -> None:
+    x = np.arange((1 << 22) + 1003, dtype=np.float64)[offset:]
+    assert_same(own("full", x.shape, 7.0, dtype=x.dtype, device=CPU), np.full(x.shape, 7.0))
+    assert_same(own("astype", x, np.dtype("float32"), copy=True), x.astype("float32"))
+    assert_same(own("concat", (x, x[:999], x[1:]), axis=0), np.concatenate((x, x[:999], x[1:])))
+    rows = x[: x.size // 3 * 3].reshape(3, -1)
+    assert_same(own("roll", rows, -12345, axis=1), np.roll(rows, -12345, 1))

@@ -106,7 +106,7 @@ def test_routes_of_new_arrays_and_joined_ones_go_by_the_size_of_the_result(use: 
     assert ran(xp.astype, x, xp.int64) == [("astype", "numba")]
     assert ran(xp.astype, x, xp.float32) == [("astype", "numpy")]
     assert ran(xp.roll, x, 3) == [("roll", "numba")]
-    assert ran(lambda: xp.roll(xp.reshape(x, (4, 25)), 3, axis=1))[-1] == ("roll", "numpy")
+    assert ran(xp.roll, x[::-1], 3) == [("roll", "numpy")]
 
 
 @each_candidate
