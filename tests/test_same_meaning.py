@@ -11,6 +11,7 @@ import math
 import operator
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -188,6 +189,30 @@ def test_promotion_is_the_same_for_every_pair_of_dtypes(backend: str) -> None:
             else:
                 assert got[0][:2] == (wanted.name, np.broadcast_shapes(*shapes)), (first, second)
                 assert (got[0][2] == 1).all()
+
+
+PIVOTS: Final = (
+    (1e200, 1e200, 1e-200, 1e-200),
+    (1e-160, 1e-160, 1e160, 1e160),
+    (-1e200, 1e200, 1e-300),
+    (1e-160, 1e-150, 1e300),
+    (1e200, 1e-200),
+    (3.0, -0.5),
+    (1e-200, 0.0, 1e200),
+    (*[1e20] * 20, *[1e-20] * 20),
+)
+
+
+@each_backend
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_determinants_do_not_overflow_on_the_way(backend: str, dtype: str) -> None:
+    for pivots in PIVOTS:
+        x = np.diag(np.asarray(pivots, dtype))
+        exact = math.prod(map(Fraction, pivots))
+        with corepy.set_fallback("allow"):
+            for matrix, sign in [(x, 1), (x[::-1].copy(), (-1) ** (len(x) // 2))]:
+                found = complex(xp.linalg.det(given_to(matrix, backend)))
+                assert found == pytest.approx(sign * float(exact), rel=1e-12, abs=0), pivots
 
 
 SCALARS: Final = (True, 3, -1, 2.5, 1j, 300, 2**40, 2**63, 2**64, 1e39, -1e39, 10**400)

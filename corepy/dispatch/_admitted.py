@@ -298,7 +298,7 @@ ADMITTED: Final[dict[str, Admission]] = {
     "fft.irfft": Admission(_transformed, ("",), 1, _COMPLEX),
     **{
         f"linalg.{name}": _DECOMPOSITION
-        for name in ("cholesky", "eigh", "eigvalsh", "inv", "solve")
+        for name in ("cholesky", "det", "eigh", "eigvalsh", "inv", "solve")
     },
     **{f"linalg.{name}": _FACTORIZATION for name in ("qr", "svd", "svdvals")},
 }

@@ -391,6 +391,26 @@ def _inv(x: Array) -> Array:
     return _regular("inv", x, jnp.linalg.inv(x))
 
 
+def _det(x: Array) -> Array:
+    # JAX writes determinants of two and three rows out: products on the way may overflow, or lose
+    # their digits near zero, where the determinant does not.
+    if x.shape[-1] not in (2, 3) or isinstance(x, jax.core.Tracer):
+        return jnp.linalg.det(x)
+    return _det_of_few(x)
+
+
+def _det_in_range(x: Array) -> Array:
+    found, rows = jnp.linalg.det(x), x.shape[-1]
+    reach = -jnp.log2(jnp.finfo(x.dtype).tiny)
+    most = rows * jnp.log2(jnp.maximum(1, rows * jnp.abs(x).max(axis=(-2, -1), initial=0)))
+    sure = (most < reach) & (jnp.log2(jnp.abs(found)) - most > -reach)
+    sign, logarithm = jnp.linalg.slogdet(x)
+    return jnp.where(sure, found, sign * jnp.exp(logarithm).astype(sign.dtype))
+
+
+_det_of_few: Final[Callable[[Array], Array]] = jax.jit(_det_in_range)
+
+
 def _solve(x1: Array, x2: Array) -> Array:
     return _regular("solve", x1, jnp.linalg.solve(x1, x2))
 
@@ -474,6 +494,7 @@ _FIXES: Final[dict[str, Function]] = {
     "argmin": _arg_extreme(jnp.argmin, jax.lax.argmin),
     "searchsorted": _searchsorted,
     "linalg.cholesky": _cholesky,
+    "linalg.det": _det,
     "linalg.inv": _inv,
     "linalg.matrix_power": _matrix_power,
     "linalg.matrix_rank": _matrix_rank,

@@ -29,6 +29,49 @@ def solvable(name: str) -> Callable[..., Any]:
     return compute
 
 
+#: Rows up to which a determinant costs less than a look at its factors.
+_FEW = 16
+
+
+def det(x: Tensor) -> Tensor:
+    # torch multiplies pivots from the first to the last, and what is between may overflow where
+    # the determinant does not: of diag(1e200, 1e200, 1e-200, 1e-200) it is infinite. NumPy adds
+    # logarithms. Gradients pass through torch's own, which has those of singular matrices.
+    few = x.device.type == "cpu" and x.shape[-1] <= _FEW
+    if few or x.requires_grad:
+        found = torch.linalg.det(x)
+        if x.requires_grad or _stays_in_range(x, found):
+            return found
+    factors, pivots, _ = torch.linalg.lu_factor_ex(x)
+    diagonal = torch.diagonal(factors, dim1=-2, dim2=-1).contiguous()  # as Metal wants it
+    if x.device.type != "mps":  # which has no double precision
+        diagonal = diagonal.to(torch.complex128 if x.is_complex() else torch.float64)
+    places = torch.arange(1, diagonal.shape[-1] + 1, device=x.device)
+    odd = (pivots != places).sum(-1) % 2
+    logarithms = torch.log2(torch.abs(diagonal))
+    by_logarithms = torch.sgn(diagonal).prod(-1) * torch.exp2(logarithms.sum(-1))
+    sure = logarithms.abs().sum(-1) < _reach(diagonal.dtype)
+    product = torch.where(sure, diagonal.prod(-1), by_logarithms)
+    return torch.where(odd == 1, -product, product).to(x.dtype)
+
+
+def _reach(dtype: torch.dtype) -> float:
+    """Return the power of two up to which numbers and their reciprocals keep all digits."""
+    return -math.log2(torch.finfo(dtype).tiny)
+
+
+def _stays_in_range(x: Tensor, found: Tensor) -> bool:
+    """Say whether no product of the first pivots overflows, or loses digits near zero."""
+    if not x.numel():
+        return True
+    rows = x.shape[-1]
+    # Pivoting lets elements grow by a factor that stays below the number of rows in practice.
+    most = rows * math.log2(max(1.0, rows * float(x.abs().max())))
+    least = float(found.abs().min())
+    reach = _reach(x.dtype)
+    return most < reach and least > 0 and math.log2(least) - most > -reach
+
+
 def trace(x: Tensor, *, offset: int, dtype: torch.dtype) -> Tensor:
     diagonal = torch.linalg.diagonal(x, offset=offset)
     return sum_(diagonal, axis=(diagonal.ndim - 1,), dtype=dtype, keepdims=False)

@@ -90,6 +90,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     "count_nonzero": reductions.count_nonzero,
     "searchsorted": searching.searchsorted,
     "unique_all": searching.unique_all,
+    "linalg.det": linalg.det,
     "linalg.trace": linalg.trace,
     "linalg.vector_norm": linalg.vector_norm,
     **{
