@@ -21,7 +21,7 @@ from corepy._budget import budget
 from corepy._loops._helpers import helpers
 from corepy._loops._jobs import shared
 
-__all__ = ["launch"]
+__all__ = ["free_threads", "launch"]
 
 #: Work, in elements of 8 bytes of a cheap loop, from which a second thread is worth waking: some
 #: 40 us, as it begins 30 us late.
@@ -77,6 +77,12 @@ def numbas_threads() -> int:
     return int(get_num_threads() if started else config.NUMBA_NUM_THREADS)
 
 
+def free_threads(most: int) -> int:
+    """Return how many threads may work now, of so many at the most."""
+    threads = min(most, numbas_threads(), budget() or most)
+    return 1 if threads > 1 and _company.is_poor() else threads
+
+
 def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int) -> None:
     """Run a function on its rows, in several threads where that pays.
 
@@ -98,8 +104,8 @@ def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int,
     an exception of any is raised.
     """
     if work >= SHARED_FROM and rows > 1:
-        threads = min(rows, numbas_threads(), budget() or rows)
-        if threads > 1 and not _company.is_poor():
+        threads = free_threads(rows)
+        if threads > 1:
             loop = shared(function)
             if loop is None:
                 if work >= PARALLEL_FROM:

@@ -395,13 +395,13 @@ def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = 
     result = x.copy("K")
     if stable and x.ndim == 1 and x.size > _FEW and x.dtype.char in "fd":
         result.sort()
-        _restore_order(x, result)
+        restore_order(x, result)
         return result
     result.sort(axis, None if not stable or x.dtype.num in _ANY_ORDER else "stable")
     return result
 
 
-def _restore_order(x: Array, values: Array) -> None:
+def restore_order(x: Array, values: Array) -> None:
     """Put the zeros and NaN of sorted floats in the order in which they came.
 
     All other equal floats are the same bits, so NumPy need not keep them in order, which takes it
@@ -409,8 +409,7 @@ def _restore_order(x: Array, values: Array) -> None:
     """
     zero, nan = x.dtype.type(0), x.dtype.type(np.nan)  # for others the array would be converted
     first, last = values.searchsorted(zero), values.searchsorted(zero, "right")
-    signs = np.signbit(values[first:last])
-    if signs.any() and not signs.all():
+    if last - first > 1:  # of minima and maxima in vector registers some change their signs
         values[first:last] = x[x == 0]
     numbers = values.searchsorted(nan)
     if numbers < values.size:

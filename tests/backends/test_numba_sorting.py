@@ -21,6 +21,7 @@ from tests.backends.numbas import (
     run,
     sample,
 )
+from tests.sharing import share
 
 DTYPES: Final = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 
@@ -75,11 +76,13 @@ def test_the_order_is_stable(size: int, dtype: str, descending: bool, ran: Count
     assert ran == {"argsort": 2, "sort": 1}
 
 
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_long_rows_are_sorted_in_parts(
-    dtype: str, stable: bool, monkeypatch: pytest.MonkeyPatch
+    dtype: str, stable: bool, wide: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(_sorting, "_WIDE", wide)  # by radix, or by NumPy
     x = mixed(3 * _sorting._LONG // 2, dtype)
     params = {"axis": 0, "descending": False, "stable": stable}
     own = _sorting.OPERATIONS
@@ -90,6 +93,22 @@ def test_long_rows_are_sorted_in_parts(
     # The same, in however many parts.
     monkeypatch.setattr(_sorting, "_PARTS", 3)
     np.testing.assert_array_equal(own["argsort"](x, **params), order)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+@pytest.mark.parametrize("size", [1, 9, 1500, 70_001])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_runs_that_numpy_sorts_are_merged(
+    dtype: str, size: int, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share(monkeypatch)
+    words = f"u{np.dtype(dtype).itemsize}"
+    x = mixed(size, dtype)
+    for values in (x, np.sort(x), np.sort(x)[::-1].copy(), np.full_like(x, x[0])):
+        expected = values[np.argsort(values, kind="stable")]
+        out = np.empty_like(values)
+        _sorting._sort_by_runs(values, out, rounds)
+        np.testing.assert_array_equal(out.view(words), expected.view(words))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int16", "bool"])

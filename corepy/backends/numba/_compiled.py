@@ -14,10 +14,19 @@ from pathlib import Path
 from typing import Final
 
 from corepy._loops._compile import REASSOCIATED, compiler
-from corepy._loops._sharing import PARALLEL_FROM, launch
+from corepy._loops._sharing import PARALLEL_FROM, free_threads, launch
 from corepy._loops._simd import fuses
 
-__all__ = ["BLOCK", "PARALLEL_FROM", "REASSOCIATED", "blocks", "fuses", "kernel", "launch"]
+__all__ = [
+    "BLOCK",
+    "PARALLEL_FROM",
+    "REASSOCIATED",
+    "blocks",
+    "free_threads",
+    "fuses",
+    "kernel",
+    "launch",
+]
 
 #: Elements that are worked on together: they fit the first-level cache with their results, and a
 #: single value that stands for an array comes as that many copies of it.

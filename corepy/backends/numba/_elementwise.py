@@ -16,7 +16,14 @@ import numpy.typing as npt
 
 from corepy.backends.numba import _elementwise_loops as loops
 from corepy.backends.numba._compiled import BLOCK, PARALLEL_FROM, blocks, fuses, launch
-from corepy.backends.numba._glue import FORCED, Operation, numpys, operation, size_from
+from corepy.backends.numba._glue import (
+    FORCED,
+    Operation,
+    fills_wide_registers,
+    numpys,
+    operation,
+    size_from,
+)
 from corepy.backends.numba._layout import FLOATS, alike, flat, holds, order, same_order
 from corepy.backends.numba._numpys_loops import NumPyLoop, loop_of
 
@@ -35,24 +42,6 @@ Sizes = dict[np.dtype[Any], int]
 _SINGLE, _DOUBLE = FLOATS
 #: Integers that are divided as floats; so many fit float64, and the others are NumPy's.
 _WHOLE: Final = (np.dtype(np.int32), np.dtype(np.int64))
-#: Where NumPy has written its functions for registers of 512 bits, they are as fast as ours.
-_WIDE: Final = ("X86_V4", "AVX512_SKX", "AVX512F")
-
-
-def _fast(name: str, dtype: np.dtype[Any]) -> bool:
-    """Say whether NumPy's own loop for a function fills wide vector registers here."""
-    try:
-        from numpy.lib import introspect
-    except ImportError:  # NumPy 2.1 cannot be asked
-        return False
-    found = introspect.opt_func_info(func_name=f"^{name}$", signature=f"^{dtype.name}$")
-    return any(
-        target.get("current") in _WIDE
-        for signatures in found.values()
-        for target in signatures.values()
-    )
-
-
 # ---------------------------------------------------------------------------- NumPy in threads
 
 
@@ -355,7 +344,7 @@ def _operations() -> dict[str, Operation]:
     following = dict.fromkeys(FLOATS, 4096)
     made["nextafter"] = _checked("nextafter", loops.neighbours, following, 200_000)
     for name, (loop, wide, narrow) in _LOOPED.items():
-        least = {d: narrow for d in FLOATS if not _fast(name, d)} | wide
+        least = {d: narrow for d in FLOATS if not fills_wide_registers(name, d)} | wide
         made[name] = _looped(name, loop, least if fuses() else {}, 150_000)
     if not fuses():
         return made | {

@@ -7,9 +7,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from corepy.backends._numpy import restore_order
 from corepy.backends.numba import _sorting_loops as loops
-from corepy.backends.numba._compiled import blocks, launch
-from corepy.backends.numba._glue import Operation, operation, size_from
+from corepy.backends.numba._compiled import blocks, free_threads, launch
+from corepy.backends.numba._glue import Operation, fills_wide_registers, operation, size_from
 from corepy.backends.numba._selections import compressed
 
 Array = npt.NDArray[Any]
@@ -23,6 +24,11 @@ _LONG: Final = 131_072
 _PARTS: Final = 8
 #: Digits from the top by which a long row is sorted first; few keys are alike in all of them.
 _DIGITS: Final = 3
+#: Whether NumPy sorts in wide vector registers, and up to how many digits radix is faster even so.
+_WIDE: Final = fills_wide_registers("maximum", np.dtype(np.float64))
+_FEW_DIGITS: Final = 2
+#: Pieces in which two runs are merged.
+_PIECES: Final = 32
 #: Needles of a search that pay.
 _NEEDLES: Final = 512
 
@@ -129,6 +135,52 @@ class _Sorter:
         return places.astype(np.int64) if self.shifts else np.arange(size)
 
 
+def _is_radixs(x: Array) -> bool:
+    """Say whether radix sorts a long vector sooner than NumPy, which sorts in vector registers."""
+    if not _WIDE:
+        return True
+    if x.dtype.kind == "f":
+        return False
+    return (int(x.max()) - int(x.min())).bit_length() <= _FEW_DIGITS * loops.DIGIT
+
+
+def _sort_runs(x: Array, out: Array, edges: Array, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        run = out[edges[i] : edges[i + 1]]
+        run[...] = x[edges[i] : edges[i + 1]]
+        run.sort()
+
+
+def _sort_by_runs(x: Array, out: Array, rounds: int) -> None:
+    """Put the elements of a vector in order: NumPy sorts ``2**rounds`` runs, which are merged."""
+    edges = np.arange((1 << rounds) + 1) * x.size >> rounds
+    runs, other = (np.empty_like(x), out) if rounds % 2 else (out, np.empty_like(x))
+    launch(_sort_runs, (x, runs, edges), 1 << rounds, 16 * x.size)
+    nan = x.dtype.type(np.nan) if x.dtype.kind == "f" else None
+    firsts, lasts = edges[:-1], edges[1:].copy()
+    if nan is not None:  # nothing is more or less
+        for i, (first, last) in enumerate(zip(firsts, edges[1:], strict=True)):
+            lasts[i] = first + runs[first:last].searchsorted(nan)
+    while len(firsts) > 1:
+        ends = np.stack((firsts, lasts), axis=1).reshape(-1, 4)
+        arguments = (runs, ends, other, _PIECES)
+        launch(loops.merge, arguments, len(ends) * _PIECES, 4 * x.size)
+        lasts = np.add.accumulate(ends[:, 1] - ends[:, 0] + ends[:, 3] - ends[:, 2])
+        firsts = np.concatenate(([0], lasts[:-1]))
+        runs, other = other, runs
+    if nan is not None:
+        out[lasts[0] :] = nan
+        restore_order(x, out)
+
+
+def _sort_vector(x: Array, out: Array, descending: bool) -> None:
+    """Put the elements of a vector in order."""
+    if x.size < _LONG or descending or _is_radixs(x):
+        _Sorter(x, descending).values(out)
+    else:
+        _sort_by_runs(x, out, free_threads(_PARTS).bit_length() - 1)
+
+
 def _along(x: Array, axis: int, stable: bool) -> Array | None:
     """Return rows along an axis, side by side; None where sorting them is NumPy's."""
     least = size_from(_ROW if stable else _QUICK)
@@ -159,7 +211,7 @@ def _sort(x: Array, /, *, axis: int, descending: bool, stable: bool) -> Array | 
     out = np.empty_like(rows)
     if len(rows) == 1 or rows.shape[1] >= _LONG:
         for row, into in zip(rows, out, strict=True):
-            _Sorter(row, descending).values(into)
+            _sort_vector(row, into, descending)
     else:
         _rows(loops.sort_rows, rows, out.view(_KINDS[x.dtype][1]), descending)
     return _back(out, x, axis)
@@ -196,7 +248,7 @@ def _marked(values: Array) -> Array:
 
 def _sorted(x: Array) -> Array:
     out = np.empty_like(x)
-    _Sorter(x, descending=False).values(out)
+    _sort_vector(x, out, descending=False)
     return out
 
 

@@ -239,6 +239,55 @@ def straighten(keys: Array) -> bool:
 
 
 @kernel()
+def _before(x: Array, y: Array, place: int) -> int:
+    """Return how many of sorted ``x`` come before a place of what `x` and `y` make in order."""
+    low, high = max(0, place - y.size), min(place, x.size)
+    while low < high:
+        middle = (low + high) >> 1
+        if x[middle] <= y[place - middle - 1]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def merge(runs: Array, ends: Array, out: Array, pieces: int, start: int, stop: int) -> None:
+    """Merge pairs of sorted runs, each in so many pieces: a task is a piece.
+
+    ``ends (pairs, 4)`` are where the two runs of a pair begin and end in ``runs (size,)``. Pairs
+    fill ``out (size,)`` one after the other. A piece is merged from both its ends, as the
+    comparisons there need not wait for each other.
+    """
+    for task in range(start, stop):
+        pair, piece = task // pieces, task % pieces
+        x, y = runs[ends[pair, 0] : ends[pair, 1]], runs[ends[pair, 2] : ends[pair, 3]]
+        length, offset = x.size + y.size, 0
+        for other in range(pair):
+            offset += ends[other, 1] - ends[other, 0] + ends[other, 3] - ends[other, 2]
+        first, last = piece * length // pieces, (piece + 1) * length // pieces
+        i, j = _before(x, y, first), _before(x, y, last) - 1
+        k, m = first - i, last - j - 2
+        into = out[offset + first : offset + last]
+        low, high = 0, into.size - 1
+        while i < j and k < m:
+            one, two = x[np.uint64(i)], y[np.uint64(k)]
+            other = two < one
+            into[np.uint64(low)] = two if other else one
+            i, k, low = i + (not other), k + other, low + 1
+            one, two = x[np.uint64(j)], y[np.uint64(m)]
+            other = two < one
+            into[np.uint64(high)] = one if other else two
+            j, m, high = j - other, m - (not other), high - 1
+        while i <= j and k <= m:
+            other = y[k] < x[i]
+            into[low] = y[k] if other else x[i]
+            i, k, low = i + (not other), k + other, low + 1
+        rest = x[i : j + 1] if i <= j else y[k : m + 1]
+        into[low : high + 1] = rest
+
+
+@kernel()
 def unpack(words: Array, places: Array, start: int, stop: int) -> None:
     """Put where words say that they come from, in blocks."""
     mine, into = words[start * BLOCK : stop * BLOCK], places[start * BLOCK : stop * BLOCK]
