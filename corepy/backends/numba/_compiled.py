@@ -32,7 +32,8 @@ __all__ = [
 #: single value that stands for an array comes as that many copies of it.
 BLOCK: Final = 1024
 
-kernel = compiler([Path(__file__).with_name("_functions.py")])
+_FILES: Final = ("_functions.py", "_streaming.py")
+kernel = compiler([Path(__file__).with_name(name) for name in _FILES])
 
 
 def blocks(size: int) -> int:
