@@ -20,6 +20,8 @@ from corepy.devices._device import Device
 
 Array = npt.NDArray[Any]
 
+_ndarray, _asarray = np.ndarray, np.asarray  # for what every small operation passes
+
 #: Elements so few that sorting them is no work.
 _FEW: Final = 16384
 #: Elements that fit the first-level cache together with their results.
@@ -99,7 +101,7 @@ class NumPyBackend(Backend):
     def normalize(self, native: Any) -> Array:
         # 0-D results of ufuncs and full indexing arrive as NumPy scalars; subclasses, which have
         # operators of their own (numpy.matrix), become plain arrays.
-        return native if native.__class__ is np.ndarray else np.asarray(native)
+        return native if native.__class__ is _ndarray else _asarray(native)
 
     def adopt(self, native: Any) -> Array:
         array = self.normalize(native)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from sys import maxsize
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from corepy._dtypes import DType, float64, int64
+from corepy._dtypes import DType
 from corepy.backends._base import Backend, Native
 from corepy.devices._device import Device
 from corepy.dispatch import _short_python
@@ -49,8 +49,6 @@ _beside: Callable[..., Any]
 _as_operand: Callable[..., Any]
 _recover: Callable[..., Any]
 _wrap: Callable[..., Any]
-#: Whether the tables are those of this module: the compiled form uses its functions with others.
-_own = True
 
 
 def bind(
@@ -78,31 +76,16 @@ def bind(
         ``recover(name, table, operands, error, native, *args, **params)`` runs once more what
         lacked memory, and raises a library's other errors as those that are documented.
     """
-    global _Array, _mixed, _beside, _as_operand, _wrap, _recover, _own
+    global _Array, _mixed, _beside, _as_operand, _wrap, _recover
     _Array, _mixed, _beside, _as_operand = cls, mixed, beside, as_operand
-    _wrap, _recover, _own = wrap, recover, issubclass(cls, Operand)
+    _wrap, _recover = wrap, recover
     _short_python.bind(cls)
 
 
 class Slots(dict[str, Any]):
-    """The base of tables. The compiled one also keeps NumPy's inner loops.
+    """The base of tables. The compiled one also keeps NumPy's inner loops."""
 
-    Attributes
-    ----------
-    short : dict
-        What `corepy.dispatch._short_python` knows of operations on NumPy's arrays: by name, the
-        callable for few elements, how many are no longer few, and the table of the result. Besides,
-        what it learned of calls. A new one takes its place when the entries are forgotten, so that
-        nobody who is about to put something in brings back what was.
-    of_float, of_int : callable or None
-        What makes a scalar of NumPy's from a Python float that the dtype surely holds, and from an
-        int of at most 53 bits.
-    """
-
-    __slots__ = (
-        *("backend", "device", "dtype", "dtypes", "native_dtype", "of_float", "of_int"),
-        *("short", "siblings"),
-    )
+    __slots__ = ("backend", "device", "dtype", "dtypes", "native_dtype", "siblings")
 
     backend: Backend
     device: Device
@@ -111,18 +94,6 @@ class Slots(dict[str, Any]):
     native_dtype: Any
     siblings: dict[DType, Any]
     short: dict[Any, Any]
-    of_float: Callable[[Any], Native] | None
-    of_int: Callable[[Any], Native] | None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.short = {}
-        self.of_float = self.of_int = None
-
-    def clear(self) -> None:
-        """Forget every entry."""
-        self.short = {}
-        super().clear()
 
     def settle(
         self, name: str, native: Callable[..., Any], result: Slots | None, loop: Any
@@ -142,10 +113,6 @@ class Slots(dict[str, Any]):
         if loop is not None:
             small, least = getattr(native, "small", native), getattr(native, "least", maxsize)
             self.short[name] = small, least, result
-            if self.dtype is float64:
-                self.of_float = self.of_int = self.native_dtype.type
-            elif self.dtype is int64:
-                self.of_int = self.native_dtype.type
 
 
 def operator(name: str) -> Callable[[Any, Any], Any]:
@@ -158,14 +125,20 @@ def operator(name: str) -> Callable[[Any, Any], Any]:
             if table is not other._table:
                 return _beside(name, self, other)
             b = other._native
-        elif _own and other.__class__ is float and table.of_float is not None:
+        elif other.__class__ is float and table.of_float is not None:
             b = table.of_float(other)
         else:
-            b = held(table, other) if _own and not beyond else None
+            b = None if beyond else held(table, other)
             if b is None:
                 return _beside(name, self, other)
-        native, out = table[name]
         a = self._native
+        known = table.short.get(name)
+        if known is None:
+            native, out = table[name]
+        else:
+            native, least, out = known
+            if a.size >= least or (b.__class__ is a.__class__ and b.size >= least):
+                native, out = table[name]
         try:
             made = native(a, b)
         except Exception as error:
@@ -192,14 +165,20 @@ def reflected(name: str) -> Callable[[Any, Any], Any]:
 
     def method(self: Any, other: Any, /) -> Any:
         table = self._table
-        if _own and other.__class__ is float and table.of_float is not None:
+        if other.__class__ is float and table.of_float is not None:
             b = table.of_float(other)
         else:
-            b = held(table, other) if _own else None
+            b = held(table, other)
             if b is None:
                 return _beside(name, other, self)
-        native, out = table[name]
         a = self._native
+        known = table.short.get(name)
+        if known is None:
+            native, out = table[name]
+        else:
+            native, least, out = known
+            if a.size >= least:
+                native, out = table[name]
         try:
             made = native(b, a)
         except Exception as error:
@@ -226,14 +205,20 @@ def binary_function(name: str) -> Callable[[Any, Any], Any]:
             if table is not x2._table:
                 return _mixed(name, x1, x2)
             b = x2._native
-        elif _own and x2.__class__ is float and table.of_float is not None:
+        elif x2.__class__ is float and table.of_float is not None:
             b = table.of_float(x2)
         else:
-            b = held(table, x2) if _own and not beyond else None
+            b = None if beyond else held(table, x2)
             if b is None:
                 return _mixed(name, x1, x2)
-        native, out = table[name]
         a = x1._native
+        known = table.short.get(name)
+        if known is None:
+            native, out = table[name]
+        else:
+            native, least, out = known
+            if a.size >= least or (b.__class__ is a.__class__ and b.size >= least):
+                native, out = table[name]
         try:
             made = native(a, b)
         except Exception as error:
@@ -258,8 +243,14 @@ def unary_function(name: str) -> Callable[[Any], Any]:
         if x.__class__ is not _Array:
             x = _as_operand(name, "x", x)
         table = x._table
-        native, out = table[name]
         a = x._native
+        known = table.short.get(name)
+        if known is None:
+            native, out = table[name]
+        else:
+            native, least, out = known
+            if a.size >= least:
+                native, out = table[name]
         try:
             made = native(a)
         except Exception as error:
@@ -282,8 +273,14 @@ def unary_operator(name: str) -> Callable[[Any], Any]:
 
     def method(self: Any, /) -> Any:
         table = self._table
-        native, out = table[name]
         a = self._native
+        known = table.short.get(name)
+        if known is None:
+            native, out = table[name]
+        else:
+            native, least, out = known
+            if a.size >= least:
+                native, out = table[name]
         try:
             made = native(a)
         except Exception as error:

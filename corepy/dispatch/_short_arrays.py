@@ -189,35 +189,34 @@ def item(function: Function) -> Function:
     """Make the short way of the method ``Array.__getitem__``."""
 
     def method(self: Any, key: Any, /) -> Any:
-        given, table = key, self._table
+        table = self._table
         known = table.short.get("__getitem__")
-        if known is not None and not STRICT.touched:
-            a = self._native
-            kind = key.__class__
-            if kind is int or _is_slice(key):
-                pass
-            elif kind is _Array:
-                there, key = key._table, key._native
-                if (
-                    there.backend is not table.backend
-                    or there.device is not table.device
-                    or there.dtype.rank > 1
-                    or a.size == 0
-                    or key.size >= known[1]
-                ):
-                    return function(self, given)
-            elif kind not in _PARTS and not (kind is tuple and _are_parts(key)):
-                return function(self, given)
-            try:
-                made = known[0](a, key)
-            except Exception:
-                return function(self, given)
-            if made.__class__ is not a.__class__:
-                made = table.backend.normalize(made)
-            array = _Array()
-            array._native = made
-            array._table = table
-            return array
-        return function(self, given)
+        if known is None or STRICT.touched:
+            return function(self, key)
+        a, place, kind = self._native, key, key.__class__
+        if kind is int or _is_slice(key):
+            pass
+        elif kind is _Array:
+            there, place = key._table, key._native
+            if (
+                there.backend is not table.backend
+                or there.device is not table.device
+                or there.dtype.rank > 1
+                or a.size == 0
+                or place.size >= known[1]
+            ):
+                return function(self, key)
+        elif kind not in _PARTS and not (kind is tuple and _are_parts(key)):
+            return function(self, key)
+        try:
+            made = known[0](a, place)
+        except Exception:
+            return function(self, key)
+        if made.__class__ is not a.__class__:
+            made = table.backend.normalize(made)
+        array = _Array()
+        array._native = made
+        array._table = table
+        return array
 
     return method

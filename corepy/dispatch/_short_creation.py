@@ -69,7 +69,8 @@ def _home(dtype: Any, default: DType) -> Any:
 
 def creation(name: str, function: Function) -> Function:
     def way(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        if device is None and (shape.__class__ is int or are_ints(shape)):
+        sizes = (shape,) if shape.__class__ is int else shape if are_ints(shape) else None
+        if sizes is not None and device is None:
             wish, named, defaults = _homes
             if wish is _local_wish(PRIORITY._default):
                 table: Any
@@ -79,7 +80,6 @@ def creation(name: str, function: Function) -> Function:
                     table = named.get(dtype) if dtype.__class__ is DType else None
                 known = None if table is None else table.short.get(name)
                 if known is not None:
-                    sizes = shape if shape.__class__ is tuple else (shape,)
                     try:
                         made = known[0](sizes, dtype=table.native_dtype, device=table.device)
                     except Exception:
