@@ -17,6 +17,8 @@ from corepy.devices._device import CPU
 from corepy.dispatch import OPERATIONS, _hot, make
 from corepy.dispatch._factory import beside, mixed
 from corepy.dispatch._lessons import LEARNING
+from corepy.dispatch._reproducible import REPRODUCIBLE
+from corepy.dispatch._settings import STRICT
 from corepy.dispatch._short_python import _WAYS
 from corepy.dispatch._table import forget_entries, table_of
 from tests.dispatch.natives import NUMPY, assert_same_bits
@@ -58,6 +60,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.fixture
 def x() -> Iterator[Any]:
+    forget_entries()
     with corepy.backend_priority(["numpy"]):
         yield xp.asarray(np.array([[2.0, 1.0], [1.0, 3.0]]))
 
@@ -79,6 +82,9 @@ def test_every_short_way_is_tried_here() -> None:
 @pytest.mark.parametrize("name", [name for name in CALLS if name != "add"])
 def test_the_short_way_is_taken(name: str, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise every test would compare the functions with themselves."""
+    for setting in (STRICT, REPRODUCIBLE):  # other tests have touched them
+        monkeypatch.setattr(setting, "touched", False)
+    forget_entries()
     with corepy.backend_priority(["numpy"]):
         expected = [natives(CALLS[name](x)) for _ in range(3)][-1]
 
@@ -95,6 +101,8 @@ def test_the_short_way_is_taken(name: str, x: Any, monkeypatch: pytest.MonkeyPat
     for a, b in zip(found, expected, strict=True):
         if name != "empty":
             assert_same_bits(a, b)
+    monkeypatch.undo()
+    forget_entries()
 
 
 @pure
