@@ -102,7 +102,7 @@ def joining(name: str, function: Function) -> Function:
                         natives.append(a)
                     else:
                         try:
-                            made = small(tuple(natives), axis=0)
+                            made = small(natives, axis=0)
                         except Exception:
                             return function(arrays, axis=axis)
                         return _bound(made, a, result)
