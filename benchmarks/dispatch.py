@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -35,7 +36,8 @@ from benchmarks._measure import Statement, Timing
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 SIZES: Final = (10, 1000)
 
-#: The claims: `a + b` on 10 float64 costs at most this over NumPy's own ...
+#: The claims: `a + b` on 10 float64 costs at most this over NumPy's own (and what is to come of
+#: small operations without the compiled modules) ...
 OVER_NS: Final = 300
 #: ... and `import corepy` takes at most this many times `import numpy`.
 IMPORT_RATIO: Final = 1.3
@@ -95,6 +97,9 @@ ROWS: Final = (
     function("xp.where(c, a, b)", "do('where', c, a, b)"),
     function("xp.matmul(m, m)", "do('matmul', m, m)", "3 x 3"),
 )
+
+#: Those that are measured without the compiled modules, too, on the smaller size.
+IN_PYTHON: Final = ("a + b", "a + 1.0", "xp.sum(a)", "a[0]", "xp.zeros(n)", "xp.where(c, a, b)")
 
 NUMPY: Final = "numpy"
 #: The columns, and the module that each one needs.
@@ -162,9 +167,11 @@ class Result:
     timings: dict[str, Timing]
 
 
-def measure(rows: Sequence[Row], peers: Sequence[str], rounds: int) -> list[Result]:
+def measure(
+    rows: Sequence[Row], peers: Sequence[str], rounds: int, sizes: Sequence[int] = SIZES
+) -> list[Result]:
     """Measure rows at their sizes, on the NumPy backend."""
-    cases = [(row, n, str(n)) for n in SIZES for row in rows if row.operands is None]
+    cases = [(row, n, str(n)) for n in sizes for row in rows if row.operands is None]
     cases += [(row, SIZES[0], row.operands) for row in rows if row.operands is not None]
     results = []
     with corepy.backend_priority(["numpy"]):  # for xp.zeros, which has no operand to follow
@@ -172,6 +179,26 @@ def measure(rows: Sequence[Row], peers: Sequence[str], rounds: int) -> list[Resu
             times = _measure.interleave(statements(row, n, peers), rounds)
             results.append(Result(row.code, operands, _measure.compare(times, NUMPY)))
     return results
+
+
+def measure_in_python(rounds: int) -> list[Result]:
+    """Measure some rows beside NumPy in a process that does without the compiled modules."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--in-python"]
+    done = subprocess.run(
+        [*command, "--rounds", str(rounds)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"COREPY_PURE_PYTHON": "1"},
+        check=True,
+    )
+    return [
+        Result(
+            found["code"],
+            found["operands"],
+            {peer: Timing(**timing) for peer, timing in found["timings"].items()},
+        )
+        for found in json.loads(done.stdout)
+    ]
 
 
 IMPORTS: Final = {
@@ -240,7 +267,11 @@ def describe_machine(peers: Sequence[str]) -> dict[str, Any]:
 
 
 def report(
-    machine: Mapping[str, Any], results: Sequence[Result], imports: Imports, rounds: int
+    machine: Mapping[str, Any],
+    results: Sequence[Result],
+    imports: Imports,
+    rounds: int,
+    in_python: Sequence[Result] = (),
 ) -> str:
     """Word the figures as Markdown."""
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
@@ -255,6 +286,7 @@ def report(
         "",
         operations_table(results),
         "",
+        *(["Without the compiled modules:", "", python_table(in_python), ""] if in_python else []),
         "Imports, each in a fresh interpreter, whose own start is not counted:",
         "",
         imports_table(imports),
@@ -285,6 +317,26 @@ def operations_table(results: Sequence[Result]) -> str:
     return _measure.markdown(rows)
 
 
+def python_table(results: Sequence[Result]) -> str:
+    """Set a row for each operation that was measured without the compiled modules."""
+    rows = [
+        [
+            "operation",
+            "operands",
+            "NumPy ns",
+            "corepy ns",
+            "over NumPy, ns",
+            f"at most {OVER_NS} ns",
+        ]
+    ]
+    for result in results:
+        base, own = result.timings[NUMPY], result.timings["corepy"]
+        figures = [f"{figure:.0f}" for figure in (base.median_ns, own.median_ns, own.over_ns)]
+        holds = "holds" if own.over_ns <= OVER_NS else "no"
+        rows.append([f"`{result.code}`", result.operands, *figures, holds])
+    return _measure.markdown(rows)
+
+
 def _ratio(timing: Timing | None) -> str:
     return "-" if timing is None else f"{timing.ratio:.2f} ({timing.least_ratio:.2f})"
 
@@ -310,6 +362,7 @@ def save(
     results: Sequence[Result],
     imports: Imports,
     rounds: int,
+    in_python: Sequence[Result] = (),
 ) -> list[Path]:
     """Write the figures as JSON and as Markdown; return the paths."""
     stem = f"dispatch-{_measure.slug(machine['processor'])}-{machine['date']}"
@@ -317,12 +370,13 @@ def save(
         **machine,
         "rounds": rounds,
         "operations": [asdict(result) for result in results],
+        "in_python": [asdict(result) for result in in_python],
         "imports": asdict(imports),
         "claims": [asdict(claim) for claim in claims(results, imports)],
     }
     texts = {
         folder / f"{stem}.json": json.dumps(record, indent=2),
-        folder / f"{stem}.md": report(machine, results, imports, rounds),
+        folder / f"{stem}.md": report(machine, results, imports, rounds, in_python),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
@@ -353,6 +407,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--check", action="store_true", help="end with status 1 if a claim does not hold"
     )
+    parser.add_argument(
+        "--in-python",
+        action="store_true",
+        help="print only, as JSON, the figures of this process for what is measured in Python",
+    )
     options = parser.parse_args(argv)
     for name in ("rounds", "import_rounds"):
         if getattr(options, name) < 1:
@@ -363,14 +422,20 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print and keep the figures; return the exit status."""
     options = parse(argv)
+    if options.in_python:
+        rows = [row for row in ROWS if row.code in IN_PYTHON]
+        found = measure(rows, [NUMPY, "corepy"], options.rounds, SIZES[:1])
+        print(json.dumps([asdict(result) for result in found]))
+        return 0
     peers = present()
     rows = [row for row in ROWS if options.only is None or options.only in row.code]
     results = measure(rows, peers, options.rounds)
+    in_python = measure_in_python(options.rounds)
     imports = measure_imports(options.import_rounds)
     machine = describe_machine(peers)
-    print(report(machine, results, imports, options.rounds))
+    print(report(machine, results, imports, options.rounds, in_python))
     if options.save:
-        for path in save(RESULTS, machine, results, imports, options.rounds):
+        for path in save(RESULTS, machine, results, imports, options.rounds, in_python):
             print(f"wrote {path}")
     held = all(claim.holds for claim in claims(results, imports))
     return 0 if held or not options.check else 1

@@ -165,6 +165,7 @@ def figures(monkeypatch: pytest.MonkeyPatch, over: float) -> None:
     names = tuple(dispatch.IMPORTS)
     imports = Imports(dict.fromkeys(names, SAME), {name: [] for name in names})
     monkeypatch.setattr(dispatch, "measure", lambda *arguments: [result])
+    monkeypatch.setattr(dispatch, "measure_in_python", lambda rounds: [result])
     monkeypatch.setattr(dispatch, "measure_imports", lambda rounds: imports)
 
 
@@ -184,6 +185,7 @@ def test_saves_json_and_markdown(
     assert record["rounds"] == 7
     assert record["versions"]["numpy"] == np.__version__
     assert record["operations"][0]["timings"]["corepy"]["over_ns"] == 250
+    assert record["in_python"] == record["operations"]
     assert [claim["holds"] for claim in record["claims"]] == [True, True, True]
     assert capsys.readouterr().out.startswith(files[1].read_text())
 
@@ -211,6 +213,17 @@ def test_measures_what_was_asked_for() -> None:
     for result in results:
         assert list(result.timings) == [NUMPY, "corepy"]
         assert result.timings["corepy"].median_ns > 0
+
+
+def test_measures_the_form_in_python_beside_numpy() -> None:
+    results = dispatch.measure_in_python(rounds=2)
+    assert {(result.code, result.operands) for result in results} == {
+        (code, "10") for code in dispatch.IN_PYTHON
+    }
+    assert all(list(result.timings) == [NUMPY, "corepy"] for result in results)
+    over = [result.timings["corepy"].over_ns for result in results]
+    lines = dispatch.python_table(results).splitlines()[2:]
+    assert [("holds" in line) for line in lines] == [ns <= dispatch.OVER_NS for ns in over]
 
 
 @pytest.mark.parametrize("argv", [["--rounds", "0"], ["--import-rounds", "-1"]], ids=str)

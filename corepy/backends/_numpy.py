@@ -20,6 +20,8 @@ from corepy.devices._device import Device
 
 Array = npt.NDArray[Any]
 
+_ndarray, _asarray = np.ndarray, np.asarray  # for what every small operation passes
+
 #: Elements so few that sorting them is no work.
 _FEW: Final = 16384
 #: Elements that fit the first-level cache together with their results.
@@ -99,7 +101,7 @@ class NumPyBackend(Backend):
     def normalize(self, native: Any) -> Array:
         # 0-D results of ufuncs and full indexing arrive as NumPy scalars; subclasses, which have
         # operators of their own (numpy.matrix), become plain arrays.
-        return native if native.__class__ is np.ndarray else np.asarray(native)
+        return native if native.__class__ is _ndarray else _asarray(native)
 
     def adopt(self, native: Any) -> Array:
         array = self.normalize(native)
@@ -127,13 +129,29 @@ def _foreign_dtype(native: Array) -> DType:
 # ---------------------------------------------------------------------------- creation
 
 
-def _on_host(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Drop the device: there is one, and compat refuses any name but its own for it."""
+# Without the device, of which there is one; compat refuses any name but its own for it. NumPy's
+# functions are called by position, and its Python layer is left out: on few elements it takes most
+# of the time.
 
-    def create(*args: Any, dtype: Any, device: Device) -> Any:
-        return function(*args, dtype=dtype)
 
-    return create
+def _empty(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
+    return np.empty(shape, dtype)
+
+
+def _zeros(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
+    return np.zeros(shape, dtype)
+
+
+def _ones(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
+    result = np.empty(shape, dtype)
+    result.fill(1)
+    return result
+
+
+def _full(shape: tuple[int, ...], value: Scalar, *, dtype: Any, device: Device) -> Array:
+    result = np.empty(shape, dtype)
+    result.fill(value)
+    return result
 
 
 def _linspace(
@@ -166,22 +184,20 @@ def _linspace(
     return result
 
 
-def _arange(first: Scalar, last: Scalar, pace: Scalar, *, dtype: Any, device: Device) -> Array:
+def _arange(first: Any, last: Any, pace: Any, *, dtype: Any, device: Device) -> Array:
     # NumPy multiplies for each element, without SIMD. Where all values are exact, sums are equal.
-    ends = first, last, pace
-    if any(end.__class__ is not int for end in ends):
-        return np.arange(first, last, pace, dtype=dtype)  # type: ignore[arg-type]
-    start, stop, step = cast("tuple[int, int, int]", ends)
-    count = -((start - stop) // step)
-    exact = _EXACT.get(dtype)
-    if exact is None or count <= 2 * _STRETCH or max(abs(start), abs(stop), abs(step)) >= exact:
-        return np.arange(start, stop, step, dtype=dtype)
-    result = np.empty(count, dtype)
-    steps = np.arange(start, start + _STRETCH * step, step, dtype=dtype)
-    for begin in range(0, count, _STRETCH):
-        part = result[begin : begin + _STRETCH]
-        np.add(steps[: part.size], dtype.type(begin * step), out=part)
-    return result
+    if first.__class__ is int and last.__class__ is int and pace.__class__ is int:
+        start, stop, step = first, last, pace
+        count = -((start - stop) // step)
+        exact = _EXACT.get(dtype) if count > 2 * _STRETCH else None
+        if exact is not None and max(abs(start), abs(stop), abs(step)) < exact:
+            result = np.empty(count, dtype)
+            steps = np.arange(start, start + _STRETCH * step, step, dtype=dtype)
+            for begin in range(0, count, _STRETCH):
+                part = result[begin : begin + _STRETCH]
+                np.add(steps[: part.size], dtype.type(begin * step), out=part)
+            return result
+    return np.arange(first, last, pace, dtype)  # type: ignore[call-overload,no-any-return]
 
 
 #: Elements that stay in the second-level cache while something is computed of them.
@@ -225,7 +241,7 @@ def _astype(x: Array, dtype: np.dtype[Any], *, copy: bool = True) -> Array:
         # The standard leaves NaN and infinities to integers open, and no warning is part of it.
         with np.errstate(invalid="ignore"):
             return x.astype(dtype, copy=copy)
-    return x.astype(dtype, copy=copy)
+    return x.astype(dtype, "K", "unsafe", True, copy)  # by keyword it would take longer
 
 
 # ---------------------------------------------------------------------------- elementwise
@@ -343,6 +359,10 @@ def _log1p_block(out: Array, x: Array) -> None:
         out.imag[near] = np.arctan2(imag, 1 + real)
 
 
+def _sign(x: Array) -> Array:
+    return compat.sign(x) if x.dtype.kind == "c" else np.sign(x)
+
+
 def _tanh(x: Array) -> Array:
     return _in_blocks(_tanh_block, x) if x.dtype.kind == "c" else np.asarray(np.tanh(x))
 
@@ -355,11 +375,11 @@ def _tanh_block(out: Array, x: Array) -> None:
         out.imag[special] = np.copysign(0, x.imag[special])
 
 
-def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
+def _clip(x: Array, min: Any = None, max: Any = None) -> Array:
     # compat casts bounds by value and writes into array-valued ones; ours have x's dtype already.
     if min is None and max is None:
         return x.copy()
-    return np.asarray(np.clip(x, min, max))
+    return np.asarray(x.clip(min, max))
 
 
 def _ipow(x1: Array, x2: Array) -> Array:
@@ -371,6 +391,28 @@ def _ipow(x1: Array, x2: Array) -> Array:
 #
 # NumPy's functions of these names look for the array's method, and then call it with the same
 # arguments: on small arrays, most of their time goes there.
+
+
+_SUM: Final[Callable[..., Any]] = np.add.reduce
+
+
+def _mean(x: Array, *, axis: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    # In NumPy's own steps: the quotient is computed in double precision, and rounded once.
+    if x.size == 0:
+        return np.asarray(compat.mean(x, axis=axis, keepdims=keepdims))  # it warns
+    total: Any = _SUM(x, axis, None, None, keepdims)
+    if total.__class__ is not np.ndarray:
+        return np.asarray(total.dtype.type(total / np.intp(x.size)))
+    count = np.intp(x.size // total.size)
+    return np.true_divide(total, count, out=total, casting="unsafe")
+
+
+def _count_nonzero(
+    x: Array, *, axis: tuple[int, ...] | None = None, keepdims: bool = False
+) -> Array:
+    if axis is None and not keepdims:
+        return np.asarray(np.count_nonzero(x))
+    return np.asarray(compat.count_nonzero(x, axis=axis, keepdims=keepdims))
 
 
 def _argmax(x: Array, *, axis: int | None = None, keepdims: bool = False) -> Array:
@@ -448,6 +490,16 @@ def _permute_dims(x: Array, *, axes: tuple[int, ...]) -> Array:
     return x.transpose(axes)
 
 
+def _expand_dims(x: Array, *, axis: tuple[int, ...]) -> Array:
+    sizes = iter(x.shape)
+    places = range(x.ndim + len(axis))
+    return x.reshape([1 if place in axis else next(sizes) for place in places])
+
+
+def _squeeze(x: Array, *, axis: tuple[int, ...]) -> Array:
+    return x.squeeze(axis)
+
+
 def _matrix_transpose(x: Array) -> Array:
     return x.swapaxes(-1, -2)
 
@@ -513,7 +565,10 @@ def _complex(x: Array) -> Array:
 
 
 _FIXES: Final[dict[str, Callable[..., Any]]] = {
-    **{name: _on_host(getattr(np, name)) for name in ("empty", "full", "ones", "zeros")},
+    "empty": _empty,
+    "full": _full,
+    "ones": _ones,
+    "zeros": _zeros,
     "arange": _arange,
     "eye": _eye,
     "linspace": _linspace,
@@ -529,18 +584,22 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "min": np.minimum.reduce,
     "prod": np.multiply.reduce,
     "sum": np.add.reduce,
+    "mean": _mean,
     "cumulative_prod": _cumulative_prod,
     "cumulative_sum": _cumulative_sum,
     # The arrays' methods, likewise.
     "argmax": _argmax,
     "argmin": _argmin,
     "argsort": _argsort,
+    "count_nonzero": _count_nonzero,
+    "expand_dims": _expand_dims,
     "matrix_transpose": _matrix_transpose,
     "permute_dims": _permute_dims,
     "reshape": _reshape,
     "roll": _roll,
     "searchsorted": _searchsorted,
     "sort": _sort,
+    "squeeze": _squeeze,
     "stack": _stack,
     "take": _take,
     "tensordot": _tensordot,
@@ -550,6 +609,7 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "remainder": _remainder,
     "expm1": _expm1,
     "log1p": _log1p,
+    "sign": _sign,
     "tanh": _tanh,
     "clip": _clip,
     # compat converts what NumPy 1 left in double precision, and asks of `solve` what is known here.

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from sys import maxsize
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from corepy._dtypes import DType
 from corepy.backends._base import Backend, Native
 from corepy.devices._device import Device
-from corepy.dispatch._settings import PRIORITY
+from corepy.dispatch import _short_python
+from corepy.dispatch._short_creation import forget_homes, homes
+from corepy.dispatch._short_python import item, product, reflected_product, shortened
+from corepy.dispatch._short_scalars import held
 
 if TYPE_CHECKING:
     from corepy.dispatch._table import Table
@@ -75,6 +79,7 @@ def bind(
     global _Array, _mixed, _beside, _as_operand, _wrap, _recover
     _Array, _mixed, _beside, _as_operand = cls, mixed, beside, as_operand
     _wrap, _recover = wrap, recover
+    _short_python.bind(cls)
 
 
 class Slots(dict[str, Any]):
@@ -88,73 +93,145 @@ class Slots(dict[str, Any]):
     dtypes: frozenset[DType]
     native_dtype: Any
     siblings: dict[DType, Any]
+    short: dict[Any, Any]
 
     def settle(
         self, name: str, native: Callable[..., Any], result: Slots | None, loop: Any
     ) -> None:
-        """Take note of an entry that was stored: nothing to do without inner loops."""
+        """Take note of an entry that was stored.
+
+        Parameters
+        ----------
+        name : str
+        native : callable
+            With attributes ``small`` and ``least``, if it chooses among several callables: what it
+            calls where no operand has so many elements.
+        result : Slots or None
+        loop : Loop or None
+            There is one where the native arrays are NumPy's.
+        """
+        if loop is not None:
+            small, least = getattr(native, "small", native), getattr(native, "least", maxsize)
+            self.short[name] = small, least, result
 
 
 def operator(name: str) -> Callable[[Any, Any], Any]:
     """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
+    beyond = name in _SHIFTS
 
     def method(self: Any, other: Any, /) -> Any:
+        table = self._table
         if other.__class__ is _Array:
-            table = self._table
-            if table is other._table:
+            if table is not other._table:
+                return _beside(name, self, other)
+            b = other._native
+        elif other.__class__ is float and table.of_float is not None:
+            b = table.of_float(other)
+        else:
+            b = None if beyond else held(table, other)
+            if b is None:
+                return _beside(name, self, other)
+        a = self._native
+        known = table.short.get(name)
+        if known is None:
+            native, out = table[name]
+        else:
+            native, least, out = known
+            if a.size >= least or (b.__class__ is a.__class__ and b.size >= least):
                 native, out = table[name]
-                a = self._native
-                try:
-                    made = native(a, other._native)
-                except Exception as error:
-                    operands = self, other
-                    made = _recover(name, table, operands, error, native, a, other._native)
-                if made.__class__ is not a.__class__:
-                    backend = table.backend
-                    if backend.home is not None:
-                        return _wrap(made, table, out)
-                    made = backend.normalize(made)
-                array = _Array()
-                array._native = made
-                array._table = out
-                return array
-        return _beside(name, self, other)
+        try:
+            made = native(a, b)
+        except Exception as error:
+            made = _recover(name, table, (self, other), error, native, a, b)
+        if made.__class__ is not a.__class__:
+            backend = table.backend
+            if backend.home is not None:
+                return _wrap(made, table, out)
+            made = backend.normalize(made)
+        array = _Array()
+        array._native = made
+        array._table = out
+        return array
 
     return method
+
+
+#: Operations of which a scalar on the right is refused where it is negative.
+_SHIFTS = ("bitwise_left_shift", "bitwise_right_shift")
 
 
 def reflected(name: str) -> Callable[[Any, Any], Any]:
     """Make the method of a reflected operator, such as ``Array.__radd__`` of ``"add"``."""
 
     def method(self: Any, other: Any, /) -> Any:
-        return _beside(name, other, self)
+        table = self._table
+        if other.__class__ is float and table.of_float is not None:
+            b = table.of_float(other)
+        else:
+            b = held(table, other)
+            if b is None:
+                return _beside(name, other, self)
+        a = self._native
+        known = table.short.get(name)
+        if known is None:
+            native, out = table[name]
+        else:
+            native, least, out = known
+            if a.size >= least:
+                native, out = table[name]
+        try:
+            made = native(b, a)
+        except Exception as error:
+            made = _recover(name, table, (self,), error, native, b, a)
+        if made.__class__ is not a.__class__:
+            return _wrap(made, table, out)
+        array = _Array()
+        array._native = made
+        array._table = out
+        return array
 
     return method
 
 
 def binary_function(name: str) -> Callable[[Any, Any], Any]:
     """Make the function of a binary operation."""
+    beyond = name in _SHIFTS
 
     def function(x1: Any, x2: Any, /) -> Any:
-        if x1.__class__ is _Array and x2.__class__ is _Array:
-            table = x1._table
-            if table is x2._table:
+        if x1.__class__ is not _Array:
+            return _mixed(name, x1, x2)
+        table = x1._table
+        if x2.__class__ is _Array:
+            if table is not x2._table:
+                return _mixed(name, x1, x2)
+            b = x2._native
+        elif x2.__class__ is float and table.of_float is not None:
+            b = table.of_float(x2)
+        else:
+            b = None if beyond else held(table, x2)
+            if b is None:
+                return _mixed(name, x1, x2)
+        a = x1._native
+        known = table.short.get(name)
+        if known is None:
+            native, out = table[name]
+        else:
+            native, least, out = known
+            if a.size >= least or (b.__class__ is a.__class__ and b.size >= least):
                 native, out = table[name]
-                a = x1._native
-                try:
-                    made = native(a, x2._native)
-                except Exception as error:
-                    made = _recover(name, table, (x1, x2), error, native, a, x2._native)
-                if made.__class__ is not a.__class__:
-                    backend = table.backend
-                    if backend.home is not None:
-                        return _wrap(made, table, out)
-                    made = backend.normalize(made)
-                array = _Array()
-                array._native = made
-                array._table = out
-                return array
-        return _mixed(name, x1, x2)
+        try:
+            made = native(a, b)
+        except Exception as error:
+            made = _recover(name, table, (x1, x2), error, native, a, b)
+        if made.__class__ is not a.__class__:
+            backend = table.backend
+            if backend.home is not None:
+                return _wrap(made, table, out)
+            made = backend.normalize(made)
+        array = _Array()
+        array._native = made
+        array._table = out
+        return array
 
     return function
 
@@ -166,8 +243,14 @@ def unary_function(name: str) -> Callable[[Any], Any]:
         if x.__class__ is not _Array:
             x = _as_operand(name, "x", x)
         table = x._table
-        native, out = table[name]
         a = x._native
+        known = table.short.get(name)
+        if known is None:
+            native, out = table[name]
+        else:
+            native, least, out = known
+            if a.size >= least:
+                native, out = table[name]
         try:
             made = native(a)
         except Exception as error:
@@ -190,8 +273,14 @@ def unary_operator(name: str) -> Callable[[Any], Any]:
 
     def method(self: Any, /) -> Any:
         table = self._table
-        native, out = table[name]
         a = self._native
+        known = table.short.get(name)
+        if known is None:
+            native, out = table[name]
+        else:
+            native, least, out = known
+            if a.size >= least:
+                native, out = table[name]
         try:
             made = native(a)
         except Exception as error:
@@ -204,63 +293,6 @@ def unary_operator(name: str) -> Callable[[Any], Any]:
         return make(made, out)
 
     return method
-
-
-def shortened(name: str, function: F, result: Callable[..., Any] | None = None) -> F:
-    """Put a short way before the function of an operation: there is none without inner loops.
-
-    Parameters
-    ----------
-    name : str
-        The operation.
-    function : callable
-        Takes the calls that are not plain, and those that end in an error.
-    result : callable, optional
-        Makes one result of several arrays.
-    """
-    return function
-
-
-def item(function: F) -> F:
-    """Keep the method ``Array.__getitem__`` for a short way before it: there is none here."""
-    return function
-
-
-def product(function: F) -> F:
-    """Keep the method ``Array.__matmul__`` likewise."""
-    return function
-
-
-def reflected_product(function: F) -> F:
-    """Keep the method ``Array.__rmatmul__`` likewise."""
-    return function
-
-
-#: The wish that led to them, and tables of new arrays by the dtype that was named, or by the one
-#: that is the default where a device has it.
-_homes: tuple[Any, dict[DType, Any], dict[DType, Any]] = (None, {}, {})
-
-
-def homes(named: bool) -> dict[DType, Any]:
-    """Return the tables of new arrays under the wish in force, as far as anybody asked for them.
-
-    Parameters
-    ----------
-    named : bool
-        Whether the dtype was named; else it is a default that gives way where a device lacks it.
-    """
-    global _homes
-    wish = PRIORITY.get()
-    found = _homes
-    if found[0] is not wish:
-        found = _homes = (wish, {}, {})
-    return found[1 if named else 2]
-
-
-def forget_homes() -> None:
-    """Forget where new arrays go: there are other backends now."""
-    global _homes
-    _homes = (_homes[0], {}, {})
 
 
 class Operand:

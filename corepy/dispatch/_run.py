@@ -12,6 +12,7 @@ from corepy.devices import _shortage
 from corepy.devices._device import CPU
 from corepy.dispatch._fallback import Elsewhere, on_host
 from corepy.dispatch._hot import Operand, make, shortened
+from corepy.dispatch._lessons import LEARNING, taught
 from corepy.dispatch._offload_values import Resident, fetched, standing_for
 from corepy.dispatch._operands import gathered
 from corepy.dispatch._settings import FALLBACK
@@ -52,6 +53,8 @@ def _run(name: str, first: Operand, *rest: Any, **params: Any) -> Any:
             made = native(x, **params)
     except Exception as error:
         made = recover(name, table, (first, *rest), error, native, x, *others, **params)
+    if LEARNING:
+        taught(name, first, others, params)
     if result is not None and made.__class__ is x.__class__:
         return make(made, result)
     return wrap(made, table, result)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from corepy._dtypes import DTYPES, SINGLE, DType, describe, float64, real_of
+from corepy._dtypes import DTYPES, SINGLE, DType, describe, float64, int64, real_of
 from corepy._errors import UnsupportedOperationError, wrong_dtype
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
@@ -42,9 +42,17 @@ class Table(Slots):
         All that the backend has on the device.
     native_dtype : object
         The library's own object for the dtype.
+    short : dict
+        What the hot path in Python knows of operations on NumPy's arrays: by name, the callable for
+        few elements, how many are no longer few, and the table of the result; and what its short
+        ways learned of calls. A new one takes its place when the entries are forgotten, so that
+        nobody who is about to put something in brings back what was.
+    of_float, of_int : callable or None
+        What makes a scalar of NumPy's from a Python float that the dtype surely holds, and from an
+        int of at most 53 bits.
     """
 
-    __slots__ = ()
+    __slots__ = ("of_float", "of_int", "short")
 
     def __init__(self, backend: Backend, device: Device, dtype: DType) -> None:
         super().__init__()
@@ -54,6 +62,15 @@ class Table(Slots):
         self.dtypes = backend.capabilities(device).dtypes
         self.native_dtype = backend.native_dtype(dtype)
         self.siblings = {}
+        self.short: dict[Any, Any] = {}
+        number = self.native_dtype.type if backend.loop("add") is not None else None
+        self.of_float = number if dtype is float64 else None
+        self.of_int = number if dtype is float64 or dtype is int64 else None
+
+    def clear(self) -> None:
+        """Forget every entry."""
+        self.short = {}
+        super().clear()
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 

@@ -7,8 +7,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from corepy._dtypes import DTYPES
 from corepy.backends._numpy import NumPyBackend
 from corepy.devices._device import CPU
+from tests.dispatch.natives import assert_same_bits
 
 BACKEND: Final = NumPyBackend()
 
@@ -53,3 +55,48 @@ def test_long_linspaces(endpoint: bool) -> None:
             found = numpys("linspace", *ends, 100_001, **params)
             wanted = np.linspace(*ends, 100_001, endpoint=endpoint, dtype=dtype)
             assert found.tobytes() == wanted.tobytes()
+
+
+# ---------------------------------------------------------------------------- past NumPy's layer
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("name", ["mean", "count_nonzero"])
+def test_reductions_past_numpys_python_layer(name: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((), (1,), (7,), (3, 5), (2, 3, 4), (0,), (0, 3), (3, 70_001)):
+        x = np.asarray(rng.standard_normal(shape) * 10).astype(dtype)
+        for values in (x, x.T, x[..., ::2] if shape else x):
+            axes: list[Any] = [None, (), *((axis,) for axis in range(x.ndim))]
+            for axis in [*axes, (0, 1)] if x.ndim > 1 else axes:
+                for keepdims in (False, True):
+                    found = numpys(name, values, axis=axis, keepdims=keepdims)
+                    wanted = getattr(np, name)(values, axis=axis, keepdims=keepdims)
+                    assert_same_bits(found, wanted)
+
+
+@pytest.mark.parametrize("axis", [(0,), (1,), (0, 1), (0, 2), (1, 2)])
+def test_new_dimensions_have_numpys_strides(axis: tuple[int, ...]) -> None:
+    for x in (np.arange(3), np.arange(12).reshape(3, 4)[:, ::-2], np.zeros((3, 0))):
+        if max(axis) < x.ndim + len(axis):
+            found, wanted = numpys("expand_dims", x, axis=axis), np.expand_dims(x, axis)
+            assert (found.shape, found.strides) == (wanted.shape, wanted.strides)
+            assert found.size == 0 or np.may_share_memory(found, x)
+
+
+def test_new_arrays_hold_what_numpys_do() -> None:
+    values: dict[str, list[Any]] = {"b": [True, False], "i": [0, -1], "u": [0, 1]}
+    values["f"] = [0.0, -0.0, 1e-50, 3.3e38, np.nan, np.inf]
+    values["c"] = [1j, complex(-0.0, 0.0), complex(np.nan, 2)]
+    for dtype in map(BACKEND.native_dtype, DTYPES.values()):
+        numbers = list(values[dtype.kind])
+        if dtype.kind in "iu":
+            numbers += [int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)]
+        for shape in ((), (3,), (2, 3), (0,)):
+            for number in numbers:
+                found = numpys("full", shape, number, dtype=dtype, device=CPU)
+                assert_same_bits(found, np.full(shape, number, dtype))
+            for name in ("ones", "zeros"):
+                found = numpys(name, shape, dtype=dtype, device=CPU)
+                assert_same_bits(found, getattr(np, name)(shape, dtype))
