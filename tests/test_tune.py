@@ -90,7 +90,7 @@ def test_operands_have_the_form_that_the_router_recognizes(case: Case) -> None:
     admission = ADMITTED[case.operation]
     assert admission.former(args, params) == case.form
     of = admission.extent
-    assert (max(np.size(x) for x in args) if of is None else of(args[0])) == 4096
+    assert (max(np.size(x) for x in args) if of is None else of(*args)) == 4096
 
 
 # ---------------------------------------------------------------------------- comparing

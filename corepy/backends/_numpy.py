@@ -158,7 +158,7 @@ def _linspace(
     start: Any, stop: Any, num: int, *, dtype: Any, device: Device, endpoint: bool
 ) -> Array:
     # As numpy.linspace does, whose preparations for arrays as ends take most of its time.
-    if not (_is_exact(start) and _is_exact(stop) and math.isfinite(stop - start)):
+    if not (is_exact(start) and is_exact(stop) and math.isfinite(stop - start)):
         return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
     parts, length = num - endpoint, float(stop) - float(start)
 
@@ -189,7 +189,7 @@ def _arange(first: Any, last: Any, pace: Any, *, dtype: Any, device: Device) -> 
     if first.__class__ is int and last.__class__ is int and pace.__class__ is int:
         start, stop, step = first, last, pace
         count = -((start - stop) // step)
-        exact = _EXACT.get(dtype) if count > 2 * _STRETCH else None
+        exact = EXACT.get(dtype) if count > 2 * _STRETCH else None
         if exact is not None and max(abs(start), abs(stop), abs(step)) < exact:
             result = np.empty(count, dtype)
             steps = np.arange(start, start + _STRETCH * step, step, dtype=dtype)
@@ -203,14 +203,14 @@ def _arange(first: Any, last: Any, pace: Any, *, dtype: Any, device: Device) -> 
 #: Elements that stay in the second-level cache while something is computed of them.
 _STRETCH: Final = 32_768
 #: Up to where all integers are numbers of a dtype, and their sums and differences are too.
-_EXACT: Final = {
+EXACT: Final = {
     np.dtype(np.float32): 2**23,
     np.dtype(np.float64): 2**52,
     np.dtype(np.int64): 2**62,
 }
 
 
-def _is_exact(value: Any) -> bool:
+def is_exact(value: Any) -> bool:
     """Say whether a number is the same as a float."""
     return value.__class__ is float or (value.__class__ is int and -(2**53) <= value <= 2**53)
 

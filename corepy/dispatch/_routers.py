@@ -7,7 +7,6 @@ the rest of a small operation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any, Final, TypeAlias
 
 from corepy.dispatch._admitted import ADMITTED
@@ -15,6 +14,7 @@ from corepy.dispatch._admitted import ADMITTED
 Native: TypeAlias = "Callable[..., Any]"
 #: Takes the operands, and the keyword arguments.
 Call: TypeAlias = "Callable[[tuple[Any, ...], dict[str, Any]], Any]"
+Maker: TypeAlias = "Callable[[Native, int, Call], Native]"
 
 
 def router(name: str, small: Native, least: int, choice: Call) -> Native:
@@ -35,14 +35,18 @@ def router(name: str, small: Native, least: int, choice: Call) -> Native:
     callable
         With the attributes ``small`` and ``least``.
     """
-    make = _MAKERS.get(name)
-    if make is None:
-        admission = ADMITTED.get(name)  # there is none where the same backend always runs it
-        elementwise = admission is not None and admission.is_elementwise
-        make = _ELEMENTWISE[admission.operands] if admission and elementwise else _any
-    made = make(small, least, choice)
+    made = _maker(name)(small, least, choice)
     vars(made).update(small=small, least=least)
     return made
+
+
+def _maker(name: str) -> Maker:
+    admission = ADMITTED.get(name)  # there is none where the same backend always runs it
+    if name in _MAKERS or admission is None:
+        return _MAKERS.get(name, _any)
+    if admission.extent is not None:
+        return _by_extent(admission.extent)
+    return _ELEMENTWISE[admission.operands] if admission.is_elementwise else _any
 
 
 def _one(small: Native, least: int, choice: Call) -> Native:
@@ -116,23 +120,16 @@ def _cast(small: Native, least: int, choice: Call) -> Native:
     return cast
 
 
-def _joined(small: Native, least: int, choice: Call) -> Native:
-    def joined(arrays: Any, /, *, axis: int) -> Any:
-        size = 0
-        for x in arrays:
-            size += x.size
-        return small(arrays, axis=axis) if size < least else choice((arrays,), {"axis": axis})
+def _by_extent(extent: Callable[..., int]) -> Maker:
+    """Return what makes the router of an operation whose result tells how large it is."""
 
-    return joined
+    def make(small: Native, least: int, choice: Call) -> Native:
+        def call(*args: Any, **params: Any) -> Any:
+            return small(*args, **params) if extent(*args) < least else choice(args, params)
 
+        return call
 
-def _filled(small: Native, least: int, choice: Call) -> Native:
-    def filled(shape: Any, /, *value: Any, dtype: Any, device: Any) -> Any:
-        if prod(shape) < least:
-            return small(shape, *value, dtype=dtype, device=device)
-        return choice((shape, *value), {"dtype": dtype, "device": device})
-
-    return filled
+    return make
 
 
 def _any(small: Native, least: int, choice: Call) -> Native:
@@ -152,6 +149,4 @@ _MAKERS: Final = {
     "matmul": _two,
     **dict.fromkeys(("argmax", "argmin", "count_nonzero", "max", "mean", "min"), _extreme),
     **dict.fromkeys(("prod", "sum"), _accumulation),
-    **dict.fromkeys(("concat", "stack"), _joined),
-    **dict.fromkeys(("full", "ones"), _filled),
 }

@@ -273,7 +273,7 @@ class Choice:
     def _size(self, args: tuple[Any, ...]) -> int:
         """Return the elements of the largest operand or the result; 0 where NumPy has to run it."""
         if self.extent is not None:
-            return self.extent(args[0])
+            return self.extent(*args)
         size: int = args[0].size
         if self.operands > 1:
             for x in args[1 : self.operands]:

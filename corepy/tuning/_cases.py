@@ -225,9 +225,14 @@ def operands(
         return (tuple(x[: size // 2 * 2].reshape(2, -1)),), {"axis": 0}
     if name == "roll":
         return (x, 3), {"axis": None}
+    made = {"dtype": x.dtype, "device": CPU}
     if name in ("full", "ones"):
         value = () if name == "ones" else (x[0].item(),)
-        return (x.shape, *value), {"dtype": x.dtype, "device": CPU}
+        return (x.shape, *value), made
+    if name == "arange":
+        return (0, size, 1), made
+    if name == "linspace":
+        return (0.0, 1.0, size), made | {"endpoint": True}
     if name in ("sort", "argsort"):
         return (x,), {"axis": 0, "descending": False, "stable": True}
     if name == "searchsorted":

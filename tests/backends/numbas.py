@@ -64,6 +64,14 @@ def run(name: str, *args: Any, **params: Any) -> Any:
         return operation.small(*args, **params)
 
 
+def own(name: str, *args: Any, **params: Any) -> Any:
+    """Run an operation's own loop, which has to take the arguments."""
+    with np.errstate(all="ignore"):
+        found = OPERATIONS[name].own(*args, **params)
+    assert found is not None
+    return found
+
+
 def numpys(name: str, *args: Any, **params: Any) -> Any:
     """Run an operation in the NumPy backend."""
     with np.errstate(all="ignore"):

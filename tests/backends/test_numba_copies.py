@@ -1,65 +1,29 @@
-"""The Numba backend's new memory: filled, converted, and copied from other memory."""
+"""Memory that the Numba backend converts and copies."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pytest
 
 pytest.importorskip("numba")
 
-from corepy.devices._device import CPU
-from tests.backends.numbas import OPERATIONS, Array, assert_same, layouts, numpys, sample
-from tests.sharing import share
+from tests.backends.numbas import (
+    OPERATIONS,
+    Array,
+    assert_same,
+    layouts,
+    numpys,
+    own,
+    sample,
+)
 
 #: One of each size, and what is no number.
 DTYPES: Final = ("bool", "int8", "uint16", "int32", "float32", "float64", "complex128")
 #: What loops convert.
 NUMBERS: Final = ("bool", "int32", "int64", "float32", "float64")
-
-
-def own(name: str, *args: Any, **params: Any) -> Any:
-    """Run an operation's own loop, which has to take the arguments."""
-    with np.errstate(all="ignore"):
-        found = OPERATIONS[name].own(*args, **params)
-    assert found is not None
-    return found
-
-
-@pytest.fixture(params=["alone", "shared"])
-def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run loops in the calling thread, or share the smallest ones."""
-    if request.param == "shared":
-        share(monkeypatch)
-    return str(request.param)
-
-
-# ---------------------------------------------------------------------------- filled
-
-
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1,), (1023,), (2500,), (3, 1100)])
-def test_arrays_are_filled(shape: tuple[int, ...], dtype: str) -> None:
-    given = {"dtype": np.dtype(dtype), "device": CPU}
-    assert_same(own("ones", shape, **given), np.ones(shape, dtype))
-    for value in (0, 1):
-        assert_same(own("full", shape, value, **given), np.full(shape, value, dtype))
-
-
-@pytest.mark.parametrize("value", [np.nan, -0.0, np.inf, 0.1])
-def test_special_values_fill_arrays(value: float) -> None:
-    for dtype in ("float32", "float64"):
-        found = own("full", (40, 40), value, dtype=np.dtype(dtype), device=CPU)
-        assert_same(found, np.full((40, 40), value, dtype))
-
-
-def test_few_elements_are_filled_by_numpy() -> None:
-    full = OPERATIONS["full"]
-    assert full((0, 3), 7, dtype=np.dtype("int8"), device=CPU).shape == (0, 3)
-    assert_same(full((), 7, dtype=np.dtype("int8"), device=CPU), np.array(7, "int8"))
 
 
 # ---------------------------------------------------------------------------- converted
@@ -167,7 +131,6 @@ def test_several_shifts_are_numpys() -> None:
 @pytest.mark.parametrize("offset", [0, 1, 5])
 def test_what_no_cache_holds(offset: int) -> None:
     x = np.arange((1 << 22) + 1003, dtype=np.float64)[offset:]
-    assert_same(own("full", x.shape, 7.0, dtype=x.dtype, device=CPU), np.full(x.shape, 7.0))
     assert_same(own("astype", x, np.dtype("float32"), copy=True), x.astype("float32"))
     assert_same(own("concat", (x, x[:999], x[1:]), axis=0), np.concatenate((x, x[:999], x[1:])))
     rows = x[: x.size // 3 * 3].reshape(3, -1)

@@ -26,6 +26,7 @@ from typing import Any, Final
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends.numba import (
     _copies,
+    _creation,
     _elementwise,
     _matrices,
     _reductions,
@@ -37,6 +38,7 @@ from corepy.backends.numba._glue import Operation
 
 OPERATIONS: Final[dict[str, Operation]] = {
     **_copies.OPERATIONS,
+    **_creation.OPERATIONS,
     **_elementwise.OPERATIONS,
     **_matrices.OPERATIONS,
     **_reductions.OPERATIONS,

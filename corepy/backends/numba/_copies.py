@@ -1,4 +1,4 @@
-"""New memory that is filled, converted or copied from other memory, in several threads."""
+"""Memory that is converted or copied, in several threads."""
 
 from __future__ import annotations
 
@@ -11,34 +11,16 @@ import numpy.typing as npt
 from corepy.backends.numba import _copy_loops as loops
 from corepy.backends.numba._compiled import BLOCK, blocks, launch
 from corepy.backends.numba._glue import FORCED, Operation, numpys, operation
-from corepy.backends.numba._layout import bits, flat, order
+from corepy.backends.numba._layout import flat, order
 from corepy.backends.numba._numpys_loops import flags, tell
 
 Array = npt.NDArray[Any]
 
-#: Elements from which memory is filled, converted and copied sooner by these loops.
-_FILLED: Final = 8192
+#: Elements from which memory is converted and copied sooner by these loops.
 _CONVERTED: Final = 32_768
 _COPIED: Final = 100_000
 #: Bytes of a row that are worth a call of the C library's.
 _RUN: Final = 256
-
-# ---------------------------------------------------------------------------- filled
-
-
-@operation("full", _FILLED, math.prod)
-def _full(shape: tuple[int, ...], value: Any, /, *, dtype: np.dtype[Any], device: Any) -> Array:
-    out = np.empty(shape, dtype)
-    arguments = bits(np.full(1, value, dtype)), bits(flat(out))
-    launch(loops.fill, arguments, blocks(out.size), out.nbytes // 8)
-    return out
-
-
-@operation("ones", _FILLED, math.prod)
-def _ones(shape: tuple[int, ...], /, *, dtype: np.dtype[Any], device: Any) -> Array:
-    made: Array = _full.own(shape, 1, dtype=dtype, device=device)
-    return made
-
 
 # ---------------------------------------------------------------------------- converted
 
@@ -135,8 +117,6 @@ def _roll(x: Array, shift: Any, /, *, axis: Any = None) -> Array | None:
 OPERATIONS: Final[dict[str, Operation]] = {
     "astype": _astype,
     "concat": _concat,
-    "full": _full,
-    "ones": _ones,
     "roll": _roll,
     "stack": _stack,
 }

@@ -1,4 +1,4 @@
-"""Loops that fill, convert and copy memory."""
+"""Loops that convert and copy memory."""
 
 from __future__ import annotations
 
@@ -12,21 +12,6 @@ from corepy.backends.numba._streaming import HELD, copy, fence, stream
 
 #: Bytes that are copied together: a page, of which several make a stretch.
 PAGE: Final = 4096
-
-
-@kernel()
-def fill(value: Any, out: Any, start: int, stop: int) -> None:
-    """Set blocks of ``out (n,)`` to ``value (1,)``."""
-    element, part = value[0], out[start * BLOCK : stop * BLOCK]
-    if out.nbytes <= HELD:
-        for i in range(part.size):
-            part[i] = element
-        return
-    block = np.full(BLOCK, element, out.dtype)
-    for first in range(0, part.size, BLOCK):
-        some = part[first : first + BLOCK]
-        stream(some.ctypes.data, block.ctypes.data, some.nbytes)
-    fence()
 
 
 @kernel()

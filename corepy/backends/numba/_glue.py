@@ -90,7 +90,7 @@ def fills_wide_registers(name: str, dtype: np.dtype[Any]) -> bool:
 
 
 def operation(
-    name: str, least: int, extent: Callable[[Any], int] | None = None
+    name: str, least: int, extent: Callable[..., int] | None = None
 ) -> Callable[[Own], Operation]:
     """Make an operation of a function that returns None where its loop does not apply.
 
@@ -101,7 +101,7 @@ def operation(
     least : int
         The elements that an operand has to have for the function to be asked.
     extent : callable, optional
-        Gives the elements of the result by the first argument, where that is no array.
+        Gives the elements of the result by the positional arguments, where these are no arrays.
     """
     small, least = numpys(name), size_from(least)
 
@@ -163,13 +163,13 @@ def _of_one_and_words(own: Own, small: Own, least: int) -> Own:
     return call
 
 
-def _of_extent(own: Own, small: Own, least: int, extent: Callable[[Any], int]) -> Own:
-    def call(first: Any, /, *rest: Any, **params: Any) -> Any:
-        if extent(first) >= least:
-            found = own(first, *rest, **params)
+def _of_extent(own: Own, small: Own, least: int, extent: Callable[..., int]) -> Own:
+    def call(*args: Any, **params: Any) -> Any:
+        if extent(*args) >= least:
+            found = own(*args, **params)
             if found is not None:
                 return found
-        return small(first, *rest, **params)
+        return small(*args, **params)
 
     return call
 
