@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import array_api_compat.numpy as compat
 import numpy as np
 import numpy.typing as npt
 
 from corepy._dtypes import DTYPES, DType, Scalar
+from corepy.backends import _numpy_creation as creation
+from corepy.backends import _numpy_elementwise as elementwise
 from corepy.backends._base import Backend, Capabilities, Loop
 from corepy.backends._numpy_loops import LOOPS
 from corepy.backends._rounding import rounded
@@ -24,8 +25,6 @@ _ndarray, _asarray = np.ndarray, np.asarray  # for what every small operation pa
 
 #: Elements so few that sorting them is no work.
 _FEW: Final = 16384
-#: Elements that fit the first-level cache together with their results.
-_BLOCK: Final = 8192
 
 
 class NumPyBackend(Backend):
@@ -126,108 +125,6 @@ def _foreign_dtype(native: Array) -> DType:
     return dtype
 
 
-# ---------------------------------------------------------------------------- creation
-
-
-# Without the device, of which there is one; compat refuses any name but its own for it. NumPy's
-# functions are called by position, and its Python layer is left out: on few elements it takes most
-# of the time.
-
-
-def _empty(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
-    return np.empty(shape, dtype)
-
-
-def _zeros(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
-    return np.zeros(shape, dtype)
-
-
-def _ones(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
-    result = np.empty(shape, dtype)
-    result.fill(1)
-    return result
-
-
-def _full(shape: tuple[int, ...], value: Scalar, *, dtype: Any, device: Device) -> Array:
-    result = np.empty(shape, dtype)
-    result.fill(value)
-    return result
-
-
-def _linspace(
-    start: Any, stop: Any, num: int, *, dtype: Any, device: Device, endpoint: bool
-) -> Array:
-    # As numpy.linspace does, whose preparations for arrays as ends take most of its time.
-    if not (is_exact(start) and is_exact(stop) and math.isfinite(stop - start)):
-        return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
-    parts, length = num - endpoint, float(stop) - float(start)
-
-    def spread(values: Array) -> Array:
-        if parts > 0 and length / parts == 0:  # the step is too small, the result need not be
-            values /= parts
-            values *= length
-        else:
-            values *= length / parts if parts > 0 else length
-        values += start
-        return values
-
-    if num <= _STRETCH:
-        result = spread(np.arange(num, dtype=np.float64)).astype(dtype, copy=False)
-    else:  # a stretch at a time, which stays in the cache from one step to the next
-        result = np.empty(num, dtype)
-        counted = np.arange(_STRETCH, dtype=np.float64)
-        for first in range(0, num, _STRETCH):
-            part = result[first : first + _STRETCH]
-            part[...] = spread(counted[: part.size] + first)
-    if endpoint and num > 1:
-        result[-1] = stop
-    return result
-
-
-def _arange(first: Any, last: Any, pace: Any, *, dtype: Any, device: Device) -> Array:
-    # NumPy multiplies for each element, without SIMD. Where all values are exact, sums are equal.
-    if first.__class__ is int and last.__class__ is int and pace.__class__ is int:
-        start, stop, step = first, last, pace
-        count = -((start - stop) // step)
-        exact = EXACT.get(dtype) if count > 2 * _STRETCH else None
-        if exact is not None and max(abs(start), abs(stop), abs(step)) < exact:
-            result = np.empty(count, dtype)
-            steps = np.arange(start, start + _STRETCH * step, step, dtype=dtype)
-            for begin in range(0, count, _STRETCH):
-                part = result[begin : begin + _STRETCH]
-                np.add(steps[: part.size], dtype.type(begin * step), out=part)
-            return result
-    return np.arange(first, last, pace, dtype)  # type: ignore[call-overload,no-any-return]
-
-
-#: Elements that stay in the second-level cache while something is computed of them.
-_STRETCH: Final = 32_768
-#: Up to where all integers are numbers of a dtype, and their sums and differences are too.
-EXACT: Final = {
-    np.dtype(np.float32): 2**23,
-    np.dtype(np.float64): 2**52,
-    np.dtype(np.int64): 2**62,
-}
-
-
-def is_exact(value: Any) -> bool:
-    """Say whether a number is the same as a float."""
-    return value.__class__ is float or (value.__class__ is int and -(2**53) <= value <= 2**53)
-
-
-def _eye(n_rows: int, n_cols: int | None, *, k: int, dtype: Any, device: Device) -> Array:
-    return np.eye(n_rows, n_cols, k, dtype)
-
-
-# fftfreq and rfftfreq take no dtype in NumPy; float32 is rounded once from float64.
-def _fftfreq(n: int, *, d: float, dtype: Any, device: Device) -> Array:
-    return np.fft.fftfreq(n, d).astype(dtype, copy=False)
-
-
-def _rfftfreq(n: int, *, d: float, dtype: Any, device: Device) -> Array:
-    return np.fft.rfftfreq(n, d).astype(dtype, copy=False)
-
-
 # ---------------------------------------------------------------------------- indexing
 
 
@@ -242,149 +139,6 @@ def _astype(x: Array, dtype: np.dtype[Any], *, copy: bool = True) -> Array:
         with np.errstate(invalid="ignore"):
             return x.astype(dtype, copy=copy)
     return x.astype(dtype, "K", "unsafe", True, copy)  # by keyword it would take longer
-
-
-# ---------------------------------------------------------------------------- elementwise
-
-
-_WRITE: Final[list[Literal["writeonly", "allocate"]]] = ["writeonly", "allocate"]
-_READ: Final[list[Literal["readonly"]]] = ["readonly"]
-
-
-def _in_blocks(kernel: Callable[..., None], *operands: Array) -> Array:
-    """Call ``kernel(out, *operands)`` on blocks that stay in the cache from one step to the next.
-
-    So a fix may look at what it has just computed without another pass over memory.
-    """
-    dtype = np.result_type(*operands)
-    shape = np.broadcast_shapes(*(x.shape for x in operands))
-    if math.prod(shape) <= _BLOCK:
-        out = np.empty(shape, dtype)
-        kernel(out, *operands)
-        return out
-    count = len(operands)
-    with np.nditer(
-        [None, *operands],
-        flags=["external_loop", "buffered", "delay_bufalloc"],
-        op_flags=[_WRITE, *[_READ] * count],
-        op_dtypes=[dtype] * (count + 1),
-        buffersize=_BLOCK,
-        order="K",
-    ) as blocks:
-        blocks.reset()
-        for out, *parts in blocks:
-            kernel(out, *parts)
-        result: Array = blocks.operands[0]
-    return result
-
-
-def _floor_divide(x1: Array, x2: Array) -> Array:
-    if x1.dtype.kind != "f" and x2.dtype.kind != "f":
-        return _by_zero_raises("floor_divide", np.floor_divide, x1, x2)
-    with np.errstate(all="ignore"):
-        return _in_blocks(_floor_divide_block, x1, x2)
-
-
-def _floor_divide_block(out: Array, x1: Array, x2: Array) -> None:
-    # NumPy answers as Python's divmod does: nan for inf // 2 and -1 for 1 // -inf, where the
-    # standard wants inf and -0 (https://github.com/numpy/numpy/issues/23860).
-    np.floor_divide(x1, x2, out=out)
-    special = np.isinf(x1) ^ np.isinf(x2)
-    if special.any():
-        np.copyto(out, np.floor(np.true_divide(x1, x2)), where=special)
-
-
-def _ifloor_divide(x1: Array, x2: Array) -> Array:
-    x1[...] = _floor_divide(x1, x2)
-    return x1
-
-
-def _remainder(x1: Array, x2: Array) -> Array:
-    if x1.dtype.kind != "f" and x2.dtype.kind != "f":
-        return _by_zero_raises("remainder", np.remainder, x1, x2)
-    return np.asarray(np.remainder(x1, x2))
-
-
-def _iremainder(x1: Array, x2: Array) -> Array:
-    x1[...] = _remainder(x1, x2)
-    return x1
-
-
-def _by_zero_raises(name: str, ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
-    # NumPy answers 0 and warns. The flag it sets anyway becomes the exception, at no extra pass.
-    try:
-        with np.errstate(divide="raise", over="ignore"):
-            return np.asarray(ufunc(x1, x2))
-    except FloatingPointError:
-        raise ZeroDivisionError(f"{name}: x2 holds 0; expected no zero among integers") from None
-
-
-def _expm1(x: Array) -> Array:
-    if x.dtype.kind != "c":
-        return np.asarray(np.expm1(x))
-    with np.errstate(all="ignore"):
-        return _in_blocks(_expm1_block, x)
-
-
-def _expm1_block(out: Array, x: Array) -> None:
-    # NumPy multiplies infinities by zeros and keeps the sign of a real -0 where the standard has
-    # +0 (https://github.com/numpy/numpy/issues/21746). exp has the special cases right, and
-    # differs by one in the real part, which no special value notices.
-    np.expm1(x, out=out)
-    special = ~np.isfinite(out) | (x == 0)
-    if special.any():
-        there = x[special]
-        right = np.exp(there) - 1
-        zero = there == 0
-        right.real[zero] = 0
-        right.imag[zero] = there.imag[zero]
-        out[special] = right
-
-
-def _log1p(x: Array) -> Array:
-    if x.dtype.kind != "c":
-        return np.asarray(np.log1p(x))
-    with np.errstate(invalid="ignore"):  # of NaN, compared
-        return _in_blocks(_log1p_block, x)
-
-
-def _log1p_block(out: Array, x: Array) -> None:
-    # NumPy adds the one and takes the logarithm, which loses what the one rounds away. Near zero
-    # |1 + x|**2 - 1 is found without it, exactly enough beside the imaginary part.
-    np.log1p(x, out=out)
-    near = np.abs(x) < 0.5
-    if near.any():
-        real, imag = x.real[near], x.imag[near]
-        out.real[near] = np.log1p(real * (2 + real) + imag * imag) / 2
-        out.imag[near] = np.arctan2(imag, 1 + real)
-
-
-def _sign(x: Array) -> Array:
-    return compat.sign(x) if x.dtype.kind == "c" else np.sign(x)
-
-
-def _tanh(x: Array) -> Array:
-    return _in_blocks(_tanh_block, x) if x.dtype.kind == "c" else np.asarray(np.tanh(x))
-
-
-def _tanh_block(out: Array, x: Array) -> None:
-    # C99 leaves the sign of the zero at infinity to sin(2 y); the standard takes that of y.
-    np.tanh(x, out=out)
-    special = np.isinf(x.real) & np.isfinite(x.imag)
-    if special.any():
-        out.imag[special] = np.copysign(0, x.imag[special])
-
-
-def _clip(x: Array, min: Any = None, max: Any = None) -> Array:
-    # compat casts bounds by value and writes into array-valued ones; ours have x's dtype already.
-    if min is None and max is None:
-        return x.copy()
-    return np.asarray(x.clip(min, max))
-
-
-def _ipow(x1: Array, x2: Array) -> Array:
-    x1[...] = np.power(x1, x2)
-    return x1
 
 
 # ---------------------------------------------------------------------------- methods
@@ -405,6 +159,38 @@ def _mean(x: Array, *, axis: tuple[int, ...] | None = None, keepdims: bool = Fal
         return np.asarray(total.dtype.type(total / np.intp(x.size)))
     count = np.intp(x.size // total.size)
     return np.true_divide(total, count, out=total, casting="unsafe")
+
+
+def _var(
+    x: Array,
+    *,
+    axis: tuple[int, ...] | None = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+) -> Array:
+    plain = x.ndim and x.size and x.dtype.kind == "f"
+    total: Any = _SUM(x, axis, None, None, True) if plain else None
+    count = 0 if total is None else x.size // total.size
+    if count <= correction:
+        return np.asarray(compat.var(x, axis=axis, correction=correction, keepdims=keepdims))
+    np.true_divide(total, np.intp(count), out=total, casting="unsafe")
+    apart = np.subtract(x, total)
+    total = _SUM(np.multiply(apart, apart, out=apart), axis, None, None, keepdims)
+    rest = np.float64(count - correction)
+    if total.__class__ is not np.ndarray:
+        return np.asarray(total.dtype.type(total / rest))
+    return np.true_divide(total, rest, out=total, casting="unsafe")
+
+
+def _std(
+    x: Array,
+    *,
+    axis: tuple[int, ...] | None = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+) -> Array:
+    found = _var(x, axis=axis, correction=correction, keepdims=keepdims)
+    return np.sqrt(found, out=found)
 
 
 def _count_nonzero(
@@ -565,15 +351,15 @@ def _complex(x: Array) -> Array:
 
 
 _FIXES: Final[dict[str, Callable[..., Any]]] = {
-    "empty": _empty,
-    "full": _full,
-    "ones": _ones,
-    "zeros": _zeros,
-    "arange": _arange,
-    "eye": _eye,
-    "linspace": _linspace,
-    "fft.fftfreq": _fftfreq,
-    "fft.rfftfreq": _rfftfreq,
+    "empty": creation.empty,
+    "full": creation.full,
+    "ones": creation.ones,
+    "zeros": creation.zeros,
+    "arange": creation.arange,
+    "eye": creation.eye,
+    "linspace": creation.linspace,
+    "fft.fftfreq": creation.fftfreq,
+    "fft.rfftfreq": creation.rfftfreq,
     "__getitem__": operator.getitem,
     "__setitem__": _setitem,
     "astype": _astype,
@@ -585,6 +371,8 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "prod": np.multiply.reduce,
     "sum": np.add.reduce,
     "mean": _mean,
+    "std": _std,
+    "var": _var,
     "cumulative_prod": _cumulative_prod,
     "cumulative_sum": _cumulative_sum,
     # The arrays' methods, likewise.
@@ -605,13 +393,13 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "tensordot": _tensordot,
     "unique_values": _unique_values,
     "matmul": np.matmul,
-    "floor_divide": _floor_divide,
-    "remainder": _remainder,
-    "expm1": _expm1,
-    "log1p": _log1p,
-    "sign": _sign,
-    "tanh": _tanh,
-    "clip": _clip,
+    "floor_divide": elementwise.floor_divide,
+    "remainder": elementwise.remainder,
+    "expm1": elementwise.expm1,
+    "log1p": elementwise.log1p,
+    "sign": elementwise.sign,
+    "tanh": elementwise.tanh,
+    "clip": elementwise.clip,
     # compat converts what NumPy 1 left in double precision, and asks of `solve` what is known here.
     **{
         f"fft.{name}": getattr(np.fft, name)
@@ -628,9 +416,9 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "__isub__": operator.isub,
     "__imul__": operator.imul,
     "__itruediv__": operator.itruediv,
-    "__ifloordiv__": _ifloor_divide,
-    "__imod__": _iremainder,
-    "__ipow__": _ipow,
+    "__ifloordiv__": elementwise.ifloor_divide,
+    "__imod__": elementwise.iremainder,
+    "__ipow__": elementwise.ipow,
     "__iand__": operator.iand,
     "__ior__": operator.ior,
     "__ixor__": operator.ixor,

@@ -76,6 +76,24 @@ def test_reductions_past_numpys_python_layer(name: str, dtype: str) -> None:
                     assert_same_bits(found, wanted)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("correction", [0.0, 1, 0.5, 7.0])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_variances_past_numpys_python_layer(name: str, dtype: str, correction: float) -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((), (1,), (7,), (3, 5), (2, 3, 4), (0,), (0, 3), (3, 70_001)):
+        x = np.asarray(rng.standard_normal(shape) * 10 + 3).astype(dtype)
+        for values in (x, x.T, x * np.nan, np.full_like(x, np.inf)):
+            axes: list[Any] = [None, *((axis,) for axis in range(x.ndim))]
+            for axis in [*axes, (0, 1)] if x.ndim > 1 else axes:
+                for keepdims in (False, True):
+                    params = {"axis": axis, "keepdims": keepdims}
+                    found = numpys(name, values, correction=correction, **params)
+                    wanted = getattr(np, name)(values, ddof=correction, **params)
+                    assert_same_bits(found, wanted)
+
+
 @pytest.mark.parametrize("axis", [(0,), (1,), (0, 1), (0, 2), (1, 2)])
 def test_new_dimensions_have_numpys_strides(axis: tuple[int, ...]) -> None:
     for x in (np.arange(3), np.arange(12).reshape(3, 4)[:, ::-2], np.zeros((3, 0))):

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from corepy.backends._numpy import EXACT, is_exact
+from corepy.backends._numpy_creation import EXACT, is_exact
 from corepy.backends.numba import _creation_loops as loops
 from corepy.backends.numba._compiled import blocks, launch
 from corepy.backends.numba._glue import Operation, operation

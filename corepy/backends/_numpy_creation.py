@@ -1,0 +1,112 @@
+"""New arrays of NumPy's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy._dtypes import Scalar
+from corepy.devices._device import Device
+
+Array = npt.NDArray[Any]
+
+# Without the device, of which there is one; compat refuses any name but its own for it. NumPy's
+# functions are called by position, and its Python layer is left out: on few elements it takes most
+# of the time.
+
+
+def empty(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
+    return np.empty(shape, dtype)
+
+
+def zeros(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
+    return np.zeros(shape, dtype)
+
+
+def ones(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
+    result = np.empty(shape, dtype)
+    result.fill(1)
+    return result
+
+
+def full(shape: tuple[int, ...], value: Scalar, *, dtype: Any, device: Device) -> Array:
+    result = np.empty(shape, dtype)
+    result.fill(value)
+    return result
+
+
+def linspace(
+    start: Any, stop: Any, num: int, *, dtype: Any, device: Device, endpoint: bool
+) -> Array:
+    # As numpy.linspace does, whose preparations for arrays as ends take most of its time.
+    if not (is_exact(start) and is_exact(stop) and math.isfinite(stop - start)):
+        return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
+    parts, length = num - endpoint, float(stop) - float(start)
+
+    def spread(values: Array) -> Array:
+        if parts > 0 and length / parts == 0:  # the step is too small, the result need not be
+            values /= parts
+            values *= length
+        else:
+            values *= length / parts if parts > 0 else length
+        values += start
+        return values
+
+    if num <= _STRETCH:
+        result = spread(np.arange(num, dtype=np.float64)).astype(dtype, copy=False)
+    else:  # a stretch at a time, which stays in the cache from one step to the next
+        result = np.empty(num, dtype)
+        counted = np.arange(_STRETCH, dtype=np.float64)
+        for first in range(0, num, _STRETCH):
+            part = result[first : first + _STRETCH]
+            part[...] = spread(counted[: part.size] + first)
+    if endpoint and num > 1:
+        result[-1] = stop
+    return result
+
+
+def arange(first: Any, last: Any, pace: Any, *, dtype: Any, device: Device) -> Array:
+    # NumPy multiplies for each element, without SIMD. Where all values are exact, sums are equal.
+    if first.__class__ is int and last.__class__ is int and pace.__class__ is int:
+        start, stop, step = first, last, pace
+        count = -((start - stop) // step)
+        exact = EXACT.get(dtype) if count > 2 * _STRETCH else None
+        if exact is not None and max(abs(start), abs(stop), abs(step)) < exact:
+            result = np.empty(count, dtype)
+            steps = np.arange(start, start + _STRETCH * step, step, dtype=dtype)
+            for begin in range(0, count, _STRETCH):
+                part = result[begin : begin + _STRETCH]
+                np.add(steps[: part.size], dtype.type(begin * step), out=part)
+            return result
+    return np.arange(first, last, pace, dtype)  # type: ignore[call-overload,no-any-return]
+
+
+#: Elements that stay in the second-level cache while something is computed of them.
+_STRETCH: Final = 32_768
+#: Up to where all integers are numbers of a dtype, and their sums and differences are too.
+EXACT: Final = {
+    np.dtype(np.float32): 2**23,
+    np.dtype(np.float64): 2**52,
+    np.dtype(np.int64): 2**62,
+}
+
+
+def is_exact(value: Any) -> bool:
+    """Say whether a number is the same as a float."""
+    return value.__class__ is float or (value.__class__ is int and -(2**53) <= value <= 2**53)
+
+
+def eye(n_rows: int, n_cols: int | None, *, k: int, dtype: Any, device: Device) -> Array:
+    return np.eye(n_rows, n_cols, k, dtype)
+
+
+# fftfreq and rfftfreq take no dtype in NumPy; float32 is rounded once from float64.
+def fftfreq(n: int, *, d: float, dtype: Any, device: Device) -> Array:
+    return np.fft.fftfreq(n, d).astype(dtype, copy=False)
+
+
+def rfftfreq(n: int, *, d: float, dtype: Any, device: Device) -> Array:
+    return np.fft.rfftfreq(n, d).astype(dtype, copy=False)
