@@ -36,8 +36,7 @@ from benchmarks._measure import Statement, Timing
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 SIZES: Final = (10, 1000)
 
-#: The claims: `a + b` on 10 float64 costs at most this over NumPy's own (and what is to come of
-#: small operations without the compiled modules) ...
+#: The claims: `a + b` on 10 float64 costs at most this over NumPy's own ...
 OVER_NS: Final = 300
 #: ... and `import corepy` takes at most this many times `import numpy`.
 IMPORT_RATIO: Final = 1.3
@@ -97,9 +96,6 @@ ROWS: Final = (
     function("xp.where(c, a, b)", "do('where', c, a, b)"),
     function("xp.matmul(m, m)", "do('matmul', m, m)", "3 x 3"),
 )
-
-#: Those that are measured without the compiled modules, too, on the smaller size.
-IN_PYTHON: Final = ("a + b", "a + 1.0", "xp.sum(a)", "a[0]", "xp.zeros(n)", "xp.where(c, a, b)")
 
 NUMPY: Final = "numpy"
 #: The columns, and the module that each one needs.
@@ -181,9 +177,11 @@ def measure(
     return results
 
 
-def measure_in_python(rounds: int) -> list[Result]:
-    """Measure some rows beside NumPy in a process that does without the compiled modules."""
+def measure_in_python(rounds: int, only: str | None = None) -> list[Result]:
+    """Measure rows beside NumPy, on the smaller size, in a process without the compiled modules."""
     command = [sys.executable, str(Path(__file__).resolve()), "--in-python"]
+    if only is not None:
+        command += ["--only", only]
     done = subprocess.run(
         [*command, "--rounds", str(rounds)],
         stdout=subprocess.PIPE,
@@ -422,15 +420,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print and keep the figures; return the exit status."""
     options = parse(argv)
+    rows = [row for row in ROWS if options.only is None or options.only in row.code]
     if options.in_python:
-        rows = [row for row in ROWS if row.code in IN_PYTHON]
         found = measure(rows, [NUMPY, "corepy"], options.rounds, SIZES[:1])
         print(json.dumps([asdict(result) for result in found]))
         return 0
     peers = present()
-    rows = [row for row in ROWS if options.only is None or options.only in row.code]
     results = measure(rows, peers, options.rounds)
-    in_python = measure_in_python(options.rounds)
+    in_python = measure_in_python(options.rounds, options.only)
     imports = measure_imports(options.import_rounds)
     machine = describe_machine(peers)
     print(report(machine, results, imports, options.rounds, in_python))

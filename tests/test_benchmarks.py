@@ -165,7 +165,7 @@ def figures(monkeypatch: pytest.MonkeyPatch, over: float) -> None:
     names = tuple(dispatch.IMPORTS)
     imports = Imports(dict.fromkeys(names, SAME), {name: [] for name in names})
     monkeypatch.setattr(dispatch, "measure", lambda *arguments: [result])
-    monkeypatch.setattr(dispatch, "measure_in_python", lambda rounds: [result])
+    monkeypatch.setattr(dispatch, "measure_in_python", lambda rounds, only: [result])
     monkeypatch.setattr(dispatch, "measure_imports", lambda rounds: imports)
 
 
@@ -218,7 +218,7 @@ def test_measures_what_was_asked_for() -> None:
 def test_measures_the_form_in_python_beside_numpy() -> None:
     results = dispatch.measure_in_python(rounds=2)
     assert {(result.code, result.operands) for result in results} == {
-        (code, "10") for code in dispatch.IN_PYTHON
+        (row.code, row.operands or "10") for row in dispatch.ROWS
     }
     assert all(list(result.timings) == [NUMPY, "corepy"] for result in results)
     over = [result.timings["corepy"].over_ns for result in results]

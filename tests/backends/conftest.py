@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 import pytest
 
+import corepy
 from tests.sharing import share
+
+
+@pytest.fixture(autouse=True)
+def preferred(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Prefer the backend that a module names ``PREFERRED``."""
+    name = getattr(request.module, "PREFERRED", None)
+    if name is None:
+        yield
+        return
+    with corepy.backend_priority([name]):
+        yield
 
 
 @pytest.fixture(params=["alone", "shared"])
@@ -13,3 +28,11 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "shared":
         share(monkeypatch)
     return str(request.param)
+
+
+@pytest.fixture
+def ran() -> Counter[str]:
+    """How often operations of the Numba backend ran in their own loops."""
+    from tests.backends.numbas import counted  # which imports it
+
+    return counted()

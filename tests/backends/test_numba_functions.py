@@ -19,7 +19,6 @@ from tests.backends.numbas import (  # noqa: E402
     FLOATS,
     Array,
     assert_same,
-    counted,
     layouts,
     numpys,
     run,
@@ -50,12 +49,6 @@ SPANS: Final[dict[str, tuple[float, float]]] = {
     "sin": (-1e6, 1e6),
     "tanh": (-20, 20),
 }
-
-
-@pytest.fixture
-def ran() -> Counter[str]:
-    """How often operations ran in their own loops."""
-    return counted()
 
 
 def distance(found: Array, exact: list[Any]) -> float:

@@ -15,7 +15,6 @@ from tests.backends.numbas import (
     FLOATS,
     Array,
     assert_same,
-    counted,
     layouts,
     numpys,
     run,
@@ -24,12 +23,6 @@ from tests.backends.numbas import (
 from tests.sharing import share
 
 DTYPES: Final = ("float32", "float64", "int32", "int64", "uint32", "uint64")
-
-
-@pytest.fixture
-def ran() -> Counter[str]:
-    """How often operations ran in their own loops."""
-    return counted()
 
 
 def mixed(size: int, dtype: str) -> Array:

@@ -1,0 +1,31 @@
+"""Arrays of the backend that a test prefers, and what runs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import corepy
+import corepy.array_api as xp
+
+
+def a(values: Any, dtype: str | None = None) -> corepy.Array:
+    """Make an array, which has to be in the backend that is preferred."""
+    x = xp.asarray(values, dtype=None if dtype is None else getattr(xp, dtype))
+    assert (x.backend,) == tuple(corepy.get_backend_priority())
+    return x
+
+
+def pointer(x: Any) -> int:
+    """Return where the memory of an array of corepy, torch or NumPy begins."""
+    native = x.unwrap() if isinstance(x, corepy.Array) else x
+    if isinstance(native, np.ndarray):
+        return int(native.__array_interface__["data"][0])
+    return int(native.data_ptr())
+
+
+def ran(function: Callable[..., Any], *args: Any) -> set[str]:
+    """Return which backends run a function."""
+    return set(corepy.explain(function, *args).summary())

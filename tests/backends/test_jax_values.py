@@ -1,0 +1,205 @@
+"""Values of the JAX backend where JAX has others."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+import pytest
+
+import corepy.array_api as xp
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+from corepy.backends.jax import _special  # noqa: E402 (they import jax)
+
+INF: Final = math.inf
+NAN: Final = math.nan
+PREFERRED = "jax"
+
+
+# ---------------------------------------------------------------------------- special values
+
+#: Function, operand, result; `None` for a part whose sign or value the standard leaves open.
+COMPLEX_CASES: Final = [
+    ("abs", complex(INF, NAN), INF),
+    ("exp", complex(-INF, INF), complex(0, 0)),
+    ("exp", complex(-INF, NAN), complex(0, 0)),
+    ("exp", complex(INF, INF), complex(INF, NAN)),
+    ("exp", complex(INF, NAN), complex(INF, NAN)),
+    ("exp", complex(1, -0.0), complex(math.e, -0.0)),
+    ("expm1", complex(-INF, INF), complex(-1, 0)),
+    ("expm1", complex(INF, NAN), complex(INF, NAN)),
+    ("sinh", complex(0, INF), complex(0, NAN)),
+    ("sinh", complex(0, NAN), complex(0, NAN)),
+    ("sinh", complex(INF, INF), complex(INF, NAN)),
+    ("sinh", complex(-0.0, 1), complex(-0.0, math.sin(1))),
+    ("cosh", complex(0, INF), complex(NAN, 0)),
+    ("cosh", complex(INF, NAN), complex(INF, NAN)),
+    ("cosh", complex(0, -1), complex(math.cos(1), -0.0)),
+    ("tanh", complex(0, INF), complex(0, NAN)),
+    ("tanh", complex(0, NAN), complex(0, NAN)),
+    ("tanh", complex(INF, 3), complex(1, 0)),
+    ("tanh", complex(1, -0.0), complex(math.tanh(1), -0.0)),
+    ("sin", complex(-0.0, 1), complex(-0.0, math.sinh(1))),
+    ("cos", complex(0, 1), complex(math.cosh(1), -0.0)),
+    ("tan", complex(-0.0, 1), complex(-0.0, math.tanh(1))),
+    ("tanh", complex(300, NAN), complex(NAN, NAN)),
+    ("asinh", complex(NAN, 0), complex(NAN, 0)),
+    ("asinh", complex(NAN, 1e38), complex(NAN, NAN)),
+    ("asinh", complex(-0.0, 0), complex(-0.0, 0)),
+    ("acosh", complex(0, NAN), complex(NAN, math.pi / 2)),
+    ("acosh", complex(2, -0.0), complex(math.acosh(2), -0.0)),
+    ("acosh", complex(1e38, NAN), complex(NAN, NAN)),
+    ("atanh", complex(0, NAN), complex(0, NAN)),
+    ("atanh", complex(1, NAN), complex(NAN, NAN)),
+    ("atanh", complex(INF, NAN), complex(0, NAN)),
+    ("atanh", complex(NAN, 1), complex(NAN, NAN)),
+    ("atanh", complex(INF, -0.0), complex(0, -math.pi / 2)),
+    ("asin", complex(2, -0.0), complex(math.pi / 2, -math.acosh(2))),
+    ("acos", complex(0, NAN), complex(math.pi / 2, NAN)),
+    ("asin", complex(-1e38, NAN), complex(NAN, NAN)),
+    ("acos", complex(2, -0.0), complex(0, math.acosh(2))),
+    ("acos", complex(1e38, NAN), complex(NAN, NAN)),
+    ("atan", complex(0, 0), complex(0, 0)),
+    ("atan", complex(-0.0, 2), complex(-math.pi / 2, math.atanh(0.5))),
+    ("log", complex(INF, NAN), complex(INF, NAN)),
+    ("log", complex(NAN, -INF), complex(INF, NAN)),
+    ("log1p", complex(-INF, NAN), complex(INF, NAN)),
+    ("log2", complex(NAN, INF), complex(INF, NAN)),
+    ("log10", complex(INF, NAN), complex(INF, NAN)),
+    ("sqrt", complex(-4, -0.0), complex(0, -2)),
+    ("sqrt", complex(-INF, NAN), complex(NAN, INF)),
+    ("sqrt", complex(INF, NAN), complex(INF, NAN)),
+    ("sqrt", complex(NAN, -INF), complex(INF, -INF)),
+    ("sign", complex(-0.0, -0.0), complex(0, 0)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize(("name", "operand", "expected"), COMPLEX_CASES)
+def test_special_values_of_complex_functions(
+    dtype: str, name: str, operand: complex, expected: complex
+) -> None:
+    found = complex(getattr(xp, name)(xp.asarray(operand, dtype=getattr(xp, dtype))))
+    for got, want in ((found.real, complex(expected).real), (found.imag, complex(expected).imag)):
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=0)
+        assert want != 0 or math.copysign(1, got) == math.copysign(1, want)
+
+
+def test_complex_functions_of_the_smallest_and_largest_operands() -> None:
+    for small in (1e-20, 1e-130):
+        assert complex(xp.sinh(xp.asarray(complex(small, 0)))) == complex(small, 0)
+        assert complex(xp.sin(xp.asarray(complex(0, small)))) == complex(0, small)
+        assert complex(xp.log1p(xp.asarray(complex(-1, small)))).real == pytest.approx(
+            math.log(small), rel=1e-15
+        )
+    for x in (710.4, -710.4):  # the exponential overflows, and the product does not
+        half = math.exp(355.2)
+        for name, want in (("sinh", math.copysign(1, x)), ("cosh", 1.0)):
+            found = complex(getattr(xp, name)(xp.asarray(complex(x, 1.5))))
+            assert found.real == pytest.approx(want * math.cos(1.5) * half / 2 * half, rel=1e-12)
+    large = complex(xp.expm1(xp.asarray(complex(709.9, 1.0))))
+    assert large.real == pytest.approx(math.exp(354.95) * math.cos(1) * math.exp(354.95))
+    assert complex(xp.asarray(0j) ** (1 + 1j)) == 0
+    assert complex(xp.sign(xp.asarray(1.2e308 + 1.6e308j))) == pytest.approx(0.6 + 0.8j)
+    # Where the tangent of the imaginary part is large, nothing of the real part is lost.
+    found = complex(xp.tanh(xp.asarray(complex(1e-9, math.pi / 2))))
+    assert found.real == pytest.approx(1e9, rel=1e-14)
+
+
+def test_atanh_beside_its_poles() -> None:
+    found = complex(xp.atanh(xp.asarray(complex(1, 1e-235))))
+    assert found.real == pytest.approx((math.log(2) + 235 * math.log(10)) / 2, rel=1e-14)
+    assert found.imag == pytest.approx(math.pi / 4)
+
+
+#: What XLA is far from, by its own formulas: the function, the operand, the result.
+ROUGH_CASES: Final = [
+    ("asin", 1e-38, 1e-38),
+    ("asin", -3e-308, -3e-308),
+    ("atanh", 0.4141197985055900, math.atanh(0.4141197985055900)),
+    ("atanh", -1.0, -INF),
+    ("atanh", 1e-30, 1e-30),
+    ("cosh", 80.1, math.cosh(80.1)),
+    ("cosh", 652.94412, math.cosh(652.94412)),
+    ("cosh", -710.4, math.cosh(710.4)),
+    ("cosh", -INF, INF),
+    ("log1p", -0.41397558325608586, math.log1p(-0.41397558325608586)),
+    ("log1p", 1e-30, 1e-30),
+    ("log1p", -1.0, -INF),
+    ("log1p", INF, INF),
+    ("sinh", -80.1, math.sinh(-80.1)),
+    ("sinh", 652.94412, math.sinh(652.94412)),
+    ("sinh", 710.4, math.sinh(710.4)),
+    ("sinh", 0.001931872, math.sinh(0.001931872)),
+    ("sinh", 1.0, math.sinh(1.0)),
+    ("sinh", -1e-30, -1e-30),
+    ("sinh", -INF, -INF),
+]
+
+
+@pytest.mark.parametrize(("name", "operand", "expected"), ROUGH_CASES)
+def test_real_functions_are_right_to_four_units_in_the_last_place(
+    name: str, operand: float, expected: float
+) -> None:
+    found = float(getattr(xp, name)(xp.asarray(operand)))
+    assert found == expected or abs(found - expected) <= 4 * math.ulp(expected)
+
+
+@pytest.mark.parametrize("name", ["asin", "asinh", "atanh", "log1p", "sinh", "tanh"])
+def test_zeros_keep_their_signs(name: str) -> None:
+    zeros = getattr(xp, name)(xp.asarray([0.0, -0.0]))
+    assert zeros.tolist() == [0.0, 0.0]
+    assert xp.signbit(zeros).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", ["atanh", "log1p"])
+def test_what_is_outside_the_domain_is_not_a_number(name: str) -> None:
+    found = getattr(xp, name)(xp.asarray([-1.5, -1e200, -INF, NAN]))
+    assert all(map(math.isnan, found.tolist()))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("name", "x1", "x2", "expected"),
+    [
+        ("floor_divide", INF, 2.0, INF),
+        ("floor_divide", -INF, 2.0, -INF),
+        ("floor_divide", 1.0, -INF, -0.0),
+        ("floor_divide", -1.0, INF, -0.0),
+        ("floor_divide", -0.0, 2.0, -0.0),
+        ("floor_divide", 7.0, -2.0, -4.0),
+        ("floor_divide", 7.0, 0.0, INF),
+        ("remainder", -0.0, 2.0, 0.0),
+        ("remainder", 0.0, -2.0, -0.0),
+        ("remainder", 7.0, -2.0, -1.0),
+    ],
+)
+def test_division_of_floats(dtype: str, name: str, x1: float, x2: float, expected: float) -> None:
+    a, b = (xp.asarray(x, dtype=getattr(xp, dtype)) for x in (x1, x2))
+    found = float(getattr(xp, name)(a, b))
+    assert found == expected
+    assert math.copysign(1, found) == math.copysign(1, expected)
+
+
+def test_the_sign_of_zero_has_no_sign() -> None:
+    found = xp.sign(xp.asarray([-0.0, 0.0, -2.0]))
+    assert found.tolist() == [0.0, 0.0, -1.0]
+    assert not any(xp.signbit(found[:2]).tolist())
+
+
+@pytest.mark.parametrize("name", sorted(set(_special.FIXES) - {"pow"}))
+def test_corrected_functions_keep_their_derivatives(name: str) -> None:
+    plain = {"acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh"}
+    plain |= {"atan": "arctan", "atanh": "arctanh"}
+    library = getattr(jnp, plain.get(name, name))
+    with jax.enable_x64(True):
+        # On the real axis too, where the corrections rewrite signs of zeros.
+        for z in (0.3 + 0.4j, 0.5 + 0.0j, 0.0 + 0.5j, 1.5 - 2.0j):
+            operand, tangent = jnp.asarray(z), jnp.asarray(1 + 2j)
+            _, want = jax.jvp(library, (operand,), (tangent,))
+            _, found = jax.jvp(_special.FIXES[name], (operand,), (tangent,))
+            np.testing.assert_allclose(found, want, rtol=1e-12, equal_nan=True)

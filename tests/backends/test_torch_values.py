@@ -1,0 +1,266 @@
+"""Values of the torch backend where torch has others."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from tests.backends.arrays import a, pointer
+
+torch = pytest.importorskip("torch")
+
+
+pytestmark = pytest.mark.backend("torch")
+
+inf, nan = math.inf, math.nan
+PREFERRED = "torch"
+
+
+# ---------------------------------------------------------------------------- special cases
+
+
+def same(result: corepy.Array, expected: Any) -> None:
+    """Assert equal values, NaN at the same places, and equal signs of zeros, in both parts."""
+    values, wanted = np.asarray(result), np.asarray(expected, np.asarray(result).dtype)
+    for part in ("real", "imag"):
+        got, want = getattr(values, part), getattr(wanted, part)
+        np.testing.assert_array_equal(got, want)
+        zero = want == 0
+        np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
+
+
+#: Long enough for torch's vectorised loops, which differ from those for single elements.
+LONG = 64
+
+
+@pytest.mark.parametrize("length", [1, LONG])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("name", "operands", "expected"),
+    [
+        ("floor_divide", (inf, 2.0), inf),
+        ("floor_divide", (-inf, 2.0), -inf),
+        ("floor_divide", (1.0, -inf), -0.0),
+        ("floor_divide", (-1.0, inf), -0.0),
+        ("remainder", (-3.0, 1.0), 0.0),
+        ("remainder", (-0.0, 1.0), 0.0),
+        ("remainder", (3.0, -1.0), -0.0),
+        ("sign", (nan,), nan),
+        ("sign", (-2.0,), -1.0),
+    ],
+)
+def test_special_values(
+    name: str, operands: tuple[float, ...], expected: float, dtype: str, length: int
+) -> None:
+    same(getattr(xp, name)(*(a([x] * length, dtype) for x in operands)), [expected] * length)
+
+
+@pytest.mark.parametrize("length", [1, LONG])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize(
+    ("name", "operands", "expected"),
+    [
+        ("add", (complex(1, 2), complex(0, inf)), complex(1, inf)),
+        ("add", (complex(1, -0.0), complex(1, -0.0)), complex(2, -0.0)),
+        ("subtract", (complex(1, 2), complex(0, inf)), complex(1, -inf)),
+        ("negative", (complex(0, 0),), complex(-0.0, -0.0)),
+        ("round", (complex(0.5, inf),), complex(0, inf)),
+        ("expm1", (complex(inf, 0),), complex(inf, 0)),
+        ("expm1", (complex(inf, -0.0),), complex(inf, -0.0)),
+        ("expm1", (complex(-0.0, 0),), complex(0, 0)),
+        ("log1p", (complex(-0.0, 0),), complex(0, 0)),
+        ("log1p", (complex(1, inf),), complex(inf, math.pi / 2)),
+        ("log1p", (complex(inf, nan),), complex(inf, nan)),
+        ("tanh", (complex(inf, 3),), complex(1, 0)),
+        ("tanh", (complex(-inf, -3),), complex(-1, -0.0)),
+        ("acos", (complex(1, 0),), complex(0, -0.0)),
+        ("pow", (complex(0, 0), complex(0, 0)), complex(1, 0)),
+        ("sign", (complex(0, 0),), complex(0, 0)),
+    ],
+)
+def test_complex_special_values(
+    name: str, operands: tuple[complex, ...], expected: complex, dtype: str, length: int
+) -> None:
+    same(getattr(xp, name)(*(a([x] * length, dtype) for x in operands)), [expected] * length)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bound", "ulp"), [("float32", 89.41598, 2**-22), ("float64", 710.4758, 2**-51)]
+)
+def test_cosh_and_sinh_overflow_where_their_results_do(
+    dtype: str, bound: float, ulp: float
+) -> None:
+    sizes = [bound - 0.6, bound - 0.3, bound - 1e-3, bound + 1e-3, inf, 0.0, 1.0]
+    x = a([*sizes, *(-size for size in sizes), nan] * 3, dtype)  # long enough for wide loops
+    with np.errstate(over="ignore"):
+        for function, oracle in ((xp.cosh, np.cosh), (xp.sinh, np.sinh)):
+            expected = oracle(np.array(x))
+            np.testing.assert_allclose(np.array(function(x)), expected, rtol=4 * ulp)
+            assert np.isfinite(expected[:3]).all()
+    leaf = torch.tensor([1.0] * 16 + [bound - 0.3, 1e3], dtype=x.unwrap().dtype, requires_grad=True)
+    xp.sinh(xp.asarray(leaf)).unwrap()[:16].sum().backward()
+    assert leaf.grad is not None
+    assert leaf.grad.tolist() == pytest.approx([math.cosh(1)] * 16 + [0, 0], rel=1e-6)
+
+
+def test_complex_values_are_added_in_place_by_parts() -> None:
+    x, y = a([1 + 2j]), a([complex(0, inf)])
+    tensor = x.unwrap()
+    x += y
+    same(x, [complex(1, inf)])
+    x -= a([complex(0, 1)])
+    same(x, [complex(1, inf)])
+    assert tensor.data_ptr() == pointer(x)
+
+
+@pytest.mark.parametrize("length", [1, LONG])
+@pytest.mark.parametrize(("dtype", "x", "y"), [("float32", 1e30, 1e-12), ("float64", 1e300, 1e-12)])
+def test_remainders_of_quotients_that_overflow(dtype: str, x: float, y: float, length: int) -> None:
+    kind = np.dtype(dtype).type
+    same(a([x] * length, dtype) % a(y, dtype), [np.remainder(kind(x), kind(y))] * length)
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+def test_integers_divided_by_zero_raise(name: str, dtype: str) -> None:
+    with pytest.raises(ZeroDivisionError, match=f"^{name}: x2 holds 0"):
+        getattr(xp, name)(a([4, 5], dtype), a([2, 0], dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_the_least_integer_divided_by_minus_one(dtype: str) -> None:
+    least = int(np.iinfo(dtype).min)
+    x = a([least] * LONG, dtype)
+    assert set((x // -1).tolist()) == {least}
+    assert set((x % -1).tolist()) == {0}
+
+
+def test_negative_powers_of_integers_raise() -> None:
+    with pytest.raises(ValueError, match="^pow: x2 holds a negative integer"):
+        a([2, 3]) ** a([1, -1])
+    with pytest.raises(ValueError, match="^pow: x2 holds a negative integer"):
+        a([2, 3]) ** -1
+    assert (a([2, 3]) ** a([3, 2])).tolist() == [8, 9]
+
+
+def test_results_never_alias_their_operand() -> None:
+    for name in ("positive", "conj"):
+        x = a([1.0, 2.0])
+        y = getattr(xp, name)(x)
+        y += 1.0
+        assert x.tolist() == [1.0, 2.0]
+    truth = a([True, False])
+    for reduce in (xp.all, xp.any):
+        assert pointer(reduce(truth, axis=())) != pointer(truth)
+
+
+# ---------------------------------------------------------------------------- reductions
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int32", "uint16", "uint64"])
+def test_sums_and_products_have_the_default_dtype(name: str) -> None:
+    x = a([[1, 2], [3, 4]], name)
+    wanted = xp.uint64 if name.startswith("u") else xp.int64
+    for function, total, columns in (("sum", 10, [4, 6]), ("prod", 24, [3, 8])):
+        reduce = getattr(xp, function)
+        assert reduce(x).dtype is wanted
+        assert int(reduce(x)) == total
+        assert reduce(x, axis=0).tolist() == columns
+        assert reduce(x, axis=(0, 1), keepdims=True).tolist() == [[total]]
+        assert reduce(x, axis=()).tolist() == [[1, 2], [3, 4]]
+        assert reduce(x, dtype=xp.uint8).dtype is xp.uint8
+        assert reduce(x, dtype=xp.float32).tolist() == float(total)
+    assert xp.linalg.trace(x).dtype is wanted
+    assert int(xp.linalg.trace(x)) == 5
+    cumulative = xp.cumulative_sum(x, axis=1, include_initial=True)
+    assert cumulative.dtype is wanted
+    assert cumulative.tolist() == [[0, 1, 3], [0, 3, 7]]
+    assert xp.cumulative_prod(x, axis=0).tolist() == [[1, 2], [3, 8]]
+    assert xp.cumulative_prod(x, axis=0, dtype=xp.uint16).dtype is xp.uint16
+
+
+def test_reductions_over_no_axis_reduce_nothing() -> None:
+    x = a([[1.0, 2.0], [3.0, 0.0]])
+    for name in ("sum", "prod", "max", "min", "mean"):
+        assert getattr(xp, name)(x, axis=()).tolist() == [[1.0, 2.0], [3.0, 0.0]]
+    assert xp.var(x, axis=()).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert xp.any(x, axis=()).tolist() == xp.all(x, axis=()).tolist()
+    assert xp.any(x, axis=()).tolist() == [[True, True], [True, False]]
+    assert xp.count_nonzero(x, axis=()).tolist() == [[1, 1], [1, 0]]
+    assert xp.linalg.vector_norm(a([3 + 4j]), axis=()).tolist() == [5.0]
+
+
+def test_truth_of_small_integers_is_boolean() -> None:
+    x = a([[0, 2], [0, 0]], "uint8")
+    assert xp.any(x, axis=1).dtype is xp.bool
+    assert xp.any(x, axis=1).tolist() == [True, False]
+    assert xp.all(x, axis=(0, 1), keepdims=True).tolist() == [[False]]
+
+
+def test_variance_with_a_fractional_correction() -> None:
+    x = a([1.0, 2.0, 6.0])
+    assert float(xp.var(x, correction=0.5)) == pytest.approx(14 / 2.5)
+    assert float(xp.std(x, correction=0.5)) == pytest.approx(math.sqrt(14 / 2.5))
+    assert math.isnan(float(xp.std(x, correction=3)))
+    assert math.isnan(float(xp.var(x, correction=4)))
+
+
+def test_counts_keep_dimensions() -> None:
+    x = a([[1, 0], [2, 3]])
+    assert xp.count_nonzero(x, axis=0, keepdims=True).tolist() == [[2, 1]]
+    assert xp.count_nonzero(x, keepdims=True).tolist() == [[3]]
+    assert xp.argmax(x, keepdims=True).tolist() == [[3]]
+
+
+# ---------------------------------------------------------------------------- sets and searching
+
+
+def test_unique_elements_with_indices() -> None:
+    x = a([[3.0, nan, 1.0], [nan, 1.0, 3.0]])
+    values, indices, inverse, counts = xp.unique_all(x)
+    np.testing.assert_array_equal(np.asarray(values), [1.0, 3.0, nan, nan])
+    assert indices.tolist() == [2, 0, 1, 3]
+    assert inverse.tolist() == [[1, 2, 0], [3, 0, 1]]
+    assert counts.tolist() == [2, 2, 1, 1]
+    assert xp.unique_counts(x).counts.tolist() == [2, 2, 1, 1]
+    assert xp.unique_inverse(x).inverse_indices.tolist() == inverse.tolist()
+    assert xp.unique_all(a([], "float32")).counts.tolist() == []
+    assert xp.unique_values(a([2j, 1j, 2j])).shape == (2,)
+
+
+def test_membership_of_dtypes_that_torch_refuses() -> None:
+    assert xp.isin(a([True, False]), a([True])).tolist() == [True, False]
+    assert xp.isin(a([1j, 2j]), a([2j])).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_search_among_nan_and_by_a_sorter(side: Any) -> None:
+    values = np.asarray([1.0, 2.0, 3.0, nan, nan])
+    wanted = np.asarray([[0.0, 2.5], [3.0, nan]])
+    expected = np.searchsorted(values, wanted, side)
+    assert xp.searchsorted(a(values), a(wanted), side=side).tolist() == expected.tolist()
+    order = np.asarray([4, 0, 2, 1, 3], "int32")
+    shuffled = a(values[np.argsort(order)])
+    found = xp.searchsorted(shuffled, a(wanted).T, side=side, sorter=a(order))
+    assert found.tolist() == expected.T.tolist()
+
+
+def test_arange_truncates_its_values_and_not_its_arguments() -> None:
+    assert xp.arange(0.5, 3, 0.5, dtype=xp.int64).tolist() == [0, 1, 1, 2, 2]
+
+
+def test_singular_matrices_raise() -> None:
+    for call in (xp.linalg.inv, xp.linalg.cholesky):
+        with pytest.raises(ValueError, match=f"^{call.__name__}: "):
+            call(xp.zeros((2, 2)))
+    for call in (xp.linalg.eig, xp.linalg.svdvals):
+        with pytest.raises(ValueError, match=f"^{call.__name__}: "):
+            call(xp.full((2, 2), nan))
+    with pytest.raises(ValueError, match="^vector_norm: "):
+        xp.linalg.vector_norm(a([]), ord=inf)
+    assert float(xp.linalg.vector_norm(a([1 + 1j, 0j]), ord=0)) == 1.0
