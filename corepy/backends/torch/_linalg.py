@@ -42,9 +42,11 @@ def det(x: Tensor) -> Tensor:
         found = torch.linalg.det(x)
         if x.requires_grad or _stays_in_range(x, found):
             return found
-    factors, pivots, _ = torch.linalg.lu_factor_ex(x)
+    metal = x.device.type == "mps"
+    # The transpose has the same determinant, and lies in the order of LAPACK: it is not copied.
+    factors, pivots, _ = torch.linalg.lu_factor_ex(x if metal else x.mT)
     diagonal = torch.diagonal(factors, dim1=-2, dim2=-1).contiguous()  # as Metal wants it
-    if x.device.type != "mps":  # which has no double precision
+    if not metal:  # which has no double precision
         diagonal = diagonal.to(torch.complex128 if x.is_complex() else torch.float64)
     places = torch.arange(1, diagonal.shape[-1] + 1, device=x.device)
     odd = (pivots != places).sum(-1) % 2
