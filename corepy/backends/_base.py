@@ -84,8 +84,9 @@ class Loop:
         How: ``"elementwise"``, ``"reduction"``, ``"mean"``, ``"variance"``, ``"deviation"`` and
         ``"accumulation"`` apply the loop, the last five to a dtype that stays (floats and integers
         of 64 bits); ``"core"`` is that of a generalized ufunc, and ``"doubles"`` one that computes
-        in double precision whatever the dtype. ``"argmax"``, ``"argmin"``, ``"count"``, ``"plain"``
-        and ``"view"``, which gives a view, need none: they do what NumPy does.
+        in double precision whatever the dtype. ``"argmax"``, ``"argmin"``, ``"count"``,
+        ``"plain"``, ``"move"``, which only fills or copies memory, and ``"view"``, which gives a
+        view, need none: they do what NumPy does.
     finite : bool
         Whether it gives them for finite floats only.
     real : bool

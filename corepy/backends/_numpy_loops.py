@@ -92,14 +92,13 @@ LOOPS: Final[dict[str, Loop]] = {
     },
     **{
         name: Loop(None, "plain")
-        for name in (
-            *("__setitem__", "arange", "empty", "full", "ones", "zeros"),
-            *("clip", "concat", "stack", "take", "tensordot", "where"),
-        )
+        for name in ("__setitem__", "arange", "clip", "take", "tensordot", "where")
     },
     **{
         name: Loop(None, "plain", real=True)
-        for name in ("argsort", "astype", "searchsorted", "sort", "unique_values")
+        for name in ("argsort", "searchsorted", "sort", "unique_values")
     },
+    **{name: Loop(None, "move") for name in ("concat", "empty", "full", "ones", "stack", "zeros")},
+    "astype": Loop(None, "move", real=True),
     **_private_loops(),
 }

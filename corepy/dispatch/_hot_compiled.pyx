@@ -174,6 +174,10 @@ def bind(cls, mixed, beside, as_operand, wrap, recover):
         corepy_recycle(cls, Operand)
 
 
+# Forms of operands, as routes call them.
+cdef tuple _FORMS_REDUCED = ("all", "rows", "columns")
+cdef tuple _FORMS_CONVERTED = ("to float32", "to float64", "to int64")
+
 #: What is as quick as NumPy on large arrays too, and needs no memory for a large result.
 cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
 
@@ -234,7 +238,8 @@ cdef class Slots(dict):
         name : str
         native : callable
             With an attribute ``least``, the number of elements from which it chooses among
-            several; below it computes what `loop` does.
+            several; below it computes what `loop` does. An attribute ``leasts`` has these numbers
+            by the form of the operands.
         result : Slots or None
         loop : Loop or None
             What the backend says that the entry computes on small operands.
@@ -249,7 +254,14 @@ cdef class Slots(dict):
             if target is not None:
                 _find_loop(&new, loop, self.native_dtype, target.native_dtype)
                 most = PY_SSIZE_T_MAX if new.kind in _ONE_PASS else SHORT
+                most = SHORT_MOVE if new.kind == MOVE else most
                 new.least = min(most, getattr(native, "least", most))
+                leasts = getattr(native, "leasts", None)
+                forms = _FORMS_CONVERTED if name == "astype" else _FORMS_REDUCED
+                for form, called in enumerate(forms):
+                    new.leasts[form] = (
+                        new.least if leasts is None else min(most, leasts.get(called, most))
+                    )
                 result = target
         Py_INCREF(native)
         new.native = <PyObject*>native

@@ -63,12 +63,21 @@ cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject
     if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
         return None
     cdef PyArrayObject* x = _native_of(args[0])
-    cdef npy_intp size = _size(x, slot.least)
     found = PyDict_GetItemWithError((<Operand>args[0])._table.siblings, <object>args[1])
-    if found == NULL or size < 0:
+    if found == NULL:
         return None
     descr = (<Slots>found).native_dtype
     cdef int into = (<PyArray_Descr*><PyObject*>descr).type_num
+    cdef npy_intp least = slot.least
+    if into == NPY_FLOAT:
+        least = slot.leasts[TO_SINGLE]
+    elif into == NPY_DOUBLE:
+        least = slot.leasts[TO_DOUBLE]
+    elif into == NPY_INT64:
+        least = slot.leasts[TO_INTEGERS]
+    cdef npy_intp size = _size(x, least)
+    if size < 0:
+        return None
     made = _new(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
     if into == slot.type_num:
         memcpy(PyArray_DATA(<PyArrayObject*>made), PyArray_DATA(x), size * slot.size)

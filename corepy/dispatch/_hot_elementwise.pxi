@@ -197,7 +197,7 @@ cdef bint _scalar(Slot* slot, value, void* into) except -1:
                 return False
         elif slot.type_num != NPY_LONGLONG and (slot.type_num != NPY_LONG or sizeof(long) != 8):
             return False
-        if integer < 0 and slot.kind != PLAIN:  # shifts by such are errors
+        if integer < 0 and slot.kind < PLAIN:  # shifts by such are errors
             return False
         if slot.type_num == NPY_INT:
             (<int*>into)[0] = <int>integer

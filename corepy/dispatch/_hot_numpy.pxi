@@ -123,17 +123,25 @@ cdef extern from *:
 cdef enum:
     OPERATIONS = 128  # that have a place in each table: more than there are
     # Elements below which the short way is taken, but for reductions. From there on the machinery
-    # is a small part, and memory for the result matters.
+    # is a small part, and memory for the result matters. What only moves elements takes less time.
     SHORT = 16384
+    SHORT_MOVE = 262144
     LONG = 2048  # elements from which other threads may run meanwhile
     SOME = 64  # elements from which a second look at them is worth a quicker way
     MOST_DIMENSIONS = 32
     MOST_ROWS = 64
+    ALL = 0  # forms of reductions
+    ROWS = 1
+    COLUMNS = 2
+    TO_SINGLE = 0  # forms of conversions
+    TO_DOUBLE = 1
+    TO_INTEGERS = 2
+    FORMS = 3
 
 cdef enum Kind:
     ELEMENTWISE, REDUCTION, MEAN, VARIANCE, DEVIATION, ACCUMULATION
     CORE, DOUBLES  # by loops of generalized ufuncs
-    ARGMAX, ARGMIN, COUNT, PLAIN, VIEW
+    ARGMAX, ARGMIN, COUNT, PLAIN, MOVE, VIEW
 
 cdef dict _kinds = {
     "elementwise": ELEMENTWISE,
@@ -148,6 +156,7 @@ cdef dict _kinds = {
     "core": CORE,
     "doubles": DOUBLES,
     "plain": PLAIN,
+    "move": MOVE,
     "view": VIEW,
 }
 
@@ -164,6 +173,7 @@ cdef struct Slot:
     npy_intp size  # bytes of an element of the operands
     npy_intp size_out
     npy_intp least  # elements from which the entry has the choice
+    npy_intp leasts[FORMS]  # the same by form
     int type_num  # of the operands
     Kind kind
     bint finite  # whether the loop is only right for finite operands

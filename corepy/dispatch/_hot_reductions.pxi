@@ -1,6 +1,17 @@
 # Reductions and running sums along an axis, by the inner loops of NumPy's ufuncs.
 # Included by _hot_compiled.pyx.
 
+cdef inline npy_intp _least_of(Slot* slot, int ndim, axis) noexcept:
+    """Return the elements from which the entry has the choice how to reduce."""
+    if axis is None or ndim == 1:
+        return slot.leasts[ALL]
+    if type(axis) is not int:
+        return slot.least
+    if axis == -1 or axis == ndim - 1:
+        return slot.leasts[ROWS]
+    return slot.leasts[COLUMNS] if axis == 0 or axis == -ndim else slot.least
+
+
 cdef object _short_reduction(Slot* slot, PyObject* a, axis):
     """Return what an array is reduced to, None where the entry has to compute it."""
     if not _is_plain(a):
@@ -12,7 +23,7 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
         return _short_accumulation(slot, x, axis)
     cdef int ndim = PyArray_NDIM(x), i, count = 0
     cdef npy_intp* dims = PyArray_DIMS(x)
-    cdef npy_intp size = _size(x, slot.least), rows = 1, length, done
+    cdef npy_intp size = _size(x, _least_of(slot, ndim, axis)), rows = 1, length, done
     cdef npy_intp shape[MOST_DIMENSIONS]
     cdef bint by_column = False
     if size <= 0 or ndim > MOST_DIMENSIONS:

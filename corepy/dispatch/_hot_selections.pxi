@@ -3,8 +3,8 @@
 
 cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
     """Return where the extremes stand, or how many elements are not zero."""
-    cdef npy_intp size = _size(x, slot.least)
     cdef int ndim = PyArray_NDIM(x), place = NPY_RAVEL_AXIS
+    cdef npy_intp size = _size(x, _least_of(slot, ndim, axis))
     if size < 1:
         return None
     if slot.kind == COUNT:

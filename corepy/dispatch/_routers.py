@@ -6,7 +6,7 @@ the rest of a small operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from corepy.dispatch._admitted import ADMITTED
@@ -17,7 +17,9 @@ Call: TypeAlias = "Callable[[tuple[Any, ...], dict[str, Any]], Any]"
 Maker: TypeAlias = "Callable[[Native, int, Call], Native]"
 
 
-def router(name: str, small: Native, least: int, choice: Call) -> Native:
+def router(
+    name: str, small: Native, least: int, choice: Call, leasts: Mapping[str, int] | None = None
+) -> Native:
     """Make the router of an operation.
 
     Parameters
@@ -29,14 +31,16 @@ def router(name: str, small: Native, least: int, choice: Call) -> Native:
     least : int
     choice : callable
         Runs the others.
+    leasts : mapping of str to int, optional
+        The same as `least` by form, where it differs: of others, `choice` makes none.
 
     Returns
     -------
     callable
-        With the attributes ``small`` and ``least``.
+        With the attributes ``small``, ``least`` and ``leasts``.
     """
     made = _maker(name)(small, least, choice)
-    vars(made).update(small=small, least=least)
+    vars(made).update(small=small, least=least, leasts=leasts)
     return made
 
 
@@ -120,6 +124,18 @@ def _cast(small: Native, least: int, choice: Call) -> Native:
     return cast
 
 
+def _spaced(small: Native, least: int, choice: Call) -> Native:
+    def linspace(
+        start: Any, stop: Any, num: int, *, dtype: Any, device: Any, endpoint: bool
+    ) -> Any:
+        if num < least:
+            return small(start, stop, num, dtype=dtype, device=device, endpoint=endpoint)
+        params = {"dtype": dtype, "device": device, "endpoint": endpoint}
+        return choice((start, stop, num), params)
+
+    return linspace
+
+
 def _by_extent(extent: Callable[..., int]) -> Maker:
     """Return what makes the router of an operation whose result tells how large it is."""
 
@@ -146,6 +162,7 @@ _MAKERS: Final = {
     "__getitem__": _getitem,
     "astype": _cast,
     "clip": _clip,
+    "linspace": _spaced,
     "matmul": _two,
     **dict.fromkeys(("argmax", "argmin", "count_nonzero", "max", "mean", "min"), _extreme),
     **dict.fromkeys(("prod", "sum"), _accumulation),

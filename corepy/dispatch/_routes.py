@@ -255,8 +255,11 @@ class Choice:
                 steps.append((route.least, ways))
             if any(ways for _, ways in steps):
                 self.forms[form] = steps[::-1]
-        least = [size for steps in self.forms.values() for size, ways in steps if ways]
-        self.least = min(least, default=None)
+        #: Elements from which there is another way, by form.
+        self.leasts = {
+            form: min(size for size, ways in steps if ways) for form, steps in self.forms.items()
+        }
+        self.least = min(self.leasts.values(), default=None)
 
     def __call__(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if REPRODUCIBLE.touched and REPRODUCIBLE.get():
@@ -376,7 +379,9 @@ def routed(
     if table is not None and name in ADMITTED and table.forms(name, dtype.name):
         choice = Choice(name, backend, dtype, own, table)
         if choice.least is not None:
-            return router(name, small, min(choice.least, least or choice.least), choice)
+            # Where the backend's own callable chooses as well, nobody knows for which forms.
+            leasts = choice.leasts if least is None else None
+            return router(name, small, min(choice.least, least or choice.least), choice, leasts)
     if own is native or least is None:
         return native
     return router(name, small, least, lambda args, params: own(*args, **params))

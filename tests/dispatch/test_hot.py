@@ -230,6 +230,33 @@ def test_an_entry_that_chooses_keeps_the_choice() -> None:
     np.testing.assert_array_equal((-make(np.ones(3), table)).unwrap(), [0, 0, 0])
 
 
+@compiled
+def test_an_entry_may_choose_for_some_forms_only() -> None:
+    def entry(x: Any, *_: Any, **__: Any) -> Any:
+        return np.full((), -1.0)
+
+    entry.least = 4  # type: ignore[attr-defined]
+    entry.leasts = {"rows": 4, "to float32": 2}  # type: ignore[attr-defined]
+    table = Table(NUMPY, CPU, _dtypes.float64)
+    for name in ("sum", "argmax", "astype"):
+        table[name] = entry, table
+        table.settle(name, entry, table, NUMPY.loop(name))
+        for dtype in (_dtypes.float32, _dtypes.int64):
+            table.sibling(dtype)
+    x = make(np.arange(6.0).reshape(2, 3), table)
+    assert xp.sum(x).unwrap() == 15
+    assert xp.argmax(x).unwrap() == 5
+    for axis in (0, -2):
+        np.testing.assert_array_equal(xp.sum(x, axis=axis).unwrap(), [3, 5, 7])
+    for axis in (1, -1):
+        assert xp.sum(x, axis=axis).unwrap() == -1
+        np.testing.assert_array_equal(xp.sum(x[:1], axis=axis).unwrap(), [3])
+    assert xp.sum(x[0], axis=0).unwrap() == 3  # of one dimension, rows are all there is
+    assert xp.astype(x, _dtypes.float32).unwrap() == -1  # a form of its own
+    np.testing.assert_array_equal(xp.astype(x, _dtypes.int64).unwrap(), x.unwrap())
+    assert xp.astype(x, _dtypes.int16).unwrap() == -1  # a form of which nothing is known
+
+
 SCALARS = [0, 1, 3, -2, True, 200, 2**31, 2**53 + 1, 2**63, 2**70, 10**400]
 SCALARS += [1.5, 0.1, 1e39, -0.0, float("inf"), float("nan"), 2j]
 DTYPES = ["float32", "float64", "int8", "int32", "int64", "uint64", "bool"]
