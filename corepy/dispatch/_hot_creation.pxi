@@ -100,7 +100,10 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     cdef bint ones = self.place == _ONES
     if ones and not _scalar(slot, 1, &one):
         return None
-    made = _new(slot.descr, ndim, dims)
+    if self.place == _ZEROS:  # are as well off in memory that is new
+        made = _new(slot.descr, ndim, dims)
+    else:
+        made = _new_moved(slot.descr, ndim, dims)
     cdef npy_intp size = _size(<PyArrayObject*>made, PY_SSIZE_T_MAX)
     if ones:
         _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &one)
@@ -124,7 +127,7 @@ cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cdef int ndim = _dims_of(args[0], dims, slot.least)
     if ndim < 0:
         return None
-    made = _new(slot.descr, ndim, dims)
+    made = _new_moved(slot.descr, ndim, dims)
     _fill(
         <char*>PyArray_DATA(<PyArrayObject*>made),
         _size(<PyArrayObject*>made, PY_SSIZE_T_MAX),
@@ -194,7 +197,7 @@ cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return None
     if place == _ONES and not _scalar(slot, 1, &element):
         return None
-    made = _new(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    made = _new_moved(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
     if place == _ZEROS:
         memset(PyArray_DATA(<PyArrayObject*>made), 0, size * slot.size)
     elif place != _EMPTY:

@@ -68,6 +68,25 @@ cdef inline bint _all_finite(PyArrayObject* x, int type_num, npy_intp size) noex
     return False  # float16, whose test would take longer than it saves
 
 
+cdef object _pooled = None
+
+
+cdef object _new_moved(PyArray_Descr* descr, int ndim, npy_intp* dims):
+    """Make memory for what is moved there: recycled memory for as many elements as matter."""
+    global _pooled
+    cdef npy_intp size = 1
+    cdef int i
+    for i in range(ndim):
+        size *= dims[i]
+    if size < SHORT:
+        return _new(descr, ndim, dims)
+    if _pooled is None:
+        from numpy import empty
+        from corepy.devices._pool import recycling
+        _pooled = recycling(empty)
+    return _pooled(tuple([dims[i] for i in range(ndim)]), <object><PyObject*>descr)
+
+
 cdef inline object _new(PyArray_Descr* descr, int ndim, npy_intp* dims):
     """Make an array with arbitrary values."""
     return corepy_new_array(descr, ndim, dims)
