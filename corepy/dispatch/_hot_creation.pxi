@@ -83,6 +83,13 @@ cdef inline void _fill(char* into, npy_intp count, npy_intp size, void* element)
             memcpy(into + i * size, element, size)
 
 
+cdef inline object _new_for(int place, Slot* slot, int ndim, npy_intp* dims):
+    """Make memory for a creation function: zeros are as well off in memory that is new."""
+    if place == _ZEROS:
+        return _new(slot.descr, ndim, dims)
+    return _new_moved(slot.descr, ndim, dims)
+
+
 cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make zeros, ones, or memory that is not set."""
     cdef PyObject* dtype
@@ -100,10 +107,7 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     cdef bint ones = self.place == _ONES
     if ones and not _scalar(slot, 1, &one):
         return None
-    if self.place == _ZEROS:  # are as well off in memory that is new
-        made = _new(slot.descr, ndim, dims)
-    else:
-        made = _new_moved(slot.descr, ndim, dims)
+    made = _new_for(self.place, slot, ndim, dims)
     cdef npy_intp size = _size(<PyArrayObject*>made, PY_SSIZE_T_MAX)
     if ones:
         _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &one)
@@ -197,7 +201,7 @@ cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return None
     if place == _ONES and not _scalar(slot, 1, &element):
         return None
-    made = _new_moved(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    made = _new_for(place, slot, PyArray_NDIM(x), PyArray_DIMS(x))
     if place == _ZEROS:
         memset(PyArray_DATA(<PyArrayObject*>made), 0, size * slot.size)
     elif place != _EMPTY:
