@@ -20,9 +20,8 @@ mean the same by construction, and tests hold all of them to one bound.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from corepy._dtypes import DTYPES
@@ -64,8 +63,6 @@ class Admission:
     fast : frozenset of str
         The dtypes for which torch's result is less accurate than NumPy's, which computes them in
         double precision: only under ``corepy.precision("fast")``.
-    extent : callable, optional
-        Gives the elements of the result by the positional arguments, where these are no arrays.
     """
 
     former: Former
@@ -73,7 +70,6 @@ class Admission:
     operands: int
     torch: frozenset[str]
     fast: frozenset[str] = _NONE
-    extent: Callable[..., int] | None = None
 
     def admits(self, dtype: str, backend: str) -> bool:
         """Say whether a backend may run it on NumPy's arrays of a dtype."""
@@ -215,22 +211,6 @@ def _filled(args: Args, params: Params) -> str | None:
     return ""
 
 
-def _of_parts(arrays: tuple[Any, ...]) -> int:
-    return sum(x.size for x in arrays)
-
-
-def _of_shape(shape: tuple[int, ...], *value: Any) -> int:
-    return math.prod(shape)
-
-
-def _of_range(first: Any, last: Any, pace: Any) -> int:
-    return max(0, int((last - first) / pace))
-
-
-def _of_number(start: Any, stop: Any, num: int) -> int:
-    return num
-
-
 def _taken(args: Args, params: Params) -> str | None:
     """Elements of a vector by their indices."""
     return "" if all(x.ndim == 1 and x.flags.c_contiguous for x in args) else None
@@ -248,8 +228,8 @@ _REDUCTION: Final = Admission(_reduced, _AXES, 1, NUMBERS)
 _MOMENT: Final = Admission(_reduced, _AXES, 1, FLOATS)
 _KERNEL_OF_AXES: Final = Admission(_reduced, _AXES, 1, _NONE)
 _ORDER: Final = Admission(_vector, ("",), 1, NUMBERS)
-_JOINING: Final = Admission(_joined, ("",), 0, _NONE, extent=_of_parts)
-_FILLING: Final = Admission(_filled, ("",), 0, _NONE, extent=_of_shape)
+_JOINING: Final = Admission(_joined, ("",), 0, _NONE)
+_FILLING: Final = Admission(_filled, ("",), 0, _NONE)
 _SET: Final = Admission(_flat, ("",), 1, frozenset({"int64"}))
 _DECOMPOSITION: Final = Admission(_square, ("",), 1, FLOATS, frozenset({"float32"}))
 _FACTORIZATION: Final = Admission(_factored, ("", "tall"), 1, FLOATS, frozenset({"float32"}))
@@ -302,9 +282,7 @@ ADMITTED: Final[dict[str, Admission]] = {
     **dict.fromkeys(("concat", "stack"), _JOINING),
     "roll": Admission(_rolled, ("",), 1, _NONE),
     "astype": Admission(_converted, _TARGETS, 1, _NONE),
-    **dict.fromkeys(("full", "ones"), _FILLING),
-    "arange": replace(_FILLING, extent=_of_range),
-    "linspace": replace(_FILLING, extent=_of_number),
+    **dict.fromkeys(("arange", "full", "linspace", "ones"), _FILLING),
     "tensordot": Admission(_contracted, ("",), 2, _NONE),
     "matmul": Admission(_matrices, ("", "inner"), 2, frozenset({"int64"})),
     **dict.fromkeys(("fft.fft", "fft.ifft"), Admission(_transformed, ("",), 1, _COMPLEX)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from corepy.backends._extents import EXTENTS
 from corepy.dispatch._admitted import ADMITTED
 
 Native: TypeAlias = "Callable[..., Any]"
@@ -48,8 +49,8 @@ def _maker(name: str) -> Maker:
     admission = ADMITTED.get(name)  # there is none where the same backend always runs it
     if name in _MAKERS or admission is None:
         return _MAKERS.get(name, _any)
-    if admission.extent is not None:
-        return _by_extent(admission.extent)
+    if name in EXTENTS:
+        return _by_extent(EXTENTS[name])
     return _ELEMENTWISE[admission.operands] if admission.is_elementwise else _any
 
 

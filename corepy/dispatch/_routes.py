@@ -30,6 +30,7 @@ from corepy._dtypes import DTYPES, DType
 from corepy._errors import BackendUnavailableError
 from corepy._idle_threads import spinning
 from corepy.backends._base import Backend, Native
+from corepy.backends._extents import EXTENTS
 from corepy.devices._device import CPU
 from corepy.dispatch import _considerate, _explain, _registry
 from corepy.dispatch._admitted import ADMITTED, CANDIDATES, HOMES
@@ -238,7 +239,7 @@ class Choice:
         self.native = native
         self.former = admission.former
         self.operands = admission.operands
-        self.extent = admission.extent
+        self.extent = EXTENTS.get(name)
         # A backend that promotes as the standard does is given operands unconverted, and torch
         # would promote them otherwise.
         self.alike = _ALIKE_FROM.get(name, 0)

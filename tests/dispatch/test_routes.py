@@ -109,6 +109,18 @@ def test_routes_of_new_arrays_and_joined_ones_go_by_the_size_of_the_result(use: 
     assert ran(xp.roll, x[::-1], 3) == [("roll", "numpy")]
 
 
+@pytest.mark.backend("numba")
+@pytest.mark.parametrize("ends", [(0, -(2**2000), 1), (2**2000, 0, 1), (0, 2**2000, -1)])
+def test_routes_do_not_change_what_is_said_of_ranges_without_end(use: Use, ends: Any) -> None:
+    said = []
+    for routes in ([], [route("arange", "numba", dtype="int64")]):
+        use(*routes)
+        with pytest.raises(Exception, match="^arange: ") as found:
+            xp.arange(*ends)
+        said.append((found.type, str(found.value)))
+    assert said[0] == said[1]
+
+
 @each_candidate
 def test_explain_and_profile_say_who_and_why(use: Use, candidate: str) -> None:
     use(route("floor_divide", candidate, gain=3.4))

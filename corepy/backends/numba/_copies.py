@@ -83,18 +83,14 @@ def _beside(arrays: tuple[Array, ...], axis: int, shape: tuple[int, ...]) -> Arr
     return _joined([x.ctypes.data for x in arrays], widths, widths, np.empty(shape, dtype))
 
 
-def _elements(arrays: tuple[Array, ...]) -> int:
-    return sum(x.size for x in arrays)
-
-
-@operation("concat", _COPIED, _elements)
+@operation("concat", _COPIED)
 def _concat(arrays: tuple[Array, ...], /, *, axis: int) -> Array | None:
     shape = arrays[0].shape
     along = sum(x.shape[axis] for x in arrays)
     return _beside(arrays, axis, (*shape[:axis], along, *shape[axis + 1 :]))
 
 
-@operation("stack", _COPIED, _elements)
+@operation("stack", _COPIED)
 def _stack(arrays: tuple[Array, ...], /, *, axis: int) -> Array | None:
     shape = arrays[0].shape
     return _beside(arrays, axis, (*shape[:axis], len(arrays), *shape[axis:]))

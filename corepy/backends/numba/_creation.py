@@ -20,11 +20,7 @@ Array = npt.NDArray[Any]
 _LEAST: Final = 8192
 
 
-def _elements(shape: tuple[int, ...], *value: Any) -> int:
-    return math.prod(shape)
-
-
-@operation("full", _LEAST, _elements)
+@operation("full", _LEAST)
 def _full(shape: tuple[int, ...], value: Any, /, *, dtype: np.dtype[Any], device: Any) -> Array:
     out = np.empty(shape, dtype)
     arguments = bits(np.full(1, value, dtype)), bits(flat(out))
@@ -32,17 +28,13 @@ def _full(shape: tuple[int, ...], value: Any, /, *, dtype: np.dtype[Any], device
     return out
 
 
-@operation("ones", _LEAST, _elements)
+@operation("ones", _LEAST)
 def _ones(shape: tuple[int, ...], /, *, dtype: np.dtype[Any], device: Any) -> Array:
     made: Array = _full.own(shape, 1, dtype=dtype, device=device)
     return made
 
 
-def _steps(first: Any, last: Any, pace: Any) -> int:
-    return max(0, int((last - first) / pace))
-
-
-@operation("arange", _LEAST, _steps)
+@operation("arange", _LEAST)
 def _arange(
     first: Any, last: Any, pace: Any, /, *, dtype: np.dtype[Any], device: Any
 ) -> Array | None:
@@ -55,11 +47,7 @@ def _arange(
     return out
 
 
-def _number(start: Any, stop: Any, num: int) -> int:
-    return num
-
-
-@operation("linspace", _LEAST, _number)
+@operation("linspace", _LEAST)
 def _linspace(
     start: Any, stop: Any, num: int, /, *, dtype: np.dtype[Any], device: Any, endpoint: bool
 ) -> Array | None:

@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from corepy.backends._extents import EXTENTS
 from corepy.backends._numpy import NumPyBackend
 
 Array = npt.NDArray[Any]
@@ -89,9 +90,7 @@ def fills_wide_registers(name: str, dtype: np.dtype[Any]) -> bool:
     )
 
 
-def operation(
-    name: str, least: int, extent: Callable[..., int] | None = None
-) -> Callable[[Own], Operation]:
+def operation(name: str, least: int) -> Callable[[Own], Operation]:
     """Make an operation of a function that returns None where its loop does not apply.
 
     Parameters
@@ -99,11 +98,10 @@ def operation(
     name : str
         The operation of the NumPy backend that runs then.
     least : int
-        The elements that an operand has to have for the function to be asked.
-    extent : callable, optional
-        Gives the elements of the result by the positional arguments, where these are no arrays.
+        The elements that an operand has to have for the function to be asked; the result, where
+        none is an array.
     """
-    small, least = numpys(name), size_from(least)
+    small, least, extent = numpys(name), size_from(least), EXTENTS.get(name)
 
     def decorate(own: Own) -> Operation:
         made: Any
