@@ -7,6 +7,10 @@ Libraries have threads of their own, and some wait in a loop for more work befor
 they do, what comes next has fewer cores. The matrix has time(B right after A) / time(B alone) for
 the libraries that corepy's routes lead to, under the settings that corepy makes (`import corepy`
 before NumPy); and once more without them, for comparison.
+
+Alone means after as much plain Python as an operation takes, in which no library works: threads
+sleep then, and caches and vector units grow cold, as they do between the operations of a program.
+Times in a row of the same operation, which meet neither, are shown, too.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ import numpy as np
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 #: Greatest entry that is meant to be.
 GOAL: Final = 1.3
+#: Seconds of plain Python before an operation alone: as long as the others take.
+PAUSE: Final = 3e-4
 SETTINGS: Final = (
     "GOMP_SPINCOUNT",
     "OMP_NUM_THREADS",
@@ -70,30 +76,47 @@ def operations() -> dict[str, Callable[[], Any]]:
 
 
 def measure(rounds: int) -> dict[str, Any]:
-    """Return the times alone, and the matrix: for each operation before, each one after."""
+    """Return the times alone and in a row, and the matrix: for each operation, each one after."""
     works = operations()
     for work in works.values():
         work(), work()
     alone: dict[str, list[float]] = {name: [] for name in works}
+    row: dict[str, list[float]] = {name: [] for name in works}
     after: dict[str, dict[str, list[float]]] = {a: {b: [] for b in works} for a in works}
     pairs = [(a, b) for a in works for b in works]
     rng = random.Random(0)
     for _ in range(rounds):
         rng.shuffle(pairs)
         for a, b in pairs:
-            # Alone: after itself, once the one before has been given time to end.
+            # Each after two of its own kind, so that what came before them does not matter.
             works[b](), works[b]()
+            row[b].append(clocked(works[b]))
+            rest()
             alone[b].append(clocked(works[b]))
+            works[b](), works[b]()
             works[a]()
             after[a][b].append(clocked(works[b]))
     middle = {name: statistics.median(times) for name, times in alone.items()}
     return {
-        "alone_us": {name: round(seconds * 1e6, 1) for name, seconds in middle.items()},
+        "alone_us": _microseconds(alone),
+        "in_a_row_us": _microseconds(row),
+        "after_us": {a: _microseconds(times) for a, times in after.items()},
         "after": {
-            a: {b: round(statistics.median(times) / middle[b], 2) for b, times in row.items()}
-            for a, row in after.items()
+            a: {b: round(statistics.median(times) / middle[b], 2) for b, times in those.items()}
+            for a, those in after.items()
         },
     }
+
+
+def rest() -> None:
+    """Let no library work for a while, in Python: the system would give the processor away."""
+    end = perf_counter() + PAUSE
+    while perf_counter() < end:
+        pass
+
+
+def _microseconds(times: dict[str, list[float]]) -> dict[str, float]:
+    return {name: round(statistics.median(each) * 1e6, 1) for name, each in times.items()}
 
 
 def clocked(work: Callable[[], Any]) -> float:
@@ -121,6 +144,7 @@ def table(found: dict[str, Any]) -> str:
     rows = [["right after", *names]]
     rows += [[a, *(f"{found['after'][a][b]:.2f}" for b in names)] for a in names]
     rows.append(["alone, us", *(f"{found['alone_us'][b]:.0f}" for b in names)])
+    rows.append(["in a row, us", *(f"{found['in_a_row_us'][b]:.0f}" for b in names)])
     return _measure.markdown(rows)
 
 
@@ -134,6 +158,13 @@ def page(record: dict[str, Any]) -> str:
         if ratio > GOAL
     ]
     verdict = "every entry is" if not beyond else f"beyond it: {'; '.join(beyond)}"
+    row = settled["in_a_row_us"]
+    beside = [
+        f"{b} after {a}: {time / row[b]:.2f}"
+        for a, those in settled["after_us"].items()
+        for b, time in those.items()
+        if time > GOAL * row[b]
+    ]
     settings = ", ".join(f"{name}={value}" for name, value in record["settings"].items())
     return "\n".join(
         [
@@ -148,6 +179,9 @@ def page(record: dict[str, Any]) -> str:
             table(settled),
             "",
             f"The goal is {GOAL} at the most: {verdict}.",
+            "",
+            f"Alone is after {PAUSE * 1e3} ms of plain Python. Over {GOAL} times what they take in "
+            f"a row of the same operation: {'; '.join(beside) or 'none'}.",
             "",
             "## NumPy and torch loaded first, nothing set",
             "",

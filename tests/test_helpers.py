@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import threading
 import time
 import weakref
@@ -18,7 +19,7 @@ from corepy import _places
 
 pytest.importorskip("numba")
 
-from corepy._loops import _atomics, _compile, _helpers, _jobs, _sharing
+from corepy._loops import _atomics, _bells, _compile, _helpers, _jobs, _sharing
 from tests.sharing import share
 
 Array = npt.NDArray[Any]
@@ -245,24 +246,78 @@ def test_jobs_of_several_threads_do_not_meet(monkeypatch: pytest.MonkeyPatch) ->
     assert not wrong
 
 
-def test_watchers_join_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    share(monkeypatch, 2, _helpers.Helpers(1))
+@pytest.fixture(params=["bell", "no bell"])
+def two(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> _helpers.Helpers:
+    """Two helpers, on systems with and without semaphores for compiled code."""
+    if request.param == "no bell":
+        monkeypatch.setattr(_bells, "_functions", lambda: None)
+    made = _helpers.Helpers(2)
+    assert made.board.rings == (request.param == "bell" and _bells._functions() is not None)
+    return made
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.002])
+def test_helpers_join_in_awake_or_asleep(
+    pause: float, two: _helpers.Helpers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share(monkeypatch, 2, two)
     inside = np.zeros(2, np.int64)
 
     def met() -> bool:
+        time.sleep(pause)  # after which everybody sleeps
         _sharing.launch(crowd, (inside,), 2, 2)
         return bool(inside[1])
 
-    assert eventually(met)
+    for _ in range(20):
+        inside[1] = 0
+        assert eventually(met)
     assert inside[0] == 0
 
 
-def test_nobody_watches_as_the_interpreter_ends() -> None:
-    two = _helpers.Helpers(2)
+@pytest.mark.parametrize("pause", [0.0, 0.002])
+def test_calls_and_jobs_take_turns(pause: float, two: _helpers.Helpers) -> None:
+    loop = _jobs.shared(count)
+    assert loop is not None
+    counts = np.zeros(100, np.int64)
+    for times in range(1, 101):
+        done = threading.Event()
+        two.call(done.set, 1)
+        assert done.wait(20)
+        time.sleep(pause)
+        two.wake(2)
+        assert not two.board.run(loop, (counts, np.zeros(100), 0.0), 100, 20, 2, wake=True)[0]
+        np.testing.assert_array_equal(counts, times)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs a system of POSIX's")
+def test_a_signal_does_not_disturb_who_sleeps(two: _helpers.Helpers) -> None:
+    threads: list[int] = []
+    two.call(lambda: threads.append(threading.get_ident()), 1)
+    assert eventually(lambda: bool(threads))
+    before = signal.signal(signal.SIGURG, lambda *_: None)
+    try:
+        for _ in range(20):
+            time.sleep(0.001)
+            signal.pthread_kill(threads[0], signal.SIGURG)
+    finally:
+        signal.signal(signal.SIGURG, before)
+    for _ in range(2):  # each has the other one's call, too
+        done = threading.Event()
+        two.call(done.set, 2)
+        assert done.wait(20)
+
+
+def test_nobody_watches_as_the_interpreter_ends(two: _helpers.Helpers) -> None:
+    loop = _jobs.shared(count)
+    assert loop is not None
     end = time.monotonic() + 20
     while not two.board.watchers and time.monotonic() < end:
         two.wake(2)
+        two.board.run(loop, (np.zeros(1, np.int64), np.zeros(1), 0.0), 1, 1, 2, wake=True)
+    assert two.board.watchers
     two.dismiss()
+    assert two.board.watchers == 0
+    time.sleep(0.01)
     assert two.board.watchers == 0
 
 
@@ -274,7 +329,7 @@ def test_no_more_watchers_join_than_are_wanted() -> None:
     inside = np.zeros(2, np.int64)
     for _ in range(20):
         three.wake(3)
-        assert three.board.run(loop, (inside,), 8, 8, 0) == (False, 0.0)
+        assert three.board.run(loop, (inside,), 8, 8, 0, wake=True) == (False, 0.0)
     assert not inside.any()
 
 
@@ -298,7 +353,7 @@ def test_who_waits_long_takes_naps() -> None:
     counts = np.zeros(4, np.int64)
     waited = 0.0
     while not waited and held.is_alive():
-        failed, waited = board.run(loop, (counts, np.zeros(4), 0.0), 4, 4, 1)
+        failed, waited = board.run(loop, (counts, np.zeros(4), 0.0), 4, 4, 1, wake=False)
         assert not failed
     held.join()
     assert waited > 0
@@ -339,7 +394,7 @@ def test_arguments_that_do_not_fit_a_job_are_refused() -> None:
     loop = _jobs.shared(take_all)
     assert loop is not None
     with pytest.raises(ValueError, match="take_all: its arguments do not fit a job"):
-        _jobs.Board().run(loop, (arrays,), 1, 1, 0)
+        _jobs.Board().run(loop, (arrays,), 1, 1, 0, wake=False)
 
 
 # ---------------------------------------------------------------------------- where they wake

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import cache
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import perf_counter, sleep
 from typing import Final
 
@@ -80,6 +80,7 @@ class Helpers:
         self._starting = threading.Lock()
         self._threads: list[int] = []  # the system's numbers of those that run
         self._kept_off = -1  # the processor on which they may not wake
+        self._dismissed = False
 
     def call(self, work: Callable[[], object], count: int) -> list[Call]:
         """Ask so many helpers to join in some work, in copies of the caller's context."""
@@ -87,18 +88,20 @@ class Helpers:
         calls = [Call(work) for _ in range(min(count, len(self._threads)))]
         for call in calls:
             self._calls.put(call)
-        self.board.call_away()
+        self.board.call_away(len(calls))
         return calls
 
     def wake(self, count: int) -> None:
-        """Have so many helpers watch the board, if not as many do already."""
+        """Have so many helpers watch the board as soon as a job wakes them, or at once."""
         self._place()
-        for _ in range(min(count, len(self._threads)) - self.board.watchers):
-            self._calls.put(None)
+        if not self.board.rings:
+            for _ in range(min(count, len(self._threads)) - self.board.watchers):
+                self._calls.put(None)
 
     def dismiss(self) -> None:
         """See that nobody watches any more: the interpreter is about to end, and code with it."""
-        self.board.call_away()
+        self._dismissed = True
+        self.board.call_away(0)
         end = perf_counter() + _FAREWELL
         while self.board.watchers and perf_counter() < end:
             sleep(1e-5)
@@ -124,17 +127,21 @@ class Helpers:
                 self._kept_off = -1
 
     def _serve(self) -> None:
-        nobody = np.zeros(1, np.int64)
+        over = nobody = np.zeros(1, np.int64)
+        idle = False
         while True:
-            call = self._calls.get()
-            over = nobody if call is None else call.join()
+            calls = self.board.calls  # whoever calls later than this ends the attendance
+            try:
+                call = self._calls.get(block=idle)
+            except Empty:
+                # The next job may come at once, and to sleep and wake takes longer than that.
+                self.board.attend(over, calls)
+                over, idle = nobody, self._dismissed or not self.board.rings
+                continue
+            over[0], idle = 1, False
+            if call is not None:
+                over = call.join()
             del call  # or its caller's arrays would be held until the next one
-            calls = self.board.calls
-            if self._calls.empty():
-                # The next one may come at once, and to sleep and wake takes longer than that.
-                self.board.watch(over, calls)
-            else:
-                over[0] = 1
 
     def _keep_off(self, place: int) -> None:
         self._kept_off = place

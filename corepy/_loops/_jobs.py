@@ -27,6 +27,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 from corepy._loops._atomics import add, call, load, pause, replace, store
+from corepy._loops._bells import Bell
 from corepy._loops._compile import compiler, digest, kept
 
 __all__ = ["Board", "Flag", "raised", "shared"]
@@ -41,6 +42,11 @@ _POSTED: Final = _LINE
 _WATCHED: Final = 2 * _LINE
 _CALLS: Final = 2 * _LINE + 8
 _REST: Final = 2 * _LINE + 16
+_BELL: Final = 2 * _LINE + 24
+_WAIT: Final = 2 * _LINE + 32
+_RING: Final = 2 * _LINE + 40
+#: How many sleep for whom nobody has rung yet.
+_ASLEEP: Final = 3 * _LINE
 #: Of a job: how many stretches are taken, how many of them from the last one back, and what does
 #: not change.
 _TAKEN: Final = 0
@@ -117,7 +123,32 @@ def _take_off(board: int, job: int) -> int:
 
 
 @_compiled
-def _run(board: int, job: int, rows: int, parts: int, most: int) -> int:
+def _ring(board: int, most: int) -> None:
+    """Wake so many of those that sleep."""
+    for _ in range(most):
+        asleep = load(board + _ASLEEP)
+        if not asleep:
+            return
+        if replace(board + _ASLEEP, asleep, asleep - 1):
+            call(load(board + _RING), load(board + _BELL), 0, 0)
+
+
+@_compiled
+def _sleep(board: int, known: int) -> None:
+    """Sleep until somebody rings, unless watchers have been called away."""
+    add(board + _ASLEEP, 1)
+    while add(board + _CALLS, 0) != known:  # who called may have seen nobody asleep
+        asleep = load(board + _ASLEEP)
+        if not asleep:  # somebody has rung
+            break
+        if replace(board + _ASLEEP, asleep, asleep - 1):
+            return
+    while call(load(board + _WAIT), load(board + _BELL), 0, 0):  # a signal has woken it
+        pass
+
+
+@_compiled
+def _run(board: int, job: int, rows: int, parts: int, most: int, wake: bool) -> int:
     store(job + _TAKEN, 0)
     store(job + _BACK, 0)
     store(job + _ROWS, rows)
@@ -127,6 +158,8 @@ def _run(board: int, job: int, rows: int, parts: int, most: int) -> int:
     naps = 0
     if replace(board + _JOB, 0, job):
         add(board + _POSTED, 1)
+        if wake:
+            _ring(board, most - load(board + _WATCHED))
         _work(job, True)
         naps = _take_off(board, job)
     else:  # another thread's job is there
@@ -136,8 +169,8 @@ def _run(board: int, job: int, rows: int, parts: int, most: int) -> int:
 
 
 @_compiled
-def _watch(board: int, told: Flag, known: int, turns: int) -> None:
-    store(told.ctypes.data, 1)
+def _watch(board: int, known: int, turns: int) -> bool:
+    """Join in jobs until there was none for a while; say whether watchers were called away."""
     add(board + _WATCHED, 1)
     seen, idle = -1, 0
     while idle < turns:
@@ -152,11 +185,19 @@ def _watch(board: int, told: Flag, known: int, turns: int) -> None:
                 add(board + _JOB, -1)
                 seen, idle = posted, 0
         elif load(board + _CALLS) != known:
-            for _ in range(_GRACE):
-                pause()
             break
         pause()
     add(board + _WATCHED, -1)
+    return bool(load(board + _CALLS) != known)
+
+
+@_compiled
+def _attend(board: int, told: Flag, known: int, turns: int) -> None:
+    store(told.ctypes.data, 1)
+    while not _watch(board, known, turns) and load(board + _BELL):
+        _sleep(board, known)
+    for _ in range(_GRACE):
+        pause()
 
 
 @_compiled
@@ -198,6 +239,11 @@ class Board:
     def __init__(self) -> None:
         self._words, self._address = _memory()
         self._words[_REST // 8] = _sleeper()
+        if not config.DISABLE_JIT:
+            self._bell = Bell()
+            self._words[_BELL // 8] = self._bell.address
+            self._words[_WAIT // 8] = self._bell.wait
+            self._words[_RING // 8] = self._bell.ring
         # Memory is used again for the next job, but stays: who looks at one may be late.
         self._jobs: list[tuple[npt.NDArray[np.int64], int]] = []
 
@@ -211,12 +257,19 @@ class Board:
         """How often watchers were called away."""
         return int(self._words[_CALLS // 8])
 
-    def call_away(self) -> None:
-        """End the watching of all threads."""
-        self._words[_CALLS // 8] += 1
+    @property
+    def rings(self) -> bool:
+        """Whether threads sleep here until they are called away, or for the next job."""
+        return bool(self._words[_BELL // 8])
 
-    def watch(self, told: Flag, calls: int) -> None:
-        """Join in jobs until there was none for a while, or watchers are called away.
+    def call_away(self, count: int) -> None:
+        """End the watching of all threads, and the sleep of so many."""
+        self._words[_CALLS // 8] += 1
+        if self.rings:
+            _ring(self._address, count)
+
+    def attend(self, told: Flag, calls: int) -> None:
+        """Join in jobs until watchers are called away, or, if no bell `rings`, for a while.
 
         Parameters
         ----------
@@ -228,12 +281,18 @@ class Board:
         if config.DISABLE_JIT:
             told[0] = 1
         else:
-            _watch(self._address, told, calls, _PATIENCE)
+            _attend(self._address, told, calls, _PATIENCE)
 
     def run(
-        self, loop: Callable[..., int], arguments: tuple[Any, ...], rows: int, parts: int, most: int
+        self,
+        loop: Callable[..., int],
+        arguments: tuple[Any, ...],
+        rows: int,
+        parts: int,
+        most: int,
+        wake: bool,
     ) -> tuple[bool, float]:
-        """Run a loop that is `shared`, with so many watchers at the most.
+        """Run a loop that is `shared`, with so many watchers at the most; wake those that sleep.
 
         Returns
         -------
@@ -243,7 +302,7 @@ class Board:
             Seconds at the least that the calling thread waited for others.
         """
         job = self._jobs.pop() if self._jobs else _memory()
-        result = loop(self._address, job[1], rows, parts, most, *arguments)
+        result = loop(self._address, job[1], rows, parts, most, wake, *arguments)
         self._jobs.append(job)
         return result % 2 != 0, result // 2 * _NAP * 1e-6
 
@@ -320,15 +379,17 @@ def _packer(kernel: Any) -> Any:
     return pack
 
 
-def _template(board: int, job: int, rows: int, parts: int, most: int, *arguments: Any) -> int:
+def _template(
+    board: int, job: int, rows: int, parts: int, most: int, wake: bool, *arguments: Any
+) -> int:
     _pack(job, arguments)  # type: ignore[name-defined]  # noqa: F821
-    return _run(board, job, rows, parts, most)
+    return _run(board, job, rows, parts, most, wake)
 
 
 def shared(kernel: Any) -> Callable[..., int] | None:
     """Return what runs a kernel in the calling thread and those that join; None if it cannot.
 
-    For `Board.run` to call: ``(board, job, rows, parts, most, *arguments)``.
+    For `Board.run` to call: ``(board, job, rows, parts, most, wake, *arguments)``.
     """
     # Else it is a function of Python's, or Numba compiles nothing.
     return _shared(kernel) if isinstance(kernel, Dispatcher) else None

@@ -121,13 +121,13 @@ def _together(
 ) -> bool:
     """Run a compiled loop together with helpers; say whether it is done."""
     parts = rows if rows <= _FEW else min(rows, _SHARES * threads, work // STRETCH)
-    those = helpers()
-    if work >= PARALLEL_FROM:
+    those, wake = helpers(), work >= PARALLEL_FROM
+    if wake:
         those.wake(threads - 1)
     elif not those.board.watchers:
         return False
     start = perf_counter()
-    failed, waited = those.board.run(loop, arguments, rows, parts, threads - 1)
+    failed, waited = those.board.run(loop, arguments, rows, parts, threads - 1, wake)
     _company.judge(worked=perf_counter() - start - waited, waited=waited)
     return not failed
 
