@@ -18,7 +18,7 @@ from corepy.devices._device import CPU
 
 numba = pytest.importorskip("numba")
 
-from corepy.backends.numba import NumbaBackend, _elementwise  # noqa: E402
+from corepy.backends.numba import NumbaBackend, _elementwise, _matrices  # noqa: E402
 from tests.backends.numbas import (  # noqa: E402
     FLOATS,
     SHAPES,
@@ -52,6 +52,38 @@ def test_extremes_equal_numpys(shape: tuple[int, ...], dtype: str, ran: Counter[
                         assert_same(run(name, x, **params), numpys(name, x, **params))
     assert ran["max"] == ran["min"] > 0
     assert ran["argmax"] == ran["argmin"] > 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8"])
+@pytest.mark.parametrize("shape", [(1100, 7, 20), (3, 1100, 33), (5, 30, 1300), (40_000, 1)])
+def test_reductions_in_parts_equal_numpys(
+    shape: tuple[int, ...], dtype: str, ran: Counter[str]
+) -> None:
+    rng = np.random.default_rng(6)
+    x = (rng.integers(0, 255, shape) - (100 if dtype != "uint8" else 0)).astype(dtype)
+    calls = 0
+    for values in (x, np.asfortranarray(x)):
+        for axis in [*((each,) for each in range(x.ndim)), (0, 1)]:
+            params = {"axis": axis, "keepdims": axis == (0,)}
+            for name in ("max", "min"):
+                assert_same(run(name, values, **params), numpys(name, values, **params))
+            if dtype == "int64":
+                params["dtype"] = values.dtype
+                assert_same(run("sum", values, **params), numpys("sum", values, **params))
+            calls += 1
+    assert ran["max"] == ran["min"] == calls
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("row", [0, 1, 3, 511, 512, 1027, 1029])
+def test_one_nan_in_a_column_is_its_extreme(dtype: str, row: int, ran: Counter[str]) -> None:
+    x = np.ones((1030, 600), dtype)
+    x[row, [0, 599]] = np.nan
+    for name in ("max", "min"):
+        found = run(name, x, axis=(0,), keepdims=False)
+        assert np.flatnonzero(np.isnan(found)).tolist() == [0, 599]
+        assert np.nansum(found) == 598
+    assert ran == {"max": 1, "min": 1}
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint8"])
@@ -429,8 +461,11 @@ def test_counts_of_nonzero_equal_numpys(dtype: str, ran: Counter[str]) -> None:
     assert ran["count_nonzero"] == 8
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int64"])
-def test_integer_products_equal_numpys(dtype: str, ran: Counter[str]) -> None:
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "uint64", "int64"])
+def test_integer_products_equal_numpys(
+    dtype: str, ran: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_matrices, "_sums_are_exact", lambda x1, x2: False)
     rng = np.random.default_rng(4)
     limits = np.iinfo(dtype)
 
@@ -439,7 +474,10 @@ def test_integer_products_equal_numpys(dtype: str, ran: Counter[str]) -> None:
 
     pairs = [
         (matrix(3, 4), matrix(4, 5)),
-        (matrix(2, 300), matrix(300, 270)),  # several tiles
+        (matrix(2, 300), matrix(300, 270)),  # several tiles, one beneath the other
+        (matrix(131, 5), matrix(5, 16)),  # several strips, and rows that fill no tile
+        (matrix(64, 5), matrix(5, 33)),
+        (matrix(9, 600)[:, ::-1], matrix(17, 600).T),
         (matrix(6, 3).T, matrix(6, 2)),
         (matrix(5, 2, 3), matrix(5, 3, 4)),
         (matrix(2, 5, 2, 3), matrix(3, 4)),

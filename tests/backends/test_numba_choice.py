@@ -15,7 +15,7 @@ import pytest
 numba = pytest.importorskip("numba")
 
 from corepy._loops import _compile, _sharing, _simd  # noqa: E402 (they import numba)
-from corepy.backends.numba import _backend, _glue  # noqa: E402
+from corepy.backends.numba import _backend, _glue, _matrices  # noqa: E402
 from tests.backends.numbas import (  # noqa: E402
     FLOATS,
     Array,
@@ -123,7 +123,10 @@ def test_no_thread_pool_is_started() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
-def test_integer_products_in_floats_equal_numpys(dtype: str, ran: Counter[str]) -> None:
+def test_integer_products_in_floats_equal_numpys(
+    dtype: str, ran: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_matrices, "_LARGE", 1)
     x = np.arange(600 * 7).reshape(600, 7).astype(dtype)
     y = np.arange(7 * 5).reshape(7, 5).astype(dtype)
     for a in (x, np.asfortranarray(x), x[::-1]):  # those of int8 wrap around

@@ -1,6 +1,6 @@
 """Products of integer matrices, and small ones of long matrices of floats.
 
-Integers are multiplied as floats, by BLAS, where no sum is too great to be exact. The small
+Many integers are multiplied as floats, by BLAS, where no sum is too great to be exact. The small
 products of long matrices are BLAS's, a block of the long side at a time in threads of ours. Threads
 of BLAS wait for each other in a loop many times in such a product: where another process has a
 core, the 10 x 32 of 100,000 rows, which takes 3 ms, was seen to take them 2.6 s.
@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 #: Multiplications from which a loop pays, and the elements of the least of matrices with so many.
 _PRODUCTS: Final = 32_768
 _LEAST: Final = 1024
+#: Multiplications from which BLAS multiplies integers as floats, where these are exact.
+_LARGE: Final = 1 << 28
 #: Elements of the larger matrix from which blocks pay, and what one of them has.
 _LONG: Final = 1 << 18
 _BLOCK: Final = 1 << 18
@@ -80,7 +82,7 @@ def _product_of_integers(x1: Array, x2: Array) -> Array | None:
     if not plain or work < size_from(_PRODUCTS):
         return None
     out = np.empty(shape, x1.dtype)
-    if not stack and can_hold() and _sums_are_exact(x1, x2):
+    if not stack and work >= size_from(_LARGE) and can_hold() and _sums_are_exact(x1, x2):
         _multiply_as_floats(x1, x2, out)
         return out
     into = _stacked(out)

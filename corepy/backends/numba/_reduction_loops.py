@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from corepy._loops._simd import bits
+from corepy._loops._simd import bits, inlined
 from corepy.backends.numba._compiled import REASSOCIATED, kernel
 
 Array = npt.NDArray[Any]
@@ -234,6 +234,30 @@ def sum_columns(x: Array, partials: Array, start: int, stop: int) -> None:
 
 
 @kernel()
+def integer_columns(x: Array, partials: Array, start: int, stop: int) -> None:
+    """Sum integers ``x (stack, length, columns)`` as `sum_columns` does; overflow wraps around."""
+    _, chunks, columns = partials.shape
+    tiles = -(-columns // WIDTH)
+    for task in range(start, stop):
+        chunk, tile = task // tiles, task % tiles
+        s, c = chunk // chunks, chunk % chunks
+        left, right = tile * WIDTH, min((tile + 1) * WIDTH, columns)
+        total = partials[s, c, left:right]
+        total[:] = 0
+        first, last = c * ROWS, min((c + 1) * ROWS, x.shape[1])
+        paired = last - (last - first) % 4
+        for i in range(first, paired, 4):
+            a, b = x[s, i, left:right], x[s, i + 1, left:right]
+            d, e = x[s, i + 2, left:right], x[s, i + 3, left:right]
+            for j in range(total.size):
+                total[j] += (a[j] + b[j]) + (d[j] + e[j])
+        for i in range(paired, last):
+            a = x[s, i, left:right]
+            for j in range(total.size):
+                total[j] += a[j]
+
+
+@kernel()
 def square_columns(x: Array, means: Array, partials: Array, start: int, stop: int) -> None:
     """Sum squared deviations from ``means (stack, columns)``, as `sum_columns` does."""
     _, chunks, columns = partials.shape
@@ -418,6 +442,50 @@ def extreme_rows(
         nan_above, nan_below = greatest > high, smallest < low
         found = smallest if nan_below or (least and not nan_above) else greatest
         out[i] = found ^ ((found >> shift) & mask)
+
+
+@inlined
+def _greater(x: Any, y: Any) -> Any:
+    """Return the greater of two elements, or a NaN of these."""
+    return y if y > x or y != y else x  # noqa: PLR0124  not equal to itself: a NaN
+
+
+@inlined
+def _lesser(x: Any, y: Any) -> Any:
+    return y if y < x or y != y else x  # noqa: PLR0124
+
+
+@kernel()
+def extreme_columns(x: Array, partials: Array, least: bool, start: int, stop: int) -> None:
+    """Put extremes along the middle axis of ``x (stack, length, columns)``, some rows at a time.
+
+    Into ``partials (stack, chunks, columns)``; a task is a block of columns of a chunk.
+    """
+    _, chunks, columns = partials.shape
+    tiles = -(-columns // WIDTH)
+    for task in range(start, stop):
+        chunk, tile = task // tiles, task % tiles
+        s, c = chunk // chunks, chunk % chunks
+        left, right = tile * WIDTH, min((tile + 1) * WIDTH, columns)
+        found = partials[s, c, left:right]
+        first, last = c * ROWS, min((c + 1) * ROWS, x.shape[1])
+        found[:] = x[s, first, left:right]
+        paired = last - (last - first) % 4
+        for i in range(first, paired, 4):
+            a, b = x[s, i, left:right], x[s, i + 1, left:right]
+            d, e = x[s, i + 2, left:right], x[s, i + 3, left:right]
+            if least:
+                for j in range(found.size):
+                    one, other = _lesser(a[j], b[j]), _lesser(d[j], e[j])
+                    found[j] = _lesser(found[j], _lesser(one, other))
+            else:
+                for j in range(found.size):
+                    one, other = _greater(a[j], b[j]), _greater(d[j], e[j])
+                    found[j] = _greater(found[j], _greater(one, other))
+        for i in range(paired, last):
+            a = x[s, i, left:right]
+            for j in range(found.size):
+                found[j] = _lesser(found[j], a[j]) if least else _greater(found[j], a[j])
 
 
 @kernel()

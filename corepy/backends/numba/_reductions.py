@@ -74,6 +74,25 @@ def _add_columns(x: Array, out: Array, divisor: float, means: Array | None = Non
     launch(loops.add_columns, (partials, out, divisor), stack * tiles, 2 * partials.size)
 
 
+def _by_columns(
+    loop: Callable[..., None], options: tuple[Any, ...], x: Array, join: np.ufunc
+) -> Array:
+    """Reduce the middle axis of ``x (stack, length, columns)`` chunk by chunk, and those then."""
+    stack, length, columns = x.shape
+    partials = np.empty((stack, -(-length // loops.ROWS), columns), x.dtype)
+    tasks = stack * partials.shape[1] * -(-columns // loops.WIDTH)
+    launch(loop, (x, partials, *options), tasks, x.size)
+    joined: Array = partials[:, 0] if partials.shape[1] == 1 else join.reduce(partials, axis=1)
+    return joined
+
+
+def _as_in(x: Array, values: Array, shape: tuple[int, ...]) -> Array:
+    """Return values, which are in the order of the operand's memory, in a result's shape."""
+    out = empty_for(x, shape, values.dtype)
+    flat(out)[...] = values.reshape(-1)
+    return out
+
+
 def _added(x: Array, axis: Any, keepdims: bool, dtype: Any, *, mean: bool) -> Array | None:
     """Return the sums or means of floats."""
     found = split(x, axis)
@@ -98,9 +117,11 @@ def _sum(x: Array, /, *, axis: Any, dtype: Any, keepdims: bool) -> Array | None:
     if x.dtype.kind == "f":
         return _added(x, axis, keepdims, dtype, mean=False)
     found = split(x, axis)
+    shape = reduced(x.shape, axis, keepdims)
+    if found is not None and found.shape[2] > 1 and x.dtype == dtype:
+        return _as_in(x, _by_columns(loops.integer_columns, (), found, np.add), shape)
     if found is None or found.shape[2] != 1 or found.shape[1] < _ROW:
         return None
-    shape = reduced(x.shape, axis, keepdims)
     if len(found) == 1:
         # By chunks, and those then.
         chunks = np.empty(-(-x.size // loops.CHUNK), dtype)
@@ -221,9 +242,14 @@ def _extreme(x: Array, axis: Any, keepdims: bool, least: bool) -> Array | None:
     if x.nbytes < size_from(_BIG) and _is_one_row(x, axis):
         return None
     found = split(x, axis) if x.dtype in _KEYS else None
-    if found is None or found.shape[2] != 1:
+    if found is None or not found.shape[1]:
         return None
     shape = reduced(x.shape, axis, keepdims)
+    ufunc = np.minimum if least else np.maximum
+    if found.shape[2] > 1:
+        if x.size < size_from(_LARGE):
+            return None
+        return _as_in(x, _by_columns(loops.extreme_columns, (least,), found, ufunc), shape)
     if found.shape[1] <= _LONG_ROW:
         bits, shift, mask, low, high = _KEYS[x.dtype]
         out = empty_for(x, shape, x.dtype)
@@ -232,8 +258,8 @@ def _extreme(x: Array, axis: Any, keepdims: bool, least: bool) -> Array | None:
         launch(loops.extreme_rows, (keys, into, shift, mask, low, high, least), len(keys), x.size)
         return out
     if len(found) > 1:
-        return None
-    ufunc = np.minimum if least else np.maximum
+        rows = extremes(ufunc, flat(x), found.shape[1])
+        return None if rows is None else _as_in(x, rows, shape)
     parts = extremes(ufunc, flat(x), loops.CHUNK // 4)
     return None if parts is None else np.asarray(ufunc.reduce(parts)).reshape(shape)
 
