@@ -250,16 +250,18 @@ _ANY_ORDER: Final = frozenset(np.dtype(c).num for c in "iIlLqQ")
 
 
 def _unique_values(x: Array) -> Array:
-    # NumPy looks elements up, and sorts what it has found: more work unless they are many, and few
-    # of them distinct.
-    if not 0 < x.size < _FEW or x.dtype.kind == "c":
+    # NumPy looks all but floats up, and sorts what it has found: more work unless they are many,
+    # and few of them distinct.
+    if x.size == 0 or x.dtype.kind == "c" or (x.size >= _FEW and x.dtype.char not in "fd"):
         return cast("Array", compat.unique_values(x))
     values = x.flatten()
-    values.sort(kind=None if values.dtype.num in _ANY_ORDER else "stable")
+    # Which of two equal zeros is kept is not defined.
+    values.sort(kind=None if x.dtype.char in "fd" or x.dtype.num in _ANY_ORDER else "stable")
     first = np.empty(values.size, np.bool_)
     first[0] = True
     np.not_equal(values[1:], values[:-1], out=first[1:])
-    return values[first]
+    # To take them one by one takes a sixth of the time of sorting, and often there is no need to.
+    return values if np.count_nonzero(first) == values.size else values[first]
 
 
 def _searchsorted(

@@ -7,12 +7,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from corepy._loops._simd import expect
 from corepy.backends.numba._compiled import BLOCK, kernel
 
 Array = npt.NDArray[Any]
 
 #: Elements of a mask that are counted together, and then compressed together.
 CHUNK: Final = 65_536
+#: How many elements ahead memory is fetched: far enough for it to come, near enough to stay.
+_AHEAD: Final = 32
 
 
 @kernel()
@@ -57,3 +60,27 @@ def compress(x: Array, mask: Array, ends: Array, out: Array, start: int, stop: i
             out[np.uint64(taken)] = some[np.uint64(i)]
             taken += held[np.uint64(i)]
             i += 1
+
+
+@kernel()
+def gather(x: Array, indices: Array, out: Array, beyond: Array, start: int, stop: int) -> None:
+    """Put the elements of ``x (n,)`` at ``indices (size,)`` into ``out (size,)``, in blocks.
+
+    Indices below 0 count from the end. One out of bounds sets ``beyond (1,)``, and what is put
+    there has no meaning.
+    """
+    size = np.int64(x.size)
+    for block in range(start, stop):
+        which = indices[block * BLOCK : (block + 1) * BLOCK]
+        into = out[block * BLOCK : (block + 1) * BLOCK]
+        wrong = False
+        for i in range(which.size):
+            if i + _AHEAD < which.size:
+                expect(x, which[i + _AHEAD])
+            index = np.int64(which[i])
+            index = index + size if index < 0 else index
+            there = np.uint64(index) < np.uint64(size)
+            wrong |= not there
+            into[i] = x[np.uint64(index) if there else np.uint64(0)]
+        if wrong:
+            beyond[0] = True

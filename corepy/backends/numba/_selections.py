@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy.backends.numba import _selection_loops as loops
-from corepy.backends.numba._compiled import BLOCK, blocks, launch
+from corepy.backends.numba._compiled import blocks, launch
 from corepy.backends.numba._glue import FORCED, Operation, operation, size_from
 from corepy.backends.numba._layout import bits, flat, order, same_order
 
@@ -72,11 +72,6 @@ def _masked(x: Array, mask: Array) -> Array | None:
 # ---------------------------------------------------------------------------- indices
 
 
-def _some(x: Array, indices: Array, out: Array, start: int, stop: int) -> None:
-    part = slice(start * BLOCK, stop * BLOCK)
-    out[part] = x[indices[part]]
-
-
 def _some_rows(x: Array, indices: Array, out: Array, start: int, stop: int) -> None:
     # Known to be in bounds; for the mode "raise" NumPy would make a copy of the result first.
     np.take(x, indices[start:stop], axis=0, out=out[start:stop], mode="wrap")
@@ -90,10 +85,14 @@ def _gathered(x: Array, indices: Array) -> Array | None:
         return None
     wanted = indices.reshape(-1)
     out = np.empty((wanted.size, *x.shape[1:]), x.dtype)
-    if np.minimum.reduce(wanted) < -len(x) or np.maximum.reduce(wanted) >= len(x):
+    if x.ndim == 1 and x.dtype.itemsize <= 8:
+        beyond = np.zeros(1, np.bool_)
+        arguments = (bits(x), wanted, bits(out), beyond)
+        launch(loops.gather, arguments, blocks(wanted.size), 2 * wanted.size)
+        if beyond[0]:
+            return None
+    elif np.minimum.reduce(wanted) < -len(x) or np.maximum.reduce(wanted) >= len(x):
         return None
-    if x.ndim == 1:
-        launch(_some, (x, wanted, out), blocks(wanted.size), 2 * wanted.size)
     else:
         launch(_some_rows, (x, wanted, out), wanted.size, out.nbytes // 4)
     return out.reshape((*indices.shape, *x.shape[1:]))
@@ -101,12 +100,7 @@ def _gathered(x: Array, indices: Array) -> Array | None:
 
 @operation("take", _SMALL)
 def _take(x: Array, indices: Array, /, *, axis: int) -> Array | None:
-    if axis:
-        return None
-    found = _gathered(x, indices)
-    if found is None and x.ndim == 1 and indices.dtype.kind == "i":
-        return np.asarray(x[indices])  # twice as fast as take
-    return found
+    return None if axis else _gathered(x, indices)
 
 
 @operation("__getitem__", _SMALL)
