@@ -71,7 +71,9 @@ def considerate(native: Callable[..., Any]) -> Callable[..., Any]:
                 return native(*args, **params)
         elif all(getattr(x, "size", 0) < LEAST for x in args):
             return native(*args, **params)
-        threads = min(cores(), budget() or cores())
+        threads, asked = cores(), budget()
+        if asked is not None and asked < threads:
+            threads = asked
         if threads < 2:
             return native(*args, **params)
         if not NEIGHBOURS.busy(threads) or not _blas.can_hold():

@@ -128,7 +128,7 @@ def rested(two_threads: list[int], monkeypatch: pytest.MonkeyPatch) -> int:
     if not _blas._placeable() or len(usable) < 2:
         pytest.skip("needs OpenBLAS with threads of its own, Linux and two processors")
     monkeypatch.setattr(_places, "here", lambda: usable[0])
-    monkeypatch.setattr(_blas._APART, "_last", -1.0)
+    monkeypatch.setattr(_blas._APART, "_caller", 0)
     return sum(1 << place for place in usable)
 
 
@@ -147,6 +147,28 @@ def test_threads_of_blas_wake_apart_from_the_caller_and_may_go_anywhere_again(re
     assert processors() == before
     with _blas.apart():  # at once, where they still are apart
         assert processors() == before
+
+
+def test_threads_stay_where_they_are_while_the_caller_works(
+    rested: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = worked = 100.0
+    monkeypatch.setattr(_blas, "perf_counter", lambda: now)
+    monkeypatch.setattr(_blas, "thread_time", lambda: worked)
+    before = processors()
+    with _blas.apart():
+        assert processors() != before
+    for passed, of_these, stay in (
+        (0.01, 0.01, True),
+        (0.01, 0.0097, True),  # something came between
+        (0.01, 0.005, False),
+        (5e-5, 0.0, True),
+        (5.0, 0.0, False),
+    ):
+        now, worked = now + passed, worked + of_these
+        with _blas.apart():
+            assert (processors() == before) == stay
+    assert processors() == before
 
 
 def test_one_thread_places_them_and_others_leave_them(rested: int) -> None:
