@@ -104,6 +104,26 @@ def test_launch_waits_for_all_helpers_and_raises_what_went_wrong(
     assert len(ended) == 2
 
 
+def test_who_is_awake_helps_with_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = _helpers.Helpers(1)
+    monkeypatch.setattr(_sharing, "helpers", lambda: nobody)
+    little = _sharing.SHARED_FROM
+    assert not _sharing._is_worth_sharing(little)
+    assert _sharing._is_worth_sharing(_sharing.PARALLEL_FROM)
+    nobody.board._words[_jobs._WATCHED // 8] = 1
+    assert _sharing._is_worth_sharing(little)
+    assert not _sharing._is_worth_sharing(little - 1)
+
+
+@pytest.mark.parametrize(("work", "asked"), [(1, 1), (2, 2), (3, 3), (100, 3)])
+def test_no_more_helpers_are_asked_than_have_work(
+    work: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = share(monkeypatch, 4, _helpers.Helpers(3))
+    _sharing.launch(count, (np.zeros(50, np.int64), np.zeros(50), 1.0), 50, work)
+    assert counts == [asked]
+
+
 each_division = pytest.mark.parametrize(
     ("rows", "parts"), list(itertools.product([1, 2, 7, 8, 32, 1000], [2, 3, 8, 24]))
 )
@@ -285,7 +305,7 @@ def test_calls_and_jobs_take_turns(pause: float, two: _helpers.Helpers) -> None:
         assert done.wait(20)
         time.sleep(pause)
         two.wake(2)
-        assert not two.board.run(loop, (counts, np.zeros(100), 0.0), 100, 20, 2, wake=True)[0]
+        assert not two.board.run(loop, (counts, np.zeros(100), 0.0), 100, 20, 2)[0]
         np.testing.assert_array_equal(counts, times)
 
 
@@ -294,11 +314,13 @@ def test_a_signal_does_not_disturb_who_sleeps(two: _helpers.Helpers) -> None:
     threads: list[int] = []
     two.call(lambda: threads.append(threading.get_ident()), 1)
     assert eventually(lambda: bool(threads))
-    before = signal.signal(signal.SIGURG, lambda *_: None)
+    heard: list[int] = []
+    before = signal.signal(signal.SIGURG, lambda number, frame: heard.append(number))
     try:
-        for _ in range(20):
+        for times in range(20):
             time.sleep(0.001)
             signal.pthread_kill(threads[0], signal.SIGURG)
+            assert eventually(lambda times=times: len(heard) > times)
     finally:
         signal.signal(signal.SIGURG, before)
     for _ in range(2):  # each has the other one's call, too
@@ -313,7 +335,7 @@ def test_nobody_watches_as_the_interpreter_ends(two: _helpers.Helpers) -> None:
     end = time.monotonic() + 20
     while not two.board.watchers and time.monotonic() < end:
         two.wake(2)
-        two.board.run(loop, (np.zeros(1, np.int64), np.zeros(1), 0.0), 1, 1, 2, wake=True)
+        two.board.run(loop, (np.zeros(1, np.int64), np.zeros(1), 0.0), 1, 1, 2)
     assert two.board.watchers
     two.dismiss()
     assert two.board.watchers == 0
@@ -329,7 +351,7 @@ def test_no_more_watchers_join_than_are_wanted() -> None:
     inside = np.zeros(2, np.int64)
     for _ in range(20):
         three.wake(3)
-        assert three.board.run(loop, (inside,), 8, 8, 0, wake=True) == (False, 0.0)
+        assert three.board.run(loop, (inside,), 8, 8, 0) == (False, 0.0)
     assert not inside.any()
 
 
@@ -353,7 +375,7 @@ def test_who_waits_long_takes_naps() -> None:
     counts = np.zeros(4, np.int64)
     waited = 0.0
     while not waited and held.is_alive():
-        failed, waited = board.run(loop, (counts, np.zeros(4), 0.0), 4, 4, 1, wake=False)
+        failed, waited = board.run(loop, (counts, np.zeros(4), 0.0), 4, 4, 1)
         assert not failed
     held.join()
     assert waited > 0
@@ -394,7 +416,7 @@ def test_arguments_that_do_not_fit_a_job_are_refused() -> None:
     loop = _jobs.shared(take_all)
     assert loop is not None
     with pytest.raises(ValueError, match="take_all: its arguments do not fit a job"):
-        _jobs.Board().run(loop, (arrays,), 1, 1, 0, wake=False)
+        _jobs.Board().run(loop, (arrays,), 1, 1, 0)
 
 
 # ---------------------------------------------------------------------------- where they wake

@@ -148,7 +148,7 @@ def _sleep(board: int, known: int) -> None:
 
 
 @_compiled
-def _run(board: int, job: int, rows: int, parts: int, most: int, wake: bool) -> int:
+def _run(board: int, job: int, rows: int, parts: int, most: int) -> int:
     store(job + _TAKEN, 0)
     store(job + _BACK, 0)
     store(job + _ROWS, rows)
@@ -158,8 +158,7 @@ def _run(board: int, job: int, rows: int, parts: int, most: int, wake: bool) -> 
     naps = 0
     if replace(board + _JOB, 0, job):
         add(board + _POSTED, 1)
-        if wake:
-            _ring(board, most - load(board + _WATCHED))
+        _ring(board, most - load(board + _WATCHED))
         _work(job, True)
         naps = _take_off(board, job)
     else:  # another thread's job is there
@@ -284,15 +283,9 @@ class Board:
             _attend(self._address, told, calls, _PATIENCE)
 
     def run(
-        self,
-        loop: Callable[..., int],
-        arguments: tuple[Any, ...],
-        rows: int,
-        parts: int,
-        most: int,
-        wake: bool,
+        self, loop: Callable[..., int], arguments: tuple[Any, ...], rows: int, parts: int, most: int
     ) -> tuple[bool, float]:
-        """Run a loop that is `shared`, with so many watchers at the most; wake those that sleep.
+        """Run a loop that is `shared`, with so many watchers at the most, some of whom may sleep.
 
         Returns
         -------
@@ -302,7 +295,7 @@ class Board:
             Seconds at the least that the calling thread waited for others.
         """
         job = self._jobs.pop() if self._jobs else _memory()
-        result = loop(self._address, job[1], rows, parts, most, wake, *arguments)
+        result = loop(self._address, job[1], rows, parts, most, *arguments)
         self._jobs.append(job)
         return result % 2 != 0, result // 2 * _NAP * 1e-6
 
@@ -379,17 +372,15 @@ def _packer(kernel: Any) -> Any:
     return pack
 
 
-def _template(
-    board: int, job: int, rows: int, parts: int, most: int, wake: bool, *arguments: Any
-) -> int:
+def _template(board: int, job: int, rows: int, parts: int, most: int, *arguments: Any) -> int:
     _pack(job, arguments)  # type: ignore[name-defined]  # noqa: F821
-    return _run(board, job, rows, parts, most, wake)
+    return _run(board, job, rows, parts, most)
 
 
 def shared(kernel: Any) -> Callable[..., int] | None:
     """Return what runs a kernel in the calling thread and those that join; None if it cannot.
 
-    For `Board.run` to call: ``(board, job, rows, parts, most, wake, *arguments)``.
+    For `Board.run` to call: ``(board, job, rows, parts, most, *arguments)``.
     """
     # Else it is a function of Python's, or Numba compiles nothing.
     return _shared(kernel) if isinstance(kernel, Dispatcher) else None

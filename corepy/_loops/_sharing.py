@@ -26,7 +26,7 @@ __all__ = ["free_threads", "launch"]
 #: Work, in elements of 8 bytes of a cheap loop, from which a second thread is worth waking: some
 #: 40 us, as it begins 30 us late.
 PARALLEL_FROM = 400_000
-#: The same where one is awake, which begins at once.
+#: The same where one is awake, which begins at once, and for each thread more.
 SHARED_FROM = 100_000
 #: Work of one stretch on average, and stretches for each thread; where each is a call of Python's
 #: more, and less often.
@@ -71,6 +71,11 @@ class _Company:
 _company = _Company()
 
 
+def _is_worth_sharing(work: int) -> bool:
+    """Say whether threads share so much work, in elements of a cheap loop, or one does it alone."""
+    return work >= PARALLEL_FROM or (work >= SHARED_FROM and helpers().board.watchers > 0)
+
+
 def numbas_threads() -> int:
     """Return how many threads Numba would use for the calling one, without starting them."""
     started = getattr(parallel, "_is_initialized", True)  # whoever sets the number starts them
@@ -103,16 +108,15 @@ def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int,
     the calling one. What is a context's own, such as `numpy.errstate`, holds in all of them, and
     an exception of any is raised.
     """
-    if work >= SHARED_FROM and rows > 1:
-        threads = free_threads(rows)
-        if threads > 1:
-            loop = shared(function)
-            if loop is None:
-                if work >= PARALLEL_FROM:
-                    _by_calls(function, arguments, rows, work, threads)
-                    return
-            elif _together(loop, arguments, rows, work, threads):
+    if rows > 1 and _is_worth_sharing(work):
+        threads = free_threads(min(rows, 1 + work // SHARED_FROM))
+        loop = shared(function) if threads > 1 else None
+        if loop is not None:
+            if _together(loop, arguments, rows, work, threads):
                 return
+        elif threads > 1 and work >= PARALLEL_FROM:
+            _by_calls(function, arguments, rows, work, threads)
+            return
     function(*arguments, 0, rows)
 
 
@@ -121,13 +125,10 @@ def _together(
 ) -> bool:
     """Run a compiled loop together with helpers; say whether it is done."""
     parts = rows if rows <= _FEW else min(rows, _SHARES * threads, work // STRETCH)
-    those, wake = helpers(), work >= PARALLEL_FROM
-    if wake:
-        those.wake(threads - 1)
-    elif not those.board.watchers:
-        return False
+    those = helpers()
+    those.wake(threads - 1)
     start = perf_counter()
-    failed, waited = those.board.run(loop, arguments, rows, parts, threads - 1, wake)
+    failed, waited = those.board.run(loop, arguments, rows, parts, threads - 1)
     _company.judge(worked=perf_counter() - start - waited, waited=waited)
     return not failed
 

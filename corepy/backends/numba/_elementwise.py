@@ -34,8 +34,7 @@ Loop = Callable[..., None]
 #: being called for.
 _PART: Final = 16 * BLOCK
 _SHORT: Final = 128
-#: Elements of 8 bytes of a cheap function that are worth waking a second thread; where one is
-#: awake, a quarter of them.
+#: Elements of 8 bytes of a cheap function that are worth waking a second thread.
 _CHEAP: Final = 400_000
 Sizes = dict[np.dtype[Any], int]
 
@@ -67,7 +66,8 @@ def in_threads(ufunc: np.ufunc, threads: int, *operands: Array) -> Array | None:
     model = operands[0]
     for x in operands[1:]:
         model = x if x.size > model.size else model
-    if model.nbytes < 2 * threads and FORCED is None:
+    # A thread that is awake would not help with less: what one has in its cache the other has not.
+    if model.nbytes < 8 * threads and FORCED is None:
         return None
     loop = loop_of(ufunc, *[x.dtype for x in operands])
     if loop is None:
@@ -125,13 +125,13 @@ def _shared(name: str, threads: int) -> Operation:
     def of_two(x1: Array, x2: Array, /) -> Array | None:
         return in_threads(ufunc, threads, x1, x2)
 
-    return operation(name, threads // 4)(of_one if ufunc.nin == 1 else of_two)
+    return operation(name, threads // 2)(of_one if ufunc.nin == 1 else of_two)
 
 
 def _rounded(name: str, ufunc: np.ufunc) -> Operation:
     """Make an operation that rounds floats in several threads; integers are as they are."""
 
-    @operation(name, _CHEAP // 4)
+    @operation(name, _CHEAP)
     def own(x: Array, /) -> Array | None:
         return in_threads(ufunc, _CHEAP, x) if x.dtype in FLOATS else None
 
