@@ -136,6 +136,8 @@ def arange(
     count = -((first - last) // pace) if whole else math.ceil((last - first) / pace)
     count = max(0, cast("int", count))
     addressable("arange", count)
+    if not count:  # whose ends may be beyond what libraries hold
+        first, last, pace = 0, 0, 1
     if count and table.dtype.rank == 1 and whole:
         fitting("arange", "start", first, table.dtype)
         fitting("arange", "last value", first + (count - 1) * pace, table.dtype)

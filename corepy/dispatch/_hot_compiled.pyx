@@ -180,6 +180,8 @@ cdef tuple _FORMS_CONVERTED = ("to float32", "to float64", "to int64")
 
 #: What is as quick as NumPy on large arrays too, and needs no memory for a large result.
 cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
+#: Operations of other kinds that are, and up to how many elements: zeros need no recycled memory.
+cdef dict _MOST = {"vecdot": PY_SSIZE_T_MAX, "zeros": 1 << 31}
 
 
 cdef int _place(str name) except -1:
@@ -255,6 +257,7 @@ cdef class Slots(dict):
                 _find_loop(&new, loop, self.native_dtype, target.native_dtype)
                 most = PY_SSIZE_T_MAX if new.kind in _ONE_PASS else SHORT
                 most = SHORT_MOVE if new.kind == MOVE else most
+                most = _MOST.get(name, most)
                 new.least = min(most, getattr(native, "least", most))
                 leasts = getattr(native, "leasts", None)
                 forms = _FORMS_CONVERTED if name == "astype" else _FORMS_REDUCED

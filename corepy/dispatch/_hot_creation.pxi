@@ -83,11 +83,21 @@ cdef inline void _fill(char* into, npy_intp count, npy_intp size, void* element)
             memcpy(into + i * size, element, size)
 
 
-cdef inline object _new_for(int place, Slot* slot, int ndim, npy_intp* dims):
-    """Make memory for a creation function: zeros are as well off in memory that is new."""
-    if place == _ZEROS:
-        return _new(slot.descr, ndim, dims)
-    return _new_moved(slot.descr, ndim, dims)
+cdef object _zeros(Slot* slot, int ndim, npy_intp* dims):
+    """Make zeros: many in memory that is new, which the system clears as it is used."""
+    cdef npy_intp size = 1
+    cdef int i
+    for i in range(ndim):
+        size *= dims[i]
+    if size < SHORT:
+        made = _new(slot.descr, ndim, dims)
+        memset(PyArray_DATA(<PyArrayObject*>made), 0, size * slot.size)
+        return made
+    Py_INCREF(<object><PyObject*>slot.descr)  # the next line steals a reference
+    try:
+        return PyArray_Zeros(ndim, dims, slot.descr, 0)
+    except MemoryError:
+        return None  # the entry asks others to give memory back
 
 
 cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
@@ -107,12 +117,13 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     cdef bint ones = self.place == _ONES
     if ones and not _scalar(slot, 1, &one):
         return None
-    made = _new_for(self.place, slot, ndim, dims)
+    if self.place == _ZEROS:
+        made = _zeros(slot, ndim, dims)
+        return None if made is None else _make(made, <Slots>home)
+    made = _new_moved(slot.descr, ndim, dims)
     cdef npy_intp size = _size(<PyArrayObject*>made, PY_SSIZE_T_MAX)
     if ones:
         _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &one)
-    elif self.place == _ZEROS:
-        memset(PyArray_DATA(<PyArrayObject*>made), 0, size * slot.size)
     return _make(made, <Slots>home)
 
 
@@ -201,10 +212,11 @@ cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return None
     if place == _ONES and not _scalar(slot, 1, &element):
         return None
-    made = _new_for(place, slot, PyArray_NDIM(x), PyArray_DIMS(x))
     if place == _ZEROS:
-        memset(PyArray_DATA(<PyArrayObject*>made), 0, size * slot.size)
-    elif place != _EMPTY:
+        made = _zeros(slot, PyArray_NDIM(x), PyArray_DIMS(x))
+        return None if made is None else _make(made, table)
+    made = _new_moved(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    if place != _EMPTY:
         _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &element)
     return _make(made, table)
 

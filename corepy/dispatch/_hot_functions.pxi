@@ -143,7 +143,7 @@ cdef int _dims_of(PyObject* shape, npy_intp* dims, npy_intp least) noexcept:
     if ndim > MOST_DIMENSIONS:
         return -1
     for i in range(ndim):
-        if not _whole(PyTuple_GET_ITEM(shape, i), &number) or number < 0:
+        if not _whole(PyTuple_GET_ITEM(shape, i), &number) or not 0 <= number < least:
             return -1
         dims[i] = number
         size *= number

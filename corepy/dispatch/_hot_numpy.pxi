@@ -50,6 +50,7 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_NewFromDescr(
         PyTypeObject*, PyArray_Descr*, int, npy_intp*, npy_intp*, void*, int, PyObject*
     )
+    object PyArray_Zeros(int, npy_intp*, PyArray_Descr*, int)
     PyArray_Descr* PyArray_DescrFromType(int)
     PyArray_Descr* PyArray_DESCR(PyArrayObject*)
     int PyArray_CopyInto(PyArrayObject*, PyArrayObject*) except -1

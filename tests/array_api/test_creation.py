@@ -174,6 +174,28 @@ def test_bad_ranges_raise(args: Any, kwargs: Any, error: Any, message: str) -> N
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize(
+    "bounds", [(10**30, 5), (5, 10**30, -1), (-(2**63), -(2**64)), (1e300, 0.0)]
+)
+@pytest.mark.parametrize("dtype", [None, "float32", "int64"])
+def test_nothing_lies_between_bounds_that_no_dtype_holds(
+    bounds: tuple[float, ...], dtype: str | None
+) -> None:
+    found = xp.arange(*bounds, dtype=None if dtype is None else DTYPES[dtype])
+    assert found.shape == (0,)
+    default = xp.float64 if isinstance(bounds[0], float) else xp.int64
+    assert found.dtype == (default if dtype is None else DTYPES[dtype])
+
+
+@pytest.mark.parametrize("size", [16_383, 16_384, 262_144, 1_000_003])
+def test_large_zeros_are_zero(size: int) -> None:
+    for shape in (size, (size,), (1, size, 1)):
+        xp.ones(shape)  # whose memory the next one may get
+        for made in (xp.zeros(shape), xp.zeros_like(xp.empty(shape))):
+            assert made.size == size
+            assert int(xp.count_nonzero(made)) == 0
+
+
 @given(data=st.data())
 def test_linspace(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(FLOATING))

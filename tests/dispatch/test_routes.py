@@ -111,6 +111,14 @@ def test_routes_of_new_arrays_and_joined_ones_go_by_the_size_of_the_result(use: 
 
 @pytest.mark.backend("numba")
 @pytest.mark.parametrize("ends", [(0, -(2**2000), 1), (2**2000, 0, 1), (0, 2**2000, -1)])
+def test_routes_do_not_change_ranges_of_nothing(use: Use, ends: Any) -> None:
+    for routes in ([], [route("arange", "numba", dtype="int64")]):
+        use(*routes)
+        assert xp.arange(*ends).tolist() == []
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.parametrize("ends", [(0, -(2**2000), -1), (2**2000, 0, -1), (0, 2**2000, 2**1999)])
 def test_routes_do_not_change_what_is_said_of_ranges_without_end(use: Use, ends: Any) -> None:
     said = []
     for routes in ([], [route("arange", "numba", dtype="int64")]):
