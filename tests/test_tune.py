@@ -23,12 +23,12 @@ from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch import _routes
 from corepy.dispatch._admitted import ADMITTED
-from corepy.dispatch._route_table import Option, Route, RouteTable, parse
+from corepy.dispatch._route_table import MARGIN, Option, Route, RouteTable, parse
 from corepy.dispatch._routes import bound
 from corepy.tuning import _cases, _check, _tune, tune
 from corepy.tuning._cases import NUMPY, Case, cases, operands
 from corepy.tuning._cells import ADMITTED as YES
-from corepy.tuning._cells import Cell, Cells, Entrant
+from corepy.tuning._cells import CROSSING, Cell, Cells, Entrant
 from corepy.tuning._clock import Comparison, Usage, after, compare, take_turns
 
 CASES = list(cases())
@@ -222,7 +222,7 @@ def entrant(gain: float, backend: str = "torch", verdict: str = YES, **figures: 
 
 
 def cell(size: int, *entrants: Entrant, operation: str = "sin") -> Cell:
-    return Cell(operation, "float64", "", size, size * 1e-9, entrants, False)
+    return Cell(operation, "float64", "", size, size * 1e-7, entrants, False)
 
 
 def routes_of(*found: Cell) -> tuple[Route, ...]:
@@ -237,13 +237,51 @@ def test_routes_follow_from_cells() -> None:
         cell(65536, entrant(1.0, verdict="no faster")),
         cell(262144, entrant(1.5), entrant(1.4, "numba")),
     )
-    assert [(r.least, [o.backend for o in r.options]) for r in found] == [
-        (2048, ["torch"]),  # half way from the size where it lost
-        (32768, []),
-        (131072, ["numba", "torch"]),  # torch is better by less than the margin
+    assert [[o.backend for o in r.options] for r in found] == [
+        ["torch"],
+        [],
+        ["numba", "torch"],  # torch is better by less than the margin
     ]
     assert found[0].options == (Option("torch", 4.0, 1.2, 2.0),)  # what holds for both sizes
-    assert found[0].seconds == pytest.approx(2.048e-6, rel=1e-2)
+
+
+def grown(size: int, backend: str, offset: float, slope: float) -> Cell:
+    """Return a cell in which NumPy takes a microsecond an element, another so much, and so long."""
+    gain = size / (offset + slope * size)
+    verdict = YES if gain > MARGIN else "no faster"
+    found = cell(size, entrant(gain, backend, verdict=verdict))
+    return replace(found, seconds=size * 1e-6)
+
+
+def test_a_route_begins_where_times_that_grow_evenly_differ_by_the_margin() -> None:
+    (found,) = routes_of(*(grown(size, "numba", 1000.0, 0.5) for size in (1024, 4096, 16384)))
+    where = MARGIN * 1000 / (1 - MARGIN * 0.5)
+    assert 1024 < where < 4096
+    assert found.least == pytest.approx(where, abs=1)
+    assert found.seconds == pytest.approx(where * 1e-6, rel=1e-2)
+
+
+def test_a_route_ends_likewise() -> None:
+    begun, ended = routes_of(*(grown(size, "numba", -300.0, 1.0) for size in (1024, 4096, 16384)))
+    assert (begun.least, ended.options) == (1024, ())
+    assert ended.least == pytest.approx(MARGIN * 300 / (MARGIN - 1), abs=1)
+
+
+def test_where_one_route_follows_another_it_begins_half_way() -> None:
+    found = routes_of(
+        cell(4096, entrant(2.0, "numba")),
+        cell(16384, entrant(5.0), entrant(2.0, "numba")),
+    )
+    assert [r.least for r in found] == [4096, 8192]
+
+
+def test_threads_of_other_libraries_are_not_woken_for_little() -> None:
+    quick = replace(cell(4096, entrant(2.0), entrant(1.5, "numba")), seconds=CROSSING / 2)
+    slow = replace(cell(16384, entrant(2.0), entrant(1.5, "numba")), seconds=CROSSING)
+    assert [[o.backend for o in r.options] for r in routes_of(quick, slow)] == [
+        ["numba"],
+        ["torch", "numba"],
+    ]
 
 
 def test_who_wins_beside_busy_cores_alone_runs_there_alone(
@@ -408,7 +446,8 @@ def test_routes_are_shown(cache: Path, capsys: pytest.CaptureFixture[str]) -> No
         *("sin", "float32", "-", "1024", "torch", "3.0x"),
         "1.1x its time in company, 2.0x NumPy beside busy cores",
     ]
-    assert rows[4] == [*("sin", "float64", "-", "2048", "numpy", "-"), "nobody is faster there"]
+    end = str(made().routes[2].least)
+    assert rows[4] == [*("sin", "float64", "-", end, "numpy", "-"), "nobody is faster there"]
     assert main(["routes", "--json"]) == 0
     assert parse(capsys.readouterr().out).routes == corepy.routes()
 

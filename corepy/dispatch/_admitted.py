@@ -285,7 +285,7 @@ ADMITTED: Final[dict[str, Admission]] = {
     **dict.fromkeys(("arange", "full", "linspace", "ones"), _FILLING),
     "tensordot": Admission(_contracted, ("",), 2, _NONE),
     "matmul": Admission(_matrices, ("", "inner"), 2, frozenset({"int64"})),
-    **dict.fromkeys(("fft.fft", "fft.ifft"), Admission(_transformed, ("",), 1, _COMPLEX)),
+    **dict.fromkeys(("fft.fft", "fft.ifft"), Admission(_transformed, ("",), 1, FLOATS | _COMPLEX)),
     "fft.rfft": Admission(_transformed, ("",), 1, FLOATS),
     "fft.irfft": Admission(_transformed, ("",), 1, _COMPLEX),
     **{

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,9 @@ from corepy.dispatch._route_table import MARGIN, Option, Route, write
 FORMAT: Final = 1
 #: The verdict on a candidate that routes may lead to.
 ADMITTED: Final = "admitted"
+#: Seconds that NumPy takes at the least where another library with threads of its own is called: as
+#: long as these take to wake, which they may have to do whatever was measured.
+CROSSING: Final = 3e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,13 @@ class Cell:
     def key(self) -> str:
         """By what it is found again."""
         return key_of(self.operation, self.dtype, self.form, self.size)
+
+    def times(self, backend: str) -> tuple[float, float] | None:
+        """Return NumPy's seconds and a backend's, None where that was not measured."""
+        for entrant in self.entrants:
+            if entrant.backend == backend and entrant.gain > 0:
+                return self.seconds, self.seconds / entrant.gain
+        return None
 
 
 def key_of(operation: str, dtype: str, form: str, size: int) -> str:
@@ -146,19 +156,14 @@ class Cells:
 
 
 def _steps(cells: Iterable[Cell]) -> list[Route]:
-    """Return one route for each stretch of sizes in which the same backends win.
-
-    Where one ends and the next begins was not measured: half way, as the sizes are spaced.
-    """
+    """Return one route for each stretch of sizes in which the same backends win."""
     steps: list[Route] = []
     former: Cell | None = None
     for cell in sorted(cells, key=lambda cell: cell.size):
         options = _ranked(cell)
         before = steps[-1].options if steps else ()
         if [o.backend for o in options] != [o.backend for o in before]:
-            smaller = former or cell
-            least = round(math.sqrt(smaller.size * cell.size))
-            seconds = math.sqrt(smaller.seconds * cell.seconds)
+            least, seconds = _boundary(former or cell, cell, options, before)
             place = cell.operation, cell.dtype, cell.form, least
             steps.append(Route(*place, float(f"{seconds:.3g}"), options))
         elif options:
@@ -168,16 +173,38 @@ def _steps(cells: Iterable[Cell]) -> list[Route]:
     return steps
 
 
+def _boundary(
+    smaller: Cell, greater: Cell, options: Sequence[Option], before: Sequence[Option]
+) -> tuple[int, float]:
+    """Return where one stretch ends and the next begins, and NumPy's seconds there.
+
+    Where a backend comes or goes beside NumPy alone, times are taken to grow evenly between the two
+    sizes: it is where they differ by the margin. Else it is half way, as the sizes are spaced.
+    """
+    if bool(options) != bool(before):
+        name = (options or before)[0].backend
+        first, last = smaller.times(name), greater.times(name)
+        if first and last:
+            here, there = (MARGIN * other - base for base, other in (first, last))
+            if here * there < 0:
+                share = here / (here - there)
+                size = smaller.size + share * (greater.size - smaller.size)
+                return round(size), first[0] + share * (last[0] - first[0])
+    seconds = math.sqrt(smaller.seconds * greater.seconds)
+    return round(math.sqrt(smaller.size * greater.size)), seconds
+
+
 def _ranked(cell: Cell) -> tuple[Option, ...]:
     """Return who was admitted, the best first.
 
     Another library is called only where it is better than Numba's kernels by the same margin:
-    they need no crossing, share memory with everything, and notice other processes.
+    they need no crossing, share memory with everything, and notice other processes. And only where
+    its threads are worth waking.
     """
     options = [
         Option(e.backend, round(e.gain, 2), round(e.company, 2), e.busy and round(e.busy, 2))
         for e in cell.entrants
-        if e.verdict == ADMITTED
+        if e.verdict == ADMITTED and (e.backend == "numba" or cell.seconds >= CROSSING)
     ]
     handicap = {"numba": MARGIN}
     return tuple(sorted(options, key=lambda o: -o.gain * handicap.get(o.backend, 1.0)))
