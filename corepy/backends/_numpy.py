@@ -255,8 +255,10 @@ def _unique_values(x: Array) -> Array:
     if x.size == 0 or x.dtype.kind == "c" or (x.size >= _FEW and x.dtype.char not in "fd"):
         return cast("Array", compat.unique_values(x))
     values = x.flatten()
-    # Which of two equal zeros is kept is not defined.
-    values.sort(kind=None if x.dtype.char in "fd" or x.dtype.num in _ANY_ORDER else "stable")
+    quickly = x.size >= _FEW or x.dtype.num in _ANY_ORDER
+    values.sort(kind=None if quickly else "stable")
+    if x.size >= _FEW:
+        restore_order(x.reshape(-1), values)
     first = np.empty(values.size, np.bool_)
     first[0] = True
     np.not_equal(values[1:], values[:-1], out=first[1:])

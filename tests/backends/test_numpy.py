@@ -34,6 +34,24 @@ def test_sort_of_many_keeps_zeros_and_nan_in_order(dtype: str) -> None:
         assert found.tobytes() == np.sort(values, kind="stable").tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [100, 20_000])
+@pytest.mark.parametrize("distinct", [40, 1 << 30])
+def test_unique_values_keep_the_first_of_equal_zeros(dtype: str, size: int, distinct: int) -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        x = rng.integers(-distinct, distinct, size).astype(dtype)
+        x[rng.integers(0, size, 6)] = rng.choice([0.0, -0.0, np.nan], 6)
+        x = x.reshape(2, -1)[:, ::-1]
+        found = numpys("unique_values", x)
+        sorted_ = np.sort(x, axis=None, kind="stable")
+        wanted = sorted_[np.append(True, sorted_[1:] != sorted_[:-1])]
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(
+            np.signbit(found[wanted == 0]), np.signbit(wanted[wanted == 0])
+        )
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 def test_long_ranges(dtype: str) -> None:
     bounds = [(0, 100_000, 1), (300_001, -400_000, -7), (-(2**23), 2**23, 99), (0, 2**40, 2**24)]
