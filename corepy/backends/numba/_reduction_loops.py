@@ -210,32 +210,10 @@ def join_products(mantissas: Array, exponents: Array, out: Array) -> None:
 def sum_columns(x: Array, partials: Array, start: int, stop: int) -> None:
     """Sum ``x (stack, length, columns)`` along its middle axis, some rows at a time.
 
-    Into ``partials (stack, chunks, columns)`` of float64; a task is a block of columns of a chunk.
+    Into ``partials (stack, chunks, columns)``, of float64 for floats, and of their own dtype for
+    integers, where overflow wraps around; a task is a block of columns of a chunk.
     """
-    _, chunks, columns = partials.shape
-    tiles = -(-columns // WIDTH)
-    for task in range(start, stop):
-        chunk, tile = task // tiles, task % tiles
-        s, c = chunk // chunks, chunk % chunks
-        left, right = tile * WIDTH, min((tile + 1) * WIDTH, columns)
-        total = partials[s, c, left:right]
-        total[:] = 0.0
-        first, last = c * ROWS, min((c + 1) * ROWS, x.shape[1])
-        paired = last - (last - first) % 4
-        for i in range(first, paired, 4):
-            a, b = x[s, i, left:right], x[s, i + 1, left:right]
-            d, e = x[s, i + 2, left:right], x[s, i + 3, left:right]
-            for j in range(total.size):
-                total[j] += (np.float64(a[j]) + b[j]) + (np.float64(d[j]) + e[j])
-        for i in range(paired, last):
-            a = x[s, i, left:right]
-            for j in range(total.size):
-                total[j] += a[j]
-
-
-@kernel()
-def integer_columns(x: Array, partials: Array, start: int, stop: int) -> None:
-    """Sum integers ``x (stack, length, columns)`` as `sum_columns` does; overflow wraps around."""
+    wide = partials.dtype.type
     _, chunks, columns = partials.shape
     tiles = -(-columns // WIDTH)
     for task in range(start, stop):
@@ -250,7 +228,7 @@ def integer_columns(x: Array, partials: Array, start: int, stop: int) -> None:
             a, b = x[s, i, left:right], x[s, i + 1, left:right]
             d, e = x[s, i + 2, left:right], x[s, i + 3, left:right]
             for j in range(total.size):
-                total[j] += (a[j] + b[j]) + (d[j] + e[j])
+                total[j] += (wide(a[j]) + b[j]) + (wide(d[j]) + e[j])
         for i in range(paired, last):
             a = x[s, i, left:right]
             for j in range(total.size):

@@ -119,7 +119,7 @@ def _sum(x: Array, /, *, axis: Any, dtype: Any, keepdims: bool) -> Array | None:
     found = split(x, axis)
     shape = reduced(x.shape, axis, keepdims)
     if found is not None and found.shape[2] > 1 and x.dtype == dtype:
-        return _as_in(x, _by_columns(loops.integer_columns, (), found, np.add), shape)
+        return _as_in(x, _by_columns(loops.sum_columns, (), found, np.add), shape)
     if found is None or found.shape[2] != 1 or found.shape[1] < _ROW:
         return None
     if len(found) == 1:
