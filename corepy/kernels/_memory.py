@@ -10,8 +10,8 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from itertools import count
 from typing import Any, Final
@@ -26,6 +26,7 @@ from corepy.devices._pool import recycling
 from corepy.dispatch import (
     Operand,
     adopt,
+    get_tf32,
     is_reproducible,
     load,
     make,
@@ -389,13 +390,31 @@ def by_reference(
 
 
 def setting(*operands: Given | None) -> AbstractContextManager[Any]:
-    """Return the context in which a library computes: JAX has 64 bits only in one of its own."""
-    if any(g is not None and g.library == "jax" and "64" in g.dtype for g in operands):
-        jax = sys.modules["jax"]
+    """Return the context in which a library computes.
+
+    JAX has 64 bits only in one of its own, and accelerators cut the float32 operands of its
+    products to fewer bits unless told; `corepy.enable_tf32` allows it on NVIDIA's and AMD's.
+    """
+    own = [g for g in operands if g is not None and g.library == "jax"]
+    if not own:
+        return nullcontext()
+    jax = sys.modules["jax"]
+    exact = jax.default_matmul_precision("tensorfloat32" if _may_cut(own[0]) else "highest")
+    if any("64" in g.dtype for g in own):
         wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
-        context: AbstractContextManager[Any] = wide(True)
-        return context
-    return nullcontext()
+        return _both(wide(True), exact)
+    context: AbstractContextManager[Any] = exact
+    return context
+
+
+def _may_cut(x: Given) -> bool:
+    return get_tf32() and any(device.kind in ("cuda", "rocm") for device in x.backend.devices())
+
+
+@contextmanager
+def _both(outer: AbstractContextManager[Any], inner: AbstractContextManager[Any]) -> Iterator[None]:
+    with outer, inner:
+        yield
 
 
 def _wrapped(x: Given) -> Any:

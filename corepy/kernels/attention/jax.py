@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from corepy.kernels._arguments import Given
@@ -59,9 +60,8 @@ def _attention(
     import jax
 
     q, k, v = (xp.swapaxes(x, 1, 2) for x in (q, k, v))  # (batch, length, heads, head_dim) there
-    # Of float32 accelerators keep fewer bits unless told; 16-bit floats are multiplied as they are.
-    exact = jax.default_matmul_precision("highest" if q.dtype.itemsize > 2 else None)
-    with exact:
+    # `setting` says how products are computed; 16-bit floats are multiplied as they are.
+    with jax.default_matmul_precision(None) if q.dtype.itemsize == 2 else nullcontext():
         found = jax.nn.dot_product_attention(
             *(q, k, v), scale=scale, is_causal=causal, implementation=implementation
         )

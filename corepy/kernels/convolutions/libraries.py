@@ -50,7 +50,6 @@ def _jax(x: Any, weight: Any, bias: Any, wide: str, geometry: Geometry) -> Any:
         rhs_dilation=g.dilation,
         feature_group_count=g.groups,
         dimension_numbers=("NCHW", "OIHW", "NCHW"),
-        precision=lax.Precision.HIGHEST,  # else accelerators cut float32 to fewer bits
     )
     if bias is not None:
         found = found + bias.astype(wide)[:, None, None]
