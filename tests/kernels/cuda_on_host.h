@@ -43,6 +43,7 @@ inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
+inline float __fdividef(float a, float b) { return a / b; }
 
 /* Halves are converted by instructions of the GPU alone. */
 #define asm(...) __builtin_trap()

@@ -13,13 +13,14 @@ from corepy.kernels._device._runtime import ITEM_SIZE, VECTOR_BYTES, Memory, tar
 #: Work-items of a group, and those that share a row that is short.
 _ITEMS = 256
 _FEW = 32
+#: Work-items that share a longer row: so few as keep all of it, which begin sooner together.
+_LANES = (128, 256, 512, 1024)
+#: Elements of a row that a work-item keeps in registers, at most.
+_HELD = 16
 #: The edge of the tiles in ``tiles.h``.
 _TILE = 64
-#: Groups for each compute unit, at most.
+#: Groups for each compute unit of a device that does not begin groups as cheaply as a GPU does.
 _GROUPS = 32
-#: Vectors of a row that a work-item keeps in registers.
-_HELD_OF_SHORT = 4
-_HELD = 8
 
 
 class Shape(NamedTuple):
@@ -31,30 +32,40 @@ class Shape(NamedTuple):
 
 
 def by_rows(x: Given, rows: int, size: int, vector: int) -> Shape:
-    """Return how work-items share rows: three forms, for short, middle and long ones."""
-    lanes, held = _ITEMS, _HELD
-    if size <= _FEW * _HELD_OF_SHORT * vector:
-        lanes, held = _FEW, _HELD_OF_SHORT
-    elif size > _ITEMS * _HELD * vector:
-        held = 0
-    groups = groups_of(x, rows * lanes)
-    return Shape((groups,), (_ITEMS,), {"VECTOR": vector, "LANES": lanes, "HELD": held})
+    """Return how work-items share rows; those of rows that none of them can keep read again."""
+    lanes = next((n for n in (_FEW, *_LANES) if size <= n * _HELD), 0)
+    held = 1 << (-(-size // (lanes * vector)) - 1).bit_length() if lanes else 0
+    lanes = lanes or _ITEMS
+    # Groups of one row wait for nobody else; short rows wait for nobody at all.
+    items = max(lanes, _ITEMS if lanes == _FEW else _LANES[0])
+    groups = groups_of(x, -(-rows * lanes // items))
+    return Shape((groups,), (items,), {"VECTOR": vector, "LANES": lanes, "HELD": held})
 
 
 def by_elements(x: Given, size: int, vector: int) -> Shape:
     """Return how work-items share elements, `vector` of them at a time."""
-    return Shape((groups_of(x, -(-size // vector)),), (_ITEMS,), {"VECTOR": vector})
+    groups = groups_of(x, -(-size // (vector * _ITEMS)))
+    return Shape((groups,), (_ITEMS,), {"VECTOR": vector})
 
 
 def by_tiles(x: Given, batch: int, rows: int, columns: int) -> tuple[tuple[int], tuple[int]]:
     """Return grid and block for matrices of results, of which a group has a tile at a time."""
     tiles = batch * -(-rows // _TILE) * -(-columns // _TILE)
-    return (groups_of(x, tiles * _ITEMS),), (_ITEMS,)
+    return (groups_of(x, tiles),), (_ITEMS,)
 
 
-def groups_of(x: Given, items: int) -> int:
-    """Return how many groups there are for so many items, which go on where the grid ends."""
-    return min(-(-items // _ITEMS), _GROUPS * target_of(x).units(x))
+def groups_of(x: Given, groups: int) -> int:
+    """Return how many groups are begun of as many as there is work for; they share the rest.
+
+    A GPU gets all of them: as each ends, another takes its place, and none has more to do.
+    """
+    if x.device is not None and x.device.kind in ("cuda", "rocm"):
+        return min(groups, _MOST_GROUPS)
+    return min(groups, _GROUPS * target_of(x).units(x))
+
+
+#: The limit of CUDA's and HIP's first axis.
+_MOST_GROUPS = (1 << 31) - 1
 
 
 def vector_of(x: Given, size: int, *arrays: Memory | None, strides: Sequence[np.int64] = ()) -> int:

@@ -3,7 +3,8 @@
 /* 1 / (1 + exp(-x)), where nothing overflows and small results keep their digits. */
 DEVICE real sigmoid(real x)
 {
-    return exp(fmin(x, (real)0)) / (1 + exp(-fabs(x)));
+    const real small = exp(-fabs(x));
+    return (x < 0 ? small : 1) * reciprocal(1 + small);
 }
 
 DEVICE real silu(real x)

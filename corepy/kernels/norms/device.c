@@ -1,4 +1,5 @@
-/* Norms of rows, GROUP_ROWS of them side by side in a group; X and W are the dtypes of x and weight. */
+/* Norms of rows, GROUP_ROWS of them side by side in a group; X, W and B are the dtypes of x, weight and bias.
+ * RESIDUAL says whether there is one. */
 
 KERNEL(rms_norm)(
     IN(X, x),
@@ -18,44 +19,47 @@ KERNEL(rms_norm)(
         const i64 row = first + ITEM / LANES;
         const i64 length = row < rows ? size : 0; /* beyond the last one there is nothing to do */
         GLOBAL const TYPE(X) *given = POINTER(x) + ROW(x, row);
+        GLOBAL TYPE(X) *sums = POINTER(summed) + row * size;
+        LOAD_ROW(X, given, length, values)
+#if RESIDUAL
+        GLOBAL const TYPE(X) *further = POINTER(residual) + ROW(residual, row);
+        KEEP(added);
+        LOAD_ROW(X, further, length, added)
+#endif
         real total = 0;
-UNROLL
-        for (int step = 0; step < ROW_STEPS(size); ++step) {
-            const i64 at = ROW_AT(step);
-            if (at >= length)
-                break;
-            LOAD_VECTOR(X, given + at, KEPT(values, step));
-            if (HAS(residual)) {
-                real added[VECTOR];
-                LOAD_VECTOR(X, POINTER(residual) + ROW(residual, row) + at, added);
-UNROLL
-                for (int j = 0; j < VECTOR; ++j)
-                    KEPT(values, step)[j] = ROUND(X, KEPT(values, step)[j] + added[j]);
-                STORE_VECTOR(X, POINTER(summed) + row * size + at, KEPT(values, step));
-            }
-UNROLL
+        ROW_STEPS(step, length)
+        {
+            LOAD_STEP(X, given, values, step);
+#if RESIDUAL
+            LOAD_STEP(X, further, added, step);
+            UNROLL
+            for (int j = 0; j < VECTOR; ++j)
+                KEPT(values, step)[j] = ROUND(X, KEPT(values, step)[j] + KEPT(added, step)[j]);
+            if (IN_ROW(step, length))
+                STORE_VECTOR(X, sums + ROW_AT(step), KEPT(values, step));
+#endif
+            UNROLL
             for (int j = 0; j < VECTOR; ++j)
                 total += KEPT(values, step)[j] * KEPT(values, step)[j];
         }
         const real scale = 1 / sqrt(row_sum(total, scratch) / size + eps);
-        GLOBAL const TYPE(X) *again = HAS(residual) ? POINTER(summed) + row * size : given;
-UNROLL
-        for (int step = 0; step < ROW_STEPS(size); ++step) {
-            const i64 at = ROW_AT(step);
-            if (at >= length)
-                break;
-            if (!HELD)
-                LOAD_VECTOR(X, again + at, KEPT(values, step));
-            real factors[VECTOR];
+        KEEP(factors);
+        if (HAS(weight))
+            LOAD_ROW(W, POINTER(weight), length, factors)
+        ROW_STEPS(step, length)
+        {
+            if (!IN_ROW(step, length))
+                continue;
+            LOAD_STEP(X, RESIDUAL ? sums : given, values, step);
             if (HAS(weight))
-                LOAD_VECTOR(W, POINTER(weight) + at, factors);
-UNROLL
+                LOAD_STEP(W, POINTER(weight), factors, step);
+            UNROLL
             for (int j = 0; j < VECTOR; ++j) {
                 KEPT(values, step)[j] *= scale;
                 if (HAS(weight))
-                    KEPT(values, step)[j] *= factors[j];
+                    KEPT(values, step)[j] *= KEPT(factors, step)[j];
             }
-            STORE_VECTOR(X, POINTER(out) + row * size + at, KEPT(values, step));
+            STORE_VECTOR(X, POINTER(out) + row * size + ROW_AT(step), KEPT(values, step));
         }
     }
 }
@@ -63,17 +67,14 @@ UNROLL
 /* The sum over a row of what is left of its elements less `high` and `low`, or of the squares. */
 #define SUM_OF_REST(total, square) \
     real total = 0; \
-    UNROLL for (int step = 0; step < ROW_STEPS(size); ++step) \
+    ROW_STEPS(step, length) \
     { \
-        const i64 at = ROW_AT(step); \
-        if (at >= length) \
-            break; \
-        if (!HELD) \
-            LOAD_VECTOR(X, given + at, KEPT(values, step)); \
+        LOAD_STEP(X, given, values, step); \
         UNROLL for (int j = 0; j < VECTOR; ++j) \
         { \
             const real rest = KEPT(values, step)[j] - high - low; \
-            total += square ? rest * rest : rest; \
+            if (IN_ROW(step, length)) \
+                total += square ? rest * rest : rest; \
         } \
     } \
     total = row_sum(total, scratch) / size
@@ -94,11 +95,7 @@ KERNEL(layer_norm)(
         const i64 row = first + ITEM / LANES;
         const i64 length = row < rows ? size : 0;
         GLOBAL const TYPE(X) *given = POINTER(x) + ROW(x, row);
-UNROLL
-        for (int step = 0; step < HELD; ++step) {
-            if (ROW_AT(step) < length)
-                LOAD_VECTOR(X, given + ROW_AT(step), KEPT(values, step));
-        }
+        LOAD_ROW(X, given, length, values)
         /* The mean in two parts, so that values far from zero lose nothing by its rounding. */
         real high = 0, low = 0;
         SUM_OF_REST(mean, false);
@@ -107,28 +104,31 @@ UNROLL
         low = left;
         SUM_OF_REST(variance, true);
         const real scale = 1 / sqrt(variance + eps);
-UNROLL
-        for (int step = 0; step < ROW_STEPS(size); ++step) {
-            const i64 at = ROW_AT(step);
-            if (at >= length)
-                break;
-            if (!HELD)
-                LOAD_VECTOR(X, given + at, KEPT(values, step));
-            real factors[VECTOR], terms[VECTOR];
+        KEEP(factors);
+        KEEP(terms);
+        if (HAS(weight))
+            LOAD_ROW(W, POINTER(weight), length, factors)
+        if (HAS(bias))
+            LOAD_ROW(B, POINTER(bias), length, terms)
+        ROW_STEPS(step, length)
+        {
+            if (!IN_ROW(step, length))
+                continue;
+            LOAD_STEP(X, given, values, step);
             if (HAS(weight))
-                LOAD_VECTOR(W, POINTER(weight) + at, factors);
+                LOAD_STEP(W, POINTER(weight), factors, step);
             if (HAS(bias))
-                LOAD_VECTOR(B, POINTER(bias) + at, terms);
+                LOAD_STEP(B, POINTER(bias), terms, step);
 UNROLL
             for (int j = 0; j < VECTOR; ++j) {
                 real value = (KEPT(values, step)[j] - high - low) * scale;
                 if (HAS(weight))
-                    value *= factors[j];
+                    value *= KEPT(factors, step)[j];
                 if (HAS(bias))
-                    value += terms[j];
+                    value += KEPT(terms, step)[j];
                 KEPT(values, step)[j] = value;
             }
-            STORE_VECTOR(X, POINTER(out) + row * size + at, KEPT(values, step));
+            STORE_VECTOR(X, POINTER(out) + row * size + ROW_AT(step), KEPT(values, step));
         }
     }
 }

@@ -47,6 +47,7 @@ def rms_norm(
         X=x.dtype,
         W=x.dtype if weight is None else weight.dtype,
         B=x.dtype,
+        RESIDUAL=int(residual is not None),
         **defines,
     )
     return result.array(), None if summed is None else summed.array()
@@ -72,6 +73,7 @@ def layer_norm(
         X=x.dtype,
         W=x.dtype if weight is None else weight.dtype,
         B=x.dtype if bias is None else bias.dtype,
+        RESIDUAL=0,
         **defines,
     )
     return result.array()

@@ -15,7 +15,7 @@ KERNEL(rope)(
     for (i64 row = GROUP_ID(0) * GROUP_ROWS + ITEM / LANES; row < rows;
          row += GROUPS(0) * GROUP_ROWS) {
         const i64 place = HAS(positions) ? LOAD(P, POINTER(positions), ROW(positions, row))
-                                         : row % length;
+                                         : remainder_of(row, length);
         GLOBAL const TYPE(X) *given = POINTER(x) + ROW(x, row);
         GLOBAL TYPE(X) *turned = POINTER(out) + row * 2 * half_size;
         for (i64 at = LANE * VECTOR; at < half_size; at += LANES * VECTOR) {

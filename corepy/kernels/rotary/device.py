@@ -38,7 +38,7 @@ def rope(
     )
     launch(
         *(x, _program, "rope"),
-        grid=(groups_of(x, count * lanes),),
+        grid=(groups_of(x, -(-count * lanes // _ITEMS)),),
         block=(_ITEMS,),
         arguments=(
             *(source, places, *tables, at, at_places, result.memory),

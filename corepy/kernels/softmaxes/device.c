@@ -1,10 +1,11 @@
-/* Softmax along rows and down columns; X is the dtype of x. What a mask leaves out may be anything.
+/* Softmax along rows and down columns; X is the dtype of x, and MASKED says whether there is a mask.
+ * What that leaves out may be anything.
  *
  * The sum is at least 1 where anything takes part, for the greatest element adds exp(0). */
 
 /* Scaled, as a number of its own: beyond the greatest float it is infinite, fused or not. */
 #define SCALED(value) product(value, scale)
-#define TAKEN(at) (!HAS(mask) || POINTER(mask)[places + (at) * mask_step])
+#define TAKEN(at) (!MASKED || POINTER(mask)[places + (at) * mask_step])
 
 KERNEL(softmax_rows)(
     IN(X, x),
@@ -24,52 +25,47 @@ KERNEL(softmax_rows)(
         const i64 length = row < rows ? size : 0; /* beyond the last one there is nothing to do */
         GLOBAL const TYPE(X) *given = POINTER(x) + ROW(x, row);
         const i64 places = ROW(mask, row);
+        LOAD_ROW(X, given, length, values)
         real top = -INFINITE;
-        UNROLL
-        for (int step = 0; step < ROW_STEPS(size); ++step) {
-            const i64 at = ROW_AT(step);
-            if (at >= length)
-                break;
-            LOAD_VECTOR(X, given + at, KEPT(values, step));
+        ROW_STEPS(step, length)
+        {
+            LOAD_STEP(X, given, values, step);
             UNROLL
-            for (int j = 0; j < VECTOR; ++j)
-                if (TAKEN(at + j))
-                    top = fmax(top, SCALED(KEPT(values, step)[j]));
+            for (int j = 0; j < VECTOR; ++j) {
+                KEPT(values, step)[j] = SCALED(KEPT(values, step)[j]);
+                if (IN_ROW(step, length) && TAKEN(ROW_AT(step) + j))
+                    top = fmax(top, KEPT(values, step)[j]);
+            }
         }
         top = row_max(top, scratch);
         real total = 0;
-        UNROLL
-        for (int step = 0; step < ROW_STEPS(size); ++step) {
-            const i64 at = ROW_AT(step);
-            if (at >= length)
-                break;
-            if (!HELD)
-                LOAD_VECTOR(X, given + at, KEPT(values, step));
+        ROW_STEPS(step, length)
+        {
+            LOAD_STEP(X, given, values, step);
             UNROLL
             for (int j = 0; j < VECTOR; ++j) {
-                const real scaled = SCALED(KEPT(values, step)[j]);
-                KEPT(values, step)[j] = TAKEN(at + j) ? exp(scaled - top) : 0;
+                const real scaled = HELD ? KEPT(values, step)[j] : SCALED(KEPT(values, step)[j]);
+                const int taken = IN_ROW(step, length) && TAKEN(ROW_AT(step) + j);
+                const real weight = exp(scaled - top); /* of all, as a branch would take longer */
+                KEPT(values, step)[j] = taken ? weight : 0;
                 total += KEPT(values, step)[j];
             }
         }
         total = row_sum(total, scratch);
         const real share = total == 0 ? 0 : 1 / total;
-        UNROLL
-        for (int step = 0; step < ROW_STEPS(size); ++step) {
-            const i64 at = ROW_AT(step);
-            if (at >= length)
-                break;
-            if (!HELD) {
-                LOAD_VECTOR(X, given + at, KEPT(values, step));
-                for (int j = 0; j < VECTOR; ++j) {
-                    const real scaled = SCALED(KEPT(values, step)[j]);
-                    KEPT(values, step)[j] = TAKEN(at + j) ? exp(scaled - top) : 0;
-                }
-            }
+        ROW_STEPS(step, length)
+        {
+            if (!IN_ROW(step, length))
+                continue;
+            LOAD_STEP(X, given, values, step);
             UNROLL
-            for (int j = 0; j < VECTOR; ++j)
-                KEPT(values, step)[j] *= share;
-            STORE_VECTOR(X, POINTER(out) + row * size + at, KEPT(values, step));
+            for (int j = 0; j < VECTOR; ++j) {
+                real weight = KEPT(values, step)[j];
+                if (!HELD)
+                    weight = TAKEN(ROW_AT(step) + j) ? exp(SCALED(weight) - top) : 0;
+                KEPT(values, step)[j] = weight * share;
+            }
+            STORE_VECTOR(X, POINTER(out) + row * size + ROW_AT(step), KEPT(values, step));
         }
     }
 }

@@ -44,6 +44,7 @@ def _rows(x: Given, factor: np.generic, mask: Given | None, result: Result) -> N
             *(np.int64(count), np.int64(size), factor),
         ),
         X=x.dtype,
+        MASKED=int(mask is not None),
         **defines,
     )
 
@@ -61,5 +62,6 @@ def _columns(x: Given, axis: int, factor: np.generic, mask: Given | None, result
             *(np.int64(before), np.int64(x.shape[axis]), np.int64(columns), factor),
         ),
         X=x.dtype,
+        MASKED=int(mask is not None),
         **defines,
     )
