@@ -1,4 +1,4 @@
-"""torch's streams on CUDA and ROCm. Never run on a GPU; tried on a stand-in for `torch.cuda`."""
+"""torch's streams on CUDA and ROCm; without a GPU tried on a stand-in for `torch.cuda`."""
 
 from __future__ import annotations
 
@@ -73,11 +73,31 @@ class TorchStreams(Streams):
         torch.from_numpy(out).copy_(native, non_blocking=True)
 
     def capture(self, address: int, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
-        graph = torch.cuda.CUDAGraph()
+        graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         # Other libraries may allocate meanwhile, which the stricter modes forbid.
-        with torch.cuda.graph(graph, stream=self._at(address), capture_error_mode="relaxed"):
-            made = run()
+        recording = torch.cuda.graph(
+            graph, pool=pool, stream=self._at(address), capture_error_mode="relaxed"
+        )
+        try:
+            with recording:
+                made = run()
+        except BaseException:
+            self._forget(graph, pool)
+            raise
         return graph.replay, made
+
+    def _forget(self, graph: Any, pool: Any) -> None:
+        """Let torch allocate as before a recording that failed.
+
+        Where the driver refuses to end it, torch's `capture_end` raises before it tells its
+        allocator, which thinks of a recording from then on: the next pool that goes ends the
+        process (`synchronize_and_free_events` in CUDACachingAllocator.cpp).
+        """
+        try:
+            graph.pool()
+        except RuntimeError:  # of a recording that did not end
+            torch._C._cuda_endAllocateToPool(self._place.index, pool)
+            torch._C._cuda_releasePool(self._place.index, pool)
 
     @contextmanager
     def apart(self) -> Iterator[object]:
