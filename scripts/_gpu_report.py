@@ -30,7 +30,7 @@ def markdown(content: Mapping[str, Any]) -> str:
         _bandwidth(tables.get("bandwidth", ())),
         _attention(tables.get("attention", ())),
         _dispatch(tables.get("dispatch", ())),
-        _large(tables.get("large", ())),
+        _large(tables.get("large", ()), content["facts"]["corepy_sees"]["default"]),
         _left_out(rows),
         _seen(content["facts"]),
     ]
@@ -192,16 +192,23 @@ def _dispatch(found: Sequence[Row]) -> str:
     )
 
 
-def _large(found: Sequence[Row]) -> str:
+def _large(found: Sequence[Row], default: Mapping[str, Any] | None) -> str:
     def ratio(raw: Row, own: Row) -> str:
         return f"{own['ratio']:.3f}"
 
     if not found:
         return ""
+    chosen = {name.lower(): name for name in LIBRARIES}.get((default or {}).get("backend", ""))
     rows = _pairs(found, ratio, "operation", "dtype")
+    rows[0].append("corepy, unless told otherwise, over the fastest")
+    for line, row in zip(rows[1:], found, strict=True):
+        raw = [row["timings"][n]["median_ns"] for n in LIBRARIES if n in row["timings"]]
+        own = row["timings"].get(f"corepy on {chosen}")
+        line.append(f"{own['median_ns'] / min(raw):.3f}" if own and raw else "")
     return (
         f"## Large operations\n\nOn {' x '.join(map(str, found[0].get('shape', ())))} elements: "
-        "what a library's own call takes, and corepy's on its arrays as a multiple of that.\n\n"
+        "what a library's own call takes, and corepy's on its arrays as a multiple of that. The "
+        "last column is corepy on arrays that it made itself, by the fastest of the libraries.\n\n"
         + _measure.markdown(rows, words=2)
     )
 

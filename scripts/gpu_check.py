@@ -92,6 +92,8 @@ _RUN: Final = (*_PYTEST, "-n", "{workers}", "-W", "default", "--tb=short")
 
 _ACCURACY: Final = ("conformance/kernels.py", "--records", "{records}")
 _BENCHMARKS: Final = ("benchmarks/gpu.py", "--records", "{records}")
+#: Of the tables of benchmarks/gpu.py, in this order.
+_ROUNDS: Final = {"dispatch": "15", "bandwidth": "9", "large": "9", "attention": "7"}
 
 
 def _conformance(backend: str, host: str) -> Step:
@@ -121,8 +123,7 @@ STEPS: Final[dict[str, Step]] = {
     "benchmarks": Step(
         500,
         tuple(
-            (*_BENCHMARKS, "--only", table)
-            for table in ("bandwidth", "attention", "dispatch", "large")
+            (*_BENCHMARKS, "--only", table, "--rounds", rounds) for table, rounds in _ROUNDS.items()
         ),
         ((*_BENCHMARKS, "--rehearse", "--rounds", "1"),),
     ),
