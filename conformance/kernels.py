@@ -177,13 +177,27 @@ def rows(found: Mapping[str, Library], dtypes: Sequence[str]) -> Iterator[dict[s
                     yield {**row, "error": worst, "of_greatest": of_greatest, "within": within}
 
 
+def _bare() -> None:
+    """Have all computed by corepy's own kernels, on arrays in memory of their own.
+
+    For tools that watch memory: within a pool's blocks they see nothing.
+    """
+    sys.modules["torch"] = None  # type: ignore[assignment]  # the import system's word for absent
+    import cupy
+
+    cupy.cuda.set_allocator(None)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and write a line for each row; 1 if an error is beyond its bound."""
     parser = argparse.ArgumentParser(description="Measure the errors of the kernels on a GPU.")
     parser.add_argument("--records", type=Path, required=True, help="file to append lines to")
     parser.add_argument("--library", choices=("cupy", "torch", "jax"), help="one alone")
     parser.add_argument("--rehearse", action="store_true", help="on the host, in float32 alone")
+    parser.add_argument("--bare", action="store_true", help="without torch, and CuPy's pool")
     options = parser.parse_args(argv)
+    if options.bare:
+        _bare()
     found, missing = libraries(options.rehearse, *filter(None, [options.library]))
     beyond = 0
     with options.records.open("a", encoding="utf-8") as out, np.errstate(all="ignore"):

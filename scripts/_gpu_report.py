@@ -27,6 +27,7 @@ def markdown(content: Mapping[str, Any]) -> str:
         _states(steps),
         _tests(steps),
         _accuracy(steps.get("accuracy", {}).get("rows", ())),
+        _sanitizer(steps.get("sanitizer", {}).get("rows", ())),
         _bandwidth(tables.get("bandwidth", ())),
         _attention(tables.get("attention", ())),
         _dispatch(tables.get("dispatch", ())),
@@ -113,6 +114,20 @@ def _accuracy(found: Iterable[Row]) -> str:
         "## Accuracy\n\nThe greatest error against float64 on the host: in parts of an element "
         "(of those above a thousandth of the greatest) / in parts of the greatest; `!` is beyond "
         "the bound of the tests.\n\n" + "\n".join([_measure.markdown(table), "", *failed]).rstrip()
+    )
+
+
+def _sanitizer(found: Sequence[Row]) -> str:
+    if not found:
+        return ""
+    rows = [["tool", "errors"]]
+    rows += [[r["tool"], str(r.get("missing") or r["errors"])] for r in found]
+    further = [
+        f"- {r['tool']}: {' '.join(r['found'].split())[:600]}" for r in found if "found" in r
+    ]
+    return (
+        "## Sanitizer\n\nAll kernels in all dtypes on CuPy's arrays, without its pool, under "
+        "compute-sanitizer.\n\n" + "\n".join([_measure.markdown(rows), "", *further]).rstrip()
     )
 
 

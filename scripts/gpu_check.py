@@ -12,6 +12,8 @@ tests
     arrays and on torch's there.
 accuracy
     `conformance/kernels.py`: how far every kernel's results lie from those in float64.
+sanitizer
+    `scripts/_sanitized.py`: the kernels under compute-sanitizer, where there is one.
 benchmarks
     `benchmarks/gpu.py`: kernels, attention, dispatch and large operations beside raw libraries.
 conformance-cupy, conformance-torch, conformance-jax
@@ -120,6 +122,7 @@ STEPS: Final[dict[str, Step]] = {
         tuple((*_ACCURACY, "--library", library) for library in ("cupy", "torch", "jax")),
         ((*_ACCURACY, "--rehearse"),),
     ),
+    "sanitizer": Step(300, (("scripts/_sanitized.py", "--records", "{records}"),), ()),
     "benchmarks": Step(
         500,
         tuple(

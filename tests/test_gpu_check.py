@@ -16,7 +16,7 @@ from benchmarks import gpu as benchmark
 from benchmarks._on_device import Candidate, Library, measure
 from conformance import kernels as accuracy
 from corepy import kernels
-from scripts import gpu_check
+from scripts import _sanitized, gpu_check
 from scripts.gpu_check import STEPS, Step
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -230,3 +230,24 @@ def test_says_that_there_is_no_gpu(
     assert gpu_check.main([str(tmp_path)]) == 2
     assert "no library sees a GPU: {'torch': 'none'}; try --rehearse" in capsys.readouterr().err
     assert not (tmp_path / "gpu-check.json").exists()
+
+
+# ---------------------------------------------------------------------------- the sanitizer
+
+
+@pytest.mark.parametrize(
+    ("says", "status", "errors"),
+    [
+        ("========= ERROR SUMMARY: 0 errors", 0, 0),
+        ("========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)", 99, 2),
+        ("========= Device not supported", 1, None),
+    ],
+)
+def test_what_a_sanitizer_says_is_told(
+    tmp_path: Path, says: str, status: int, errors: int | None
+) -> None:
+    program = tmp_path / "compute-sanitizer"
+    program.write_text(f"#!/bin/sh\necho '{says}'\nexit {status}\n")
+    program.chmod(0o755)
+    record = _sanitized.sanitized("memcheck", str(program))
+    assert (record["errors"], "found" in record) == (errors, status != 0)
