@@ -91,7 +91,7 @@ def given(function: str, argument: str, value: Any) -> Given:
     """
     device: Device | None
     if value.__class__ is np.ndarray:  # what most are, without a search for whose it is
-        dtype, shape = _name(value.dtype), value.shape
+        dtype, shape = name_of(value.dtype), value.shape
         return Given(function, argument, value, value, _numpy(), None, dtype, shape, CPU)
     if isinstance(value, Operand):
         native, table = landed(value)._native, value._table
@@ -104,7 +104,7 @@ def given(function: str, argument: str, value: Any) -> Given:
             expected = "an array of corepy or of a library it has a backend for"
             raise bad_type(function, argument, value, expected)
         native, table, backend = value, None, owner
-        dtype = _name(native.dtype)
+        dtype = name_of(native.dtype)
         device = _device_of(backend, native)
     shape = tuple(backend.shape_of(native))
     if None in shape:
@@ -118,7 +118,7 @@ def _numpy() -> Backend:
 
 
 @lru_cache(maxsize=64)
-def _name(dtype: Any) -> str:
+def name_of(dtype: Any) -> str:
     """Return a dtype's name.
 
     NumPy's have one, tinygrad's have those of C, and torch's print as "torch.float32".

@@ -39,6 +39,7 @@ from corepy.kernels._memory import (
 NUMBA: Final = "numba"
 TORCH: Final = "torch"
 JAX: Final = "jax"
+CUPY: Final = "cupy"
 FORMULA: Final = "formula"
 
 _only: Final[ContextVar[str | None]] = ContextVar("corepy_kernel_way", default=None)
@@ -52,6 +53,11 @@ def only(way: str) -> Iterator[None]:
         yield
     finally:
         _only.reset(token)
+
+
+def is_usual() -> bool:
+    """Say whether arguments and routes alone decide, and nobody wants to know who computes."""
+    return not listening() and not is_reproducible() and _only.get() is None
 
 
 def choose(
@@ -138,7 +144,7 @@ def torch_takes(x: Given, *others: Given | None) -> bool:
 def by_torch(
     x: Given, function: Callable[..., Any], *operands: Given | None, out: Given | None
 ) -> Any:
-    """Compute with torch's function on the memory of arrays, torch's or others on the host.
+    """Compute with torch's function on the memory of arrays: torch's, CuPy's, or the host's.
 
     Parameters
     ----------
@@ -152,15 +158,16 @@ def by_torch(
         Where the result belongs.
     """
     ran(TORCH, x.backend, place_of(x), "torch has a function of its own for it")
-    torch = load(TORCH)
+    natives = [None if g is None else g.native for g in (x, *operands)]
+    if x.library == TORCH:
+        native = function(*natives)
+    elif x.library == CUPY:
+        from corepy.kernels._device import _tensors
 
-    def there(g: Given) -> Any:
-        if g.library == TORCH:
-            return g.native
-        return torch.from_numpy(g.native, CPU)
-
-    native = function(*(None if g is None else there(g) for g in (x, *operands)))
-    if x.library != TORCH:
+        native = _tensors.computed(function, *natives)
+    else:
+        torch = load(TORCH)
+        native = function(*(None if n is None else torch.from_numpy(n, CPU) for n in natives))
         native = torch.to_numpy(native)
     return delivered(native if x.table is None else make(native, x.table), out)
 

@@ -119,13 +119,14 @@ def is_plain(native: Any) -> bool:
     return not is_transformed(native)
 
 
-def is_transformed(tensor: Any) -> bool:
-    """Say whether forward gradients or a function of `torch.func` are about a tensor."""
+def is_transformed(*tensors: Any) -> bool:
+    """Say whether forward gradients or a function of `torch.func` are about some tensors."""
     torch = sys.modules["torch"]
     if getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0:
         return True
     try:
-        tensor.data_ptr()
+        for tensor in tensors:
+            tensor.data_ptr()
     except RuntimeError:  # inside torch.func.vmap or grad it stands for others
         return True
     return False

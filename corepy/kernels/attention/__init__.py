@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import beside, choice, destination, finite, floating
+from corepy.kernels.attention._at_once import at_once
 from corepy.kernels.attention._cache import KVCache, PagedKVCache
 from corepy.kernels.attention._problem import (
     Problem,
@@ -115,6 +116,10 @@ def attention(
     >>> attention(q, k, v, causal=True).ravel().tolist()  # the first query is at the third key
     [2.0, 3.0]
     """
+    if mask is bias is window is lengths is query_lengths is out is None and return_lse is False:
+        found = at_once(q, k, v, causal, causal_align, scale)
+        if found is not None:
+            return found
     name = "attention"
     g = floating(name, "q", q)
     shaped(g, "(batch, heads, queries, head_dim)")

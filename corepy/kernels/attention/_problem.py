@@ -11,7 +11,7 @@ import numpy as np
 
 from corepy._errors import bad_argument, bad_type
 from corepy.kernels._arguments import Given, beside, broadcasts, given, is_traced, whole
-from corepy.kernels._choice import FORMULA, JAX, NUMBA, TORCH, choose
+from corepy.kernels._choice import CUPY, FORMULA, JAX, NUMBA, TORCH, choose
 from corepy.kernels._device import on_device
 from corepy.kernels._memory import (
     Host,
@@ -80,11 +80,15 @@ class Problem:
         if q.size == 0:
             found = empty(q, self.out)
             return (found, placed(np.empty(q.shape[:3], q.wide), q)) if self.return_lse else found
-        if on_device(q, *self._others) and not (q.library == TORCH and self._takes(TORCH)):
-            from corepy.kernels.attention import device
+        if on_device(q, *self._others):
+            by_torch = q.library in (TORCH, CUPY) and self._takes(TORCH)
+            if by_torch and q.library == CUPY:
+                return torch.attention(self)
+            if not by_torch:
+                from corepy.kernels.attention import device
 
-            if device.supports(self):
-                return device.attention(self)
+                if device.supports(self):
+                    return device.attention(self)
         if self.keys == 0:
             return self._of_nothing()
         work = q.size * self.keys
@@ -98,7 +102,7 @@ class Problem:
     def _takes(self, way: str) -> bool:
         """Say whether a library's function, or the compiled kernels, take all of it."""
         if way == TORCH:
-            return torch.serves(self) and torch.takes(self.q, self.k, self.v)
+            return torch.serves(self) and torch.takes(self)
         if way == JAX:
             return torch.serves(self) and jax.takes(self.q, self.k, self.v)
         return is_compilable(self.q, *self._others)

@@ -1,12 +1,14 @@
-"""Attention by torch's own function, where that means the same."""
+"""Attention by torch's own function, where that means the same, of torch's arrays and others."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from corepy.kernels._arguments import Given
-from corepy.kernels._choice import by_torch, torch_takes
+from corepy.dispatch import is_reproducible
+from corepy.kernels._choice import CUPY, TORCH, by_torch, torch_takes
 from corepy.kernels._memory import is_transformed
 
 if TYPE_CHECKING:
@@ -33,28 +35,62 @@ def serves(problem: Problem) -> bool:
     return p.right is None or aligned or (p.q.shape[2] == 1 and not p.top_left)
 
 
-def takes(*operands: Given) -> bool:
-    """Say whether torch's function takes some arrays: torch's wherever they are, or the host's."""
-    if operands[0].library != "torch":
-        return torch_takes(*operands)
+def takes(problem: Problem) -> bool:
+    """Say whether torch's function takes the arrays: torch's wherever they are, CuPy's, the host's.
+
+    CuPy's only where it is the faster one of two.
+    """
+    p = problem
+    library = p.q.library
+    if library == CUPY:
+        shared, skewed = p.q.shape[1] != p.k.shape[1], _is_causal(p) and p.q.shape[2] != p.keys
+        if p.keys == 0 or is_reproducible() or not pays(p.q.dtype, shared, skewed):
+            return False
+        from corepy.kernels._device import _tensors
+
+        return _tensors.takes(*(x.native for x in (p.q, p.k, p.v)))
+    if library != TORCH:
+        return torch_takes(p.q, p.k, p.v)
     if sys.modules["torch"].compiler.is_compiling():
         return True
-    return not any(is_transformed(x.native) for x in operands)
+    return not is_transformed(*(x.native for x in (p.q, p.k, p.v)))
+
+
+def pays(dtype: str, shared: bool, skewed: bool) -> bool:
+    """Say whether torch has a kernel on GPUs that never holds all scores.
+
+    Parameters
+    ----------
+    shared : bool
+        Whether heads share keys, which its memory-efficient attention does not know.
+    skewed : bool
+        Whether it is causal for other numbers of queries and keys, which flash attention aligns at
+        the bottom right.
+    """
+    flash = dtype in ("float16", "bfloat16") and not skewed
+    return flash or (dtype != "float64" and not shared)
 
 
 def attention(problem: Problem) -> Any:
     """Compute what `serves` allows."""
     p = problem
-    one = p.q.shape[2] == 1 and not p.top_left  # sees every key
-
-    def function(q: Any, k: Any, v: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.scaled_dot_product_attention(
-            *(q, k, v),
-            is_causal=p.right == 0 and not one,
-            scale=p.scale,
-            enable_gqa=q.shape[1] != k.shape[1],
-        )
-
+    function = function_of(_is_causal(p), p.scale, p.q.shape[1] != p.k.shape[1])
     return by_torch(p.q, function, p.k, p.v, out=p.out)
+
+
+def _is_causal(p: Problem) -> bool:
+    one = p.q.shape[2] == 1 and not p.top_left  # sees every key
+    return p.right == 0 and not one
+
+
+@lru_cache(maxsize=256)
+def function_of(causal: bool, scale: float, shared: bool) -> Callable[..., Any]:
+    """Return torch's function of three tensors; with `shared` heads of queries share keys."""
+    import torch
+
+    return partial(
+        torch.nn.functional.scaled_dot_product_attention,
+        is_causal=causal,
+        scale=scale,
+        enable_gqa=shared,
+    )

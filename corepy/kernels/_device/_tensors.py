@@ -1,0 +1,117 @@
+"""CuPy's arrays as torch's tensors: the same memory, in the stream that is CuPy's current one.
+
+What torch computes so is ordered among the work of CuPy's stream as CuPy's own is. torch takes the
+memory of a result, and of what it needs meanwhile, for that stream, and gives it to others there
+when nothing refers to it, as CuPy's pool does. While a graph is recorded CuPy's pool is to hold all
+memory, so that torch takes no part.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Final
+
+import cupy
+
+from corepy._errors import BackendUnavailableError
+from corepy.dispatch import load
+from corepy.kernels._device._runtime import VECTOR_BYTES
+
+#: Addresses that mean the default stream.
+_DEFAULT: Final = (0, 1)
+#: Memory that is the host's too, of which torch takes none.
+_UNIFIED: Final = ("ManagedMemory", "SystemMemory")
+
+
+@cache
+def is_there(number: int) -> bool:
+    """Say whether torch computes on a GPU, which is one of CUDA: with ROCm nobody has tried."""
+    if find_spec("torch") is None or cupy.cuda.runtime.is_hip:
+        return False
+    try:
+        load("torch")  # what is wrong with it is kept for `corepy info`
+    except BackendUnavailableError:
+        return False
+    torch = sys.modules["torch"]
+    if torch.version.hip is not None or not torch.cuda.is_available():
+        return False
+    if number >= torch.cuda.device_count():
+        return False
+    torch.cuda.init()
+    return True
+
+
+def takes(*natives: Any) -> bool:
+    """Say whether torch may compute with some arrays, which are on one GPU, in its stream.
+
+    The kernels of torch move several elements at a time, and so rows have to begin where these may.
+    """
+    number = natives[0].data.device_id
+    if not is_there(number) or not all(map(_is_packed, natives)):
+        return False
+    stream = cupy.cuda.get_current_stream(number)
+    return stream.ptr in _DEFAULT or not stream.is_capturing()
+
+
+def _is_packed(native: Any) -> bool:
+    memory = native.data.mem
+    if native.data.ptr % VECTOR_BYTES:
+        return False
+    if getattr(memory, "identity", memory.__class__.__name__) in _UNIFIED:
+        return False
+    if native.flags.c_contiguous:
+        return True
+    *outer, inner = native.strides
+    return inner == native.itemsize and all(s >= 0 and s % VECTOR_BYTES == 0 for s in outer)
+
+
+def computed(function: Callable[..., Any], *natives: Any) -> Any:
+    """Return the tensor that a function makes of tensors, all of them as arrays of CuPy.
+
+    The result has the dtype of the first array.
+    """
+    torch = sys.modules["torch"]
+    number = natives[0].data.device_id
+    # Without any order between streams, for there will be but one.
+    tensors = [torch.from_dlpack(native.__dlpack__(stream=-1)) for native in natives]
+    address = cupy.cuda.get_current_stream(number).ptr
+    if address == _current(number):
+        found = function(*tensors)
+    else:
+        with torch.cuda.stream(_stream(address, number)):
+            found = function(*tensors)
+    return _array(found, natives[0].dtype, number)
+
+
+def _current(number: int) -> int:
+    """Return the address of torch's current stream."""
+    torch = sys.modules["torch"]
+    look = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a tenth of the public way's time
+    if look is not None:
+        return int(look(number))
+    return int(torch.cuda.current_stream(number).cuda_stream)
+
+
+def _stream(address: int, number: int) -> Any:
+    """Return torch's object for a stream."""
+    cuda = sys.modules["torch"].cuda
+    if address in _DEFAULT:
+        return cuda.default_stream(number)
+    return cuda.ExternalStream(address, device=number)
+
+
+def _array(tensor: Any, dtype: Any, number: int) -> Any:
+    """Return the memory of a tensor, which lives as long, as an array."""
+    shape = tuple(tensor.shape)
+    if tensor.is_contiguous():
+        start, size, offset, strides = tensor.data_ptr(), tensor.nbytes, 0, None
+    else:
+        storage = tensor.untyped_storage()
+        start, size = storage.data_ptr(), storage.nbytes()
+        offset = tensor.data_ptr() - start
+        strides = tuple(step * dtype.itemsize for step in tensor.stride())
+    memory = cupy.cuda.UnownedMemory(start, size, tensor, number)
+    return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, offset), strides)
