@@ -30,7 +30,7 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 _FLOATING: Final = "a floating-point dtype: " + listing(FLOATS)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, init=False)
 class Given:
     """An array argument, looked at once. Nobody changes it.
 
@@ -72,11 +72,26 @@ class Given:
     size: int = field(init=False)
     wide: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        name = self.backend.name
+    def __init__(
+        self,
+        function: str,
+        argument: str,
+        value: Any,
+        native: Native,
+        backend: Backend,
+        table: Table | None,
+        dtype: str,
+        shape: tuple[int, ...],
+        device: Device | None,
+    ) -> None:
+        # By hand, for every argument of every call is one.
+        self.function, self.argument, self.value, self.native = function, argument, value, native
+        self.backend, self.table, self.dtype, self.shape = backend, table, dtype, shape
+        self.device = device
+        name = backend.name
         self.library = "numpy" if name == "numba" else name
-        self.size = math.prod(self.shape)
-        self.wide = "float64" if self.dtype == "float64" else "float32"
+        self.size = math.prod(shape)
+        self.wide = "float64" if dtype == "float64" else "float32"
 
 
 def given(function: str, argument: str, value: Any) -> Given:
@@ -98,8 +113,7 @@ def given(function: str, argument: str, value: Any) -> Given:
         backend, dtype = table.backend, table.dtype.name
         device = table.device
     else:
-        # Before the backends: to these the kernels' own adapters know more dtypes and queues.
-        owner = device_library(value) or owner_of(value)
+        owner = _owner(value)
         if owner is None:
             expected = "an array of corepy or of a library it has a backend for"
             raise bad_type(function, argument, value, expected)
@@ -110,6 +124,21 @@ def given(function: str, argument: str, value: Any) -> Given:
     if None in shape:
         raise bad_argument(function, argument, shape, "a shape of known sizes")
     return Given(function, argument, value, native, backend, table, dtype, shape, device)
+
+
+#: Who owns the arrays of a class, of libraries of which the class alone tells that.
+_OWNERS: Final[dict[type, Backend]] = {}
+
+
+def _owner(value: Any) -> Backend | None:
+    found = _OWNERS.get(value.__class__)
+    if found is not None:
+        return found
+    # Before the backends: to these the kernels' own adapters know more dtypes and queues.
+    found = device_library(value) or owner_of(value)
+    if found is not None and found.name in ("cupy", "pyopencl", "torch"):
+        _OWNERS[value.__class__] = found
+    return found
 
 
 @cache

@@ -192,5 +192,6 @@ def _built(
     options = ["-cl-std=CL1.2"]
     if ("WIDE", "float32") in defines:  # devices without float64 have no such constants
         options.append("-cl-single-precision-constant")
-    built = cl.Program(context, program.text(block, defines)).build(options, devices=[device])
+    text = program.text(block, tuple(sorted(defines)))
+    built = cl.Program(context, text).build(options, devices=[device])
     return cl.Kernel(built, name)

@@ -14,7 +14,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -93,9 +93,9 @@ class Program:
         return "\n".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Memory:
-    """An array as kernels see it.
+    """An array as kernels see it. Whoever made it alone may change it.
 
     Attributes
     ----------
@@ -267,12 +267,11 @@ def launch(
     """
     if 0 in grid:
         return  # nothing to compute
-    macros = {"WIDE": x.wide, **defines}
     flat: list[Any] = []
     memories: list[Memory] = []
     _flatten(arguments, flat, memories)
-    build = tuple(sorted(macros.items()))
-    grid, block = ((*sizes, 1, 1)[:3] for sizes in (grid, block))
+    build = (("WIDE", x.wide), *defines.items()) if "WIDE" not in defines else (*defines.items(),)
+    grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
     try:
         target_of(x).run(x, program, name, grid, block, flat, memories, build, shared)
     except (CorepyError, TypeError, ValueError):
@@ -285,12 +284,16 @@ def launch(
         ) from error
 
 
+#: Where a first element is, mostly: making such a number takes as long as all else of an argument.
+_START: Final = np.int64(0)
+
+
 def _flatten(arguments: Sequence[Argument], into: list[Any], memories: list[Memory]) -> None:
     for argument in arguments:
         if argument is None:
-            into += (None, np.int64(0))
-        elif isinstance(argument, Memory):
-            into += (argument.base, np.int64(argument.start))
+            into += (None, _START)
+        elif argument.__class__ is Memory:
+            into += (argument.base, np.int64(argument.start) if argument.start else _START)
             memories.append(argument)
         elif isinstance(argument, tuple):
             _flatten(argument, into, memories)
@@ -310,13 +313,15 @@ def target_of(x: Given) -> Target:
 
 
 def _target(x: Given) -> Target | None:
-    if x.library == "pyopencl":
-        return _opencl()
-    if x.library == "tinygrad":
-        return _tinygrad() if x.device is not None and x.device.kind == "opencl" else None
-    on_gpu = x.device is not None and x.device.kind in ("cuda", "rocm")
-    if x.library == "cupy" or (x.library == "torch" and on_gpu):
+    library = x.library
+    if library == "cupy":
         return _cupy()
+    if library == "torch":
+        return _cupy() if x.device is not None and x.device.kind in ("cuda", "rocm") else None
+    if library == "pyopencl":
+        return _opencl()
+    if library == "tinygrad":
+        return _tinygrad() if x.device is not None and x.device.kind == "opencl" else None
     return None
 
 
@@ -439,7 +444,12 @@ def _placed(x: Given, found: Memory, inner: int) -> tuple[Memory, Rows]:
         found = _copied(x, found)
         axes = coalesced(found.shape[:outer], found.strides[:outer])
     (_, s0), (n1, s1), (n2, s2) = axes + [(1, 0)] * (3 - len(axes))
-    return found, tuple(np.int64(n) for n in (n1, n2, s0, s1, s2))  # type: ignore[return-value]
+    return found, _numbers(n1, n2, s0, s1, s2)
+
+
+@lru_cache(maxsize=1024)
+def _numbers(n1: int, n2: int, s0: int, s1: int, s2: int) -> Rows:
+    return np.int64(n1), np.int64(n2), np.int64(s0), np.int64(s1), np.int64(s2)
 
 
 def coalesced(shape: Sequence[int], *strides: Sequence[int]) -> list[tuple[int, ...]]:
@@ -505,10 +515,12 @@ class Result:
             again = [target.memory(g) for g in read_again if g is not None]
             fits = found.is_contiguous and not any(found.overlaps(m) for m in again)
             if fits and all(found.is_same(m) or not found.overlaps(m) for m in once):
-                self._native, self.memory = None, replace(found, written=True)
+                found.written = True
+                self._native, self.memory = None, found
                 return
         self._native, made = empty(x, x.shape if shape is None else shape, dtype or x.dtype)
-        self.memory = replace(made, written=True)
+        made.written = True
+        self.memory = made
 
     def array(self) -> Any:
         """Return the filled memory as the caller's own kind of array."""

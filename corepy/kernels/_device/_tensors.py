@@ -18,6 +18,7 @@ import cupy
 
 from corepy._errors import BackendUnavailableError
 from corepy.dispatch import load
+from corepy.kernels._device._cupy import torch_stream
 from corepy.kernels._device._runtime import VECTOR_BYTES
 
 #: Addresses that mean the default stream.
@@ -78,21 +79,12 @@ def computed(function: Callable[..., Any], *natives: Any) -> Any:
     # Without any order between streams, for there will be but one.
     tensors = [torch.from_dlpack(native.__dlpack__(stream=-1)) for native in natives]
     address = cupy.cuda.get_current_stream(number).ptr
-    if address == _current(number):
+    if address == torch_stream(number):
         found = function(*tensors)
     else:
         with torch.cuda.stream(_stream(address, number)):
             found = function(*tensors)
     return _array(found, natives[0].dtype, number)
-
-
-def _current(number: int) -> int:
-    """Return the address of torch's current stream."""
-    torch = sys.modules["torch"]
-    look = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a tenth of the public way's time
-    if look is not None:
-        return int(look(number))
-    return int(torch.cuda.current_stream(number).cuda_stream)
 
 
 def _stream(address: int, number: int) -> Any:
