@@ -289,7 +289,8 @@ def traced(
 
 def ran(implementation: str, backend: Backend, device: Device, reason: str) -> None:
     """Tell whoever listens who runs the kernel that was called, unless `note` has told why."""
-    _note.ran, _note.reason = (implementation, backend, device), _note.reason or reason
+    if _listeners:
+        _note.ran, _note.reason = (implementation, backend, device), _note.reason or reason
 
 
 def one_operation(function: _Function) -> _Function:

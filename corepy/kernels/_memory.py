@@ -108,8 +108,9 @@ def _torch_on_host(native: Any) -> bool:
 def is_plain(native: Any) -> bool:
     """Say whether a tensor is its memory alone: no gradient or trace passes through it."""
     torch = sys.modules["torch"]
+    kind = native.__class__
     if (
-        native.__class__ not in (torch.Tensor, torch.nn.Parameter)
+        (kind is not torch.Tensor and kind is not torch.nn.Parameter)
         or native.layout is not torch.strided
         or (native.requires_grad and torch.is_grad_enabled())
         or native.is_neg()

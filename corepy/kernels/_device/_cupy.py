@@ -115,7 +115,8 @@ class CuPy(Target):
 
 
 def _index(x: Given) -> int:
-    return int(x.native.device.index if x.library == "torch" else x.native.device.id)
+    assert x.device is not None
+    return x.device.index or 0
 
 
 def torch_stream(number: int) -> int:
@@ -149,12 +150,12 @@ def _cupy_memory(native: Any, x: Given, dtype: str | None = None) -> Memory:
     name, data = dtype or x.dtype, native.data
     size = ITEM_SIZE[name]
     strides = tuple([stride // size for stride in native.strides])
-    return Memory(name, native.shape, strides, data, 0, (native.device.id, data.ptr), native)
+    return Memory(name, native.shape, strides, data, 0, (_index(x), data.ptr), native)
 
 
 def _torch_memory(native: Any, x: Given, dtype: str | None = None) -> Memory:
     pointer = native.data_ptr()
-    address = (native.device.index, pointer)
+    address = (_index(x), pointer)
     base = np.uint64(pointer)
     return Memory(dtype or x.dtype, tuple(native.shape), native.stride(), base, 0, address, native)
 

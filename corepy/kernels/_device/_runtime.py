@@ -290,13 +290,14 @@ _START: Final = np.int64(0)
 
 def _flatten(arguments: Sequence[Argument], into: list[Any], memories: list[Memory]) -> None:
     for argument in arguments:
-        if argument is None:
-            into += (None, _START)
-        elif argument.__class__ is Memory:
+        kind = argument.__class__
+        if isinstance(argument, Memory):
             into += (argument.base, np.int64(argument.start) if argument.start else _START)
             memories.append(argument)
-        elif isinstance(argument, tuple):
-            _flatten(argument, into, memories)
+        elif argument is None:
+            into += (None, _START)
+        elif kind is tuple:
+            _flatten(argument, into, memories)  # type: ignore[arg-type]
         else:
             into.append(argument)
 

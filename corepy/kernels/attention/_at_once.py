@@ -24,10 +24,15 @@ def at_once(q: Any, k: Any, v: Any, causal: Any, causal_align: Any, scale: Any) 
         None where one would find something else, an error, or somebody who listens.
     """
     torch = sys.modules.get("torch")
-    if torch is None or torch.compiler.is_compiling() or not is_usual():
+    if torch is None:
         return None
     kind = q.__class__
-    if k.__class__ is not kind or v.__class__ is not kind:
+    if kind is torch.Tensor:
+        if torch.compiler.is_compiling() or not _is_on_gpu(q):
+            return None
+    elif not _is_of_cupy(kind):
+        return None
+    if k.__class__ is not kind or v.__class__ is not kind or not is_usual():
         return None
     shape, others, dtype = q.shape, k.shape, q.dtype
     if len(shape) != 4 or len(others) != 4 or v.shape != others or 0 in shape or 0 in others:
@@ -54,7 +59,7 @@ def at_once(q: Any, k: Any, v: Any, causal: Any, causal_align: Any, scale: Any) 
         return None
     shared = heads != kv_heads
     if kind is torch.Tensor:
-        if not _is_on_gpu(q) or k.device != q.device or v.device != q.device:
+        if k.device != q.device or v.device != q.device:
             return None
         if is_transformed(q, k, v):
             return None
@@ -73,6 +78,11 @@ def at_once(q: Any, k: Any, v: Any, causal: Any, causal_align: Any, scale: Any) 
     if not _tensors.takes(q, k, v):
         return None
     return _tensors.computed(function_of(causal, scale, shared), q, k, v)
+
+
+def _is_of_cupy(kind: type) -> bool:
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and kind is cupy.ndarray
 
 
 def _is_on_gpu(tensor: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -31,9 +31,9 @@ from corepy.kernels.attention import jax, reference, torch
 _FAR: Final = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Problem:
-    """Attention with all arguments checked.
+    """Attention with all arguments checked. Nobody changes it.
 
     Attributes
     ----------
@@ -67,6 +67,8 @@ class Problem:
     top_left: bool = False
     return_lse: bool = False
     out: Given | None = None
+    #: Whether torch's function takes all of it, once somebody has asked.
+    _by_torch: bool | None = field(default=None, init=False)
 
     @property
     def keys(self) -> int:
@@ -102,7 +104,9 @@ class Problem:
     def _takes(self, way: str) -> bool:
         """Say whether a library's function, or the compiled kernels, take all of it."""
         if way == TORCH:
-            return torch.serves(self) and torch.takes(self)
+            if self._by_torch is None:
+                self._by_torch = torch.serves(self) and torch.takes(self)
+            return self._by_torch
         if way == JAX:
             return torch.serves(self) and jax.takes(self.q, self.k, self.v)
         return is_compilable(self.q, *self._others)

@@ -28,8 +28,9 @@ def serves(problem: Problem) -> bool:
     p = problem
     if p.return_lse:
         return False
-    others = (p.table, p.mask, p.bias, p.lengths, p.query_lengths, p.left)
-    if any(option is not None for option in others) or p.right not in (None, 0):
+    if p.mask is not None or p.bias is not None or p.table is not None or p.left is not None:
+        return False
+    if p.lengths is not None or p.query_lengths is not None or p.right not in (None, 0):
         return False
     aligned = p.top_left or p.q.shape[2] == p.keys
     return p.right is None or aligned or (p.q.shape[2] == 1 and not p.top_left)
