@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -87,6 +87,7 @@ def computed(function: Callable[..., Any], *natives: Any) -> Any:
     return _array(found, natives[0].dtype, number)
 
 
+@lru_cache(maxsize=64)
 def _stream(address: int, number: int) -> Any:
     """Return torch's object for a stream."""
     cuda = sys.modules["torch"].cuda
