@@ -99,7 +99,8 @@ def test_keys_are_shared_and_put_together(kind: Kind, launched: list[str]) -> No
         )
         check(kind.array(q, "float32"), found, expected, "float32", 2 * terms)
         np.testing.assert_allclose(host(sums), lse, rtol=1e-5, atol=1e-5)
-    assert launched == ["keep"] * 2 + ["attention_keys", "attention_combined"] * 2
+    kept = [] if kind.library == "cuda" else ["keep"] * 2  # torch writes into its own pages
+    assert launched == kept + ["attention_keys", "attention_combined"] * 2
 
 
 @opencl
