@@ -89,6 +89,46 @@ def test_complex_special_values(
     same(getattr(xp, name)(*(a([x] * length, dtype) for x in operands)), [expected] * length)
 
 
+#: Where torch has NaN in both parts on CUDA.
+ON_GPUS = {
+    "acosh": lambda x: torch.isnan(x.imag) & ~torch.isinf(x.real),
+    "log2": lambda x: torch.isinf(x.real) | torch.isinf(x.imag) | (x == 0),
+    "tan": lambda x: torch.isfinite(x.imag) & ~torch.isfinite(x.real),
+    "tanh": lambda x: torch.isfinite(x.real) & ~torch.isfinite(x.imag),
+}
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_complex_values_that_gpus_have_not(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from corepy.backends.torch import _elementwise
+
+    class Elsewhere(torch.Tensor):
+        is_cpu = False
+
+    right = getattr(torch, name)
+
+    def wrong(x: Any) -> Any:
+        return torch.where(ON_GPUS[name](x), torch.full_like(x, complex(nan, nan)), right(x))
+
+    parts = [0.0, -0.0, 0.5, 1.0, -2.0, inf, -inf, nan]
+    values = np.array([complex(p, q) for p in parts for q in parts], dtype)
+    x = torch.from_numpy(values).as_subclass(Elsewhere)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, name, wrong)
+        found = getattr(_elementwise, name)(x).as_subclass(torch.Tensor).numpy()
+    expected = np.asarray(getattr(xp, name)(corepy.to(values, backend="reference")))
+    assert found.dtype == expected.dtype
+    # The sign beside a NaN is open; the tangent's zeros are C99's, as they are on the host.
+    known = ~np.isnan(expected) & ~(np.isinf(values.imag) & (name == "tan"))
+    for part in ("real", "imag"):
+        got, want = getattr(found, part), getattr(expected, part)
+        np.testing.assert_allclose(np.abs(got), np.abs(want), rtol=1e-6)
+        np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
+
+
 @pytest.mark.parametrize(
     ("dtype", "bound", "ulp"), [("float32", 89.41598, 2**-22), ("float64", 710.4758, 2**-51)]
 )

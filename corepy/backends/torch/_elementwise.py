@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -108,9 +109,42 @@ def tanh(x: Tensor) -> Tensor:
     result = torch.tanh(x)
     if not x.is_complex():
         return result
+    real, imag = _real(x), _imag(x)
     # C99 leaves the sign of the zero at infinity to sin(2 y); the standard takes that of y.
-    limit = torch.complex(_real(result), torch.copysign(torch.zeros_like(_imag(x)), _imag(x)))
-    return torch.where(torch.isinf(_real(x)) & torch.isfinite(_imag(x)), limit, result)
+    limit = torch.complex(_real(result), torch.copysign(torch.zeros_like(imag), imag))
+    result = torch.where(torch.isinf(real) & torch.isfinite(imag), limit, result)
+    if x.is_cpu:
+        return result
+    # On the imaginary axis the real part is zero, also beside a NaN; on GPUs torch has NaN there.
+    limit = torch.complex(real, _imag(result))
+    return torch.where((real == 0) & ~torch.isfinite(imag), limit, result)
+
+
+def tan(x: Tensor) -> Tensor:
+    result = torch.tan(x)
+    if x.is_cpu or not x.is_complex():
+        return result
+    # It is that of tanh, turned.
+    real, imag = _real(x), _imag(x)
+    limit = torch.complex(_real(result), imag)
+    return torch.where((imag == 0) & ~torch.isfinite(real), limit, result)
+
+
+def acosh(x: Tensor) -> Tensor:
+    result = torch.acosh(x)
+    if x.is_cpu or not x.is_complex():
+        return result
+    # On GPUs torch has NaN for the imaginary part too.
+    limit = torch.complex(_real(result), torch.full_like(_imag(x), math.pi / 2))
+    return torch.where((_real(x) == 0) & torch.isnan(_imag(x)), limit, result)
+
+
+def log2(x: Tensor) -> Tensor:
+    if x.is_cpu or not x.is_complex():
+        return torch.log2(x)
+    # On GPUs torch divides by a complex number (complex_math.h), where infinities become NaN.
+    result = torch.log(x)
+    return torch.complex(_real(result) / math.log(2), _imag(result) / math.log(2))
 
 
 def hyperbolic(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
