@@ -481,7 +481,9 @@ class Array(Operand):
                 stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
             )
         except (TypeError, ValueError, OverflowError) as error:
-            raise type(error)(f"__dlpack__: {error}") from None
+            # What cannot be done without a copy is a ValueError to most libraries.
+            refused = copy is False and isinstance(error, ValueError)
+            raise (BufferError if refused else type(error))(f"__dlpack__: {error}") from None
         except (BufferError, RuntimeError, AssertionError) as error:  # the last two: of a stream
             raise BufferError(f"__dlpack__: {error}") from None
 

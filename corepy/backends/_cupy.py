@@ -139,6 +139,9 @@ class CuPyBackend(Backend):
                 array.astype(array.dtype.newbyteorder("="), copy=False), blocking=True
             )
 
+    def exporter(self, native: Array) -> _Exporter:
+        return _Exporter(native)
+
     def import_(self, exporter: Any, device: Device) -> tuple[Array, bool]:
         with _place(device):
             return cupy.from_dlpack(exporter), False
@@ -181,6 +184,24 @@ class CuPyBackend(Backend):
 _EVERYTHING: Final = Capabilities(max_dimensions=64)
 _NATIVE: Final[dict[DType, np.dtype[Any]]] = {d: np.dtype(d.name) for d in DTYPES.values()}
 _BY_NATIVE: Final[dict[np.dtype[Any], DType]] = {native: d for d, native in _NATIVE.items()}
+
+
+class _Exporter:
+    """A native array as DLPack knows it; CuPy itself copies to the host alone (core.pyx)."""
+
+    def __init__(self, native: Array) -> None:
+        self.native = native
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        found: tuple[int, int] = self.native.__dlpack_device__()
+        return found
+
+    def __dlpack__(self, *, copy: bool | None = None, **params: Any) -> Any:
+        if not copy or params.get("dl_device") not in (None, self.__dlpack_device__()):
+            return self.native.__dlpack__(copy=copy, **params)
+        with self.native.device:  # in its current stream, which that of the consumer waits for
+            made = self.native.copy()
+        return made.__dlpack__(**params)
 
 
 @cache

@@ -192,20 +192,40 @@ def test_buffer_method(backend: str) -> None:
             wide.__buffer__(1)
 
 
-def test_dlpack_device() -> None:
-    assert xp.ones(2).__dlpack_device__() == (1, 0)
+#: Device types of DLPack by the kind of a device: cpu, CUDA, Metal, ROCm, oneAPI.
+DLPACK = {"cpu": (1,), "cuda": (2, 13), "mps": (8,), "rocm": (10,), "xpu": (14,)}
+
+
+def test_dlpack_device(backend: str) -> None:
+    x = xp.ones(2)
+    kind, index = x.__dlpack_device__()
+    if (kind, index) != (1, 0):  # as the stand-in for CuPy has it too
+        assert kind in DLPACK[x.device.kind]
+        assert index == x.device.index
 
 
 @given(x=arrays(shape=shapes(min_side=1)))
 def test_dlpack_to_numpy(x: Any) -> None:
-    shared = np.from_dlpack(x)
-    assert shared.dtype.name == x.dtype.name
-    assert_values(x, shared)
-    assert_values(x, np.from_dlpack(x, copy=True))
+    if x.__dlpack_device__() == (1, 0):
+        shared = np.from_dlpack(x)
+        assert shared.dtype.name == x.dtype.name
+        assert_values(x, shared)
+    else:  # without a device the standard wants that of x, which NumPy cannot use
+        with pytest.raises((BufferError, RuntimeError)):
+            np.from_dlpack(x)
+    assert_values(x, np.from_dlpack(x, device="cpu", copy=True))
 
 
 def test_dlpack_keywords() -> None:
     x = xp.asarray([1.0, 2.0])
+    if x.__dlpack_device__() != (1, 0):
+        for kwargs in ({}, {"copy": True}, {"max_version": (1, 1), "copy": True}):
+            assert "dltensor" in repr(x.__dlpack__(**kwargs))
+        for kwargs in ({}, {"copy": True}, {"max_version": (1, 0)}):
+            assert "dltensor" in repr(x.__dlpack__(dl_device=(1, 0), **kwargs))
+        with pytest.raises(BufferError, match="^__dlpack__: "):
+            x.__dlpack__(dl_device=(1, 0), copy=False)
+        return
     for kwargs in (
         {},
         {"max_version": (1, 0)},

@@ -252,6 +252,8 @@ class ndarray(np.ndarray[Any, Any]):
             target[key] = value
 
     def __dlpack__(self, *, stream: Any = None, **params: Any) -> Any:
+        if params.get("copy") and params.get("dl_device") is None:
+            raise BufferError("copy=True only supported for copy to CPU.")
         if not GPU.defers:
             return super().__dlpack__(stream=stream, **params)
         if stream != CURRENT.address:

@@ -131,7 +131,7 @@ def test_a_dependency_that_is_dropped_is_found(
 
 
 def _shared(second: Second, exporter: Any) -> Any:
-    return second._array(exporter.view(np.ndarray))
+    return second._array(exporter.native.view(np.ndarray))
 
 
 def test_dlpack_orders_libraries_in_different_streams(

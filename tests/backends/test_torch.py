@@ -477,3 +477,18 @@ def test_threads() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(work, range(32))) == [2500.0 * (seed + 1) for seed in range(32)]
+
+
+def test_memory_that_the_host_cannot_share_is_a_buffer_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Elsewhere:
+        def __dlpack__(self, **params: Any) -> Any:
+            raise ValueError("cannot move")
+
+    monkeypatch.setattr(TorchBackend, "exporter", lambda self, native: Elsewhere())
+    x = xp.ones(2)
+    with pytest.raises(BufferError, match="^__dlpack__: cannot move"):
+        x.__dlpack__(dl_device=(1, 0), copy=False)
+    with pytest.raises(ValueError, match="^__dlpack__: cannot move"):  # of a stream, perhaps
+        x.__dlpack__(copy=None)
