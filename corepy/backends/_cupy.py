@@ -1,6 +1,6 @@
 """CuPy on CUDA and ROCm: `array_api_compat.cupy`, and what it leaves wrong.
 
-Written from CuPy's sources, 13 to 14.2, and never run on a GPU: the fixes say what was read there.
+Written from CuPy's sources, 13 to 14.2, and run with 14.2 on an H100: the fixes say what was read.
 
 CuPy answers where others raise, for a GPU cannot: integers divided by zero give 0, indices beyond
 an axis wrap, singular matrices give NaN. Here such operands are looked at first, which waits for
@@ -9,6 +9,7 @@ the device, but only where integers are divided, raised or used as indices.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from functools import cache, wraps
@@ -134,6 +135,9 @@ class CuPyBackend(Backend):
                 f"copy=False"
             )
         with _place(device):
+            if not array.ndim:
+                # CuPy fills an array with such a value (core.pyx), where zeros lose their sign.
+                return cupy.full((), array[()], array.dtype.newbyteorder("="))
             # Pinned memory is copied later otherwise, when its values may be others.
             return cupy.asarray(
                 array.astype(array.dtype.newbyteorder("="), copy=False), blocking=True
@@ -245,6 +249,36 @@ def _on_device(function: Function) -> Function:
 
 def _eye(n_rows: int, n_cols: int | None, *, k: int, dtype: Any) -> Array:
     return cupy.eye(n_rows, n_cols, k, dtype)
+
+
+def _arange(first: float, last: float, pace: float, *, dtype: Any) -> Array:
+    dtype = np.dtype(dtype)
+    whole = all(isinstance(x, int) for x in (first, last, pace))
+    if dtype.kind not in "iu" or not whole:
+        return cupy.arange(first, last, pace, dtype)
+    limits = np.iinfo(dtype)
+    if limits.min <= pace <= limits.max and abs(last - first) < 2**53:
+        return cupy.arange(first, last, pace, dtype)
+    # CuPy counts in floats, and wants a step that the dtype holds, as -1 is none of uint8. Unsigned
+    # integers wrap around as often as it takes.
+    unsigned, wrap = np.dtype(f"u{dtype.itemsize}"), 2 ** (8 * dtype.itemsize)
+    count = len(range(int(first), int(last), int(pace)))
+    steps = cupy.arange(0, count, 1, unsigned) * unsigned.type(pace % wrap)
+    return (steps + unsigned.type(first % wrap)).view(dtype)
+
+
+def _linspace(start: Any, stop: Any, num: int, *, dtype: Any, endpoint: bool) -> Array:
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":  # whose ends CuPy makes floats (ranges.py)
+        part = np.finfo(dtype).dtype
+        return _complex_of(
+            _linspace(start.real, stop.real, num, dtype=part, endpoint=endpoint),
+            _linspace(start.imag, stop.imag, num, dtype=part, endpoint=endpoint),
+        )
+    made = cupy.linspace(start, stop, num, endpoint, dtype=dtype)
+    if endpoint and num > 1 and stop == 0 and math.copysign(1, stop) < 0:
+        made[-1] = cupy.full((), stop, dtype)  # of numbers that are written zeros lose their sign
+    return made
 
 
 # fftfreq and rfftfreq take no dtype in CuPy; float32 is rounded once from float64.
@@ -366,6 +400,16 @@ def _pow(x1: Array, x2: Array) -> Array:
     return cupy.power(x1, x2)
 
 
+def _sign(x: Array) -> Array:
+    if x.dtype.kind != "c":
+        return cupy.sign(x)
+    # Divided by a complex number (arithmetic.h), what is nearly zero becomes NaN.
+    modulus = cupy.abs(x)
+    result = _complex_of(x.real / modulus, x.imag / modulus)
+    cupy.copyto(result, 0, where=modulus == 0)
+    return result
+
+
 def _expm1(x: Array) -> Array:
     if x.dtype.kind != "c":
         return cupy.expm1(x)
@@ -379,6 +423,31 @@ def _expm1(x: Array) -> Array:
     return cupy.where(x == 0, _complex_of(cupy.zeros_like(real), imag), result)
 
 
+def _log(x: Array) -> Array:
+    return _infinite_at_infinity(cupy.log(x), x)
+
+
+def _log10(x: Array) -> Array:
+    return _infinite_at_infinity(cupy.log10(x), x)
+
+
+def _log2(x: Array) -> Array:
+    if x.dtype.kind != "c":
+        return cupy.log2(x)
+    # CuPy divides by a complex number (complex.cuh): infinities become NaN, zeros lose their sign.
+    result = _log(x)
+    for part in (result.real, result.imag):
+        cupy.divide(part, math.log(2), part)
+    return result
+
+
+def _infinite_at_infinity(result: Array, x: Array) -> Array:
+    if x.dtype.kind == "c":
+        # Beside a NaN CuPy takes the logarithm of the sum of squares (clog.h), another NaN.
+        cupy.copyto(result.real, math.inf, where=cupy.isinf(x))
+    return result
+
+
 def _log1p(x: Array) -> Array:
     if x.dtype.kind != "c":
         return cupy.log1p(x)
@@ -387,7 +456,7 @@ def _log1p(x: Array) -> Array:
     real, imag = x.real, x.imag
     close = cupy.log1p(real * (2 + real) + imag * imag) / 2
     close = _complex_of(close, cupy.arctan2(imag, 1 + real))
-    return cupy.where(cupy.abs(x) < 0.5, close, cupy.log(_complex_of(real + 1, imag)))
+    return cupy.where(cupy.abs(x) < 0.5, close, _log(_complex_of(real + 1, imag)))
 
 
 def _complex_of(real: Array, imag: Array) -> Array:
@@ -401,9 +470,30 @@ def _tanh(x: Array) -> Array:
     result = cupy.tanh(x)
     if x.dtype.kind != "c":
         return result
+    real, imag = x.real, x.imag
     # C99 leaves the sign of the zero at infinity to sin(2 y); the standard takes that of y.
-    limit = _complex_of(result.real, cupy.copysign(cupy.zeros_like(x.imag), x.imag))
-    return cupy.where(cupy.isinf(x.real) & cupy.isfinite(x.imag), limit, result)
+    limit = cupy.isinf(real) & cupy.isfinite(imag)
+    cupy.copyto(result.imag, cupy.copysign(cupy.zeros_like(imag), imag), where=limit)
+    # On the imaginary axis the real part is zero, also beside a NaN, which ctanh.h has there.
+    cupy.copyto(result.real, real, where=(real == 0) & ~cupy.isfinite(imag))
+    return result
+
+
+def _tan(x: Array) -> Array:
+    result = cupy.tan(x)
+    if x.dtype.kind == "c":
+        # It is that of tanh, turned.
+        real, imag = x.real, x.imag
+        cupy.copyto(result.imag, imag, where=(imag == 0) & ~cupy.isfinite(real))
+    return result
+
+
+def _acosh(x: Array) -> Array:
+    result = cupy.arccosh(x)
+    if x.dtype.kind == "c":
+        # C99's first editions have NaN there for the imaginary part too, as has catrig.h.
+        cupy.copyto(result.imag, math.pi / 2, where=(x.real == 0) & cupy.isnan(x.imag))
+    return result
 
 
 def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
@@ -418,17 +508,39 @@ def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array
 # ---------------------------------------------------------------------------- linear algebra
 
 
-def _solvable(function: Function) -> Function:
+def _solvable(function: Function, failure: str) -> Function:
     """Raise NumPy's error for singular matrices, where CuPy by default fills results with NaN.
+
+    CuPy's own words are the number that the routine of cuSOLVER has returned.
 
     https://docs.cupy.dev/en/stable/user_guide/difference.html#linear-algebra
     """
 
     def solve(*args: Any, **params: Any) -> Any:
-        with cupyx.errstate(linalg="raise"):
-            return function(*args, **params)
+        try:
+            with cupyx.errstate(linalg="raise"):
+                return function(*args, **params)
+        except np.linalg.LinAlgError as error:
+            if "devInfo" not in str(error):
+                raise
+            raise np.linalg.LinAlgError(failure) from error
 
     return solve
+
+
+#: In NumPy's words.
+_FAILURES: Final = {
+    "cholesky": "Matrix is not positive definite",
+    "eigh": "Eigenvalues did not converge",
+    "eigvalsh": "Eigenvalues did not converge",
+    "inv": "Singular matrix",
+    "matrix_norm": "SVD did not converge",
+    "matrix_power": "Singular matrix",
+    "matrix_rank": "SVD did not converge",
+    "pinv": "SVD did not converge",
+    "svd": "SVD did not converge",
+    "svdvals": "SVD did not converge",
+}
 
 
 def _solve(x1: Array, x2: Array) -> Array:
@@ -486,10 +598,9 @@ def _written(function: Function) -> Function:
 
 
 _FIXES: Final[dict[str, Function]] = {
-    **{
-        name: _on_device(getattr(cupy, name))
-        for name in ("arange", "empty", "full", "linspace", "ones", "zeros")
-    },
+    **{name: _on_device(getattr(cupy, name)) for name in ("empty", "full", "ones", "zeros")},
+    "arange": _on_device(_arange),
+    "linspace": _on_device(_linspace),
     "eye": _on_device(_eye),
     "fft.fftfreq": _on_device(_fftfreq),
     "fft.rfftfreq": _on_device(_rfftfreq),
@@ -501,21 +612,23 @@ _FIXES: Final[dict[str, Function]] = {
     "floor_divide": _floor_divide,
     "remainder": _remainder,
     "pow": _pow,
+    "acosh": _acosh,
     "expm1": _expm1,
+    "log": _log,
     "log1p": _log1p,
+    "log2": _log2,
+    "log10": _log10,
+    "sign": _sign,
+    "tan": _tan,
     "tanh": _tanh,
     "clip": _clip,
     **{
-        f"linalg.{name}": _solvable(getattr(compat.linalg, name))
-        for name in ("cholesky", "eigh", "eigvalsh", "inv", "matrix_norm", "matrix_power")
+        f"linalg.{name}": _solvable(getattr(compat.linalg, name), failure)
+        for name, failure in _FAILURES.items()
     },
-    **{
-        f"linalg.{name}": _solvable(getattr(compat.linalg, name))
-        for name in ("matrix_rank", "pinv", "svd", "svdvals")
-    },
-    "linalg.solve": _solvable(_solve),
-    "linalg.eig": _solvable(_eig),
-    "linalg.eigvals": _solvable(_eigvals),
+    "linalg.solve": _solvable(_solve, "Singular matrix"),
+    "linalg.eig": _solvable(_eig, "Eigenvalues did not converge"),
+    "linalg.eigvals": _solvable(_eigvals, "Eigenvalues did not converge"),
     "__iadd__": _inplace(operator.iadd),
     "__isub__": _inplace(operator.isub),
     "__imul__": _inplace(operator.imul),

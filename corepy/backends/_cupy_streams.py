@@ -85,7 +85,10 @@ class CuPyStreams(Streams):
 
     def send(self, array: np.ndarray[Any, Any]) -> Any:
         with self._place:
-            return cupy.asarray(array)
+            if array.ndim:
+                return cupy.asarray(array)
+            # CuPy would fill an array with such a value (core.pyx), where zeros lose their sign.
+            return cupy.asarray(array.reshape(1)).reshape(())
 
     def fetch(self, native: Any, out: np.ndarray[Any, Any]) -> None:
         native.get(out=out, blocking=False)

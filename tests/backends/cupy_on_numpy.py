@@ -6,8 +6,9 @@ It shows that the adapter names, calls and converts as it should, and that its f
 standard's values where they are given NumPy's. What CuPy itself computes it does not show: only a
 GPU does (`scripts/gpu_check.sh`). As in CuPy, there are the functions and parameters of
 ``cupy_signatures.json`` and no others, results are arrays where NumPy gives scalars, integers
-divided by zero give 0, and indices wrap. Streams put work off once ``GPU.defers``, and memory runs
-out at ``GPU.capacity`` bytes (`tests.backends.gpu_on_host`).
+divided by zero give 0, indices wrap, and zeros that are filled in lose their sign. Streams put work
+off once ``GPU.defers``, and memory runs out at ``GPU.capacity`` bytes
+(`tests.backends.gpu_on_host`). The complex functions are wrong where a GPU has shown them to be.
 
     python tests/backends/cupy_on_numpy.py      # where CuPy is installed: writes that table anew
 """
@@ -245,6 +246,8 @@ class ndarray(np.ndarray[Any, Any]):
         return (out[0] if len(out) == 1 else out) if out is not None else _given(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if not isinstance(value, np.ndarray):
+            value = _filling(value, self.dtype)
         target, key, value = self.view(np.ndarray), plain(key), plain(value)
         if GPU.defers:
             GPU.ask(CURRENT.address, lambda: target.__setitem__(key, value))
@@ -393,6 +396,129 @@ def _take(a: Any, indices: Any, axis: int | None = None) -> Any:
     return np.take(a, indices, axis, mode="wrap")
 
 
+def _filling(value: Any, dtype: Any) -> Any:
+    """Return what CuPy fills an array with: for a zero it sets the memory to 0."""
+    value = np.asarray(value, dtype)[()]
+    return np.zeros((), dtype)[()] if value == 0 else value
+
+
+def _arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+    if stop is None:
+        start, stop = 0, start
+    size = int(np.ceil((stop - start) / step))
+    if size <= 0:
+        return np.empty(0, dtype)
+    if dtype is not None:
+        start, step = np.dtype(dtype).type(start), np.dtype(dtype).type(step)
+    return np.asarray(start + np.arange(size, dtype=dtype) * step, dtype)
+
+
+def _linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    if num > endpoint:
+        float(stop - start)
+    made = np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
+    if num > 1 and endpoint:
+        made[-1] = _filling(stop, made.dtype)
+    return made
+
+
+# ---------------------------------------------------------------------------- complex functions
+
+
+def _log(x: Any) -> Any:
+    made = np.log(x)
+    if made.dtype.kind == "c":
+        made = np.where(np.isnan(x), complex(np.nan, np.nan), made).astype(made.dtype)
+    return made
+
+
+def _log10(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.log10(x)
+    made = np.array(_log(x))
+    for part in (made.real, made.imag):
+        part /= np.log(10)
+    return made
+
+
+def _log2(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.log2(x)
+    # The quotient of complex numbers is computed by parts, with products by a zero.
+    made = np.array(_log(x))
+    real, imag = made.real * 1, made.imag * 1
+    made.real, made.imag = real + imag * 0, imag - real * 0
+    for part in (made.real, made.imag):
+        part /= np.log(2)
+    return made
+
+
+def _tanh(x: Any) -> Any:
+    made = np.tanh(x)
+    if made.dtype.kind == "c":
+        lost = np.isfinite(x.real) & ~np.isfinite(x.imag)
+        made = np.where(lost, complex(np.nan, np.nan), made).astype(made.dtype)
+    return made
+
+
+def _tan(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.tan(x)
+    made = np.empty_like(x)
+    made.real, made.imag = -x.imag, x.real
+    turned = np.asarray(_tanh(made))
+    made.real, made.imag = turned.imag, -turned.real
+    return made
+
+
+def _arccosh(x: Any) -> Any:
+    made = np.arccosh(x)
+    if made.dtype.kind == "c":
+        lost = np.isnan(x.imag) & ~np.isinf(x.real)
+        made = np.where(lost, complex(np.nan, np.nan), made).astype(made.dtype)
+    return made
+
+
+_OTHERWISE = {
+    "arange": _arange,
+    "arccosh": _arccosh,
+    "linspace": _linspace,
+    "log": _log,
+    "log10": _log10,
+    "log2": _log2,
+    "take": _take,
+    "tan": _tan,
+    "tanh": _tanh,
+}
+
+
+def _reporting(function: Any) -> Any:
+    """Say of a matrix without a solution what CuPy says."""
+
+    @functools.wraps(function)
+    def solve(*args: Any, **params: Any) -> Any:
+        try:
+            return function(*args, **params)
+        except np.linalg.LinAlgError:
+            raise np.linalg.LinAlgError(
+                "Error reported by dgetrf in cuSOLVER. devInfo = [1]. Please refer to the "
+                "cuSOLVER documentation."
+            ) from None
+
+    return solve
+
+
+# ---------------------------------------------------------------------------- to and from the host
+
+
 def _asnumpy(x: Any) -> Any:
     _ready()
     return np.array(x).view(np.ndarray)
@@ -403,6 +529,8 @@ def _asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = F
     if isinstance(a, ndarray):
         return a if dtype is None or a.dtype == dtype else a.astype(dtype)
     values = np.asarray(a, dtype)
+    if not values.ndim:
+        return _given(np.asarray(_filling(values, values.dtype)))
     if values.ctypes.data not in _PINNED:
         values = values.copy()
     made = _given(later(np.array, (values,), {}, CURRENT.address))
@@ -464,10 +592,15 @@ def install(devices: int = 1) -> None:
     cuda = _module("cupy.cuda", nothing, {}, Device=Device, runtime=runtime, **more)
     _module("cupy.cuda.device", nothing, {}, Device=Device)
     linalg = _module("cupy.linalg", np.linalg, part("linalg."))
+    for name in part("linalg."):
+        if hasattr(linalg, name):
+            setattr(linalg, name, _reporting(getattr(linalg, name)))
     fft = _module("cupy.fft", np.fft, part("fft."))
     module = _module("cupy", np, table, ndarray=ndarray, cuda=cuda, linalg=linalg, fft=fft)
     module.__version__ = table[""]
-    module.take, module.asnumpy = _giving(_take, table["take"]), _asnumpy
+    for name, function in _OTHERWISE.items():
+        setattr(module, name, _giving(function, table[name]))
+    module.asnumpy = _asnumpy
     module.asarray, module.from_dlpack = _asarray, _from_dlpack
     module.get_default_memory_pool = lambda: _POOL
     cupyx = _module("cupyx", nothing, {}, errstate=lambda linalg: nullcontext())

@@ -147,12 +147,87 @@ def test_complex_functions_keep_digits_and_signs(name: str) -> None:
     }
     with mpmath.workprec(200):
         expected = np.array([complex(exact[name](mpmath.mpc(complex(z)))) for z in values])
-    got = np.asarray(
-        corepy.to(getattr(xp, name)(xp.asarray(values)), device="cpu", backend="numpy").unwrap()
-    )
+    found = getattr(xp, name)(corepy.to(values, backend="cupy"))
+    assert found.backend == "cupy"
+    got = np.asarray(corepy.to(found, device="cpu", backend="numpy").unwrap())
     for part in ("real", "imag"):
-        found, right = getattr(got, part), getattr(expected, part)
-        np.testing.assert_allclose(found, right, rtol=1e-14, atol=1e-25)
+        close = getattr(got, part), getattr(expected, part)
+        np.testing.assert_allclose(*close, rtol=1e-14, atol=1e-25)
+
+
+#: Zeros, and what an infinity or a NaN makes of the other part, by C99's special cases and ours.
+PARTS = [0.0, -0.0, 0.5, 1.0, -2.0, INF, -INF, NAN]
+
+
+@cupy_tests
+@pytest.mark.filterwarnings("ignore:(divide by zero|invalid value) encountered:RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize(
+    "name", ["acosh", "expm1", "log", "log10", "log1p", "log2", "sign", "sqrt", "tan", "tanh"]
+)
+def test_complex_functions_at_infinities_and_zeros(name: str, dtype: Any) -> None:
+    values = np.array([complex(a, b) for a in PARTS for b in PARTS], dtype)
+    found = getattr(xp, name)(corepy.to(values, backend="cupy"))
+    assert (found.backend, found.dtype.name) == ("cupy", dtype)
+    got = corepy.to(found, device="cpu", backend="numpy").unwrap()
+    for value, z, right in zip(values, got, oracle(name, values), strict=True):
+        for part, wanted in ((z.real, right.real), (z.imag, right.imag)):
+            if np.isnan(wanted) or np.isinf(wanted):  # an infinity's sign beside a NaN is open
+                assert np.isnan(part) == np.isnan(wanted), value
+                assert np.isnan(right) or part == wanted, value
+            else:
+                assert part == pytest.approx(wanted, rel=1e-6, abs=0), value
+            # So is a zero's beside a NaN, and where the angle of the result has no end.
+            if wanted == 0 and not np.isnan(right) and not np.isinf(value.imag):
+                assert np.signbit(part) == np.signbit(wanted), value
+
+
+def oracle(name: str, values: Any) -> Any:
+    x = corepy.to(values, backend="reference")
+    return corepy.to(getattr(xp, name)(x), backend="numpy").unwrap()
+
+
+@cupy_tests
+def test_zeros_keep_their_sign_however_they_come() -> None:
+    for dtype in (xp.float32, xp.float64):
+        same(xp.asarray(-0.0, dtype=dtype), np.asarray(-0.0, dtype.name))
+        same(xp.asarray([-0.0, 0.0], dtype=dtype), np.asarray([-0.0, 0.0], dtype.name))
+        same(xp.full((2,), -0.0, dtype=dtype), np.full(2, -0.0, dtype.name))
+        same(xp.full_like(xp.ones(2, dtype=dtype), -0.0), np.full(2, -0.0, dtype.name))
+        same(xp.linspace(-1.0, -0.0, 3, dtype=dtype), np.asarray([-1.0, -0.5, -0.0], dtype.name))
+        x = xp.ones(3, dtype=dtype)
+        x[0] = -0.0
+        x[xp.asarray([1])] = -0.0
+        x[xp.asarray([False, False, True])] = -0.0
+        same(x, np.full(3, -0.0, dtype.name))
+        same(xp.where(x > 0, x, -0.0), np.full(3, -0.0, dtype.name))
+        same(xp.minimum(xp.ones(1, dtype=dtype), -0.0), np.asarray([-0.0], dtype.name))
+    for value in (complex(-0.0, 0.0), complex(0.0, -0.0), complex(-0.0, -0.0)):
+        same(xp.asarray(value), np.asarray(value))
+        same(xp.full((2,), value), np.full(2, value))
+    same(corepy.to(np.asarray(-0.0), backend="cupy"), np.asarray(-0.0))
+
+
+@cupy_tests
+def test_ranges_whose_step_the_dtype_does_not_hold() -> None:
+    for name, bounds in {
+        "uint8": [(5, 0, -2), (255, -1, -1), (0, 256, 255), (0, 256, 1), (7, 0, -300)],
+        "int8": [(-128, 128, 255), (127, -129, -255), (3, -4, -1)],
+        "uint64": [(2**64 - 1, 2**63 - 1, -(2**62)), (3, 0, -1)],
+        "int64": [(-(2**63), 2**63 - 1, 2**63), (-(2**62), 2**62 + 1, 2**61)],
+    }.items():
+        for each in bounds:
+            x = xp.arange(*each, dtype=getattr(xp, name))
+            assert (x.dtype.name, x.tolist()) == (name, list(range(*each)))
+
+
+@cupy_tests
+def test_lines_of_complex_numbers() -> None:
+    same(xp.linspace(1 - 1j, 2 + 1j, 3), np.asarray([1 - 1j, 1.5, 2 + 1j]))
+    same(
+        xp.linspace(0, 4j, 4, endpoint=False, dtype=xp.complex64),
+        np.asarray([0, 1j, 2j, 3j], np.complex64),
+    )
 
 
 @cupy_tests
@@ -162,8 +237,12 @@ def test_functions_that_cupy_has_otherwise() -> None:
     stack = xp.asarray([[[2.0, 0.0], [0.0, 4.0]], [[1.0, 0.0], [0.0, 1.0]]])
     same(xp.linalg.solve(stack, xp.asarray([2.0, 4.0])), [[1.0, 1.0], [2.0, 4.0]])
     same(xp.linalg.solve(stack, xp.asarray([[2.0], [4.0]])), [[[1.0], [1.0]], [[2.0], [4.0]]])
-    with pytest.raises(ValueError, match="inv: .*[Ss]ingular"):
-        xp.linalg.inv(xp.zeros((2, 2)))
+    for name in ("inv", "solve"):
+        operands = (xp.zeros((2, 2)),) * (1 if name == "inv" else 2)
+        with pytest.raises(ValueError, match=f"^{name}: Singular matrix"):
+            getattr(xp.linalg, name)(*operands)
+    with pytest.raises(ValueError, match="^cholesky: Matrix is not positive definite"):
+        xp.linalg.cholesky(-xp.eye(2))
     values, _ = xp.linalg.eig(xp.asarray([[2.0, 0.0], [0.0, 3.0]]))
     assert values.dtype is xp.complex128
     assert xp.fft.fftfreq(4, dtype=xp.float32).dtype is xp.float32
@@ -323,10 +402,11 @@ def test_tf32_is_allowed_and_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def python(code: str, *argv: str, **environment: str) -> str:
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [sys.executable, *argv, *(["-c", code] if code else [])],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | environment,
         capture_output=True,
         text=True,
         check=False,
