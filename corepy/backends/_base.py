@@ -8,7 +8,8 @@ What a native callable may rely on
     * It has the standard's name and signature, on native arrays: ``sum(x, /, *, axis, dtype,
       keepdims)``. Functions of the extensions are called ``"linalg.cholesky"``, ``"fft.fft"``.
     * Operands of an elementwise operation have one dtype already, the promoted one, and live on
-      one device. Python scalars have become 0-D native arrays.
+      one device. Python scalars have become 0-D native arrays, except where `Capabilities` says
+      that the operation takes them as they are.
     * ``axis`` arguments are non-negative and in range, shapes are tuples of ints, ``dtype``
       arguments are the library's own, ``device`` is a `Device`, and both are always given where
       the standard has them (creation functions).
@@ -59,6 +60,11 @@ class Capabilities:
     held : frozenset of DType
         Those of `dtypes` that it only stores there: every operation on them runs elsewhere, and
         no function chooses them by default where it could choose another.
+    scalars_first, scalars_second : frozenset of str
+        Operations whose callables take a Python scalar as their first, or second, operand beside
+        an array of a real-valued dtype or of bool, a scalar of that kind which the dtype holds.
+        Name one only if the results have the bits that they have beside a 0-D array of the dtype.
+        It spares making that array, which on a GPU takes a kernel of its own.
     """
 
     dtypes: frozenset[DType] = _dtypes.ANY
@@ -66,6 +72,8 @@ class Capabilities:
     data_dependent_shapes: bool = True
     max_dimensions: int | None = None
     held: frozenset[DType] = frozenset()
+    scalars_first: frozenset[str] = frozenset()
+    scalars_second: frozenset[str] = frozenset()
 
 
 class LeftToOthersError(Exception):
@@ -139,6 +147,10 @@ class Backend(ABC):
     #: Operations whose callables may raise `LeftToOthersError`, by which other backends run them
     #: for these arguments, as those that the table lacks.
     partly: ClassVar[frozenset[str]] = frozenset()
+
+    #: Whether its native arrays have attributes ``ndim`` and ``shape`` with every size, so that a
+    #: call that was seen goes to the library at once (`corepy.dispatch._short_calls`).
+    repeats: ClassVar[bool] = False
 
     #: The backend whose arrays its arrays stand for, where their values may be resident elsewhere
     #: (`corepy.dispatch._offload`). Other operands come to such an array, not it to them.

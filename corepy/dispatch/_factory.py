@@ -8,10 +8,10 @@ makes the same native call. It is written once, here, for both forms of the hot 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from corepy import _dtypes
-from corepy._dtypes import PROMOTION, DType
+from corepy._dtypes import PROMOTION, DType, Scalar
 from corepy._errors import bad_argument, broadcast_mismatch
 from corepy.backends._base import Native
 from corepy.dispatch import _hot
@@ -136,7 +136,7 @@ def _with_scalar(name: str, x: Operand, value: Any, argument: str) -> Any:
 
 
 def _beside(name: str, x: Operand, value: Any, argument: str) -> tuple[Operand, Native]:
-    """Return an array and a scalar's native form, of one dtype."""
+    """Return an array and a scalar of one dtype: its native form, or as the operation takes it."""
     dtype = x._table.dtype
     if value.__class__ is not float or dtype is not _dtypes.float64:  # what most programs write
         if name in _SHIFTS and argument == "x2" and value.__class__ is int and value < 0:
@@ -146,6 +146,8 @@ def _beside(name: str, x: Operand, value: Any, argument: str) -> tuple[Operand, 
         value = fitting(name, argument, value, dtype)
         x = cast_to(x, dtype)
     table = x._table
+    if name in (table.scalars_second if argument == "x2" else table.scalars_first):
+        return x, value
     return x, table.backend.scalar(value, dtype, table.device)
 
 
@@ -187,20 +189,22 @@ def inplace(symbol: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any, /) -> Any:
         if not is_operand(other):
             return NotImplemented
-        a, b = _inplace_operands(name, self, other)
+        a, b = _inplace_operands(name, symbol, self, other)
         table = a._table
         if table is not self._table:
             raise TypeError(
                 f"{symbol}: the result has dtype {table.dtype}; expected {self._table.dtype}, the "
                 f"dtype of the left operand: write x = x ... instead"
             )
-        shape_of = table.backend.shape_of
-        shape, added = shape_of(self._native), shape_of(b._native)
-        if added != shape and not _stretches(added, shape):
-            raise broadcast_mismatch(symbol, (shape, added))
+        y = b
+        if b.__class__ not in SCALARS:
+            y, shape_of = b._native, table.backend.shape_of
+            shape, added = shape_of(self._native), shape_of(y)
+            if added != shape and not _stretches(added, shape):
+                raise broadcast_mismatch(symbol, (shape, added))
         writable(self, symbol)
         native = table[symbol][0]
-        x, y = self._native, b._native
+        x = self._native
         try:
             made = native(x, y)
         except Exception as error:
@@ -212,10 +216,17 @@ def inplace(symbol: str) -> Callable[[Any, Any], Any]:
     return _named(method, symbol, f"In-place form of ``{name}``.")
 
 
-def _inplace_operands(name: str, self: Operand, other: Any) -> tuple[Any, Any]:
+def _inplace_operands(name: str, symbol: str, self: Operand, other: Any) -> tuple[Operand, Any]:
+    """Return two operands of one dtype, the other one as a scalar where the operator takes one."""
     if other.__class__ in SCALARS:
         a, native = _beside(name, self, other, "x2")
-        return a, make(native, a._table)
+        table = a._table
+        if native.__class__ in SCALARS:
+            scalar = cast("Scalar", native)
+            if symbol in table.scalars_second:
+                return a, scalar
+            native = table.backend.scalar(scalar, table.dtype, table.device)
+        return a, make(native, table)
     if other.__class__ is self.__class__ and other._table is self._table:
         return self, other
     beside = as_operand(name, "x2", other)

@@ -20,10 +20,21 @@ import functools
 import math
 from types import MethodType
 
-from corepy._dtypes import MIXED_PROMOTION, PROMOTION, DType, complex64, complex128, float64, int64
+from corepy._dtypes import (
+    MIXED_PROMOTION,
+    PROMOTION,
+    DType,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int64,
+)
 from corepy.dispatch import _hot_python
 from corepy.dispatch._hot_python import operator, reflected, unary_operator
+from corepy.dispatch._lessons import LEARNING
 from corepy.dispatch._settings import PRIORITY, STRICT
+from corepy.dispatch._short_scalars import LARGE, WHOLE
 
 cimport cython
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
@@ -143,6 +154,9 @@ include "_hot_operations.pxi"
 
 cdef type _Array  # the class of the results
 cdef object _beside, _wrap, _recover, _item, _times, _times_reflected
+cdef object _item_again, _times_again  # the same of backends that `repeats`
+cdef dict _learning = LEARNING
+cdef double _large = LARGE
 cdef bint _strict = STRICT.touched  # whether anybody ever asked for the strict reading
 cdef object _promotion = PROMOTION
 cdef object _mixed_promotion = MIXED_PROMOTION
@@ -203,7 +217,11 @@ cdef class Slots(dict):
 
     cdef Slot* slots
     cdef public object backend, device, dtype, dtypes, native_dtype
-    cdef public dict siblings
+    cdef public dict siblings, calls
+    cdef public bint repeats
+    cdef public frozenset scalars_first, scalars_second
+    cdef long long least, most  # integers that the dtype surely holds; none where nobody asks
+    cdef int floating  # bytes of a real floating-point dtype, else 0
 
     def __cinit__(self):
         self.slots = <Slot*>PyMem_Calloc(OPERATIONS, sizeof(Slot))
@@ -229,6 +247,7 @@ cdef class Slots(dict):
             native = self.slots[place].native
             self.slots[place].native = NULL
             self.slots[place].short = False
+            self.slots[place].scalar_first = self.slots[place].scalar_second = False
             Py_XDECREF(native)
         dict.clear(self)
 
@@ -266,6 +285,11 @@ cdef class Slots(dict):
                         new.least if leasts is None else min(most, leasts.get(called, most))
                     )
                 result = target
+        elif name in self.scalars_first or name in self.scalars_second:
+            new.scalar_first = name in self.scalars_first
+            new.scalar_second = name in self.scalars_second
+            self.least, self.most = WHOLE.get(self.dtype, (1, 0))
+            self.floating = {float32: 4, float64: 8}.get(self.dtype, 0)
         Py_INCREF(native)
         new.native = <PyObject*>native
         if result is not None:
@@ -424,6 +448,8 @@ cdef class Operand:
         made = _short_product(<PyObject*>x1, <PyObject*>x2, _MATMUL)
         if made is not None:
             return made
+        if type(x1) is _Array and (<Operand>x1)._table.repeats:
+            return _times_again(x1, x2)
         return _times(x1, x2) if isinstance(x1, Operand) else _times_reflected(x2, x1)
 
     def __getitem__(self, key):
@@ -550,8 +576,8 @@ def item(function):
     What stands in the class is none of Python's functions: these the interpreter calls at once,
     past the type's slots.
     """
-    global _item
-    _item = function
+    global _item, _item_again
+    _item, _item_again = function, _hot_python.item(function)
 
     @functools.wraps(function)
     def method(*arguments, **words):
@@ -566,13 +592,16 @@ cdef object _get_item(Operand x, key):
         found = _short_item(x, slot, key)
         if found is not None:
             return _make(found, x._table)
+    elif x._table.repeats:
+        found = _cut_by_library(x, slot, key)
+        return _item_again(x, key) if found is None else _make(found, x._table)
     return _item(x, key)
 
 
 def product(function):
     """Keep the method ``Array.__matmul__`` for operands that are not plain."""
-    global _times
-    _times = function
+    global _times, _times_again
+    _times, _times_again = function, _hot_python.product(function)
     return function
 
 

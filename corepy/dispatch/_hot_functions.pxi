@@ -39,7 +39,9 @@ cdef class Function:
     cdef void* vectorcall
     cdef Way way
     cdef int place  # of the operation in the slots
+    cdef bint repeated  # whether `_repeated_reduction` knows its calls
     cdef object function, result
+    cdef object again  # the short way in Python, which backends have that `repeats`; or None
     cdef str name
     cdef dict __dict__
     cdef object __weakref__
@@ -58,6 +60,13 @@ cdef object _called(Function self, PyObject** args, size_t flags, PyObject* name
     made = self.way(self, args, PyVectorcall_NARGS(flags), names)
     if made is not None:
         return made
+    if (
+        self.again is not None
+        and PyVectorcall_NARGS(flags)
+        and args[0].ob_type == <void*>_Array
+        and (<Operand>args[0])._table.repeats
+    ):
+        return PyObject_Vectorcall(<PyObject*>self.again, args, flags, names)
     return PyObject_Vectorcall(<PyObject*>self.function, args, flags, names)
 
 
@@ -68,14 +77,18 @@ corepy_take_vectors(Function, <char*>&_sample.vectorcall - <char*><PyObject*>_sa
 def shortened(str name, function, result=None):
     """As `corepy.dispatch._hot_python.shortened`."""
     cdef Way way = _way_of(name)
-    return function if way == NULL else _before(way, name, function, result)
+    return function if way == NULL else _before(way, name, function, result, True)
 
 
-cdef object _before(Way way, str name, function, result=None):
+cdef object _before(Way way, str name, function, result=None, bint again=False):
     cdef Function made = Function.__new__(Function)
     made.vectorcall = <void*>_called
     made.way, made.place = way, _place(name)
     made.name, made.function, made.result = name, function, result
+    made.repeated = name in _REPEATED
+    if again:
+        found = _hot_python.shortened(name, function)
+        made.again = None if found is function else found
     return functools.update_wrapper(made, function)
 
 
@@ -240,15 +253,75 @@ cdef object _unary_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
 cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Take one small, contiguous array, and an axis that is None, the first or the last."""
     cdef PyObject* axis
-    if count != 1 or not _one_word(args, count, names, "axis", &axis):
+    if count != 1:
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL:
+        if self.repeated and args[0].ob_type == <void*>_Array:
+            if (<Operand>args[0])._table.repeats:
+                return _repeated_reduction(self, args, count, names)
+        return None
+    if not _one_word(args, count, names, "axis", &axis):
         return None
     made = _short_reduction(
         slot, <PyObject*>_native_of(args[0]), None if axis == NULL else <object>axis
     )
     return None if made is None else _make(made, <Slots>slot.result)
+
+
+#: Those of which the short way in Python keeps calls by the dimensions, `axis` and `keepdims` alone.
+_REPEATED = frozenset(
+    ("all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "sum")
+)
+
+
+cdef object _repeated_reduction(
+    Function self, PyObject** args, Py_ssize_t count, PyObject* names
+):
+    """Call a library as the short way in Python has learned; None where that has to."""
+    cdef Operand x = <Operand>args[0]
+    cdef PyObject* value
+    cdef PyObject* found
+    cdef Py_ssize_t i
+    axis, keepdims = None, False
+    if names != NULL:
+        for i in range(PyTuple_GET_SIZE(names)):
+            value = args[count + i]
+            if PyTuple_GET_ITEM(names, i) == <PyObject*>_AXIS:
+                if value != Py_None and value.ob_type != <void*>&PyLong_Type:
+                    return None
+                axis = <object>value
+            elif PyTuple_GET_ITEM(names, i) == <PyObject*>_KEEPDIMS:
+                if value.ob_type != <void*>&PyBool_Type:
+                    return None
+                keepdims = <object>value
+            else:
+                return None
+    shape = x._native.shape
+    if not isinstance(shape, tuple):
+        return None
+    for i in range(PyTuple_GET_SIZE(<PyObject*>shape)):
+        if (<tuple>shape)[i] == 0:
+            return None
+    found = PyDict_GetItemWithError(
+        x._table.calls, (self.name, PyTuple_GET_SIZE(<PyObject*>shape), axis, keepdims)
+    )
+    if found == NULL:
+        return None
+    call, least, result = <tuple><object>found
+    if least is not None:
+        return None
+    try:
+        made = call(x._native)
+    except Exception:  # the function words it
+        return None
+    if type(made) is not type(x._native):
+        made = (<Slots>result).backend.normalize(made)
+    return _make(made, <Slots>result)
+
+
+cdef str _AXIS = "axis"
+cdef str _KEEPDIMS = "keepdims"
 
 
 cdef object _choice_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

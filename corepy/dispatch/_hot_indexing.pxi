@@ -12,6 +12,29 @@ cdef object _short_item(Operand owner, Slot* slot, key):
     return _selected(slot, x, key, False)
 
 
+cdef object _cut_by_library(Operand owner, Slot* slot, key):
+    """Return what an int or a slice of ints selects by the entry; None where the method has to."""
+    cdef PySliceObject* bounds
+    if slot.native == NULL or _strict:
+        return None
+    if type(key) is slice:
+        bounds = <PySliceObject*>key
+        if not (_is_bound(bounds.start) and _is_bound(bounds.stop) and _is_bound(bounds.step)):
+            return None
+    elif type(key) is not int:
+        return None
+    native = <object>slot.native
+    try:
+        made = native(owner._native, key)
+    except Exception:  # the method raises it again, in its own words
+        return None
+    return made if type(made) is type(owner._native) else owner._table.backend.normalize(made)
+
+
+cdef inline bint _is_bound(PyObject* value) noexcept:
+    return value == Py_None or value.ob_type == <void*>&PyLong_Type
+
+
 cdef object _chosen(Operand owner, Slot* slot, PyArrayObject* x, Operand key):
     """Return the elements that a mask of the same shape, or an array of indices, selects."""
     if _is_strict() or not _share(key, owner) or not _is_array(<PyObject*>key._native):

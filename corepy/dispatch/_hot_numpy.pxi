@@ -165,6 +165,7 @@ cdef struct Slot:
     PyObject* native  # of the entry; NULL where it was not stored
     PyObject* result
     bint short  # whether there is a shorter way
+    bint scalar_first, scalar_second  # whether the entry takes a Python scalar as that operand
     PyUFuncGenericFunction loop
     void* data
     PyUFuncGenericFunction second  # where the operation needs two

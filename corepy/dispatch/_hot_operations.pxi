@@ -63,6 +63,8 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
     """Return the result beside a Python scalar, None where it may not fit, or is not plain."""
     cdef Slot* slot = &x._table.slots[place]
     if not slot.short:
+        if slot.scalar_first if first else slot.scalar_second:
+            return _beside_taken(name, place, x, value, first)
         return None
     made = _short_scalar(slot, <PyObject*>x._native, value, first)
     if made is None:
@@ -78,6 +80,42 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
             made = x._table.backend.normalize(made)
         return _make(made, <Slots>result)
     return _make(made, <Slots>slot.result)
+
+
+cdef object _beside_taken(str name, int place, Operand x, value, bint first):
+    """As `_beside_scalar`, where the entry takes Python scalars."""
+    cdef Slots table = x._table
+    cdef Slot* slot = &table.slots[place]
+    cdef object native, out
+    given = _fitted(table, value, not first and (place == _LEFT_SHIFT or place == _RIGHT_SHIFT))
+    if given is None or slot.native == NULL:
+        return None
+    native = <object>slot.native
+    out = None if slot.result == NULL else <object>slot.result
+    try:
+        made = native(given, x._native) if first else native(x._native, given)
+    except Exception as error:
+        made = _recover_beside(name, x, error, native, given, first)
+    if type(made) is not type(x._native):
+        return _wrap(made, table, out)
+    return _make(made, <Slots>out)
+
+
+cdef object _fitted(Slots table, value, bint natural):
+    """Return a Python float or int as the dtype's, None unless that surely holds it.
+
+    As `corepy.dispatch._short_scalars.fitted`, and None for a negative one where it is `natural`.
+    """
+    cdef int overflow = 0
+    cdef long long number
+    if type(value) is float:
+        if table.floating == 8 or (table.floating == 4 and -_large <= <double>value <= _large):
+            return value
+        return None
+    number = PyLong_AsLongLongAndOverflow(<PyObject*>value, &overflow)
+    if overflow or not table.least <= number <= table.most or (natural and number < 0):
+        return None
+    return <double>number if table.floating else value
 
 
 cdef object _number(Operand x):

@@ -85,7 +85,18 @@ def bind(
 class Slots(dict[str, Any]):
     """The base of tables. The compiled one also keeps NumPy's inner loops."""
 
-    __slots__ = ("backend", "device", "dtype", "dtypes", "native_dtype", "siblings")
+    __slots__ = (
+        "backend",
+        "calls",
+        "device",
+        "dtype",
+        "dtypes",
+        "native_dtype",
+        "repeats",
+        "scalars_first",
+        "scalars_second",
+        "siblings",
+    )
 
     backend: Backend
     device: Device
@@ -94,6 +105,10 @@ class Slots(dict[str, Any]):
     native_dtype: Any
     siblings: dict[DType, Any]
     short: dict[Any, Any]
+    calls: dict[Any, Any]
+    scalars_first: frozenset[str]
+    scalars_second: frozenset[str]
+    repeats: bool
 
     def settle(
         self, name: str, native: Callable[..., Any], result: Slots | None, loop: Any
@@ -128,7 +143,7 @@ def operator(name: str) -> Callable[[Any, Any], Any]:
         elif other.__class__ is float and table.of_float is not None:
             b = table.of_float(other)
         else:
-            b = None if beyond else held(table, other)
+            b = None if beyond else held(table, other, name, table.scalars_second)
             if b is None:
                 return _beside(name, self, other)
         a = self._native
@@ -168,7 +183,7 @@ def reflected(name: str) -> Callable[[Any, Any], Any]:
         if other.__class__ is float and table.of_float is not None:
             b = table.of_float(other)
         else:
-            b = held(table, other)
+            b = held(table, other, name, table.scalars_first)
             if b is None:
                 return _beside(name, other, self)
         a = self._native
@@ -208,7 +223,7 @@ def binary_function(name: str) -> Callable[[Any, Any], Any]:
         elif x2.__class__ is float and table.of_float is not None:
             b = table.of_float(x2)
         else:
-            b = None if beyond else held(table, x2)
+            b = None if beyond else held(table, x2, name, table.scalars_second)
             if b is None:
                 return _mixed(name, x1, x2)
         a = x1._native

@@ -20,6 +20,8 @@ cdef object _run_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
         return None
     first = <Operand>args[1]
     table = first._table
+    if len(_learning) and table.repeats:  # a short way in Python wants to be told what ran
+        return None
     entry = PyDict_GetItemWithError(table, <object>args[0])
     if entry == NULL:
         return None

@@ -200,6 +200,12 @@ def recover(
                 f'{shortage}; fallback="raise" forbids that the host computes it'
             ) from error
         try:
+            if name in table.scalars_first or name in table.scalars_second:
+                # What that operation takes, the host's need not take.
+                args = tuple(
+                    table.backend.scalar(x, table.dtype, device) if x.__class__ in _PLAIN else x
+                    for x in args
+                )
             return host(*args, **params)
         except MemoryError as last:  # of the host, or on the way back
             raise InsufficientMemoryError(f"{shortage}; nor on the host: {last}") from error

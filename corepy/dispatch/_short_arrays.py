@@ -68,11 +68,11 @@ def product(name: str, function: Function) -> Function:
         if x1.__class__ is _Array and x2.__class__ is _Array:
             table = x1._table
             if table is x2._table:
-                known = table.short.get(name)
+                known = table.calls.get(name)
                 if known is not None:
                     small, least, result = known
                     a, b = x1._native, x2._native
-                    if a.size < least and b.size < least:
+                    if least is None or (a.size < least and b.size < least):
                         try:
                             made = small(a, b)
                         except Exception:
@@ -179,8 +179,13 @@ def _is_slice(key: Any) -> bool:
 
 
 def _are_parts(key: tuple[Any, ...]) -> bool:
-    for part in key:  # noqa: SIM110  `all` takes longer
-        if part.__class__ not in _PARTS and not _is_slice(part):
+    filled = False
+    for part in key:
+        if part is ...:
+            if filled:  # of which not every library says that there may be one
+                return False
+            filled = True
+        elif part.__class__ not in _PARTS and not _is_slice(part):
             return False
     return True
 
@@ -190,7 +195,7 @@ def item(function: Function) -> Function:
 
     def method(self: Any, key: Any, /) -> Any:
         table = self._table
-        known = table.short.get("__getitem__")
+        known = table.calls.get("__getitem__")
         if known is None or STRICT.touched:
             return function(self, key)
         a, place, kind = self._native, key, key.__class__
@@ -202,8 +207,8 @@ def item(function: Function) -> Function:
                 there.backend is not table.backend
                 or there.device is not table.device
                 or there.dtype.rank > 1
-                or a.size == 0
-                or place.size >= known[1]
+                or 0 in a.shape
+                or (known[1] is not None and place.size >= known[1])
             ):
                 return function(self, key)
         elif kind not in _PARTS and not (kind is tuple and _are_parts(key)):

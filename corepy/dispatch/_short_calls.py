@@ -36,7 +36,7 @@ class _Known(NamedTuple):
     """A call of the library that was seen: on an array, for how few elements, into which table."""
 
     call: Callable[[Native], Any]
-    least: int
+    least: int | None  # None where their number does not matter
     result: Any
 
 
@@ -68,12 +68,12 @@ def _call(small: Function, rest: Sequence[Any], params: dict[str, Any]) -> Any:
 
 def _again(key: Any, x: Any) -> Any:
     """Call the library as it was called before; None where the function has to be asked."""
-    known = x._table.short.get(key)
+    known = x._table.calls.get(key)
     if known is None:
         return None
     call, least, result = known
     a = x._native
-    if not 0 < a.size < least:
+    if 0 in a.shape if least is None else not 0 < a.size < least:
         return None
     try:
         made = call(a)
@@ -92,8 +92,8 @@ def _learn(key: Any, function: Function, x: Any, *args: Any, **params: Any) -> A
 
     Only if that is one operation on the array, whose result the function returns as it is.
     """
-    thread, short = get_ident(), x._table.short
-    if key in short or thread in LEARNING:  # the latter within a function that is being learned
+    thread, calls = get_ident(), x._table.calls
+    if key in calls or thread in LEARNING:  # the latter within a function that is being learned
         return function(x, *args, **params)
     lessons: list[Lesson] = []
     LEARNING[thread] = lessons
@@ -103,13 +103,13 @@ def _learn(key: Any, function: Function, x: Any, *args: Any, **params: Any) -> A
         del LEARNING[thread]
     if len(lessons) == 1 and lessons[0].first is x and made.__class__ is _Array:
         name, _, rest, given = lessons[0]
-        entry = short.get(name)
+        entry = calls.get(name)
         if entry is not None:
-            if len(short) > _MOST:
-                for old in list(short):
+            if len(calls) > _MOST:
+                for old in list(calls):
                     if old.__class__ is tuple:
-                        short.pop(old, None)
-            short[key] = _Known(_call(entry[0], rest, given), entry[1], made._table)
+                        calls.pop(old, None)
+            calls[key] = _Known(_call(entry[0], rest, given), entry[1], made._table)
     return made
 
 
@@ -118,7 +118,7 @@ def _learn(key: Any, function: Function, x: Any, *args: Any, **params: Any) -> A
 
 def plain(name: str, function: Function) -> Function:
     def way(x: Any, /) -> Any:
-        if x.__class__ is _Array and x._table.short:
+        if x.__class__ is _Array and x._table.calls:
             key = name, x._native.ndim
             made = _again(key, x)
             return _learn(key, function, x) if made is None else made
@@ -133,7 +133,7 @@ def reduction(name: str, function: Function) -> Function:
             x.__class__ is _Array
             and (axis is None or axis.__class__ is int)
             and keepdims.__class__ is bool
-            and x._table.short
+            and x._table.calls
         ):
             key = name, x._native.ndim, axis, keepdims
             made = _again(key, x)
@@ -150,7 +150,7 @@ def accumulation(name: str, function: Function) -> Function:
             and (axis is None or axis.__class__ is int)
             and dtype is None
             and keepdims.__class__ is bool
-            and x._table.short
+            and x._table.calls
         ):
             key = name, x._native.ndim, axis, keepdims
             made = _again(key, x)
@@ -167,7 +167,7 @@ def spread(name: str, function: Function) -> Function:
             and (axis is None or axis.__class__ is int)
             and (correction.__class__ is float or correction.__class__ is int)
             and keepdims.__class__ is bool
-            and x._table.short
+            and x._table.calls
         ):
             key = name, x._native.ndim, axis, correction, keepdims
             made = _again(key, x)
@@ -188,7 +188,7 @@ def running(name: str, function: Function) -> Function:
             and (axis is None or axis.__class__ is int)
             and dtype is None
             and include_initial is False
-            and x._table.short
+            and x._table.calls
         ):
             key = name, x._native.ndim, axis
             made = _again(key, x)
@@ -205,7 +205,7 @@ def ordering(name: str, function: Function) -> Function:
             and axis.__class__ is int
             and descending.__class__ is bool
             and stable.__class__ is bool
-            and x._table.short
+            and x._table.calls
         ):
             key = name, x._native.ndim, axis, descending, stable
             made = _again(key, x)
@@ -221,7 +221,7 @@ def ordering(name: str, function: Function) -> Function:
 
 def reversal(name: str, function: Function) -> Function:
     def way(x: Any, /, *, axis: Any = None) -> Any:
-        if x.__class__ is _Array and (axis is None or axis.__class__ is int) and x._table.short:
+        if x.__class__ is _Array and (axis is None or axis.__class__ is int) and x._table.calls:
             key = name, x._native.ndim, axis
             made = _again(key, x)
             return _learn(key, function, x, axis=axis) if made is None else made
@@ -232,7 +232,7 @@ def reversal(name: str, function: Function) -> Function:
 
 def along(name: str, function: Function) -> Function:
     def way(x: Any, /, axis: Any) -> Any:
-        if x.__class__ is _Array and axis.__class__ is int and x._table.short:
+        if x.__class__ is _Array and axis.__class__ is int and x._table.calls:
             key = name, x._native.shape, axis
             made = _again(key, x)
             return _learn(key, function, x, axis) if made is None else made
@@ -253,7 +253,7 @@ def are_ints(values: Any) -> bool:
 
 def permutation(name: str, function: Function) -> Function:
     def way(x: Any, /, axes: Any) -> Any:
-        if x.__class__ is _Array and are_ints(axes) and x._table.short:
+        if x.__class__ is _Array and are_ints(axes) and x._table.calls:
             key = name, x._native.ndim, axes
             made = _again(key, x)
             return _learn(key, function, x, axes) if made is None else made
@@ -264,7 +264,7 @@ def permutation(name: str, function: Function) -> Function:
 
 def reshaping(name: str, function: Function) -> Function:
     def way(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
-        if x.__class__ is _Array and copy is None and are_ints(shape) and x._table.short:
+        if x.__class__ is _Array and copy is None and are_ints(shape) and x._table.calls:
             key = name, x._native.shape, shape
             made = _again(key, x)
             return _learn(key, function, x, shape) if made is None else made
@@ -280,7 +280,7 @@ def casting(name: str, function: Function) -> Function:
             and dtype.__class__ is DType
             and copy.__class__ is bool
             and device is None
-            and x._table.short
+            and x._table.calls
         ):
             key = name, dtype, copy
             made = _again(key, x)

@@ -9,34 +9,45 @@ from corepy._dtypes import DType
 from corepy.backends._base import Native
 
 _float64: Final = _dtypes.float64
-#: Integers up to here, of either sign, are numbers of a dtype.
-_WHOLE: Final[dict[DType, int]] = {
-    _dtypes.int8: 2**7 - 1,
-    _dtypes.int16: 2**15 - 1,
-    _dtypes.int32: 2**31 - 1,
-    _dtypes.int64: 2**53,
-    _dtypes.float32: 2**53,  # finite there, if rounded
-    _dtypes.float64: 2**53,
-}
-_LARGE: Final = 2.0**53
 _WIDE: Final = 2**53
+#: Integers from the first to the second are numbers of a dtype.
+WHOLE: Final[dict[DType, tuple[int, int]]] = {
+    _dtypes.int8: (-(2**7), 2**7 - 1),
+    _dtypes.int16: (-(2**15), 2**15 - 1),
+    _dtypes.int32: (-(2**31), 2**31 - 1),
+    _dtypes.int64: (-_WIDE, _WIDE),
+    _dtypes.uint8: (0, 2**8 - 1),
+    _dtypes.uint16: (0, 2**16 - 1),
+    _dtypes.uint32: (0, 2**32 - 1),
+    _dtypes.uint64: (0, _WIDE),
+    _dtypes.float32: (-_WIDE, _WIDE),  # finite there, if rounded
+    _dtypes.float64: (-_WIDE, _WIDE),
+}
+_NONE: Final = (1, 0)
+LARGE: Final = 2.0**53
 _FLOATS: Final = frozenset({_dtypes.float32, _dtypes.float64})
 
 
 def fitted(dtype: DType, value: Any) -> int | float | None:
     """Return a Python scalar as the dtype's, None unless that surely holds it."""
     if value.__class__ is float:
-        if dtype is _float64 or (dtype is _dtypes.float32 and -_LARGE <= value <= _LARGE):
+        if dtype is _float64 or (dtype is _dtypes.float32 and -LARGE <= value <= LARGE):
             return value
     elif value.__class__ is int:
-        most = _WHOLE.get(dtype, -1)
-        if -most <= value <= most:
+        least, most = WHOLE.get(dtype, _NONE)
+        if least <= value <= most:
             return float(value) if dtype in _FLOATS else value
     return None
 
 
-def held(table: Any, value: Any) -> Native | None:
-    """Return a Python scalar as the library's, None unless the dtype surely holds it."""
+def held(
+    table: Any, value: Any, name: str = "", taken: frozenset[str] = frozenset()
+) -> Native | None:
+    """Return a Python scalar as the library's, None unless the dtype surely holds it.
+
+    It stays one where it is an operand of an operation `name` of those in `taken`, whose callables
+    take Python scalars.
+    """
     if value.__class__ is int:
         if table.of_int is not None and -_WIDE <= value <= _WIDE:
             return table.of_int(value)
@@ -47,4 +58,6 @@ def held(table: Any, value: Any) -> Native | None:
         return None
     dtype = table.dtype
     number = fitted(dtype, value)
-    return None if number is None else table.backend.scalar(number, dtype, table.device)
+    if number is None or name in taken:
+        return number
+    return table.backend.scalar(number, dtype, table.device)

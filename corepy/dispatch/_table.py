@@ -47,6 +47,13 @@ class Table(Slots):
         few elements, how many are no longer few, and the table of the result; and what its short
         ways learned of calls. A new one takes its place when the entries are forgotten, so that
         nobody who is about to put something in brings back what was.
+    calls : dict
+        The same of operations that call the library at once for arrays of any size: `short`, but
+        another one where the backend `repeats`, in the compiled form too.
+    repeats : bool
+        The backend's.
+    scalars_first, scalars_second : frozenset of str
+        Operations that take Python scalars as they are, of those in `Capabilities`.
     of_float, of_int : callable or None
         What makes a scalar of NumPy's from a Python float that the dtype surely holds, and from an
         int of at most 53 bits.
@@ -59,18 +66,33 @@ class Table(Slots):
         self.backend = backend
         self.device = device
         self.dtype = dtype
-        self.dtypes = backend.capabilities(device).dtypes
+        able = backend.capabilities(device)
+        self.dtypes = able.dtypes
+        self.repeats = backend.repeats
+        self.scalars_first = self._own(able.scalars_first)
+        self.scalars_second = self._own(able.scalars_second)
         self.native_dtype = backend.native_dtype(dtype)
         self.siblings = {}
-        self.short: dict[Any, Any] = {}
+        self._forget_calls()
         number = self.native_dtype.type if backend.loop("add") is not None else None
         self.of_float = number if dtype is float64 else None
         self.of_int = number if dtype is float64 or dtype is int64 else None
 
     def clear(self) -> None:
         """Forget every entry."""
-        self.short = {}
+        self._forget_calls()
         super().clear()
+
+    def _forget_calls(self) -> None:
+        self.short: dict[Any, Any] = {}
+        self.calls = {} if self.repeats else self.short
+
+    def _own(self, names: frozenset[str]) -> frozenset[str]:
+        """Return the operations among some that take Python scalars: not those run elsewhere."""
+        if self.dtype.rank == 3:
+            return frozenset()
+        supports = self.backend.supports
+        return frozenset(name for name in names if supports(name, self.dtype, self.device))
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -103,6 +125,8 @@ class Table(Slots):
             native = _offload.gated(native, *place)
             entry = self[name] = (native, result)
             self.settle(name, native, result, self.backend.loop(name) if own else None)
+            if own and self.repeats:
+                self.calls[name] = native, None, result
         return entry
 
     def _refusal(self, operation: Operation) -> TypeError:

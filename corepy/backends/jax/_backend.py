@@ -46,6 +46,7 @@ class JaxBackend(Backend):
     """JAX on ``cpu``, ``cuda``, ``rocm`` and ``tpu``."""
 
     name = "jax"
+    repeats = True
 
     def is_available(self) -> bool:
         return True

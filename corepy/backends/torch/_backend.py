@@ -17,7 +17,7 @@ from corepy.backends._kinds import PERHAPS_LACKING, dtypes_on, left_out
 from corepy.backends._streams import Streams
 from corepy.backends.torch import _devices, _memory, _mps
 from corepy.backends.torch._streams import streams_of
-from corepy.backends.torch._tables import FIXES, LEFT_OUT, MOVES
+from corepy.backends.torch._tables import FIXES, LEFT_OUT, MOVES, SCALARS_FIRST, SCALARS_SECOND
 from corepy.devices._device import CPU, Device
 from corepy.devices._pool import MemoryStats
 
@@ -29,6 +29,7 @@ class TorchBackend(Backend):
     """torch on ``cpu``, and on every ``cuda``, ``rocm``, ``mps`` and ``xpu`` device it reports."""
 
     name = "torch"
+    repeats = True
 
     def is_available(self) -> bool:
         return True
@@ -46,7 +47,9 @@ class TorchBackend(Backend):
     def capabilities(self, device: Device) -> Capabilities:
         if device.kind == "mps":
             return _ON_MPS
-        return _EVERYWHERE if _devices.has_float64(device) else _IN_SINGLE
+        if device.kind == "xpu":
+            return _ON_XPU if _devices.has_float64(device) else _IN_SINGLE
+        return _EVERYWHERE
 
     def operation(self, name: str) -> Callable[..., Any] | None:
         fixed = FIXES.get(name)
@@ -204,7 +207,10 @@ _NATIVE: Final[dict[DType, torch.dtype]] = {d: getattr(torch, d.name) for d in D
 _BY_NATIVE: Final[dict[torch.dtype, DType]] = {native: d for d, native in _NATIVE.items()}
 
 _WIDE_UNSIGNED: Final = frozenset({_dtypes.uint16, _dtypes.uint32, _dtypes.uint64})
-_EVERYWHERE: Final = Capabilities(max_dimensions=64)
+_EVERYWHERE: Final = Capabilities(
+    max_dimensions=64, scalars_first=SCALARS_FIRST, scalars_second=SCALARS_SECOND
+)
+_ON_XPU: Final = Capabilities(max_dimensions=64)
 _IN_SINGLE: Final = Capabilities(
     dtypes=_dtypes.ANY - PERHAPS_LACKING["torch", "xpu"], max_dimensions=64
 )

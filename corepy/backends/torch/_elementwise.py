@@ -10,6 +10,10 @@ import torch
 from torch import Tensor
 
 
+#: Of which one may stand in the place of a real operand.
+_SCALARS: Final = frozenset({bool, int, float})
+
+
 def by_parts(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Let a function see the real and imaginary parts of complex operands side by side.
 
@@ -18,7 +22,7 @@ def by_parts(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """
 
     def compute(x: Tensor, *others: Tensor) -> Tensor:
-        if not x.is_complex():
+        if x.__class__ in _SCALARS or not x.is_complex():
             return function(x, *others)
         return torch.view_as_complex(function(*map(torch.view_as_real, (x, *others))))
 

@@ -15,11 +15,21 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             return x[key]
         except ValueError as error:  # "Overflow when unpacking long"
             raise IndexError(f"index {key} is out of bounds") from error
+    if key.__class__ is slice and _goes_as_it_is(key):
+        return x[key]
     parts = _parts(x, key)
     if any(_is_reversed(part) for part in parts):
         x, turned, parts = _forward(x, parts)
         x = flip(x, axis=tuple(turned))
     return x[parts]
+
+
+def _goes_as_it_is(key: slice) -> bool:
+    """Say whether torch takes a slice: it runs forward, and no bound is far away."""
+    for bound in (key.start, key.stop):
+        if bound is not None and not -_FAR <= bound <= _FAR:
+            return False
+    return key.step is None or 0 < key.step <= _FAR
 
 
 def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
@@ -41,12 +51,14 @@ def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
     return x
 
 
-def _apart(x: Tensor, other: Tensor) -> Tensor:
+def _apart(x: Tensor, other: Any) -> Any:
     """Return an operand in memory of its own if what is written into `x` could change it.
 
     torch reads what it has just written, silently where the overlap is strided
     (https://github.com/pytorch/pytorch/issues/144861).
     """
+    if not isinstance(other, Tensor):
+        return other  # a Python scalar
     same = x.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
     return other.clone() if same and x is not other else other
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import array_api_compat.torch as compat
 import torch
@@ -42,7 +42,18 @@ def _accumulated(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.to(torch.int64 if is_integer else dtype)
 
 
+#: Of which torch has sums of the same dtype.
+_SUMMED: Final = frozenset(
+    {torch.int64, torch.float32, torch.float64, torch.complex64, torch.complex128}
+)
+
+
 def sum_(x: Tensor, *, axis: Any, dtype: torch.dtype, keepdims: bool) -> Tensor:
+    if x.dtype is dtype and dtype in _SUMMED:
+        if axis is None and not keepdims:
+            return torch.sum(x)
+        if axis is not None and axis != ():
+            return torch.sum(x, axis, keepdims)
     terms = _accumulated(x, dtype)
     if unreduced(x, axis):
         return terms.to(dtype, copy=True)

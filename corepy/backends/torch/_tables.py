@@ -48,6 +48,40 @@ _RIGHT: Final = {
     "where": torch.where,
 }
 
+#: Operations of which torch's kernels for the host and for CUDA read a Python scalar as they read
+#: an element of the operands' dtype, and compute with both alike (`gpu_kernel_with_scalars` in
+#: Loops.cuh). Quotients by a scalar are left out: on CUDA they are products with its reciprocal
+#: (BinaryDivTrueKernel.cu). So are powers, for the exponents that have a kernel of their own.
+SCALARS_FIRST: Final = frozenset(
+    {
+        "add",
+        "bitwise_and",
+        "bitwise_left_shift",
+        "bitwise_or",
+        "bitwise_right_shift",
+        "bitwise_xor",
+        "divide",
+        "multiply",
+        "subtract",
+    }
+)
+_COMPARISONS: Final = frozenset(
+    {"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"}
+)
+_IN_PLACE: Final = frozenset(
+    {
+        "__iadd__",
+        "__iand__",
+        "__ilshift__",
+        "__imul__",
+        "__ior__",
+        "__irshift__",
+        "__isub__",
+        "__ixor__",
+    }
+)
+SCALARS_SECOND: Final = (SCALARS_FIRST | _COMPARISONS | _IN_PLACE) - {"divide"}
+
 FIXES: Final[dict[str, Callable[..., Any]]] = {
     **_RIGHT,
     **{

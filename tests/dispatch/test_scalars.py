@@ -1,0 +1,173 @@
+"""Python scalars beside arrays of libraries that take them as they are."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+from corepy._dtypes import DTYPES, DType, integer_range
+from corepy.dispatch import _hot
+
+FLOATS = (0.0, -0.0, 1.0, -1.5, 0.1, 1e-45, 1e38, 2.0**60, math.inf, -math.inf, math.nan)
+
+
+def values(dtype: DType) -> list[Any]:
+    """Return scalars of a dtype's kind that it holds."""
+    if dtype.rank == 0:
+        return [False, True]
+    if dtype.rank == 1:
+        low, high = integer_range(dtype)
+        return sorted({low, max(low, -3), 0, 1, 3, 7, high // 2, high})
+    return list(FLOATS)
+
+
+def operand(xp: ModuleType, dtype: DType) -> Any:
+    if dtype.rank == 0:
+        return xp.asarray([True, False])
+    if dtype.rank == 1:
+        low, high = integer_range(dtype)
+        return xp.asarray([low, 0, 1, 2, 5, 100, high], dtype=dtype)
+    return xp.asarray([*FLOATS, 3.3, -7.7], dtype=dtype)
+
+
+def copy(x: Any) -> Any:
+    """Return a native array that may be written into."""
+    return x._table["astype"][0](x._native, x._table.native_dtype, copy=True)
+
+
+def bits(native: Any, x: Any) -> Any:
+    """Return a result's dtype and its bytes; those of NaN count as one."""
+    found = x._table.backend.to_numpy(native)
+    if found.dtype.kind == "f":
+        found = np.where(np.isnan(found), np.nan, found)
+    return found.dtype, found.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, where it stands in for CuPy
+@pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if d.rank < 3], ids=lambda d: d.name)
+def test_results_have_the_bits_that_they_have_beside_a_0d_array(
+    xp: ModuleType, dtype: DType
+) -> None:
+    x = operand(xp, dtype)
+    table = x._table
+    for second, names in ((True, table.scalars_second), (False, table.scalars_first)):
+        for name in names:
+            if dtype not in corepy.dispatch.OPERATIONS[name].dtypes:
+                continue
+            native = table[name][0]
+            for value in values(dtype):
+                if "shift" in name and second and not 0 <= value < dtype.bits:
+                    continue
+                if name in ("floor_divide", "remainder") and dtype.rank == 1 and value == 0:
+                    continue
+                if name == "pow" and dtype.rank == 1 and value < 0:
+                    continue
+                element = table.backend.scalar(value, dtype, table.device)
+                one, other = (
+                    native(copy(x), each) if second else native(each, copy(x))
+                    for each in (value, element)
+                )
+                assert bits(one, x) == bits(other, x), (name, value, second)
+
+
+def test_no_array_is_made_of_a_scalar_that_is_taken(
+    xp: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = xp.asarray([1.0, 2.0], dtype=xp.float32)
+    if "multiply" not in x._table.scalars_second:
+        pytest.skip(f"{x.backend} takes none")
+
+    def refuse(*args: Any) -> Any:
+        raise AssertionError("an array was made")
+
+    expected = [x * 2, 2 - x, 2.5 / x, xp.add(x, 1), x < 1.5, xp.multiply(3.0, x)]
+    counts = xp.asarray([1, 2], dtype=xp.uint8)
+    written = xp.asarray([1.0, 2.0], dtype=xp.float32)
+    monkeypatch.setattr(type(x._table.backend), "scalar", refuse)
+    for first in (True, False):  # the second time the entries are there
+        made = [x * 2, 2 - x, 2.5 / x, xp.add(x, 1), x < 1.5, xp.multiply(3.0, x)]
+        for one, other in zip(made, expected, strict=True):
+            assert one.dtype is other.dtype
+            assert one.tolist() == other.tolist()
+        assert (counts + 3).tolist() == ([4, 5] if first else [4, 6])
+        assert (counts << 1).tolist() == ([2, 4] if first else [2, 6])
+        assert (xp.astype(counts, xp.bool) & True).tolist() == [True, True]
+        written += 1
+        written *= 3.0
+        counts |= 1
+        assert (x * math.inf).tolist() == [math.inf, math.inf]
+    assert written.tolist() == [21.0, 30.0]
+    assert counts.tolist() == [1, 3]
+
+
+def test_scalars_that_do_not_fit_are_refused_after_those_that_did(xp: ModuleType) -> None:
+    small, single = xp.asarray([1], dtype=xp.int8), xp.asarray([1.0], dtype=xp.float32)
+    for _ in range(2):
+        assert (small + 100).tolist() == [101]
+        assert (single * 2.0**100).tolist() == [2.0**100]
+        with pytest.raises(OverflowError):
+            small + 200
+        with pytest.raises(OverflowError):
+            small < 200  # noqa: B015
+        with pytest.raises(OverflowError):
+            single * 1e39
+        with pytest.raises(ValueError, match="shift"):
+            small << -1
+
+
+def test_scalars_are_rounded_to_the_dtype_of_the_array(xp: ModuleType) -> None:
+    x = np.array([1.0, 3.0, 1e-20], np.float32)
+    got = xp.asarray(x.tolist(), dtype=xp.float32) * 0.1
+    assert got.dtype is xp.float32
+    assert got.tolist() == (x * np.float32(0.1)).tolist()
+    assert (xp.asarray([0.1, 0.2], dtype=xp.float32) == 0.1).tolist() == [True, False]
+
+
+@pytest.mark.at_once
+def test_zeros_keep_their_sign_beside_scalars(xp: ModuleType) -> None:
+    zero = xp.asarray([0.0, 1.0])
+    for scalar in (-0.0, -1.0):
+        assert xp.signbit(zero * scalar).tolist() == [True, True]
+    assert xp.signbit(xp.asarray([0.0]) * 0.0).tolist() == [False]
+    with np.errstate(divide="ignore"):
+        assert (1 / (zero * -0.0)).tolist() == [-math.inf, -math.inf]
+
+
+@pytest.mark.at_once
+def test_division_and_powers_of_integers_by_scalars_raise_as_by_arrays(xp: ModuleType) -> None:
+    x = xp.asarray([7, -7])
+    assert (x // 2).tolist() == [3, -4]
+    assert (x % 3).tolist() == [1, 2]
+    assert (x**2).tolist() == [49, 49]
+    for divide in (lambda: x // 0, lambda: x % 0):
+        with pytest.raises(ZeroDivisionError):
+            divide()
+    with pytest.raises(ValueError, match="negative"):
+        x**-1
+
+
+@pytest.mark.skipif(_hot.PURE is not None, reason="the hot path runs in Python")
+def test_the_compiled_form_takes_what_the_one_in_python_takes(xp: ModuleType) -> None:
+    from corepy.dispatch import _hot_python
+
+    multiply = _hot_python.operator("multiply")
+    for dtype in (d for d in DTYPES.values() if 0 < d.rank < 3):
+        x = xp.ones(3, dtype=dtype)
+        for value in (0, 1, 2**31 - 1, 2**31, 2**53, 2**53 + 1, -1, -(2**53), 0.5, -0.0, 2.0**54):
+            answers: list[Any] = []
+            for call in (lambda x, v: x * v, multiply):
+                try:
+                    answers.append(call(x, value))
+                except OverflowError:
+                    answers.append(None)
+            one, other = answers
+            if one is None or other is None:
+                assert one is other
+            else:
+                assert one.dtype is other.dtype
+                assert one.tolist() == other.tolist()
