@@ -46,6 +46,7 @@ class CuPyBackend(Backend):
     """
 
     name = "cupy"
+    repeats = True
 
     def __init__(self) -> None:
         runtime = cupy.cuda.runtime
@@ -185,7 +186,50 @@ class CuPyBackend(Backend):
         return _streams(device)
 
 
-_EVERYTHING: Final = Capabilities(max_dimensions=64)
+#: Operations whose kernels take a Python scalar as a parameter, of the dtype of the operand beside
+#: it (`CScalar.apply_dtype` in _scalar.pyx), and compute the same with it as with an element.
+_SCALARS: Final = frozenset(
+    {
+        "add",
+        "bitwise_and",
+        "bitwise_left_shift",
+        "bitwise_or",
+        "bitwise_right_shift",
+        "bitwise_xor",
+        "divide",
+        "equal",
+        "greater",
+        "greater_equal",
+        "less",
+        "less_equal",
+        "maximum",
+        "minimum",
+        "multiply",
+        "not_equal",
+        "subtract",
+    }
+)
+_IN_PLACE: Final = frozenset(
+    {
+        "__iadd__",
+        "__iand__",
+        "__ilshift__",
+        "__imul__",
+        "__ior__",
+        "__irshift__",
+        "__isub__",
+        "__itruediv__",
+        "__ixor__",
+    }
+)
+#: Before 14 the dtype depends on the scalar's value.
+_TAKEN: Final = _SCALARS if int(cupy.__version__.partition(".")[0]) >= 14 else frozenset()
+_EVERYTHING: Final = Capabilities(
+    max_dimensions=64,
+    scalars_first=_TAKEN,
+    # These look at the divisor, or the exponent, and wait for the device if it is there.
+    scalars_second=_TAKEN and _TAKEN | _IN_PLACE | {"floor_divide", "pow", "remainder"},
+)
 _NATIVE: Final[dict[DType, np.dtype[Any]]] = {d: np.dtype(d.name) for d in DTYPES.values()}
 _BY_NATIVE: Final[dict[np.dtype[Any], DType]] = {native: d for d, native in _NATIVE.items()}
 
@@ -294,7 +338,8 @@ def _rfftfreq(n: int, *, d: float, dtype: Any) -> Array:
 
 
 def _getitem(x: Array, key: Any) -> Array:
-    _look_at_key(x, key)
+    if key.__class__ is not slice and key.__class__ is not int:
+        _look_at_key(x, key)
     return x[key]
 
 
@@ -310,7 +355,10 @@ def _look_at_key(x: Array, key: Any) -> None:
     https://docs.cupy.dev/en/stable/user_guide/difference.html#out-of-bounds-indices
     """
     parts = key if isinstance(key, tuple) else (key,)
-    if not any(isinstance(part, cupy.ndarray) for part in parts):
+    for part in parts:  # `any` takes longer
+        if isinstance(part, cupy.ndarray):
+            break
+    else:
         return
     axis, used = 0, sum(map(_width, parts))
     for part in parts:
@@ -339,6 +387,8 @@ def _apart(x: Array, other: Array) -> Array:
 
     CuPy's kernels read what others of their threads have just written.
     """
+    if not isinstance(other, cupy.ndarray):
+        return other  # a Python scalar
     return other.copy() if other is not x and cupy.may_share_memory(x, other) else other
 
 
@@ -365,6 +415,7 @@ def _floor_divide(x1: Array, x2: Array) -> Array:
     if x1.dtype.kind in "iu":
         _without_zero("floor_divide", x2)
         return cupy.floor_divide(x1, x2)
+    x2 = _on_device_of(x1, x2)
     # CuPy rounds the quotient before it takes its floor (carray.cuh), so that 1 // 0.1 is 10. The
     # quotient of what is left by the exact remainder is a whole number but for rounding; where
     # something is infinite or zero, the standard wants the floor of what `divide` gives.
@@ -380,6 +431,7 @@ def _remainder(x1: Array, x2: Array) -> Array:
     if x1.dtype.kind in "iu":
         _without_zero("remainder", x2)
         return cupy.remainder(x1, x2)
+    x2 = _on_device_of(x1, x2)
     # CuPy subtracts the floor of the rounded quotient times x2 (_routines_math.pyx): NaN beside an
     # infinite x2, and nothing left of the digits where the quotient is large. fmod is exact.
     rest = cupy.fmod(x1, x2)
@@ -387,15 +439,20 @@ def _remainder(x1: Array, x2: Array) -> Array:
     return cupy.where(rest == 0, cupy.copysign(rest, x2), rest)
 
 
+def _on_device_of(x: Array, value: Any) -> Array:
+    """Return an operand that may be a Python scalar as an array."""
+    return value if isinstance(value, cupy.ndarray) else cupy.full((), value, x.dtype)
+
+
 def _without_zero(name: str, x2: Array) -> None:
     # CuPy answers 0.
-    if bool((x2 == 0).any()):
+    if bool((x2 == 0).any() if isinstance(x2, cupy.ndarray) else x2 == 0):
         raise ZeroDivisionError(f"{name}: x2 holds 0; expected no zero among integers")
 
 
 def _pow(x1: Array, x2: Array) -> Array:
     # CuPy answers 0, 1 or -1 (integral_power in _routines_math.pyx).
-    if x2.dtype.kind == "i" and bool((x2 < 0).any()):
+    if x1.dtype.kind == "i" and bool((x2 < 0).any() if isinstance(x2, cupy.ndarray) else x2 < 0):
         raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
     return cupy.power(x1, x2)
 
@@ -505,6 +562,43 @@ def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array
     return x.copy() if min is None else x
 
 
+# ---------------------------------------------------------------------------- reductions
+# What compat and CuPy's own functions call in the end: on few elements their layers of Python take
+# more time than all that corepy adds.
+
+
+def _sum(x: Array, *, axis: Any, dtype: Any, keepdims: bool) -> Array:
+    return x.sum(axis, dtype, None, keepdims)
+
+
+def _prod(x: Array, *, axis: Any, dtype: Any, keepdims: bool) -> Array:
+    return x.prod(axis, dtype, None, keepdims)
+
+
+def _max(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    return x.max(axis, None, keepdims)
+
+
+def _min(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    return x.min(axis, None, keepdims)
+
+
+def _mean(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    return x.mean(axis, None, None, keepdims)
+
+
+def _all(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    return x.all(axis, None, keepdims)
+
+
+def _any(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    return x.any(axis, None, keepdims)
+
+
+def _astype(x: Array, dtype: Any, *, copy: bool) -> Array:
+    return x.astype(dtype, copy=copy)
+
+
 # ---------------------------------------------------------------------------- linear algebra
 
 
@@ -609,6 +703,15 @@ _FIXES: Final[dict[str, Function]] = {
     "take": _take,
     "take_along_axis": _take_along_axis,
     "repeat": _repeat,
+    "sum": _sum,
+    "prod": _prod,
+    "max": _max,
+    "min": _min,
+    "mean": _mean,
+    "all": _all,
+    "any": _any,
+    "astype": _astype,
+    "matmul": cupy.matmul,
     "floor_divide": _floor_divide,
     "remainder": _remainder,
     "pow": _pow,

@@ -278,7 +278,9 @@ def _reading(name: str) -> Any:
     return method
 
 
-for _name in ("__getitem__", "all", "any", "copy", "item", "reshape", "tolist"):
+for _name in ("__getitem__", "copy", "item", "reshape", "tolist"):
+    setattr(ndarray, _name, _reading(_name))
+for _name in ("__bool__", "__float__", "__int__"):
     setattr(ndarray, _name, _reading(_name))
 
 
@@ -289,6 +291,24 @@ def _astype(self: Any, dtype: Any, copy: bool = True) -> Any:
     return _given(later(lambda x: np.array(x, dtype), (values,), {}, CURRENT.address))
 
 
+def _reducing(name: str, *words: str) -> Any:
+    """Make a method that takes its arguments by place too, as CuPy's do."""
+    function = getattr(np, name)
+
+    def method(self: Any, axis: Any = None, *rest: Any, **params: Any) -> Any:
+        params |= {"axis": axis, **dict(zip(words, rest, strict=False))}
+        if params.pop("out", None) is not None:
+            raise NotImplementedError("out")
+        with np.errstate(all="ignore"):
+            return _given(later(function, (self,), params, CURRENT.address))
+
+    return method
+
+
+for _name in ("sum", "prod", "mean"):
+    setattr(ndarray, _name, _reducing(_name, "dtype", "out", "keepdims"))
+for _name in ("max", "min", "all", "any"):
+    setattr(ndarray, _name, _reducing(_name, "out", "keepdims"))
 ndarray.astype = _astype  # type: ignore[assignment,method-assign]
 ndarray.__module__ = "cupy"
 
