@@ -134,10 +134,13 @@ TILES = {"TILE_ROWS": 8, "TILE_KEYS": 8, "DOWN": 8, "ACROSS": 8}
 TENSOR_CORES = "attention by tensor cores"
 #: Programs, and macros that they are built with.
 BUILDS: dict[str, tuple[Program, dict[str, Any]]] = {
-    "norms": (norms, {**HALF, "HELD": 8, "LANES": 256, "W": "float32", "B": "bfloat16"}),
+    "norms": (
+        norms,
+        {**HALF, "HELD": 4, "LANES": 256, "W": "float32", "B": "bfloat16", "RESIDUAL": 1},
+    ),
     "batches": (batches, {**HALF, **dict.fromkeys("MVWB", "float32")}),
     "convolutions": (convolutions, {**HALF, "B": "float32", "HEIGHT": 3, "WIDTH": 3}),
-    "softmaxes": (softmaxes, {**DOUBLE, "HELD": 4, "LANES": 32}),
+    "softmaxes": (softmaxes, {**DOUBLE, "HELD": 4, "LANES": 32, "MASKED": 1}),
     "activations": (activations["float32"], {**HALF, "FUNCTION": "gelu"}),
     "rotary": (rotary, {**HALF, "C": "float32", "P": "int32", "INTERLEAVED": 1, "LANES": 16}),
     "matrices": (matrices, {**HALF, "HELD": 0, "LANES": 256}),
