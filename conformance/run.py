@@ -4,9 +4,10 @@
     python conformance/run.py --backend torch --device mps --suite path/to/array-api-tests
 
 The suite is the one of https://github.com/data-apis/array-api-tests at the commit `PIN`. Tests
-that a backend is known to fail stand in ``xfails/<backend>.txt``, one id a line, each with its
-upstream reason; an id there that matches no test, or a test that passes after all, is a failure,
-so that the list can only tell the truth.
+that a backend is known to fail stand in ``xfails/<backend>.txt``, and those that none can pass on a
+kind of device in ``xfails/<kind>.txt``, such as ``cuda.txt``, one id a line, each with its upstream
+reason; an id there that matches no test, or a test that passes after all, is a failure, so that the
+list can only tell the truth.
 
 Results to publish come from Python 3.11 or 3.12. Since 3.13 compiled docstrings lose their
 indentation, and the suite, which reads special cases out of them, finds 1380 tests and not 1384.
@@ -500,11 +501,13 @@ def _run(arguments: argparse.Namespace) -> int:
         selection=arguments.selection,
     )
     device, shapes_known = placement(options)
-    xfails_file = XFAILS / f"{options.backend}.txt"
-    xfails = read_xfails(xfails_file)
+    kind = device.partition(":")[0]
+    files = [XFAILS / f"{name}.txt" for name in (options.backend, kind)]
+    xfails = [test for file in files for test in read_xfails(file)]
     lost = unmatched(xfails, collect(options)) if xfails else []
     if lost:
-        raise ConformanceError(f"{xfails_file} has ids that match no test:\n  " + "\n  ".join(lost))
+        told = " or ".join(file.name for file in files)
+        raise ConformanceError(f"{told} has ids that match no test:\n  " + "\n  ".join(lost))
 
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

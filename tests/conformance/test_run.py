@@ -131,6 +131,16 @@ def test_listed_failures_do_not_fail_the_run(suite: Path, xfails: Path, tmp_path
     assert (record["passed"], record["xfailed"], record["failures"]) == (4, 1, [])
 
 
+def test_a_kind_of_device_has_failures_of_its_own(
+    suite: Path, xfails: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (suite / FILE).write_text(TESTS.replace("assert False", "pass").replace("raise", "return"))
+    xfails.with_name("cuda.txt").write_text(f"{FILE}::test_fails[1]\n")
+    assert run.main(arguments(suite)) == 1
+    monkeypatch.setattr(run, "placement", lambda options: ("cuda:1", True))
+    assert run.main(arguments(suite)) == 0
+
+
 def test_an_xfail_that_passes_is_a_failure(suite: Path, xfails: Path, tmp_path: Path) -> None:
     xfails.write_text(f"{FILE}::TestClass::test_passes\n")
     output = tmp_path / "out"
