@@ -9,7 +9,6 @@ from typing import Final
 import torch
 from torch import Tensor
 
-
 #: Of which one may stand in the place of a real operand.
 _SCALARS: Final = frozenset({bool, int, float})
 
