@@ -147,6 +147,14 @@ class CuPyBackend(Backend):
     def exporter(self, native: Array) -> _Exporter:
         return _Exporter(native)
 
+    def legacy_exporter(self, native: _Exporter, *, copy: bool | None) -> _Exporter:
+        # torch ends the process where a stride is negative.
+        if all(step >= 0 for step in native.native.strides):
+            return native
+        if copy is False:
+            raise BufferError("the array has negative strides; expected none for copy=False")
+        return _Exporter(cupy.ascontiguousarray(native.native))
+
     def import_(self, exporter: Any, device: Device) -> tuple[Array, bool]:
         with _place(device):
             return cupy.from_dlpack(exporter), False
@@ -332,6 +340,33 @@ def _fftfreq(n: int, *, d: float, dtype: Any) -> Array:
 
 def _rfftfreq(n: int, *, d: float, dtype: Any) -> Array:
     return cupy.fft.rfftfreq(n, d).astype(dtype, copy=False)
+
+
+# CuPy puts axes in their order, and leaves sizes as they were given (_prep_fftn_axes in _fft.py).
+def _fftn(function: Function) -> Function:
+    def transform(x: Array, *, s: tuple[int, ...], axes: tuple[int, ...], norm: str) -> Array:
+        return function(x, norm=norm, **_in_order(s, axes))
+
+    return transform
+
+
+def _rfftn(x: Array, *, s: tuple[int, ...], axes: tuple[int, ...], norm: str) -> Array:
+    if sorted(axes) == list(axes):
+        return cupy.fft.rfftn(x, s, axes, norm)
+    half = cupy.fft.rfft(x, s[-1], axes[-1], norm)
+    return cupy.fft.fftn(half, norm=norm, **_in_order(s[:-1], axes[:-1]))
+
+
+def _irfftn(x: Array, *, s: tuple[int, ...], axes: tuple[int, ...], norm: str) -> Array:
+    if sorted(axes) == list(axes):
+        return cupy.fft.irfftn(x, s, axes, norm)
+    half = cupy.fft.ifftn(x, norm=norm, **_in_order(s[:-1], axes[:-1]))
+    return cupy.fft.irfft(half, s[-1], axes[-1], norm)
+
+
+def _in_order(s: tuple[int, ...], axes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    pairs = sorted(zip(axes, s, strict=True))
+    return {"s": tuple(n for _, n in pairs), "axes": tuple(axis for axis, _ in pairs)}
 
 
 # ---------------------------------------------------------------------------- indexing
@@ -641,9 +676,25 @@ def _solve(x1: Array, x2: Array) -> Array:
     # CuPy wants stacks of one shape, and takes a stack of vectors where the standard has matrices.
     right = x2[:, None] if x2.ndim == 1 else x2
     stack = np.broadcast_shapes(x1.shape[:-2], right.shape[:-2])
+    if 0 in right.shape[-2:] or 0 in stack:  # CuPy divides by the number of columns
+        return cupy.empty(stack + (right.shape[-2:] if x2.ndim > 1 else x2.shape), x1.dtype)
     left = cupy.broadcast_to(x1, stack + x1.shape[-2:])
     found = cupy.linalg.solve(left, cupy.broadcast_to(right, stack + right.shape[-2:]))
     return found[..., 0] if x2.ndim == 1 else found
+
+
+def _qr(x: Array, *, mode: str) -> Any:
+    if 0 in x.shape:
+        return compat.linalg.qr(x, mode=mode)
+    # cuSOLVER squares elements as they are: beyond the root of the greatest float R is NaN. By a
+    # power of two nothing is rounded.
+    top = cupy.maximum(cupy.abs(x.real), cupy.abs(x.imag)) if x.dtype.kind == "c" else cupy.abs(x)
+    top = top.max(axis=(-2, -1), keepdims=True)
+    most = 1000 if top.dtype.itemsize == 8 else 104
+    power = cupy.clip(cupy.frexp(top)[1], -most, most)
+    one = cupy.ones_like(top)
+    q, r = compat.linalg.qr(x * cupy.ldexp(one, -power), mode=mode)
+    return q, r * cupy.ldexp(one, power)
 
 
 _GENERAL_EIGENVALUES: Final = ("linalg.eig", "linalg.eigvals")
@@ -696,6 +747,10 @@ _FIXES: Final[dict[str, Function]] = {
     "arange": _on_device(_arange),
     "linspace": _on_device(_linspace),
     "eye": _on_device(_eye),
+    "fft.fftn": _fftn(cupy.fft.fftn),
+    "fft.ifftn": _fftn(cupy.fft.ifftn),
+    "fft.rfftn": _rfftn,
+    "fft.irfftn": _irfftn,
     "fft.fftfreq": _on_device(_fftfreq),
     "fft.rfftfreq": _on_device(_rfftfreq),
     "__getitem__": _getitem,
@@ -729,6 +784,7 @@ _FIXES: Final[dict[str, Function]] = {
         f"linalg.{name}": _solvable(getattr(compat.linalg, name), failure)
         for name, failure in _FAILURES.items()
     },
+    "linalg.qr": _qr,
     "linalg.solve": _solvable(_solve, "Singular matrix"),
     "linalg.eig": _solvable(_eig, "Eigenvalues did not converge"),
     "linalg.eigvals": _solvable(_eigvals, "Eigenvalues did not converge"),

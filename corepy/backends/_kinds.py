@@ -33,6 +33,11 @@ LEFT_OUT: Final[dict[tuple[str, str], dict[str, frozenset[DType]]]] = {
         (("jax", "cuda"), ("jax", "rocm"), ("jax", "tpu")),
         dict.fromkeys(("linalg.eig", "linalg.eigvals"), _dtypes.FLOATING),
     ),
+    # '"addmm_cuda" not implemented for 'Int''; cuBLAS multiplies floats.
+    **dict.fromkeys(
+        (("torch", "cuda"), ("torch", "rocm")),
+        dict.fromkeys(("matmul", "tensordot", "vecdot"), _dtypes.INTEGER),
+    ),
     ("torch", "mps"): {
         # Of eigenvalues and singular values Metal has none (torch's native_functions.yaml), and
         # torch would compute some on the host without telling (its MPSFallback.mm).

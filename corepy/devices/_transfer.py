@@ -80,13 +80,14 @@ def _shared(
         return _taken(native, source, target, device, streams)
     try:
         # Who imports takes all memory for writable, so that JAX exports a copy.
-        exporter = source.legacy_exporter(source.exporter(native), copy=copy)
+        offered = source.exporter(native)
+        exporter = source.legacy_exporter(offered, copy=copy)
         made, new = target.import_(exporter, device)
     except (AttributeError, BufferError, RuntimeError, TypeError):
         # A dtype that one of them does not exchange, a tensor that needs its gradient, an old
         # release: by the host it goes, or a better error comes.
         return None
-    if new or exporter is not native:
+    if new or exporter is not offered:
         return None if copy is False else (made, True)
     if copy:
         dtype = target.native_dtype(target.dtype_of(made))

@@ -421,7 +421,7 @@ def test_a_missing_driver_is_told() -> None:
         "install(devices=0)\n"
         "import corepy, json\n"
         "(row,) = (r for r in corepy.backend_status() if r.name == 'cupy')\n"
-        "x = corepy.array_api.ones(2)\n"  # everything else goes on
+        "x = corepy.array_api.ones(2, device='cpu')\n"  # everything else goes on
         "print(json.dumps([row.usable, row.reason, x.backend]))\n"
     )
     usable, reason, backend = json.loads(python(code))
@@ -437,7 +437,9 @@ CHAPTERS = ("test_creation.py", "test_indexing.py", "test_searching.py", "test_a
 @pytest.mark.skipif("tests.backends.cupy_on_numpy" in sys.modules, reason="this is that process")
 def test_the_adapter_on_numpy() -> None:
     chapters = [f"tests/array_api/{name}" for name in CHAPTERS]
-    argv = ["-p", "tests.backends.cupy_on_numpy", "-p", "no:cacheprovider", "-q", "-n", "0"]
+    # pytest-benchmark, where it is installed, warns of the worker that this process may be part of.
+    argv = ["-p", "tests.backends.cupy_on_numpy", "-p", "no:cacheprovider", "-p", "no:benchmark"]
+    argv += ["-q", "-n", "0"]
     told = python(
         "",
         "-m",

@@ -21,7 +21,18 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if any(_is_reversed(part) for part in parts):
         x, turned, parts = _forward(x, parts)
         x = flip(x, axis=tuple(turned))
+    signed = _SIGNED.get(x.dtype) if x.device.type != "cpu" else None
+    if signed is not None and any(isinstance(part, Tensor) for part in parts):
+        return x.view(signed)[parts].view(x.dtype)
     return x[parts]
+
+
+#: '"index_cuda" not implemented for 'UInt16''.
+_SIGNED: Final = {
+    torch.uint16: torch.int16,
+    torch.uint32: torch.int32,
+    torch.uint64: torch.int64,
+}
 
 
 def _goes_as_it_is(key: slice) -> bool:

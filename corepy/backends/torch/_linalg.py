@@ -57,6 +57,20 @@ def det(x: Tensor) -> Tensor:
     return torch.where(odd == 1, -product, product).to(x.dtype)
 
 
+def qr(x: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
+    if x.device.type == "cpu" or not x.numel():
+        return tuple(torch.linalg.qr(x, mode))
+    # cuSOLVER squares elements as they are, unlike LAPACK: beyond the root of the greatest float R
+    # is NaN. By a power of two nothing is rounded.
+    parts = torch.view_as_real(x).flatten(-2) if x.is_complex() else x
+    top = parts.abs().amax((-2, -1), keepdim=True)
+    most = 1000 if top.dtype is torch.float64 else 104
+    power = torch.frexp(top).exponent.clamp(-most, most)
+    one = torch.ones_like(top)
+    q, r = torch.linalg.qr(x * torch.ldexp(one, -power), mode)
+    return q, r * torch.ldexp(one, power)
+
+
 def _reach(dtype: torch.dtype) -> float:
     """Return the power of two up to which numbers and their reciprocals keep all digits."""
     return -math.log2(torch.finfo(dtype).tiny)

@@ -128,6 +128,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     "searchsorted": searching.searchsorted,
     "unique_all": searching.unique_all,
     "linalg.det": linalg.det,
+    "linalg.qr": linalg.qr,
     "linalg.trace": linalg.trace,
     "linalg.vector_norm": linalg.vector_norm,
     **{
