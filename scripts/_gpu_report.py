@@ -18,7 +18,8 @@ NAMED: Final = 40
 def markdown(content: Mapping[str, Any]) -> str:
     """Set the results of all steps as a page of Markdown."""
     steps = content["steps"]
-    rows = [row for row in steps.get("benchmarks", {}).get("rows", ()) if "table" in row]
+    measured = [record for name, record in steps.items() if name.startswith("benchmarks")]
+    rows = [row for record in measured for row in record.get("rows", ()) if "table" in row]
     tables: dict[str, list[Row]] = {}
     for row in rows:
         tables.setdefault(row["table"], []).append(row)

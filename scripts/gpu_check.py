@@ -14,8 +14,8 @@ accuracy
     `conformance/kernels.py`: how far every kernel's results lie from those in float64.
 sanitizer
     `scripts/_sanitized.py`: the kernels under compute-sanitizer, where there is one.
-benchmarks
-    `benchmarks/gpu.py`: kernels, attention, dispatch and large operations beside raw libraries.
+benchmarks-dispatch, benchmarks-bandwidth, benchmarks-large, benchmarks-attention
+    `benchmarks/gpu.py`: calls, kernels, large operations and attention beside raw libraries.
 conformance-cupy, conformance-torch, conformance-jax
     `conformance/run.py`: array-api-tests on the device of that backend.
 
@@ -105,6 +105,11 @@ def _conformance(backend: str, host: str) -> Step:
     return Step(550, (there,), ((*run, "--backend", host, "-k", "test_add"),), counts=True)
 
 
+def _benchmark(table: str, rounds: str) -> Step:
+    run = (*_BENCHMARKS, "--only", table, "--rounds")
+    return Step(200, ((*run, rounds),), ((*run, "1", "--rehearse"),))
+
+
 STEPS: Final[dict[str, Step]] = {
     "tests": Step(
         500,
@@ -123,13 +128,7 @@ STEPS: Final[dict[str, Step]] = {
         ((*_ACCURACY, "--rehearse"),),
     ),
     "sanitizer": Step(300, (("scripts/_sanitized.py", "--records", "{records}"),), ()),
-    "benchmarks": Step(
-        500,
-        tuple(
-            (*_BENCHMARKS, "--only", table, "--rounds", rounds) for table, rounds in _ROUNDS.items()
-        ),
-        ((*_BENCHMARKS, "--rehearse", "--rounds", "1"),),
-    ),
+    **{f"benchmarks-{table}": _benchmark(table, rounds) for table, rounds in _ROUNDS.items()},
     "conformance-cupy": _conformance("cupy", "numpy"),
     "conformance-torch": _conformance("torch", "torch"),
     "conformance-jax": _conformance("jax", "jax"),
