@@ -21,18 +21,11 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if any(_is_reversed(part) for part in parts):
         x, turned, parts = _forward(x, parts)
         x = flip(x, axis=tuple(turned))
+    # '"index_cuda" not implemented for 'UInt16''.
     signed = _SIGNED.get(x.dtype) if x.device.type != "cpu" else None
     if signed is not None and any(isinstance(part, Tensor) for part in parts):
         return x.view(signed)[parts].view(x.dtype)
     return x[parts]
-
-
-#: '"index_cuda" not implemented for 'UInt16''.
-_SIGNED: Final = {
-    torch.uint16: torch.int16,
-    torch.uint32: torch.int32,
-    torch.uint64: torch.int64,
-}
 
 
 def _goes_as_it_is(key: slice) -> bool:
@@ -154,7 +147,7 @@ def _width(part: Any) -> int:
     return part.ndim if isinstance(part, Tensor) and part.dtype is torch.bool else 1
 
 
-#: torch moves unsigned integers beyond 8 bits, but does not flip them.
+#: torch moves unsigned integers beyond 8 bits, but does not flip them, nor pick them on CUDA.
 _SIGNED: Final = {
     torch.uint16: torch.int16,
     torch.uint32: torch.int32,
