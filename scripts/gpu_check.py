@@ -92,6 +92,9 @@ _PYTEST: Final = ("-m", "pytest", "-p", "scripts._outcomes", "-q", "-p", "no:cac
 #: Other releases than the tests are made for warn of other things.
 _RUN: Final = (*_PYTEST, "-n", "{workers}", "-W", "default", "--tb=short")
 
+#: What these libraries make of Python scalars is up to their kernels on the device.
+_SCALARS: Final = ("tests/dispatch/test_scalars.py", "tests/dispatch/test_repeats.py")
+
 _ACCURACY: Final = ("conformance/kernels.py", "--records", "{records}")
 _BENCHMARKS: Final = ("benchmarks/gpu.py", "--records", "{records}")
 #: Of the tables of benchmarks/gpu.py, in this order.
@@ -117,6 +120,7 @@ STEPS: Final[dict[str, Step]] = {
             (*_RUN, "tests", "-m", "gpu", "-n", "0"),
             (*_RUN, "tests/kernels", "-k", "cupy or cuda"),
             (*_RUN, "tests/backends/test_cupy.py", "tests/array_api", "-k", "cupy"),
+            (*_RUN, *_SCALARS, "-k", "cupy or torch"),
         ),
         ((*_RUN, "tests/kernels/test_norms.py", "-k", "numpy-reference and not layer"),),
         counts=True,
