@@ -283,22 +283,6 @@ def test_jax_multiplies_float32_in_full_until_told(monkeypatch: pytest.MonkeyPat
     assert "HIGHEST" in product()
 
 
-@pytest.mark.backend("jax")
-def test_attention_of_float32_in_jax_is_float32() -> None:
-    jax = pytest.importorskip("jax")
-    from corepy.kernels.attention.jax import _attention
-
-    for dtype, exact in (("float32", True), ("bfloat16", False)):
-        q = jax.numpy.ones((1, 1, 2, 8), dtype=dtype)
-
-        def attend(q: Any) -> Any:
-            return _attention(
-                *(jax.numpy, q, q, q), wide=None, scale=1.0, causal=False, implementation="xla"
-            )
-
-        assert ("HIGHEST" in str(jax.make_jaxpr(attend)(q))) is exact
-
-
 @pytest.mark.backend("mlx")
 def test_mlx_is_held_to_float32() -> None:
     import os
