@@ -172,6 +172,7 @@ def test_what_is_outside_the_domain_is_not_a_number(name: str) -> None:
         ("floor_divide", -1.0, INF, -0.0),
         ("floor_divide", -0.0, 2.0, -0.0),
         ("floor_divide", 7.0, -2.0, -4.0),
+        ("floor_divide", -0.125, -1.0, 0.0),
         ("floor_divide", 7.0, 0.0, INF),
         ("remainder", -0.0, 2.0, 0.0),
         ("remainder", 0.0, -2.0, -0.0),

@@ -315,8 +315,14 @@ def floor_divide(x1: Array, x2: Array) -> Array:
     found = jnp.floor_divide(x1, x2)
     if found.dtype.kind != "f":
         return found
+    quotient = jnp.true_divide(x1, x2)
     special = (jnp.isinf(x1) ^ jnp.isinf(x2)) | (x1 == 0)
-    return jnp.where(special, jnp.floor(jnp.true_divide(x1, x2)), found)
+    # And a zero has the quotient's sign; JAX's of -0.125 // -1 is negative.
+    return jnp.where(
+        special,
+        jnp.floor(quotient),
+        jnp.where(found == 0, jnp.copysign(found, quotient), found),
+    )
 
 
 @_differentiated_as(jnp.remainder)
