@@ -38,7 +38,7 @@ def share_memory_pool(owner: str | None = "torch") -> dict[str, str]:
     Notes
     -----
     Holds for the process and for arrays that are made from now on; earlier ones stay where they
-    are. CuPy can borrow from torch, JAX cannot. Never run on a GPU.
+    are. CuPy can borrow from torch, JAX cannot.
     """
     if owner is None:
         for backend in _others(None):

@@ -1,4 +1,4 @@
-"""CuPy's streams and pools of memory. Never run on a GPU; tried on a stand-in."""
+"""CuPy's streams and pools of memory; without a GPU tried on a stand-in."""
 
 from __future__ import annotations
 

@@ -421,7 +421,7 @@ def enable_tf32(on: bool = True) -> dict[str, str]:
     -----
     It holds for the process, in libraries that are loaded later too: torch (its own setting for
     products, ``torch.backends.cuda.matmul.allow_tf32``, is changed), JAX, CuPy and MLX. On the host
-    and on hardware without TF32 it changes nothing. Never run on a GPU yet.
+    and on hardware without TF32 it changes nothing.
     """
     with _LOCK:
         return _tf32.set_tf32(on, _loaded.values())

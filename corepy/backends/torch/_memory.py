@@ -1,4 +1,4 @@
-"""torch's pools of memory on accelerators. Written for CUDA and ROCm, and never run on a GPU."""
+"""torch's pools of memory on CUDA, and on ROCm, where it has never run."""
 
 from __future__ import annotations
 
