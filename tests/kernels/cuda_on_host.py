@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -42,7 +43,7 @@ class ndarray:
     def __init__(self, values: Any) -> None:
         self.host = values
         self.shape, self.dtype, self.strides = values.shape, values.dtype, values.strides
-        self.data = SimpleNamespace(ptr=values.ctypes.data)
+        self.data = SimpleNamespace(ptr=values.ctypes.data, device_id=0)
 
     def __getitem__(self, key: Any) -> ndarray:
         return ndarray(self.host[key])
@@ -62,14 +63,15 @@ class RawKernel:
         flags = ["-std=c++20", "-O0", "-shared", "-fPIC", "-pthread", "-w", "-o", "kernel.so"]
         subprocess.run(["c++", *flags, "kernel.cpp"], cwd=folder, check=True)
         self.start = ctypes.CDLL(str(folder / "kernel.so")).start
+        self.kernel = self  # what CuPy loads for a device
 
     def __call__(
         self,
         grid: tuple[int, ...],
         block: tuple[int, ...],
-        args: tuple[Any, ...],
-        *,
+        args: Sequence[Any],
         shared_mem: int,
+        stream: Any = None,
     ) -> None:
         assert grid[1:] == block[1:] == (1, 1)
         values = [np.asarray(self._scalar(a)) for a in args]
@@ -98,7 +100,7 @@ def stand_in() -> ModuleType:
     module.ndarray, module.RawKernel, module.__version__ = ndarray, RawKernel, "14.0"
     module.asarray, module.asnumpy = array, lambda x: x.host
     module.empty = lambda shape, dtype: array(np.full(shape, 77, dtype))
-    runtime = SimpleNamespace(getDeviceCount=lambda: 1, is_hip=False)
+    runtime = SimpleNamespace(getDevice=lambda: 0, getDeviceCount=lambda: 1, is_hip=False)
     module.cuda = SimpleNamespace(Device=Device, runtime=runtime)
     ndarray.__module__ = "cupy"
     return module  # type: ignore[no-any-return]

@@ -181,9 +181,12 @@ def test_it_compiles_for_cuda(name: str, tmp_path: Path) -> None:
 @pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("c++") is None, reason="needs Linux and a C++ compiler"
 )
-def test_cuda_computes_the_same_on_the_host() -> None:
+@pytest.mark.parametrize(
+    "name", ["cuda_on_host", pytest.param("replay_on_host", marks=pytest.mark.needs("torch"))]
+)
+def test_cuda_computes_the_same_on_the_host(name: str) -> None:
     """Whatever only CUDA's form of the source and its launches through CuPy have."""
-    script = [sys.executable, "-W", "error", "-m", "tests.kernels.cuda_on_host"]
+    script = [sys.executable, "-W", "error", "-m", f"tests.kernels.{name}"]
     done = subprocess.run(script, check=False, cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == "ok\n", done.stderr
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from collections.abc import Sequence
-from functools import cache, lru_cache
-from typing import Any
+from functools import cache, lru_cache, partial
+from importlib import import_module
+from typing import Any, TypeAlias
 
 import cupy
 import numpy as np
@@ -13,7 +15,15 @@ import numpy as np
 from corepy.backends._base import Native
 from corepy.devices._device import Device, as_device
 from corepy.kernels._arguments import Given
-from corepy.kernels._device._runtime import ITEM_SIZE, Memory, Program, Target, numpy_dtype
+from corepy.kernels._device._replay import LOOKS, NUMBERS, Launched, Plan, Results, Seen, note
+from corepy.kernels._device._runtime import (
+    ITEM_SIZE,
+    VECTOR_BYTES,
+    Memory,
+    Program,
+    Target,
+    numpy_dtype,
+)
 from corepy.kernels._libraries import DeviceLibrary
 from corepy.kernels._memory import is_plain
 
@@ -67,7 +77,13 @@ class CuPy(Target):
     name = "cupy"
 
     def takes(self, x: Given) -> bool:
-        return x.library == "cupy" or is_plain(x.native)
+        if x.library == "cupy":
+            LOOKS.setdefault(cupy.ndarray, _seen_arrays)
+            return True
+        if not is_plain(x.native):
+            return False
+        LOOKS.setdefault(x.native.__class__, _seen_tensors)
+        return True
 
     def memory(self, x: Given) -> Memory:
         return _torch_memory(x.native, x) if x.library == "torch" else _cupy_memory(x.native, x)
@@ -105,13 +121,17 @@ class CuPy(Target):
         with cupy.cuda.Device(number):
             if shared > _STATIC:
                 kernel.max_dynamic_shared_size_bytes = shared
-            if x.library == "torch":
-                address = torch_stream(number)
-                if address != cupy.cuda.get_current_stream().ptr:  # both the default one, mostly
-                    with _shared(number, address):
-                        kernel(grid, block, tuple(arguments), shared_mem=shared)
-                    return
-            kernel(grid, block, tuple(arguments), shared_mem=shared)
+            address = torch_stream(number) if x.library == "torch" else None
+            # Both libraries are on the default one, mostly.
+            if address is None or address == cupy.cuda.get_current_stream().ptr:
+                kernel(grid, block, tuple(arguments), shared_mem=shared)
+            else:
+                with _shared(number, address):
+                    kernel(grid, block, tuple(arguments), shared_mem=shared)
+        if shared <= _STATIC:  # more is a setting of the kernel, which other launches change
+            kind = _OfArrays if address is None else _OfTensors
+            settings = number, kernel, grid, block, arguments, shared
+            note(lambda: Launched(arguments, memories, partial(kind, settings)))
 
 
 def _index(x: Given) -> int:
@@ -180,3 +200,173 @@ def _built(
 ) -> Any:
     """Build a kernel, for each device on its own; CuPy keeps its code on disk."""
     return cupy.RawKernel(program.text(block, tuple(sorted(defines))), name)
+
+
+# ---------------------------------------------------------------------------- launches again
+
+
+def _seen_arrays(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
+    """Look at the arguments of a call on arrays of CuPy."""
+    key: list[Any] = [names]
+    arrays, bases = [], []
+    array = cupy.ndarray
+    for value in values:
+        kind = value.__class__
+        if kind is array:
+            base = value.data
+            fits = base.ptr % VECTOR_BYTES == 0
+            key += (kind, value.dtype, value.shape, value.strides, base.device_id, fits)
+            arrays.append(value)
+            bases.append(base)
+        elif kind in NUMBERS:
+            key += (kind, value or repr(value))  # there are two zeros
+        else:
+            return None
+    return Seen(tuple(key), arrays, bases)
+
+
+def _seen_tensors(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
+    """Look at the arguments of a call on torch's tensors, by all that `is_plain` looks at."""
+    torch = sys.modules["torch"]
+    if torch.compiler.is_compiling() or _forward_level(torch) >= 0:
+        return None
+    key: list[Any] = [names, torch.is_grad_enabled()]
+    arrays, bases = [], []
+    tensors = torch.Tensor, torch.nn.Parameter
+    for value in values:
+        kind = value.__class__
+        if kind in tensors:
+            if not value.is_cuda or value.is_neg() or value.layout is not torch.strided:
+                return None
+            try:
+                base = value.data_ptr()
+            except RuntimeError:  # inside torch.func.vmap or grad it stands for others
+                return None
+            fits, passes = base % VECTOR_BYTES == 0, value.requires_grad
+            place, strides = value.get_device(), value.stride()
+            key += (kind, value.dtype, value.shape, strides, place, fits, passes)
+            arrays.append(value)
+            bases.append(base)
+        elif kind in NUMBERS:
+            key += (kind, value or repr(value))
+        else:
+            return None
+    return Seen(tuple(key), arrays, bases)
+
+
+def _forward_level(torch: Any) -> int:
+    return int(getattr(torch.autograd.forward_ad, "_current_level", -1))
+
+
+#: A device, a kernel, its grid and block, its arguments, and its bytes of shared memory.
+_Settings: TypeAlias = tuple[int, Any, tuple[int, ...], tuple[int, ...], Sequence[Any], int]
+
+
+class _Again(Plan):
+    """A launch on other memory, with the numbers among its arguments made ready for CuPy."""
+
+    def __init__(self, settings: _Settings, seen: Seen, given: list[int], results: Results) -> None:
+        self._number, kernel, self._grid, self._block, arguments, self._bytes = settings
+        # What CuPy looks up for the current device at each launch.
+        with cupy.cuda.Device(self._number):
+            self._kernel = kernel.kernel
+        self._given = [(place, n) for n, place in enumerate(given) if place >= 0]
+        pointers = {*given, *results.places}
+        self._arguments = [
+            None if n in pointers else _ready(argument) for n, argument in enumerate(arguments)
+        ]
+        self._is_pair = results.is_pair
+
+    def run(self, seen: Seen) -> Any:
+        number = self._number
+        if cupy.cuda.runtime.getDevice() == number:
+            return self._run(seen)
+        with cupy.cuda.Device(number):
+            return self._run(seen)
+
+    @abstractmethod
+    def _run(self, seen: Seen) -> Any:
+        """Launch it on the current device."""
+
+
+class _OfArrays(_Again):
+    """On arrays of CuPy."""
+
+    def __init__(self, settings: _Settings, seen: Seen, given: list[int], results: Results) -> None:
+        super().__init__(settings, seen, given, results)
+        arrays = zip(results.places, results.arrays, strict=True)
+        self._made = [(place, array.shape, array.dtype) for place, array in arrays]
+
+    def _run(self, seen: Seen) -> Any:
+        arguments, bases, made = self._arguments.copy(), seen.bases, []
+        for place, n in self._given:
+            arguments[place] = bases[n]
+        for place, shape, dtype in self._made:
+            new = cupy.empty(shape, dtype)
+            arguments[place] = base = new.data
+            _check(base.ptr)
+            made.append(new)
+        self._kernel(self._grid, self._block, arguments, self._bytes)
+        return tuple(made) if self._is_pair else made[0]
+
+
+class _OfTensors(_Again):
+    """On torch's tensors, in torch's current stream."""
+
+    def __init__(self, settings: _Settings, seen: Seen, given: list[int], results: Results) -> None:
+        super().__init__(settings, seen, given, results)
+        tensors = zip(results.places, results.arrays, strict=True)
+        self._made = [(place, tuple(t.shape), t.dtype, t.device) for place, t in tensors]
+
+    def _run(self, seen: Seen) -> Any:
+        arguments, bases, made = self._arguments.copy(), seen.bases, []
+        torch = sys.modules["torch"]
+        for place, n in self._given:
+            arguments[place] = _pointer(bases[n])
+        for place, shape, dtype, device in self._made:
+            new = torch.empty(shape, dtype=dtype, device=device)
+            if new.__class__ is not torch.Tensor:
+                raise TypeError("a mode of torch makes other tensors")
+            base = new.data_ptr()
+            _check(base)
+            arguments[place] = _pointer(base)
+            made.append(new)
+        stream = _at(torch_stream(self._number))
+        self._kernel(self._grid, self._block, arguments, self._bytes, stream)
+        return tuple(made) if self._is_pair else made[0]
+
+
+def _check(address: int) -> None:
+    if address % VECTOR_BYTES:
+        raise ValueError("the kernel was built for aligned results")
+
+
+class _Address:
+    """A stream as CuPy's launches look at it."""
+
+    def __init__(self, pointer: int) -> None:
+        self.ptr = pointer
+
+
+_at = lru_cache(maxsize=64)(_Address)
+
+
+def _ready(argument: Any) -> Any:
+    """Return a number, or None, as what CuPy else makes of it at each launch."""
+    if _scalar is None or (argument is None and _pointer is np.uint64):
+        return argument
+    return _pointer(0) if argument is None else _scalar(argument)
+
+
+def _inside(module: str, name: str) -> Any:
+    """Return what only CuPy's own modules use, None where a version has something else there."""
+    if int(cupy.__version__.partition(".")[0]) < 14:
+        return None
+    try:
+        return getattr(import_module(module), name, None)
+    except ImportError:
+        return None
+
+
+_scalar: Any = _inside("cupy._core._scalar", "CScalar")
+_pointer: Any = _inside("cupy.cuda.function", "CIntptr") or np.uint64

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, beside, choice, destination, floating
-from corepy.kernels._device import on_device
+from corepy.kernels._device import on_device, replayed
 from corepy.kernels._memory import Result, by_reference, empty, supports, view
 from corepy.kernels.activations import reference
 
 __all__ = ["gelu", "silu", "swiglu"]
 
 
-@one_operation
+@replayed
 def silu(x: Any, *, out: Any = None) -> Any:
     """Return ``x / (1 + exp(-x))``, also called Swish.
 
@@ -57,7 +56,7 @@ def silu(x: Any, *, out: Any = None) -> Any:
     return _activated(g, destination("out", out, g), "silu")
 
 
-@one_operation
+@replayed
 def gelu(x: Any, *, approximate: Literal["none", "tanh"] = "none", out: Any = None) -> Any:
     """Return ``x`` times the normal distribution's share below it.
 
@@ -106,7 +105,7 @@ def gelu(x: Any, *, approximate: Literal["none", "tanh"] = "none", out: Any = No
     return _activated(g, to, "gelu" if approximate == "none" else "gelu_tanh")
 
 
-@one_operation
+@replayed
 def swiglu(x: Any, gate: Any, *, out: Any = None) -> Any:
     """Return ``x * silu(gate)``, the gated unit of Llama and its kin.
 

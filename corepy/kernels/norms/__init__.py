@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from corepy._errors import bad_argument, bad_type
-from corepy.dispatch import one_operation
 from corepy.kernels._arguments import (
     Given,
     beside,
@@ -16,7 +15,7 @@ from corepy.kernels._arguments import (
     parameter,
 )
 from corepy.kernels._choice import JAX, NUMBA, TORCH, by_jax, by_torch, over_elements
-from corepy.kernels._device import on_device
+from corepy.kernels._device import on_device, replayed
 from corepy.kernels._memory import Result, by_reference, empty, view, widened
 from corepy.kernels.norms import reference, torch
 from corepy.kernels.norms._batch import batch_norm
@@ -24,7 +23,7 @@ from corepy.kernels.norms._batch import batch_norm
 __all__ = ["batch_norm", "layer_norm", "rms_norm"]
 
 
-@one_operation
+@replayed
 def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any = None) -> Any:
     """Divide rows by the root of their mean square: ``x / sqrt(mean(x**2) + eps) * weight``.
 
@@ -148,7 +147,7 @@ def _compiled_rms_norm(
     return result.array(), None if summed is None else summed.array()
 
 
-@one_operation
+@replayed
 def layer_norm(x: Any, weight: Any, bias: Any, eps: float, *, out: Any = None) -> Any:
     """Centre and scale rows: ``(x - mean(x)) / sqrt(var(x) + eps) * weight + bias``.
 

@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any
 
 from corepy._errors import bad_type
-from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, destination, finite, floating, parameter, place
 from corepy.kernels._choice import by_torch
-from corepy.kernels._device import on_device
+from corepy.kernels._device import on_device, replayed
 from corepy.kernels._memory import (
     Result,
     by_reference,
@@ -24,7 +23,7 @@ from corepy.kernels._memory import (
 from corepy.kernels.norms import reference
 
 
-@one_operation
+@replayed
 def batch_norm(
     x: Any,
     mean: Any,

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 
 from corepy._errors import bad_argument, wrong_dtype
-from corepy.dispatch import one_operation
 from corepy.kernels._arguments import (
     Given,
     beside,
@@ -17,7 +16,7 @@ from corepy.kernels._arguments import (
     given,
     whole,
 )
-from corepy.kernels._device import on_device
+from corepy.kernels._device import on_device, replayed
 from corepy.kernels._memory import (
     by_reference,
     compiled,
@@ -35,7 +34,7 @@ __all__ = ["dequantize", "matmul_int4", "matmul_int8", "quantize"]
 _MANY = 16
 
 
-@one_operation
+@replayed
 def quantize(x: Any, *, bits: Literal[4, 8] = 8, group_size: int | None = None) -> tuple[Any, Any]:
     """Round to integers of few bits, with a scale for each group along the last axis.
 
@@ -98,7 +97,7 @@ def quantize(x: Any, *, bits: Literal[4, 8] = 8, group_size: int | None = None) 
     return found
 
 
-@one_operation
+@replayed
 def dequantize(values: Any, scales: Any) -> Any:
     """Return integers times their scales, as `quantize` made them.
 
@@ -137,7 +136,7 @@ def dequantize(values: Any, scales: Any) -> Any:
     return by_reference(reference.dequantize, s, (v,))
 
 
-@one_operation
+@replayed
 def matmul_int8(x: Any, values: Any, scales: Any, *, out: Any = None) -> Any:
     """Return ``x @ dequantize(values, scales).T`` without making that matrix for few vectors.
 
@@ -176,7 +175,7 @@ def matmul_int8(x: Any, values: Any, scales: Any, *, out: Any = None) -> Any:
     return _matmul("matmul_int8", "int8", x, values, scales, out)
 
 
-@one_operation
+@replayed
 def matmul_int4(x: Any, values: Any, scales: Any, *, out: Any = None) -> Any:
     """Return ``x @ dequantize(values, scales).T`` without making that matrix for few vectors.
 

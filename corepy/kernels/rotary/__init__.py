@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from corepy.dispatch import one_operation
 from corepy.kernels._arguments import (
     FLOATS,
     Given,
@@ -17,7 +16,7 @@ from corepy.kernels._arguments import (
     floating,
     is_traced,
 )
-from corepy.kernels._device import on_device
+from corepy.kernels._device import on_device, peeked, replayed
 from corepy.kernels._memory import Host, Result, by_reference, empty, supports, view, widened
 from corepy.kernels.rotary import reference
 from corepy.kernels.rotary._tables import rope_tables
@@ -25,7 +24,7 @@ from corepy.kernels.rotary._tables import rope_tables
 __all__ = ["rope", "rope_tables"]
 
 
-@one_operation
+@replayed
 def rope(
     x: Any,
     cos: Any,
@@ -148,7 +147,7 @@ def _positions(positions: Any, x: Given, table: Given) -> Given | None:
             f"the rows of x"
         )
     if found.size and not is_traced(found):
-        values = found.backend.peek(found.native)
+        values = peeked(found)
         low, high = int(values.min()), int(values.max())
         if low < 0 or high >= rows:
             raise IndexError(

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from corepy.dispatch import one_operation
 from corepy.kernels._arguments import (
     Given,
     beside,
@@ -19,14 +18,14 @@ from corepy.kernels._arguments import (
     place,
 )
 from corepy.kernels._choice import JAX, NUMBA, TORCH, by_jax, by_torch, over_elements
-from corepy.kernels._device import on_device
+from corepy.kernels._device import on_device, replayed
 from corepy.kernels._memory import Host, Result, by_reference, empty, view
 from corepy.kernels.softmaxes import reference, torch
 
 __all__ = ["softmax"]
 
 
-@one_operation
+@replayed
 def softmax(
     x: Any, axis: int, *, scale: float | None = None, mask: Any = None, out: Any = None
 ) -> Any:

@@ -1,0 +1,208 @@
+"""Calls that were seen before: the launch that they ended with, on other memory.
+
+To look at arguments, choose a kernel and prepare its launch takes the host longer than a GPU needs
+for rows of some megabytes. All of it follows from classes, dtypes, layouts and numbers, so that the
+first call with some of these keeps what it launched, and later ones launch just that.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+
+from corepy.dispatch import listening, one_operation
+from corepy.kernels._choice import is_usual
+
+if TYPE_CHECKING:
+    from corepy.kernels._arguments import Given
+    from corepy.kernels._device._runtime import Memory
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+#: Classes of arguments that count by their values.
+NUMBERS: Final = frozenset((bool, float, int, str, type(None)))
+#: Kept calls of a function, at most; then all are forgotten, for these are other shapes each time.
+_MOST: Final = 4096
+
+
+class Seen(NamedTuple):
+    """Arguments of a call, as far as they decide.
+
+    Attributes
+    ----------
+    key : tuple
+        All that decides what is launched.
+    arrays : list
+        The arrays among them.
+    bases : list
+        What the target takes for their pointers.
+    """
+
+    key: tuple[Any, ...]
+    arrays: list[Any]
+    bases: list[Any]
+
+
+class Plan(ABC):
+    """A launch that can be repeated on other memory."""
+
+    @abstractmethod
+    def run(self, seen: Seen) -> Any:
+        """Launch it on the arrays of a call, and return its new results.
+
+        Raises
+        ------
+        Exception
+            If that fails, with nothing launched.
+        """
+
+
+class Results(NamedTuple):
+    """What a call has made.
+
+    Attributes
+    ----------
+    arrays : list
+        The native arrays.
+    places : list of int
+        Which arguments of the kernel they are.
+    is_pair : bool
+        Whether the function returns a tuple.
+    """
+
+    arrays: list[Any]
+    places: list[int]
+    is_pair: bool
+
+
+class Launched(NamedTuple):
+    """What a target has run.
+
+    Attributes
+    ----------
+    arguments, memories : sequence
+        As `Target.run` has them.
+    plan : callable
+        Makes a plan of the places of arrays among the arguments, and of the results.
+    """
+
+    arguments: Sequence[Any]
+    memories: Sequence[Memory]
+    plan: Callable[[Seen, list[int], Results], Plan]
+
+
+#: What looks at the arguments of a call and the names of the last of them, by the class of the
+#: first one; it returns None where a launch cannot be repeated. Targets enter classes as they first
+#: serve them, before which there is nothing to repeat.
+LOOKS: Final[dict[type, Callable[[Sequence[Any], tuple[str, ...]], Seen | None]]] = {}
+
+
+class _State(threading.local):
+    """Of a thread."""
+
+    #: What the call has launched that is being noted, and None for values that it has looked at.
+    noted: list[Launched | None] | None = None
+
+
+_state: Final = _State()
+
+
+def replayed(function: _Function) -> _Function:
+    """Let a fused kernel report as one operation, and repeat its launch where it was called so.
+
+    It may only launch a kernel, for nothing else that it does is repeated, and look at the values
+    of arrays by `peeked`.
+    """
+    usual = one_operation(function)
+    plans: dict[tuple[Any, ...], Plan | None] = {}
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        look = LOOKS.get(args[0].__class__) if args else None
+        if look is None:
+            return (usual if listening() else function)(*args, **kwargs)
+        if _state.noted is not None or not is_usual():
+            return usual(*args, **kwargs)
+        seen = look((*args, *kwargs.values()), tuple(kwargs)) if kwargs else look(args, ())
+        if seen is None:
+            return usual(*args, **kwargs)
+        try:
+            plan = plans[seen.key]
+        except KeyError:
+            return _noted(usual, args, kwargs, seen, plans)
+        if plan is not None:
+            try:
+                return plan.run(seen)
+            except Exception:  # noqa: S110  # the usual way frees memory, or tells what is wrong
+                pass
+        return usual(*args, **kwargs)
+
+    return cast(_Function, call)
+
+
+def peeked(x: Given) -> Any:
+    """Return the values of an argument as NumPy's; what depends on them is not repeated."""
+    if _state.noted is not None:
+        _state.noted.append(None)
+    return x.backend.peek(x.native)
+
+
+def note(launched: Callable[[], Launched]) -> None:
+    """Note what was launched, if anybody wants to repeat it."""
+    if _state.noted is not None:
+        _state.noted.append(launched())
+
+
+def _noted(
+    usual: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    seen: Seen,
+    plans: dict[tuple[Any, ...], Plan | None],
+) -> Any:
+    noted: list[Launched | None] = []
+    _state.noted = noted
+    try:
+        result = usual(*args, **kwargs)
+    finally:
+        _state.noted = None
+    if len({getattr(base, "ptr", base) for base in seen.bases}) == len(seen.bases):
+        if len(plans) >= _MOST:
+            plans.clear()
+        plans[seen.key] = _planned(noted, seen, result)
+    # Else whose memory an argument of the kernel is cannot be told.
+    return result
+
+
+def _planned(noted: list[Launched | None], seen: Seen, result: Any) -> Plan | None:
+    """Return how a call is repeated, None if it has to take the usual way."""
+    launched = noted[0] if len(noted) == 1 else None
+    if launched is None:
+        return None
+    made = list(result) if isinstance(result, tuple) else [result]
+    given = [-1] * len(seen.arrays)
+    places = [-1] * len(made)
+    left = list(launched.memories)
+    for place, argument in enumerate(launched.arguments):
+        if not left or argument is not left[0].base:
+            continue
+        memory = left.pop(0)
+        # What is written to is new: whether it overlaps something is not part of the key.
+        among, found = (made, places) if memory.written else (seen.arrays, given)
+        number = next((n for n, array in enumerate(among) if array is memory.owner), -1)
+        if number < 0 or found[number] >= 0 or (memory.written and not _is_plain(memory)):
+            return None
+        found[number] = place
+    if left or min(places) < 0 or any(new is array for new in made for array in seen.arrays):
+        return None
+    try:
+        return launched.plan(seen, given, Results(made, places, isinstance(result, tuple)))
+    except Exception:  # the call itself has succeeded
+        return None
+
+
+def _is_plain(memory: Memory) -> bool:
+    return memory.is_contiguous and memory.is_aligned()

@@ -1,0 +1,332 @@
+"""Calls that are repeated without a look, on the stand-in of `tests.kernels.cuda_on_host`.
+
+Each is held to the usual way, bit by bit: on arrays of CuPy's stand-in, and on torch's tensors of
+the host that are taken for a GPU's. A program of its own, for it changes torch.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.kernels import cuda_on_host
+
+cupy: Any = sys.modules["cupy"]
+
+import corepy  # noqa: E402
+from corepy import kernels  # noqa: E402
+from corepy.backends.torch import _devices  # noqa: E402
+from corepy.devices._device import as_device  # noqa: E402
+from corepy.kernels._device import _cupy, _replay  # noqa: E402
+
+#: torch's current stream, and in which CuPy launched.
+STREAMS = SimpleNamespace(torch=0, entered=[])
+
+
+@contextmanager
+def launches(usual: int) -> Iterator[None]:
+    """Expect that so many launches of a block are made anew."""
+    found, run = [0], _cupy.CuPy.run
+
+    def counted(*args: Any) -> None:
+        found[0] += 1
+        run(*args)
+
+    _cupy.CuPy.run = counted  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        _cupy.CuPy.run = run  # type: ignore[method-assign]
+    assert found[0] == usual, found
+
+
+def bits(x: Any) -> bytes:
+    if isinstance(x, tuple):
+        return b"".join(map(bits, x))
+    if isinstance(x, torch.Tensor):
+        return bytes(x.detach().clone().contiguous().numpy().tobytes())
+    return bytes(x.host.tobytes())
+
+
+def agree(function: Callable[..., Any], *arrays: Any) -> Any:
+    found = function(*arrays)
+    with corepy.reproducible():  # which takes the usual way
+        expected = function(*arrays)
+    assert bits(found) == bits(expected)
+    return found
+
+
+def tensor(values: Any) -> Any:
+    return torch.from_numpy(np.array(values))
+
+
+Make = Callable[[Any], Any]
+
+
+def drawn(make: Make, seed: int, *shapes: tuple[int, ...], dtype: str = "f4") -> list[Any]:
+    rng = np.random.default_rng(seed)
+    return [make(rng.standard_normal(shape).astype(dtype)) for shape in shapes]
+
+
+ROW, SHAPE, TABLE = (64,), (6, 64), (6, 32)
+
+
+def normed(x: Any, w: Any, r: Any) -> Any:
+    return kernels.rms_norm(x, w, 1e-5, residual=r)
+
+
+#: Functions, and the shapes of what they take.
+FAMILIES: list[tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = [
+    (lambda x, w: kernels.rms_norm(x, w, 1e-5), (SHAPE, ROW)),
+    (normed, (SHAPE, ROW, SHAPE)),
+    (lambda x, w: kernels.layer_norm(x, w, None, eps=1e-5), (SHAPE, ROW)),
+    (lambda x: kernels.softmax(x, -1, scale=0.5), (SHAPE,)),
+    (lambda x: kernels.softmax(x, 0), (SHAPE,)),
+    (kernels.silu, (SHAPE,)),
+    (lambda x: kernels.gelu(x, approximate="tanh"), (SHAPE,)),
+    (kernels.swiglu, (SHAPE, SHAPE)),
+    (kernels.rope, (SHAPE, TABLE, TABLE)),
+    (lambda x, c, s: kernels.rope(x, c, s, layout="interleaved"), (SHAPE, TABLE, TABLE)),
+    (lambda x, m, v: kernels.batch_norm(x, m, v, eps=9.0, axis=0), (SHAPE, (6,), (6,))),
+    (lambda x: kernels.quantize(x, group_size=32), (SHAPE,)),
+]
+
+
+def check_families(make: Make) -> None:
+    for function, shapes in FAMILIES:
+        with launches(1):
+            function(*drawn(make, 0, *shapes))
+        for seed in (1, 2):
+            arrays = drawn(make, seed, *shapes)
+            with launches(1):  # the one that it is held to
+                result = agree(function, *arrays)
+            results = result if isinstance(result, tuple) else (result,)
+            assert all(type(one) is type(arrays[0]) for one in results)
+            assert not any(one is array for one in results for array in arrays)
+
+
+def check_layouts(make: Make) -> None:
+    """Where rows begin and how far they are apart is part of what was seen."""
+    views: list[Callable[[Any], Any]] = [
+        lambda x: x[:, :32],
+        lambda x: x[:, 1:33],
+        lambda x: x[::2, 4:36],
+        lambda x: x[::3, :32],
+        lambda x: x[:, ::2],
+    ]
+    for view in views * 2:
+        for seed in (0, 1):
+            (x,) = drawn(make, seed, SHAPE)
+            (w,) = drawn(make, seed, (32,))
+            agree(lambda x, w: kernels.rms_norm(x, w, 1e-5), view(x), w)
+            agree(kernels.silu, view(x))
+    (x,) = drawn(make, 3, SHAPE)
+    (w,) = drawn(make, 3, (32,))
+    for view, usual in zip(views, (0, 0, 0, 0, 2), strict=True):
+        with launches(usual):  # a copy, and the norm of the copy
+            kernels.rms_norm(view(x), w, 1e-5)
+    (wide,) = drawn(make, 3, SHAPE, dtype="f8")
+    for again in (1, 0):
+        with launches(again):
+            assert kernels.silu(wide).dtype == wide.dtype
+
+
+def check_numbers(make: Make) -> None:
+    x, w = drawn(make, 5, SHAPE, ROW)
+    for eps in (1e-5, 1, 1e-5, 1.0, 0, 0.0, 1e-5):
+        agree(lambda x, w, eps=eps: kernels.rms_norm(x, w, eps), x, w)
+    for wrong, error in ((True, TypeError), ("1", TypeError), (-1.0, ValueError)):
+        with pytest.raises(error, match="^rms_norm: eps"):
+            kernels.rms_norm(x, w, wrong)
+    with pytest.raises(ValueError, match="^rms_norm: weight has shape"):
+        kernels.rms_norm(x, w[:8], 1e-5)
+    with pytest.raises(TypeError, match="^rms_norm: weight"):
+        kernels.rms_norm(x, np.ones(64, "f4"), 1e-5)
+    with pytest.raises(TypeError, match="positional"):
+        kernels.silu(x, "out", None)  # type: ignore[misc]
+    for axis in (-1, 1, 0, True, 1):
+        agree(lambda x, axis=axis: kernels.softmax(x, axis), x)
+
+
+def check_positions(make: Make) -> None:
+    """Values decide whether there is an error."""
+    x, cos, sin = drawn(make, 6, SHAPE, TABLE, TABLE)
+    for order in ([5, 4, 3, 2, 1, 0], [0, 1, 2, 3, 4, 5]):
+        places = make(np.array(order))
+        agree(lambda x, p=places: kernels.rope(x, cos, sin, positions=p), x)
+    with pytest.raises(IndexError, match="^rope: positions"):
+        kernels.rope(x, cos, sin, positions=make(np.array([0, 1, 2, 3, 4, 6])))
+
+
+def check_aliases(make: Make) -> None:
+    """Arrays that are one are not taken for two, and results in given memory are looked at."""
+    shape = (5, 48)
+    x, y = drawn(make, 7, shape, shape)
+    agree(kernels.swiglu, x, x)
+    for usual in (1, 0):
+        with launches(usual):
+            kernels.swiglu(x, y)
+    agree(kernels.swiglu, x, y)
+    agree(kernels.swiglu, x, x)
+    agree(kernels.swiglu, y, x)
+    for seed in (8, 9, 10):
+        x, y = drawn(make, seed, shape, shape)
+        expected = bits(kernels.silu(x))
+        assert kernels.silu(x, out=y) is y
+        assert bits(y) == expected
+        assert kernels.silu(x, out=x) is x
+        assert bits(x) == expected
+
+
+def check_listeners(make: Make) -> None:
+    (x,) = drawn(make, 11, SHAPE)
+    with launches(0):
+        kernels.silu(x)
+    (row,) = corepy.explain(kernels.silu, x).records
+    assert (row.backend, row.device) == ("cupy", "cuda:0")
+    found: list[Any] = []
+    thread = Thread(target=lambda: found.append(kernels.silu(x)))
+    thread.start()
+    thread.join()
+    assert bits(found[0]) == bits(kernels.silu(x))
+
+
+def check_failures(make: Make) -> None:
+    """What cannot be repeated takes the usual way, with its errors."""
+    (x,) = drawn(make, 12, (3, 32))
+    kernels.silu(x)
+
+    def failing(*_: Any) -> Any:
+        raise MemoryError
+
+    kind: Any = _cupy._OfTensors if make is tensor else _cupy._OfArrays
+    run, kind._run = kind._run, failing
+    with launches(2):
+        agree(kernels.silu, x)
+    kind._run = run
+    with launches(1):
+        agree(kernels.silu, x)
+
+
+def check_arrays_of_no_elements(make: Make) -> None:
+    for _ in range(2):
+        assert tuple(kernels.silu(make(np.zeros((0, 4), "f4"))).shape) == (0, 4)
+
+
+def check_bounds() -> None:
+    """Kept calls are so many at most."""
+    most, _replay._MOST = _replay._MOST, 2  # type: ignore[misc]
+    for size in (2, 4, 6, 8, 2):
+        (x,) = drawn(cuda_on_host.array, 13, (size, 64))
+        agree(kernels.silu, x)
+    _replay._MOST = most  # type: ignore[misc]
+
+
+# ---------------------------------------------------------------------------- torch alone
+
+
+def install() -> None:
+    """Let torch's tensors of the host be on a GPU."""
+    place = as_device("cuda:0")
+    _devices.device_of = lambda device: place
+    torch.Tensor.is_cuda = True  # type: ignore[assignment,misc,method-assign]
+    torch.Tensor.get_device = lambda self: 0  # type: ignore[assignment,method-assign]
+    torch.cuda.synchronize = lambda place: None
+    _cupy.torch_stream = lambda number: STREAMS.torch
+    cupy.cuda.get_current_stream = lambda: SimpleNamespace(ptr=0)
+    call = cuda_on_host.RawKernel.__call__
+
+    def entered(self: Any, *args: Any, **options: Any) -> None:
+        if len(args) == 5:
+            STREAMS.entered.append(args[4].ptr)
+        call(self, *args, **options)
+
+    cuda_on_host.RawKernel.__call__ = entered  # type: ignore[method-assign]
+
+
+def check_streams() -> None:
+    (x,) = drawn(tensor, 14, SHAPE)
+    kernels.silu(x)
+    STREAMS.entered.clear()
+    for address in (0, 768, 512, 768, 0):
+        STREAMS.torch = address
+        with launches(0):
+            kernels.silu(x)
+    assert STREAMS.entered == [0, 768, 512, 768, 0]
+
+
+def check_gradients() -> None:
+    (values,) = drawn(tensor, 15, SHAPE)
+    (w,) = drawn(tensor, 16, ROW)
+    weight = torch.nn.Parameter(w)
+    for usual in (1, 0):
+        with torch.no_grad(), launches(usual):
+            found = kernels.rms_norm(values, weight, 1e-5)
+            assert type(found) is torch.Tensor
+            assert not found.requires_grad
+    with launches(0):  # torch's own functions
+        kernels.rms_norm(values, weight, 1e-5).sum().backward()
+        kernels.rms_norm(values, weight, 1e-5).sum().backward()
+    assert weight.grad is not None
+    with torch.no_grad(), launches(0):
+        kernels.rms_norm(values, weight, 1e-5)
+    with torch.inference_mode(), launches(0):
+        assert kernels.rms_norm(values, weight, 1e-5).is_inference()
+
+
+def check_transforms() -> None:
+    (x,) = drawn(tensor, 17, SHAPE)
+    plain = kernels.silu(x)
+    with launches(0):
+        plain = kernels.silu(x)
+        torch.testing.assert_close(torch.func.vmap(kernels.silu)(x), plain)
+        grown = torch.func.grad(lambda t: kernels.silu(t).sum())(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # torch's own use of torch.jit
+            _, pushed = torch.func.jvp(kernels.silu, (x,), (torch.ones_like(x),))
+        torch.testing.assert_close(pushed, grown)
+        flipped = torch._neg_view(x)
+        assert flipped.is_neg()
+        torch.testing.assert_close(kernels.silu(flipped), torch.nn.functional.silu(-x))
+        torch.testing.assert_close(kernels.silu(x), plain)
+
+        class Own(torch.Tensor):
+            pass
+
+        own = x.as_subclass(Own)
+        torch.testing.assert_close(kernels.silu(own).as_subclass(torch.Tensor), plain)
+
+
+def main() -> None:
+    for make in (cuda_on_host.array, tensor):
+        if make is tensor:
+            install()
+        kernels.silu(*drawn(make, 0, (2, 2)))  # from here on calls are kept
+        check_families(make)
+        check_layouts(make)
+        check_numbers(make)
+        check_positions(make)
+        check_aliases(make)
+        check_listeners(make)
+        check_failures(make)
+        check_arrays_of_no_elements(make)
+    check_bounds()
+    check_streams()
+    check_gradients()
+    check_transforms()
+    shutil.rmtree(cuda_on_host.FOLDER)
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()
