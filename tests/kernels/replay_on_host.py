@@ -6,11 +6,12 @@ the host that are taken for a GPU's. A program of its own, for it changes torch.
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable
 from threading import Thread
 from types import SimpleNamespace
 from typing import Any
@@ -28,42 +29,19 @@ from corepy import kernels  # noqa: E402
 from corepy.backends.torch import _devices  # noqa: E402
 from corepy.devices._device import as_device  # noqa: E402
 from corepy.kernels._device import _cupy, _replay  # noqa: E402
+from tests.kernels.test_replay import (  # noqa: E402
+    FAMILIES,
+    ROW,
+    SHAPE,
+    TABLE,
+    VIEWS,
+    agree,
+    bits,
+    launches,
+)
 
 #: torch's current stream, and in which CuPy launched.
 STREAMS = SimpleNamespace(torch=0, entered=[])
-
-
-@contextmanager
-def launches(usual: int) -> Iterator[None]:
-    """Expect that so many launches of a block are made anew."""
-    found, run = [0], _cupy.CuPy.run
-
-    def counted(*args: Any) -> None:
-        found[0] += 1
-        run(*args)
-
-    _cupy.CuPy.run = counted  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        _cupy.CuPy.run = run  # type: ignore[method-assign]
-    assert found[0] == usual, found
-
-
-def bits(x: Any) -> bytes:
-    if isinstance(x, tuple):
-        return b"".join(map(bits, x))
-    if isinstance(x, torch.Tensor):
-        return bytes(x.detach().clone().contiguous().numpy().tobytes())
-    return bytes(x.host.tobytes())
-
-
-def agree(function: Callable[..., Any], *arrays: Any) -> Any:
-    found = function(*arrays)
-    with corepy.reproducible():  # which takes the usual way
-        expected = function(*arrays)
-    assert bits(found) == bits(expected)
-    return found
 
 
 def tensor(values: Any) -> Any:
@@ -76,30 +54,6 @@ Make = Callable[[Any], Any]
 def drawn(make: Make, seed: int, *shapes: tuple[int, ...], dtype: str = "f4") -> list[Any]:
     rng = np.random.default_rng(seed)
     return [make(rng.standard_normal(shape).astype(dtype)) for shape in shapes]
-
-
-ROW, SHAPE, TABLE = (64,), (6, 64), (6, 32)
-
-
-def normed(x: Any, w: Any, r: Any) -> Any:
-    return kernels.rms_norm(x, w, 1e-5, residual=r)
-
-
-#: Functions, and the shapes of what they take.
-FAMILIES: list[tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = [
-    (lambda x, w: kernels.rms_norm(x, w, 1e-5), (SHAPE, ROW)),
-    (normed, (SHAPE, ROW, SHAPE)),
-    (lambda x, w: kernels.layer_norm(x, w, None, eps=1e-5), (SHAPE, ROW)),
-    (lambda x: kernels.softmax(x, -1, scale=0.5), (SHAPE,)),
-    (lambda x: kernels.softmax(x, 0), (SHAPE,)),
-    (kernels.silu, (SHAPE,)),
-    (lambda x: kernels.gelu(x, approximate="tanh"), (SHAPE,)),
-    (kernels.swiglu, (SHAPE, SHAPE)),
-    (kernels.rope, (SHAPE, TABLE, TABLE)),
-    (lambda x, c, s: kernels.rope(x, c, s, layout="interleaved"), (SHAPE, TABLE, TABLE)),
-    (lambda x, m, v: kernels.batch_norm(x, m, v, eps=9.0, axis=0), (SHAPE, (6,), (6,))),
-    (lambda x: kernels.quantize(x, group_size=32), (SHAPE,)),
-]
 
 
 def check_families(make: Make) -> None:
@@ -117,14 +71,7 @@ def check_families(make: Make) -> None:
 
 def check_layouts(make: Make) -> None:
     """Where rows begin and how far they are apart is part of what was seen."""
-    views: list[Callable[[Any], Any]] = [
-        lambda x: x[:, :32],
-        lambda x: x[:, 1:33],
-        lambda x: x[::2, 4:36],
-        lambda x: x[::3, :32],
-        lambda x: x[:, ::2],
-    ]
-    for view in views * 2:
+    for view in [*VIEWS.values()] * 2:
         for seed in (0, 1):
             (x,) = drawn(make, seed, SHAPE)
             (w,) = drawn(make, seed, (32,))
@@ -132,7 +79,7 @@ def check_layouts(make: Make) -> None:
             agree(kernels.silu, view(x))
     (x,) = drawn(make, 3, SHAPE)
     (w,) = drawn(make, 3, (32,))
-    for view, usual in zip(views, (0, 0, 0, 0, 2), strict=True):
+    for view, usual in zip(VIEWS.values(), (0, 0, 0, 0, 2), strict=True):
         with launches(usual):  # a copy, and the norm of the copy
             kernels.rms_norm(view(x), w, 1e-5)
     (wide,) = drawn(make, 3, SHAPE, dtype="f8")
@@ -216,6 +163,16 @@ def check_failures(make: Make) -> None:
     kind._run = run
     with launches(1):
         agree(kernels.silu, x)
+
+
+def check_memory(make: Make) -> None:
+    """Nothing that is kept keeps an array alive."""
+    (x,) = drawn(make, 18, (7, 32))
+    found = [kernels.silu(x) for _ in range(2)]
+    alive = [weakref.ref(one) for one in (x, *found)]
+    del x, found
+    gc.collect()
+    assert [one() for one in alive] == [None] * 3
 
 
 def check_arrays_of_no_elements(make: Make) -> None:
@@ -319,6 +276,7 @@ def main() -> None:
         check_aliases(make)
         check_listeners(make)
         check_failures(make)
+        check_memory(make)
         check_arrays_of_no_elements(make)
     check_bounds()
     check_streams()

@@ -124,10 +124,8 @@ def replayed(function: _Function) -> _Function:
         look = LOOKS.get(args[0].__class__) if args else None
         if look is None:
             return (usual if listening() else function)(*args, **kwargs)
-        if _state.noted is not None or not is_usual():
-            return usual(*args, **kwargs)
         seen = look((*args, *kwargs.values()), tuple(kwargs)) if kwargs else look(args, ())
-        if seen is None:
+        if seen is None or _state.noted is not None or not is_usual():
             return usual(*args, **kwargs)
         try:
             plan = plans[seen.key]
