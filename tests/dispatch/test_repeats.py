@@ -44,8 +44,8 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-#: Backends whose calls are learned.
-pytestmark = pytest.mark.parametrize(
+#: On the backends whose calls are learned.
+learned = pytest.mark.parametrize(
     "backend",
     [pytest.param(name, marks=pytest.mark.backend(name)) for name in ("torch", "jax", "cupy")],
     indirect=True,
@@ -60,6 +60,7 @@ def x(xp: ModuleType) -> Any:
     return made
 
 
+@learned
 @pytest.mark.parametrize("name", CALLS)
 def test_every_call_gives_what_the_first_gives(xp: ModuleType, x: Any, name: str) -> None:
     answers = [CALLS[name](xp, x) for _ in range(3)]
@@ -72,6 +73,7 @@ def test_every_call_gives_what_the_first_gives(xp: ModuleType, x: Any, name: str
         np.testing.assert_allclose(each.tolist(), expected.tolist(), rtol=1e-6)
 
 
+@learned
 def test_a_call_that_was_seen_goes_past_the_function(
     xp: ModuleType, x: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_call_that_was_seen_goes_past_the_function(
         xp.sum(x, axis=0)
 
 
+@learned
 def test_what_is_equal_and_means_something_else_is_another_call(xp: ModuleType, x: Any) -> None:
     assert xp.sum(x, axis=1, keepdims=True).shape == (2, 1)
     with pytest.raises(TypeError):
@@ -99,6 +102,7 @@ def test_what_is_equal_and_means_something_else_is_another_call(xp: ModuleType, 
     assert xp.sum(x, axis=1).shape == (2,)
 
 
+@learned
 def test_arrays_without_elements_are_another_call(xp: ModuleType, x: Any) -> None:
     assert xp.max(x).tolist() == 3.0
     with pytest.raises(ValueError, match="at least one element"):
@@ -107,6 +111,7 @@ def test_arrays_without_elements_are_another_call(xp: ModuleType, x: Any) -> Non
     assert x[:0][None, :].shape == (1, 0, 2)
 
 
+@learned
 def test_errors_are_those_of_the_function(xp: ModuleType, x: Any) -> None:
     keys = [5, (0, 0, 0), (0, 5), (..., ...), slice(None, None, 0), "a", 1.0, 10**30]
     for key in keys:
@@ -120,6 +125,7 @@ def test_errors_are_those_of_the_function(xp: ModuleType, x: Any) -> None:
         xp.matmul(x, xp.ones((3, 3)))
 
 
+@learned
 def test_who_listens_hears_every_call(xp: ModuleType, x: Any) -> None:
     def calls() -> None:
         for _ in range(3):
