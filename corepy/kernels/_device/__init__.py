@@ -11,6 +11,7 @@ from corepy.kernels._device._runtime import (
     Memory,
     Program,
     Result,
+    apart,
     broadcast,
     broadcast_rows,
     launch,
@@ -18,6 +19,7 @@ from corepy.kernels._device._runtime import (
     on_device,
     rows,
     target_of,
+    tell_changed,
 )
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Memory",
     "Program",
     "Result",
+    "apart",
     "broadcast",
     "broadcast_rows",
     "launch",
@@ -34,4 +37,5 @@ __all__ = [
     "replayed",
     "rows",
     "target_of",
+    "tell_changed",
 ]

@@ -534,11 +534,35 @@ class Result:
             from corepy.kernels._device._copying import copy
 
             copy(x, self.memory, target_of(x).memory(out))
-        if x.library == "torch":  # which has not seen it change
-            import torch
-
-            torch.autograd.graph.increment_version(out.native)
+        tell_changed(out)
         return out.value
+
+
+def apart(*arrays: Given) -> list[Memory] | None:
+    """Return the memory of arrays that kernels change where they are, of each looked at once.
+
+    None where one is not side by side or two may have memory in common: then `Result` tells which
+    may change there. Whoever changes one of them ends with `tell_changed`.
+    """
+    target, x = target_of(arrays[0]), arrays[0]
+    found = [target.memory(array) for array in arrays]
+    if not all(memory.is_contiguous for memory in found):
+        return None
+    extents = [memory._extent() for memory in found]
+    for n, (space, low, high) in enumerate(extents):
+        for other_space, other_low, other_high in extents[n + 1 :]:
+            if space == other_space and low < other_high and other_low < high:
+                return None
+    ran(target.name, x.backend, place_of(x), "device kernels take it")
+    return found
+
+
+def tell_changed(x: Given) -> None:
+    """Tell the library of an array that a kernel has written to it."""
+    if x.library == "torch":  # whose graphs count changes
+        import torch
+
+        torch.autograd.graph.increment_version(x.native)
 
 
 def _wrapped(x: Given, native: Any, dtype: str) -> Any:

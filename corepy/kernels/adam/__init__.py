@@ -147,7 +147,7 @@ def _change(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]) 
 
 def _without_gradient(x: Given) -> Given:
     """Return an argument as one that torch lets change, in the same memory."""
-    if x.library != "torch" or x.table is not None:
+    if x.library != "torch" or x.table is not None or not x.native.requires_grad:
         return x
     native = x.native.detach()
     return replace(x, native=native, value=native)

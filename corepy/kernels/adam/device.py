@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from corepy.kernels._arguments import Given
-from corepy.kernels._device import Program, Result, launch, memory
+from corepy.kernels._device import Program, Result, apart, launch, memory, tell_changed
 from corepy.kernels._device._sharing import by_elements, vector_of
 
 _program = Program(__file__)
@@ -13,8 +15,13 @@ _program = Program(__file__)
 
 def adam_step(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]) -> None:
     """Change a parameter and its moments."""
-    results = [Result(p, p, g, m, v), Result(m, m, g, p, v), Result(v, v, g, p, m)]
-    old, new = [memory(x) for x in (p, g, m, v)], [result.memory for result in results]
+    results: list[Result] = []
+    old = apart(p, g, m, v)
+    if old is None:
+        results = [Result(p, p, g, m, v), Result(m, m, g, p, v), Result(v, v, g, p, m)]
+        old, new = [memory(x) for x in (p, g, m, v)], [result.memory for result in results]
+    else:
+        new = [replace(old[n], written=True) for n in (0, 2, 3)]
     vector = vector_of(p, 0, *old, *new)
     grid, block, defines = by_elements(p, p.size, vector)
     s = settings
@@ -35,3 +42,6 @@ def adam_step(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]
     )
     for result in results:
         result.array()
+    if not results:
+        for x in (p, m, v):
+            tell_changed(x)
