@@ -251,9 +251,20 @@ def destination(
     found = beside(argument, value, x, (x.dtype,), x.shape if shape is None else shape)
     if found.table is None and found.library == "jax":
         raise bad_type(x.function, argument, value, "None, for arrays of jax never change")
-    if found.table is None and not found.backend.is_writable(found.native):
-        raise ValueError(f"{x.function}: {argument} is read-only; expected writable memory")
+    writable(found)
     return found
+
+
+def writable(x: Given) -> None:
+    """Refuse an array that may not be written to.
+
+    Raises
+    ------
+    ValueError
+        If it may not.
+    """
+    if x.table is None and not x.backend.is_writable(x.native):
+        raise ValueError(f"{x.function}: {x.argument} is read-only; expected writable memory")
 
 
 def finite(function: str, argument: str, value: Any, least: float = -math.inf) -> float:

@@ -142,6 +142,11 @@ class Memory:
         """Whether it begins at a multiple of `VECTOR_BYTES`."""
         return self.address[1] % VECTOR_BYTES == 0
 
+    def to_write(self) -> Memory:
+        """Return the same as an argument that a kernel writes to."""
+        place = self.base, self.start, self.address, self.owner
+        return Memory(self.dtype, self.shape, self.strides, *place, written=True)
+
     def overlaps(self, other: Memory) -> bool:
         """Say whether two arrays may have memory in common."""
         (space, low, high), (other_space, other_low, other_high) = self._extent(), other._extent()

@@ -8,7 +8,7 @@ from typing import Any
 
 from corepy._errors import bad_argument
 from corepy.dispatch import one_operation
-from corepy.kernels._arguments import Given, beside, destination, finite, floating, whole
+from corepy.kernels._arguments import Given, beside, finite, floating, whole, writable
 from corepy.kernels._device import on_device
 from corepy.kernels._memory import Result, by_reference, supports, view
 from corepy.kernels.adam import reference
@@ -119,7 +119,7 @@ def adam_step(
                 raise ValueError(f"{name}: {y.argument} is {x.argument}; expected another array")
     p, g, m, v = (_without_gradient(x) for x in every)
     for x in (p, m, v):
-        destination(x.argument, x.value, x)
+        writable(x)
     if p.size:
         _change(p, g, m, v, settings)
     return parameter, first_moment, second_moment

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from corepy.kernels._arguments import Given
@@ -21,7 +19,7 @@ def adam_step(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]
         results = [Result(p, p, g, m, v), Result(m, m, g, p, v), Result(v, v, g, p, m)]
         old, new = [memory(x) for x in (p, g, m, v)], [result.memory for result in results]
     else:
-        new = [replace(old[n], written=True) for n in (0, 2, 3)]
+        new = [old[n].to_write() for n in (0, 2, 3)]
     vector = vector_of(p, 0, *old, *new)
     grid, block, defines = by_elements(p, p.size, vector)
     s = settings
