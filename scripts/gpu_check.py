@@ -118,7 +118,7 @@ STEPS: Final[dict[str, Step]] = {
         500,
         (
             (*_RUN, "tests", "-m", "gpu", "-n", "0"),
-            (*_RUN, "tests/kernels", "-k", "cupy or cuda"),
+            (*_RUN, "tests/kernels", "-k", "cupy or cuda or replay or by_torch"),
             (*_RUN, "tests/backends/test_cupy.py", "tests/array_api", "-k", "cupy"),
             (*_RUN, *_SCALARS, "-k", "cupy or torch"),
         ),
