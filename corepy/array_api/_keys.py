@@ -5,7 +5,8 @@ https://data-apis.org/array-api/2025.12/API_specification/indexing.html
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Final
 
 from corepy._errors import bad_type, out_of_range
 from corepy.dispatch import STRICT, Operand, as_operand, gathered, owner_of
@@ -83,7 +84,7 @@ def _part(function: str, x: Array, part: Any) -> Any:
         return part
     if isinstance(part, slice):
         bounds = (part.start, part.stop, part.step)
-        return slice(*(b if b is None else _int(function, b) for b in bounds))
+        return slice(*(b if b is None else _bound(function, b) for b in bounds))
     if not isinstance(part, Operand):
         if owner_of(part) is None:
             return _int(function, part)
@@ -109,16 +110,31 @@ def _within(function: str, x: Array, parts: tuple[Any, ...]) -> None:
                     raise out_of_range(function, "key", int(index), expected)
 
 
+def _bound(function: str, value: Any) -> int:
+    """Return a bound of a slice, no further away than the integers of 64 bits reach."""
+    index = _index(function, value)
+    return index if -_FAR <= index <= _FAR else int(math.copysign(_FAR, index))
+
+
 def _int(function: str, value: Any) -> int:
+    index = _index(function, value)
+    if not -(2**63) <= index < 2**63:
+        raise out_of_range(function, "key", value, "an index within the array")
+    return index
+
+
+def _index(function: str, value: Any) -> int:
     if isinstance(value, (bool, float, complex, str, list)) or not hasattr(value, "__index__"):
         raise bad_type(function, "key", value, _EXPECTED)
     try:
         index: int = value.__index__()
     except TypeError:  # arrays of other libraries have the method, whatever their shape
         raise bad_type(function, "key", value, _EXPECTED) from None
-    if not -(2**63) <= index < 2**63:
-        raise out_of_range(function, "key", value, "an index within the array")
     return index
+
+
+#: Beyond every axis.
+_FAR: Final = 2**62
 
 
 def _is_array(x: Array, part: Any) -> bool:

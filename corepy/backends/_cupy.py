@@ -375,13 +375,37 @@ def _in_order(s: tuple[int, ...], axes: tuple[int, ...]) -> dict[str, tuple[int,
 def _getitem(x: Array, key: Any) -> Array:
     if key.__class__ is not slice and key.__class__ is not int:
         _look_at_key(x, key)
-    return x[key]
+    try:
+        return x[key]
+    except (IndexError, OverflowError):
+        near = _near(key)
+        if near is key:
+            raise
+    return x[near]
 
 
 def _setitem(x: Array, key: Any, value: Array) -> Array:
     _look_at_key(x, key)
-    x[key] = _apart(x, value)
+    x[_near(key)] = _apart(x, value)
     return x
+
+
+#: Beyond every axis, and within the integers of C, which is all that CuPy takes.
+_FAR: Final = 1 << 62
+
+
+def _near(key: Any) -> Any:
+    """Return a key whose slices have bounds that CuPy takes, and the same meaning."""
+    if isinstance(key, tuple):
+        parts = tuple(map(_near, key))
+        return key if all(map(operator.is_, parts, key)) else parts
+    if key.__class__ is not slice:
+        return key
+    bounds = [
+        n if n is None or -_FAR <= n <= _FAR else int(math.copysign(_FAR, n))
+        for n in (key.start, key.stop, key.step)
+    ]
+    return key if bounds == [key.start, key.stop, key.step] else slice(*bounds)
 
 
 def _look_at_key(x: Array, key: Any) -> None:

@@ -217,3 +217,12 @@ def test_take_checks_its_arguments() -> None:
         with pytest.raises(error) as caught:
             call()
         assert str(caught.value).startswith(message)
+
+
+def test_slices_reach_as_far_as_they_say() -> None:
+    x, far = xp.asarray([[1, 2, 3], [4, 5, 6]]), 10**20
+    assert x[-far:far].tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert x[far:, 1:far:far].tolist() == []
+    assert x[:, far:-far:-far].tolist() == [[3], [6]]
+    x[..., -far:2] = xp.asarray(0)
+    assert x.tolist() == [[0, 0, 3], [0, 0, 6]]

@@ -220,6 +220,15 @@ def _empty_pinned(shape: Any, dtype: Any = float, order: str = "C") -> Any:
     return made
 
 
+def _in_c(key: Any) -> None:
+    """Refuse bounds of slices that are no integers of C, as CuPy does."""
+    for part in key if isinstance(key, tuple) else (key,):
+        if part.__class__ is slice:
+            for bound in (part.start, part.stop, part.step):
+                if bound is not None and not -(1 << 63) <= bound < 1 << 63:
+                    raise OverflowError("Python int too large to convert to C ssize_t")
+
+
 class ndarray(np.ndarray[Any, Any]):
     """Memory of the host that pretends to be a GPU's."""
 
@@ -245,7 +254,13 @@ class ndarray(np.ndarray[Any, Any]):
         found = getattr(ufunc, method)(*map(plain, inputs), **params)
         return (out[0] if len(out) == 1 else out) if out is not None else _given(found)
 
+    def __getitem__(self, key: Any) -> Any:
+        _in_c(key)
+        _ready()
+        return super().__getitem__(key)
+
     def __setitem__(self, key: Any, value: Any) -> None:
+        _in_c(key)
         if not isinstance(value, np.ndarray):
             value = _filling(value, self.dtype)
         target, key, value = self.view(np.ndarray), plain(key), plain(value)
@@ -258,7 +273,9 @@ class ndarray(np.ndarray[Any, Any]):
         if params.get("copy") and params.get("dl_device") is None:
             raise BufferError("copy=True only supported for copy to CPU.")
         if not GPU.defers:
-            return super().__dlpack__(stream=stream, **params)
+            if stream is not None:  # which NumPy 2.5 calls a ValueError
+                raise RuntimeError("NumPy only supports stream=None.")
+            return super().__dlpack__(**params)
         if stream != CURRENT.address:
             GPU.wait(1 if stream is None else stream, GPU.record(CURRENT.address))
         return self.view(np.ndarray).__dlpack__(**params)
@@ -278,7 +295,7 @@ def _reading(name: str) -> Any:
     return method
 
 
-for _name in ("__getitem__", "copy", "item", "reshape", "tolist"):
+for _name in ("copy", "item", "reshape", "tolist"):
     setattr(ndarray, _name, _reading(_name))
 for _name in ("__bool__", "__float__", "__int__"):
     setattr(ndarray, _name, _reading(_name))

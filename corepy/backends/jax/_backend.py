@@ -70,6 +70,11 @@ class JaxBackend(Backend):
     def operation(self, name: str) -> Function | None:
         return _operation(name)
 
+    def operation_on(self, name: str, device: Device) -> Function | None:
+        if name == "linalg.qr" and device.kind != "cpu":
+            return _in_64_bits(_exact(_qr))
+        return _operation(name)
+
     def owns(self, obj: object) -> bool:
         # Tracers are instances of jax.Array; `scalar` makes NumPy's scalars.
         return isinstance(obj, (jax.Array, np.generic))
@@ -348,6 +353,19 @@ def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None = None) -> A
 # JAX has an answer for everything: -1 or -2 for division by zero
 # (https://github.com/jax-ml/jax/issues/11990), whatever the bits give for a negative power. It
 # still does where it traces, and operands are not known.
+
+
+def _qr(x: Array, *, mode: str) -> tuple[Array, Array]:
+    if x.size == 0:
+        return tuple(jnp.linalg.qr(x, mode))
+    # cuSOLVER squares elements as they are, unlike LAPACK: beyond the root of the greatest float R
+    # is NaN. By a power of two nothing is rounded.
+    top = jnp.maximum(jnp.abs(jnp.real(x)), jnp.abs(jnp.imag(x))).max((-2, -1), keepdims=True)
+    most = 1000 if top.dtype == jnp.float64 else 104
+    power = jnp.clip(jnp.frexp(jax.lax.stop_gradient(top))[1], -most, most)
+    one = jnp.ones_like(top)
+    q, r = jnp.linalg.qr(x * jnp.ldexp(one, -power), mode)
+    return q, r * jnp.ldexp(one, power)
 
 
 def _floor_divide(x1: Array, x2: Array) -> Array:
