@@ -16,7 +16,7 @@ import pytest
 
 import corepy
 from corepy import array_api as xp
-from corepy.backends._cupy_streams import CuPyStreams
+from corepy.backends.cupy._streams import CuPyStreams
 from corepy.devices._device import as_device
 from corepy.devices._transfer import convert
 from corepy.dispatch import _streams, load

@@ -1,0 +1,125 @@
+"""Reading and writing by keys and by indices, and operators that write in place."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+import cupy
+
+Array = Any
+Function = Callable[..., Any]
+
+
+def getitem(x: Array, key: Any) -> Array:
+    if key.__class__ is not slice and key.__class__ is not int:
+        _look_at_key(x, key)
+    try:
+        return x[key]
+    except (IndexError, OverflowError):
+        near = _near(key)
+        if near is key:
+            raise
+    return x[near]
+
+
+def setitem(x: Array, key: Any, value: Array) -> Array:
+    _look_at_key(x, key)
+    x[_near(key)] = _apart(x, value)
+    return x
+
+
+#: Beyond every axis, and within the integers of C, which is all that CuPy takes.
+_FAR: Final = 1 << 62
+
+
+def _near(key: Any) -> Any:
+    """Return a key whose slices have bounds that CuPy takes, and the same meaning."""
+    if isinstance(key, tuple):
+        parts = tuple(map(_near, key))
+        return key if all(map(operator.is_, parts, key)) else parts
+    if key.__class__ is not slice:
+        return key
+    bounds = [
+        n if n is None or -_FAR <= n <= _FAR else int(math.copysign(_FAR, n))
+        for n in (key.start, key.stop, key.step)
+    ]
+    return key if bounds == [key.start, key.stop, key.step] else slice(*bounds)
+
+
+def _look_at_key(x: Array, key: Any) -> None:
+    """Refuse integers beyond their axis: in arrays CuPy wraps them.
+
+    https://docs.cupy.dev/en/stable/user_guide/difference.html#out-of-bounds-indices
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    for part in parts:  # `any` takes longer
+        if isinstance(part, cupy.ndarray):
+            break
+    else:
+        return
+    axis, used = 0, sum(map(_width, parts))
+    for part in parts:
+        if part is Ellipsis:
+            axis += x.ndim - used
+            continue
+        if isinstance(part, cupy.ndarray) and part.dtype.kind in "iu" and axis < x.ndim:
+            _within(part, x.shape[axis], axis)
+        axis += _width(part)
+
+
+def _width(part: Any) -> int:
+    """Return how many axes a part of a key indexes."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if isinstance(part, cupy.ndarray) and part.dtype.kind == "b" else 1
+
+
+def _within(indices: Array, length: int, axis: int) -> None:
+    if indices.size and not (-length <= int(indices.min()) and int(indices.max()) < length):
+        raise IndexError(f"indices reach beyond axis {axis} of size {length}")
+
+
+def _apart(x: Array, other: Array) -> Array:
+    """Return an operand in memory of its own if what is written into `x` could change it.
+
+    CuPy's kernels read what others of their threads have just written.
+    """
+    if not isinstance(other, cupy.ndarray):
+        return other  # a Python scalar
+    return other.copy() if other is not x and cupy.may_share_memory(x, other) else other
+
+
+def take(x: Array, indices: Array, *, axis: int) -> Array:
+    _within(indices, x.shape[axis], axis)
+    return cupy.take(x, indices, axis)
+
+
+def take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
+    _within(indices, x.shape[axis], axis)
+    return cupy.take_along_axis(x, indices, axis)
+
+
+def repeat(x: Array, repeats: Any, *, axis: int | None) -> Array:
+    # An array of counts is taken since CuPy 14 only; the shape needs them on the host anyway.
+    counts = repeats.tolist() if isinstance(repeats, cupy.ndarray) else repeats
+    return cupy.repeat(x, counts, axis)
+
+
+def inplace(write: Function) -> Function:
+    def update(x1: Array, x2: Array) -> Array:
+        return write(x1, _apart(x1, x2))
+
+    return update
+
+
+def written(function: Function) -> Function:
+    """Write the result of a function with a fix into its first operand."""
+
+    def update(x1: Array, x2: Array) -> Array:
+        x1[...] = function(x1, x2)
+        return x1
+
+    return update

@@ -1,0 +1,120 @@
+"""What of `array_api_compat.cupy` has a fix, and what takes Python scalars."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+import array_api_compat.cupy as compat
+import cupy
+
+from corepy.backends.cupy import _creation as creation
+from corepy.backends.cupy import _elementwise as elementwise
+from corepy.backends.cupy import _fft as fft
+from corepy.backends.cupy import _indexing as indexing
+from corepy.backends.cupy import _linalg as linalg
+from corepy.backends.cupy import _reductions as reductions
+
+#: Operations whose kernels take a Python scalar as a parameter, of the dtype of the operand beside
+#: it (`CScalar.apply_dtype` in _scalar.pyx), and compute the same with it as with an element.
+SCALARS_OF_KERNELS: Final = frozenset(
+    {
+        "add",
+        "bitwise_and",
+        "bitwise_left_shift",
+        "bitwise_or",
+        "bitwise_right_shift",
+        "bitwise_xor",
+        "divide",
+        "equal",
+        "greater",
+        "greater_equal",
+        "less",
+        "less_equal",
+        "maximum",
+        "minimum",
+        "multiply",
+        "not_equal",
+        "subtract",
+    }
+)
+IN_PLACE: Final = frozenset(
+    {
+        "__iadd__",
+        "__iand__",
+        "__ilshift__",
+        "__imul__",
+        "__ior__",
+        "__irshift__",
+        "__isub__",
+        "__itruediv__",
+        "__ixor__",
+    }
+)
+#: Before 14 the dtype depends on the scalar's value.
+TAKEN: Final = SCALARS_OF_KERNELS if int(cupy.__version__.partition(".")[0]) >= 14 else frozenset()
+
+Function = Callable[..., Any]
+
+FIXES: Final[dict[str, Function]] = {
+    **{
+        name: creation.on_device(getattr(cupy, name)) for name in ("empty", "full", "ones", "zeros")
+    },
+    "arange": creation.on_device(creation.arange),
+    "linspace": creation.on_device(creation.linspace),
+    "eye": creation.on_device(creation.eye),
+    "fft.fftn": fft.fftn(cupy.fft.fftn),
+    "fft.ifftn": fft.fftn(cupy.fft.ifftn),
+    "fft.rfftn": fft.rfftn,
+    "fft.irfftn": fft.irfftn,
+    "fft.fftfreq": creation.on_device(fft.fftfreq),
+    "fft.rfftfreq": creation.on_device(fft.rfftfreq),
+    "__getitem__": indexing.getitem,
+    "__setitem__": indexing.setitem,
+    "take": indexing.take,
+    "take_along_axis": indexing.take_along_axis,
+    "repeat": indexing.repeat,
+    "sum": reductions.sum_,
+    "prod": reductions.prod,
+    "max": reductions.max_,
+    "min": reductions.min_,
+    "mean": reductions.mean,
+    "all": reductions.all_,
+    "any": reductions.any_,
+    "astype": reductions.astype,
+    "matmul": cupy.matmul,
+    "floor_divide": elementwise.floor_divide,
+    "remainder": elementwise.remainder,
+    "pow": elementwise.pow_,
+    "acosh": elementwise.acosh,
+    "expm1": elementwise.expm1,
+    "log": elementwise.log,
+    "log1p": elementwise.log1p,
+    "log2": elementwise.log2,
+    "log10": elementwise.log10,
+    "sign": elementwise.sign,
+    "tan": elementwise.tan,
+    "tanh": elementwise.tanh,
+    "clip": elementwise.clip,
+    **{
+        f"linalg.{name}": linalg.solvable(getattr(compat.linalg, name), failure)
+        for name, failure in linalg.FAILURES.items()
+    },
+    "linalg.qr": linalg.qr,
+    "linalg.solve": linalg.solvable(linalg.solve, "Singular matrix"),
+    "linalg.eig": linalg.solvable(linalg.eig, "Eigenvalues did not converge"),
+    "linalg.eigvals": linalg.solvable(linalg.eigvals, "Eigenvalues did not converge"),
+    "__iadd__": indexing.inplace(operator.iadd),
+    "__isub__": indexing.inplace(operator.isub),
+    "__imul__": indexing.inplace(operator.imul),
+    "__itruediv__": indexing.inplace(operator.itruediv),
+    "__iand__": indexing.inplace(operator.iand),
+    "__ior__": indexing.inplace(operator.ior),
+    "__ixor__": indexing.inplace(operator.ixor),
+    "__ilshift__": indexing.inplace(operator.ilshift),
+    "__irshift__": indexing.inplace(operator.irshift),
+    "__ifloordiv__": indexing.written(elementwise.floor_divide),
+    "__imod__": indexing.written(elementwise.remainder),
+    "__ipow__": indexing.written(elementwise.pow_),
+}
