@@ -61,12 +61,14 @@ def _heading(content: Mapping[str, Any]) -> str:
 
 
 def _states(steps: Mapping[str, Row]) -> str:
-    rows = [["step", "how it ended", "seconds", "passed", "failed", "skipped", "xfailed"]]
+    names = ["passed", "failed", "skipped", "xfailed"]
+    rows = [["step", "how it ended", "when", "seconds", *names]]
     for name, record in steps.items():
         counts = record.get("counts")
-        told = [str(counts.get(k, 0)) for k in rows[0][3:]] if counts is not None else [""] * 4
-        rows.append([name, record["state"], str(record["seconds"]), *told])
-    return "## Steps\n\n" + _measure.markdown(rows, words=2)
+        told = [str(counts.get(k, 0)) for k in names] if counts is not None else [""] * 4
+        when = record.get("date", "")[:16].replace("T", " ")
+        rows.append([name, record["state"], when, str(record["seconds"]), *told])
+    return "## Steps\n\n" + _measure.markdown(rows, words=3)
 
 
 def _tests(steps: Mapping[str, Row]) -> str:
