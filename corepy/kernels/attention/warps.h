@@ -16,17 +16,14 @@
 #define WARP 32
 #define WARP_LANE (ITEM % WARP)
 
+/* Two numbers as one word. */
+#define pack PASTE(encode_pair_, X)
+
 #if defined(TARGET_OPENCL)
 
 #define SCRATCH_WORDS (6 * ITEMS)
 /* Its part for the own warp, of `n` words for each lane. */
 #define SCRATCH_OF_WARP(scratch, n) ((scratch) + ITEM / WARP * WARP * (n))
-
-/* Two numbers as one word. */
-DEVICE u32 pack(float low, float high)
-{
-    return (u32)PASTE(encode_, X)(low) | (u32)PASTE(encode_, X)(high) << 16;
-}
 
 /* 2 to some power. */
 DEVICE float power_of_two(float x)
@@ -111,17 +108,6 @@ DEVICE void begin_copy(LOCAL u16 *to, GLOBAL const u16 *from, int inside)
 #else /* CUDA */
 
 #define SCRATCH_WORDS 1
-
-DEVICE u32 pack(float low, float high)
-{
-    u32 word;
-#if BRAIN
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-#else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-#endif
-    return word;
-}
 
 DEVICE float power_of_two(float x)
 {
