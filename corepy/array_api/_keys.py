@@ -5,7 +5,6 @@ https://data-apis.org/array-api/2025.12/API_specification/indexing.html
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 from corepy._errors import bad_type, out_of_range
@@ -112,8 +111,7 @@ def _within(function: str, x: Array, parts: tuple[Any, ...]) -> None:
 
 def _bound(function: str, value: Any) -> int:
     """Return a bound of a slice, no further away than the integers of 64 bits reach."""
-    index = _index(function, value)
-    return index if -_FAR <= index <= _FAR else int(math.copysign(_FAR, index))
+    return max(-_FAR, min(_FAR, _index(function, value)))
 
 
 def _int(function: str, value: Any) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,39 +12,28 @@ Function = Callable[..., Any]
 
 
 def getitem(x: Array, key: Any) -> Array:
-    if key.__class__ is not slice and key.__class__ is not int:
+    if key.__class__ is slice:
+        try:
+            return x[key]
+        except (IndexError, OverflowError):  # of bounds that are no integers of C
+            return x[slice(*map(_near, (key.start, key.stop, key.step)))]
+    if key.__class__ is not int:
         _look_at_key(x, key)
-    try:
-        return x[key]
-    except (IndexError, OverflowError):
-        near = _near(key)
-        if near is key:
-            raise
-    return x[near]
+    return x[key]
 
 
 def setitem(x: Array, key: Any, value: Array) -> Array:
     _look_at_key(x, key)
-    x[_near(key)] = _apart(x, value)
+    x[key] = _apart(x, value)
     return x
 
 
-#: Beyond every axis, and within the integers of C, which is all that CuPy takes.
-_FAR: Final = 1 << 62
+#: Bounds of slices beyond it mean the end. Keys of several parts have none (`native_key`).
+_FAR: Final = 2**62
 
 
-def _near(key: Any) -> Any:
-    """Return a key whose slices have bounds that CuPy takes, and the same meaning."""
-    if isinstance(key, tuple):
-        parts = tuple(map(_near, key))
-        return key if all(map(operator.is_, parts, key)) else parts
-    if key.__class__ is not slice:
-        return key
-    bounds = [
-        n if n is None or -_FAR <= n <= _FAR else int(math.copysign(_FAR, n))
-        for n in (key.start, key.stop, key.step)
-    ]
-    return key if bounds == [key.start, key.stop, key.step] else slice(*bounds)
+def _near(bound: int | None) -> int | None:
+    return None if bound is None else max(-_FAR, min(_FAR, bound))
 
 
 def _look_at_key(x: Array, key: Any) -> None:
