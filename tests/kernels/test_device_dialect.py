@@ -136,12 +136,13 @@ TENSOR_CORES = "attention by tensor cores"
 BUILDS: dict[str, tuple[Program, dict[str, Any]]] = {
     "norms": (
         norms,
-        {**HALF, "HELD": 4, "LANES": 256, "W": "float32", "B": "bfloat16", "RESIDUAL": 1},
+        {**HALF, "HELD": 4, "LANES": 256, "W": "float32", "B": "bfloat16"}
+        | {"RESIDUAL": 1, "WEIGHTED": 1},
     ),
     "batches": (batches, {**HALF, **dict.fromkeys("MVWB", "float32")}),
     "convolutions": (convolutions, {**HALF, "B": "float32", "HEIGHT": 3, "WIDTH": 3}),
     "softmaxes": (softmaxes, {**DOUBLE, "HELD": 4, "LANES": 32, "MASKED": 1}),
-    "activations": (activations["float32"], {**HALF, "FUNCTION": "gelu"}),
+    "activations": (activations["float32"], {**HALF, "FUNCTION": "gelu", "OPENED": 1}),
     "rotary": (rotary, {**HALF, "C": "float32", "P": "int32", "INTERLEAVED": 1, "LANES": 16}),
     "matrices": (matrices, {**HALF, "HELD": 0, "LANES": 256}),
     "adam": (adam, {**HALF, "G": "bfloat16", "M": "float32"}),

@@ -15,8 +15,8 @@ _ITEMS = 256
 _FEW = 32
 #: Work-items that share a longer row: so few as keep all of it, which begin sooner together.
 _LANES = (128, 256, 512, 1024)
-#: Elements of a row that a work-item keeps in registers, at most.
-_HELD = 16
+#: Elements of a row that a work-item keeps in registers, at most, where a kernel says nothing else.
+HELD = 16
 #: The edge of the tiles in ``tiles.h``.
 _TILE = 64
 #: Groups for each compute unit of a device that does not begin groups as cheaply as a GPU does.
@@ -31,9 +31,19 @@ class Shape(NamedTuple):
     defines: dict[str, Any]
 
 
-def by_rows(x: Given, rows: int, size: int, vector: int) -> Shape:
-    """Return how work-items share rows; those of rows that none of them can keep read again."""
-    lanes = next((n for n in (_FEW, *_LANES) if size <= n * _HELD), 0)
+def by_rows(x: Given, rows: int, size: int, vector: int, most: int = HELD) -> Shape:
+    """Return how work-items share rows; those of rows that none of them can keep read again.
+
+    Parameters
+    ----------
+    rows, size : int
+        How many there are, and of how many elements.
+    vector : int
+        Elements that a work-item moves at a time.
+    most : int
+        Elements of a row that a work-item keeps.
+    """
+    lanes = next((n for n in (_FEW, *_LANES) if size <= n * most), 0)
     held = 1 << (-(-size // (lanes * vector)) - 1).bit_length() if lanes else 0
     lanes = lanes or _ITEMS
     # Groups of one row wait for nobody else; short rows wait for nobody at all.

@@ -1,4 +1,5 @@
-/* Activations, element by element; FUNCTION is one of silu, gelu, gelu_tanh. */
+/* Activations, element by element; FUNCTION is one of silu, gelu, gelu_tanh, and OPENED says whether
+ * it opens something. */
 
 /* 1 / (1 + exp(-x)), where nothing overflows and small results keep their digits. */
 DEVICE real sigmoid(real x)
@@ -37,21 +38,30 @@ DEVICE real gelu_tanh(real x)
     return y * sigmoid((real)GELU_SLOPE * y * (1 + (real)GELU_CUBE * y * y));
 }
 
-/* FUNCTION of x, times what it opens if that is given. */
+/* FUNCTION of x, times what it opens. Whole vectors have a way without branches, so that no load waits
+ * for another one to be converted. */
 KERNEL(activation)(IN(X, x), IN(X, opened), OUT(X, out), const i64 size)
 {
     const i64 stride = GROUPS(0) * BLOCK_X * VECTOR;
     for (i64 at = (GROUP_ID(0) * BLOCK_X + LOCAL_ID(0)) * VECTOR; at < size; at += stride) {
+        if (size - at < VECTOR) {
+            ROLLED
+            for (i64 i = at; i < size; ++i) {
+                const real value = FUNCTION(LOAD(X, POINTER(x), i));
+                STORE(X, POINTER(out), i, OPENED ? value * LOAD(X, POINTER(opened), i) : value);
+            }
+            continue;
+        }
         real values[VECTOR], factors[VECTOR];
-        LOAD_SOME(X, POINTER(x) + at, values, size - at);
-        if (HAS(opened))
-            LOAD_SOME(X, POINTER(opened) + at, factors, size - at);
+        LOAD_VECTOR(X, POINTER(x) + at, values);
+        if (OPENED)
+            LOAD_VECTOR(X, POINTER(opened) + at, factors);
         UNROLL
         for (int j = 0; j < VECTOR; ++j) {
             values[j] = FUNCTION(values[j]);
-            if (HAS(opened))
+            if (OPENED)
                 values[j] *= factors[j];
         }
-        STORE_SOME(X, POINTER(out) + at, values, size - at);
+        STORE_VECTOR(X, POINTER(out) + at, values);
     }
 }

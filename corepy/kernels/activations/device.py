@@ -57,6 +57,7 @@ def activation(x: Given, function: str, opened: Given | None, out: Given | None)
         arguments=(values, factors, result.memory, np.int64(x.size)),
         X=x.dtype,
         FUNCTION=function,
+        OPENED=int(opened is not None),
         **defines,
     )
     return result.array()

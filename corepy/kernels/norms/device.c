@@ -1,5 +1,5 @@
 /* Norms of rows, GROUP_ROWS of them side by side in a group; X, W and B are the dtypes of x, weight and bias.
- * RESIDUAL says whether there is one. */
+ * RESIDUAL and WEIGHTED say whether there is one. */
 
 KERNEL(rms_norm)(
     IN(X, x),
@@ -26,6 +26,11 @@ KERNEL(rms_norm)(
         KEEP(added);
         LOAD_ROW(X, further, length, added)
 #endif
+        /* Before the sum, which would hold it back. */
+        KEEP(factors);
+#if WEIGHTED
+        LOAD_ROW(W, POINTER(weight), length, factors)
+#endif
         real total = 0;
         ROW_STEPS(step, length)
         {
@@ -43,20 +48,18 @@ KERNEL(rms_norm)(
                 total += KEPT(values, step)[j] * KEPT(values, step)[j];
         }
         const real scale = 1 / sqrt(row_sum(total, scratch) / size + eps);
-        KEEP(factors);
-        if (HAS(weight))
-            LOAD_ROW(W, POINTER(weight), length, factors)
         ROW_STEPS(step, length)
         {
             if (!IN_ROW(step, length))
                 continue;
             LOAD_STEP(X, RESIDUAL ? sums : given, values, step);
-            if (HAS(weight))
-                LOAD_STEP(W, POINTER(weight), factors, step);
+#if WEIGHTED
+            LOAD_STEP(W, POINTER(weight), factors, step);
+#endif
             UNROLL
             for (int j = 0; j < VECTOR; ++j) {
                 KEPT(values, step)[j] *= scale;
-                if (HAS(weight))
+                if (WEIGHTED)
                     KEPT(values, step)[j] *= KEPT(factors, step)[j];
             }
             STORE_VECTOR(X, POINTER(out) + row * size + ROW_AT(step), KEPT(values, step));

@@ -9,7 +9,8 @@ import numpy as np
 
 from corepy.kernels._arguments import Given
 from corepy.kernels._device import Program, Result, launch, memory, rows
-from corepy.kernels._device._sharing import by_elements, by_rows, vector_of
+from corepy.kernels._device._runtime import ITEM_SIZE
+from corepy.kernels._device._sharing import HELD, by_elements, by_rows, vector_of
 
 _program = Program(__file__)
 _batch_program = Program(__file__, "batch.c")
@@ -37,7 +38,9 @@ def rms_norm(
         *(x, size, source, added, w, to_sum, result.memory),
         strides=(*places[2:], *other_places[2:]),
     )
-    grid, block, defines = by_rows(x, count, size, vector)
+    # As many bytes as of others: on an H100 92.6 us with 32 elements of bfloat16, 95.5 with 16.
+    held = 2 * HELD if ITEM_SIZE[x.dtype] == 2 and residual is None else HELD
+    grid, block, defines = by_rows(x, count, size, vector, held)
     scalars = np.int64(count), np.int64(size), np.dtype(x.wide).type(eps)
     launch(
         *(x, _program, "rms_norm"),
@@ -48,6 +51,7 @@ def rms_norm(
         W=x.dtype if weight is None else weight.dtype,
         B=x.dtype,
         RESIDUAL=int(residual is not None),
+        WEIGHTED=int(weight is not None),
         **defines,
     )
     return result.array(), None if summed is None else summed.array()
@@ -74,6 +78,7 @@ def layer_norm(
         W=x.dtype if weight is None else weight.dtype,
         B=x.dtype if bias is None else bias.dtype,
         RESIDUAL=0,
+        WEIGHTED=0,
         **defines,
     )
     return result.array()

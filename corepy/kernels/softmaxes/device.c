@@ -46,7 +46,7 @@ KERNEL(softmax_rows)(
             for (int j = 0; j < VECTOR; ++j) {
                 const real scaled = HELD ? KEPT(values, step)[j] : SCALED(KEPT(values, step)[j]);
                 const int taken = IN_ROW(step, length) && TAKEN(ROW_AT(step) + j);
-                const real weight = exp(scaled - top); /* of all, as a branch would take longer */
+                const real weight = EXP_FOR(X, scaled - top); /* of all, as a branch would take longer */
                 KEPT(values, step)[j] = taken ? weight : 0;
                 total += KEPT(values, step)[j];
             }
@@ -62,7 +62,7 @@ KERNEL(softmax_rows)(
             for (int j = 0; j < VECTOR; ++j) {
                 real weight = KEPT(values, step)[j];
                 if (!HELD)
-                    weight = TAKEN(ROW_AT(step) + j) ? exp(SCALED(weight) - top) : 0;
+                    weight = TAKEN(ROW_AT(step) + j) ? EXP_FOR(X, SCALED(weight) - top) : 0;
                 KEPT(values, step)[j] = weight * share;
             }
             STORE_VECTOR(X, POINTER(out) + row * size + ROW_AT(step), KEPT(values, step));
@@ -91,12 +91,12 @@ KERNEL(softmax_columns)(
                 continue;
             const real scaled = SCALED(LOAD(X, POINTER(x), places + at * columns));
             if (scaled > top) {
-                total = total * exp(top - scaled) + exp(scaled - scaled); /* of infinity NaN */
+                total = total * EXP_FOR(X, top - scaled) + EXP_FOR(X, scaled - scaled); /* of infinity NaN */
                 top = scaled;
             } else if (scaled == -INFINITE) {
                 least = 1; /* nothing, beside anything that is greater */
             } else {
-                total += exp(scaled - top);
+                total += EXP_FOR(X, scaled - top);
             }
         }
         if (total == 0 && least == 1)
@@ -105,7 +105,7 @@ KERNEL(softmax_columns)(
         for (i64 at = 0; at < length; ++at) {
             real value = 0;
             if (TAKEN(at))
-                value = exp(SCALED(LOAD(X, POINTER(x), places + at * columns)) - top);
+                value = EXP_FOR(X, SCALED(LOAD(X, POINTER(x), places + at * columns)) - top);
             STORE(X, POINTER(out), places + at * columns, value * share);
         }
     }
