@@ -142,9 +142,9 @@ class Candidate:
 
 
 def measure(
-    candidates: Mapping[str, Candidate], bases: Mapping[str, str], rounds: int
+    candidates: Mapping[str, Candidate], bases: Mapping[str, str], rounds: int, turn: float = TURN
 ) -> tuple[dict[str, Timing], dict[str, str]]:
-    """Time calls in turns, each beside the one that `bases` names for it.
+    """Time calls in turns of some seconds, each beside the one that `bases` names for it.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def measure(
     turns, counts, failed = {}, {}, {}
     for name, candidate in candidates.items():
         try:
-            counts[name] = _count(candidate)
+            counts[name] = _count(candidate, turn)
         except Exception as error:  # of one library, such as its memory: the others go on
             failed[name] = reason(error)
             release(candidate.library)
@@ -182,13 +182,13 @@ def _turn(candidate: Candidate, count: int) -> Callable[[], None]:
     return turn
 
 
-def _count(candidate: Candidate) -> int:
-    """Warm a call up, and return how many runs fill a turn."""
+def _count(candidate: Candidate, seconds: float) -> int:
+    """Warm a call up, and return how many runs fill a turn of so many seconds."""
     for _ in range(3):
         _turn(candidate, 1)()
     start = time.perf_counter()
     _turn(candidate, 5)()
-    return min(MOST_RUNS, _measure.runs((time.perf_counter() - start) / 5, TURN))
+    return min(MOST_RUNS, _measure.runs((time.perf_counter() - start) / 5, seconds))
 
 
 def release(library: Library) -> None:

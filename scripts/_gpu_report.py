@@ -204,10 +204,15 @@ def _dispatch(found: Sequence[Row]) -> str:
 
     if not found:
         return ""
-    return (
-        "## Dispatch\n\nOn ten float32 elements: what a library's call takes, and what corepy adds "
-        "(or saves).\n\n" + _measure.markdown(_pairs(found, over, "operation"))
-    )
+    forms: dict[str, list[Row]] = {}
+    for row in found:
+        forms.setdefault(row["hot_path"], []).append(row)
+    tables = [
+        f"### Hot path {form}\n\n{_measure.markdown(_pairs(rows, over, 'operation'))}"
+        for form, rows in forms.items()
+    ]
+    about = "On ten float32 elements: what a library's call takes, and what corepy adds (or saves)."
+    return "\n\n".join(["## Dispatch", about, *tables])
 
 
 def _large(found: Sequence[Row], default: Mapping[str, Any] | None) -> str:

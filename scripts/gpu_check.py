@@ -16,6 +16,8 @@ sanitizer
     `scripts/_sanitized.py`: the kernels under compute-sanitizer, where there is one.
 benchmarks-dispatch, benchmarks-bandwidth, benchmarks-large, benchmarks-attention
     `benchmarks/gpu.py`: calls, kernels, large operations and attention beside raw libraries.
+benchmarks-dispatch-python
+    The calls once more, by the hot path in Python.
 conformance-cupy, conformance-torch, conformance-jax
     `conformance/run.py`: array-api-tests on the device of that backend.
 
@@ -39,8 +41,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -80,12 +82,15 @@ class Step:
         The same, on the host.
     counts : bool
         Whether its records are outcomes of tests, to be counted.
+    environment : dict of str to str
+        Variables that it needs.
     """
 
     limit: float
     commands: tuple[tuple[str, ...], ...]
     rehearsal: tuple[tuple[str, ...], ...]
     counts: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 _PYTEST: Final = ("-m", "pytest", "-p", "scripts._outcomes", "-q", "-p", "no:cacheprovider")
@@ -108,9 +113,10 @@ def _conformance(backend: str, host: str) -> Step:
     return Step(550, (there,), ((*run, "--backend", host, "-k", "test_add"),), counts=True)
 
 
-def _benchmark(table: str, rounds: str) -> Step:
+def _benchmark(table: str, rounds: str, **environment: str) -> Step:
     run = (*_BENCHMARKS, "--only", table, "--rounds")
-    return Step(200, ((*run, rounds),), ((*run, "1", "--rehearse"),))
+    rehearsal = (*run, "1", "--rehearse")
+    return Step(200, ((*run, rounds),), (rehearsal,), environment=environment)
 
 
 STEPS: Final[dict[str, Step]] = {
@@ -133,6 +139,7 @@ STEPS: Final[dict[str, Step]] = {
     ),
     "sanitizer": Step(300, (("scripts/_sanitized.py", "--records", "{records}"),), ()),
     **{f"benchmarks-{table}": _benchmark(table, rounds) for table, rounds in _ROUNDS.items()},
+    "benchmarks-dispatch-python": _benchmark("dispatch", "10", COREPY_PURE_PYTHON="1"),
     "conformance-cupy": _conformance("cupy", "numpy"),
     "conformance-torch": _conformance("torch", "torch"),
     "conformance-jax": _conformance("jax", "jax"),
@@ -246,7 +253,7 @@ def run_step(
     with tempfile.TemporaryDirectory() as folder:
         records = Path(folder) / "records.jsonl"
         words = words | {"folder": folder, "records": str(records)}
-        environment = _environment(OUTCOMES=str(records))
+        environment = _environment(OUTCOMES=str(records), **step.environment)
         if step.counts:
             # conformance/run.py hands no arguments on to pytest.
             environment["PYTEST_ADDOPTS"] = "-p scripts._outcomes"

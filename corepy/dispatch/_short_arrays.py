@@ -169,10 +169,9 @@ _BOUNDS: Final = frozenset({int, type(None)})
 _PARTS: Final = frozenset({int, type(None), type(...)})
 
 
-def _is_slice(key: Any) -> bool:
+def _is_slice(key: slice) -> bool:
     return (
-        key.__class__ is slice
-        and key.start.__class__ in _BOUNDS
+        key.start.__class__ in _BOUNDS
         and key.stop.__class__ in _BOUNDS
         and key.step.__class__ in _BOUNDS
     )
@@ -185,7 +184,7 @@ def _are_parts(key: tuple[Any, ...]) -> bool:
             if filled:  # of which not every library says that there may be one
                 return False
             filled = True
-        elif part.__class__ not in _PARTS and not _is_slice(part):
+        elif part.__class__ not in _PARTS and not (part.__class__ is slice and _is_slice(part)):
             return False
     return True
 
@@ -199,8 +198,11 @@ def item(function: Function) -> Function:
         if known is None or STRICT.touched:
             return function(self, key)
         a, place, kind = self._native, key, key.__class__
-        if kind is int or _is_slice(key):
+        if kind is int:
             pass
+        elif kind is slice:
+            if not _is_slice(key):
+                return function(self, key)
         elif kind is _Array:
             there, place = key._table, key._native
             if (

@@ -59,7 +59,14 @@ _CALLS: Final[dict[tuple[int, tuple[str, ...]], Function]] = {
 }
 
 
-def _call(small: Function, rest: Sequence[Any], params: dict[str, Any]) -> Any:
+def _call(small: Function, x: Native, rest: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Return a call of a library again, of the array alone.
+
+    Its function may have an attribute ``bound``, which makes a quicker one for arrays of a dtype.
+    """
+    bound = getattr(small, "bound", None)
+    if bound is not None:
+        return bound(x, *rest, **params)
     make = _CALLS.get((len(rest), tuple(params)))
     if make is None:
         return lambda a: small(a, *rest, **params)
@@ -109,7 +116,7 @@ def _learn(key: Any, function: Function, x: Any, *args: Any, **params: Any) -> A
                 for old in list(calls):
                     if old.__class__ is tuple:
                         calls.pop(old, None)
-            calls[key] = _Known(_call(entry[0], rest, given), entry[1], made._table)
+            calls[key] = _Known(_call(entry[0], x._native, rest, given), entry[1], made._table)
     return made
 
 

@@ -3,43 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any
 
 Array = Any
 Function = Callable[..., Any]
 
 
-# What compat and CuPy's own functions call in the end: on few elements their layers of Python take
-# more time than all that corepy adds.
+class Method:
+    """A function of the standard as a method of CuPy's arrays, which is what CuPy's own calls too.
+
+    Parameters
+    ----------
+    name : str
+        The method.
+    arguments : callable
+        Takes what the function does, and returns what the method does after the array.
+    """
+
+    def __init__(self, name: str, arguments: Function) -> None:
+        self._name = name
+        self._arguments = arguments
+
+    def __call__(self, x: Array, **params: Any) -> Array:
+        return getattr(x, self._name)(*self._arguments(x, **params))
+
+    def bound(self, x: Array, **params: Any) -> Function:
+        """Return the same call on arrays of the dtype of `x`, without a frame of Python's."""
+        return methodcaller(self._name, *self._arguments(x, **params))
 
 
-def sum_(x: Array, *, axis: Any, dtype: Any, keepdims: bool) -> Array:
+def accumulation(x: Array, *, axis: Any, dtype: Any, keepdims: bool) -> tuple[Any, ...]:
     # A dtype that is named takes CuPy a while to look up.
-    return x.sum(axis, None if dtype is x.dtype and dtype.kind in "fc" else dtype, None, keepdims)
+    return axis, None if dtype is x.dtype and dtype.kind in "fc" else dtype, None, keepdims
 
 
-def prod(x: Array, *, axis: Any, dtype: Any, keepdims: bool) -> Array:
-    return x.prod(axis, dtype, None, keepdims)
+def reduction(x: Array, *, axis: Any, keepdims: bool) -> tuple[Any, ...]:
+    return axis, None, keepdims
 
 
-def max_(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    return x.max(axis, None, keepdims)
-
-
-def min_(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    return x.min(axis, None, keepdims)
-
-
-def mean(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    return x.mean(axis, None, None, keepdims)
-
-
-def all_(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    return x.all(axis, None, keepdims)
-
-
-def any_(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    return x.any(axis, None, keepdims)
+def average(x: Array, *, axis: Any, keepdims: bool) -> tuple[Any, ...]:
+    return axis, None, None, keepdims
 
 
 def astype(x: Array, dtype: Any, *, copy: bool) -> Array:

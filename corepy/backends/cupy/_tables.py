@@ -75,13 +75,11 @@ FIXES: Final[dict[str, Function]] = {
     "take": indexing.take,
     "take_along_axis": indexing.take_along_axis,
     "repeat": indexing.repeat,
-    "sum": reductions.sum_,
-    "prod": reductions.prod,
-    "max": reductions.max_,
-    "min": reductions.min_,
-    "mean": reductions.mean,
-    "all": reductions.all_,
-    "any": reductions.any_,
+    **{name: reductions.Method(name, reductions.accumulation) for name in ("prod", "sum")},
+    **{
+        name: reductions.Method(name, reductions.reduction) for name in ("all", "any", "max", "min")
+    },
+    "mean": reductions.Method("mean", reductions.average),
     "astype": reductions.astype,
     "matmul": cupy.matmul,
     "floor_divide": elementwise.floor_divide,
