@@ -9,7 +9,7 @@ import numpy as np
 
 from corepy.kernels._arguments import Given
 from corepy.kernels._device import Program, Result, broadcast, broadcast_rows, launch, memory, rows
-from corepy.kernels._device._sharing import by_elements, by_rows, vector_of
+from corepy.kernels._device._sharing import by_elements, by_rows, held_of, vector_of
 
 _program = Program(__file__)
 
@@ -34,7 +34,7 @@ def _rows(x: Given, factor: np.generic, mask: Given | None, result: Result) -> N
         taken, taken_places = broadcast_rows(mask, x.shape)
         step = np.int64(taken.strides[-1])
     vector = vector_of(x, size, source, result.memory, strides=places[2:])
-    grid, block, defines = by_rows(x, count, size, vector)
+    grid, block, defines = by_rows(x, count, size, vector, held_of(x))
     launch(
         *(x, _program, "softmax_rows"),
         grid=grid,
