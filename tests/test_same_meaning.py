@@ -215,6 +215,18 @@ def test_determinants_do_not_overflow_on_the_way(backend: str, dtype: str) -> No
                 assert found == pytest.approx(sign * float(exact), rel=1e-12, abs=0), pivots
 
 
+@each_backend
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_imaginary_numbers_are_true(backend: str, dtype: str) -> None:
+    with corepy.set_fallback("allow"):
+        x = given_to(np.asarray([[1j, -2j], [0, 1j]], dtype), backend)
+        assert np.array(xp.all(x, axis=1)).tolist() == [True, False]
+        assert np.array(xp.any(x, axis=0)).tolist() == [True, True]
+        assert np.array(xp.count_nonzero(x, axis=1)).tolist() == [2, 1]
+        assert np.array(xp.astype(x, xp.bool)).tolist() == [[True, True], [False, True]]
+        assert not xp.any(x[1:, :1])
+
+
 SCALARS: Final = (True, 3, -1, 2.5, 1j, 300, 2**40, 2**63, 2**64, 1e39, -1e39, 10**400)
 
 

@@ -467,6 +467,15 @@ def _cholesky(x: Array, *, upper: bool) -> Array:
 # ---------------------------------------------------------------------------- others
 
 
+def _truth(function: Function) -> Function:
+    """Reduce truth values: of complex numbers JAX asks the real part alone."""
+
+    def reduce(x: Array, *, axis: Any, keepdims: bool) -> Array:
+        return function(x != 0 if x.dtype.kind == "c" else x, axis=axis, keepdims=keepdims)
+
+    return reduce
+
+
 def _arg_extreme(library: Function, primitive: Function) -> Function:
     """Find positions; in traced code of 32 bits, positions that are widened afterwards.
 
@@ -509,6 +518,8 @@ _FIXES: Final[dict[str, Function]] = {
     "floor_divide": _floor_divide,
     "remainder": _remainder,
     "pow": _pow,
+    "all": _truth(jnp.all),
+    "any": _truth(jnp.any),
     "argmax": _arg_extreme(jnp.argmax, jax.lax.argmax),
     "argmin": _arg_extreme(jnp.argmin, jax.lax.argmin),
     "searchsorted": _searchsorted,
