@@ -12,16 +12,27 @@ from typing import Any, TextIO
 
 from corepy._errors import CorepyError
 from corepy._idle_threads import spinning
+from corepy.devices._capabilities import detect_devices
+from corepy.devices._device import CPU, Device, as_device
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
-from corepy.dispatch._admitted import ROUTABLE
+from corepy.dispatch._admitted_devices import home_of
 from corepy.dispatch._explain import aligned
 from corepy.dispatch._offload_costs import Curve
+from corepy.dispatch._route_gpus import gpu_name, key_of
 from corepy.dispatch._route_table import Route, RouteTable
+from corepy.dispatch._sites import Site, site_of
 
 
 class RouteError(CorepyError):
     """A command on routes cannot be done: told in one line."""
+
+
+def _device(command: str, name: object) -> Device:
+    try:
+        return as_device(name, command)
+    except ValueError as error:
+        raise RouteError(str(error)) from error
 
 
 # ---------------------------------------------------------------------------- corepy routes
@@ -41,6 +52,9 @@ def add_routes(commands: Any) -> None:
     command.add_argument(
         "--force", action="store_true", help="import a table of another machine or version"
     )
+    command.add_argument(
+        "--device", default=None, metavar="DEVICE", help="of a GPU, such as cuda:0, not of the host"
+    )
 
 
 def show_routes(options: argparse.Namespace) -> int:
@@ -51,20 +65,24 @@ def show_routes(options: argparse.Namespace) -> int:
     RouteError
         If a file cannot be read or written, or does not fit.
     """
+    device = _device("routes", options.device or CPU)
     try:
         if options.thaw:
-            files.frozen_file().unlink(missing_ok=True)
+            files.frozen_file(_gpu_of(device)).unlink(missing_ok=True)
             print("the table is no longer frozen")
             return 0
         if options.source is not None:
-            return _import(Path(options.source), force=options.force)
-        found = sources.in_force()
+            return _import(Path(options.source), device, force=options.force)
+        found = sources.in_force(device)
         if options.export is None and not options.freeze:
             print(found.table.dump() if options.json and found.table else _render(found))
+            if options.device is None and not options.json:
+                _show_devices()
             return 0
         if found.table is None:
-            raise RouteError("routes: they are off; expected a table in force")
-        path = files.frozen_file() if options.freeze else Path(options.export)
+            off = "they are off" if device is CPU else found.origin
+            raise RouteError(f"routes: {off}; expected a table in force")
+        path = files.frozen_file(found.table.gpu) if options.freeze else Path(options.export)
         files.write(path, found.table.dump())
     except (OSError, ValueError) as error:
         raise RouteError(f"routes: {error}") from error
@@ -72,9 +90,38 @@ def show_routes(options: argparse.Namespace) -> int:
     return 0
 
 
-def _import(source: Path, *, force: bool) -> int:
+def _show_devices() -> None:
+    """Print the tables of the GPUs of this machine that have one."""
+    for gpu in detect_devices().gpus:
+        found = sources.in_force(gpu.device)
+        if found.table is not None:
+            print(f"\n{gpu.device}: {_render(found)}")
+
+
+def _gpu_of(device: Device) -> str | None:
+    """Return the name of the GPU that a device is, None for the host.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if device is CPU:
+        return None
+    site, name = site_of(device), gpu_name(device)
+    if site is None or name is None:
+        there = [gpu.device.name for gpu in detect_devices().gpus if site_of(gpu.device)]
+        raise ValueError(f"device is {device}; expected one of {', '.join(['cpu', *there])}")
+    return name
+
+
+def _import(source: Path, device: Device, *, force: bool) -> int:
     table = sources.read(source, "--import")
-    key = files.machine_key()
+    if table.gpu is not None and device is CPU:
+        device = as_device(table.site.kind)  # a file says what it is of
+    if (table.gpu is None) != (device is CPU):
+        raise RouteError(f"routes: {source} is of the host; expected one of {device}")
+    key = key_of(_gpu_of(device))
     found = files.differences(table, key)
     if found and not force:
         raise RouteError(
@@ -82,7 +129,8 @@ def _import(source: Path, *, force: bool) -> int:
             f"machine: --force takes it all the same"
         )
     path = files.cache_file(key)
-    files.write(path, replace(table, machine={**key, "threads": table.threads}).dump())
+    machine = key if table.gpu is not None else {**key, "threads": table.threads}
+    files.write(path, replace(table, machine=machine).dump())
     print(f"wrote {path}")
     return 0
 
@@ -94,14 +142,15 @@ def _render(found: sources.InForce) -> str:
         return found.origin
     made = ", ".join(f"{key} {value}" for key, value in table.made.items() if value is not None)
     machine = table.machine
+    on = table.gpu or f"{machine.get('cpu')}, {machine.get('cores')} cores"
     lines = [
         f"{found.origin} ({made})",
-        f"made on {machine.get('cpu')}, {machine.get('cores')} cores: {_versions(machine)}",
+        f"made on {on}: {_versions(machine)}",
     ]
-    lines += spinning()
+    lines += spinning() if table.site.is_host else []
     rows: list[tuple[str, ...]]
     rows = [("operation", "dtype", "operands", "from", "backend", "gain", "why")]
-    rows += [row for route in table.routes for row in _rows(route)]
+    rows += [row for route in table.routes for row in _rows(route, table.site)]
     return "\n".join([*lines, "", *aligned(rows)])
 
 
@@ -109,18 +158,22 @@ def _versions(machine: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {number}" for name, number in machine.get("versions", {}).items())
 
 
-def _rows(route: Route) -> list[tuple[str, ...]]:
+def _rows(route: Route, site: Site) -> list[tuple[str, ...]]:
     place = (route.operation, route.dtype, route.form or "-", str(route.least))
+    home = "numpy" if site.is_host else home_of(route.form)
     if not route.options:
-        return [(*place, "numpy", "-", "nobody is faster there")]
+        return [(*place, home, "-", "nobody is faster there")]
     rows: list[tuple[str, ...]] = []
     for option in route.options:
         words = [f"{option.company:.1f}x its time in company"]
+        if not site.is_host:
+            words = [f"beside {home}, alone on the GPU"]
         if option.busy is not None:
             words.append(f"{option.busy:.1f}x NumPy beside busy cores")
-        if option.backend == "torch" and route.dtype in ROUTABLE[route.operation].fast:
+        if option.backend == "torch" and route.dtype in site.routable[route.operation].fast:
             words.append('only under precision("fast")')
-        rows.append((*place, option.backend, f"{option.gain:.1f}x", ", ".join(words)))
+        gain = f"{option.gain:.{site.digits}f}x"
+        rows.append((*place, option.backend, gain, ", ".join(words)))
     return rows
 
 
@@ -136,6 +189,9 @@ def add_tune(commands: Any) -> None:
         "--offload",
         action="store_true",
         help="measure accelerators instead: what moving to them and computing there takes",
+    )
+    command.add_argument(
+        "--device", default="cpu", metavar="DEVICE", help="measure a GPU, such as cuda:0"
     )
     command.add_argument(
         "--output", metavar="FILE", help="write the table there, not where corepy looks for it"
@@ -177,11 +233,15 @@ def run_tune(options: argparse.Namespace) -> int:
     def notice(text: str) -> None:
         print(f"corepy: {text}", file=sys.stderr)
 
+    device = _device("tune", options.device)
     try:
         if options.offload:
+            if device is not CPU:
+                raise RouteError("tune: --offload measures every device; expected no --device")
             return _tune_offload(options, notice)
         outcome = tune(
             options.operations,
+            device=device,
             again=options.again,
             progress=Progress(sys.stderr),
             notice=notice,
@@ -199,8 +259,9 @@ def run_tune(options: argparse.Namespace) -> int:
         notice(f"not routed, because it means something else: {text}")
     if outcome.undecided:
         notice(
-            f"the machine was too noisy to decide {len(outcome.undecided)} cells, which stay with "
-            f"NumPy; run `corepy tune` again when it is quiet: {', '.join(outcome.undecided)}"
+            f"the machine was too noisy to decide {len(outcome.undecided)} cells, which stay "
+            f"{'with NumPy' if device is CPU else 'where they are'}; run `corepy tune` again when "
+            f"it is quiet: {', '.join(outcome.undecided)}"
         )
     if outcome.load is not None and outcome.load > 0.5:
         notice(f"other processes used {outcome.load:.1f} cores meanwhile")

@@ -23,12 +23,13 @@ from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch import _routes
 from corepy.dispatch._admitted import ADMITTED
-from corepy.dispatch._route_table import MARGIN, Option, Route, RouteTable, parse
-from corepy.dispatch._routes import bound
+from corepy.dispatch._crossings import bound
+from corepy.dispatch._route_table import Option, Route, RouteTable, parse
+from corepy.dispatch._sites import HOST, MARGIN
 from corepy.tuning import _cases, _check, _tune, tune
 from corepy.tuning._cases import NUMPY, Case, cases, operands
 from corepy.tuning._cells import ADMITTED as YES
-from corepy.tuning._cells import CROSSING, Cell, Cells, Entrant
+from corepy.tuning._cells import Cell, Cells, Entrant
 from corepy.tuning._clock import Comparison, Usage, after, compare, take_turns
 
 CASES = list(cases())
@@ -186,7 +187,7 @@ def test_who_loses_in_company_is_not_admitted(
     monkeypatch: pytest.MonkeyPatch, disturbed: float, verdict: str, company: float
 ) -> None:
     clock = Clockwork(monkeypatch, disturbed)
-    works = {"numpy": clock.work("numpy", 0.03), "fast": clock.work("fast", 0.01)}
+    works = {"home": clock.work("home", 0.03), "fast": clock.work("fast", 0.01)}
     case = Case("sin", "float64", "", ("fast",))
     cell = _tune._measured(case, 1000, works, {"blas": clock.work("company", 0.001)}, 0.1)
     (entrant,) = cell.entrants
@@ -205,7 +206,7 @@ def test_a_machine_too_noisy_to_decide_leaves_the_cell_to_numpy(
     def noisy() -> None:
         clock.now += 0.01 / rng.uniform(0.7, 2.0)
 
-    works = {"numpy": clock.work("numpy", 0.01), "fast": noisy}
+    works = {"home": clock.work("home", 0.01), "fast": noisy}
     case = Case("sin", "float64", "", ("fast",))
     cell = _tune._measured(case, 1000, works, {}, 0.1)
     assert cell.undecided
@@ -277,8 +278,8 @@ def test_where_one_route_follows_another_it_begins_half_way() -> None:
 
 
 def test_threads_of_other_libraries_are_not_woken_for_little() -> None:
-    quick = replace(cell(4096, entrant(2.0), entrant(1.5, "numba")), seconds=CROSSING / 2)
-    slow = replace(cell(16384, entrant(2.0), entrant(1.5, "numba")), seconds=CROSSING)
+    quick = replace(cell(4096, entrant(2.0), entrant(1.5, "numba")), seconds=HOST.least_seconds / 2)
+    slow = replace(cell(16384, entrant(2.0), entrant(1.5, "numba")), seconds=HOST.least_seconds)
     assert [[o.backend for o in r.options] for r in routes_of(quick, slow)] == [
         ["numba"],
         ["torch", "numba"],

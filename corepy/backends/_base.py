@@ -354,6 +354,29 @@ class Backend(ABC):
         """
         return native
 
+    def counting(self) -> tuple[type, Callable[[Native], int]] | None:
+        """Return the class of its arrays and what counts the elements of one.
+
+        None if other libraries never run operations on its arrays of an accelerator
+        (`corepy.dispatch._sites`). Else `layout` and `lends` say more of an array of that class.
+        """
+        return None
+
+    def layout(self, native: Native) -> Any:
+        """Return what has ``shape``, ``ndim``, ``size``, ``dtype`` and ``flags`` as NumPy has them.
+
+        Of `flags` ``forc`` and ``c_contiguous``: whether elements lie in one piece, and by rows.
+        """
+        return native
+
+    def lends(self, native: Native) -> bool:
+        """Say whether another library may compute with an array's memory, and nobody miss it.
+
+        Not where the library takes note of what is computed, nor with memory that others do not
+        take. Whether it has the layout for it, others say.
+        """
+        return False
+
     def limit_threads(self, count: int) -> str | None:
         """Let the library use so many threads of the host; if it cannot be told, say why not.
 

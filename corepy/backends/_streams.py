@@ -10,14 +10,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from corepy._errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Mark", "Streams"]
+__all__ = ["ALIGNMENT", "Mark", "Streams"]
+
+#: Bytes that threads of a GPU move at once, at whose multiples memory begins that they share so.
+ALIGNMENT: Final = 16
 
 #: A library's own object for a point in a stream. Only the library that made it knows more.
 Mark: TypeAlias = Any
@@ -79,6 +82,10 @@ class Streams(ABC):
         raise UnsupportedOperationError("the library has no asynchronous copies")
 
     # ------------------------------------------------------------------ graphs
+
+    def is_capturing(self) -> bool:
+        """Say whether what is asked of the current stream is recorded, and not done."""
+        return False
 
     def capture(self, address: int, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
         """Record what a function asks of a stream, without doing it.

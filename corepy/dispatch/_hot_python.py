@@ -130,6 +130,38 @@ class Slots(dict[str, Any]):
             self.short[name] = small, least, result
 
 
+def guard(
+    small: Callable[..., Any],
+    least: int,
+    choice: Callable[[tuple[Any, ...], dict[str, Any]], Any],
+    kind: type,
+    size: Callable[[Any], int],
+) -> Callable[..., Any]:
+    """Make the router of an operation on arrays of a library other than NumPy.
+
+    Parameters
+    ----------
+    small : callable
+        Runs operands of which none has so many elements as `least`.
+    least : int
+    choice : callable
+        Runs the others: takes the operands, and the keyword arguments.
+    kind : type
+        The class of the arrays; what is of another one counts as small.
+    size : callable
+        Counts the elements of an array.
+    """
+
+    def call(*args: Any, **params: Any) -> Any:
+        for x in args:
+            if x.__class__ is kind and size(x) >= least:
+                return choice(args, params)
+        return small(*args, **params)
+
+    vars(call).update(small=small, least=least, choice=choice)
+    return call
+
+
 def operator(name: str) -> Callable[[Any, Any], Any]:
     """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
     beyond = name in _SHIFTS

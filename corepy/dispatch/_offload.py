@@ -34,8 +34,8 @@ from corepy.dispatch._offload_values import Resident, fetched
 from corepy.dispatch._offload_work import STARTS, WORK, Load, Work, key_of
 from corepy.dispatch._operations import OPERATIONS
 from corepy.dispatch._reproducible import is_reproducible
-from corepy.dispatch._route_table import MARGIN
 from corepy.dispatch._settings import OFFLOAD, PRECISION
+from corepy.dispatch._sites import MARGIN
 
 Function = Callable[..., Any]
 
@@ -355,6 +355,6 @@ def entry(name: str, backend: Backend, device: Device, dtype: DType) -> Function
     home = backend.home
     assert home is not None  # it is asked for an OffloadBackend
     native = _fallback.resolve(name, home, device, dtype)
-    native = _routes.routed(native, name, home, dtype)
+    native = _routes.routed(native, name, home, CPU, dtype)
     native = _autocast.applied(native, name, home, dtype)
     return Choice(name, home, dtype, native)

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from corepy._errors import RouteWarning, bad_argument, bad_type
+from corepy.devices._device import CPU, Device, as_device
 from corepy.dispatch import _explain
 from corepy.dispatch import _route_table as files
-from corepy.dispatch._admitted import CANDIDATES, DTYPE_NAMES, ROUTABLE, admits
+from corepy.dispatch._admitted import DTYPE_NAMES
+from corepy.dispatch._admitted_devices import home_of
+from corepy.dispatch._route_gpus import gpu_name, key_of, may_have_tables
 from corepy.dispatch._route_table import Option, Route, RouteTable
+from corepy.dispatch._sites import SITES, Site, site_of
 from corepy.dispatch._threads import get_num_threads
 
 ENVIRONMENT: Final = "COREPY_ROUTES"
@@ -55,47 +59,74 @@ class InForce:
 
 _LOCK: Final = threading.RLock()
 _source: str | None = None
-_found: InForce | None = None
+_found: dict[Device, InForce] = {}
 
 
-def in_force() -> InForce:
-    """Return the table of routes in force.
+def in_force(device: Device = CPU) -> InForce:
+    """Return the table of routes in force on a device.
 
     Raises
     ------
     ValueError
         If ``COREPY_ROUTES`` names a file that cannot be used.
     """
-    global _found
-    found = _found
+    found = _found.get(device)
     if found is None:
         with _LOCK:
-            found = _found
+            found = _found.get(device)
             if found is None:
-                wish = os.environ.get(ENVIRONMENT, "").strip()
-                found = _found = _find(wish, ENVIRONMENT)
+                wish, argument = _source, _ARGUMENT
+                if wish is None:
+                    wish, argument = os.environ.get(ENVIRONMENT, "").strip(), ENVIRONMENT
+                found = _found[device] = _find(wish, argument, device)
                 if found.notice is not None:
                     warnings.warn(found.notice, RouteWarning, stacklevel=_explain.depth() + 1)
     return found
 
 
-def _find(wish: str, argument: str) -> InForce:
+_ARGUMENT: Final = "set_routes: source"
+_OFF: Final = InForce(None, "routes are off")
+
+
+def _find(wish: str, argument: str, device: Device) -> InForce:
     """Return the table that somebody wishes for."""
+    site = site_of(device)
+    if site is None:
+        return InForce(None, f"there are no routes on {device}")
     forced = os.environ.get(FORCED)
-    if forced and wish != "off":
-        return InForce(_everything(forced), FORCED)
     if wish == "off":
-        return InForce(None, "routes are off")
+        return _OFF
+    if forced and _is_candidate(forced, site):
+        return InForce(_everything(forced, site), FORCED)
     if wish and wish != "shipped":
-        return InForce(read(Path(wish), argument), f"the file {wish}")
+        table = read(Path(wish), argument)
+        if table.site is site:
+            return InForce(table, f"the file {wish}")
+        wish = ""  # it is of the host, and this a GPU, or the other way round
+    gpu = None
+    if device is not CPU:
+        gpu = gpu_name(device) if may_have_tables(device) else None
+        if gpu is None:
+            return InForce(None, f"no routes were measured on {device}")
     if not wish:
         try:
-            table, origin = cached()
+            measured, origin = cached(gpu)
         except ValueError as error:
-            return InForce(shipped(), _SHIPPED, f"{error}; the routes that ship are used")
-        if table is not None:
-            return InForce(table, origin)
-    return InForce(shipped(), _SHIPPED)
+            return InForce(shipped(gpu), _SHIPPED, f"{error}; the routes that ship are used")
+        if measured is not None:
+            return InForce(measured, origin)
+    ours = shipped(gpu)
+    if ours is None:
+        return InForce(None, f"no routes were measured on {device}, and none ship for {gpu}")
+    return InForce(ours, _SHIPPED)
+
+
+def _is_candidate(forced: str, site: Site) -> bool:
+    """Say whether a backend that is to run everything may run anything at a site."""
+    able = {name for each in SITES.values() for name in each.candidates}
+    if forced not in able:
+        raise bad_argument("corepy", FORCED, forced, f"one of {', '.join(sorted(able))}")
+    return forced in site.candidates
 
 
 _SHIPPED: Final = "the table that ships with corepy"
@@ -117,8 +148,13 @@ def read(path: Path, argument: str) -> RouteTable:
         raise ValueError(f"{argument}: {path} holds no table of routes: {error}") from None
 
 
-def cached() -> tuple[RouteTable | None, str]:
+def cached(gpu: str | None = None) -> tuple[RouteTable | None, str]:
     """Return the table that was frozen, or measured on this machine as it is now, and which.
+
+    Parameters
+    ----------
+    gpu : str, optional
+        The name of the GPU that it is to be of; by default it is the host's.
 
     Raises
     ------
@@ -128,10 +164,10 @@ def cached() -> tuple[RouteTable | None, str]:
     folder = files.cache_folder()
     if not any(folder.glob("*.json")):
         return None, ""  # before the key is asked for, which reads the libraries' metadata
-    frozen = files.frozen_file()
+    frozen = files.frozen_file(gpu)
     if frozen.is_file():
         return read(frozen, "corepy"), f"frozen in {frozen}"
-    key = files.machine_key()
+    key = key_of(gpu)
     path = files.cache_file(key)
     if path.is_file():
         table = read(path, "corepy")
@@ -139,20 +175,33 @@ def cached() -> tuple[RouteTable | None, str]:
         if found:
             raise ValueError(f"corepy: {path} was measured elsewhere: {'; '.join(found)}")
         return table, f"measured on this machine, in {path}"
-    others = sorted(folder.glob("routes-*.json"), key=lambda other: other.stat().st_mtime)
+    others = files.others(gpu)
     if others:
         found = files.differences(read(others[-1], "corepy"), key)
         raise ValueError(
-            f"corepy: the routes that `corepy tune` measured do not fit any more "
+            f"corepy: the routes that `corepy tune` measured {_where(gpu)}do not fit any more "
             f"({'; '.join(found)}): run it again"
         )
     return None, ""
 
 
-def shipped() -> RouteTable:
-    """Return the table that ships with corepy, as far as it is believed on this machine."""
-    table = files.parse(files.SHIPPED.read_text(encoding="utf-8"))
-    return table if files.is_akin(table) else _believed(table)
+def _where(gpu: str | None) -> str:
+    return "" if gpu is None else f"on {gpu} "
+
+
+def shipped(gpu: str | None = None) -> RouteTable | None:
+    """Return the table that ships with corepy, as far as it is believed on this machine.
+
+    None for a GPU of a name for which there is none.
+    """
+    path = files.shipped_file(gpu)
+    if gpu is None:
+        table = files.parse(path.read_text(encoding="utf-8"))
+        return table if files.is_akin(table) else _believed(table)
+    if not path.is_file():
+        return None
+    table = files.parse(path.read_text(encoding="utf-8"))
+    return table if table.gpu == gpu else None
 
 
 def _believed(table: RouteTable) -> RouteTable:
@@ -164,30 +213,35 @@ def _believed(table: RouteTable) -> RouteTable:
     return RouteTable(table.machine, table.made, table.start, routes)
 
 
-def _everything(backend: str) -> RouteTable:
+def _everything(backend: str, site: Site) -> RouteTable:
     """Return routes for all that a backend is admitted for, whatever it takes."""
-    if backend not in CANDIDATES:
-        raise bad_argument("corepy", FORCED, backend, f"one of {', '.join(CANDIDATES)}")
     option = (Option(backend, 99.0, busy=99.0),)
     routes = tuple(
         Route(name, dtype, form, 1, math.inf, option)
-        for name, admission in ROUTABLE.items()
+        for name, admission in site.routable.items()
         for form in admission.forms
+        if site.is_host or home_of(form) != backend
         for dtype in DTYPE_NAMES
-        if admits(name, dtype, backend)
+        if site.admits(name, dtype, backend)
     )
-    return RouteTable({"threads": get_num_threads()}, {}, {}, routes)
+    machine = {"threads": get_num_threads()} if site.is_host else {"gpu": "any"}
+    return RouteTable(machine, {}, {}, routes)
 
 
-def routes() -> tuple[Route, ...]:
+def routes(device: Device | str = "cpu") -> tuple[Route, ...]:
     """Return the routes in force, sorted by operation, dtype, form and size.
+
+    Parameters
+    ----------
+    device : Device or str
+        On which: the host, or a GPU such as ``"cuda:0"``.
 
     Raises
     ------
-    ValueError
-        If ``COREPY_ROUTES`` names a file that cannot be used.
+    TypeError, ValueError
+        If `device` is no device, or ``COREPY_ROUTES`` names a file that cannot be used.
     """
-    table = in_force().table
+    table = in_force(as_device(device, "routes")).table
     return () if table is None else table.routes
 
 
@@ -211,9 +265,9 @@ def set_routes(source: str | os.PathLike[str] | None) -> _RestoreRoutes:
     ----------
     source : {"off", "shipped"}, path or None
         ``"off"``: every operation runs in its arrays' own backend. ``"shipped"``: the table that
-        comes with corepy. A path: that file, as ``corepy routes --export`` writes it. None: what
-        ``COREPY_ROUTES`` says, by default what `corepy tune` measured on this machine, else the
-        shipped one.
+        comes with corepy. A path: that file, as ``corepy routes --export`` writes it; it is of the
+        host or of a GPU, and the other one keeps its own. None: what ``COREPY_ROUTES`` says, by
+        default what `corepy tune` measured on this machine, else the shipped one.
 
     Returns
     -------
@@ -237,8 +291,11 @@ def set_routes(source: str | os.PathLike[str] | None) -> _RestoreRoutes:
 
 
 def _switch(source: str | None) -> None:
-    global _source, _found
+    global _source
     with _LOCK:
-        _found = None if source is None else _find(source, "set_routes: source")
+        found = None if source is None else _find(source, _ARGUMENT, CPU)  # before anything changes
+        _found.clear()
+        if found is not None:
+            _found[CPU] = found
         _source = source
     _refill()

@@ -9,24 +9,26 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from corepy._budget import cores
-from corepy.dispatch._admitted import KERNEL_CANDIDATES, ROUTABLE, admits
+from corepy.dispatch._admitted_devices import home_of
+from corepy.dispatch._sites import CUDA, HOST, Site
 from corepy.dispatch._threads import get_num_threads
 
 #: Version of the files' form; another one is not read.
 FORMAT: Final = 1
-#: How many times faster than NumPy a candidate has to be.
-MARGIN: Final = 1.15
-#: Or where the other cores are busy; one that is no faster alone runs only there.
+#: How many times faster than NumPy a candidate has to be where the other cores are busy; one that
+#: is no faster alone runs only there.
 UNHURRIED: Final = 1.5
-SHIPPED: Final = Path(__file__).parent.parent / "data" / "routes.json"
+DATA: Final = Path(__file__).parent.parent / "data"
+SHIPPED: Final = DATA / "routes.json"
 
 #: Environment variables that change how long operations take.
 _SETTINGS: Final = (
@@ -41,13 +43,13 @@ _DISTRIBUTIONS: Final = ("numpy", "numba", "torch")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A backend that runs an operation faster than NumPy.
+    """A backend that runs an operation faster than that of the arrays.
 
     Attributes
     ----------
     backend : str
     gain : float
-        NumPy's time by this one's, on an idle machine.
+        The time of the arrays' own, of NumPy on the host, by this one's, on an idle machine.
     company : float
         The time right after an operation of another library by the time alone; the worst of them.
     busy : float or None
@@ -70,13 +72,13 @@ class Route:
     operation, dtype : str
     form : str
         The form of the operands, such as ``"rows"`` of a reduction along the last axis; often
-        there is but one, ``""``.
+        there is but one, ``""``. On a GPU, and of kernels, with the arrays' library before it.
     least : int
         Elements of the largest operand from which it holds.
     seconds : float
-        NumPy's time at that size.
+        The time of the arrays' own backend at that size.
     options : tuple of Option
-        The best first; empty where NumPy is best.
+        The best first; empty where it is best.
     """
 
     operation: str
@@ -89,12 +91,12 @@ class Route:
 
 @dataclass(frozen=True)
 class RouteTable:
-    """All routes of one machine.
+    """All routes of one machine, or of one GPU.
 
     Attributes
     ----------
     machine : dict
-        What `machine_key` said there.
+        What `machine_key` said there, or `corepy.dispatch._route_gpus.gpu_key`.
     made : dict
         ``command``, ``date``, and ``load`` (cores that other processes used meanwhile).
     start : dict of str to float
@@ -120,10 +122,31 @@ class RouteTable:
         """Return the routes of an operation and dtype by form, by rising size."""
         return self._by_operation.get((operation, dtype), {})
 
+    def forms_of(self, home: str, operation: str, dtype: str) -> dict[str, list[Route]]:
+        """As `forms`, of the arrays of one backend, by the forms that the operation itself has."""
+        found = self.forms(operation, dtype)
+        if self.site.is_host:
+            return dict(found)
+        return {
+            form.removeprefix(home).lstrip(): routes
+            for form, routes in found.items()
+            if home_of(form) == home
+        }
+
+    @property
+    def gpu(self) -> str | None:
+        """The name of the GPU that it is of, None if it is of the host."""
+        return self.machine.get("gpu")
+
+    @property
+    def site(self) -> Site:
+        """Who takes part where it is of."""
+        return HOST if self.gpu is None else CUDA
+
     @property
     def threads(self) -> int:
-        """How many threads operations had when this was measured."""
-        return int(self.machine["threads"])
+        """How many threads operations had when this was measured; on a GPU that is nothing."""
+        return int(self.machine["threads"]) if self.gpu is None else 1
 
     def dump(self) -> str:
         """Return the text of its file, a line for each route."""
@@ -168,15 +191,21 @@ def parse(text: str) -> RouteTable:
         found = content.get("format") if isinstance(content, dict) else None
         raise ValueError(f"its format is {found!r}; expected {FORMAT}")
     machine, made, start = (_mapping(content, key) for key in ("machine", "made", "start"))
-    threads = machine.get("threads")
-    if not isinstance(threads, int) or threads < 1:
-        raise ValueError(f"machine.threads is {threads!r}; expected at least 1")
+    site = HOST
+    if "gpu" in machine:
+        site = CUDA
+        if not isinstance(machine["gpu"], str) or not machine["gpu"]:
+            raise ValueError(f"machine.gpu is {machine['gpu']!r}; expected the name of a GPU")
+    else:
+        threads = machine.get("threads")
+        if not isinstance(threads, int) or threads < 1:
+            raise ValueError(f"machine.threads is {threads!r}; expected at least 1")
     for name, seconds in start.items():
         _number(f"start.{name}", seconds, 0)
     rows = content.get("routes")
     if not isinstance(rows, list):
         raise ValueError("routes is missing; expected a list")
-    routes = tuple(sorted((_route(row) for row in rows), key=_place))
+    routes = tuple(sorted((_route(row, site) for row in rows), key=_place))
     if len({_place(route) for route in routes}) < len(routes):
         raise ValueError("two routes are for the same operation, dtype, form and size")
     return RouteTable(machine, made, start, routes)
@@ -199,25 +228,28 @@ def _number(key: str, value: object, least: float) -> float:
     return value
 
 
-def _route(row: Any) -> Route:
+def _route(row: Any, site: Site) -> Route:
     if not isinstance(row, dict) or not isinstance(row.get("options"), list):
         raise ValueError(f"a route is {row!r}; expected an object with options")
     form, least = row.get("form"), row.get("from")
     operation, dtype = (str(row.get(key)) for key in ("operation", "dtype"))
-    if not any(admits(operation, dtype, backend) for backend in KERNEL_CANDIDATES):
+    if not any(site.admits(operation, dtype, backend) for backend in site.named):
         raise ValueError(f"{operation!r} of {dtype!r} is no operation that can be routed")
-    if not isinstance(form, str) or form not in ROUTABLE[operation].forms:
-        raise ValueError(f"{operation} has no form {form!r}; expected {ROUTABLE[operation].forms}")
+    forms = site.routable[operation].forms
+    if not isinstance(form, str) or form not in forms:
+        raise ValueError(f"{operation} has no form {form!r}; expected {forms}")
     if isinstance(least, bool) or not isinstance(least, int) or least < 1:
         raise ValueError(f"{operation}: from is {least!r}; expected a number of elements")
     seconds = _number(f"{operation}: seconds", row.get("seconds"), 0)
-    options = tuple(_option(operation, dtype, option) for option in row["options"])
+    options = tuple(_option(operation, dtype, option, site) for option in row["options"])
+    if not site.is_host and any(option.backend == home_of(form) for option in options):
+        raise ValueError(f"{operation} of {dtype}: {home_of(form)!r} is where the arrays live")
     return Route(operation, dtype, form, least, seconds, options)
 
 
-def _option(operation: str, dtype: str, row: Any) -> Option:
+def _option(operation: str, dtype: str, row: Any, site: Site) -> Option:
     backend = row.get("backend") if isinstance(row, dict) else None
-    if not isinstance(backend, str) or not admits(operation, dtype, backend):
+    if not isinstance(backend, str) or not site.admits(operation, dtype, backend):
         raise ValueError(f"{operation} of {dtype}: {backend!r} is not admitted for it")
     busy = row.get("busy")
     return Option(
@@ -238,7 +270,7 @@ def machine_key() -> dict[str, Any]:
         "architecture": platform.machine(),
         "cores": cores(),
         "threads": get_num_threads(),
-        "versions": _versions(),
+        "versions": versions(_DISTRIBUTIONS),
         "settings": {name: os.environ[name] for name in _SETTINGS if name in os.environ},
     }
 
@@ -269,14 +301,15 @@ def processor() -> str:
 _MODEL: Final = ("cpu family", "model", "CPU implementer", "CPU part")
 
 
-def _versions() -> dict[str, str]:
+def versions(distributions: Iterable[str]) -> dict[str, str]:
+    """Return the versions of corepy and of the distributions that are there, by name."""
     # Not as corepy is imported: this loads what reads e-mail.
     from importlib.metadata import PackageNotFoundError, version
 
     from corepy import __version__  # here: the package imports this module
 
     found = {"corepy": __version__}
-    for name in _DISTRIBUTIONS:
+    for name in distributions:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -325,12 +358,32 @@ def cache_file(key: Mapping[str, Any]) -> Path:
     import hashlib  # on few machines' way, and OpenSSL with it
 
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
-    return cache_folder() / f"routes-{digest[:16]}.json"
+    return cache_folder() / f"{_stem('routes', key.get('gpu'))}-{digest[:16]}.json"
 
 
-def frozen_file() -> Path:
+def frozen_file(gpu: str | None = None) -> Path:
     """Return the file of the table that the user froze: it holds whatever changes."""
-    return cache_folder() / "frozen.json"
+    return cache_folder() / f"{_stem('frozen', gpu)}.json"
+
+
+def shipped_file(gpu: str | None) -> Path:
+    """Return the file that ships with corepy for the host, or for a GPU; there need be none."""
+    return SHIPPED if gpu is None else DATA / f"{_stem('routes', gpu)}.json"
+
+
+def others(gpu: str | None) -> list[Path]:
+    """Return the files of all tables for the host or a GPU that were measured, the last one last.
+
+    Whatever their key.
+    """
+    found = cache_folder().glob(f"{_stem('routes', gpu)}-*.json")
+    return sorted(found, key=lambda path: path.stat().st_mtime)
+
+
+def _stem(what: str, gpu: str | None) -> str:
+    """Name a file, by what it holds and the name of the GPU that it is for."""
+    words = re.sub("[^a-z0-9]+", "_", (gpu or "").lower()).strip("_")
+    return what if gpu is None else f"gpu-{what}-{words}"
 
 
 def write(path: Path, text: str) -> None:

@@ -1,13 +1,13 @@
 """Routes: a large operation runs in the backend that was measured fastest for it.
 
-Only between backends that share the host's memory, and only on operations that mean the same in
-both (`_admitted`). The arrays stay those of their own backend. Where a table has a route for an
-operation and dtype, the entry in the backend's `Table` becomes a router:
+Only between backends that share a device's memory (`_sites`), and only on operations that mean the
+same in both (`_admitted`, `_admitted_devices`). The arrays stay those of their own backend. Where a
+table has a route for an operation and dtype, the entry in the backend's `Table` becomes a router:
 
 - operands with fewer than ``router.least`` elements run ``router.small``, the backend's own
   callable, after one comparison;
 - larger ones go the way of the first of the route's options that is ready: its library loaded, the
-  other cores free if it needs them, the operands of a form that was measured;
+  other cores free if it needs them on the host, the operands of a form that was measured;
 - whatever the option refuses, raises or cannot share runs in the backend's own callable, whose
   result or exception is then the answer.
 
@@ -26,20 +26,23 @@ from time import perf_counter
 from typing import Any, Final
 
 from corepy._budget import budget, cores
-from corepy._dtypes import DTYPES, DType
+from corepy._dtypes import DType
 from corepy._errors import BackendUnavailableError
 from corepy._idle_threads import spinning
-from corepy.backends._base import Backend, Native
+from corepy.backends._base import Backend
 from corepy.backends._extents import EXTENTS
-from corepy.devices._device import CPU
+from corepy.devices._device import CPU, Device
 from corepy.dispatch import _considerate, _explain, _registry
-from corepy.dispatch._admitted import ADMITTED, CANDIDATES, HOMES
+from corepy.dispatch._crossings import NotLentError, crossing
+from corepy.dispatch._fallback import Elsewhere
+from corepy.dispatch._hot import guard
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._reproducible import REPRODUCIBLE
 from corepy.dispatch._route_sources import FORCED, in_force
-from corepy.dispatch._route_table import MARGIN, UNHURRIED, Option, Route, RouteTable
+from corepy.dispatch._route_table import UNHURRIED, Option, Route, RouteTable
 from corepy.dispatch._routers import Call, router
 from corepy.dispatch._settings import PRECISION
+from corepy.dispatch._sites import HOST, MARGIN, SITES, Site, site_of
 
 # ---------------------------------------------------------------------------- libraries
 
@@ -54,9 +57,9 @@ class _Library:
         self.backend: Backend | None = None
         self.refused = False
 
-    def ready(self) -> Backend | None:
+    def ready(self, site: Site) -> Backend | None:
         """Return the backend if it may run something now."""
-        if self.name == "torch" and _crowded():
+        if self.name == "torch" and site.is_host and _crowded():
             return None
         if self.backend is None and not self.refused:
             modules = _registry.records()[self.name].modules
@@ -81,7 +84,7 @@ def _crowded() -> bool:
     return in_force().origin != FORCED and bool(spinning())
 
 
-_libraries: Final = {name: _Library(name) for name in CANDIDATES}
+_libraries: Final = {name: _Library(name) for site in SITES.values() for name in site.candidates}
 
 
 def _leave_torch() -> None:
@@ -97,67 +100,30 @@ if hasattr(os, "register_at_fork"):
 # ---------------------------------------------------------------------------- running
 
 
-def bound(name: str, backend: Backend) -> Call:
-    """Return what runs an operation of NumPy's arrays in a backend, by lists of arguments.
-
-    Raises
-    ------
-    LookupError
-        If the backend has no such operation.
-    """
-    function = backend.operation(name)
-    if function is None:
-        raise LookupError(f"{name}: {backend.name} has no such operation")
-    if backend.name in HOMES:
-        return lambda args, params: function(*args, **params)
-    return _Crossing(function, backend)
-
-
-class _Crossing:
-    """An operation of NumPy's arrays that another library runs on the same memory."""
-
-    def __init__(self, function: Callable[..., Any], backend: Backend) -> None:
-        import numpy as np  # which home backends have imported by now
-
-        self.function = function
-        self.backend = backend
-        self.array, self.scalar, self.dtype = np.ndarray, np.generic, np.dtype
-
-    def __call__(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        there = self._there
-        given = {key: there(value) for key, value in params.items()}
-        return self._back(self.function(*[there(x) for x in args], **given))
-
-    def _there(self, value: Any) -> Any:
-        if value.__class__ is self.array:
-            return self.backend.from_numpy(value, CPU, copy=False)
-        if isinstance(value, self.scalar):
-            return self.backend.scalar(value.item(), DTYPES[value.dtype.name], CPU)
-        if isinstance(value, self.dtype):
-            return self.backend.native_dtype(DTYPES[value.name])
-        return value
-
-    def _back(self, made: Native) -> Any:
-        if isinstance(made, (tuple, list)):
-            return tuple(map(self._back, made))
-        return self.backend.to_numpy(made)
-
-
 class _Way:
     """One option of a route."""
 
     def __init__(
-        self, name: str, home: Backend, native: Callable[..., Any], route: Route, option: Option
+        self,
+        name: str,
+        home: Backend,
+        place: tuple[Site, Device, DType],
+        native: Callable[..., Any],
+        route: Route,
+        option: Option,
     ) -> None:
         self.name = name
+        self.home = home
+        self.site, self.device, self.dtype = place
         self.route = route
         self.option = option
         self.gain = option.gain
         self.library = _libraries[option.backend]
         #: Whether it waits for threads of a library that does not notice other processes.
-        self.waits = option.backend == "torch"
+        self.waits = self.site.is_host and option.backend == "torch"
         self.at_home = option.backend == home.name
-        self.fast = option.backend == "torch" and route.dtype in ADMITTED[name].fast
+        self.fast = option.backend == "torch" and route.dtype in self.site.routable[name].fast
+        self._lacks = False
         self._call: Call | None = None
         if self.at_home:
             self._call = lambda args, params: native(*args, **params)
@@ -166,14 +132,18 @@ class _Way:
         """Return what is to be called; None if the library or its cores are not there."""
         if self.fast and PRECISION.get() != "fast":
             return None
-        if not is_worth(self.option, threads):
+        if self.site.is_host and not is_worth(self.option, threads):
             return None
         if not self.at_home:
-            backend = self.library.ready()
+            backend = None if self._lacks else self.library.ready(self.site)
             if backend is None:
                 return None
             if self._call is None:
-                self._call = bound(self.name, backend)
+                try:
+                    self._call = crossing(self.name, self.home, backend, self.device, self.dtype)
+                except LookupError:  # on another device of the machine, perhaps
+                    self._lacks = True
+                    return None
         return self._watched if self.waits else self._call
 
     def _watched(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -218,41 +188,72 @@ def is_worth(option: Option, threads: int) -> bool:
 
 def ready(name: str) -> Backend | None:
     """Return a backend that may run an operation of NumPy's arrays now, None if it may not."""
-    return _libraries[name].ready()
+    return _libraries[name].ready(HOST)
 
 
 #: From which argument on operands have one dtype, if not from the first.
 _ALIKE_FROM: Final = {"__getitem__": 2, "astype": 2, "roll": 2, "take": 2, "where": 1}
 
 
+class _Single:
+    """A Python scalar beside arrays, as `Backend.layout` would give it."""
+
+    shape: tuple[int, ...] = ()
+    ndim = 0
+    size = 1
+    forc = c_contiguous = True
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+    @property
+    def flags(self) -> _Single:
+        return self
+
+
 class Choice:
     """What a router does with operands that are large enough."""
 
     def __init__(
-        self, name: str, home: Backend, dtype: DType, native: Callable[..., Any], table: RouteTable
+        self,
+        name: str,
+        home: Backend,
+        device: Device,
+        dtype: DType,
+        native: Callable[..., Any],
+        table: RouteTable,
     ) -> None:
-        import numpy as np
-
-        admission = ADMITTED[name]
-        self.array = np.ndarray
+        site = table.site
+        admission = site.admitted[name]
+        self.site = site
         self.home = home
         self.native = native
         self.former = admission.former
         self.operands = admission.operands
         self.extent = EXTENTS.get(name)
+        if site.is_host:
+            import numpy as np
+
+            self.array: type = np.ndarray
+        else:
+            counting = home.counting()
+            assert counting is not None  # `routed` asked
+            self.array = counting[0]
+            self.single = _Single(home.native_dtype(dtype))
         # A backend that promotes as the standard does is given operands unconverted, and torch
         # would promote them otherwise.
         self.alike = _ALIKE_FROM.get(name, 0)
         self.threads = table.threads
         for library in _libraries.values():
-            library.price = table.start.get(library.name, 0.0)
+            library.price = table.start.get(library.name, library.price)
+        place = site, device, dtype
         #: By form: sizes from which other ways are best, the greatest first.
         self.forms: dict[str, list[tuple[int, list[_Way]]]] = {}
-        for form, routes in table.forms(name, dtype.name).items():
+        for form, routes in table.forms_of(home.name, name, dtype.name).items():
             steps = []
             for route in routes:
                 options = _open_options(route.options, table)
-                ways = [_Way(name, home, native, route, option) for option in options]
+                ways = [_Way(name, home, place, native, route, option) for option in options]
                 steps.append((route.least, ways))
             if any(ways for _, ways in steps):
                 self.forms[form] = steps[::-1]
@@ -267,12 +268,18 @@ class Choice:
             if _explain.listening():
                 _explain.note("reproducible: the operands live in it, and routes are off")
             return self.native(*args, **params)
-        size = self._size(args)
-        form = self.former(args, params) if self.least is not None and size >= self.least else None
+        seen = args if self.site.is_host else self._seen(args)
+        size = self._size(seen)
+        form = self.former(seen, params) if self.least is not None and size >= self.least else None
         for least, ways in self.forms.get(form, ()):  # type: ignore[arg-type]
             if size >= least:
                 return self._go(ways, args, params)
         return self.native(*args, **params)
+
+    def _seen(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the operands as formers look at them, of which scalars are one element each."""
+        layout, array, single = self.home.layout, self.array, self.single
+        return tuple([layout(x) if isinstance(x, array) else single for x in args])
 
     def _size(self, args: tuple[Any, ...]) -> int:
         """Return the elements of the largest operand or the result; 0 where NumPy has to run it."""
@@ -282,7 +289,7 @@ class Choice:
         if self.operands > 1:
             for x in args[1 : self.operands]:
                 size = max(size, x.size)
-        elif args[0].__class__ is not self.array:
+        elif self.site.is_host and args[0].__class__ is not self.array:
             return 0
         alike = args[self.alike :]
         if len(alike) > 1 and any(x.dtype is not alike[0].dtype for x in alike[1:]):
@@ -303,11 +310,14 @@ class Choice:
             except Exception as error:
                 # The backend's own callable has the last word: it has an answer, or raises what
                 # its users know.
-                passed = f"{way.option.backend} ({type(error).__name__})"
+                why = error if isinstance(error, NotLentError) else type(error).__name__
+                passed = f"{way.option.backend} ({why})"
                 continue
             if _explain.listening():
+                beside = "NumPy" if self.site.is_host else self.home.name
                 _explain.note(
-                    f"route: measured {way.gain:.1f}x NumPy from {way.route.least} elements",
+                    f"route: measured {way.gain:.{self.site.digits}f}x {beside} "
+                    f"from {way.route.least} elements",
                     backend=self.home if way.at_home else way.library.backend,
                 )
             return made
@@ -326,18 +336,20 @@ class Choice:
             if best is way:
                 break
             gain = 1.0 if way is None else way.gain
-            best.library.saved += (perf_counter() - start) * (1 - gain / best.gain)
+            # A GPU goes on when the call is back: there it is what was measured that counts.
+            spent = perf_counter() - start if self.site.is_host else best.route.seconds / gain
+            best.library.saved += spent * (1 - gain / best.gain)
         return made
 
 
 def _open_options(options: tuple[Option, ...], table: RouteTable) -> list[Option]:
     """Return the options that this machine has the libraries and the cores for."""
-    share = min(1.0, cores() / table.threads)
-    records = _registry.records()
+    site, records = table.site, _registry.records()
+    share = min(1.0, cores() / table.threads) if site.is_host else 1.0
     return [
         option
         for option in options
-        if (option.gain * share >= MARGIN or (option.busy or 0.0) >= UNHURRIED)
+        if (option.gain * share >= site.margin or (option.busy or 0.0) >= UNHURRIED)
         and option.backend in records
         and records[option.backend].probe() is None
     ]
@@ -347,7 +359,7 @@ def _open_options(options: tuple[Option, ...], table: RouteTable) -> list[Option
 
 
 def routed(
-    native: Callable[..., Any], name: str, backend: Backend, dtype: DType
+    native: Callable[..., Any], name: str, backend: Backend, device: Device, dtype: DType
 ) -> Callable[..., Any]:
     """Return the router of an operation, or its native callable where there is no route.
 
@@ -359,6 +371,8 @@ def routed(
         The operation.
     backend : Backend
         That of the operands.
+    device : Device
+        On which they are.
     dtype : DType
         Theirs.
 
@@ -368,8 +382,11 @@ def routed(
         With the attributes ``small``, the callable that runs small operands, and ``least``, the
         number of elements of the largest operand from which anything else may run.
     """
-    if backend.name not in HOMES:
+    site = site_of(device)
+    if site is None or backend.name not in site.homes:
         return native
+    if not site.is_host:
+        return _routed_on_device(native, name, backend, device, dtype, site)
     # A backend's own callable may look at sizes itself, and then has the same attributes.
     small, least = getattr(native, "small", native), getattr(native, "least", None)
     own = native
@@ -377,8 +394,8 @@ def routed(
         own = _considerate.considerate(native)
         least = min(_considerate.least(), _considerate.LEAST if least is None else least)
     table = in_force().table
-    if table is not None and name in ADMITTED and table.forms(name, dtype.name):
-        choice = Choice(name, backend, dtype, own, table)
+    if table is not None and name in site.admitted and table.forms(name, dtype.name):
+        choice = Choice(name, backend, CPU, dtype, own, table)
         if choice.least is not None:
             # Where the backend's own callable chooses as well, nobody knows for which forms.
             leasts = choice.leasts if least is None else None
@@ -386,3 +403,22 @@ def routed(
     if own is native or least is None:
         return native
     return router(name, small, least, lambda args, params: own(*args, **params))
+
+
+def _routed_on_device(
+    native: Callable[..., Any],
+    name: str,
+    backend: Backend,
+    device: Device,
+    dtype: DType,
+    site: Site,
+) -> Callable[..., Any]:
+    """As `routed`, on an accelerator."""
+    counting = backend.counting()
+    if name not in site.admitted or counting is None or isinstance(native, Elsewhere):
+        return native
+    table = in_force(device).table
+    if table is None or not table.forms_of(backend.name, name, dtype.name):
+        return native
+    choice = Choice(name, backend, device, dtype, native, table)
+    return native if choice.least is None else guard(native, choice.least, choice, *counting)

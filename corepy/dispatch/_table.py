@@ -107,7 +107,7 @@ class Table(Slots):
             native = _offload.entry(*place)
         else:
             native = _fallback.resolve(*place)
-            native = _routes.routed(native, name, self.backend, self.dtype)
+            native = _routes.routed(native, name, self.backend, self.device, self.dtype)
             native = _autocast.applied(native, name, self.backend, self.dtype)
         result = None
         if operation.result is not None:

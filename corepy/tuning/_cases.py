@@ -17,11 +17,12 @@ from corepy.devices._device import CPU
 from corepy.devices._pool import recycling
 from corepy.dispatch._admitted import ADMITTED, CANDIDATES, ROUTABLE, admits
 from corepy.dispatch._considerate import concerns, considerate
+from corepy.dispatch._crossings import bound
 from corepy.dispatch._operations import OPERATIONS
 from corepy.dispatch._registry import load, records
 from corepy.dispatch._route_table import Option, Route, RouteTable
 from corepy.dispatch._routers import Call
-from corepy.dispatch._routes import Choice, bound
+from corepy.dispatch._routes import Choice
 
 Array = npt.NDArray[Any]
 
@@ -49,7 +50,7 @@ _WIDTH: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An operation on operands of one dtype and form."""
+    """An operation on operands of one dtype and form, which NumPy runs unless told otherwise."""
 
     operation: str
     dtype: str
@@ -98,7 +99,8 @@ class Case:
         option = Option(name, gain=math.inf, busy=math.inf)
         route = Route(self.operation, self.dtype, self.form, 1, math.inf, (option,))
         table = RouteTable({"threads": 1}, {}, {}, (route,))
-        choice = Choice(self.operation, NUMPY, DTYPES[self.dtype], self._native(), table)
+        dtype = DTYPES[self.dtype]
+        choice = Choice(self.operation, NUMPY, CPU, dtype, self._native(), table)
         return _recycled(lambda *args, **params: choice(args, params))
 
     def _native(self) -> Callable[..., Any]:

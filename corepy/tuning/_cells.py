@@ -9,15 +9,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from corepy.dispatch._route_table import MARGIN, Option, Route, write
+from corepy.dispatch._route_table import Option, Route, write
+from corepy.dispatch._sites import HOST, Site
 
 #: Version of the file's form; what another one holds is measured anew.
 FORMAT: Final = 1
 #: The verdict on a candidate that routes may lead to.
 ADMITTED: Final = "admitted"
-#: Seconds that NumPy takes at the least where another library with threads of its own is called: as
-#: long as these take to wake, which they may have to do whatever was measured.
-CROSSING: Final = 3e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class Entrant:
     ----------
     backend : str
     gain, noise : float
-        NumPy's time by this one's, and the spread of that as a part of it.
+        The home's time, on the host NumPy's, by this one's, and the spread of that as a part of it.
     company : float
         The time right after another library's operation by the time alone; the worst of them.
     busy : float or None
@@ -55,10 +53,10 @@ class Cell:
     size : int
         Elements of the largest operand.
     seconds : float
-        NumPy's time.
+        The home's time.
     entrants : tuple of Entrant
     undecided : bool
-        Whether the machine was too noisy to tell. NumPy keeps the cell, and the next tuning
+        Whether the machine was too noisy to tell. The home keeps the cell, and the next tuning
         measures it again.
     """
 
@@ -76,7 +74,7 @@ class Cell:
         return key_of(self.operation, self.dtype, self.form, self.size)
 
     def times(self, backend: str) -> tuple[float, float] | None:
-        """Return NumPy's seconds and a backend's, None where that was not measured."""
+        """Return the home's seconds and a backend's, None where that was not measured."""
         for entrant in self.entrants:
             if entrant.backend == backend and entrant.gain > 0:
                 return self.seconds, self.seconds / entrant.gain
@@ -100,12 +98,15 @@ class Cells:
     found : dict of str to Cell
     start : dict of str to float
         Seconds that importing a backend's library takes.
+    site : Site
+        Where they were measured.
     """
 
     path: Path
     machine: Mapping[str, Any]
     found: dict[str, Cell] = field(default_factory=dict)
     start: dict[str, float] = field(default_factory=dict)
+    site: Site = HOST
 
     def read(self) -> str | None:
         """Take up what an earlier tuning found; return why nothing can be, None if it can.
@@ -152,18 +153,18 @@ class Cells:
         groups: dict[tuple[str, str, str], list[Cell]] = {}
         for cell in self.found.values():
             groups.setdefault((cell.operation, cell.dtype, cell.form), []).append(cell)
-        return tuple(route for key in sorted(groups) for route in _steps(groups[key]))
+        return tuple(route for key in sorted(groups) for route in _steps(groups[key], self.site))
 
 
-def _steps(cells: Iterable[Cell]) -> list[Route]:
+def _steps(cells: Iterable[Cell], site: Site) -> list[Route]:
     """Return one route for each stretch of sizes in which the same backends win."""
     steps: list[Route] = []
     former: Cell | None = None
     for cell in sorted(cells, key=lambda cell: cell.size):
-        options = _ranked(cell)
+        options = _ranked(cell, site)
         before = steps[-1].options if steps else ()
         if [o.backend for o in options] != [o.backend for o in before]:
-            least, seconds = _boundary(former or cell, cell, options, before)
+            least, seconds = _boundary(former or cell, cell, options, before, site.margin)
             place = cell.operation, cell.dtype, cell.form, least
             steps.append(Route(*place, float(f"{seconds:.3g}"), options))
         elif options:
@@ -174,18 +175,22 @@ def _steps(cells: Iterable[Cell]) -> list[Route]:
 
 
 def _boundary(
-    smaller: Cell, greater: Cell, options: Sequence[Option], before: Sequence[Option]
+    smaller: Cell,
+    greater: Cell,
+    options: Sequence[Option],
+    before: Sequence[Option],
+    margin: float,
 ) -> tuple[int, float]:
-    """Return where one stretch ends and the next begins, and NumPy's seconds there.
+    """Return where one stretch ends and the next begins, and the home's seconds there.
 
-    Where a backend comes or goes beside NumPy alone, times are taken to grow evenly between the two
-    sizes: it is where they differ by the margin. Else it is half way, as the sizes are spaced.
+    Where a backend comes or goes beside the home alone, times are taken to grow evenly between the
+    two sizes: it is where they differ by the margin. Else it is half way, as the sizes are spaced.
     """
     if bool(options) != bool(before):
         name = (options or before)[0].backend
         first, last = smaller.times(name), greater.times(name)
         if first and last:
-            here, there = (MARGIN * other - base for base, other in (first, last))
+            here, there = (margin * other - base for base, other in (first, last))
             if here * there < 0:
                 share = here / (here - there)
                 size = smaller.size + share * (greater.size - smaller.size)
@@ -194,7 +199,7 @@ def _boundary(
     return round(math.sqrt(smaller.size * greater.size)), seconds
 
 
-def _ranked(cell: Cell) -> tuple[Option, ...]:
+def _ranked(cell: Cell, site: Site) -> tuple[Option, ...]:
     """Return who was admitted, the best first.
 
     Another library is called only where it is better than Numba's kernels by the same margin:
@@ -204,9 +209,9 @@ def _ranked(cell: Cell) -> tuple[Option, ...]:
     options = [
         Option(e.backend, round(e.gain, 2), round(e.company, 2), e.busy and round(e.busy, 2))
         for e in cell.entrants
-        if e.verdict == ADMITTED and (e.backend == "numba" or cell.seconds >= CROSSING)
+        if e.verdict == ADMITTED and (e.backend == "numba" or cell.seconds >= site.least_seconds)
     ]
-    handicap = {"numba": MARGIN}
+    handicap = {"numba": site.margin}
     return tuple(sorted(options, key=lambda o: -o.gain * handicap.get(o.backend, 1.0)))
 
 

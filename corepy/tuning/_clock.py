@@ -24,6 +24,9 @@ Work: TypeAlias = Callable[[], Any]
 #: Seconds that one callable runs in one round, at the least: the clock and a scheduler's slice.
 SLICE: Final = 1e-3
 ROUNDS: Final = (7, 25)
+#: The same of a device that is waited for, some 10 us, and the runs by which its time is guessed.
+SLICE_OF_DEVICE: Final = 4e-3
+FEW: Final = 3
 #: Spread of the ratios, as a part of them, above which a machine may be too noisy to decide.
 NOISY: Final = 0.10
 
@@ -72,13 +75,27 @@ def _spread(values: Sequence[float], middle: float) -> float:
     return 1.4826 * statistics.median(abs(value - middle) for value in values)
 
 
-def take_turns(works: Mapping[str, Work], seconds: float) -> dict[str, list[float]]:
-    """Run callables in rounds for about so long, and return their times a run, round by round."""
+def take_turns(
+    works: Mapping[str, Work], seconds: float, wait: Work | None = None
+) -> dict[str, list[float]]:
+    """Run callables in rounds for about so long, and return their times a run, round by round.
+
+    Parameters
+    ----------
+    works : mapping of str to callable
+    seconds : float
+    wait : callable, optional
+        Waits for a device that goes on when they are back: once after each slice, which is as many
+        times as long that this is a small part of it.
+    """
     counts, took = {}, 0.0
+    least = SLICE if wait is None else SLICE_OF_DEVICE
     for name, work in works.items():
-        work()  # compiles, imports, fills caches
-        once = _timed(work, 1)
-        counts[name] = max(1, round(SLICE / once))
+        for _ in range(1 if wait is None else 2):  # compiles, imports, fills caches and pools
+            _timed(work, 1, wait)
+        few = 1 if wait is None else FEW
+        once = _timed(work, few, wait)
+        counts[name] = max(1, round(least / once))
         took += once * counts[name]
     rounds = min(max(round(seconds / took), ROUNDS[0]), ROUNDS[1])
     order, rng = list(works), random.Random(0)
@@ -86,14 +103,16 @@ def take_turns(works: Mapping[str, Work], seconds: float) -> dict[str, list[floa
     for _ in range(rounds):
         rng.shuffle(order)
         for name in order:
-            times[name].append(_timed(works[name], counts[name]))
+            times[name].append(_timed(works[name], counts[name], wait))
     return times
 
 
-def _timed(work: Work, count: int) -> float:
+def _timed(work: Work, count: int, wait: Work | None = None) -> float:
     start = perf_counter()
     for _ in range(count):
         work()
+    if wait is not None:
+        wait()
     return (perf_counter() - start) / count
 
 

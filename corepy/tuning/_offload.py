@@ -269,7 +269,8 @@ class _Measuring:
         known, host = self.kept.device(self.backend, self.device), self.kept.costs.host.get(key)
         there, here = known.work.get(key), host
         if not (_has(there, amount) and _has(here, amount)):
-            home = _routes.routed(_fallback.resolve(name, NUMPY, CPU, dtype), name, NUMPY, dtype)
+            own = _fallback.resolve(name, NUMPY, CPU, dtype)
+            home = _routes.routed(own, name, NUMPY, CPU, dtype)
             native, moved = self._native(case), [self._there(x) for x in args]
             found = self._times(
                 f"{case.label} {size}",

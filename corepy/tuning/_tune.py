@@ -21,12 +21,17 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from corepy.devices._device import CPU, Device
+from corepy.devices._libraries import release
 from corepy.dispatch import _route_table as files
+from corepy.dispatch._crossings import bound
 from corepy.dispatch._registry import load
-from corepy.dispatch._route_table import MARGIN, UNHURRIED, RouteTable
+from corepy.dispatch._route_gpus import gpu_name
+from corepy.dispatch._route_gpus import key_of as key_of_machine
+from corepy.dispatch._route_table import UNHURRIED, RouteTable
 from corepy.dispatch._routers import Call
-from corepy.dispatch._routes import bound
 from corepy.dispatch._settings import PRECISION
+from corepy.dispatch._sites import HOST, Site
 from corepy.dispatch._threads import get_num_threads
 from corepy.tuning._cases import Case, cases
 from corepy.tuning._cells import ADMITTED, Cell, Cells, Entrant, key_of
@@ -40,6 +45,7 @@ from corepy.tuning._clock import (
     compare,
     take_turns,
 )
+from corepy.tuning._device_cases import DeviceCase, device_cases, libraries_on
 from corepy.tuning._kernels import KernelCase, kernel_cases
 
 #: Greatest time of a cell's operation in NumPy, in seconds: greater sizes are not measured.
@@ -50,7 +56,10 @@ ATTEMPTS: Final = 3
 COMPANY: Final = 1.3
 _ROUNDS: Final = 7
 
-AnyCase: TypeAlias = "Case | KernelCase"
+#: How works are called that run in the backend of the arrays.
+HOME: Final = "home"
+
+AnyCase: TypeAlias = "Case | DeviceCase | KernelCase"
 #: Hears of each case how many there are, which one it is, and what it is called.
 Progress: TypeAlias = Callable[[int, int, str], None]
 
@@ -63,9 +72,9 @@ class Outcome:
     ----------
     table : RouteTable
     undecided : tuple of str
-        Cells for which the machine was too noisy; NumPy keeps them.
+        Cells for which the machine was too noisy; the home keeps them.
     refused : tuple of str
-        Candidates that do not mean what NumPy means, with the reason.
+        Candidates that do not mean what the home means, with the reason.
     load : float or None
         Cores that other processes used meanwhile, None where the system does not tell.
     """
@@ -79,8 +88,9 @@ class Outcome:
 def tune(
     only: Iterable[str] = (),
     *,
+    device: Device = CPU,
     again: bool = False,
-    seconds: float = 0.15,
+    seconds: float | None = None,
     cells: Path | None = None,
     progress: Progress = lambda number, count, label: None,
     notice: Callable[[str], None] = lambda text: None,
@@ -91,10 +101,13 @@ def tune(
     ----------
     only : iterable of str
         Operations to measure; by default all that can be routed. What is known of others stays.
+    device : Device
+        Whose memory the libraries share: the host, or a GPU.
     again : bool
         Whether to measure also what is known already.
-    seconds : float
-        Time for the rounds of a cell.
+    seconds : float, optional
+        Time for the rounds of a cell; by default 0.15, and on a GPU 0.06, where there is less noise
+        and more to measure.
     cells : Path, optional
         Where what is found is kept; by default in the user's cache folder.
     progress : callable
@@ -110,16 +123,18 @@ def tune(
     Raises
     ------
     ValueError
-        If `only` names an operation that cannot be routed.
+        If `only` names an operation that cannot be routed, or `device` is not shared.
     OSError
         If the file of cells cannot be written.
     """
-    machine = files.machine_key()
-    kept = Cells(cells or files.cache_file(machine).with_name(_cells_name(machine)), machine)
+    site, todo, gpu = _todo(device, only)
+    seconds = seconds or (0.15 if site.is_host else 0.06)
+    machine = key_of_machine(gpu)
+    path = cells or files.cache_file(machine).with_name(_cells_name(machine))
+    kept = Cells(path, machine, site=site)
     trouble = kept.read()
     if trouble:
         notice(f"{trouble}: measuring anew")
-    todo: list[AnyCase] = [*cases(only), *kernel_cases(only)]
     if again:
         wanted = {(case.operation, case.dtype, case.form) for case in todo}
         kept.found = {
@@ -129,17 +144,20 @@ def tune(
         }
     usage = Usage()
     kept.start |= {name: _start(name) for name in {n for c in todo for n in c.candidates}}
-    company = _company({name for case in todo for name in case.candidates})
+    candidates = {name for case in todo for name in case.candidates}
+    company = _company(candidates) if site.is_host else {}
     refused: list[str] = []
     for number, case in enumerate(todo):
         progress(number, len(todo), case.label)
-        with PRECISION.scoped("fast"):
+        with PRECISION.scoped("fast" if site.is_host else "full"):
             refused += _measure_case(case, kept, company, seconds)
+        if not site.is_host:
+            release(device)  # each library keeps what the other needs next
     progress(len(todo), len(todo), "")
     kept.write()
     load_ = usage.cores()
     made = {
-        "command": "corepy tune",
+        "command": "corepy tune" if site.is_host else f"corepy tune --device {device}",
         "date": datetime.date.today().isoformat(),
         "load": None if load_ is None else round(load_, 2),
     }
@@ -150,6 +168,17 @@ def tune(
     )
     table = RouteTable(machine, made, kept.start, kept.routes())
     return Outcome(table, undecided, tuple(refused), load_)
+
+
+def _todo(device: Device, only: Iterable[str]) -> tuple[Site, list[AnyCase], str | None]:
+    """Return where it is that is measured, what, and the name of the GPU, if it is one."""
+    if device is CPU:
+        return HOST, [*cases(only), *kernel_cases(only)], None
+    site, libraries = libraries_on(device)
+    gpu = gpu_name(device)
+    if gpu is None:
+        raise ValueError(f"device is {device}; expected one whose name the driver tells")
+    return site, list(device_cases(site, device, libraries, only)), gpu
 
 
 def _cells_name(machine: Mapping[str, Any]) -> str:
@@ -210,11 +239,13 @@ def _measure_case(
 def _meet_neighbours(
     case: AnyCase, cells: Iterable[Cell], home: Call, calls: Mapping[str, Call], kept: Cells
 ) -> None:
-    """Measure with the other cores busy who does not notice it by itself.
+    """Measure with the other cores of the host busy who does not notice it by itself.
 
     A tuning with a realtime priority (``chrt``) has no neighbours that it would feel, and leaves
     this to a later one; until then these routes step aside when others are busy.
     """
+    if not kept.site.is_host:
+        return
     threads = get_num_threads()
     waiting = [cell for cell in cells if any(_is_unmet(case, e) for e in cell.entrants)]
     if threads < 2 or not waiting or _is_realtime():
@@ -224,11 +255,10 @@ def _meet_neighbours(
             entrants = []
             for entrant in cell.entrants:
                 if _is_unmet(case, entrant):
-                    works = _works(
-                        case, cell.size, {"numpy": home, "other": calls[entrant.backend]}
-                    )
+                    calls_ = {HOME: home, "other": calls[entrant.backend]}
+                    works = _works(case, cell.size, calls_)
                     times = take_turns(works, 0.0)
-                    gain = compare(times["numpy"], times["other"]).gain
+                    gain = compare(times[HOME], times["other"]).gain
                     entrant = _beside_busy(entrant, round(gain, 3))
                 entrants.append(entrant)
             kept.add(replace(cell, entrants=tuple(entrants)))
@@ -275,41 +305,52 @@ def _cell(
     known = kept.found.get(key_of(case.operation, case.dtype, case.form, size))
     if known is not None and not known.undecided:
         return known
-    works = _works(case, size, {"numpy": home, **calls})
+    works = _works(case, size, {HOME: home, **calls})
     with np.errstate(all="ignore"):
-        cell = _measured(case, size, works, company, seconds)
+        cell = _measured(case, size, works, company, seconds, kept.site)
     kept.add(cell)
     return cell
 
 
 def _measured(
-    case: AnyCase, size: int, works: dict[str, Work], company: Mapping[str, Work], seconds: float
+    case: AnyCase,
+    size: int,
+    works: dict[str, Work],
+    company: Mapping[str, Work],
+    seconds: float,
+    site: Site = HOST,
 ) -> Cell:
     found: dict[str, Comparison] = {}
+    wait = case.wait if isinstance(case, DeviceCase) else None
     for attempt in range(ATTEMPTS):
-        times = take_turns(works, seconds * 2**attempt)
-        found = {n: compare(times["numpy"], times[n]) for n in works if n != "numpy"}
-        if not any(comparison.is_open(MARGIN) for comparison in found.values()):
+        times = take_turns(works, seconds * 2**attempt, wait)
+        found = {n: compare(times[HOME], times[n]) for n in works if n != HOME}
+        if not any(comparison.is_open(site.margin) for comparison in found.values()):
             break
-    base = sorted(times["numpy"])[len(times["numpy"]) // 2]
-    undecided = any(comparison.is_open(MARGIN) for comparison in found.values())
+    base = sorted(times[HOME])[len(times[HOME]) // 2]
+    undecided = any(comparison.is_open(site.margin) for comparison in found.values())
     entrants = tuple(
-        _entrant(name, comparison, works, company) for name, comparison in found.items()
+        _entrant(name, comparison, works, company, site.margin)
+        for name, comparison in found.items()
     )
     return Cell(case.operation, case.dtype, case.form, size, base, entrants, undecided)
 
 
 def _entrant(
-    name: str, alone: Comparison, works: Mapping[str, Work], company: Mapping[str, Work]
+    name: str,
+    alone: Comparison,
+    works: Mapping[str, Work],
+    company: Mapping[str, Work],
+    margin: float,
 ) -> Entrant:
     """Judge one candidate, alone and in company."""
     verdict, worst = ADMITTED, 1.0
-    if alone.is_open(MARGIN):
+    if alone.is_open(margin):
         verdict = "too noisy to decide"
-    elif not alone.wins(MARGIN):
+    elif not alone.wins(margin):
         verdict = "no faster"
-    else:
-        pair = {"numpy": works["numpy"], name: works[name]}
+    elif company:
+        pair = {HOME: works[HOME], name: works[name]}
         plain = _middle(beside_itself({name: works[name]}, _ROUNDS)[name])
         for other, work in company.items():
             if other == name:
@@ -318,7 +359,7 @@ def _entrant(
             slowdown = _middle(times[name]) / plain
             worst = max(worst, slowdown)
             # It may lose what it gains alone, and no more.
-            if slowdown > COMPANY and compare(times["numpy"], times[name]).gain < 1.0:
+            if slowdown > COMPANY and compare(times[HOME], times[name]).gain < 1.0:
                 verdict = f"{slowdown:.1f}x its time right after {other}"
     gain, noise = round(alone.gain, 3), round(alone.noise, 3)
     return Entrant(name, gain, noise, round(worst, 3), None, verdict)

@@ -102,6 +102,9 @@ class Stream:
     def wait_event(self, event: Event) -> None:
         GPU.wait(self.ptr, event.mark)
 
+    def is_capturing(self) -> bool:
+        return self.ptr in GPU.recording
+
     def begin_capture(self, mode: int | None = None) -> None:
         if self.ptr in (0, 1):
             raise RuntimeError("cannot capture on the default (legacy) stream")
@@ -235,6 +238,10 @@ class ndarray(np.ndarray[Any, Any]):
     device = Device()
     _memory: Any = None
 
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.ctypes.data, device_id=0, mem=self._memory)
+
     def get(
         self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True
     ) -> np.ndarray[Any, Any]:
@@ -273,10 +280,10 @@ class ndarray(np.ndarray[Any, Any]):
         if params.get("copy") and params.get("dl_device") is None:
             raise BufferError("copy=True only supported for copy to CPU.")
         if not GPU.defers:
-            if stream is not None:  # which NumPy 2.5 calls a ValueError
+            if stream not in (None, -1):  # which NumPy 2.5 calls a ValueError
                 raise RuntimeError("NumPy only supports stream=None.")
             return super().__dlpack__(**params)
-        if stream != CURRENT.address:
+        if stream not in (CURRENT.address, -1):  # -1: whoever asks has seen to the order
             GPU.wait(1 if stream is None else stream, GPU.record(CURRENT.address))
         return self.view(np.ndarray).__dlpack__(**params)
 

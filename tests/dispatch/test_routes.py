@@ -18,12 +18,14 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy import _idle_threads
+from corepy.devices._device import CPU
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch import _routes
 from corepy.dispatch._admitted import ADMITTED, admits
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._route_table import Option, Route, RouteTable, parse
+from corepy.dispatch._sites import HOST, MARGIN
 
 ROOT = Path(corepy.__file__).parent.parent
 HERE = {"cpu": "this one", "cores": 2, "threads": 2}
@@ -496,7 +498,7 @@ def test_the_shipped_table_is_whole_and_says_how_it_was_made() -> None:
     for each in shipped.routes:
         assert all(admits(each.operation, each.dtype, o.backend) for o in each.options)
         for o in each.options:
-            assert o.gain >= files.MARGIN or (o.busy or 0.0) >= files.UNHURRIED
+            assert o.gain >= MARGIN or (o.busy or 0.0) >= files.UNHURRIED
         assert each.least >= 1000
 
 
@@ -652,8 +654,8 @@ def test_routed_returns_plain_callables_where_nothing_is_routed() -> None:
     native = np.sin
     numpy = xp.ones(1)._table.backend
     with corepy.set_routes("off"):
-        assert _routes.routed(native, "sin", numpy, xp.float64) is native
-    assert _routes.routed(native, "squeeze", numpy, xp.float64) is native
+        assert _routes.routed(native, "sin", numpy, CPU, xp.float64) is native
+    assert _routes.routed(native, "squeeze", numpy, CPU, xp.float64) is native
 
 
 @pytest.mark.backend("torch")
@@ -667,6 +669,6 @@ def test_torch_is_left_alone_where_other_threads_keep_the_cores(
         monkeypatch.setattr(_routes, "spinning", lambda: found)  # noqa: B023
         _routes._crowded.cache_clear()
         with corepy.set_routes("shipped"):
-            ready = torchs.ready()
+            ready = torchs.ready(HOST)
         assert (ready is None) is bool(found)
     _routes._crowded.cache_clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, wraps
+from operator import attrgetter
 from typing import Any, Final
 
 import array_api_compat.cupy as compat
@@ -18,6 +19,7 @@ from corepy.backends._rounding import rounded
 from corepy.backends._streams import Streams
 from corepy.backends.cupy import _streams
 from corepy.backends.cupy._devices import KIND, place
+from corepy.backends.cupy._lending import is_plain
 from corepy.backends.cupy._linalg import GENERAL_EIGENVALUES, has_general_eigenvalues
 from corepy.backends.cupy._tables import FIXES, IN_PLACE, TAKEN
 from corepy.devices._device import Device, as_device
@@ -162,6 +164,12 @@ class CuPyBackend(Backend):
     def synchronize(self, device: Device) -> None:
         place(device).synchronize()
 
+    def counting(self) -> tuple[type, Callable[[Array], int]]:
+        return cupy.ndarray, _size
+
+    def lends(self, native: Array) -> bool:
+        return native.__class__ is cupy.ndarray and is_plain(native)
+
     # ------------------------------------------------------------------ memory and streams
 
     def is_out_of_memory(self, error: BaseException) -> bool:
@@ -185,6 +193,7 @@ class CuPyBackend(Backend):
         return _streams_of(device)
 
 
+_size: Final = attrgetter("size")
 _EVERYTHING: Final = Capabilities(
     max_dimensions=64,
     scalars_first=TAKEN,

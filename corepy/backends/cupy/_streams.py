@@ -12,6 +12,7 @@ import numpy as np
 
 from corepy.backends._base import Allocator
 from corepy.backends._streams import Streams
+from corepy.backends.cupy._lending import is_capturing
 from corepy.devices._device import Device
 from corepy.devices._pool import MemoryStats
 
@@ -92,6 +93,9 @@ class CuPyStreams(Streams):
 
     def fetch(self, native: Any, out: np.ndarray[Any, Any]) -> None:
         native.get(out=out, blocking=False)
+
+    def is_capturing(self) -> bool:
+        return is_capturing(self._place.id)
 
     def capture(self, address: int, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
         with self._place:

@@ -16,6 +16,7 @@ from corepy.backends._base import Allocator, Backend, Capabilities
 from corepy.backends._kinds import PERHAPS_LACKING, dtypes_on, left_out
 from corepy.backends._streams import Streams
 from corepy.backends.torch import _devices, _memory, _mps
+from corepy.backends.torch._layout import Layout, lends
 from corepy.backends.torch._streams import streams_of
 from corepy.backends.torch._tables import FIXES, LEFT_OUT, MOVES, SCALARS_FIRST, SCALARS_SECOND
 from corepy.devices._device import CPU, Device
@@ -158,6 +159,15 @@ class TorchBackend(Backend):
             return True
         # A leaf of the graph must keep its values; a copy of it may change, and passes gradients.
         return not (native if native._base is None else native._base).is_leaf
+
+    def counting(self) -> tuple[type, Callable[[Tensor], int]]:
+        return Tensor, Tensor.numel
+
+    def layout(self, native: Tensor) -> Layout:
+        return Layout(native)
+
+    def lends(self, native: Tensor) -> bool:
+        return lends(native)
 
     # ------------------------------------------------------------------ precision
 

@@ -72,6 +72,10 @@ class TorchStreams(Streams):
     def fetch(self, native: torch.Tensor, out: np.ndarray[Any, Any]) -> None:
         torch.from_numpy(out).copy_(native, non_blocking=True)
 
+    def is_capturing(self) -> bool:
+        with torch.cuda.device(self._place):
+            return bool(torch.cuda.is_current_stream_capturing())
+
     def capture(self, address: int, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         # Other libraries may allocate meanwhile, which the stricter modes forbid.

@@ -12,19 +12,15 @@ import sys
 from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any
 
 import cupy
 
 from corepy._errors import BackendUnavailableError
+from corepy.backends.cupy._lending import DEFAULT, is_capturing, is_plain
 from corepy.dispatch import load
 from corepy.kernels._device._cupy import torch_stream
 from corepy.kernels._device._runtime import VECTOR_BYTES
-
-#: Addresses that mean the default stream.
-_DEFAULT: Final = (0, 1)
-#: Memory that is the host's too, of which torch takes none.
-_UNIFIED: Final = ("ManagedMemory", "SystemMemory")
 
 
 @cache
@@ -53,15 +49,11 @@ def takes(*natives: Any) -> bool:
     number = natives[0].data.device_id
     if not is_there(number) or not all(map(_is_packed, natives)):
         return False
-    stream = cupy.cuda.get_current_stream(number)
-    return stream.ptr in _DEFAULT or not stream.is_capturing()
+    return not is_capturing(number)
 
 
 def _is_packed(native: Any) -> bool:
-    memory = native.data.mem
-    if native.data.ptr % VECTOR_BYTES:
-        return False
-    if getattr(memory, "identity", memory.__class__.__name__) in _UNIFIED:
+    if not is_plain(native):
         return False
     if native.flags.c_contiguous:
         return True
@@ -91,7 +83,7 @@ def computed(function: Callable[..., Any], *natives: Any) -> Any:
 def _stream(address: int, number: int) -> Any:
     """Return torch's object for a stream."""
     cuda = sys.modules["torch"].cuda
-    if address in _DEFAULT:
+    if address in DEFAULT:
         return cuda.default_stream(number)
     return cuda.ExternalStream(address, device=number)
 

@@ -1,0 +1,29 @@
+"""Which of CuPy's arrays another library may read, and when it may take part."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cupy
+
+from corepy.backends._streams import ALIGNMENT
+
+#: Addresses that mean the default stream, of which nothing is recorded.
+DEFAULT: Final = (0, 1)
+
+
+def is_capturing(number: int) -> bool:
+    """Say whether what is asked of the current stream of a device is recorded, and not done."""
+    stream = cupy.cuda.get_current_stream(number)
+    return stream.ptr not in DEFAULT and bool(stream.is_capturing())
+
+
+#: Memory that is the host's too, of which other libraries take none.
+_UNIFIED: Final = ("ManagedMemory", "SystemMemory")
+
+
+def is_plain(native: Any) -> bool:
+    """Say whether an array lies in memory of its device alone, and begins where vectors may."""
+    memory = native.data.mem
+    kind = getattr(memory, "identity", memory.__class__.__name__)
+    return native.data.ptr % ALIGNMENT == 0 and kind not in _UNIFIED

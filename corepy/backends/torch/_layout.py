@@ -1,0 +1,57 @@
+"""How tensors lie in memory, in NumPy's words, and which of them another library may read."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from corepy.backends._streams import ALIGNMENT
+
+
+class Layout:
+    """What `corepy.backends._base.Backend.layout` promises of a tensor."""
+
+    __slots__ = ("dtype", "ndim", "shape", "size", "tensor")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self.dtype = tensor.dtype
+        self.shape = tuple(tensor.shape)
+        self.ndim = len(self.shape)
+        self.size = tensor.numel()
+
+    @property
+    def flags(self) -> Layout:
+        return self
+
+    @property
+    def c_contiguous(self) -> bool:
+        return bool(self.tensor.is_contiguous())
+
+    @property
+    def forc(self) -> bool:
+        tensor = self.tensor
+        return self.c_contiguous or bool(tensor.permute(*range(self.ndim)[::-1]).is_contiguous())
+
+
+def lends(tensor: Tensor) -> bool:
+    """Say whether a tensor is no more than its values, and nobody listens to what is done to it.
+
+    Subclasses, gradients of both modes, the tracers and the modes that see every operation do; and
+    who asked torch for determinism has its word for its own kernels alone.
+    """
+    if tensor.__class__ is not Tensor or tensor.layout is not torch.strided:
+        return False
+    if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+        return False
+    if tensor.data_ptr() % ALIGNMENT:
+        return False
+    return not (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_function_stack()
+        or forward_ad._current_level >= 0
+        or torch.are_deterministic_algorithms_enabled()
+    )

@@ -1,0 +1,119 @@
+"""Which operations CuPy may run on torch's arrays of a GPU, and torch on CuPy's.
+
+As `corepy.dispatch._admitted` says it of the host: what is in here means the same in both adapters,
+and within the published bound. Nothing is known to be faster by it: tables say that.
+
+Not admitted, and why:
+
+- products of floats: in another order they overflow elsewhere;
+- products of matrices of float32: each library has its own say on TF32, and all call one cuBLAS;
+- floor division, remainders and powers: chains of kernels in both adapters, or scalars that choose
+  a kernel;
+- matrices of which one side is many times the other: reductions were measured on square ones, and
+  libraries share them out among threads by their sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from corepy.dispatch._admitted import (
+    FLOATS,
+    NUMBERS,
+    Args,
+    Former,
+    Params,
+    _matrices,
+    _reduced,
+    _vector,
+    _whole,
+)
+
+#: The libraries that share the memory of a GPU of CUDA, in the order in which they are preferred.
+ON_CUDA: Final = ("torch", "cupy")
+#: How many times as long as the other one a side of a matrix may be whose rows are reduced.
+_SLENDER: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAdmission:
+    """Who may run an operation on the arrays of whom, on a GPU.
+
+    Attributes
+    ----------
+    former : callable
+        Names the form of the operands, as of `Admission`; it looks at what `Backend.layout` gives.
+    own_forms : tuple of str
+        All that it may name.
+    operands : int
+        How many of the leading arguments may be the largest array.
+    dtypes : frozenset of str
+        Those for which the libraries mean the same.
+    fast : frozenset of str
+        Never: neither is less accurate than the other.
+    """
+
+    former: Former
+    own_forms: tuple[str, ...]
+    operands: int
+    dtypes: frozenset[str]
+    fast: frozenset[str] = frozenset()
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """All forms in tables, where the library of the arrays comes first, as with kernels."""
+        return tuple(form_of(home, form) for home in ON_CUDA for form in self.own_forms)
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether all arguments are operands of one shape, or single values."""
+        return self.former is _whole
+
+    def admits(self, dtype: str, backend: str) -> bool:
+        """Say whether a backend may run it on the arrays of another, of a dtype."""
+        return backend in ON_CUDA and dtype in self.dtypes
+
+
+def form_of(home: str, form: str) -> str:
+    """Return how tables call the form of operands of a library."""
+    return f"{home} {form}" if form else home
+
+
+def home_of(form: str) -> str:
+    """Return the library that a form of a table begins with."""
+    return form.partition(" ")[0]
+
+
+def _stout(args: Args, params: Params) -> str | None:
+    """A reduction of all elements, or of rows or columns of which neither are by far fewer."""
+    form = _reduced(args, params)
+    if form in (None, "all"):
+        return form
+    x: Any = args[0]
+    length = x.shape[-1 if form == "rows" else 0]
+    number = x.size // max(length, 1)
+    return form if max(length, number) <= _SLENDER * min(length, number) else None
+
+
+_AXES: Final = ("all", "rows", "columns")
+_UNARY: Final = DeviceAdmission(_whole, ("",), 1, FLOATS)
+_BINARY: Final = DeviceAdmission(_whole, ("",), 2, NUMBERS)
+_REDUCTION: Final = DeviceAdmission(_stout, _AXES, 1, NUMBERS)
+_MOMENT: Final = DeviceAdmission(_stout, _AXES, 1, FLOATS)
+_ORDER: Final = DeviceAdmission(_vector, ("",), 1, NUMBERS)
+
+ADMITTED_ON_CUDA: Final[dict[str, DeviceAdmission]] = {
+    **dict.fromkeys(("abs", "floor", "negative", "sqrt", "square"), _UNARY),
+    **dict.fromkeys(("exp", "expm1", "log", "log10", "log1p", "log2"), _UNARY),
+    **dict.fromkeys(("cos", "sin", "tanh"), _UNARY),
+    **dict.fromkeys(("add", "maximum", "minimum", "multiply", "subtract"), _BINARY),
+    **dict.fromkeys(("equal", "greater", "greater_equal"), _BINARY),
+    **dict.fromkeys(("less", "less_equal", "not_equal"), _BINARY),
+    "divide": DeviceAdmission(_whole, ("",), 2, FLOATS),
+    **dict.fromkeys(("max", "min", "sum", "cumulative_sum"), _REDUCTION),
+    "prod": DeviceAdmission(_stout, _AXES, 1, frozenset({"int64"})),
+    **dict.fromkeys(("mean", "std", "var"), _MOMENT),
+    **dict.fromkeys(("argsort", "sort"), _ORDER),
+    "matmul": DeviceAdmission(_matrices, ("",), 2, frozenset({"float64"})),
+}
