@@ -8,6 +8,9 @@ cdef class Guard:
     cdef readonly object small, choice, kind, size
     cdef readonly Py_ssize_t least
 
+    def around(self, small, choice):
+        return guard(small, self.least, choice, self.kind, self.size)
+
 
 cdef object _guarded(Guard self, PyObject** args, size_t flags, PyObject* names):
     cdef Py_ssize_t count = PyVectorcall_NARGS(flags), i

@@ -150,6 +150,12 @@ def guard(
         The class of the arrays; what is of another one counts as small.
     size : callable
         Counts the elements of an array.
+
+    Returns
+    -------
+    callable
+        With these as attributes, and ``around``, which makes the same of another `small` and
+        `choice`.
     """
 
     def call(*args: Any, **params: Any) -> Any:
@@ -158,7 +164,10 @@ def guard(
                 return choice(args, params)
         return small(*args, **params)
 
-    vars(call).update(small=small, least=least, choice=choice)
+    def around(small: Callable[..., Any], choice: Callable[..., Any]) -> Callable[..., Any]:
+        return guard(small, least, choice, kind, size)
+
+    vars(call).update(small=small, least=least, choice=choice, around=around)
     return call
 
 

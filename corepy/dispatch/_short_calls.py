@@ -62,8 +62,14 @@ _CALLS: Final[dict[tuple[int, tuple[str, ...]], Function]] = {
 def _call(small: Function, x: Native, rest: Sequence[Any], params: dict[str, Any]) -> Any:
     """Return a call of a library again, of the array alone.
 
-    Its function may have an attribute ``bound``, which makes a quicker one for arrays of a dtype.
+    Its function may have an attribute ``bound``, which makes a quicker one for arrays of a dtype. A
+    guard goes on looking at their sizes.
     """
+    around = getattr(small, "around", None)
+    if around is not None:
+        choice = small.choice
+        own = _call(small.small, x, rest, params)
+        return around(own, lambda args, _: choice((*args, *rest), params))
     bound = getattr(small, "bound", None)
     if bound is not None:
         return bound(x, *rest, **params)

@@ -121,7 +121,8 @@ def test_routed_operations_give_what_the_home_gives(pair: tuple[str, str]) -> No
         with corepy.set_routes("off"):
             own = call()
         assert (found.result.backend, found.result.dtype) == (home, own.dtype)
-        np.testing.assert_allclose(host(found.result), host(own), rtol=3e-5, atol=3e-5)
+        # Running sums lie as far apart as their terms, in another order, add up to.
+        np.testing.assert_allclose(host(found.result), host(own), rtol=3e-5, atol=1e-3)
 
 
 @pytest.mark.gpu
