@@ -110,10 +110,10 @@ class _DeviceCrossing:
         self.dtypes = {home.native_dtype(d): backend.native_dtype(d) for d in dtypes}
 
     def __call__(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if self.own.is_capturing():
-            raise NotLentError("a graph is recorded")  # whose memory is the library's own
         address, theirs = self.own.current(), self.other.current()
-        # The default stream has two addresses.
+        # The default stream has two addresses, and is never recorded.
+        if address > 1 and self.own.is_capturing():
+            raise NotLentError("a graph is recorded")  # whose memory is the library's own
         same = address == theirs or (address <= 1 and theirs <= 1)
         with nullcontext() if same else self.other.using(address):
             operands = [self._there(x, place) for place, x in enumerate(args)]
@@ -133,22 +133,5 @@ class _DeviceCrossing:
         raise NotLentError(f"an operand is of type {type(value).__name__}")
 
     def _shared(self, native: Native, source: Backend, target: Backend) -> Native:
-        offered = source.exporter(native)
-        exporter = source.legacy_exporter(offered, copy=False)
-        made, new = target.import_(_Unordered(exporter), self.device)
-        if new:
-            raise NotLentError(f"{target.name} copies")
-        return made
-
-
-class _Unordered:
-    """Exports memory to a consumer that works in the same stream: nobody waits for another."""
-
-    def __init__(self, exporter: Any) -> None:
-        self._exporter = exporter
-
-    def __dlpack_device__(self) -> Any:
-        return self._exporter.__dlpack_device__()
-
-    def __dlpack__(self, *, stream: Any = None, **params: Any) -> Any:
-        return self._exporter.__dlpack__(stream=-1, **params)
+        exporter = source.legacy_exporter(source.exporter(native), copy=False)
+        return target.borrow(exporter, self.device)

@@ -59,7 +59,7 @@ _CALLS: Final[dict[tuple[int, tuple[str, ...]], Function]] = {
 }
 
 
-def _call(small: Function, x: Native, rest: Sequence[Any], params: dict[str, Any]) -> Any:
+def _call(small: Any, x: Native, rest: Sequence[Any], params: dict[str, Any]) -> Any:
     """Return a call of a library again, of the array alone.
 
     Its function may have an attribute ``bound``, which makes a quicker one for arrays of a dtype. A

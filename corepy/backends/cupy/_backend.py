@@ -19,7 +19,7 @@ from corepy.backends._rounding import rounded
 from corepy.backends._streams import Streams
 from corepy.backends.cupy import _streams
 from corepy.backends.cupy._devices import KIND, place
-from corepy.backends.cupy._lending import is_plain
+from corepy.backends.cupy._lending import is_plain, view
 from corepy.backends.cupy._linalg import GENERAL_EIGENVALUES, has_general_eigenvalues
 from corepy.backends.cupy._tables import FIXES, IN_PLACE, TAKEN
 from corepy.devices._device import Device, as_device
@@ -151,6 +151,14 @@ class CuPyBackend(Backend):
     def import_(self, exporter: Any, device: Device) -> tuple[Array, bool]:
         with place(device):
             return cupy.from_dlpack(exporter), False
+
+    def borrow(self, exporter: Any, device: Device) -> Array:
+        # https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
+        told = getattr(exporter, "__cuda_array_interface__", None)
+        if told is None:
+            return super().borrow(exporter, device)
+        shape, dtype, strides = told["shape"], np.dtype(told["typestr"]), told.get("strides")
+        return view(told["data"][0], shape, dtype, strides, exporter, device.index or 0)
 
     def normalize(self, native: Any) -> Array:
         return native if native.__class__ is cupy.ndarray else cupy.asarray(native)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import cupy
@@ -27,3 +28,27 @@ def is_plain(native: Any) -> bool:
     memory = native.data.mem
     kind = getattr(memory, "identity", memory.__class__.__name__)
     return native.data.ptr % ALIGNMENT == 0 and kind not in _UNIFIED
+
+
+def view(
+    address: int,
+    shape: tuple[int, ...],
+    dtype: Any,
+    strides: tuple[int, ...] | None,
+    owner: Any,
+    number: int,
+) -> Any:
+    """Return memory of another library on a device as an array, which keeps its owner alive.
+
+    Parameters
+    ----------
+    address : int
+        Of the first element.
+    strides : tuple of int or None
+        In bytes, none of them negative; None for C's order.
+    """
+    steps = zip(shape, strides, strict=True) if strides else ()
+    size = dtype.itemsize * math.prod(shape) if strides is None else dtype.itemsize
+    size += sum((n - 1) * step for n, step in steps)
+    memory = cupy.cuda.UnownedMemory(address, size, owner, number)
+    return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, 0), strides)

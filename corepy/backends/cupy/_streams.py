@@ -48,8 +48,7 @@ class CuPyStreams(Streams):
         return made.ptr, made
 
     def current(self) -> int:
-        with self._place:
-            return int(cupy.cuda.get_current_stream().ptr)
+        return int(cupy.cuda.get_current_stream(self._place.id).ptr)
 
     @contextmanager
     def using(self, address: int) -> Iterator[None]:

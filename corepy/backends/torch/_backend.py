@@ -135,6 +135,9 @@ class TorchBackend(Backend):
     def import_(self, exporter: Any, device: Device) -> tuple[Tensor, bool]:
         return torch.from_dlpack(exporter), False
 
+    def borrow(self, exporter: Any, device: Device) -> Tensor:
+        return torch.from_dlpack(exporter.__dlpack__(stream=-1))
+
     def shares_memory(self, native: Tensor, array: np.ndarray[Any, Any]) -> bool:
         if native.device.type != "cpu" or native.is_conj() or native.is_neg():
             return False

@@ -23,18 +23,27 @@ def streams_of(device: Device) -> Streams | None:
     return TorchStreams(device) if device.kind in CUDA_KINDS else None
 
 
+def current_address(number: int) -> int:
+    """Return the address of the current stream of a device."""
+    look = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a tenth of the public way's time
+    if look is not None:
+        return int(look(number))
+    return int(torch.cuda.current_stream(number).cuda_stream)
+
+
 class TorchStreams(Streams):
     """`torch.cuda` on one device."""
 
     def __init__(self, device: Device) -> None:
         self._place = place_of(device)
+        self._number = device.index or 0
 
     def create(self) -> tuple[int, object]:
         made = torch.cuda.Stream(self._place)
         return made.cuda_stream, made
 
     def current(self) -> int:
-        return int(torch.cuda.current_stream(self._place).cuda_stream)
+        return current_address(self._number)
 
     def _at(self, address: int) -> Any:
         if address == torch.cuda.default_stream(self._place).cuda_stream:

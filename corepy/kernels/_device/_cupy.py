@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -141,11 +141,14 @@ def _index(x: Given) -> int:
 
 def torch_stream(number: int) -> int:
     """Return the address of torch's current stream on a device."""
-    torch = sys.modules["torch"]
-    look = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a tenth of the public way's time
-    if look is not None:
-        return int(look(number))
-    return int(torch.cuda.current_stream(number).cuda_stream)
+    return _current_address()(number)
+
+
+@cache
+def _current_address() -> Callable[[int], int]:
+    from corepy.backends.torch._streams import current_address  # imports torch
+
+    return current_address
 
 
 class _Stream:

@@ -17,7 +17,7 @@ from typing import Any
 import cupy
 
 from corepy._errors import BackendUnavailableError
-from corepy.backends.cupy._lending import DEFAULT, is_capturing, is_plain
+from corepy.backends.cupy._lending import DEFAULT, is_capturing, is_plain, view
 from corepy.dispatch import load
 from corepy.kernels._device._cupy import torch_stream
 from corepy.kernels._device._runtime import VECTOR_BYTES
@@ -90,13 +90,7 @@ def _stream(address: int, number: int) -> Any:
 
 def _array(tensor: Any, dtype: Any, number: int) -> Any:
     """Return the memory of a tensor, which lives as long, as an array."""
-    shape = tuple(tensor.shape)
-    if tensor.is_contiguous():
-        start, size, offset, strides = tensor.data_ptr(), tensor.nbytes, 0, None
-    else:
-        storage = tensor.untyped_storage()
-        start, size = storage.data_ptr(), storage.nbytes()
-        offset = tensor.data_ptr() - start
+    strides = None
+    if not tensor.is_contiguous():
         strides = tuple(step * dtype.itemsize for step in tensor.stride())
-    memory = cupy.cuda.UnownedMemory(start, size, tensor, number)
-    return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, offset), strides)
+    return view(tensor.data_ptr(), tuple(tensor.shape), dtype, strides, tensor, number)
