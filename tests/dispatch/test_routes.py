@@ -17,7 +17,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
-from corepy import _idle_threads
+from corepy import _idle_threads, _openmp
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch import _routes
@@ -397,6 +397,19 @@ def test_torch_pauses_after_a_call_that_lost_time(
     assert [ran(xp.tan, x)[0][1] for _ in range(3)] == ["torch", "numpy", "numpy"]
     monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
     assert ran(xp.tan, x)[0][1] == "torch"
+
+
+@each_candidate
+def test_torchs_threads_wake_apart_and_nobody_elses(
+    use: Use, monkeypatch: pytest.MonkeyPatch, candidate: str
+) -> None:
+    asked: list[int] = []
+    apart = _openmp.apart
+    monkeypatch.setattr(_openmp, "apart", lambda: asked.append(1) or apart())
+    use(route("floor_divide", candidate))
+    x = xp.asarray(np.linspace(-9, 9, 200))
+    assert np.array_equal(np.asarray(x // 3.0), np.linspace(-9, 9, 200) // 3.0)
+    assert asked == [1] * (candidate == "torch")
 
 
 @pytest.mark.backend("torch")
