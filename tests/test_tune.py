@@ -28,7 +28,7 @@ from corepy.dispatch._routes import bound
 from corepy.tuning import _cases, _check, _tune, tune
 from corepy.tuning._cases import NUMPY, Case, cases, operands
 from corepy.tuning._cells import ADMITTED as YES
-from corepy.tuning._cells import CROSSING, Cell, Cells, Entrant
+from corepy.tuning._cells import CROSSING, WAKING, Cell, Cells, Entrant
 from corepy.tuning._clock import Comparison, Usage, after, compare, take_turns
 
 CASES = list(cases())
@@ -279,8 +279,13 @@ def test_where_one_route_follows_another_it_begins_half_way() -> None:
 def test_threads_of_other_libraries_are_not_woken_for_little() -> None:
     quick = replace(cell(4096, entrant(2.0), entrant(1.5, "numba")), seconds=CROSSING / 2)
     slow = replace(cell(16384, entrant(2.0), entrant(1.5, "numba")), seconds=CROSSING)
-    assert [[o.backend for o in r.options] for r in routes_of(quick, slow)] == [
+    # It saves what waking takes beside Numba's with its margin, which leaves 1 / 1.5 / 1.15.
+    least = WAKING / (1 / 1.5 / MARGIN - 1 / 2)
+    before = replace(slow, size=65536, seconds=least * 0.99)
+    after = replace(slow, size=262144, seconds=least * 1.01)
+    assert [[o.backend for o in r.options] for r in routes_of(quick, slow, before, after)] == [
         ["numba"],
+        ["numba", "torch"],
         ["torch", "numba"],
     ]
 

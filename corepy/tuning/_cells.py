@@ -18,6 +18,9 @@ ADMITTED: Final = "admitted"
 #: Seconds that NumPy takes at the least where another library with threads of its own is called: as
 #: long as these take to wake, which they may have to do whatever was measured.
 CROSSING: Final = 3e-5
+#: Seconds for which threads wake that have slept for long, in the mean of such calls and others:
+#: what a library that waits for its own has to save beside one that does not.
+WAKING: Final = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +201,20 @@ def _ranked(cell: Cell) -> tuple[Option, ...]:
     """Return who was admitted, the best first.
 
     Another library is called only where it is better than Numba's kernels by the same margin:
-    they need no crossing, share memory with everything, and notice other processes. And only where
-    its threads are worth waking.
+    they need no crossing, share memory with everything, notice other processes, and do not wait
+    for threads that sleep. And only where its threads are worth waking.
     """
     options = [
         Option(e.backend, round(e.gain, 2), round(e.company, 2), e.busy and round(e.busy, 2))
         for e in cell.entrants
         if e.verdict == ADMITTED and (e.backend == "numba" or cell.seconds >= CROSSING)
     ]
-    handicap = {"numba": MARGIN}
-    return tuple(sorted(options, key=lambda o: -o.gain * handicap.get(o.backend, 1.0)))
+
+    def seconds(option: Option) -> float:
+        taken = cell.seconds / option.gain
+        return taken / MARGIN if option.backend == "numba" else taken + WAKING
+
+    return tuple(sorted(options, key=seconds))
 
 
 def _lesser(a: Option, b: Option) -> Option:
