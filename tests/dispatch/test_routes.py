@@ -171,6 +171,25 @@ def test_the_least_size_of_all_forms_and_the_right_one_of_each(use: Use) -> None
     assert ran(lambda: xp.sum(xp.ones(1000))) == [("ones", "numpy"), ("sum", "torch")]
 
 
+@pytest.mark.backend("numba")
+def test_columns_that_are_few_and_long_have_routes_of_their_own(use: Use) -> None:
+    def by(x: Any) -> str:
+        ((_, backend),) = ran(lambda: xp.max(x, axis=0))
+        return backend
+
+    narrow, wide = xp.ones((1024, 128)), xp.ones((1024, 129))
+    shapes = [xp.ones(shape) for shape in ((1023, 128), (80, 10), (160, 2, 10), (159, 2, 10))]
+    use(route("max", "numba", form="narrow"))
+    assert [by(x) for x in (narrow, wide)] == ["numba", "numpy"]
+    assert [by(x) for x in shapes] == ["numpy", "numba", "numba", "numpy"]
+    assert [by(xp.ones((1000, 1))), by(xp.ones((1000, 2)).T)] == ["numpy"] * 2
+    use(route("max", "numba", form="columns"))  # as tables have it that know nothing of these
+    assert [by(x) for x in (narrow, wide)] == ["numpy", "numba"]
+    assert [by(x) for x in shapes] == ["numba", "numpy", "numpy", "numba"]
+    with pytest.raises(ValueError, match="max"):
+        xp.max(xp.ones((0, 500)), axis=0)
+
+
 @pytest.mark.backend("torch")
 def test_a_size_from_which_numpy_is_best_again(use: Use) -> None:
     use(route("sin", "torch", 10), replace(route("sin", "torch", 1000), options=()))
