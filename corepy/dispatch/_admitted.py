@@ -120,7 +120,8 @@ def _clipped(args: Args, params: Params) -> str | None:
     return form if all(x.size <= args[0].size for x in bounds) else None
 
 
-#: Columns up to which a matrix of many rows is narrow, and rows for each column that it has then.
+#: Columns up to which a matrix of many rows is narrow, and rows for each column that it has then;
+#: the compiled hot path has the same numbers.
 _NARROW: Final = 128
 _LONGER: Final = 8
 

@@ -172,9 +172,25 @@ def test_the_least_size_of_all_forms_and_the_right_one_of_each(use: Use) -> None
 
 
 @pytest.mark.backend("numba")
-def test_columns_that_are_few_and_long_have_routes_of_their_own(use: Use) -> None:
+def test_columns_that_are_few_and_long_have_routes_of_their_own(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[str | None] = []
+    go = _routes.Choice.__call__
+
+    def choose(self: Any, args: Any, params: Any) -> Any:
+        form = self.former(args, params)
+        chosen.append(form if form in self.forms else None)
+        return go(self, args, params)
+
     def by(x: Any) -> str:
         ((_, backend),) = ran(lambda: xp.max(x, axis=0))
+        with monkeypatch.context() as patch:  # plain calls may take a shorter way
+            patch.setattr(_routes.Choice, "__call__", choose)
+            for axis in (0, -x.ndim):
+                chosen.clear()
+                xp.max(x, axis=axis)
+                assert any(chosen) == (backend == "numba")
         return backend
 
     narrow, wide = xp.ones((1024, 128)), xp.ones((1024, 129))
