@@ -23,8 +23,9 @@ from corepy.backends.numba._glue import Operation, numpys, operation
 
 Array = npt.NDArray[Any]
 
-#: Rows from which BLAS uses several threads, and up to which one is enough.
-_LEAST: Final = 64
+#: Rows from which BLAS was seen to use several threads, and up to which one is enough.
+_LEAST: Final = 96
+_LEAST_OF_CHOLESKY: Final = 128
 WIDEST: Final = 400
 
 
@@ -69,7 +70,7 @@ def _solve(x1: Array, x2: Array, /) -> Array | None:
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
-    "linalg.cholesky": operation("linalg.cholesky", _LEAST**2)(_cholesky),
+    "linalg.cholesky": operation("linalg.cholesky", _LEAST_OF_CHOLESKY**2)(_cholesky),
     "linalg.det": operation("linalg.det", _LEAST**2)(_of_one("linalg.det")),
     "linalg.eigvalsh": operation("linalg.eigvalsh", _LEAST**2)(_of_one("linalg.eigvalsh")),
     "linalg.qr": operation("linalg.qr", _LEAST**2)(_qr),
