@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
-from time import perf_counter, thread_time
 from typing import Any, Final
 
-from corepy import _places
+from corepy._apart import Apart, Undo
 from corepy._budget import budget
 
 __all__ = ["apart", "can_hold", "held", "single"]
-
-#: Seconds for which a thread may have slept since its last operation, and BLAS's threads wake where
-#: they were. To place them takes some 20 us, more the longer they have slept themselves.
-_WARM: Final = 1e-4
-#: Part of the time that a thread which works may lose to others.
-_LOST: Final = 0.05
 
 
 @cache
@@ -122,70 +114,6 @@ def _placeable() -> list[Any]:
     return [x for x in _libraries() if hasattr(x.dynlib, "openblas_setaffinity")]
 
 
-class _Apart(AbstractContextManager[None]):
-    """BLAS's threads kept from the caller's processor for the length of a block.
-
-    They get back the processors that they had: the next call may come from another one. Where one
-    thread of ours has them placed, others leave them so.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holder = 0
-        self._placed: list[tuple[Any, int, Any]] = []
-        # When the last operation ended, its thread, and how long that had worked by some moment.
-        self._last, self._caller = -_WARM, 0
-        self._seen = 0.0, 0.0
-        self._forked = False
-
-    def __enter__(self) -> None:
-        if self._forked or not self._has_slept() or not can_hold():
-            return
-        processor = _places.here()
-        if processor < 0 or not self._lock.acquire(blocking=False):
-            return
-        self._holder = threading.get_ident()
-        for library in _placeable():
-            # Asked anew each time: the number beyond the last is that of the calling thread.
-            for thread in range(library.get_num_threads() - 1):
-                before = _Mask()
-                if library.dynlib.openblas_getaffinity(thread, _BYTES, ctypes.byref(before)):
-                    continue  # it stays where it is
-                apart = _Mask(before[0] & ~(1 << processor))
-                if apart[0] and apart[0] != before[0]:
-                    _place(library, thread, apart)
-                    self._placed.append((library, thread, before))
-
-    def __exit__(self, *error: object) -> None:
-        if self._holder == threading.get_ident():
-            for library, thread, before in self._placed:
-                _place(library, thread, before)
-            self._placed.clear()
-            self._holder = 0
-            self._lock.release()
-        self._last = perf_counter()
-
-    def _has_slept(self) -> bool:
-        """Say whether the calling thread has slept lately, or is another one.
-
-        The scheduler wakes threads on the caller's processor after a sleep of 0.3 ms and more, one
-        in a hundred, and of 5 ms nearly always; but not where the caller has worked meanwhile.
-        """
-        now, thread = perf_counter(), threading.get_ident()
-        if now - self._last < _WARM and thread == self._caller:
-            return False
-        (since, worked), self._seen = self._seen, (now, thread_time())
-        if thread != self._caller:
-            self._caller = thread
-            return True
-        passed = now - since
-        return passed - (self._seen[1] - worked) > _WARM + _LOST * passed
-
-    def after_fork(self) -> None:
-        """Leave the threads alone: a child's are started later, and to place them now ends it."""
-        self._forked = True
-
-
 #: A bit for each processor; who has few of them has all in the first word.
 _Mask = ctypes.c_uint64 * 16
 _BYTES: Final = ctypes.c_size_t(ctypes.sizeof(_Mask))
@@ -195,10 +123,30 @@ def _place(library: Any, thread: int, mask: Any) -> None:
     library.dynlib.openblas_setaffinity(thread, _BYTES, ctypes.byref(mask))
 
 
-_APART: Final = _Apart()
+def _keep_off(processor: int) -> Undo | None:
+    """Keep BLAS's threads from a processor; return what undoes that."""
+    if not can_hold():
+        return None
+    placed = []
+    for library in _placeable():
+        # Asked anew each time: the number beyond the last is that of the calling thread.
+        for thread in range(library.get_num_threads() - 1):
+            before = _Mask()
+            if library.dynlib.openblas_getaffinity(thread, _BYTES, ctypes.byref(before)):
+                continue  # it stays where it is
+            apart = _Mask(before[0] & ~(1 << processor))
+            if apart[0] and apart[0] != before[0]:
+                _place(library, thread, apart)
+                placed.append((library, thread, before))
+    return partial(_put_back, placed) if placed else None
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_APART.after_fork)
+
+def _put_back(placed: list[tuple[Any, int, Any]]) -> None:
+    for library, thread, before in placed:
+        _place(library, thread, before)
+
+
+_APART: Final = Apart(_keep_off)
 
 
 def apart() -> AbstractContextManager[None]:

@@ -120,8 +120,14 @@ def _clipped(args: Args, params: Params) -> str | None:
     return form if all(x.size <= args[0].size for x in bounds) else None
 
 
+#: Columns up to which a matrix of many rows is narrow, and rows for each column that it has then;
+#: the compiled hot path has the same numbers.
+_NARROW: Final = 128
+_LONGER: Final = 8
+
+
 def _reduced(args: Args, params: Params) -> str | None:
-    """A reduction of all elements, of rows or of columns."""
+    """A reduction of all elements, of rows or of columns; few and long columns are "narrow"."""
     x, axis = args[0], params["axis"]
     if axis is None:
         return "all" if x.flags.forc else None
@@ -130,7 +136,11 @@ def _reduced(args: Args, params: Params) -> str | None:
         return "all" if x.flags.forc else None
     if len(axes) != 1 or not x.flags.c_contiguous:
         return None
-    return {0: "columns", x.ndim - 1: "rows"}.get(axes[0])
+    if axes[0] != 0:
+        return "rows" if axes[0] == x.ndim - 1 else None
+    rows: int = x.shape[0]
+    columns: int = x.size // rows if rows else 0
+    return "narrow" if 1 < columns <= _NARROW and rows >= _LONGER * columns else "columns"
 
 
 def _vector(args: Args, params: Params) -> str | None:
@@ -218,7 +228,7 @@ def _taken(args: Args, params: Params) -> str | None:
 
 #: Forms of conversions.
 _TARGETS: Final = ("to float32", "to float64", "to int64")
-_AXES: Final = ("all", "rows", "columns")
+_AXES: Final = ("all", "rows", "columns", "narrow")
 _UNARY: Final = Admission(_whole, ("",), 1, FLOATS)
 _KERNEL: Final = Admission(_whole, ("",), 1, _NONE)
 _KERNEL_OF_TWO: Final = Admission(_whole, ("",), 2, _NONE)

@@ -90,6 +90,8 @@ def _stout(args: Args, params: Params) -> str | None:
     form = _reduced(args, params)
     if form in (None, "all"):
         return form
+    if form == "narrow":  # which the host alone tells apart
+        form = "columns"
     x: Any = args[0]
     length = x.shape[-1 if form == "rows" else 0]
     number = x.size // max(length, 1)

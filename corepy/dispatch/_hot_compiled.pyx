@@ -190,7 +190,7 @@ def bind(cls, mixed, beside, as_operand, wrap, recover):
 
 
 # Forms of operands, as routes call them.
-cdef tuple _FORMS_REDUCED = ("all", "rows", "columns")
+cdef tuple _FORMS_REDUCED = ("all", "rows", "columns", "narrow")
 cdef tuple _FORMS_CONVERTED = ("to float32", "to float64", "to int64")
 
 #: What is as quick as NumPy on large arrays too, and needs no memory for a large result.

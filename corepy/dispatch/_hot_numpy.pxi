@@ -134,10 +134,13 @@ cdef enum:
     ALL = 0  # forms of reductions
     ROWS = 1
     COLUMNS = 2
+    NARROW = 3
     TO_SINGLE = 0  # forms of conversions
     TO_DOUBLE = 1
     TO_INTEGERS = 2
-    FORMS = 3
+    FORMS = 4
+    NARROWEST = 128  # columns up to which they are few, and rows for each of them
+    LONGER = 8
 
 cdef enum Kind:
     ELEMENTWISE, REDUCTION, MEAN, VARIANCE, DEVIATION, ACCUMULATION

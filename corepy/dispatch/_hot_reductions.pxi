@@ -1,15 +1,29 @@
 # Reductions and running sums along an axis, by the inner loops of NumPy's ufuncs.
 # Included by _hot_compiled.pyx.
 
-cdef inline npy_intp _least_of(Slot* slot, int ndim, axis) noexcept:
+cdef inline npy_intp _least_of(Slot* slot, PyArrayObject* x, axis) noexcept:
     """Return the elements from which the entry has the choice how to reduce."""
+    cdef int ndim = PyArray_NDIM(x)
     if axis is None or ndim == 1:
         return slot.leasts[ALL]
     if type(axis) is not int:
         return slot.least
     if axis == -1 or axis == ndim - 1:
         return slot.leasts[ROWS]
-    return slot.leasts[COLUMNS] if axis == 0 or axis == -ndim else slot.least
+    if axis != 0 and axis != -ndim:
+        return slot.least
+    return slot.leasts[NARROW if _is_narrow(ndim, PyArray_DIMS(x)) else COLUMNS]
+
+
+cdef inline bint _is_narrow(int ndim, npy_intp* dims) noexcept:
+    """Say whether columns are few and long, as routes call it (`_reduced` of `_admitted`)."""
+    cdef npy_intp columns = 1
+    cdef int i
+    for i in range(1, ndim):
+        columns *= dims[i]
+        if columns > NARROWEST:
+            return False
+    return columns > 1 and dims[0] >= LONGER * columns
 
 
 cdef object _short_reduction(Slot* slot, PyObject* a, axis):
@@ -23,7 +37,7 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
         return _short_accumulation(slot, x, axis)
     cdef int ndim = PyArray_NDIM(x), i, count = 0
     cdef npy_intp* dims = PyArray_DIMS(x)
-    cdef npy_intp size = _size(x, _least_of(slot, ndim, axis)), rows = 1, length, done
+    cdef npy_intp size = _size(x, _least_of(slot, x, axis)), rows = 1, length, done
     cdef npy_intp shape[MOST_DIMENSIONS]
     cdef bint by_column = False
     if size <= 0 or ndim > MOST_DIMENSIONS:

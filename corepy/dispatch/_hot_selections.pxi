@@ -4,7 +4,7 @@
 cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
     """Return where the extremes stand, or how many elements are not zero."""
     cdef int ndim = PyArray_NDIM(x), place = NPY_RAVEL_AXIS
-    cdef npy_intp size = _size(x, _least_of(slot, ndim, axis))
+    cdef npy_intp size = _size(x, _least_of(slot, x, axis))
     if size < 1:
         return None
     if slot.kind == COUNT:

@@ -25,6 +25,7 @@ from functools import cache
 from time import perf_counter
 from typing import Any, Final
 
+from corepy import _openmp
 from corepy._budget import budget, cores
 from corepy._dtypes import DType
 from corepy._errors import BackendUnavailableError
@@ -150,7 +151,8 @@ class _Way:
         """Call, and take note of time that was lost to other processes."""
         assert self._call is not None  # it comes from `open`
         start = perf_counter()
-        made = self._call(args, params)
+        with _openmp.apart():
+            made = self._call(args, params)
         taken = perf_counter() - start
         if taken < self.route.seconds:
             NEIGHBOURS.lost(False)

@@ -48,6 +48,9 @@ class Site:
         What an operation has to take at home, at the least, for another library with threads of
         its own to be called: as long as these take to wake, which they may have to do whatever was
         measured.
+    waking : float
+        Seconds for which such threads wake that have slept for long, in the mean of such calls and
+        others: what a library that waits for its own has to save beside one that does not.
     digits : int
         Of gains, in words.
     """
@@ -60,6 +63,7 @@ class Site:
     routable: Mapping[str, AnyAdmission]
     margin: float
     least_seconds: float
+    waking: float
     digits: int
 
     @property
@@ -89,6 +93,7 @@ HOST: Final = Site(
     routable=ROUTABLE,
     margin=MARGIN,
     least_seconds=3e-5,
+    waking=1e-4,
     digits=1,
 )
 #: A margin of the host's kind would leave the gains that there are, of 5 to 10 %, where they lie.
@@ -104,6 +109,7 @@ CUDA: Final = Site(
     routable=ADMITTED_ON_CUDA,
     margin=1.05,
     least_seconds=0.0,
+    waking=0.0,
     digits=2,
 )
 #: ROCm has no row: nobody has tried there.

@@ -34,10 +34,11 @@ _MORE: Final = {"fft.": ("complex64", "complex128"), "logical": ("bool",)}
 FIRST: Final = 1 << 20
 GREATER: Final = (1 << 22,)
 SMALLER: Final = (1 << 18, 1 << 16, 1 << 14, 1 << 12, 1 << 10)
-#: The same for matrices, whose operations take time of the third power of the side.
+#: The same for matrices, whose operations take time of the third power of the side. Threads of BLAS
+#: begin to share them somewhere from 96 to 128 rows, at once with much.
 FIRST_SIDE: Final = 512
 GREATER_SIDES: Final = (1024,)
-SMALLER_SIDES: Final = (256, 128, 64, 32)
+SMALLER_SIDES: Final = (256, 128, 112, 96, 64, 32)
 #: Columns of a matrix of many rows.
 _COLUMNS: Final = 64
 #: Rows and columns of a small product of long matrices, such as sums by cluster.
@@ -46,6 +47,8 @@ _FEW: Final = (10, 32)
 _NARROW: Final = 16
 #: Elements of a row, where rows are reduced.
 _WIDTH: Final = 1024
+#: Of a narrow matrix, whose columns are reduced.
+_SLENDER: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +214,7 @@ def operands(
         return (x.reshape(-1, columns), factor), {"axes": ((1,), (0,))}
     if case.form == "tall":
         return _parameters(name, x.reshape(-1, min(_COLUMNS, math.isqrt(size // 16))))
-    if case.form in ("rows", "columns", "all"):
+    if case.form in ("rows", "columns", "narrow", "all"):
         return _reduction(case, x)
     if case.form == "spread":
         x = x[: size // _width(size) * _width(size)].reshape(-1, _width(size))
@@ -257,9 +260,9 @@ def without_zeros(case: Case, x: Array) -> Array:
     return np.where(x == 0, 2, x) if divides else x
 
 
-def _width(size: int) -> int:
+def _width(size: int, form: str = "") -> int:
     """Return the columns of a matrix of so many elements."""
-    return min(_WIDTH, 1 << (size.bit_length() // 2))
+    return min(_SLENDER if form == "narrow" else _WIDTH, 1 << (size.bit_length() // 2))
 
 
 def _reduction(case: Case, x: Array) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -267,7 +270,7 @@ def _reduction(case: Case, x: Array) -> tuple[tuple[Any, ...], dict[str, Any]]:
     running = name.startswith("cumulative")
     axes: Any = None
     if case.form != "all":
-        width = _width(x.size)
+        width = _width(x.size, case.form)
         x = x[: x.size // width * width].reshape(-1, width)
         axes = x.ndim - 1 if case.form == "rows" else 0
     elif running:

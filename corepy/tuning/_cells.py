@@ -203,16 +203,20 @@ def _ranked(cell: Cell, site: Site) -> tuple[Option, ...]:
     """Return who was admitted, the best first.
 
     Another library is called only where it is better than Numba's kernels by the same margin:
-    they need no crossing, share memory with everything, and notice other processes. And only where
-    its threads are worth waking.
+    they need no crossing, share memory with everything, notice other processes, and do not wait
+    for threads that sleep. And only where its threads are worth waking.
     """
     options = [
         Option(e.backend, round(e.gain, 2), round(e.company, 2), e.busy and round(e.busy, 2))
         for e in cell.entrants
         if e.verdict == ADMITTED and (e.backend == "numba" or cell.seconds >= site.least_seconds)
     ]
-    handicap = {"numba": site.margin}
-    return tuple(sorted(options, key=lambda o: -o.gain * handicap.get(o.backend, 1.0)))
+
+    def seconds(option: Option) -> float:
+        taken = cell.seconds / option.gain
+        return taken / site.margin if option.backend == "numba" else taken + site.waking
+
+    return tuple(sorted(options, key=seconds))
 
 
 def _lesser(a: Option, b: Option) -> Option:

@@ -65,7 +65,7 @@ def test_a_matrix_of_dependent_columns() -> None:
     np.testing.assert_allclose(q @ r, x, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("shape", [(64, 64), (64, 4096), (1000, 100), (200, 2), (65_536, 1)])
+@pytest.mark.parametrize("shape", [(500, 500), (64, 4096), (1000, 100), (200, 2), (65_536, 1)])
 def test_other_shapes_are_lapacks(shape: tuple[int, int]) -> None:
     x = matrix(shape, "float64")
     assert own("linalg.qr")(x, mode="reduced") is None

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("threadpoolctl")
 
 import corepy
-from corepy import _blas, _places
+from corepy import _apart, _blas, _places
 from corepy.dispatch import _considerate
 from corepy.dispatch._considerate import considerate
 from corepy.dispatch._neighbours import NEIGHBOURS, Neighbours
@@ -153,8 +153,8 @@ def test_threads_stay_where_they_are_while_the_caller_works(
     rested: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = worked = 100.0
-    monkeypatch.setattr(_blas, "perf_counter", lambda: now)
-    monkeypatch.setattr(_blas, "thread_time", lambda: worked)
+    monkeypatch.setattr(_apart, "perf_counter", lambda: now)
+    monkeypatch.setattr(_apart, "thread_time", lambda: worked)
     before = processors()
     with _blas.apart():
         assert processors() != before

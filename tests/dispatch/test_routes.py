@@ -17,7 +17,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
-from corepy import _idle_threads
+from corepy import _idle_threads, _openmp
 from corepy.devices._device import CPU
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
@@ -171,6 +171,41 @@ def test_the_least_size_of_all_forms_and_the_right_one_of_each(use: Use) -> None
     assert ran(lambda: xp.sum(x, axis=1)) == [("sum", "torch")]
     assert ran(lambda: xp.sum(x, axis=0)) == [("sum", "numpy")]
     assert ran(lambda: xp.sum(xp.ones(1000))) == [("ones", "numpy"), ("sum", "torch")]
+
+
+@pytest.mark.backend("numba")
+def test_columns_that_are_few_and_long_have_routes_of_their_own(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[str | None] = []
+    go = _routes.Choice.__call__
+
+    def choose(self: Any, args: Any, params: Any) -> Any:
+        form = self.former(args, params)
+        chosen.append(form if form in self.forms else None)
+        return go(self, args, params)
+
+    def by(x: Any) -> str:
+        ((_, backend),) = ran(lambda: xp.max(x, axis=0))
+        with monkeypatch.context() as patch:  # plain calls may take a shorter way
+            patch.setattr(_routes.Choice, "__call__", choose)
+            for axis in (0, -x.ndim):
+                chosen.clear()
+                xp.max(x, axis=axis)
+                assert any(chosen) == (backend == "numba")
+        return backend
+
+    narrow, wide = xp.ones((1024, 128)), xp.ones((1024, 129))
+    shapes = [xp.ones(shape) for shape in ((1023, 128), (80, 10), (160, 2, 10), (159, 2, 10))]
+    use(route("max", "numba", form="narrow"))
+    assert [by(x) for x in (narrow, wide)] == ["numba", "numpy"]
+    assert [by(x) for x in shapes] == ["numpy", "numba", "numba", "numpy"]
+    assert [by(xp.ones((1000, 1))), by(xp.ones((1000, 2)).T)] == ["numpy"] * 2
+    use(route("max", "numba", form="columns"))  # as tables have it that know nothing of these
+    assert [by(x) for x in (narrow, wide)] == ["numpy", "numba"]
+    assert [by(x) for x in shapes] == ["numba", "numpy", "numpy", "numba"]
+    with pytest.raises(ValueError, match="max"):
+        xp.max(xp.ones((0, 500)), axis=0)
 
 
 @pytest.mark.backend("torch")
@@ -399,6 +434,19 @@ def test_torch_pauses_after_a_call_that_lost_time(
     assert [ran(xp.tan, x)[0][1] for _ in range(3)] == ["torch", "numpy", "numpy"]
     monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
     assert ran(xp.tan, x)[0][1] == "torch"
+
+
+@each_candidate
+def test_torchs_threads_wake_apart_and_nobody_elses(
+    use: Use, monkeypatch: pytest.MonkeyPatch, candidate: str
+) -> None:
+    asked: list[int] = []
+    apart = _openmp.apart
+    monkeypatch.setattr(_openmp, "apart", lambda: asked.append(1) or apart())
+    use(route("floor_divide", candidate))
+    x = xp.asarray(np.linspace(-9, 9, 200))
+    assert np.array_equal(np.asarray(x // 3.0), np.linspace(-9, 9, 200) // 3.0)
+    assert asked == [1] * (candidate == "torch")
 
 
 @pytest.mark.backend("torch")

@@ -15,7 +15,8 @@ some 20 and one more each time that the size doubles), and in practice by less t
 takes two such sums. Elementary functions err by at most 2 units. The results of all other loops
 equal NumPy's. Integer sums, products and matrix products wrap around, as NumPy's do. Decompositions
 of matrices of many rows err as LAPACK's of the whole do, and may choose other signs; they and small
-products of long matrices need the extra ``threads``, by which BLAS is held to one thread meanwhile.
+products of long matrices need the extra ``threads``, by which BLAS is held to one thread meanwhile;
+so do decompositions of small square matrices, which are LAPACK's in one thread.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from corepy.backends.numba import (
     _copies,
     _creation,
     _elementwise,
+    _lapack,
     _matrices,
     _reductions,
     _selections,
@@ -40,6 +42,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     **_copies.OPERATIONS,
     **_creation.OPERATIONS,
     **_elementwise.OPERATIONS,
+    **_lapack.OPERATIONS,
     **_matrices.OPERATIONS,
     **_reductions.OPERATIONS,
     **_selections.OPERATIONS,
