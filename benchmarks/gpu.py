@@ -244,7 +244,8 @@ def _agreement(made: Mapping[str, Candidate], own: str) -> tuple[dict[str, str],
     for name, candidate in made.items():
         result = candidate.call()
         part = result[0] if isinstance(result, tuple) else result
-        values = candidate.library.host(part[:1])
+        some = part[:1, :1] if len(part.shape) > 2 else part[:1]  # to look at all takes seconds
+        values = candidate.library.host(some)
         if expected is None:
             expected = values
         off[name] = float(np.max(np.abs(values - expected)) / np.max(np.abs(expected)))
