@@ -103,7 +103,7 @@ _SCALARS: Final = ("tests/dispatch/test_scalars.py", "tests/dispatch/test_repeat
 _ACCURACY: Final = ("conformance/kernels.py", "--records", "{records}")
 _BENCHMARKS: Final = ("benchmarks/gpu.py", "--records", "{records}")
 #: Of the tables of benchmarks/gpu.py, in this order.
-_ROUNDS: Final = {"dispatch": "15", "bandwidth": "9", "large": "9", "attention": "7"}
+_ROUNDS: Final = {"dispatch": "15", "bandwidth": "9", "large": "9", "attention": "5"}
 
 
 def _conformance(backend: str, host: str) -> Step:

@@ -155,7 +155,7 @@ def guard(
     -------
     callable
         With these as attributes, and ``around``, which makes the same of another `small` and
-        `choice`.
+        `choice`, for one array alone.
     """
 
     def call(*args: Any, **params: Any) -> Any:
@@ -164,8 +164,8 @@ def guard(
                 return choice(args, params)
         return small(*args, **params)
 
-    def around(small: Callable[..., Any], choice: Callable[..., Any]) -> Callable[..., Any]:
-        return guard(small, least, choice, kind, size)
+    def around(small: Callable[[Any], Any], choice: Callable[..., Any]) -> Callable[[Any], Any]:
+        return lambda x: small(x) if size(x) < least else choice((x,), {})
 
     vars(call).update(small=small, least=least, choice=choice, around=around)
     return call
