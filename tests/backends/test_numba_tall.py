@@ -136,11 +136,13 @@ def test_routes_lead_here_in_every_precision() -> None:
     from corepy.dispatch import Option, Route
     from corepy.dispatch._admitted import ADMITTED
     from corepy.dispatch._routes import _Way
+    from corepy.dispatch._sites import HOST
 
     route = Route("linalg.svd", "float32", "tall", 1, 1.0, (Option("numba", 2.0),))
     numpy = corepy.dispatch.load("numpy")
+    place = HOST, CPU, xp.float32
     ways = [
-        _Way("linalg.svd", numpy, np.linalg.svd, route, Option(name, 2.0, busy=2.0))
+        _Way("linalg.svd", numpy, place, np.linalg.svd, route, Option(name, 2.0, busy=2.0))
         for name in ("numba", "torch")
     ]
     assert [way.fast for way in ways] == [False, True]  # only torch computes in float32
