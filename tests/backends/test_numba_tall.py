@@ -133,6 +133,7 @@ def test_without_a_way_to_hold_blas_lapack_computes(monkeypatch: pytest.MonkeyPa
 
 
 def test_routes_lead_here_in_every_precision() -> None:
+    from corepy.devices._device import CPU
     from corepy.dispatch import Option, Route
     from corepy.dispatch._admitted import ADMITTED
     from corepy.dispatch._routes import _Way
