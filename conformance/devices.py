@@ -127,8 +127,8 @@ def _of_gpu_check(content: Mapping[str, Any]) -> Iterator[Run]:
         return
     kind = "rocm" if facts["amd"] else "cuda"
     steps = content["steps"]
-    # The tests of the step "tests" are for CuPy's arrays, where CuPy sees the GPU. Before the others,
-    # which say more.
+    # The tests of the step "tests" are for CuPy's arrays, where CuPy sees the GPU. They come before
+    # the others, which say more.
     for step, record in sorted(steps.items(), key=lambda item: item[0] != "tests"):
         backend = "cupy" if step == "tests" else step.removeprefix("conformance-")
         seen = facts["seen_by"].get(backend, {}).get("gpus")

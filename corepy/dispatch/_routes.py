@@ -129,11 +129,15 @@ class _Way:
         if self.at_home:
             self._call = lambda args, params: native(*args, **params)
 
+    def leads(self, threads: int) -> bool:
+        """Say whether it may be gone now, by a library that is there."""
+        if self.fast and PRECISION.get() != "fast":
+            return False
+        return not self.site.is_host or is_worth(self.option, threads)
+
     def open(self, threads: int) -> Call | None:
         """Return what is to be called; None if the library or its cores are not there."""
-        if self.fast and PRECISION.get() != "fast":
-            return None
-        if self.site.is_host and not is_worth(self.option, threads):
+        if not self.leads(threads):
             return None
         if not self.at_home:
             backend = None if self._lacks else self.library.ready(self.site)
@@ -334,13 +338,15 @@ class Choice:
         start = perf_counter()
         call = None if way is None else way.open(self.threads)
         made = self.native(*args, **params) if call is None else call(args, params)
-        for best in ways:
-            if best is way:
-                break
-            gain = 1.0 if way is None else way.gain
-            # A GPU goes on when the call is back: there it is what was measured that counts.
-            spent = perf_counter() - start if self.site.is_host else best.route.seconds / gain
-            best.library.saved += spent * (1 - gain / best.gain)
+        gain = 1.0 if way is None else way.gain
+        # A GPU goes on when the call is back: there it is what was measured that counts.
+        at_home = (perf_counter() - start) * gain if self.site.is_host else ways[0].route.seconds
+        better = ways if way is None else ways[: ways.index(way)]
+        better = [w for w in better if not w.library.refused and w.leads(self.threads)]
+        for number, best in enumerate(better):
+            # What the next library would save as well is no reason to import this one.
+            beside = max([gain, *(w.gain for w in better[number + 1 :])])
+            best.library.saved += max(0.0, at_home / beside - at_home / best.gain)
         return made
 
 

@@ -374,6 +374,26 @@ print("numba" in sys.modules)
 
 
 @pytest.mark.backend("numba")
+@pytest.mark.backend("torch")
+def test_a_library_is_not_imported_for_what_another_would_save(tmp_path: Path) -> None:
+    code = """
+import corepy
+from corepy.dispatch._routes import _libraries
+xp = corepy.array_api
+xp.floor(xp.ones(100_000))
+numba, torch = (_libraries[name].saved for name in ("numba", "torch"))
+print(round(torch / numba, 3))
+"""
+    ways = route("floor", "torch", gain=5.0), route("floor", "numba", gain=4.0)
+    options = tuple(way.options[0] for way in ways)
+    made = RouteTable(HERE, {}, {"numba": 1e3, "torch": 1e3}, (replace(ways[0], options=options),))
+    path = tmp_path / "routes.json"
+    path.write_text(made.dump().replace("Infinity", "1e9"))
+    # Of NumPy's time a fourth less than all of it, and what lies between a fourth and a fifth.
+    assert fresh(code, COREPY_ROUTES=str(path)) == str(round((1 / 4 - 1 / 5) / (1 - 1 / 4), 3))
+
+
+@pytest.mark.backend("numba")
 def test_a_library_that_is_imported_is_used_at_once(use: Use) -> None:
     import numba as _  # noqa: F401  # what a program does
 
