@@ -11,9 +11,10 @@ table has a route for an operation and dtype, the entry in the backend's `Table`
 - whatever the option refuses, raises or cannot share runs in the backend's own callable, whose
   result or exception is then the answer.
 
-A library that the program has not imported is not imported for a single operation. As one rents
-skis until the rent comes to their price, routes count the seconds that the library would have
-saved, and import it when they come to what importing it takes.
+A library that the program has not imported is not imported for a single operation, unless that
+takes longer. As one rents skis until the rent comes to their price, routes count the seconds that
+the library would have saved, and import it when they come, with those that it saves in the call at
+hand, to what importing it takes.
 """
 
 from __future__ import annotations
@@ -67,6 +68,13 @@ class _Library:
             if self.saved >= self.price or all(module in sys.modules for module in modules):
                 self._open()
         return None if self.refused else self.backend
+
+    def is_due(self, more: float) -> bool:
+        """Import the library if it is not, and would save enough with so many seconds more."""
+        due = self.backend is None and not self.refused and self.saved + more >= self.price
+        if due:
+            self._open()
+        return due
 
     def _open(self) -> None:
         try:
@@ -161,12 +169,24 @@ class _Way:
         if taken < self.route.seconds:
             NEIGHBOURS.lost(False)
             return made
-        # NumPy's time for so many elements; that of matrices grows with the third power of a side.
-        size = max(getattr(x, "size", 0) for x in args)
-        power = 1.5 if self.name.startswith("linalg.") else 1.0
-        numpys = self.route.seconds * (size / self.route.least) ** power
-        NEIGHBOURS.lost(taken > 1.5 * numpys)
+        NEIGHBOURS.lost(taken > 1.5 * self.at_home_for(max(getattr(x, "size", 0) for x in args)))
         return made
+
+    def at_home_for(self, size: int) -> float:
+        """Return the home's seconds for so many elements, as far as they grow evenly.
+
+        Those of matrices grow with the third power of a side.
+        """
+        power = 1.5 if self.name.startswith("linalg.") and not self.route.form else 1.0
+        return float(self.route.seconds * (size / self.route.least) ** power)
+
+    def pays(self, size: int, beside: float) -> bool:
+        """Say whether to import its library, with what it saves in this call beside a lesser gain.
+
+        A call that takes longer than that need not be the first of many.
+        """
+        at_home = self.at_home_for(size)
+        return self.library.is_due(max(0.0, at_home / beside - at_home / self.gain))
 
 
 def is_worth(option: Option, threads: int) -> bool:
@@ -279,7 +299,7 @@ class Choice:
         form = self.former(seen, params) if self.least is not None and size >= self.least else None
         for least, ways in self.forms.get(form, ()):  # type: ignore[arg-type]
             if size >= least:
-                return self._go(ways, args, params)
+                return self._go(ways, size, args, params)
         return self.native(*args, **params)
 
     def _seen(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -302,10 +322,16 @@ class Choice:
             return 0
         return size if size > 1 or args[0].ndim else 0
 
-    def _go(self, ways: list[_Way], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def _go(
+        self, ways: list[_Way], size: int, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> Any:
         passed = ""
-        for way in ways:
+        for number, way in enumerate(ways):
             call = way.open(self.threads)
+            if call is None and way.leads(self.threads):
+                others = [w.gain for w in ways[number + 1 :] if w.leads(self.threads)]
+                if way.pays(size, max([1.0, *others])):
+                    call = way.open(self.threads)
             if call is None:
                 passed = passed or way.option.backend
                 continue

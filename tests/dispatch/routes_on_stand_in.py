@@ -530,7 +530,9 @@ def test_a_library_is_imported_once_that_pays(
     for _ in range(5):
         xp.exp(x)
         found.append(library.backend is not None)
-    assert found == [False, False, False, True, True]
+    # What the call itself would save, twice as much at twice the elements, counts with what others
+    # have lost.
+    assert found == [False, True, True, True, True]
 
 
 # ---------------------------------------------------------------------------- tuning, commands

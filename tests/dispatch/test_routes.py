@@ -367,10 +367,21 @@ print("numba" in sys.modules)
     for price, imported in ((1000.0, "False"), (1e-9, "True")):
         made = RouteTable(HERE, {}, {"numba": price}, (route("floor_divide", "numba"),))
         path = tmp_path / "routes.json"
-        path.write_text(made.dump().replace("Infinity", "1e9"))
+        path.write_text(made.dump().replace("Infinity", "1e-15"))
         # What is saved is known after a call, so that the second one may be routed.
         code = code.replace("x // 3.0\n", "x // 3.0\nx // 3.0\n", 1) if imported == "True" else code
         assert fresh(code, COREPY_ROUTES=str(path)) == imported
+
+
+@pytest.mark.backend("numba")
+def test_a_library_is_imported_for_one_call_that_takes_longer(tmp_path: Path) -> None:
+    code = "import sys, corepy as c; c.array_api.ones({}) // 3.0; print('numba' in sys.modules)"
+    # NumPy's seconds at 100 elements; routed it takes a ninth of them.
+    way = replace(route("floor_divide", "numba"), seconds=0.1)
+    path = tmp_path / "routes.json"
+    path.write_text(RouteTable(HERE, {}, {"numba": 0.5}, (way,)).dump())
+    assert fresh(code.format(500), COREPY_ROUTES=str(path)) == "False"
+    assert fresh(code.format(600), COREPY_ROUTES=str(path)) == "True"
 
 
 @pytest.mark.backend("numba")
@@ -388,7 +399,7 @@ print(round(torch / numba, 3))
     options = tuple(way.options[0] for way in ways)
     made = RouteTable(HERE, {}, {"numba": 1e3, "torch": 1e3}, (replace(ways[0], options=options),))
     path = tmp_path / "routes.json"
-    path.write_text(made.dump().replace("Infinity", "1e9"))
+    path.write_text(made.dump().replace("Infinity", "1e-15"))
     # Of NumPy's time a fourth less than all of it, and what lies between a fourth and a fifth.
     assert fresh(code, COREPY_ROUTES=str(path)) == str(round((1 / 4 - 1 / 5) / (1 - 1 / 4), 3))
 
