@@ -59,22 +59,20 @@ class _Library:
         self.backend: Backend | None = None
         self.refused = False
 
-    def ready(self, site: Site) -> Backend | None:
-        """Return the backend if it may run something now."""
-        if self.name == "torch" and site.is_host and _crowded():
-            return None
-        if self.backend is None and not self.refused:
-            modules = _registry.records()[self.name].modules
-            if self.saved >= self.price or all(module in sys.modules for module in modules):
-                self._open()
-        return None if self.refused else self.backend
+    def serves(self, site: Site) -> bool:
+        """Say whether it may run anything, if it is imported."""
+        return not self.refused and not (self.name == "torch" and site.is_host and _crowded())
 
-    def is_due(self, more: float) -> bool:
-        """Import the library if it is not, and would save enough with so many seconds more."""
-        due = self.backend is None and not self.refused and self.saved + more >= self.price
-        if due:
-            self._open()
-        return due
+    def ready(self, site: Site, more: float = 0.0) -> Backend | None:
+        """Return the backend if it may run something now, which saves so many seconds more."""
+        if not self.serves(site):
+            return None
+        if self.backend is None:
+            modules = _registry.records()[self.name].modules
+            due = self.saved + more >= self.price
+            if due or all(module in sys.modules for module in modules):
+                self._open()
+        return self.backend
 
     def _open(self) -> None:
         try:
@@ -138,17 +136,22 @@ class _Way:
             self._call = lambda args, params: native(*args, **params)
 
     def leads(self, threads: int) -> bool:
-        """Say whether it may be gone now, by a library that is there."""
+        """Say whether it may be gone now, if its library is there."""
         if self.fast and PRECISION.get() != "fast":
+            return False
+        if self._lacks or not (self.at_home or self.library.serves(self.site)):
             return False
         return not self.site.is_host or is_worth(self.option, threads)
 
-    def open(self, threads: int) -> Call | None:
-        """Return what is to be called; None if the library or its cores are not there."""
+    def open(self, threads: int, more: float = 0.0) -> Call | None:
+        """Return what is to be called; None if the library or its cores are not there.
+
+        It is imported if that pays with the seconds that this call saves more.
+        """
         if not self.leads(threads):
             return None
         if not self.at_home:
-            backend = None if self._lacks else self.library.ready(self.site)
+            backend = self.library.ready(self.site, more)
             if backend is None:
                 return None
             if self._call is None:
@@ -180,13 +183,9 @@ class _Way:
         power = 1.5 if self.name.startswith("linalg.") and not self.route.form else 1.0
         return float(self.route.seconds * (size / self.route.least) ** power)
 
-    def pays(self, size: int, beside: float) -> bool:
-        """Say whether to import its library, with what it saves in this call beside a lesser gain.
-
-        A call that takes longer than that need not be the first of many.
-        """
-        at_home = self.at_home_for(size)
-        return self.library.is_due(max(0.0, at_home / beside - at_home / self.gain))
+    def saves(self, at_home: float, lesser: float) -> float:
+        """Return the seconds that it takes less than a lesser gain leaves of the home's."""
+        return max(0.0, at_home / lesser - at_home / self.gain)
 
 
 def is_worth(option: Option, threads: int) -> bool:
@@ -327,11 +326,11 @@ class Choice:
     ) -> Any:
         passed = ""
         for number, way in enumerate(ways):
-            call = way.open(self.threads)
-            if call is None and way.leads(self.threads):
-                others = [w.gain for w in ways[number + 1 :] if w.leads(self.threads)]
-                if way.pays(size, max([1.0, *others])):
-                    call = way.open(self.threads)
+            more = 0.0
+            if way.library.backend is None:  # a call that takes longer need not be one of many
+                lesser = self._next_gain(ways[number + 1 :], 1.0)
+                more = way.saves(way.at_home_for(size), lesser)
+            call = way.open(self.threads, more)
             if call is None:
                 passed = passed or way.option.backend
                 continue
@@ -368,12 +367,15 @@ class Choice:
         # A GPU goes on when the call is back: there it is what was measured that counts.
         at_home = (perf_counter() - start) * gain if self.site.is_host else ways[0].route.seconds
         better = ways if way is None else ways[: ways.index(way)]
-        better = [w for w in better if not w.library.refused and w.leads(self.threads)]
         for number, best in enumerate(better):
-            # What the next library would save as well is no reason to import this one.
-            beside = max([gain, *(w.gain for w in better[number + 1 :])])
-            best.library.saved += max(0.0, at_home / beside - at_home / best.gain)
+            if best.leads(self.threads):
+                lesser = self._next_gain(better[number + 1 :], gain)
+                best.library.saved += best.saves(at_home, lesser)
         return made
+
+    def _next_gain(self, ways: list[_Way], least: float) -> float:
+        """Return what is gained without a library: what the next one saves is none of its merit."""
+        return max([least, *(way.gain for way in ways if way.leads(self.threads))])
 
 
 def _open_options(options: tuple[Option, ...], table: RouteTable) -> list[Option]:

@@ -405,6 +405,27 @@ print(round(torch / numba, 3))
 
 
 @pytest.mark.backend("numba")
+@pytest.mark.backend("torch")
+def test_torch_is_not_imported_where_it_has_to_wait_for_a_core(tmp_path: Path) -> None:
+    code = """
+import sys, corepy
+from corepy.dispatch import _routes
+_routes._crowded = lambda: True
+xp = corepy.array_api
+xp.floor(xp.ones(100_000))
+print("torch" in sys.modules, _routes._libraries["torch"].saved, "numba" in sys.modules)
+"""
+    ways = route("floor", "numba", gain=5.0), route("floor", "torch", gain=4.9)
+    for order in (ways, ways[::-1]):
+        options = tuple(way.options[0] for way in order)
+        way = replace(ways[0], options=options, seconds=0.1)  # 100 at so many elements
+        path = tmp_path / "routes.json"
+        # Numba's merit is not what torch would leave of it, which may not run.
+        path.write_text(RouteTable(HERE, {}, {"numba": 50.0, "torch": 1.0}, (way,)).dump())
+        assert fresh(code, COREPY_ROUTES=str(path)) == "False 0.0 True"
+
+
+@pytest.mark.backend("numba")
 def test_a_library_that_is_imported_is_used_at_once(use: Use) -> None:
     import numba as _  # noqa: F401  # what a program does
 
