@@ -6,7 +6,7 @@ import os
 from typing import Any, Final
 
 from corepy.devices._capabilities import detect_devices
-from corepy.devices._device import CPU, Device
+from corepy.devices._device import Device
 from corepy.dispatch import _route_table as files
 
 #: Of CuPy one is installed, for a version of CUDA; torch's number tells for which it was built.
@@ -35,11 +35,3 @@ def gpu_key(name: str) -> dict[str, Any]:
 def key_of(gpu: str | None) -> dict[str, Any]:
     """Return the key of a table for a GPU, or for the host."""
     return files.machine_key() if gpu is None else gpu_key(gpu)
-
-
-def may_have_tables(device: Device) -> bool:
-    """Say whether any file may hold a table for a device; this takes less than asking a driver."""
-    if device is CPU:
-        return True
-    folders = files.cache_folder(), files.DATA
-    return any(True for folder in folders for _ in folder.glob("gpu-*.json"))

@@ -17,7 +17,7 @@ from corepy.dispatch import _explain
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted import DTYPE_NAMES
 from corepy.dispatch._admitted_devices import home_of
-from corepy.dispatch._route_gpus import gpu_name, key_of, may_have_tables
+from corepy.dispatch._route_gpus import gpu_name, key_of
 from corepy.dispatch._route_table import Option, Route, RouteTable
 from corepy.dispatch._sites import SITES, Site, site_of
 from corepy.dispatch._threads import get_num_threads
@@ -105,7 +105,7 @@ def _find(wish: str, argument: str, device: Device) -> InForce:
         wish = ""  # it is of the host, and this a GPU, or the other way round
     gpu = None
     if device is not CPU:
-        gpu = gpu_name(device) if may_have_tables(device) else None
+        gpu = gpu_name(device)
         if gpu is None:
             return InForce(None, f"no routes were measured on {device}")
     if not wish:
