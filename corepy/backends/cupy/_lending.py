@@ -25,9 +25,10 @@ _UNIFIED: Final = ("ManagedMemory", "SystemMemory")
 
 def is_plain(native: Any) -> bool:
     """Say whether an array lies in memory of its device alone, and begins where vectors may."""
-    memory = native.data.mem
-    kind = getattr(memory, "identity", memory.__class__.__name__)
-    return native.data.ptr % ALIGNMENT == 0 and kind not in _UNIFIED
+    place = native.data
+    memory = place.mem
+    kind = getattr(memory, "identity", None) or memory.__class__.__name__
+    return place.ptr % ALIGNMENT == 0 and kind not in _UNIFIED
 
 
 def view(
@@ -47,8 +48,11 @@ def view(
     strides : tuple of int or None
         In bytes, none of them negative; None for C's order.
     """
-    steps = zip(shape, strides, strict=True) if strides else ()
-    size = dtype.itemsize * math.prod(shape) if strides is None else dtype.itemsize
-    size += sum((n - 1) * step for n, step in steps)
+    size: int = dtype.itemsize
+    if strides is None:
+        size *= math.prod(shape)
+    else:
+        for n, step in zip(shape, strides, strict=True):
+            size += (n - 1) * step
     memory = cupy.cuda.UnownedMemory(address, size, owner, number)
     return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, 0), strides)

@@ -46,19 +46,26 @@ def takes(*natives: Any) -> bool:
 
     The kernels of torch move several elements at a time, and so rows have to begin where these may.
     """
+    laid = (is_laid(native.shape, native.strides, native.itemsize) for native in natives)
+    return all(laid) and is_at_home(*natives)
+
+
+def is_at_home(*natives: Any) -> bool:
+    """Say what `takes` does of arrays that `is_laid` has looked at, which may be on two GPUs."""
     number = natives[0].data.device_id
-    if not is_there(number) or not all(map(_is_packed, natives)):
-        return False
-    return not is_capturing(number)
+    for native in natives:
+        if native.data.device_id != number or not is_plain(native):
+            return False
+    return is_there(number) and not is_capturing(number)
 
 
-def _is_packed(native: Any) -> bool:
-    if not is_plain(native):
-        return False
-    if native.flags.c_contiguous:
-        return True
-    *outer, inner = native.strides
-    return inner == native.itemsize and all(s >= 0 and s % VECTOR_BYTES == 0 for s in outer)
+def is_laid(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Say whether rows follow each other, or begin at multiples of what torch's kernels move."""
+    expected, dense, spaced = itemsize, True, strides[-1] == itemsize
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        dense = dense and (n == 1 or stride == expected)
+        expected *= n
+    return dense or (spaced and all(s >= 0 and s % VECTOR_BYTES == 0 for s in strides[:-1]))
 
 
 def computed(function: Callable[..., Any], *natives: Any) -> Any:
@@ -66,17 +73,18 @@ def computed(function: Callable[..., Any], *natives: Any) -> Any:
 
     The result has the dtype of the first array.
     """
-    torch = sys.modules["torch"]
-    number = natives[0].data.device_id
+    torch, first = sys.modules["torch"], natives[0]
+    number = first.data.device_id
+    share = torch.from_dlpack
     # Without any order between streams, for there will be but one.
-    tensors = [torch.from_dlpack(native.__dlpack__(stream=-1)) for native in natives]
+    tensors = [share(native.__dlpack__(stream=-1)) for native in natives]
     address = cupy.cuda.get_current_stream(number).ptr
     if address == torch_stream(number):
         found = function(*tensors)
     else:
         with torch.cuda.stream(_stream(address, number)):
             found = function(*tensors)
-    return _array(found, natives[0].dtype, number)
+    return _array(found, first.dtype, number)
 
 
 @lru_cache(maxsize=64)

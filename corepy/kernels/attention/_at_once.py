@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any
 
 from corepy.kernels._arguments import FLOATS, name_of
@@ -24,65 +26,87 @@ def at_once(q: Any, k: Any, v: Any, causal: Any, causal_align: Any, scale: Any) 
         None where one would find something else, an error, or somebody who listens.
     """
     torch = sys.modules.get("torch")
-    if torch is None:
-        return None
     kind = q.__class__
+    if torch is None or k.__class__ is not kind or v.__class__ is not kind or not is_usual():
+        return None
+    # What is neither of these may equal one of them, or be nothing to look up.
+    if causal.__class__ is not bool or causal_align.__class__ is not str:
+        return None
+    if scale is not None and scale.__class__ is not float:
+        return None
+    how = causal, causal_align, scale
     if kind is torch.Tensor:
         if torch.compiler.is_compiling() or not _is_on_gpu(q):
             return None
-    elif not _is_of_cupy(kind):
+        found = _how_of_tensors(q.dtype, k.dtype, v.dtype, q.shape, k.shape, v.shape, *how)
+        if found is None or k.device != q.device or v.device != q.device or is_transformed(q, k, v):
+            return None
+        return function_of(*found)(q, k, v)
+    cupy = sys.modules.get("cupy")
+    if cupy is None or kind is not cupy.ndarray:
         return None
-    if k.__class__ is not kind or v.__class__ is not kind or not is_usual():
+    strides = q.strides, k.strides, v.strides
+    found = _how_of_arrays(strides, q.dtype, k.dtype, v.dtype, q.shape, k.shape, v.shape, *how)
+    if found is None:
         return None
-    shape, others, dtype = q.shape, k.shape, q.dtype
-    if len(shape) != 4 or len(others) != 4 or v.shape != others or 0 in shape or 0 in others:
+    tensors = _tensors()
+    if not tensors.is_at_home(q, k, v):
+        return None
+    return tensors.computed(function_of(*found), q, k, v)
+
+
+@lru_cache(maxsize=4096)
+def _how_of_tensors(
+    dtype: Any,
+    k_dtype: Any,
+    v_dtype: Any,
+    shape: tuple[int, ...],
+    k_shape: tuple[int, ...],
+    v_shape: tuple[int, ...],
+    causal: bool,
+    causal_align: str,
+    scale: float | None,
+) -> tuple[bool, float, bool] | None:
+    """Return what `function_of` takes, or None where torch's function does not serve."""
+    if len(shape) != 4 or len(k_shape) != 4 or v_shape != k_shape or 0 in shape or 0 in k_shape:
         return None
     batch, heads, queries, size = shape
-    _, kv_heads, keys, _ = others
-    if others[0] != batch or others[3] != size or heads % kv_heads:
+    _, kv_heads, keys, _ = k_shape
+    if k_shape[0] != batch or k_shape[3] != size or heads % kv_heads:
         return None
-    name = name_of(dtype)
-    if name not in FLOATS or k.dtype != dtype or v.dtype != dtype:
+    if name_of(dtype) not in FLOATS or k_dtype != dtype or v_dtype != dtype:
         return None
     if scale is None:
         scale = 1 / math.sqrt(size)
-    elif scale.__class__ is not float or not math.isfinite(scale):
+    if not math.isfinite(scale) or causal_align not in ("bottom-right", "top-left"):
         return None
-    if causal_align == "bottom-right":
-        if causal is True and queries != keys:
-            if queries != 1:
-                return None
-            causal = False  # it sees every key
-    elif causal_align != "top-left":
-        return None
-    if causal is not True and causal is not False:
-        return None
-    shared = heads != kv_heads
-    if kind is torch.Tensor:
-        if k.device != q.device or v.device != q.device:
+    if causal and causal_align == "bottom-right" and queries != keys:
+        if queries != 1:
             return None
-        if is_transformed(q, k, v):
-            return None
-        return function_of(causal, scale, shared)(q, k, v)
-    cupy = sys.modules.get("cupy")
-    if (
-        cupy is None
-        or kind is not cupy.ndarray
-        or not pays(name, shared, causal and queries != keys)
-    ):
-        return None
-    if not q.data.device_id == k.data.device_id == v.data.device_id:
-        return None
-    from corepy.kernels._device import _tensors
-
-    if not _tensors.takes(q, k, v):
-        return None
-    return _tensors.computed(function_of(causal, scale, shared), q, k, v)
+        causal = False  # it sees every key
+    return causal, scale, heads != kv_heads
 
 
-def _is_of_cupy(kind: type) -> bool:
-    cupy = sys.modules.get("cupy")
-    return cupy is not None and kind is cupy.ndarray
+@lru_cache(maxsize=4096)
+def _how_of_arrays(
+    strides: tuple[tuple[int, ...], ...], dtype: Any, *looks: Any
+) -> tuple[bool, float, bool] | None:
+    """Return the same for arrays of CuPy, of which torch's function takes fewer."""
+    found = _how_of_tensors(dtype, *looks)
+    if found is None:
+        return None
+    shapes = looks[2:5]
+    causal, _, shared = found
+    if not pays(name_of(dtype), shared, causal and shapes[0][2] != shapes[1][2]):
+        return None
+    laid = map(_tensors().is_laid, shapes, strides, (dtype.itemsize,) * 3)
+    return found if all(laid) else None
+
+
+@cache
+def _tensors() -> Any:
+    """Return the module that lends arrays of CuPy, without the time that a statement takes."""
+    return import_module("corepy.kernels._device._tensors")
 
 
 def _is_on_gpu(tensor: Any) -> bool:
