@@ -261,7 +261,8 @@ cdef class Slots(dict):
         native : callable
             With an attribute ``least``, the number of elements from which it chooses among
             several; below it computes what `loop` does. An attribute ``leasts`` has these numbers
-            by the form of the operands.
+            by the form of the operands, and ``plain`` takes the place of one that selects by keys,
+            where these are an int or a slice of ints that C can hold.
         result : Slots or None
         loop : Loop or None
             What the backend says that the entry computes on small operands.
@@ -291,6 +292,8 @@ cdef class Slots(dict):
             new.scalar_second = name in self.scalars_second
             self.least, self.most = WHOLE.get(self.dtype, (1, 0))
             self.floating = {float32: 4, float64: 8}.get(self.dtype, 0)
+        if name == "__getitem__":
+            native = getattr(native, "plain", native)
         Py_INCREF(native)
         new.native = <PyObject*>native
         if result is not None:

@@ -297,25 +297,18 @@ cdef object _repeated_reduction(
                 keepdims = <object>value
             else:
                 return None
-    shape = x._native.shape
-    if not isinstance(shape, tuple):
-        return None
-    for i in range(PyTuple_GET_SIZE(<PyObject*>shape)):
-        if (<tuple>shape)[i] == 0:
-            return None
-    found = PyDict_GetItemWithError(
-        x._table.calls, (self.name, PyTuple_GET_SIZE(<PyObject*>shape), axis, keepdims)
-    )
+    native = x._native
+    found = PyDict_GetItemWithError(x._table.calls, (self.name, native.ndim, axis, keepdims))
     if found == NULL:
         return None
     call, least, result = <tuple><object>found
-    if least is not None:
+    if 0 in native.shape if least is None else not 0 < native.size < least:
         return None
     try:
-        made = call(x._native)
+        made = call(native)
     except Exception:  # the function words it
         return None
-    if type(made) is not type(x._native):
+    if type(made) is not type(native):
         made = (<Slots>result).backend.normalize(made)
     return _make(made, <Slots>result)
 

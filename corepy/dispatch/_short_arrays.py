@@ -201,7 +201,11 @@ def item(function: Function) -> Function:
         if kind is int:
             pass
         elif kind is slice:
-            if not _is_slice(key):
+            if (  # `_is_slice`, without a call
+                key.start.__class__ not in _BOUNDS
+                or key.stop.__class__ not in _BOUNDS
+                or key.step.__class__ not in _BOUNDS
+            ):
                 return function(self, key)
         elif kind is _Array:
             there, place = key._table, key._native

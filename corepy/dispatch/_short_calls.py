@@ -8,6 +8,7 @@ too. The sizes of an array do where the function looks at them; that there are e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import maxsize
 from threading import get_ident
 from typing import Any, Final, NamedTuple
 
@@ -36,7 +37,7 @@ class _Known(NamedTuple):
     """A call of the library that was seen: on an array, for how few elements, into which table."""
 
     call: Callable[[Native], Any]
-    least: int | None  # None where their number does not matter
+    least: int | None  # None where arrays do not tell their number by an attribute
     result: Any
 
 
@@ -122,8 +123,17 @@ def _learn(key: Any, function: Function, x: Any, *args: Any, **params: Any) -> A
                 for old in list(calls):
                     if old.__class__ is tuple:
                         calls.pop(old, None)
-            calls[key] = _Known(_call(entry[0], x._native, rest, given), entry[1], made._table)
+            call = _call(entry[0], x._native, rest, given)
+            calls[key] = _Known(call, _least(entry[1], x._native), made._table)
     return made
+
+
+def _least(least: int | None, x: Native) -> int | None:
+    """Return a number beyond any size instead of None where a size is there to look at.
+
+    CuPy makes a shape anew each time, which takes as long as all the rest.
+    """
+    return maxsize if least is None and x.size.__class__ is int else least
 
 
 # ---------------------------------------------------------------------------- by signature

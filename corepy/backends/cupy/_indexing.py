@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -20,6 +21,10 @@ def getitem(x: Array, key: Any) -> Array:
     if key.__class__ is not int:
         _look_at_key(x, key)
     return x[key]
+
+
+#: What selects by an int or a slice alone, unless it raises an exception.
+getitem.plain = operator.getitem  # type: ignore[attr-defined]
 
 
 def setitem(x: Array, key: Any, value: Array) -> Array:
