@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._dtypes import Scalar
-from corepy.devices._device import Device
+from corepy.devices._device import CPU, Device
 
 Array = npt.NDArray[Any]
 
@@ -18,15 +18,21 @@ Array = npt.NDArray[Any]
 # of the time.
 
 
-def empty(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
+def empty(shape: tuple[int, ...], dtype: Any, device: Device = CPU) -> Array:
     return np.empty(shape, dtype)
 
 
-def zeros(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
+empty.plain = np.empty  # type: ignore[attr-defined]
+
+
+def zeros(shape: tuple[int, ...], dtype: Any, device: Device = CPU) -> Array:
     return np.zeros(shape, dtype)
 
 
-def ones(shape: tuple[int, ...], *, dtype: Any, device: Device) -> Array:
+zeros.plain = np.zeros  # type: ignore[attr-defined]
+
+
+def ones(shape: tuple[int, ...], dtype: Any, device: Device = CPU) -> Array:
     result = np.empty(shape, dtype)
     result.fill(1)
     return result

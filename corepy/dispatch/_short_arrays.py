@@ -48,7 +48,12 @@ def choice(name: str, function: Function) -> Function:
                         made = small(c, a, b)
                     except Exception:
                         return function(condition, x1, x2)
-                    return _bound(made, a, result)
+                    if made.__class__ is not a.__class__:
+                        made = table.backend.normalize(made)
+                    array = _Array()
+                    array._native = made
+                    array._table = result
+                    return array
         return function(condition, x1, x2)
 
     return way

@@ -73,21 +73,17 @@ def creation(name: str, function: Function) -> Function:
         if sizes is not None and device is None:
             wish, named, defaults = _homes
             if wish is _local_wish(PRIORITY._default):
-                table: Any
-                if dtype is None:
-                    table = defaults.get(_float64)
-                else:
-                    table = named.get(dtype) if dtype.__class__ is DType else None
-                known = None if table is None else table.short.get(name)
-                if known is not None:
-                    try:
-                        made = known[0](sizes, dtype=table.native_dtype, device=table.device)
-                    except Exception:
-                        return function(shape, dtype=dtype)
-                    array = _Array()
-                    array._native = made
-                    array._table = table
-                    return array
+                if dtype is not None and dtype.__class__ is not DType:
+                    return function(shape, dtype=dtype)
+                try:
+                    table: Any = defaults[_float64] if dtype is None else named[dtype]
+                    made = table.short[name][0](sizes, table.native_dtype)
+                except Exception:  # of what is not known as well
+                    return function(shape, dtype=dtype)
+                array = _Array()
+                array._native = made
+                array._table = table
+                return array
         return function(shape, dtype=dtype, device=device)
 
     return way
@@ -123,7 +119,7 @@ def likeness(name: str, function: Function) -> Function:
             if known is not None:
                 a = x._native
                 try:
-                    made = known[0](a.shape, dtype=table.native_dtype, device=table.device)
+                    made = known[0](a.shape, table.native_dtype)
                 except Exception:
                     return function(x)
                 return _bound(made, table)
