@@ -25,7 +25,7 @@ from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strcpy
 
-__all__ = ["SOURCE", "least", "limit", "recycling", "release", "statistics"]
+__all__ = ["SOURCE", "least", "limit", "lender", "recycling", "release", "statistics"]
 
 
 cdef extern from *:
@@ -446,6 +446,14 @@ def recycling(native):
         _import_array()
         Recycling = corepy_recycling_type()
     return corepy_recycling_new(Recycling, native, capsule)
+
+
+def lender():
+    """Return what makes arrays in C: the allocator's capsule, and from how many bytes it counts.
+
+    The latter as the address of a ``Py_ssize_t``.
+    """
+    return capsule, <uintptr_t>&corepy_large
 
 
 # ---------------------------------------------------------------------------- for users

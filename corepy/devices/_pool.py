@@ -97,6 +97,11 @@ def recycling(native: Callable[..., Any]) -> Callable[..., Any]:
     return recycled
 
 
+def lender() -> tuple[Any, int] | None:
+    """Return what the pool's memory is taken by in C; see ``_host_pool.pyx``."""
+    return None if _pool is None else _pool.lender()
+
+
 def _bytes_in(variable: str) -> int | None:
     text = os.environ.get(variable)
     if text is None:

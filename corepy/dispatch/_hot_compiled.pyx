@@ -191,6 +191,7 @@ def bind(cls, mixed, beside, as_operand, wrap, recover):
 
 # Forms of operands, as routes call them.
 cdef tuple _FORMS_REDUCED = ("all", "rows", "columns", "narrow")
+cdef tuple _FORMS_ALIKE = ("", "spread")
 cdef tuple _FORMS_CONVERTED = ("to float32", "to float64", "to int64")
 
 #: What is as quick as NumPy on large arrays too, and needs no memory for a large result.
@@ -277,15 +278,19 @@ cdef class Slots(dict):
             if target is not None:
                 _find_loop(&new, loop, self.native_dtype, target.native_dtype)
                 most = PY_SSIZE_T_MAX if new.kind in _ONE_PASS else SHORT
-                most = SHORT_MOVE if new.kind == MOVE else most
+                if new.kind == MOVE or (new.kind == ELEMENTWISE and not new.finite):
+                    most = SHORT_MOVE
                 most = _MOST.get(name, most)
-                new.least = min(most, getattr(native, "least", most))
+                least = getattr(native, "least", PY_SSIZE_T_MAX)
+                new.least = min(most, least)
                 leasts = getattr(native, "leasts", None)
-                forms = _FORMS_CONVERTED if name == "astype" else _FORMS_REDUCED
+                forms = _FORMS_ALIKE if new.kind == ELEMENTWISE else _FORMS_REDUCED
+                forms = _FORMS_CONVERTED if name == "astype" else forms
                 for form, called in enumerate(forms):
-                    new.leasts[form] = (
-                        new.least if leasts is None else min(most, leasts.get(called, most))
-                    )
+                    # NumPy's own iteration over rows takes up to twice the time.
+                    limit = MOST_SPREAD if called == "spread" and most > SHORT else most
+                    chosen = least if leasts is None else leasts.get(called, limit)
+                    new.leasts[form] = min(limit, chosen)
                 result = target
         elif name in self.scalars_first or name in self.scalars_second:
             new.scalar_first = name in self.scalars_first

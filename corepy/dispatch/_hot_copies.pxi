@@ -78,7 +78,7 @@ cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject
     cdef npy_intp size = _size(x, least)
     if size < 0:
         return None
-    made = _new_moved(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    made = _new_large(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
     if into == slot.type_num:
         memcpy(PyArray_DATA(<PyArrayObject*>made), PyArray_DATA(x), size * slot.size)
     else:
@@ -150,7 +150,7 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     dims[place] = along
     for j in range(place):
         outer *= dims[j]
-    made = _new_moved(slot.descr, ndim, dims)
+    made = _new_large(slot.descr, ndim, dims)
     into = <char*>PyArray_DATA(<PyArrayObject*>made)
     for row in range(outer):
         for i in range(number):

@@ -120,7 +120,7 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     if self.place == _ZEROS:
         made = _zeros(slot, ndim, dims)
         return None if made is None else _make(made, <Slots>home)
-    made = _new_moved(slot.descr, ndim, dims)
+    made = _new_large(slot.descr, ndim, dims)
     cdef npy_intp size = _size(<PyArrayObject*>made, PY_SSIZE_T_MAX)
     if ones:
         _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &one)
@@ -142,7 +142,7 @@ cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cdef int ndim = _dims_of(args[0], dims, slot.least)
     if ndim < 0:
         return None
-    made = _new_moved(slot.descr, ndim, dims)
+    made = _new_large(slot.descr, ndim, dims)
     _fill(
         <char*>PyArray_DATA(<PyArrayObject*>made),
         _size(<PyArrayObject*>made, PY_SSIZE_T_MAX),
@@ -215,7 +215,7 @@ cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     if place == _ZEROS:
         made = _zeros(slot, PyArray_NDIM(x), PyArray_DIMS(x))
         return None if made is None else _make(made, table)
-    made = _new_moved(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    made = _new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
     if place != _EMPTY:
         _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &element)
     return _make(made, table)

@@ -68,23 +68,13 @@ cdef inline bint _all_finite(PyArrayObject* x, int type_num, npy_intp size) noex
     return False  # float16, whose test would take longer than it saves
 
 
-cdef object _pooled = None
-
-
-cdef object _new_moved(PyArray_Descr* descr, int ndim, npy_intp* dims):
-    """Make memory for what is moved there: recycled memory for as many elements as matter."""
-    global _pooled
+cdef object _new_large(PyArray_Descr* descr, int ndim, npy_intp* dims):
+    """Make an array with arbitrary values: in recycled memory for as many elements as matter."""
     cdef npy_intp size = 1
     cdef int i
     for i in range(ndim):
         size *= dims[i]
-    if size < SHORT:
-        return _new(descr, ndim, dims)
-    if _pooled is None:
-        from numpy import empty
-        from corepy.devices._pool import recycling
-        _pooled = recycling(empty)
-    return _pooled(tuple([dims[i] for i in range(ndim)]), <object><PyObject*>descr)
+    return _new(descr, ndim, dims) if size < SHORT else _pooled(descr, ndim, dims)
 
 
 cdef inline object _new(PyArray_Descr* descr, int ndim, npy_intp* dims):
@@ -93,7 +83,7 @@ cdef inline object _new(PyArray_Descr* descr, int ndim, npy_intp* dims):
 
 
 cdef inline object _result(Slot* slot, PyArrayObject* model):
-    return _new(slot.descr, PyArray_NDIM(model), PyArray_DIMS(model))
+    return _new_large(slot.descr, PyArray_NDIM(model), PyArray_DIMS(model))
 
 
 cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps) except -1:
@@ -101,14 +91,40 @@ cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps)
     if size < LONG:
         slot.loop(args, &size, steps, slot.data)
     else:
+        corepy_no_flags()  # of before
         with nogil:
             slot.loop(args, &size, steps, slot.data)
-    if corepy_flags():
-        return False
+    return _is_clean(size)
+
+
+cdef inline bint _is_clean(npy_intp size) except -1:
+    """Say whether the result of a loop over so many elements is to be used."""
+    if corepy_flags() and (size < SHORT or not _are_ignored(corepy_flags())):
+        return False  # the ufunc says what is to be said
     if PyErr_Occurred() != NULL:  # as of integers to negative powers; the ufunc raises it again
         PyErr_Clear()
         return False
     return True
+
+
+cdef bint _are_ignored(int flags) except -1:
+    """Say whether nobody wants to know of what a loop met with, and forget it then."""
+    from numpy import geterr
+
+    wishes = geterr()
+    for bit, name in _CONDITIONS:
+        if flags & <int>bit and wishes[name] != "ignore":
+            return False
+    corepy_no_flags()
+    return True
+
+
+cdef tuple _CONDITIONS = (
+    (FE_INVALID, "invalid"),
+    (FE_DIVBYZERO, "divide"),
+    (FE_OVERFLOW, "over"),
+    (FE_UNDERFLOW, "under"),
+)
 
 
 cdef object _short_unary(Slot* slot, PyObject* a):
@@ -116,7 +132,7 @@ cdef object _short_unary(Slot* slot, PyObject* a):
     if not _is_plain(a):
         return None
     cdef PyArrayObject* x = <PyArrayObject*>a
-    cdef npy_intp size = _size(x, slot.least)
+    cdef npy_intp size = _size(x, slot.leasts[ALIKE])
     if size < 0 or (slot.finite and not _all_finite(x, slot.type_num, size)):
         return None
     result = _result(slot, x)
@@ -149,7 +165,7 @@ cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
             return _short_rows(slot, y, x, True)
         else:
             return None
-    cdef npy_intp size = _size(model, slot.least)
+    cdef npy_intp size = _size(model, slot.leasts[ALIKE])
     if size < 0:
         return None
     if slot.finite and not (
@@ -178,20 +194,24 @@ cdef inline bint _is_row_of(PyArrayObject* row, PyArrayObject* x) noexcept:
 
 cdef object _short_rows(Slot* slot, PyArrayObject* x, PyArrayObject* row, bint turned):
     """As `_short_binary`, for an array and a row that stands beside each of its rows."""
-    cdef npy_intp size = _size(x, slot.least), length = _size(row, slot.least), first
-    if size < 0 or slot.finite or size > length * MOST_ROWS:
+    cdef npy_intp size = _size(x, slot.leasts[SPREAD]), length = _size(row, size + 1), first = 0
+    if size < 0 or slot.finite or (length < SOME and size > length * MOST_ROWS):
         return None  # many short rows are better iterated over by NumPy
     result = _result(slot, x)
     cdef char* args[3]
     cdef npy_intp steps[3]
+    cdef char* rows = <char*>PyArray_DATA(x)
+    cdef char* into = <char*>PyArray_DATA(<PyArrayObject*>result)
     steps[0], steps[1], steps[2] = slot.size, slot.size, slot.size_out
-    for first in range(0, size, max(length, 1)):
-        args[1 if turned else 0] = <char*>PyArray_DATA(x) + first * slot.size
-        args[0 if turned else 1] = <char*>PyArray_DATA(row)
-        args[2] = <char*>PyArray_DATA(<PyArrayObject*>result) + first * slot.size_out
-        if not _calls(slot, args, length, steps):
-            return None
-    return result
+    corepy_no_flags()
+    with nogil:
+        while first < size:
+            args[1 if turned else 0] = rows + first * slot.size
+            args[0 if turned else 1] = <char*>PyArray_DATA(row)
+            args[2] = into + first * slot.size_out
+            slot.loop(args, &length, steps, slot.data)
+            first += max(length, 1)
+    return result if _is_clean(size) else None
 
 
 cdef bint _scalar(Slot* slot, value, void* into) except -1:
@@ -255,7 +275,7 @@ cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
     if not _is_plain(a):
         return None
     cdef PyArrayObject* x = <PyArrayObject*>a
-    cdef npy_intp size = _size(x, slot.least)
+    cdef npy_intp size = _size(x, slot.leasts[ALIKE])
     if size < 0 or not _scalar(slot, value, &element):
         return None
     if slot.finite and not _all_finite(x, slot.type_num, size):

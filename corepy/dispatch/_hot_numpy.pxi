@@ -117,6 +117,8 @@ cdef extern from *:
     static inline void corepy_no_flags(void) { feclearexcept(FE_ALL_EXCEPT); }
     #endif
     """
+    enum:
+        FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW, FE_UNDERFLOW
     int corepy_flags() noexcept nogil
     void corepy_no_flags() noexcept nogil
 
@@ -124,9 +126,11 @@ cdef extern from *:
 cdef enum:
     OPERATIONS = 128  # that have a place in each table: more than there are
     # Elements below which the short way is taken, but for reductions. From there on the machinery
-    # is a small part, and memory for the result matters. What only moves elements takes less time.
+    # is a small part, and memory for the result matters. What moves elements, or looks at each
+    # once, takes less time.
     SHORT = 16384
     SHORT_MOVE = 262144
+    MOST_SPREAD = 4194304
     LONG = 2048  # elements from which other threads may run meanwhile
     SOME = 64  # elements from which a second look at them is worth a quicker way
     MOST_DIMENSIONS = 32
@@ -138,6 +142,8 @@ cdef enum:
     TO_SINGLE = 0  # forms of conversions
     TO_DOUBLE = 1
     TO_INTEGERS = 2
+    ALIKE = 0  # of elementwise operations
+    SPREAD = 1
     FORMS = 4
     NARROWEST = 128  # columns up to which they are few, and rows for each of them
     LONGER = 8

@@ -164,7 +164,7 @@ cdef object _converted(Slot* slot, Operand x):
     cdef npy_intp size = _size(native, slot.least)
     if size < 0:
         return None
-    made = _new(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
+    made = _new_large(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
     cdef void* into = PyArray_DATA(<PyArrayObject*>made)
     corepy_no_flags()
     if not _cast_all(PyArray_DATA(native), PyArray_TYPE(native), into, slot.type_num, size):

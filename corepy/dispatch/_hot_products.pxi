@@ -131,7 +131,7 @@ cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
     steps[0] = steps[1] = dims[1] * slot.size
     steps[2] = steps[3] = steps[4] = slot.size
     held, also_held = <object><PyObject*>x, <object><PyObject*>y
-    made = _new_moved(slot.descr, ndim - 1, PyArray_DIMS(x))
+    made = _new_large(slot.descr, ndim - 1, PyArray_DIMS(x))
     parts[0], parts[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     parts[2] = _data(made)
     return _make(made, table) if _core_calls(slot, False, parts, dims, steps) else None

@@ -236,6 +236,50 @@ class _Single:
         return self
 
 
+#: Calls at most that go the home's way without a look at libraries which are not imported.
+_UNSEEN: Final = 15
+
+
+class _Step:
+    """Ways from a size on, and how long nobody has to look at them again.
+
+    To look at ways takes microseconds. Where the library of all that are better is not imported yet
+    and a call saves next to nothing of what importing costs, the next few calls count as this one.
+    """
+
+    __slots__ = ("_left", "_modules", "_saved", "_size", "_unseen", "least", "ways")
+
+    def __init__(self, least: int, ways: list[_Way]) -> None:
+        self.least = least
+        self.ways = ways
+        #: What a call saved that was looked at, how large it was, and how many modules there were.
+        self._saved: list[tuple[_Library, float]] = []
+        self._size = self._modules = 0
+        #: Calls that count as it, and how many of them are left.
+        self._unseen = self._left = 0
+
+    def is_settled(self, size: int) -> bool:
+        """Say whether a call may go the home's way at once."""
+        if self._left and size <= 2 * self._size and len(sys.modules) == self._modules:
+            self._left -= 1
+            return not _explain.listening()
+        return False
+
+    def book(self, saved: list[tuple[_Library, float]], size: int) -> None:
+        """Take note of what libraries would have saved in a call, and in those since the last."""
+        for library, seconds in self._saved:
+            library.saved += (self._unseen - self._left) * seconds
+        unseen = float(_UNSEEN)
+        for library, seconds in saved:
+            library.saved += seconds
+            if library.backend is not None:
+                unseen = 0.0
+            elif seconds:
+                unseen = min(unseen, (library.price - library.saved) / seconds / 8)
+        self._unseen = self._left = max(0, int(unseen)) if saved and size else 0
+        self._saved, self._size, self._modules = saved, size, len(sys.modules)
+
+
 class Choice:
     """What a router does with operands that are large enough."""
 
@@ -273,18 +317,19 @@ class Choice:
             library.price = table.start.get(library.name, library.price)
         place = site, device, dtype
         #: By form: sizes from which other ways are best, the greatest first.
-        self.forms: dict[str, list[tuple[int, list[_Way]]]] = {}
+        self.forms: dict[str, list[_Step]] = {}
         for form, routes in table.forms_of(home.name, name, dtype.name).items():
             steps = []
             for route in routes:
                 options = _open_options(route.options, table)
                 ways = [_Way(name, home, place, native, route, option) for option in options]
-                steps.append((route.least, ways))
-            if any(ways for _, ways in steps):
+                steps.append(_Step(route.least, ways))
+            if any(step.ways for step in steps):
                 self.forms[form] = steps[::-1]
         #: Elements from which there is another way, by form.
         self.leasts = {
-            form: min(size for size, ways in steps if ways) for form, steps in self.forms.items()
+            form: min(step.least for step in steps if step.ways)
+            for form, steps in self.forms.items()
         }
         self.least = min(self.leasts.values(), default=None)
 
@@ -296,9 +341,11 @@ class Choice:
         seen = args if self.site.is_host else self._seen(args)
         size = self._size(seen)
         form = self.former(seen, params) if self.least is not None and size >= self.least else None
-        for least, ways in self.forms.get(form, ()):  # type: ignore[arg-type]
-            if size >= least:
-                return self._go(ways, size, args, params)
+        for step in self.forms.get(form, ()):  # type: ignore[arg-type]
+            if size >= step.least:
+                if step.is_settled(size):
+                    break
+                return self._go(step, size, args, params)
         return self.native(*args, **params)
 
     def _seen(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -321,10 +368,8 @@ class Choice:
             return 0
         return size if size > 1 or args[0].ndim else 0
 
-    def _go(
-        self, ways: list[_Way], size: int, args: tuple[Any, ...], params: dict[str, Any]
-    ) -> Any:
-        passed = ""
+    def _go(self, step: _Step, size: int, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        passed, ways = "", step.ways
         for number, way in enumerate(ways):
             more = 0.0
             if way.library.backend is None:  # a call that takes longer need not be one of many
@@ -336,7 +381,9 @@ class Choice:
                 continue
             try:
                 made = (
-                    call(args, params) if way is ways[0] else self._timed(ways, way, args, params)
+                    call(args, params)
+                    if way is ways[0]
+                    else self._timed(step, way, size, args, params)
                 )
             except Exception as error:
                 # The backend's own callable has the last word: it has an answer, or raises what
@@ -354,12 +401,18 @@ class Choice:
             return made
         if passed and _explain.listening():
             _explain.note(f"the operands live in it; the route to {passed} is not open")
-        return self._timed(ways, None, args, params)
+        return self._timed(step, None, size, args, params)
 
     def _timed(
-        self, ways: list[_Way], way: _Way | None, args: tuple[Any, ...], params: dict[str, Any]
+        self,
+        step: _Step,
+        way: _Way | None,
+        size: int,
+        args: tuple[Any, ...],
+        params: dict[str, Any],
     ) -> Any:
         """Go a lesser way, and book what a library that is not imported yet would have saved."""
+        ways = step.ways
         start = perf_counter()
         call = None if way is None else way.open(self.threads)
         made = self.native(*args, **params) if call is None else call(args, params)
@@ -367,10 +420,12 @@ class Choice:
         # A GPU goes on when the call is back: there it is what was measured that counts.
         at_home = (perf_counter() - start) * gain if self.site.is_host else ways[0].route.seconds
         better = ways if way is None else ways[: ways.index(way)]
-        for number, best in enumerate(better):
-            if best.leads(self.threads):
-                lesser = self._next_gain(better[number + 1 :], gain)
-                best.library.saved += best.saves(at_home, lesser)
+        saved = [
+            (best.library, best.saves(at_home, self._next_gain(better[number + 1 :], gain)))
+            for number, best in enumerate(better)
+            if best.leads(self.threads)
+        ]
+        step.book(saved, size if way is None else 0)  # a lesser way is looked for each time
         return made
 
     def _next_gain(self, ways: list[_Way], least: float) -> float:
