@@ -91,7 +91,8 @@ cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps)
     if size < LONG:
         slot.loop(args, &size, steps, slot.data)
     else:
-        corepy_no_flags()  # of before
+        if size >= SHORT:
+            corepy_none_of_all()  # of before
         with nogil:
             slot.loop(args, &size, steps, slot.data)
     return _is_clean(size)
@@ -99,8 +100,11 @@ cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps)
 
 cdef inline bint _is_clean(npy_intp size) except -1:
     """Say whether the result of a loop over so many elements is to be used."""
-    if corepy_flags() and (size < SHORT or not _are_ignored(corepy_flags())):
-        return False  # the ufunc says what is to be said
+    if size < SHORT:
+        if corepy_flags():
+            return False  # the ufunc says what is to be said
+    elif corepy_all_flags() and not _are_ignored(corepy_all_flags()):
+        return False
     if PyErr_Occurred() != NULL:  # as of integers to negative powers; the ufunc raises it again
         PyErr_Clear()
         return False
@@ -115,7 +119,7 @@ cdef bint _are_ignored(int flags) except -1:
     for bit, name in _CONDITIONS:
         if flags & <int>bit and wishes[name] != "ignore":
             return False
-    corepy_no_flags()
+    corepy_none_of_all()
     return True
 
 
@@ -194,24 +198,40 @@ cdef inline bint _is_row_of(PyArrayObject* row, PyArrayObject* x) noexcept:
 
 cdef object _short_rows(Slot* slot, PyArrayObject* x, PyArrayObject* row, bint turned):
     """As `_short_binary`, for an array and a row that stands beside each of its rows."""
-    cdef npy_intp size = _size(x, slot.leasts[SPREAD]), length = _size(row, size + 1), first = 0
+    cdef npy_intp size = _size(x, slot.leasts[SPREAD]), length = _size(row, size + 1)
     if size < 0 or slot.finite or (length < SOME and size > length * MOST_ROWS):
         return None  # many short rows are better iterated over by NumPy
     result = _result(slot, x)
     cdef char* args[3]
     cdef npy_intp steps[3]
-    cdef char* rows = <char*>PyArray_DATA(x)
-    cdef char* into = <char*>PyArray_DATA(<PyArrayObject*>result)
     steps[0], steps[1], steps[2] = slot.size, slot.size, slot.size_out
-    corepy_no_flags()
-    with nogil:
-        while first < size:
-            args[1 if turned else 0] = rows + first * slot.size
-            args[0 if turned else 1] = <char*>PyArray_DATA(row)
-            args[2] = into + first * slot.size_out
-            slot.loop(args, &length, steps, slot.data)
-            first += max(length, 1)
+    args[1 if turned else 0] = <char*>PyArray_DATA(x)
+    args[0 if turned else 1] = <char*>PyArray_DATA(row)
+    args[2] = <char*>PyArray_DATA(<PyArrayObject*>result)
+    if size < LONG:
+        _over_rows(slot, args, size, length, steps, turned)
+    else:
+        corepy_none_of_all()
+        with nogil:
+            _over_rows(slot, args, size, length, steps, turned)
     return result if _is_clean(size) else None
+
+
+cdef void _over_rows(
+    Slot* slot, char** args, npy_intp size, npy_intp length, npy_intp* steps, bint turned
+) noexcept nogil:
+    """Call the loop for each row of the operand that has several."""
+    cdef char* one = args[0 if turned else 1]
+    cdef char* many = args[1 if turned else 0]
+    cdef char* into = args[2]
+    cdef char* operands[3]  # for each row anew: loops may change them
+    cdef npy_intp first = 0
+    while first < size:
+        operands[0 if turned else 1] = one
+        operands[1 if turned else 0] = many + first * slot.size
+        operands[2] = into + first * slot.size_out
+        slot.loop(operands, &length, steps, slot.data)
+        first += length
 
 
 cdef bint _scalar(Slot* slot, value, void* into) except -1:

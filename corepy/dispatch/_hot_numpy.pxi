@@ -116,11 +116,21 @@ cdef extern from *:
     }
     static inline void corepy_no_flags(void) { feclearexcept(FE_ALL_EXCEPT); }
     #endif
+    /* Those of the x87 unit too: there the C library notes what loops tell it themselves, such as
+       the overflow of an exponential. */
+    static inline int corepy_all_flags(void) {
+        return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
+    }
+    static inline void corepy_none_of_all(void) {
+        if (corepy_all_flags()) feclearexcept(FE_ALL_EXCEPT);
+    }
     """
     enum:
         FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW, FE_UNDERFLOW
     int corepy_flags() noexcept nogil
     void corepy_no_flags() noexcept nogil
+    int corepy_all_flags() noexcept nogil
+    void corepy_none_of_all() noexcept nogil
 
 
 cdef enum:

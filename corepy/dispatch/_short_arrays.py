@@ -202,9 +202,9 @@ def item(function: Function) -> Function:
         known = table.calls.get("__getitem__")
         if known is None or STRICT.touched:
             return function(self, key)
-        a, place, kind = self._native, key, key.__class__
+        a, place, kind, call = self._native, key, key.__class__, known[0]
         if kind is int:
-            pass
+            call = known[2] or call
         elif kind is slice:
             if (  # `_is_slice`, without a call
                 key.start.__class__ not in _BOUNDS
@@ -212,6 +212,7 @@ def item(function: Function) -> Function:
                 or key.step.__class__ not in _BOUNDS
             ):
                 return function(self, key)
+            call = known[2] or call
         elif kind is _Array:
             there, place = key._table, key._native
             if (
@@ -225,7 +226,7 @@ def item(function: Function) -> Function:
         elif kind not in _PARTS and not (kind is tuple and _are_parts(key)):
             return function(self, key)
         try:
-            made = known[0](a, place)
+            made = call(a, place)
         except Exception:
             return function(self, key)
         if made.__class__ is not a.__class__:

@@ -50,7 +50,8 @@ class Table(Slots):
     calls : dict
         The same of operations that call the library at once for arrays of any size: `short` on
         NumPy's arrays; else another one, which only fills where the backend `repeats`, in the
-        compiled form too.
+        compiled form too. What selects by keys has no such table, but may have a quicker callable
+        for an int or a slice alone.
     repeats : bool
         The backend's.
     scalars_first, scalars_second : frozenset of str
@@ -131,7 +132,7 @@ class Table(Slots):
             entry = self[name] = (native, result)
             self.settle(name, native, result, self.backend.loop(name) if own else None)
             if own and self.repeats:
-                self.calls[name] = native, None, result
+                self.calls[name] = native, None, getattr(native, "plain", result)
         return entry
 
     def _refusal(self, operation: Operation) -> TypeError:

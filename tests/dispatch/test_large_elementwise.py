@@ -1,0 +1,126 @@
+"""Elementwise operations on some ten thousand elements, which the compiled hot path runs itself.
+
+Nobody goes over the results again, so that what NumPy says of them has to come all the same: both
+forms of the hot path give NumPy's values and warnings, once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy.devices import _pool
+from corepy.dispatch import _hot
+
+#: More than the hot path took at first, and than the pool does.
+ROWS, COLUMNS = 300, 100
+SIZE = ROWS * COLUMNS
+
+Call = Callable[[Any, Any, Any], Any]
+
+
+@pytest.fixture(autouse=True)
+def at_home() -> Any:
+    """Keep operations out of other libraries, whatever was measured here."""
+    corepy.set_routes("off")
+    yield
+    corepy.set_routes(None)
+
+
+def said(call: Callable[[], Any]) -> tuple[Any, list[str]]:
+    """Return what a call gives, or its error, and the warnings of NumPy's."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = call()
+        except FloatingPointError as error:
+            found = str(error).rpartition(": ")[2]
+    return found, [str(w.message) for w in caught if w.category is RuntimeWarning]
+
+
+def held(found: Any, expected: Any) -> None:
+    if isinstance(found, corepy.Array):
+        found = np.asarray(found)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    else:
+        assert found == expected
+
+
+CALLS: dict[str, Call] = {
+    "a + b": lambda lib, a, b: a + b,
+    "a * 3.5": lambda lib, a, b: a * 3.5,
+    "2 - a": lambda lib, a, b: 2.0 - a,
+    "divide": lambda lib, a, b: lib.divide(a, b),
+    "less": lambda lib, a, b: lib.less(a, b),
+    "exp": lambda lib, a, b: lib.exp(a),
+    "log": lambda lib, a, b: lib.log(a),
+    "square": lambda lib, a, b: lib.square(a),
+    "floor": lambda lib, a, b: lib.floor(a),
+    "rows beside a row": lambda lib, a, b: lib.reshape(a, (ROWS, COLUMNS)) / b[:COLUMNS],
+    "a row beside rows": lambda lib, a, b: b[:COLUMNS] - lib.reshape(a, (ROWS, COLUMNS)),
+    "many rows beside a short one": lambda lib, a, b: lib.reshape(a, (-1, 10)) * b[:10],
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("wish", ["warn", "ignore", "raise"])
+@pytest.mark.parametrize("special", [None, 0.0, -1.0, np.inf, 1e-38, 3e38])
+@pytest.mark.parametrize("name", CALLS)
+def test_values_and_warnings_are_numpys(
+    name: str, special: float | None, wish: Any, dtype: str
+) -> None:
+    rng = np.random.default_rng(len(name))
+    a, b = (rng.uniform(0.5, 2.0, SIZE).astype(dtype) for _ in range(2))
+    if special is not None:
+        a[7], b[7], b[SIZE - 1] = special, special, 0.0
+    x, y = xp.asarray(a), xp.asarray(b)
+    with np.errstate(all=wish):
+        expected, told = said(lambda: CALLS[name](np, a, b))
+        for _ in range(2):
+            found, heard = said(lambda: CALLS[name](xp, x, y))
+            held(found, expected)
+            assert heard == told
+
+
+def test_conditions_of_before_are_nobodys() -> None:
+    x = xp.asarray(np.full(SIZE, 1e300))
+    with np.errstate(all="ignore"):
+        x * x
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(np.asarray(x + x), np.full(SIZE, 2e300))
+
+
+@pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+def test_results_lie_in_recycled_memory() -> None:
+    x = xp.asarray(np.arange(float(SIZE)))
+    for call in (
+        lambda: x + x,
+        lambda: x * 2.0,
+        lambda: -x,
+        lambda: xp.reshape(x, (300, -1)) + x[:100],
+    ):
+        before = _pool.statistics().allocated_bytes
+        made = call()
+        assert _pool.statistics().allocated_bytes >= before + 8 * SIZE
+        native = np.asarray(made)
+        part, values = native[..., 5:], native[..., 5:].copy()
+        del made, native
+        again = [call() for _ in range(3)]
+        np.testing.assert_array_equal(part, values)  # a view holds the memory
+        assert all(not np.shares_memory(part, np.asarray(other)) for other in again)
+        del part, again
+        assert _pool.statistics().allocated_bytes == before
+
+
+def test_resizing_a_result_keeps_its_values() -> None:
+    native = (xp.asarray(np.arange(float(SIZE))) + 1.0).unwrap()
+    native.resize(2 * SIZE, refcheck=False)
+    np.testing.assert_array_equal(native[:SIZE], np.arange(1.0, SIZE + 1))
+    assert not native[SIZE:].any()
