@@ -277,6 +277,17 @@ def test_where_one_route_follows_another_it_begins_half_way() -> None:
     assert [r.least for r in found] == [4096, 8192]
 
 
+def test_a_stretch_that_is_rounded_away_leaves_no_route() -> None:
+    """So that no two begin at one size, which nobody could read back."""
+    hardly = grown(4096, "numba", 4096 * (1 / MARGIN - 0.5) + 1e-3, 0.5)
+    found = routes_of(
+        grown(1024, "numba", 100.0, 0.5), hardly, grown(16384, "numba", 4096 * 0.2, 0.5)
+    )
+    assert len({r.least for r in found}) == len(found)
+    assert [r.least for r in found] == sorted(r.least for r in found)
+    assert hardly.entrants[0].verdict == "no faster"
+
+
 def test_threads_of_other_libraries_are_not_woken_for_little() -> None:
     quick = replace(cell(4096, entrant(2.0), entrant(1.5, "numba")), seconds=HOST.least_seconds / 2)
     slow = replace(cell(16384, entrant(2.0), entrant(1.5, "numba")), seconds=HOST.least_seconds)

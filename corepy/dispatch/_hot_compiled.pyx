@@ -281,16 +281,14 @@ cdef class Slots(dict):
                 if new.kind == MOVE or (new.kind == ELEMENTWISE and not new.finite):
                     most = SHORT_MOVE
                 most = _MOST.get(name, most)
-                least = getattr(native, "least", PY_SSIZE_T_MAX)
-                new.least = min(most, least)
+                new.least = min(most, getattr(native, "least", most))
                 leasts = getattr(native, "leasts", None)
                 forms = _FORMS_ALIKE if new.kind == ELEMENTWISE else _FORMS_REDUCED
                 forms = _FORMS_CONVERTED if name == "astype" else forms
                 for form, called in enumerate(forms):
-                    # NumPy's own iteration over rows takes up to twice the time.
-                    limit = MOST_SPREAD if called == "spread" and most > SHORT else most
-                    chosen = least if leasts is None else leasts.get(called, limit)
-                    new.leasts[form] = min(limit, chosen)
+                    new.leasts[form] = (
+                        new.least if leasts is None else min(most, leasts.get(called, most))
+                    )
                 result = target
         elif name in self.scalars_first or name in self.scalars_second:
             new.scalar_first = name in self.scalars_first

@@ -140,7 +140,7 @@ cdef enum:
     # once, takes less time.
     SHORT = 16384
     SHORT_MOVE = 262144
-    MOST_SPREAD = 4194304
+    MOST_SPREAD = 4194304  # elements of rows beside a row
     LONG = 2048  # elements from which other threads may run meanwhile
     SOME = 64  # elements from which a second look at them is worth a quicker way
     MOST_DIMENSIONS = 32

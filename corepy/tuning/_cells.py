@@ -165,6 +165,8 @@ def _steps(cells: Iterable[Cell], site: Site) -> list[Route]:
         before = steps[-1].options if steps else ()
         if [o.backend for o in options] != [o.backend for o in before]:
             least, seconds = _boundary(former or cell, cell, options, before, site.margin)
+            if steps and least <= steps[-1].least:
+                steps.pop()  # its stretch is less than the distance of two sizes, and rounded away
             place = cell.operation, cell.dtype, cell.form, least
             steps.append(Route(*place, float(f"{seconds:.3g}"), options))
         elif options:
