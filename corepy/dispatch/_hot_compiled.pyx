@@ -196,6 +196,8 @@ cdef tuple _FORMS_CONVERTED = ("to float32", "to float64", "to int64")
 
 #: What is as quick as NumPy on large arrays too, and needs no memory for a large result.
 cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
+#: What takes little time for each element, and memory for the result.
+cdef tuple _MOVING = (MOVE, ACCUMULATION)
 #: Operations of other kinds that are, and up to how many elements: zeros need no recycled memory.
 cdef dict _MOST = {"vecdot": PY_SSIZE_T_MAX, "zeros": 1 << 31}
 
@@ -278,7 +280,7 @@ cdef class Slots(dict):
             if target is not None:
                 _find_loop(&new, loop, self.native_dtype, target.native_dtype)
                 most = PY_SSIZE_T_MAX if new.kind in _ONE_PASS else SHORT
-                if new.kind == MOVE or (new.kind == ELEMENTWISE and not new.finite):
+                if new.kind in _MOVING or (new.kind == ELEMENTWISE and not new.finite):
                     most = SHORT_MOVE
                 most = _MOST.get(name, most)
                 new.least = min(most, getattr(native, "least", most))
