@@ -285,12 +285,18 @@ cdef class Slots(dict):
                 most = _MOST.get(name, most)
                 new.least = min(most, getattr(native, "least", most))
                 leasts = getattr(native, "leasts", None)
-                forms = _FORMS_ALIKE if new.kind == ELEMENTWISE else _FORMS_REDUCED
-                forms = _FORMS_CONVERTED if name == "astype" else forms
+                if name == "astype":
+                    forms = _FORMS_CONVERTED
+                else:
+                    forms = _FORMS_ALIKE if new.kind == ELEMENTWISE else _FORMS_REDUCED
                 for form, called in enumerate(forms):
                     new.leasts[form] = (
                         new.least if leasts is None else min(most, leasts.get(called, most))
                     )
+                if new.kind == ELEMENTWISE:
+                    # Whatever is routed, but not what else chooses: offloading, or the backend.
+                    routed = leasts is not None or not hasattr(native, "least")
+                    new.leasts[LONG_ROWS] = MOST_SPREAD if routed else new.least
                 result = target
         elif name in self.scalars_first or name in self.scalars_second:
             new.scalar_first = name in self.scalars_first

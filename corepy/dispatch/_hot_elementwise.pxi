@@ -203,7 +203,7 @@ cdef object _short_rows(Slot* slot, PyArrayObject* x, PyArrayObject* row, bint t
     make good for certain; many short ones it does better.
     """
     cdef npy_intp length = _size(row, MOST_SPREAD), size
-    size = _size(x, MOST_SPREAD if length >= SOME else slot.leasts[SPREAD])
+    size = _size(x, slot.leasts[LONG_ROWS if length >= SOME else SPREAD])
     if size < 0 or slot.finite or (length < SOME and size > length * MOST_ROWS):
         return None
     result = _result(slot, x)

@@ -102,6 +102,14 @@ cdef extern from "numpy/ufuncobject.h":
 cdef extern from *:
     """
     #include <fenv.h>
+    /* Those of the x87 unit too: there the C library notes what loops tell it themselves, such as
+       the overflow of an exponential. */
+    static inline int corepy_all_flags(void) {
+        return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
+    }
+    static inline void corepy_none_of_all(void) {
+        if (corepy_all_flags()) feclearexcept(FE_ALL_EXCEPT);
+    }
     #if defined(__SSE2__) && !defined(_MSC_VER)
     #include <xmmintrin.h>
     /* The loops compute in vector registers; asking the x87 unit too would take longer than the
@@ -111,19 +119,9 @@ cdef extern from *:
         if (corepy_flags()) _mm_setcsr(_mm_getcsr() & ~0x3FU);
     }
     #else
-    static inline int corepy_flags(void) {
-        return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
-    }
+    static inline int corepy_flags(void) { return corepy_all_flags(); }
     static inline void corepy_no_flags(void) { feclearexcept(FE_ALL_EXCEPT); }
     #endif
-    /* Those of the x87 unit too: there the C library notes what loops tell it themselves, such as
-       the overflow of an exponential. */
-    static inline int corepy_all_flags(void) {
-        return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
-    }
-    static inline void corepy_none_of_all(void) {
-        if (corepy_all_flags()) feclearexcept(FE_ALL_EXCEPT);
-    }
     """
     enum:
         FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW, FE_UNDERFLOW
@@ -154,6 +152,7 @@ cdef enum:
     TO_INTEGERS = 2
     ALIKE = 0  # of elementwise operations
     SPREAD = 1
+    LONG_ROWS = 2  # of SPREAD, rows of at least SOME
     FORMS = 4
     NARROWEST = 128  # columns up to which they are few, and rows for each of them
     LONGER = 8

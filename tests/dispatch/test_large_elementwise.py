@@ -15,10 +15,14 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from corepy import _dtypes
 from corepy.devices import _pool
-from corepy.dispatch import _hot
+from corepy.devices._device import CPU
+from corepy.dispatch import _hot, make
+from corepy.dispatch._table import Table
+from tests.dispatch.natives import NUMPY
 
-#: More than the hot path took at first, and than the pool does.
+#: So many that results come from the pool.
 ROWS, COLUMNS = 300, 100
 SIZE = ROWS * COLUMNS
 
@@ -124,3 +128,23 @@ def test_resizing_a_result_keeps_its_values() -> None:
     native.resize(2 * SIZE, refcheck=False)
     np.testing.assert_array_equal(native[:SIZE], np.arange(1.0, SIZE + 1))
     assert not native[SIZE:].any()
+
+
+@pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+@pytest.mark.parametrize("routed", [False, True])
+def test_what_chooses_by_size_alone_is_asked_for_rows_too(routed: bool) -> None:
+    """Such as offloading: only of what routes say do long rows know better."""
+    asked = []
+
+    def gate(a: Any, b: Any) -> Any:
+        asked.append(a.shape)
+        return a + b
+
+    vars(gate).update({"least": 1000, "leasts": {"spread": 1000}} if routed else {"least": 1000})
+    table = Table(NUMPY, CPU, _dtypes.float64)
+    table["add"] = (gate, table)
+    table.settle("add", gate, table, NUMPY.loop("add"))
+    rows = make(np.ones((ROWS, COLUMNS)), table)
+    found = rows + make(np.ones(COLUMNS), table)
+    np.testing.assert_array_equal(np.asarray(found), np.full((ROWS, COLUMNS), 2.0))
+    assert asked == ([] if routed else [(ROWS, COLUMNS)])
