@@ -260,10 +260,12 @@ class _Step:
 
     def is_settled(self, size: int) -> bool:
         """Say whether a call may go the home's way at once."""
-        if self._left and size <= 2 * self._size and len(sys.modules) == self._modules:
-            self._left -= 1
-            return not _explain.listening()
-        return False
+        if not self._left or size > 2 * self._size or len(sys.modules) != self._modules:
+            return False
+        if _explain.listening():
+            return False
+        self._left -= 1
+        return True
 
     def book(self, saved: list[tuple[_Library, float]], size: int) -> None:
         """Take note of what libraries would have saved in a call, and in those since the last."""

@@ -98,7 +98,7 @@ HOST: Final = Site(
 )
 #: A margin of the host's kind would leave the gains that there are, of 5 to 10 %, where they lie.
 #: Noise allows for less: in `benchmarks/results/gpu-check-nvidia-h100-2026-11-23.md` a call of CuPy
-#: or torch lies within 0.4 % of the same call by corepy, in all 28 pairs. And what is no further
+#: or torch lies within 0.6 % of the same call by corepy, in 27 of 28 pairs. And what is no further
 #: than 1.05 from the fastest is as near as operations are meant to be.
 CUDA: Final = Site(
     kind="cuda",
