@@ -26,7 +26,7 @@ from corepy.dispatch._admitted import ADMITTED
 from corepy.dispatch._crossings import bound
 from corepy.dispatch._route_table import Option, Route, RouteTable, parse
 from corepy.dispatch._sites import HOST, MARGIN
-from corepy.tuning import _cases, _check, _tune, tune
+from corepy.tuning import _calls, _cases, _check, _tune, tune
 from corepy.tuning._cases import NUMPY, Case, cases, operands
 from corepy.tuning._cells import ADMITTED as YES
 from corepy.tuning._cells import Cell, Cells, Entrant
@@ -93,6 +93,57 @@ def test_operands_have_the_form_that_the_router_recognizes(case: Case) -> None:
     assert admission.former(args, params) == case.form
     of = EXTENTS.get(case.operation)
     assert (max(np.size(x) for x in args) if of is None else of(*args)) == 4096
+
+
+def test_calls_are_written_as_users_write_them() -> None:
+    rng = np.random.default_rng(0)
+    for case in CASES:
+        args, params = operands(case, 1 << 16 if case.form == "inner" else 1024, rng)
+        with np.errstate(all="ignore"):
+            wanted = case.home(args, params)
+            for backend in (None, *case.candidates):
+                made = case.work(backend, args, params)()
+                native = [unwrapped(x) for x in (made if isinstance(made, tuple) else [made])]
+                wanted_ = list(wanted) if isinstance(wanted, tuple) else [wanted]
+                assert [(x.dtype, x.shape) for x in native] == [
+                    (np.asarray(x).dtype, np.shape(x)) for x in wanted_
+                ], (case.label, backend)
+
+
+def unwrapped(made: Any) -> Any:
+    """Return NumPy's array, of an `Array` or as it is."""
+    return made.unwrap() if isinstance(made, corepy.Array) else np.asarray(made)
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.parametrize("name", ["sqrt", "sum", "where", "__getitem__", "take", "sort"])
+def test_a_call_goes_the_way_that_it_is_to_be_measured_on(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone: list[str] = []
+    cross = _routes.crossing
+
+    def watched(operation: str, *rest: Any) -> Any:
+        call = cross(operation, *rest)
+
+        def crossed(args: Any, params: Any) -> Any:
+            gone.append(operation)
+            return call(args, params)
+
+        return crossed
+
+    monkeypatch.setattr(_routes, "crossing", watched)
+    _calls._home.cache_clear()
+    case = next(case for case in CASES if case.operation == name and "numba" in case.candidates)
+    args, params = operands(case, 1024, np.random.default_rng(0))
+    case.work(None, args, params)()
+    assert gone == []
+    case.work("numba", args, params)()
+    assert gone == [name]
+    with corepy.set_routes("off"):  # which empties all tables
+        case.work("numba", args, params)()
+    assert gone == [name, name]
+    _calls._home.cache_clear()
 
 
 # ---------------------------------------------------------------------------- comparing

@@ -6,7 +6,8 @@ import math
 import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -97,7 +98,7 @@ def _find(wish: str, argument: str, device: Device) -> InForce:
     if wish == "off":
         return _OFF
     if forced and _is_candidate(forced, site):
-        return InForce(_everything(forced, site), FORCED)
+        return InForce(everything(forced, site), FORCED)
     if wish and wish != "shipped":
         table = read(Path(wish), argument)
         if table.site is site:
@@ -213,7 +214,7 @@ def _believed(table: RouteTable) -> RouteTable:
     return RouteTable(table.machine, table.made, table.start, routes)
 
 
-def _everything(backend: str, site: Site) -> RouteTable:
+def everything(backend: str, site: Site) -> RouteTable:
     """Return routes for all that a backend is admitted for, whatever it takes."""
     option = (Option(backend, 99.0, busy=99.0),)
     routes = tuple(
@@ -226,6 +227,18 @@ def _everything(backend: str, site: Site) -> RouteTable:
     )
     machine = {"threads": get_num_threads()} if site.is_host else {"gpu": "any"}
     return RouteTable(machine, {}, {}, routes)
+
+
+@contextmanager
+def using(table: RouteTable | None) -> Iterator[None]:
+    """Let entries be filled by other routes for a block: on the host, of tables nobody else has."""
+    with _LOCK:
+        before = in_force()
+        _found[CPU] = InForce(table, "a trial")
+        try:
+            yield
+        finally:
+            _found[CPU] = before
 
 
 def routes(device: Device | str = "cpu") -> tuple[Route, ...]:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -20,9 +21,12 @@ from corepy.dispatch._considerate import concerns, considerate
 from corepy.dispatch._crossings import bound
 from corepy.dispatch._operations import OPERATIONS
 from corepy.dispatch._registry import load, records
-from corepy.dispatch._route_table import Option, Route, RouteTable
+from corepy.dispatch._route_sources import everything
 from corepy.dispatch._routers import Call
 from corepy.dispatch._routes import Choice
+from corepy.dispatch._sites import HOST
+from corepy.tuning._calls import called
+from corepy.tuning._clock import Work
 
 Array = npt.NDArray[Any]
 
@@ -94,15 +98,17 @@ class Case:
 
     @property
     def home(self) -> Call:
-        """What others are compared with: NumPy's callable."""
+        """What means what others have to mean: NumPy's callable."""
         return _recycled(self._native())
 
-    def by(self, name: str) -> Call:
+    def work(self, backend: str | None, args: tuple[Any, ...], params: dict[str, Any]) -> Work:
+        """Return a call that a backend runs, None being the home; as users write it, if it can."""
+        call = called(self.operation, backend, args, params)
+        return call or partial(self.home if backend is None else self._by(backend), args, params)
+
+    def _by(self, name: str) -> Call:
         """Return what a router does on the way to a backend, whatever the size."""
-        option = Option(name, gain=math.inf, busy=math.inf)
-        route = Route(self.operation, self.dtype, self.form, 1, math.inf, (option,))
-        table = RouteTable({"threads": 1}, {}, {}, (route,))
-        dtype = DTYPES[self.dtype]
+        dtype, table = DTYPES[self.dtype], everything(name, HOST)
         choice = Choice(self.operation, NUMPY, CPU, dtype, self._native(), table)
         return _recycled(lambda *args, **params: choice(args, params))
 

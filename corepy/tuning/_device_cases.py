@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from corepy.dispatch._routes import Choice
 from corepy.dispatch._sites import Site, site_of
 from corepy.tuning._cases import Case
 from corepy.tuning._check import deviation
+from corepy.tuning._clock import Work
 
 _DTYPES: Final = ("float32", "float64", "int64")
 #: Elements of the largest operand, a square matrix where it is one. A launch takes a GPU some 10 us
@@ -106,7 +108,11 @@ class DeviceCase:
         native = self._native()
         return lambda args, params: native(*args, **params)
 
-    def by(self, name: str) -> Call:
+    def work(self, backend: str | None, args: tuple[Any, ...], params: dict[str, Any]) -> Work:
+        """Return a call that a backend runs, None being the home."""
+        return partial(self.home if backend is None else self._by(backend), args, params)
+
+    def _by(self, name: str) -> Call:
         """Return what a router does on the way to a backend, whatever the size."""
         option = Option(name, gain=math.inf)
         route = Route(self.operation, self.dtype, self.form, 1, math.inf, (option,))

@@ -17,6 +17,7 @@ from corepy.dispatch._admitted import KERNELS
 from corepy.dispatch._registry import load, records
 from corepy.dispatch._routers import Call
 from corepy.kernels._choice import FORMULA, only
+from corepy.tuning._clock import Work
 
 Array = npt.NDArray[Any]
 
@@ -89,6 +90,10 @@ class KernelCase:
             return made if wait is None else wait()
 
         return call
+
+    def work(self, backend: str | None, args: tuple[Any, ...], params: dict[str, Any]) -> Work:
+        """Return a call that a backend runs, None being the home."""
+        return partial(self.home if backend is None else self.by(backend), args, params)
 
     @property
     def home(self) -> Call:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -29,7 +28,6 @@ from corepy.dispatch._registry import load
 from corepy.dispatch._route_gpus import gpu_name
 from corepy.dispatch._route_gpus import key_of as key_of_machine
 from corepy.dispatch._route_table import UNHURRIED, RouteTable
-from corepy.dispatch._routers import Call
 from corepy.dispatch._settings import PRECISION
 from corepy.dispatch._sites import HOST, Site
 from corepy.dispatch._threads import get_num_threads
@@ -213,32 +211,29 @@ def _measure_case(
 ) -> Iterator[str]:
     """Measure a case at one size after another; yield why candidates are refused."""
     first, greater, smaller = case.sizes()
-    home = case.home
-    calls = {}
+    able = []
     for name in case.candidates:
         why = case.deviation(name)
         if why:
             yield f"{case.label}: {name}: {why}"
         else:
-            calls[name] = case.by(name)
-    if not calls:
+            able.append(name)
+    if not able:
         return
-    found = [_cell(case, first, home, calls, kept, company, seconds)]
+    found = [_cell(case, first, able, kept, company, seconds)]
     for size in greater:
         if found[0].seconds * (size / first) ** (1.5 if case.squares else 1.0) <= LONGEST:
-            found.append(_cell(case, size, home, calls, kept, company, seconds))
+            found.append(_cell(case, size, able, kept, company, seconds))
     last = found[0]
     for size in smaller:
         if max((entrant.gain for entrant in last.entrants), default=0.0) < 1.0:
             break  # who loses here loses more on less
-        last = _cell(case, size, home, calls, kept, company, seconds)
+        last = _cell(case, size, able, kept, company, seconds)
         found.append(last)
-    _meet_neighbours(case, found, home, calls, kept)
+    _meet_neighbours(case, found, kept)
 
 
-def _meet_neighbours(
-    case: AnyCase, cells: Iterable[Cell], home: Call, calls: Mapping[str, Call], kept: Cells
-) -> None:
+def _meet_neighbours(case: AnyCase, cells: Iterable[Cell], kept: Cells) -> None:
     """Measure with the other cores of the host busy who does not notice it by itself.
 
     A tuning with a realtime priority (``chrt``) has no neighbours that it would feel, and leaves
@@ -255,10 +250,8 @@ def _meet_neighbours(
             entrants = []
             for entrant in cell.entrants:
                 if _is_unmet(case, entrant):
-                    calls_ = {HOME: home, "other": calls[entrant.backend]}
-                    works = _works(case, cell.size, calls_)
-                    times = take_turns(works, 0.0)
-                    gain = compare(times[HOME], times["other"]).gain
+                    times = take_turns(_works(case, cell.size, [entrant.backend]), 0.0)
+                    gain = compare(times[HOME], times[entrant.backend]).gain
                     entrant = _beside_busy(entrant, round(gain, 3))
                 entrants.append(entrant)
             kept.add(replace(cell, entrants=tuple(entrants)))
@@ -287,16 +280,16 @@ def _is_realtime() -> bool:
     return os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
 
 
-def _works(case: AnyCase, size: int, calls: Mapping[str, Call]) -> dict[str, Work]:
+def _works(case: AnyCase, size: int, backends: Iterable[str]) -> dict[str, Work]:
     args, params = case.operands(size, np.random.default_rng(size))
-    return {name: partial(call, args, params) for name, call in calls.items()}
+    works = {name: case.work(name, args, params) for name in backends}
+    return {HOME: case.work(None, args, params), **works}
 
 
 def _cell(
     case: AnyCase,
     size: int,
-    home: Call,
-    calls: Mapping[str, Call],
+    able: Iterable[str],
     kept: Cells,
     company: Mapping[str, Work],
     seconds: float,
@@ -305,7 +298,7 @@ def _cell(
     known = kept.found.get(key_of(case.operation, case.dtype, case.form, size))
     if known is not None and not known.undecided:
         return known
-    works = _works(case, size, {HOME: home, **calls})
+    works = _works(case, size, able)
     with np.errstate(all="ignore"):
         cell = _measured(case, size, works, company, seconds, kept.site)
     kept.add(cell)
