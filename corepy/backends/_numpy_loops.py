@@ -92,7 +92,7 @@ LOOPS: Final[dict[str, Loop]] = {
     },
     **{
         name: Loop(None, "plain")
-        for name in ("__setitem__", "arange", "clip", "take", "tensordot", "where")
+        for name in ("__setitem__", "arange", "clip", "linspace", "take", "tensordot", "where")
     },
     **{
         name: Loop(None, "plain", real=True)

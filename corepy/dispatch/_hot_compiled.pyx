@@ -42,7 +42,8 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject, PyObject_GetItem
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
-from libc.math cimport isfinite, isinf, signbit, sqrt, sqrtf
+from libc.float cimport FLT_MAX
+from libc.math cimport fabs, isfinite, isinf, signbit, sqrt, sqrtf
 from libc.string cimport memcpy, memset
 
 __all__ = [

@@ -1,6 +1,10 @@
 # New arrays, where the user's wish has led before.
 # Included by _hot_compiled.pyx.
 
+#: Elements that are computed at a time, where that takes more than one loop.
+cdef enum:
+    STRETCH = 256
+
 cdef object _priority = PRIORITY
 cdef object _float64 = float64
 cdef object _int64 = int64
@@ -179,6 +183,51 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     if not length < slot.least - 1:
         return None
     return _make(PyArray_Arange(start, stop, step, slot.type_num), <Slots>home)
+
+
+cdef object _spacing_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Make evenly spaced floats from one finite end to the other, in NumPy's steps."""
+    cdef PyObject* dtype
+    cdef PyObject* home
+    cdef double start, stop
+    cdef double part[STRETCH]
+    cdef bint whole
+    cdef long number
+    cdef npy_intp size, first, i
+    if count != 3 or not _one_word(args, count, names, "dtype", &dtype):
+        return None
+    if not _bound(args[0], &start, &whole) or not _bound(args[1], &stop, &whole):
+        return None
+    cdef Slot* slot = _home_of(self, dtype, _float64, &home)
+    if slot == NULL or not _whole(args[2], &number) or not 0 <= number < slot.least:
+        return None
+    cdef bint single = slot.type_num == NPY_FLOAT
+    if not single and slot.type_num != NPY_DOUBLE:
+        return None
+    cdef double length = stop - start
+    if not isfinite(length) or (single and not (fabs(start) <= FLT_MAX and fabs(stop) <= FLT_MAX)):
+        return None
+    cdef npy_intp parts = number - 1
+    cdef double step = length / parts if parts > 0 else length
+    cdef bint tiny = parts > 0 and step == 0  # the step is too small, the result need not be
+    size = number
+    made = _new_large(slot.descr, 1, &size)
+    cdef char* into = _data(made)
+    for first in range(0, size, STRETCH):
+        # One rounding a loop, as NumPy does: in one expression some processors round once for both.
+        for i in range(min(STRETCH, size - first)):
+            part[i] = <double>(first + i) / parts * length if tiny else (first + i) * step
+        if single:
+            for i in range(min(STRETCH, size - first)):
+                (<float*>into)[first + i] = <float>(part[i] + start)
+        else:
+            for i in range(min(STRETCH, size - first)):
+                (<double*>into)[first + i] = part[i] + start
+    if parts > 0 and single:
+        (<float*>into)[parts] = <float>stop
+    elif parts > 0:
+        (<double*>into)[parts] = stop
+    return _make(made, <Slots>home)
 
 
 cdef inline bint _bound(PyObject* value, double* into, bint* whole) noexcept:

@@ -203,6 +203,8 @@ cdef Way _way_of(str name):
         return _flip_way
     if name == "full":
         return _filling_way
+    if name == "linspace":
+        return _spacing_way
     if name == "linalg.solve":
         return _solution_way
     if name == "matmul":

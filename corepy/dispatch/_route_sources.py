@@ -195,14 +195,18 @@ def shipped(gpu: str | None = None) -> RouteTable | None:
 
     None for a GPU of a name for which there is none.
     """
-    path = files.shipped_file(gpu)
     if gpu is None:
-        table = files.parse(path.read_text(encoding="utf-8"))
+        table = files.common([_parsed(path) for path in files.shipped_files()])
         return table if files.is_akin(table) else _believed(table)
+    path = files.shipped_file(gpu)
     if not path.is_file():
         return None
-    table = files.parse(path.read_text(encoding="utf-8"))
+    table = _parsed(path)
     return table if table.gpu == gpu else None
+
+
+def _parsed(path: Path) -> RouteTable:
+    return files.parse(path.read_text(encoding="utf-8"))
 
 
 def _believed(table: RouteTable) -> RouteTable:

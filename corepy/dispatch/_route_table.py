@@ -11,13 +11,14 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from corepy._budget import cores
+from corepy.devices._probe import FAILURES, Ground, cpu_flags, has_avx512
 from corepy.dispatch._admitted_devices import home_of
 from corepy.dispatch._sites import CUDA, HOST, Site
 from corepy.dispatch._threads import get_num_threads
@@ -28,7 +29,6 @@ FORMAT: Final = 1
 #: is no faster alone runs only there.
 UNHURRIED: Final = 1.5
 DATA: Final = Path(__file__).parent.parent / "data"
-SHIPPED: Final = DATA / "routes.json"
 
 #: Environment variables that change how long operations take.
 _SETTINGS: Final = (
@@ -61,6 +61,12 @@ class Option:
     gain: float
     company: float = 1.0
     busy: float | None = None
+
+    def at_worst(self, other: Option) -> Option:
+        """Return what holds where this was measured, and where another one of the backend was."""
+        busy = None if self.busy is None or other.busy is None else min(self.busy, other.busy)
+        gain, company = min(self.gain, other.gain), max(self.company, other.company)
+        return Option(self.backend, gain, company, busy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +178,43 @@ def _row(route: Route) -> dict[str, Any]:
     }
 
 
+def common(tables: Sequence[RouteTable]) -> RouteTable:
+    """Return the routes that all of some tables of hosts have, each at its worst."""
+    first, *rest = tables
+    if not rest:
+        return first
+    places = {(route.operation, route.dtype, route.form) for route in first.routes}
+    routes = [route for place in sorted(places) for route in _common_steps(*place, tables)]
+    start = {name: max(t.start.get(name, 0.0) for t in tables) for t in tables for name in t.start}
+    machine = {
+        "cpu": ", and ".join(str(table.machine["cpu"]) for table in tables),
+        "threads": max(table.threads for table in tables),
+    }
+    return RouteTable({**first.machine, **machine}, first.made, start, tuple(routes))
+
+
+def _common_steps(
+    operation: str, dtype: str, form: str, tables: Sequence[RouteTable]
+) -> Iterator[Route]:
+    ways = [table.forms(operation, dtype).get(form, []) for table in tables]
+    before: tuple[Option, ...] = ()
+    for least in sorted({route.least for routes in ways for route in routes}):
+        # Of each table the route that holds from this size on; none where it begins later.
+        held = [[route for route in routes if route.least <= least][-1:] for routes in ways]
+        options: tuple[Option, ...] = held[0][0].options if all(held) else ()
+        for routes in held[1:]:
+            others = {option.backend: option for route in routes for option in route.options}
+            options = tuple(
+                option.at_worst(others[option.backend])
+                for option in options
+                if option.backend in others
+            )
+        if options != before:
+            seconds = max(routes[0].seconds for routes in held if routes)
+            yield Route(operation, dtype, form, least, seconds, options)
+        before = options
+
+
 # ---------------------------------------------------------------------------- reading
 
 
@@ -267,6 +310,7 @@ def machine_key() -> dict[str, Any]:
     """Return what decides how fast operations are here: a table of another key does not apply."""
     return {
         "cpu": processor(),
+        "vectors": vectors(),
         "architecture": platform.machine(),
         "cores": cores(),
         "threads": get_num_threads(),
@@ -295,6 +339,22 @@ def processor() -> str:
     name = name or platform.processor() or platform.machine()
     kind = [f"{key.removeprefix('cpu ')} {found[key]}" for key in _MODEL if key in found]
     return f"{name} ({', '.join(kind)})" if kind else name
+
+
+@cache
+def vectors() -> str:
+    """Return the vector instructions that libraries find here, "" if none that decide are known.
+
+    More than anything else these decide who is fastest: with AVX-512 NumPy's `exp` of float64 takes
+    as long as anybody's, and with AVX2 four times as long.
+    """
+    try:
+        flags = cpu_flags(Ground())
+    except FAILURES:
+        return ""  # `corepy info` says what could not be read
+    if has_avx512(flags):
+        return "avx512"
+    return "avx2" if "avx2" in flags else ""
 
 
 #: Where Linux has the generation, on x86 and on Arm.
@@ -366,9 +426,15 @@ def frozen_file(gpu: str | None = None) -> Path:
     return cache_folder() / f"{_stem('frozen', gpu)}.json"
 
 
-def shipped_file(gpu: str | None) -> Path:
-    """Return the file that ships with corepy for the host, or for a GPU; there need be none."""
-    return SHIPPED if gpu is None else DATA / f"{_stem('routes', gpu)}.json"
+def shipped_file(gpu: str) -> Path:
+    """Return the file that ships with corepy for a GPU; there need be none."""
+    return DATA / f"{_stem('routes', gpu)}.json"
+
+
+def shipped_files() -> list[Path]:
+    """Return the files that ship for hosts of this kind; where there is none, those of all."""
+    ours = DATA / f"routes-{vectors()}.json"
+    return [ours] if ours.is_file() else sorted(DATA.glob("routes-*.json"))
 
 
 def others(gpu: str | None) -> list[Path]:

@@ -170,7 +170,7 @@ def _steps(cells: Iterable[Cell], site: Site) -> list[Route]:
             place = cell.operation, cell.dtype, cell.form, least
             steps.append(Route(*place, float(f"{seconds:.3g}"), options))
         elif options:
-            merged = tuple(_lesser(a, b) for a, b in zip(before, options, strict=True))
+            merged = tuple(a.at_worst(b) for a, b in zip(before, options, strict=True))
             steps[-1] = replace(steps[-1], options=merged)
         former = cell
     return steps
@@ -219,9 +219,3 @@ def _ranked(cell: Cell, site: Site) -> tuple[Option, ...]:
         return taken / site.margin if option.backend == "numba" else taken + site.waking
 
     return tuple(sorted(options, key=seconds))
-
-
-def _lesser(a: Option, b: Option) -> Option:
-    """Return what holds for both of two sizes."""
-    busy = None if a.busy is None or b.busy is None else min(a.busy, b.busy)
-    return Option(a.backend, min(a.gain, b.gain), max(a.company, b.company), busy)

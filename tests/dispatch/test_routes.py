@@ -591,8 +591,13 @@ def test_a_table_without_json_or_with_a_route_twice_is_refused() -> None:
         parse(json.dumps({**GOOD, "routes": GOOD["routes"] * 2}))
 
 
-def test_the_shipped_table_is_whole_and_says_how_it_was_made() -> None:
-    shipped = parse(files.SHIPPED.read_text(encoding="utf-8"))
+SHIPPED = sorted(files.DATA.glob("routes-*.json"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_table_is_whole_and_says_how_it_was_made(path: Path) -> None:
+    shipped = parse(path.read_text(encoding="utf-8"))
+    assert path.name == f"routes-{shipped.machine['vectors']}.json"
     assert "corepy tune" in shipped.made["command"]
     assert shipped.routes
     for each in shipped.routes:
@@ -602,17 +607,60 @@ def test_the_shipped_table_is_whole_and_says_how_it_was_made() -> None:
         assert each.least >= 1000
 
 
-def test_elsewhere_only_great_gains_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    shipped = parse(files.SHIPPED.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_elsewhere_only_great_gains_are_believed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = parse(path.read_text(encoding="utf-8"))
+    monkeypatch.setattr(files, "vectors", lambda: shipped.machine["vectors"])
     monkeypatch.setattr(files, "processor", lambda: shipped.machine["cpu"])
     monkeypatch.setattr(files, "cores", lambda: shipped.machine["cores"])
     assert sources.shipped() == shipped
     monkeypatch.setattr(files, "processor", lambda: "another one")
     believed = sources.shipped()
+    assert believed is not None
     gains = [option.gain for each in believed.routes for option in each.options]
     assert gains
     assert min(gains) >= sources.ELSEWHERE
     assert len(gains) < sum(len(each.options) for each in shipped.routes)
+
+
+def test_on_a_processor_of_a_kind_that_was_not_measured_all_tables_have_to_agree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "vectors", lambda: "neon")
+    assert len(files.shipped_files()) == len(SHIPPED) >= 2
+    found = sources.shipped()
+    assert found is not None
+    assert any(each.options for each in found.routes)
+    tables = [parse(path.read_text(encoding="utf-8")) for path in SHIPPED]
+    for each in found.routes:
+        for option in each.options:
+            assert option.gain >= sources.ELSEWHERE
+            for table in tables:
+                ways = table.forms(each.operation, each.dtype)[each.form]
+                there = [route for route in ways if route.least <= each.least][-1]
+                assert option.gain <= {o.backend: o.gain for o in there.options}[option.backend]
+
+
+def test_what_tables_have_in_common_is_each_route_at_its_worst() -> None:
+    def table(*routes: tuple[int, tuple[Option, ...]], threads: int) -> RouteTable:
+        made = tuple(Route("sin", "float64", "", n, n * 1e-9, options) for n, options in routes)
+        return RouteTable({"cpu": "a", "threads": threads}, {}, {"torch": threads / 4}, made)
+
+    numba, torch = Option("numba", 3.0, 1.2), Option("torch", 2.0, 1.5, busy=1.1)
+    first = table((1000, (numba, torch)), (9000, (torch,)), threads=2)
+    second = table((4000, (replace(torch, gain=5.0, busy=0.9), numba)), (20000, ()), threads=4)
+    found = files.common([first, second])
+    assert [(each.least, [o.backend for o in each.options]) for each in found.routes] == [
+        (4000, ["numba", "torch"]),
+        (9000, ["torch"]),
+        (20000, []),
+    ]
+    assert found.routes[0].options == (numba, replace(torch, busy=0.9))
+    assert (found.threads, found.start) == (4, {"torch": 1.0})
+    assert found.machine["cpu"] == "a, and a"
+    assert files.common([first]) is first
 
 
 def test_set_routes_refuses_what_is_none_and_changes_nothing(tmp_path: Path) -> None:

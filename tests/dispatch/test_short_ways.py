@@ -98,6 +98,13 @@ RANGES += [(0, 1, 0.25), (0.0, 1.0, 0.1), (1.0, 0.0, -0.3), (0.0, 1e300, 1.0), (
 RANGES += [(0, 2**70, 2**68), (300,), (float("nan"),), (0.0, 1.0, 0.0)]
 
 
+SPACES = [(0, 1, 5), (0.0, 1.0, 1000), (-2.5, 7, 257), (3, 3, 4), (1.0, 0.0, 3), (0.1, 0.7, 20_000)]
+SPACES += [(0, 1, 0), (5, 6, 1), (5, 6, -1), (0.0, 5e-324, 7), (-1e308, 1e308, 9), (1e40, 2e40, 3)]
+SPACES += [(-0.0, 0.0, 3), (0, float("inf"), 3), (float("nan"), 1, 3), (0, 2**70, 3), (0, 1j, 3)]
+SPACES += [(0, 1, 2.0), (0, 1, True), (True, 3, 4), ("a", 1, 2), (0, 1), (0, 1 / 3, 301)]
+SPACES += [(-3e38, 3e38, 7), (3.5e38, 1e39, 3)]
+
+
 @pytest.mark.parametrize("params", DTYPE_ARGUMENTS, ids=str)
 def test_creation(params: dict[str, Any]) -> None:
     for name in ("zeros", "ones"):
@@ -110,6 +117,9 @@ def test_creation(params: dict[str, Any]) -> None:
             assert_alike("full", shape, value, **params)
     for bounds in RANGES:
         assert_alike("arange", *bounds, **params)
+    for ends in SPACES:
+        assert_alike("linspace", *ends, **params)
+        assert_alike("linspace", *ends, endpoint=False, **params)
 
 
 def test_arrays_like_others() -> None:
@@ -538,6 +548,7 @@ def test_the_short_way_is_taken(name: str) -> None:
 def test_the_short_ways_of_new_arrays_are_taken() -> None:
     table = Table(NUMPY, CPU, _dtypes.float64)
     ways = {"zeros": (3,), "ones": ((2, 2),), "empty": (3,), "full": (3, 1.5), "arange": (3,)}
+    ways["linspace"] = (0, 1, 3)
     xp.zeros(1, dtype=xp.float64)
     before = _hot.homes(True)[xp.float64]
     _hot.homes(True)[xp.float64] = table
