@@ -51,10 +51,10 @@ def called(operation: str, backend: str | None, args: tuple[Any, ...], params: A
     moved = [_array(x, home) for x in args]
     if all(new is old for new, old in zip(moved, args, strict=True)):
         return None
-    largest = args[0][0] if isinstance(args[0], tuple) else args[0]
-    table = table_of(home, CPU, DTYPES[largest.dtype.name])
-    if operation == "where":
-        table = table_of(home, CPU, DTYPES[args[1].dtype.name])
+    model = args[1] if operation == "where" else args[0]
+    if isinstance(model, tuple):
+        model = model[0]
+    table = table_of(home, CPU, DTYPES[model.dtype.name])
     if operation not in table:
         with using(None if backend is None else everything(backend, HOST)):
             table[operation]  # from now on, whatever routes are in force elsewhere
@@ -98,8 +98,8 @@ def _written(operation: str, args: tuple[Any, ...], params: Mapping[str, Any]) -
     elif operation == "clip":
         found = {key: value.item() for key, value in found.items()}
     axis = found.get("axis", 0)
-    if axis is None or (args[0].__class__ is np.ndarray and args[0].ndim == 1 and
-                        operation != "take"):  # fmt: skip
+    is_vector = isinstance(args[0], np.ndarray) and args[0].ndim == 1
+    if axis is None or (is_vector and operation != "take"):
         found.pop("axis", None)
     elif isinstance(axis, tuple):
         (found["axis"],) = axis
