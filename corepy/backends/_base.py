@@ -204,6 +204,14 @@ class Backend(ABC):
         """
         return None
 
+    def single(self, name: str) -> Callable[..., Any] | None:
+        """Return what computes an operation of float32 in float32, where `operation` takes more.
+
+        It is asked under ``corepy.precision("fast")``, and gives None where it finds no answer;
+        `operation` has the last word then.
+        """
+        return None
+
     def execute(self, operation: str, inputs: Sequence[Native], /, **params: Any) -> Any:
         """Run one operation on native arrays.
 

@@ -16,6 +16,7 @@ from corepy.backends import _numpy_creation as creation
 from corepy.backends import _numpy_elementwise as elementwise
 from corepy.backends._base import Backend, Capabilities, Loop
 from corepy.backends._numpy_loops import LOOPS
+from corepy.backends._numpy_single import OPERATIONS as SINGLE
 from corepy.backends._rounding import rounded
 from corepy.devices._device import Device
 
@@ -55,6 +56,9 @@ class NumPyBackend(Backend):
             return special
         native = NumPyBackend.operation(self, name)
         return Loop(native) if isinstance(native, np.ufunc) and not native.signature else None
+
+    def single(self, name: str) -> Callable[..., Any] | None:
+        return SINGLE.get(name)
 
     def owns(self, obj: object) -> bool:
         # A masked array is refused rather than robbed of its mask.

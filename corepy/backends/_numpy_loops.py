@@ -8,7 +8,7 @@ import numpy as np
 
 from corepy.backends._base import Loop
 
-__all__ = ["LOOPS"]
+__all__ = ["LOOPS", "private_ufunc"]
 
 
 def _private_loops() -> dict[str, Loop]:
@@ -29,14 +29,14 @@ def _private_loops() -> dict[str, Loop]:
     }
     found = {}
     for name, described in wanted.items():
-        ufuncs = [_private_ufunc(name, each) for each in described]
+        ufuncs = [private_ufunc(name, each) for each in described]
         if None not in ufuncs:
             real = name.startswith("linalg.")  # eigenvalues of complex matrices are real
             found[name] = Loop(ufuncs[0], "doubles", real=real, second=[*ufuncs, None][1])
     return found
 
 
-def _private_ufunc(name: str, described: str) -> np.ufunc | None:
+def private_ufunc(name: str, described: str) -> np.ufunc | None:
     """Return a ufunc of one of these modules, if it is there with this signature."""
     ufunc, signature = described.split()
     in_fft = name.startswith("fft.")

@@ -34,7 +34,7 @@ from corepy._idle_threads import spinning
 from corepy.backends._base import Backend
 from corepy.backends._extents import EXTENTS
 from corepy.devices._device import CPU, Device
-from corepy.dispatch import _considerate, _explain, _registry
+from corepy.dispatch import _considerate, _explain, _registry, _single
 from corepy.dispatch._crossings import NotLentError, crossing
 from corepy.dispatch._fallback import Elsewhere
 from corepy.dispatch._hot import guard
@@ -484,7 +484,7 @@ def routed(
     small, least = getattr(native, "small", native), getattr(native, "least", None)
     own = native
     if _considerate.concerns(name):
-        own = _considerate.considerate(native)
+        own = _considerate.considerate(_single.chosen(native, name, backend, dtype))
         least = min(_considerate.least(), _considerate.LEAST if least is None else least)
     table = in_force().table
     if table is not None and name in site.admitted and table.forms(name, dtype.name):

@@ -59,3 +59,6 @@ class NumbaBackend(NumPyBackend):
     def operation(self, name: str) -> Callable[..., Any] | None:
         found = OPERATIONS.get(name)
         return super().operation(name) if found is None else found
+
+    def single(self, name: str) -> Callable[..., Any] | None:
+        return None if name in OPERATIONS else super().single(name)
