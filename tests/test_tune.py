@@ -248,6 +248,42 @@ def test_who_loses_in_company_is_not_admitted(
     assert not cell.undecided
 
 
+def test_what_is_less_precise_has_to_beat_what_the_home_can_do_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clockwork(monkeypatch, 1.0)
+    seconds = {"home": 0.03, "home, fast": 0.02, "numba": 0.02, "torch": 0.019}
+    works = {name: clock.work(name, taken) for name, taken in seconds.items()}
+    case = Case("linalg.inv", "float32", "", ("numba", "torch"))
+    cell = _tune._measured(case, 1000, works, {}, 0.1)
+    assert [(e.backend, e.verdict) for e in cell.entrants] == [
+        ("numba", YES),
+        ("torch", "no faster"),
+    ]
+    # Gains are over the home as it is, so that candidates can be compared by them.
+    assert [e.gain for e in cell.entrants] == pytest.approx([1.5, 0.03 / 0.019], abs=0.01)
+
+
+def test_precisions_are_measured_where_there_is_a_choice() -> None:
+    def levels(operation: str, dtype: str) -> dict[str, str]:
+        case = Case(operation, dtype, "", ())
+        seen: list[str] = []
+        work = lambda *_: lambda: seen.append(corepy.get_precision())  # noqa: E731
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Case, "work", work)
+            works = _tune._works(case, 4096, ["torch"])
+        for call in works.values():
+            call()
+        return dict(zip(works, seen, strict=True))
+
+    assert levels("linalg.inv", "float64") == {"home": "full", "torch": "full"}
+    assert levels("linalg.inv", "float32") == {
+        "home": "full",
+        "torch": "fast",
+        "home, fast": "fast",
+    }
+
+
 def test_a_machine_too_noisy_to_decide_leaves_the_cell_to_numpy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

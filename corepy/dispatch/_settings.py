@@ -180,10 +180,12 @@ def precision(level: Precision) -> Restore:
     """Choose between NumPy's accuracy and speed, where both cannot be had.
 
     NumPy decomposes and solves float32 matrices in double precision and rounds the result. Under
-    ``"fast"`` these operations may be routed to a library that computes in float32 throughout:
-    two to four times as fast, with errors of float32's size (some 1e-5 in the place of 1e-7 for
-    well-conditioned matrices, and more for others). Nothing else changes: every other route stays
-    within the bounds of ``docs/accuracy.md``.
+    ``"fast"`` those of 10,000 elements and more are computed in float32 throughout, by LAPACK's
+    routines for it in NumPy or by a library that they are routed to: two to four times as fast,
+    with errors of float32's size (some 1e-5 in the place of 1e-7 for well-conditioned matrices, and
+    more for others). What finds no answer there, as of matrices that are singular to float32, is
+    computed in double precision. Nothing else changes: every other route stays within the bounds of
+    ``docs/accuracy.md``.
 
     Parameters
     ----------

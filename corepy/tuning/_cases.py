@@ -79,6 +79,11 @@ class Case:
         """Whether it is linear algebra."""
         return self.operation == "matmul" or self.operation.startswith("linalg.")
 
+    @property
+    def is_fast(self) -> bool:
+        """Whether it may be computed in less than NumPy's precision, where users wish for that."""
+        return self.dtype in ADMITTED[self.operation].fast
+
     def sizes(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Return the first size, the greater and the smaller ones, in elements."""
         if self.form in ("inner", "tall"):

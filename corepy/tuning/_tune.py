@@ -28,7 +28,7 @@ from corepy.dispatch._registry import load
 from corepy.dispatch._route_gpus import gpu_name
 from corepy.dispatch._route_gpus import key_of as key_of_machine
 from corepy.dispatch._route_table import UNHURRIED, RouteTable
-from corepy.dispatch._settings import PRECISION
+from corepy.dispatch._settings import PRECISION, Precision
 from corepy.dispatch._sites import HOST, Site
 from corepy.dispatch._threads import get_num_threads
 from corepy.tuning._cases import Case, cases
@@ -54,8 +54,10 @@ ATTEMPTS: Final = 3
 COMPANY: Final = 1.3
 _ROUNDS: Final = 7
 
-#: How works are called that run in the backend of the arrays.
+#: How works are called that run in the backend of the arrays: in all its precision, and in as
+#: little as users may wish for.
 HOME: Final = "home"
+HURRIED: Final = "home, fast"
 
 AnyCase: TypeAlias = "Case | DeviceCase | KernelCase"
 #: Hears of each case how many there are, which one it is, and what it is called.
@@ -147,8 +149,7 @@ def tune(
     refused: list[str] = []
     for number, case in enumerate(todo):
         progress(number, len(todo), case.label)
-        with PRECISION.scoped("fast" if site.is_host else "full"):
-            refused += _measure_case(case, kept, company, seconds)
+        refused += _measure_case(case, kept, company, seconds)
         if not site.is_host:
             release(device)  # each library keeps what the other needs next
     progress(len(todo), len(todo), "")
@@ -250,8 +251,10 @@ def _meet_neighbours(case: AnyCase, cells: Iterable[Cell], kept: Cells) -> None:
             entrants = []
             for entrant in cell.entrants:
                 if _is_unmet(case, entrant):
-                    times = take_turns(_works(case, cell.size, [entrant.backend]), 0.0)
-                    gain = compare(times[HOME], times[entrant.backend]).gain
+                    name = entrant.backend
+                    works = _works(case, cell.size, [name])
+                    times = take_turns(works, 0.0)
+                    gain = compare(times[_rival(name, works)], times[name]).gain
                     entrant = _beside_busy(entrant, round(gain, 3))
                 entrants.append(entrant)
             kept.add(replace(cell, entrants=tuple(entrants)))
@@ -283,7 +286,25 @@ def _is_realtime() -> bool:
 def _works(case: AnyCase, size: int, backends: Iterable[str]) -> dict[str, Work]:
     args, params = case.operands(size, np.random.default_rng(size))
     works = {name: case.work(name, args, params) for name in backends}
-    return {HOME: case.work(None, args, params), **works}
+    works = {HOME: case.work(None, args, params), **works}
+    if isinstance(case, Case) and case.is_fast:
+        full = _in_precision("full", works[HOME])
+        works = {name: _in_precision("fast", work) for name, work in works.items()}
+        works |= {HOME: full, HURRIED: works[HOME]}
+    return works
+
+
+def _in_precision(level: Precision, work: Work) -> Work:
+    def call() -> Any:
+        with PRECISION.scoped(level):
+            return work()
+
+    return call
+
+
+def _rival(name: str, works: Mapping[str, Work]) -> str:
+    """Return what a candidate has to beat: the home in no more precision than its own."""
+    return HURRIED if name == "torch" and HURRIED in works else HOME
 
 
 def _cell(
@@ -317,13 +338,17 @@ def _measured(
     wait = case.wait if isinstance(case, DeviceCase) else None
     for attempt in range(ATTEMPTS):
         times = take_turns(works, seconds * 2**attempt, wait)
-        found = {n: compare(times[HOME], times[n]) for n in works if n != HOME}
+        names = [name for name in works if name not in (HOME, HURRIED)]
+        found = {name: compare(times[_rival(name, works)], times[name]) for name in names}
         if not any(comparison.is_open(site.margin) for comparison in found.values()):
             break
     base = sorted(times[HOME])[len(times[HOME]) // 2]
     undecided = any(comparison.is_open(site.margin) for comparison in found.values())
     entrants = tuple(
-        _entrant(name, comparison, works, company, site.margin)
+        replace(
+            _entrant(name, comparison, works, company, site.margin),
+            gain=round(compare(times[HOME], times[name]).gain, 3),
+        )
         for name, comparison in found.items()
     )
     return Cell(case.operation, case.dtype, case.form, size, base, entrants, undecided)
@@ -343,7 +368,7 @@ def _entrant(
     elif not alone.wins(margin):
         verdict = "no faster"
     elif company:
-        pair = {HOME: works[HOME], name: works[name]}
+        pair = {HOME: works[_rival(name, works)], name: works[name]}
         plain = _middle(beside_itself({name: works[name]}, _ROUNDS)[name])
         for other, work in company.items():
             if other == name:
