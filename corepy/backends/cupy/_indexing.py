@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import cupy
+
+from corepy.backends._slices import near
 
 Array = Any
 Function = Callable[..., Any]
@@ -17,7 +19,7 @@ def getitem(x: Array, key: Any) -> Array:
         try:
             return x[key]
         except (IndexError, OverflowError):  # of bounds that are no integers of C
-            return x[slice(*map(_near, (key.start, key.stop, key.step)))]
+            return x[near(key)]  # keys of several parts have none (`native_key`)
     if key.__class__ is not int:
         _look_at_key(x, key)
     return x[key]
@@ -31,14 +33,6 @@ def setitem(x: Array, key: Any, value: Array) -> Array:
     _look_at_key(x, key)
     x[key] = _apart(x, value)
     return x
-
-
-#: Bounds of slices beyond it mean the end. Keys of several parts have none (`native_key`).
-_FAR: Final = 2**62
-
-
-def _near(bound: int | None) -> int | None:
-    return None if bound is None else max(-_FAR, min(_FAR, bound))
 
 
 def _look_at_key(x: Array, key: Any) -> None:

@@ -8,6 +8,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from corepy.backends._slices import FAR, near
+
 
 def getitem(x: Tensor, key: Any) -> Tensor:
     if key.__class__ is int:
@@ -31,9 +33,9 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 def _goes_as_it_is(key: slice) -> bool:
     """Say whether torch takes a slice: it runs forward, and no bound is far away."""
     for bound in (key.start, key.stop):
-        if bound is not None and not -_FAR <= bound <= _FAR:
+        if bound is not None and not -FAR <= bound <= FAR:
             return False
-    return key.step is None or 0 < key.step <= _FAR
+    return key.step is None or 0 < key.step <= FAR
 
 
 def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
@@ -96,14 +98,6 @@ def _empty_mask(x: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
     return torch.nonzero(mask, as_tuple=True) if fits else (mask,)
 
 
-#: Bounds of slices beyond it mean the end. torch warns of those at the limits of 64 bits.
-_FAR: Final = 2**62
-
-
-def _near(bound: int | None) -> int | None:
-    return None if bound is None else max(-_FAR, min(_FAR, bound))
-
-
 def _part(part: Any, spread: bool) -> Any:
     if isinstance(part, Tensor):
         # torch reads uint8 as a mask, and refuses most other small integers.
@@ -111,7 +105,7 @@ def _part(part: Any, spread: bool) -> Any:
         alone = index.ndim == 0 and index.dtype is torch.int64
         return index.reshape(1) if spread and alone else index
     if isinstance(part, slice):
-        return slice(_near(part.start), _near(part.stop), _near(part.step))
+        return near(part)
     return torch.tensor([part]) if spread and isinstance(part, int) else part
 
 
