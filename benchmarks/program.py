@@ -44,10 +44,12 @@ MEMORY: Final = 1.2
 
 COMPONENTS, CLUSTERS, ITERATIONS = 32, 10, 20
 
+#: Ends with whoever started it, also where that was killed.
 NEIGHBOUR: Final = """\
+import os
 import numpy as np
 a = np.random.default_rng(0).standard_normal((1024, 1024))
-while True:
+while os.getppid() == {parent}:
     a @ a
 """
 
@@ -152,7 +154,7 @@ def in_fresh_process(name: str, samples: int, features: int) -> Outcome:
 @contextlib.contextmanager
 def neighbour() -> Iterator[subprocess.Popen[bytes]]:
     """Let another process multiply matrices meanwhile."""
-    with subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) as process:
+    with subprocess.Popen([sys.executable, "-c", NEIGHBOUR.format(parent=os.getpid())]) as process:
         try:
             time.sleep(1)  # until it is at it
             yield process

@@ -5,7 +5,11 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -202,6 +206,38 @@ def test_usage_counts_others(monkeypatch: pytest.MonkeyPatch) -> None:
     assert usage.cores() == 0.5
     monkeypatch.setattr(_clock, "busy_seconds", lambda: None)
     assert usage.cores() is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows gives no orphan another parent")
+def test_cores_do_not_stay_busy_where_a_tuning_was_killed() -> None:
+    code = """
+from corepy.tuning import _clock
+spawn = _clock.subprocess.Popen
+def told(command):
+    made = spawn(command, stdout=-1)
+    print(made.pid, flush=True)
+    return made
+_clock.subprocess.Popen = told
+with _clock.busy_cores(1):
+    import time; time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        other = int(parent.stdout.readline())
+        assert is_running(other)
+        parent.kill()
+    for _ in range(200):
+        if not is_running(other):
+            return
+        time.sleep(0.05)
+    os.kill(other, 9)
+    pytest.fail("it still runs")
+
+
+def is_running(pid: int) -> bool:
+    """Say whether a process runs: one that has ended may still wait for whoever asks after it."""
+    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False)
+    return found.stdout.strip()[:1] not in (b"", b"Z")
 
 
 # ---------------------------------------------------------------------------- judging

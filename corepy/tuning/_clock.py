@@ -137,10 +137,19 @@ def beside_itself(works: Mapping[str, Work], rounds: int) -> dict[str, list[floa
     return times
 
 
+#: Ends when its parent is gone: a tuning that was killed would leave it to run for ever.
+_BUSY: Final = """
+import os
+while os.getppid() == {parent}:
+    for _ in range(100_000):
+        pass
+"""
+
+
 @contextmanager
 def busy_cores(count: int) -> Iterator[None]:
     """Keep so many cores busy with other processes for the length of a block."""
-    command = [sys.executable, "-S", "-c", "while True: pass"]
+    command = [sys.executable, "-S", "-c", _BUSY.format(parent=os.getpid())]
     others = [subprocess.Popen(command) for _ in range(count)]
     try:
         yield
