@@ -11,6 +11,7 @@ from typing import Any
 from corepy._dtypes import DType, float32
 from corepy.backends._base import Backend
 from corepy.dispatch import _explain
+from corepy.dispatch._considerate import LEAST
 from corepy.dispatch._settings import PRECISION
 
 
@@ -24,7 +25,7 @@ def chosen(
     native : callable
         What the backend itself runs.
     name : str
-        The operation.
+        The operation, of at least one array.
     backend : Backend
     dtype : DType
         Of the operands.
@@ -34,7 +35,7 @@ def chosen(
         return native
 
     def call(*args: Any, **params: Any) -> Any:
-        if PRECISION.get() != "fast":
+        if PRECISION.get() != "fast" or args[0].size < LEAST:
             return native(*args, **params)
         made = single(*args, **params)
         if made is None:

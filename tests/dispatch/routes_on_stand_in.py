@@ -74,9 +74,11 @@ Use = Callable[..., None]
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give each test a cache folder and data of its own, and a GPU that has a name."""
+    """Give each test a cache folder and GPUs' data of its own, and a GPU that has a name."""
     monkeypatch.setattr(files, "cache_folder", lambda: tmp_path / "cache")
+    hosts = files.shipped_files()
     monkeypatch.setattr(files, "DATA", tmp_path / "data")
+    monkeypatch.setattr(files, "shipped_files", lambda: hosts)
     for module in (sources, _cli_routes, _tune):
         monkeypatch.setattr(module, "gpu_name", lambda device: NAME if device is CUDA else None)
     corepy.set_routes(None)
