@@ -274,10 +274,10 @@ class Options:
 
 #: Prints where an array is made, and whether its backend knows shapes that depend on values.
 #: Without this check a priority that leads elsewhere than meant would publish the results of one
-#: backend under the name of another.
+#: backend under the name of another. Zeros are made at home whatever is routed.
 _PROBE: Final = """
 import corepy
-made = corepy.explain(corepy.array_api.ones, 1).records[-1]
+made = corepy.explain(corepy.array_api.zeros, 1).records[-1]
 can = corepy.array_api.__array_namespace_info__().capabilities()
 print(made.backend, made.device, can["data-dependent shapes"])
 """
