@@ -285,13 +285,14 @@ def _is_realtime() -> bool:
 
 def _works(case: AnyCase, size: int, backends: Iterable[str]) -> dict[str, Work]:
     args, params = case.operands(size, np.random.default_rng(size))
+    home = case.work(None, args, params)
     works = {name: case.work(name, args, params) for name in backends}
-    works = {HOME: case.work(None, args, params), **works}
     if isinstance(case, Case) and case.is_fast:
-        full = _in_precision("full", works[HOME])
-        works = {name: _in_precision("fast", work) for name, work in works.items()}
-        works |= {HOME: full, HURRIED: works[HOME]}
-    return works
+        works = {
+            name: _in_precision("fast", work) for name, work in {**works, HURRIED: home}.items()
+        }
+        home = _in_precision("full", home)
+    return {HOME: home, **works}
 
 
 def _in_precision(level: Precision, work: Work) -> Work:

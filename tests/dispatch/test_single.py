@@ -130,7 +130,7 @@ def test_where_float32_does_not_suffice_double_precision_has_the_last_word(
             np.testing.assert_array_equal(a, b)
 
 
-def test_it_can_be_asked_for_in_one_thread_and_counts_there_alone() -> None:
+def test_after_the_block_double_precision_is_back() -> None:
     x = definite(SIDE)
     full, fast = both(xp.linalg.inv, x)
     again = xp.linalg.inv(x).unwrap()
