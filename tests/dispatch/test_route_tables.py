@@ -1,0 +1,248 @@
+"""Tables of routes: their files, those that ship, and the cache of what was tuned here."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+from corepy.dispatch import _route_sources as sources
+from corepy.dispatch import _route_table as files
+from corepy.dispatch._admitted import admits
+from corepy.dispatch._route_table import Option, Route, RouteTable, parse
+from corepy.dispatch._sites import MARGIN
+
+HERE = {"cpu": "this one", "cores": 2, "threads": 2}
+SIN = Route("sin", "float64", "", 100, 1e-3, (Option("torch", 9.0, busy=9.0),))
+GOOD: dict[str, Any] = json.loads(RouteTable(HERE, {}, {"torch": 1.0}, (SIN,)).dump())
+
+
+def test_a_table_is_what_its_file_says() -> None:
+    made = parse(json.dumps(GOOD))
+    assert made == parse(made.dump())
+    assert made.routes == (SIN,)
+    assert (made.threads, made.start) == (2, {"torch": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("format",), 99, "its format is 99; expected 1"),
+        (("machine",), None, "machine is None; expected an object"),
+        (("machine", "threads"), 0, "machine.threads is 0; expected at least 1"),
+        (("start", "torch"), "soon", "start.torch is 'soon'; expected a number of at least 0"),
+        (("routes",), {}, "routes is missing; expected a list"),
+        (("routes", 0), 3, "a route is 3; expected an object with options"),
+        (("routes", 0, "operation"), "rm", "'rm' of 'float64' is no operation that can be routed"),
+        (("routes", 0, "form"), "rows", "sin has no form 'rows'"),
+        (("routes", 0, "from"), 0, "sin: from is 0; expected a number of elements"),
+        (("routes", 0, "from"), 1.5, "sin: from is 1.5; expected a number of elements"),
+        (("routes", 0, "seconds"), None, "sin: seconds is None; expected a number"),
+        (("routes", 0, "options", 0, "backend"), "jax", "sin of float64: 'jax' is not admitted"),
+        (("routes", 0, "operation"), "sign", "sign of float64: 'torch' is not admitted"),
+        (("routes", 0, "dtype"), "int64", "sin of int64: 'torch' is not admitted"),
+        (("routes", 0, "options", 0, "gain"), 0.5, "sin: gain is 0.5; expected a number"),
+        (("routes", 0, "options", 0, "gain"), math.nan, "sin: gain is nan; expected a number"),
+    ],
+)
+def test_a_table_that_is_half_right_is_refused(
+    place: tuple[Any, ...], value: Any, message: str
+) -> None:
+    content = json.loads(json.dumps(GOOD))
+    inner = content
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    with pytest.raises(ValueError, match=message):
+        parse(json.dumps(content))
+
+
+def test_a_table_without_json_or_with_a_route_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="it is no JSON"):
+        parse('{"format": 1, "rou')
+    with pytest.raises(ValueError, match="two routes are for the same operation"):
+        parse(json.dumps({**GOOD, "routes": GOOD["routes"] * 2}))
+
+
+SHIPPED = sorted(files.DATA.glob("routes-*.json"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_table_is_whole_and_says_how_it_was_made(path: Path) -> None:
+    shipped = parse(path.read_text(encoding="utf-8"))
+    assert path.name == f"routes-{shipped.machine['vectors']}.json"
+    assert "corepy tune" in shipped.made["command"]
+    assert shipped.routes
+    for each in shipped.routes:
+        assert all(admits(each.operation, each.dtype, o.backend) for o in each.options)
+        for o in each.options:
+            assert o.gain >= MARGIN or (o.busy or 0.0) >= files.UNHURRIED
+        assert each.least >= 1000
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_elsewhere_only_great_gains_are_believed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = parse(path.read_text(encoding="utf-8"))
+    monkeypatch.setattr(files, "vectors", lambda: shipped.machine["vectors"])
+    monkeypatch.setattr(files, "processor", lambda: shipped.machine["cpu"])
+    monkeypatch.setattr(files, "cores", lambda: shipped.machine["cores"])
+    assert sources.shipped() == shipped
+    monkeypatch.setattr(files, "processor", lambda: "another one")
+    believed = sources.shipped()
+    assert believed is not None
+    gains = [option.gain for each in believed.routes for option in each.options]
+    assert gains
+    assert min(gains) >= sources.ELSEWHERE
+    assert len(gains) < sum(len(each.options) for each in shipped.routes)
+
+
+def test_on_a_processor_of_a_kind_that_was_not_measured_all_tables_have_to_agree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "vectors", lambda: "neon")
+    assert len(files.shipped_files()) == len(SHIPPED) >= 2
+    found = sources.shipped()
+    assert found is not None
+    assert any(each.options for each in found.routes)
+    tables = [parse(path.read_text(encoding="utf-8")) for path in SHIPPED]
+    for each in found.routes:
+        for option in each.options:
+            assert option.gain >= sources.ELSEWHERE
+            for table in tables:
+                ways = table.forms(each.operation, each.dtype)[each.form]
+                there = [route for route in ways if route.least <= each.least][-1]
+                assert option.gain <= {o.backend: o.gain for o in there.options}[option.backend]
+
+
+def test_what_tables_have_in_common_is_each_route_at_its_worst() -> None:
+    def table(*routes: tuple[int, tuple[Option, ...]], threads: int) -> RouteTable:
+        made = tuple(Route("sin", "float64", "", n, n * 1e-9, options) for n, options in routes)
+        return RouteTable({"cpu": "a", "threads": threads}, {}, {"torch": threads / 4}, made)
+
+    numba, torch = Option("numba", 3.0, 1.2), Option("torch", 2.0, 1.5, busy=1.1)
+    first = table((1000, (numba, torch)), (9000, (torch,)), threads=2)
+    second = table((4000, (replace(torch, gain=5.0, busy=0.9), numba)), (20000, ()), threads=4)
+    found = files.common([first, second])
+    assert [(each.least, [o.backend for o in each.options]) for each in found.routes] == [
+        (4000, ["numba", "torch"]),
+        (9000, ["torch"]),
+        (20000, []),
+    ]
+    assert found.routes[0].options == (numba, replace(torch, busy=0.9))
+    assert (found.threads, found.start) == (4, {"torch": 1.0})
+    assert found.machine["cpu"] == "a, and a"
+    assert files.common([first]) is first
+
+
+def test_set_routes_refuses_what_is_none_and_changes_nothing(tmp_path: Path) -> None:
+    before = corepy.routes()
+    with pytest.raises(TypeError, match='^set_routes: source is of type int; expected "off"'):
+        corepy.set_routes(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="^set_routes: source: .*missing: No such file"):
+        corepy.set_routes(tmp_path / "missing")
+    (tmp_path / "bad").write_text("{}")
+    with pytest.raises(ValueError, match="^set_routes: source: .* holds no table of routes"):
+        corepy.set_routes(tmp_path / "bad")
+    assert corepy.routes() == before
+    with corepy.set_routes("off"):
+        assert corepy.routes() == ()
+    assert corepy.routes() == before
+
+
+# ---------------------------------------------------------------------------- the cache
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give a cache folder of this test's own, from which the table is found."""
+    monkeypatch.setattr(files, "cache_folder", lambda: tmp_path)
+    monkeypatch.delenv("COREPY_ROUTES", raising=False)
+    before = sources._source
+    corepy.set_routes(None)
+    yield tmp_path
+    monkeypatch.undo()
+    corepy.set_routes(before)
+
+
+def tuned() -> RouteTable:
+    return RouteTable(files.machine_key(), {}, {}, parse(json.dumps(GOOD)).routes)
+
+
+def test_what_was_tuned_here_is_in_force(cache: Path) -> None:
+    files.write(files.cache_file(files.machine_key()), tuned().dump())
+    assert corepy.routes() == tuned().routes
+    assert sources.in_force().origin.startswith("measured on this machine")
+
+
+def test_without_a_cache_the_shipped_table_is_in_force(cache: Path) -> None:
+    assert corepy.routes() == sources.shipped().routes
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"format": 1}', "null"])
+def test_a_damaged_cache_is_told_of_and_not_used(cache: Path, text: str) -> None:
+    files.cache_file(files.machine_key()).write_text(text)
+    with pytest.warns(corepy.RouteWarning, match="holds no table of routes.*ship are used"):
+        found = corepy.routes()
+    assert found == sources.shipped().routes
+    corepy.routes()  # it is said once
+
+
+def test_a_table_of_another_machine_is_told_of_and_not_used(cache: Path) -> None:
+    other = replace(tuned(), machine={**files.machine_key(), "cores": 99})
+    files.cache_file(files.machine_key()).write_text(other.dump())
+    with pytest.warns(corepy.RouteWarning, match="measured elsewhere: cores 99 then, "):
+        assert corepy.routes() == sources.shipped().routes
+
+
+def test_a_table_of_other_versions_is_told_of_and_not_used(cache: Path) -> None:
+    key = files.machine_key()
+    older = {**key, "versions": {**key["versions"], "numpy": "1.0"}}
+    files.write(files.cache_file(older), replace(tuned(), machine=older).dump())
+    with pytest.warns(corepy.RouteWarning, match=r"do not fit any more \(numpy 1.0 then, "):
+        assert corepy.routes() == sources.shipped().routes
+
+
+def test_a_frozen_table_holds_whatever_changes(cache: Path) -> None:
+    older = replace(tuned(), machine={**files.machine_key(), "versions": {"numpy": "1.0"}})
+    files.write(files.frozen_file(), older.dump())
+    assert corepy.routes() == older.routes
+
+
+def test_the_key_names_what_decides_how_fast_things_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = files.machine_key()
+    assert key["versions"]["numpy"] == np.__version__
+    assert key["cores"] == files.cores()
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert files.cache_file(files.machine_key()) != files.cache_file(key)
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "routes.json"
+    files.write(path, "one")
+    with pytest.raises(UnicodeEncodeError):
+        files.write(path, "\ud800")
+    assert path.read_text() == "one"
+    assert [each.name for each in path.parent.iterdir()] == ["routes.json"]
+
+
+def test_the_cache_lies_where_the_system_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert files.cache_folder() == Path("/somewhere/corepy")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert files.cache_folder() == Path.home() / ".cache" / "corepy"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert files.cache_folder() == Path.home() / "Library" / "Caches" / "corepy"
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", "/local")
+    assert files.cache_folder() == Path("/local/corepy")
