@@ -152,6 +152,11 @@ def product_rows(x: Array, out: Array, start: int, stop: int) -> None:
 # ---------------------------------------------------------------------------- products of floats
 
 
+#: Numbers of single precision, zero and the subnormal ones too, whose product no double can round
+#: to zero or infinity: their exponents lie between -149 and 128.
+_TOGETHER: Final = 6
+
+
 @kernel(fastmath=REASSOCIATED)
 def _partial_product(x: Array) -> tuple[float, int, Any]:
     """Multiply the mantissas, from 1 to 2, and add the exponents of up to `PARTIAL` numbers."""
@@ -167,22 +172,43 @@ def _partial_product(x: Array) -> tuple[float, int, Any]:
 
 
 @kernel()
+def _multiply_together(x: Array, out: Array) -> None:
+    """Multiply so many elements of `x` each into one of `out`, from as many stretches."""
+    n = out.size
+    a, b, c = x[:n], x[n : 2 * n], x[2 * n : 3 * n]
+    d, e, f = x[3 * n : 4 * n], x[4 * n : 5 * n], x[5 * n : 6 * n]
+    for i in range(n):
+        first = np.float64(a[i]) * np.float64(b[i]) * np.float64(c[i])
+        out[i] = first * (np.float64(d[i]) * np.float64(e[i]) * np.float64(f[i]))
+
+
+@kernel()
 def product_chunks(
     x: Array, mantissas: Array, exponents: Array, failed: Array, start: int, stop: int
 ) -> None:
     """Multiply the floats of ``x (rows, length)`` by chunks, with their exponents apart.
 
     So no partial product overflows, and all orders are alike. Into ``mantissas``, of size 1 to 2,
-    ``exponents`` and ``failed``, all ``(rows, chunks)``: failed is a chunk that holds zero, a
-    subnormal number, an infinity or NaN.
+    ``exponents`` and ``failed``, all ``(rows, chunks)``: failed is a chunk that holds zero, an
+    infinity, NaN, or a subnormal number of double precision.
     """
     chunks = mantissas.shape[1]
+    together = _TOGETHER if x.itemsize == 4 else 1
+    some = np.empty(PARTIAL)
     for task in range(start, stop):
         i, chunk = task // chunks, task % chunks
         row = x[i, chunk * CHUNK : (chunk + 1) * CHUNK]
         product, total, bad = 1.0, 0, 0
-        for first in range(0, row.size, PARTIAL):
-            mantissa, exponent, special = _partial_product(row[first : first + PARTIAL])
+        first = 0
+        while first < row.size:
+            count = min(PARTIAL, (row.size - first) // together)
+            if together > 1 and count:
+                _multiply_together(row[first : first + count * together], some[:count])
+                mantissa, exponent, special = _partial_product(some[:count])
+                first += count * together
+            else:
+                mantissa, exponent, special = _partial_product(row[first : first + PARTIAL])
+                first += PARTIAL
             bad += special
             word = bits(product * mantissa)
             total += exponent + ((word >> 52) & 0x7FF) - 1023

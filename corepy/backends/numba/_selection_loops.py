@@ -32,7 +32,8 @@ def choose(
 ) -> None:
     """Put `x1` where the condition holds and `x2` elsewhere, into ``out (size,)``, in blocks.
 
-    An operand whose step is 0 is one value, given as a block of copies.
+    An operand whose step is 0 is one value, given as a block of copies. Both are read whatever the
+    condition says: reading only one would be a branch, or a masked move where there are such.
     """
     for block in range(start, stop):
         first = block * BLOCK
@@ -41,7 +42,8 @@ def choose(
         yes = x1[first * step1 : first * step1 + into.size]
         no = x2[first * step2 : first * step2 + into.size]
         for i in range(into.size):
-            into[i] = yes[i] if which[i] else no[i]
+            a, b = yes[i], no[i]
+            into[i] = a if which[i] else b
 
 
 @kernel()
