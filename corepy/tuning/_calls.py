@@ -51,14 +51,10 @@ def called(operation: str, backend: str | None, args: tuple[Any, ...], params: A
     moved = [_array(x, home) for x in args]
     if all(new is old for new, old in zip(moved, args, strict=True)):
         return None
-    model = args[1] if operation == "where" else args[0]
-    if isinstance(model, tuple):
-        model = model[0]
-    table = table_of(home, CPU, DTYPES[model.dtype.name])
-    if operation not in table:
-        with using(None if backend is None else everything(backend, HOST)):
-            table[operation]  # from now on, whatever routes are in force elsewhere
-    return partial(_function(operation), *moved, **_written(operation, args, params))
+    call = partial(_function(operation), *moved, **_written(operation, args, params))
+    with using(None if backend is None else everything(backend, HOST)):
+        call()  # fills entries, whatever routes are in force elsewhere, of all dtypes on its way
+    return call
 
 
 @cache

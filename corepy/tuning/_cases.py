@@ -33,10 +33,10 @@ Array = npt.NDArray[Any]
 #: The dtypes that are worth measuring, by the first letters of operations; others run in NumPy.
 _DTYPES: Final = ("float32", "float64", "int64")
 _MORE: Final = {"fft.": ("complex64", "complex128"), "logical": ("bool",)}
-#: Elements of the largest operand. The first one is measured first, then the greater, then down
-#: for as long as somebody beats NumPy.
+#: Elements of the largest operand. The first one is measured first, then the greater, of which the
+#: last ones are in no cache, then down for as long as somebody beats NumPy.
 FIRST: Final = 1 << 20
-GREATER: Final = (1 << 22,)
+GREATER: Final = (1 << 22, 1 << 23)
 SMALLER: Final = (1 << 18, 1 << 16, 1 << 14, 1 << 12, 1 << 10)
 #: The same for matrices, whose operations take time of the third power of the side. Threads of BLAS
 #: begin to share them somewhere from 96 to 128 rows, at once with much.
