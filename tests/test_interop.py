@@ -125,11 +125,11 @@ def test_values_outlive_the_owner(source: str, target: str, copy: bool | None) -
     y = corepy.to(x, backend=target, copy=copy)
     rest = y[10:20]
     del x
-    gc.collect()
+    gc.collect(1)  # what is young: to look through all the libraries takes a second
     noise = [np.full(50_000, -1.0) for _ in range(8)]  # would take memory that was given back
     assert np.array_equal(np.asarray(y), wanted)
     del y
-    gc.collect()
+    gc.collect(1)
     noise += [np.full(50_000, -2.0) for _ in range(8)]
     assert rest.tolist() == list(range(10, 20))
 

@@ -79,19 +79,23 @@ def arange(first: Any, last: Any, pace: Any, *, dtype: Any, device: Device) -> A
     if first.__class__ is int and last.__class__ is int and pace.__class__ is int:
         start, stop, step = first, last, pace
         count = -((start - stop) // step)
-        exact = EXACT.get(dtype) if count > 2 * _STRETCH else None
+        exact = EXACT.get(dtype) if count > _STRETCH else None
         if exact is not None and max(abs(start), abs(stop), abs(step)) < exact:
             result = np.empty(count, dtype)
-            steps = np.arange(start, start + _STRETCH * step, step, dtype=dtype)
-            for begin in range(0, count, _STRETCH):
-                part = result[begin : begin + _STRETCH]
-                np.add(steps[: part.size], dtype.type(begin * step), out=part)
+            done = _BEGINNING
+            result[:done] = np.arange(start, start + done * step, step, dtype=dtype)
+            while done < count:  # as many more as there are
+                more = result[done : 2 * done]
+                np.add(result[: more.size], dtype.type(done * step), out=more)
+                done += more.size
             return result
     return np.arange(first, last, pace, dtype)  # type: ignore[call-overload,no-any-return]
 
 
 #: Elements that stay in the second-level cache while something is computed of them.
 _STRETCH: Final = 32_768
+#: Elements that NumPy makes of a long range, the rest being sums of those.
+_BEGINNING: Final = 1024
 #: Up to where all integers are numbers of a dtype, and their sums and differences are too.
 EXACT: Final = {
     np.dtype(np.float32): 2**23,

@@ -43,7 +43,8 @@ from cpython.object cimport PyObject, PyObject_GetItem
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.float cimport FLT_MAX
-from libc.math cimport fabs, isfinite, isinf, signbit, sqrt, sqrtf
+from libc.limits cimport INT_MIN, LLONG_MIN
+from libc.math cimport ceil, fabs, isfinite, isinf, isnan, sqrt, sqrtf
 from libc.string cimport memcpy, memset
 
 __all__ = [
@@ -200,7 +201,7 @@ cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
 #: What takes little time for each element, and memory for the result.
 cdef tuple _MOVING = (MOVE, ACCUMULATION)
 #: Operations of other kinds that are, and up to how many elements: zeros need no recycled memory.
-cdef dict _MOST = {"vecdot": PY_SSIZE_T_MAX, "zeros": 1 << 31}
+cdef dict _MOST = {"arange": SHORT_MOVE, "vecdot": PY_SSIZE_T_MAX, "zeros": 1 << 31}
 
 
 cdef int _place(str name) except -1:

@@ -225,18 +225,38 @@ cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which):
 cdef inline bint _alike(PyArrayObject* x, int type_num, npy_intp size) noexcept:
     """Say whether elements that compare equal are the same, so that no order of them shows."""
     cdef npy_intp i
-    cdef bint other = False
-    cdef double* d
-    cdef float* f
+    cdef int other = 0  # without a branch, which would keep the loops from vector registers
+    cdef double* d = <double*>PyArray_DATA(x)
+    cdef float* f = <float*>PyArray_DATA(x)
     if type_num == NPY_DOUBLE:
-        d = <double*>PyArray_DATA(x)
         for i in range(size):
-            other |= d[i] != d[i] or (d[i] == 0 and signbit(d[i]) != 0)
+            other |= (d[i] != d[i]) | ((<long long*>d)[i] == LLONG_MIN)
     elif type_num == NPY_FLOAT:
-        f = <float*>PyArray_DATA(x)
         for i in range(size):
-            other |= f[i] != f[i] or (f[i] == 0 and signbit(f[i]) != 0)
+            other |= (f[i] != f[i]) | ((<int*>f)[i] == INT_MIN)
     return not other
+
+
+cdef bint _held_apart(PyArrayObject* made, int type_num, npy_intp size) noexcept:
+    """Say of a sorted vector whether no two elements compare equal and are not the same.
+
+    As `_alike`, and sooner. Such are zeros, of which the quickest sorting changes signs, and NaN.
+    """
+    cdef double* d = <double*>PyArray_DATA(made)
+    cdef float* f = <float*>PyArray_DATA(made)
+    cdef bint wide = type_num == NPY_DOUBLE
+    cdef npy_intp low = 0, high = size, middle
+    if size < 2 or (not wide and type_num != NPY_FLOAT):
+        return True
+    if isnan(d[size - 1] if wide else f[size - 1]):
+        return False
+    while low < high:
+        middle = (low + high) // 2
+        if (d[middle] if wide else f[middle]) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low + 1 >= size or (d[low + 1] if wide else f[low + 1]) > 0
 
 
 cdef inline object _sorted(Slot* slot, PyArrayObject* x, npy_intp size, int axis):
@@ -244,12 +264,17 @@ cdef inline object _sorted(Slot* slot, PyArrayObject* x, npy_intp size, int axis
     cdef npy_intp dims[1]
     dims[0] = size
     made = _new(slot.descr, 1, dims) if axis < 0 else _result(slot, x)
-    memcpy(PyArray_DATA(<PyArrayObject*>made), PyArray_DATA(x), size * slot.size)
+    cdef PyArrayObject* order = <PyArrayObject*>made
+    cdef bint vector = PyArray_NDIM(order) == 1
+    axis = max(axis, 0)
+    memcpy(PyArray_DATA(order), PyArray_DATA(x), size * slot.size)
     # Small integers are sorted by radix where the order is to be stable, which is the quickest.
-    cdef bint stable = slot.size < 4 or not _alike(x, slot.type_num, size)
-    PyArray_Sort(
-        <PyArrayObject*>made, 0 if axis < 0 else axis, NPY_STABLESORT if stable else NPY_QUICKSORT
-    )
+    if slot.size >= 4 and (vector or _alike(x, slot.type_num, size)):
+        PyArray_Sort(order, axis, NPY_QUICKSORT)
+        if not vector or _held_apart(order, slot.type_num, size):
+            return made
+        memcpy(PyArray_DATA(order), PyArray_DATA(x), size * slot.size)
+    PyArray_Sort(order, axis, NPY_STABLESORT)
     return made
 
 

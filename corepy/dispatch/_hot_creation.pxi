@@ -182,7 +182,43 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     length = (stop - start) / step
     if not length < slot.least - 1:
         return None
+    cdef double most = max(fabs(start), fabs(stop), fabs(step))
+    if whole and length > 0 and (slot.type_num != NPY_FLOAT or most < _EXACT_IN_FLOAT):
+        return _make(_counted(slot, start, step, <npy_intp>ceil(length)), <Slots>home)
     return _make(PyArray_Arange(start, stop, step, slot.type_num), <Slots>home)
+
+
+cdef enum:
+    APART = 16  # elements of a cache line, at least as many as any vector register holds
+    _EXACT_IN_FLOAT = 1 << 23
+
+
+cdef object _counted(Slot* slot, double start, double step, npy_intp size):
+    """Make a range of whole numbers, which all dtypes hold and add exactly."""
+    made = _new_large(slot.descr, 1, &size)
+    cdef void* into = _data(made)
+    if slot.type_num == NPY_DOUBLE:
+        _count(<double*>into, start, step, size)
+    elif slot.type_num == NPY_FLOAT:
+        _count(<float*>into, <float>start, <float>step, size)
+    else:
+        _count(<long long*>into, <long long>start, <long long>step, size)
+    return made
+
+
+ctypedef fused Counted:
+    double
+    float
+    long long
+
+
+cdef inline void _count(Counted* into, Counted start, Counted step, npy_intp size) noexcept:
+    cdef npy_intp i
+    for i in range(min(size, APART)):
+        into[i] = start + <Counted>i * step
+    step *= APART
+    for i in range(APART, size):
+        into[i] = into[i - APART] + step
 
 
 cdef object _spacing_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

@@ -69,12 +69,23 @@ cdef object _blended(Slot* slot, PyArrayObject* which, PyArrayObject* x, PyArray
     size = _size(x, PY_SSIZE_T_MAX)
     result = _result(slot, x)
     cdef void* into = PyArray_DATA(<PyArrayObject*>result)
+    # Both are read whatever the condition says, for a branch on it would be taken at random; and
+    # signs of bytes, unlike what a comparison gives, become masks of 8 bytes in vector registers.
+    cdef signed char masks[STRETCH]
+    cdef npy_intp first
+    cdef long long one, other
+    cdef int one_of_4, other_of_4
     if slot.size == 8:
-        for i in range(size):
-            (<long long*>into)[i] = (<long long*>a)[i] if flags[i] else (<long long*>b)[i]
+        for first in range(0, size, STRETCH):
+            for i in range(min(STRETCH, size - first)):
+                masks[i] = -<signed char>(flags[first + i] != 0)
+            for i in range(min(STRETCH, size - first)):
+                one, other = (<long long*>a)[first + i], (<long long*>b)[first + i]
+                (<long long*>into)[first + i] = other ^ ((one ^ other) & <long long>masks[i])
     else:
         for i in range(size):
-            (<int*>into)[i] = (<int*>a)[i] if flags[i] else (<int*>b)[i]
+            one_of_4, other_of_4 = (<int*>a)[i], (<int*>b)[i]
+            (<int*>into)[i] = other_of_4 ^ ((one_of_4 ^ other_of_4) & -<int>(flags[i] != 0))
     return result
 
 
