@@ -562,6 +562,23 @@ def test_who_means_something_else_is_not_measured(
     assert outcome.table.routes == ()
 
 
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("seconds", "sizes"), [(0.0, [1 << 12, 1 << 13]), (9.0, [1 << 12, 1 << 14])]
+)
+def test_where_memory_decides_is_measured_for_what_is_quick(
+    seconds: float, sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_cases, "GREATER", (1 << 13, 1 << 14))
+    monkeypatch.setattr(_cases, "SMALLER", ())
+    monkeypatch.setattr(_tune, "QUICK", seconds)
+    path = tmp_path / "cells.json"
+    tune(["sqrt"], seconds=0.0, cells=path)
+    found = [row["size"] for row in json.loads(path.read_text())["cells"]]
+    assert [min(found), max(found)] == sizes
+
+
 # ---------------------------------------------------------------------------- the commands
 
 
