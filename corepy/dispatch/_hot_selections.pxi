@@ -56,6 +56,10 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
     return result
 
 
+cdef enum:
+    FEW_TO_CHOOSE = 64  # elements of which few branches are guessed wrong
+
+
 cdef object _blended(Slot* slot, PyArrayObject* which, PyArrayObject* x, PyArrayObject* y):
     """Choose between contiguous arrays of one shape and of 4 or 8 bytes, None for others."""
     cdef npy_intp size, i
@@ -75,7 +79,10 @@ cdef object _blended(Slot* slot, PyArrayObject* which, PyArrayObject* x, PyArray
     cdef npy_intp first
     cdef long long one, other
     cdef int one_of_4, other_of_4
-    if slot.size == 8:
+    if slot.size == 8 and size < FEW_TO_CHOOSE:
+        for i in range(size):
+            (<long long*>into)[i] = (<long long*>a)[i] if flags[i] else (<long long*>b)[i]
+    elif slot.size == 8:
         for first in range(0, size, STRETCH):
             for i in range(min(STRETCH, size - first)):
                 masks[i] = -<signed char>(flags[first + i] != 0)

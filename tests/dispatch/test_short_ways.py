@@ -95,7 +95,9 @@ DTYPE_ARGUMENTS += [{"dtype": None}, {"dtype": "float32"}, {"dtype": []}, {"devi
 
 RANGES = [(5,), (0,), (-3,), (2, 9), (9, 2), (1, 10, 3), (10, 1, -3), (1, 2, 0), (0, 1, 7), (2.5,)]
 RANGES += [(0, 1, 0.25), (0.0, 1.0, 0.1), (1.0, 0.0, -0.3), (0.0, 1e300, 1.0), (2**40,), (True,)]
-RANGES += [(0, 2**70, 2**68), (300,), (float("nan"),), (0.0, 1.0, 0.0)]
+RANGES += [(0, 2**70, 2**68), (300,), (float("nan"),), (0.0, 1.0, 0.0), (-100, 100, 7)]
+RANGES += [(100, -100, -9), (0, 300_000), (2**23 - 40, 2**23 - 1), (2**30 - 50, 2**30), (50.0,)]
+RANGES += [(-(2**23), 2**23, 99_999), (-(2**30), 2**30, 2**25 + 1)]
 
 
 SPACES = [(0, 1, 5), (0.0, 1.0, 1000), (-2.5, 7, 257), (3, 3, 4), (1.0, 0.0, 3), (0.1, 0.7, 20_000)]
@@ -251,11 +253,14 @@ def test_equal_numbers_keep_their_order(dtype: str) -> None:
     samples = [apart, apart // 2, apart * 0, np.where(apart == 7, np.nan, apart)]
     samples.append(np.where(apart < 5, np.nan, apart))
     samples.append(np.where(apart < 2, -0.0, np.where(apart < 4, 0.0, apart)).astype(dtype))
+    samples += [-samples[-1], 150 - apart, np.where(apart < 1, -0.0, 150 - apart)]
+    samples.append(np.copysign(samples[3], 150 - apart))  # NaN of one sign or the other
     for sample in samples:
         for size in (63, 64, 300):
             x = sample[:size].astype(dtype)
             found = xp.argsort(xp.asarray(x)).unwrap()
             np.testing.assert_array_equal(found, np.argsort(x, kind="stable"))
+            assert_same_bits(xp.sort(xp.asarray(x)).unwrap(), np.sort(x, kind="stable"))
 
 
 def test_zeros_of_both_signs_stay_in_order() -> None:
@@ -486,6 +491,22 @@ def test_choices_and_masks_of_every_size_of_element() -> None:
                 turned = x.unwrap()[..., ::-1] if x.ndim else x.unwrap()
                 assert_same_bits(found.unwrap(), np.where(mask.unwrap(), x.unwrap(), turned))
                 assert_same_bits(x[mask].unwrap(), x.unwrap()[mask.unwrap()])
+
+
+@pytest.mark.parametrize(
+    "backend", ["numpy", pytest.param("numba", marks=pytest.mark.backend("numba"))]
+)
+@pytest.mark.parametrize("dtype", ["int8", "int32", "float32", "int64", "float64", "complex128"])
+def test_masks_of_other_memory_hold_where_they_are_not_zero(backend: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    for size in (1, 255, 257, 40_000):
+        mask = (rng.integers(0, 3, size) * 127).astype(np.uint8)
+        x, y = rng.integers(-9, 9, (2, size)).astype(dtype)
+        with corepy.backend_priority([backend]):
+            which, a, b = (xp.asarray(each) for each in (mask.view(bool), x, y))
+            for _ in range(2):
+                assert_same_bits(xp.where(which, a, b).unwrap(), np.where(mask != 0, x, y))
+                assert_same_bits(a[which].unwrap(), x[mask != 0])
 
 
 WAYS: dict[str, Callable[[Any], Any]] = {
