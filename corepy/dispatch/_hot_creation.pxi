@@ -5,7 +5,8 @@
 cdef enum:
     STRETCH = 256
 
-cdef object _priority = PRIORITY
+cdef object _local_wish = PRIORITY._local
+cdef object _default_wish = PRIORITY._default
 cdef object _float64 = float64
 cdef object _int64 = int64
 cdef object _DType = DType
@@ -18,8 +19,8 @@ cdef bint _wished = PRIORITY.touched  # whether anybody ever had a wish
 
 
 def _ask_for_wishes():
-    global _wished
-    _wished = True
+    global _wished, _default_wish
+    _wished, _default_wish = True, PRIORITY._default
 
 
 PRIORITY.watcher = _ask_for_wishes
@@ -29,9 +30,9 @@ cdef object _wish_in_force():
     cdef PyObject* found = NULL
     if not _wished:
         return None
-    PyContextVar_Get(_priority._local, NULL, &found)
+    PyContextVar_Get(_local_wish, NULL, &found)
     if found == NULL:
-        return _priority._default
+        return _default_wish
     wish = <object>found
     Py_XDECREF(found)
     return wish

@@ -39,7 +39,7 @@ class Setting(Generic[T]):
         self._default = default
         #: Whether anybody ever changed it; until then hot paths need not ask.
         self.touched = False
-        #: Who wants to be told when that is so.
+        #: Who wants to be told when that is so, and of each change of the default.
         self.watcher: Callable[[], object] | None = None
         self._local: ContextVar[T] = ContextVar(f"corepy_{name}")
 
@@ -53,10 +53,10 @@ class Setting(Generic[T]):
             self.watcher()
 
     def set(self, value: T) -> None:
-        self.touch()
         self._local.set(value)
         if threading.current_thread() is threading.main_thread() and not _in_event_loop():
             self._default = value
+        self.touch()
 
     @contextmanager
     def scoped(self, value: T) -> Iterator[None]:

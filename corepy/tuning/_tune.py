@@ -323,8 +323,8 @@ def _cell(
     known = kept.found.get(key_of(case.operation, case.dtype, case.form, size))
     if known is not None and not known.undecided:
         return known
-    works = _works(case, size, able)
     with np.errstate(all="ignore"):
+        works = _works(case, size, able)
         cell = _measured(case, size, works, company, seconds, kept.site)
     kept.add(cell)
     return cell

@@ -29,6 +29,7 @@ def restored() -> Iterator[None]:
     yield
     PRIORITY._local.reset(token)
     PRIORITY._default = before
+    PRIORITY.touch()  # who keeps the default is told
 
 
 def where() -> str:
