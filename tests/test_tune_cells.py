@@ -1,0 +1,135 @@
+"""What `corepy tune` found, cell by cell, and the routes that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corepy.dispatch._route_table import Option, Route
+from corepy.dispatch._sites import HOST, MARGIN
+from corepy.tuning._cells import ADMITTED as YES
+from corepy.tuning._cells import Cell, Cells, Entrant
+
+
+def entrant(gain: float, backend: str = "torch", verdict: str = YES, **figures: Any) -> Entrant:
+    return Entrant(backend, gain, 0.01, figures.get("company", 1.0), figures.get("busy"), verdict)
+
+
+def cell(size: int, *entrants: Entrant, operation: str = "sin") -> Cell:
+    return Cell(operation, "float64", "", size, size * 1e-7, entrants, False)
+
+
+def routes_of(*found: Cell) -> tuple[Route, ...]:
+    return Cells(Path("unused"), {}, {each.key: each for each in found}).routes()
+
+
+def test_routes_follow_from_cells() -> None:
+    found = routes_of(
+        cell(4096, entrant(5.0, company=1.2, busy=3.0)),
+        cell(1024, entrant(0.5, verdict="no faster")),
+        cell(16384, entrant(4.0, company=1.1, busy=2.0)),
+        cell(65536, entrant(1.0, verdict="no faster")),
+        cell(262144, entrant(1.5), entrant(1.4, "numba")),
+    )
+    assert [(r.least, [o.backend for o in r.options]) for r in found] == [
+        (1936, ["torch"]),  # where times that grow evenly differ by the margin
+        (43067, []),
+        (131072, ["numba", "torch"]),  # torch is better by less than the margin
+    ]
+    assert found[0].options == (Option("torch", 4.0, 1.2, 2.0),)  # what holds for both sizes
+    assert found[0].seconds == pytest.approx(1.936e-4, rel=1e-2)
+
+
+def grown(size: int, backend: str, offset: float, slope: float) -> Cell:
+    """Return a cell in which NumPy takes a microsecond an element, another so much, and so long."""
+    gain = size / (offset + slope * size)
+    verdict = YES if gain > MARGIN else "no faster"
+    found = cell(size, entrant(gain, backend, verdict=verdict))
+    return replace(found, seconds=size * 1e-6)
+
+
+def test_a_route_begins_where_times_that_grow_evenly_differ_by_the_margin() -> None:
+    (found,) = routes_of(*(grown(size, "numba", 1000.0, 0.5) for size in (1024, 4096, 16384)))
+    where = MARGIN * 1000 / (1 - MARGIN * 0.5)
+    assert 1024 < where < 4096
+    assert found.least == pytest.approx(where, abs=1)
+    assert found.seconds == pytest.approx(where * 1e-6, rel=1e-2)
+
+
+def test_a_route_ends_likewise() -> None:
+    begun, ended = routes_of(*(grown(size, "numba", -300.0, 1.0) for size in (1024, 4096, 16384)))
+    assert (begun.least, ended.options) == (1024, ())
+    assert ended.least == pytest.approx(MARGIN * 300 / (MARGIN - 1), abs=1)
+
+
+def test_where_one_route_follows_another_it_begins_half_way() -> None:
+    found = routes_of(
+        cell(4096, entrant(2.0, "numba")),
+        cell(16384, entrant(5.0), entrant(2.0, "numba")),
+    )
+    assert [r.least for r in found] == [4096, 8192]
+
+
+def test_a_stretch_that_is_rounded_away_leaves_no_route() -> None:
+    """So that no two begin at one size, which nobody could read back."""
+    hardly = grown(4096, "numba", 4096 * (1 / MARGIN - 0.5) + 1e-3, 0.5)
+    found = routes_of(
+        grown(1024, "numba", 100.0, 0.5), hardly, grown(16384, "numba", 4096 * 0.2, 0.5)
+    )
+    assert len({r.least for r in found}) == len(found)
+    assert [r.least for r in found] == sorted(r.least for r in found)
+    assert hardly.entrants[0].verdict == "no faster"
+
+
+def test_threads_of_other_libraries_are_not_woken_for_little() -> None:
+    quick = replace(cell(4096, entrant(2.0), entrant(1.5, "numba")), seconds=HOST.least_seconds / 2)
+    slow = replace(cell(16384, entrant(2.0), entrant(1.5, "numba")), seconds=HOST.least_seconds)
+    # It saves what waking takes beside Numba's with its margin, which leaves 1 / 1.5 / 1.15.
+    least = HOST.waking / (1 / 1.5 / HOST.margin - 1 / 2)
+    before = replace(slow, size=65536, seconds=least * 0.99)
+    after = replace(slow, size=262144, seconds=least * 1.01)
+    assert [[o.backend for o in r.options] for r in routes_of(quick, slow, before, after)] == [
+        ["numba"],
+        ["numba", "torch"],
+        ["torch", "numba"],
+    ]
+
+
+def test_nothing_is_routed_where_nobody_wins() -> None:
+    assert routes_of(cell(1024, entrant(1.0, verdict="no faster"))) == ()
+
+
+def test_cells_are_read_back_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "cells.json"
+    written = Cells(path, {"cpu": "a"}, start={"torch": 1.0})
+    written.add(cell(1024, entrant(2.0)))
+    again = Cells(path, {"cpu": "a"})
+    assert again.read() is None
+    assert (again.found, again.start) == (written.found, written.start)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda text: text[:-20], "is damaged"),
+        (lambda text: "null", "is damaged"),
+        (lambda text: text.replace('"gain"', '"pain"'), "is damaged"),
+        (lambda text: text.replace('"cpu": "a"', '"cpu": "b"'), "another version or machine"),
+        (lambda text: text.replace('"format": 1', '"format": 9'), "another version or machine"),
+    ],
+)
+def test_cells_that_are_damaged_or_of_another_machine_do_not_count(
+    tmp_path: Path, spoil: Callable[[str], str], message: str
+) -> None:
+    path = tmp_path / "cells.json"
+    Cells(path, {"cpu": "a"}).add(cell(1024, entrant(2.0)))
+    path.write_text(spoil(path.read_text()))
+    again = Cells(path, {"cpu": "a"})
+    found = again.read()
+    assert found is not None
+    assert message in found
+    assert again.found == {}
