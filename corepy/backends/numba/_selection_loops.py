@@ -1,8 +1,4 @@
-"""Compiled loops that choose and compress; values come as integers of their bits.
-
-Masks come as bytes too: those of a view of other memory hold where they are not 0, and Numba would
-look at the last bit alone.
-"""
+"""Compiled loops that choose and compress; values come as integers of their bits."""
 
 from __future__ import annotations
 
@@ -47,7 +43,7 @@ def choose(
         no = x2[first * step2 : first * step2 + into.size]
         for i in range(into.size):
             a, b = yes[i], no[i]
-            into[i] = a if which[i] != 0 else b
+            into[i] = a if which[i] else b
 
 
 @kernel()
@@ -64,7 +60,7 @@ def compress(x: Array, mask: Array, ends: Array, out: Array, start: int, stop: i
         i = 0
         while taken < end:
             out[np.uint64(taken)] = some[np.uint64(i)]
-            taken += held[np.uint64(i)] != 0
+            taken += held[np.uint64(i)]
             i += 1
 
 

@@ -34,7 +34,7 @@ def _where(condition: Array, x1: Array, x2: Array, /) -> Array | None:
         return None
     model, (which, yes, no), steps = same
     out = np.empty(model.shape, x1.dtype, order(model))
-    arguments = (bits(which), bits(yes), bits(no), bits(flat(out)), *steps)
+    arguments = (which, bits(yes), bits(no), bits(flat(out)), *steps)
     launch(loops.choose, arguments, blocks(out.size), out.size)
     return out
 
@@ -53,7 +53,7 @@ def compressed(x: Array, mask: Array) -> Array:
     """Return the elements of a vector where a mask holds."""
     ends = _ends(mask)
     out = np.empty(ends[-1], x.dtype)
-    launch(loops.compress, (bits(x), bits(mask), ends, bits(out)), ends.size, 2 * x.size)
+    launch(loops.compress, (bits(x), mask, ends, bits(out)), ends.size, 2 * x.size)
     return out
 
 
