@@ -191,7 +191,7 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
 
 cdef enum:
     APART = 16  # elements of a cache line, at least as many as any vector register holds
-    _EXACT_IN_FLOAT = 1 << 23
+    _EXACT_IN_FLOAT = 1 << 23  # as `EXACT` of corepy/backends/_numpy_creation.py
 
 
 cdef object _counted(Slot* slot, double start, double step, npy_intp size):

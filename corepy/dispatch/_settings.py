@@ -56,7 +56,7 @@ class Setting(Generic[T]):
         self._local.set(value)
         if threading.current_thread() is threading.main_thread() and not _in_event_loop():
             self._default = value
-        self.touch()
+        self.touch()  # last: who is told may keep the default
 
     @contextmanager
     def scoped(self, value: T) -> Iterator[None]:
