@@ -39,9 +39,9 @@ def on_change(refill: Callable[[], None]) -> None:
     _refill = refill
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class InForce:
-    """A table, and where it is from.
+    """A table, and where it is from. Each one is itself alone: what was chosen by it counts by it.
 
     Attributes
     ----------

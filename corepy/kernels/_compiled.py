@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from corepy._loops._compile import compiler
-from corepy._loops._sharing import launch
+from corepy.kernels._host import launch
 
 __all__ = ["kernel", "launch"]
 

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from itertools import count
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,8 @@ LEAST: Final = {"numpy": 1024, "torch": 1024, "jax": 16384}
 PATIENCE: Final = 4096
 #: Bytes from which results lie in memory that is used again.
 _LARGE: Final = 1 << 20
+#: Bytes of a `fixed` array at most: a call that is repeated keeps it.
+_KEPT: Final = 1 << 16
 #: Libraries whose functions the reference calls itself, so that it also has the dtypes that the
 #: standard lacks; arrays of others are wrapped.
 _NATIVE: Final = ("numpy", "torch", "jax", "cupy", "dask")
@@ -183,6 +186,12 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype[Any], *, again: bool = True)
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
+def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
+    """Make an array of NumPy's for a result, with arbitrary values."""
+    large = math.prod(shape) * dtype.itemsize >= _LARGE
+    return aligned(shape, dtype) if large else np.empty(shape, dtype)
+
+
 class _Writable:
     """Memory that kernels only read, shown as writable: they are compiled for that alone."""
 
@@ -239,7 +248,7 @@ def strided(x: Given, *, rows: bool) -> tuple[Host, tuple[int, ...]]:
 def widened(x: Given | None, wide: str, size: int, absent: float) -> Host:
     """Return a small argument in the dtype that kernels compute in, or copies of a number."""
     if x is None:
-        return np.full(size, absent, wide)
+        return fixed(np.full(size, absent, wide))
     array = _words(x.native, x.library, x.dtype)
     if x.dtype == "bfloat16":
         array = (array.astype(np.uint32) << 16).view(np.float32)
@@ -249,6 +258,21 @@ def widened(x: Given | None, wide: str, size: int, absent: float) -> Host:
     if array.dtype != wide or not (flags.c_contiguous and flags.aligned):
         array = np.require(array, wide, ["C", "A"])
     return array if array.flags.writeable else np.asarray(_Writable(array))
+
+
+_fixed: Final[WeakValueDictionary[int, Host]] = WeakValueDictionary()
+
+
+def fixed(array: Host) -> Host:
+    """Let calls be repeated with an array that follows from shapes alone, and never changes."""
+    if array.nbytes <= _KEPT:
+        _fixed[id(array)] = array
+    return array
+
+
+def is_fixed(array: Host) -> bool:
+    """Say whether an array is `fixed`."""
+    return _fixed.get(id(array)) is array
 
 
 def _is_apart(array: Host, inputs: tuple[Given, ...]) -> bool:
@@ -312,8 +336,7 @@ class Result:
 def _new(x: Given) -> tuple[Any, Host]:
     """Make memory like an operand: the native array, or what becomes it, and its view."""
     if x.library == "numpy":
-        large = x.size * x.native.itemsize >= _LARGE
-        native: Any = (aligned if large else np.empty)(x.shape, x.native.dtype)
+        native: Any = new_array(x.shape, x.native.dtype)
     elif x.library == "jax":
         native = aligned(x.shape, x.native.dtype, again=False)  # JAX wants to own it
     else:

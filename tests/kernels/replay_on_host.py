@@ -28,7 +28,8 @@ import corepy  # noqa: E402
 from corepy import kernels  # noqa: E402
 from corepy.backends.torch import _devices  # noqa: E402
 from corepy.devices._device import as_device  # noqa: E402
-from corepy.kernels._device import _cupy, _replay  # noqa: E402
+from corepy.kernels import _replay  # noqa: E402
+from corepy.kernels._device import _cupy  # noqa: E402
 from tests.kernels.test_replay import (  # noqa: E402
     FAMILIES,
     ROW,

@@ -1,11 +1,9 @@
 """Kernels in C, run by OpenCL, CUDA and HIP: the runtime that all families of them share.
 
 ``portability.h`` is the dialect they are written in, ``tiles.h`` what products share, `_runtime`
-what a launch is, `_replay` how calls repeat one, `_opencl` and `_cupy` the libraries that compile
-and launch.
+what a launch is, `_opencl` and `_cupy` the libraries that compile and launch.
 """
 
-from corepy.kernels._device._replay import peeked, replayed
 from corepy.kernels._device._runtime import (
     TILES,
     Memory,
@@ -33,8 +31,6 @@ __all__ = [
     "launch",
     "memory",
     "on_device",
-    "peeked",
-    "replayed",
     "rows",
     "target_of",
     "tell_changed",

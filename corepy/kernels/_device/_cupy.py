@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import cupy
 import numpy as np
@@ -15,7 +15,6 @@ import numpy as np
 from corepy.backends._base import Native
 from corepy.devices._device import Device, as_device
 from corepy.kernels._arguments import Given
-from corepy.kernels._device._replay import LOOKS, NUMBERS, Launched, Plan, Results, Seen, note
 from corepy.kernels._device._runtime import (
     ITEM_SIZE,
     VECTOR_BYTES,
@@ -26,6 +25,7 @@ from corepy.kernels._device._runtime import (
 )
 from corepy.kernels._libraries import DeviceLibrary
 from corepy.kernels._memory import is_plain
+from corepy.kernels._replay import LOOKS, NUMBERS, Launched, Plan, Seen, Unclear, note
 
 #: Static local memory of a work-group; more has to be asked for.
 _STATIC = 48 << 10
@@ -131,7 +131,7 @@ class CuPy(Target):
         if shared <= _STATIC:  # more is a setting of the kernel, which other launches change
             kind = _OfArrays if address is None else _OfTensors
             settings = number, kernel, grid, block, arguments, shared
-            note(lambda: Launched(arguments, memories, partial(kind, settings)))
+            note(lambda: _Launch(settings, memories, kind))
 
 
 def _index(x: Given) -> int:
@@ -265,10 +265,53 @@ def _forward_level(torch: Any) -> int:
 _Settings: TypeAlias = tuple[int, Any, tuple[int, ...], tuple[int, ...], Sequence[Any], int]
 
 
+class _Results(NamedTuple):
+    """What a call has made: arrays, and which arguments of the kernel they are."""
+
+    arrays: list[Any]
+    places: list[int]
+    is_pair: bool
+
+
+class _Launch(Launched):
+    """A launch, with the memories among its arguments in their order."""
+
+    def __init__(self, settings: _Settings, memories: Sequence[Memory], kind: type[_Again]) -> None:
+        self._settings, self._memories, self._kind = settings, memories, kind
+
+    def plan(self, seen: Seen, made: list[Any], is_pair: bool) -> Plan | None:
+        if len({getattr(base, "ptr", base) for base in seen.bases}) < len(seen.bases):
+            raise Unclear
+        given = [-1] * len(seen.arrays)
+        places = [-1] * len(made)
+        left = list(self._memories)
+        for place, argument in enumerate(self._settings[4]):
+            if not left or argument is not left[0].base:
+                continue
+            memory = left.pop(0)
+            among, found = (made, places) if memory.written else (seen.arrays, given)
+            number = next((n for n, array in enumerate(among) if array is memory.owner), -1)
+            if number < 0 or found[number] >= 0 or (memory.written and not _is_plain(memory)):
+                return None
+            found[number] = place
+        if left or min(places) < 0:
+            return None
+        try:
+            return self._kind(self._settings, seen, given, _Results(made, places, is_pair))
+        except Exception:  # the call itself has succeeded
+            return None
+
+
+def _is_plain(memory: Memory) -> bool:
+    return memory.is_contiguous and memory.is_aligned()
+
+
 class _Again(Plan):
     """A launch on other memory, with the numbers among its arguments made ready for CuPy."""
 
-    def __init__(self, settings: _Settings, seen: Seen, given: list[int], results: Results) -> None:
+    def __init__(
+        self, settings: _Settings, seen: Seen, given: list[int], results: _Results
+    ) -> None:
         self._number, kernel, self._grid, self._block, arguments, self._bytes = settings
         # What CuPy looks up for the current device at each launch.
         with cupy.cuda.Device(self._number):
@@ -295,7 +338,9 @@ class _Again(Plan):
 class _OfArrays(_Again):
     """On arrays of CuPy."""
 
-    def __init__(self, settings: _Settings, seen: Seen, given: list[int], results: Results) -> None:
+    def __init__(
+        self, settings: _Settings, seen: Seen, given: list[int], results: _Results
+    ) -> None:
         super().__init__(settings, seen, given, results)
         arrays = zip(results.places, results.arrays, strict=True)
         self._made = [(place, array.shape, array.dtype) for place, array in arrays]
@@ -316,7 +361,9 @@ class _OfArrays(_Again):
 class _OfTensors(_Again):
     """On torch's tensors, in torch's current stream."""
 
-    def __init__(self, settings: _Settings, seen: Seen, given: list[int], results: Results) -> None:
+    def __init__(
+        self, settings: _Settings, seen: Seen, given: list[int], results: _Results
+    ) -> None:
         super().__init__(settings, seen, given, results)
         tensors = zip(results.places, results.arrays, strict=True)
         self._made = [(place, tuple(t.shape), t.dtype, t.device) for place, t in tensors]

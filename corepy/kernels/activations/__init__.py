@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from corepy.kernels._arguments import Given, beside, choice, destination, floating
-from corepy.kernels._device import on_device, replayed
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import Result, by_reference, empty, supports, view
+from corepy.kernels._replay import replayed
 from corepy.kernels.activations import reference
 
 __all__ = ["gelu", "silu", "swiglu"]

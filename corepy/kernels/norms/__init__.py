@@ -15,8 +15,9 @@ from corepy.kernels._arguments import (
     parameter,
 )
 from corepy.kernels._choice import JAX, NUMBA, TORCH, by_jax, by_torch, over_elements
-from corepy.kernels._device import on_device, replayed
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import Result, by_reference, empty, view, widened
+from corepy.kernels._replay import replayed
 from corepy.kernels.norms import reference, torch
 from corepy.kernels.norms._batch import batch_norm
 

@@ -10,7 +10,7 @@ from typing import Any
 from corepy._errors import bad_type
 from corepy.kernels._arguments import Given, destination, finite, floating, parameter, place
 from corepy.kernels._choice import by_torch
-from corepy.kernels._device import on_device, replayed
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import (
     Result,
     by_reference,
@@ -20,6 +20,7 @@ from corepy.kernels._memory import (
     view,
     widened,
 )
+from corepy.kernels._replay import replayed
 from corepy.kernels.norms import reference
 
 

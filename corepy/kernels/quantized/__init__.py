@@ -16,7 +16,7 @@ from corepy.kernels._arguments import (
     given,
     whole,
 )
-from corepy.kernels._device import on_device, replayed
+from corepy.kernels._device import on_device
 from corepy.kernels._memory import (
     by_reference,
     compiled,
@@ -26,6 +26,7 @@ from corepy.kernels._memory import (
     view,
     widened,
 )
+from corepy.kernels._replay import replayed
 from corepy.kernels.quantized import reference
 
 __all__ = ["dequantize", "matmul_int4", "matmul_int8", "quantize"]

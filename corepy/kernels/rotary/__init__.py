@@ -16,8 +16,18 @@ from corepy.kernels._arguments import (
     floating,
     is_traced,
 )
-from corepy.kernels._device import on_device, peeked, replayed
-from corepy.kernels._memory import Host, Result, by_reference, empty, supports, view, widened
+from corepy.kernels._device import on_device
+from corepy.kernels._memory import (
+    Host,
+    Result,
+    by_reference,
+    empty,
+    fixed,
+    supports,
+    view,
+    widened,
+)
+from corepy.kernels._replay import peeked, replayed
 from corepy.kernels.rotary import reference
 from corepy.kernels.rotary._tables import rope_tables
 
@@ -160,7 +170,7 @@ def _positions(positions: Any, x: Given, table: Given) -> Given | None:
 def _places(x: Given, positions: Given | None) -> Host:
     """Return the positions of rows, as far as they do not repeat themselves."""
     if positions is None:
-        return np.arange(x.shape[-2])
+        return fixed(np.arange(x.shape[-2]))
     found = view(positions).astype(np.int64, copy=False)
     if found.shape != x.shape[-2:-1]:
         found = np.ascontiguousarray(np.broadcast_to(found, x.shape[:-1]))

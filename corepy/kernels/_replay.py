@@ -1,8 +1,9 @@
 """Calls that were seen before: the launch that they ended with, on other memory.
 
-To look at arguments, choose a kernel and prepare its launch takes the host longer than a GPU needs
-for rows of some megabytes. All of it follows from classes, dtypes, layouts and numbers, so that the
-first call with some of these keeps what it launched, and later ones launch just that.
+To look at arguments, choose a kernel and prepare its launch takes longer than a GPU needs for rows
+of some megabytes, and a processor for a row. All of it follows from classes, dtypes, layouts and
+numbers, so that the first call with some of these keeps what it launched, and later ones launch
+just that. What a launch is, `_compiled` says for the host and `_device` for each target.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from corepy.kernels._choice import is_usual
 
 if TYPE_CHECKING:
     from corepy.kernels._arguments import Given
-    from corepy.kernels._device._runtime import Memory
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
     arrays : list
         The arrays among them.
     bases : list
-        What the target takes for their pointers.
+        What a launch takes for them: pointers on a device, NumPy's arrays on the host.
     """
 
     key: tuple[Any, ...]
@@ -60,38 +60,29 @@ class Plan(ABC):
         """
 
 
-class Results(NamedTuple):
-    """What a call has made.
-
-    Attributes
-    ----------
-    arrays : list
-        The native arrays.
-    places : list of int
-        Which arguments of the kernel they are.
-    is_pair : bool
-        Whether the function returns a tuple.
-    """
-
-    arrays: list[Any]
-    places: list[int]
-    is_pair: bool
+class Unclear(Exception):
+    """Whose memory an argument of a launch is cannot be told of these arrays."""
 
 
-class Launched(NamedTuple):
-    """What a target has run.
+class Launched(ABC):
+    """What a call has launched."""
 
-    Attributes
-    ----------
-    arguments, memories : sequence
-        As `Target.run` has them.
-    plan : callable
-        Makes a plan of the places of arrays among the arguments, and of the results.
-    """
+    @abstractmethod
+    def plan(self, seen: Seen, made: list[Any], is_pair: bool) -> Plan | None:
+        """Return how the call is repeated, None if it has to take the usual way.
 
-    arguments: Sequence[Any]
-    memories: Sequence[Memory]
-    plan: Callable[[Seen, list[int], Results], Plan]
+        Parameters
+        ----------
+        made : list
+            The arrays that it returned.
+        is_pair : bool
+            Whether as a tuple.
+
+        Raises
+        ------
+        Unclear
+            If the next call with the same key may tell.
+        """
 
 
 #: What looks at the arguments of a call and the names of the last of them, by the class of the
@@ -167,40 +158,21 @@ def _noted(
         result = usual(*args, **kwargs)
     finally:
         _state.noted = None
-    if len({getattr(base, "ptr", base) for base in seen.bases}) == len(seen.bases):
+    if noted:  # else somebody else computed, this time
+        try:
+            plan = _planned(noted, seen, result)
+        except Unclear:
+            return result
         if len(plans) >= _MOST:
             plans.clear()
-        plans[seen.key] = _planned(noted, seen, result)
-    # Else whose memory an argument of the kernel is cannot be told.
+        plans[seen.key] = plan
     return result
 
 
 def _planned(noted: list[Launched | None], seen: Seen, result: Any) -> Plan | None:
-    """Return how a call is repeated, None if it has to take the usual way."""
     launched = noted[0] if len(noted) == 1 else None
-    if launched is None:
-        return None
-    made = list(result) if isinstance(result, tuple) else [result]
-    given = [-1] * len(seen.arrays)
-    places = [-1] * len(made)
-    left = list(launched.memories)
-    for place, argument in enumerate(launched.arguments):
-        if not left or argument is not left[0].base:
-            continue
-        memory = left.pop(0)
-        # What is written to is new: whether it overlaps something is not part of the key.
-        among, found = (made, places) if memory.written else (seen.arrays, given)
-        number = next((n for n, array in enumerate(among) if array is memory.owner), -1)
-        if number < 0 or found[number] >= 0 or (memory.written and not _is_plain(memory)):
-            return None
-        found[number] = place
-    if left or min(places) < 0 or any(new is array for new in made for array in seen.arrays):
-        return None
-    try:
-        return launched.plan(seen, given, Results(made, places, isinstance(result, tuple)))
-    except Exception:  # the call itself has succeeded
-        return None
-
-
-def _is_plain(memory: Memory) -> bool:
-    return memory.is_contiguous and memory.is_aligned()
+    is_pair = isinstance(result, tuple)
+    made = list(result) if is_pair else [result]
+    if launched is None or any(new is array for new in made for array in seen.arrays):
+        return None  # what is written to is new: whether it overlaps something is no part of a key
+    return launched.plan(seen, made, is_pair)

@@ -1,0 +1,161 @@
+"""Calls on the host's memory that were seen before: the compiled loop that they ended with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy._loops import _sharing
+from corepy.array_api._array import Array
+from corepy.dispatch import in_force, make
+from corepy.kernels._memory import is_fixed, new_array
+from corepy.kernels._replay import LOOKS, NUMBERS, Launched, Plan, Seen, Unclear, note
+
+Host = npt.NDArray[Any]
+
+
+def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int) -> None:
+    """Run a loop on its rows, as `corepy._loops._sharing.launch`, and note it."""
+    _sharing.launch(function, arguments, rows, work)
+    note(lambda: _Loop(function, arguments, rows, work))
+
+
+def _seen(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
+    """Look at the arguments of a call, of which loops take arrays that lie in one piece."""
+    key: list[Any] = [names, in_force()]
+    arrays: list[Any] = []
+    bases: list[Host] = []
+    for value in values:
+        kind = value.__class__
+        if kind is Array:
+            key.append(value._table)
+            native = value._native
+        elif kind in NUMBERS:
+            key += (kind, value or repr(value))  # there are two zeros
+            continue
+        else:
+            native = value
+        if native.__class__ is not np.ndarray or not native.flags.carray:
+            return None
+        for n, other in enumerate(bases):
+            if native is other:
+                key.append(n)
+                break
+        else:
+            key += (kind, native.dtype, native.shape)
+            arrays.append(value)
+            bases.append(native)
+    return Seen(tuple(key), arrays, bases)
+
+
+LOOKS[np.ndarray] = LOOKS[Array] = _seen
+
+
+class _Memory(NamedTuple):
+    """Whose memory an argument of a loop is.
+
+    Attributes
+    ----------
+    place : int
+        Which argument.
+    number : int
+        Which array of the caller's, or which result.
+    dtype : dtype or None
+        As the loop takes it, None for its own.
+    shape : tuple of int
+        Likewise.
+    """
+
+    place: int
+    number: int
+    dtype: np.dtype[Any] | None
+    shape: tuple[int, ...]
+
+    def of(self, array: Host) -> Host:
+        """Show an array as the loop takes it."""
+        return (array if self.dtype is None else array.view(self.dtype)).reshape(self.shape)
+
+
+class _Loop(Launched):
+    """A loop that has run on its rows."""
+
+    def __init__(
+        self, function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int
+    ) -> None:
+        self.function, self.arguments, self.rows, self.work = function, arguments, rows, work
+
+    def plan(self, seen: Seen, made: list[Any], is_pair: bool) -> Plan | None:
+        results = [new._native if new.__class__ is Array else new for new in made]
+        if any(result.__class__ is not np.ndarray for result in results):
+            return None
+        natives = [*seen.bases, *results]
+        owners = {_address(native): n for n, native in enumerate(natives)}
+        if len(owners) < len(natives):
+            raise Unclear
+        given: list[_Memory] = []
+        taken: list[_Memory] = []
+        for place, argument in enumerate(self.arguments):
+            if isinstance(argument, np.ndarray):
+                number = owners.get(_address(argument))
+                if number is None:
+                    if not is_fixed(argument):
+                        return None  # what was made of the values of another one
+                    continue
+                native = natives[number]
+                if argument.nbytes != native.nbytes or not argument.flags.carray:
+                    return None
+                dtype = None if argument.dtype == native.dtype else argument.dtype
+                if number < len(seen.bases):
+                    given.append(_Memory(place, number, dtype, argument.shape))
+                else:
+                    number -= len(seen.bases)
+                    taken.append(_Memory(place, number, dtype, argument.shape))
+            elif argument.__class__ not in NUMBERS and not isinstance(argument, np.generic):
+                return None
+        if {memory.number for memory in taken} != set(range(len(made))):
+            return None
+        return _Again(self, given, taken, made, is_pair)
+
+
+class _Again(Plan):
+    """A loop on other memory."""
+
+    def __init__(
+        self, loop: _Loop, given: list[_Memory], taken: list[_Memory], made: list[Any], pair: bool
+    ) -> None:
+        self._function, self._rows, self._work = loop.function, loop.rows, loop.work
+        self._given, self._taken, self._is_pair = given, taken, pair
+        memories = {memory.place for memory in (*given, *taken)}
+        self._arguments = [
+            None if place in memories else argument for place, argument in enumerate(loop.arguments)
+        ]
+        self._made = [_maker(new) for new in made]
+
+    def run(self, seen: Seen) -> Any:
+        arguments, bases = self._arguments.copy(), seen.bases
+        for memory in self._given:
+            arguments[memory.place] = memory.of(bases[memory.number])
+        results = [new() for new, _ in self._made]
+        for memory in self._taken:
+            arguments[memory.place] = memory.of(results[memory.number])
+        _sharing.launch(self._function, tuple(arguments), self._rows, self._work)
+        found = [
+            native if table is None else make(native, table)
+            for native, (_, table) in zip(results, self._made, strict=True)
+        ]
+        return tuple(found) if self._is_pair else found[0]
+
+
+def _maker(result: Any) -> tuple[Callable[[], Host], Any]:
+    """Return what makes another array like a result, and the table that it is bound to."""
+    is_array = result.__class__ is Array
+    native = result._native if is_array else result
+    return partial(new_array, native.shape, native.dtype), result._table if is_array else None
+
+
+def _address(array: Host) -> int:
+    return int(array.__array_interface__["data"][0])

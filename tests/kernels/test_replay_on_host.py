@@ -1,0 +1,326 @@
+"""Calls that repeat a compiled loop on the host: the results are those of the usual way.
+
+What repeats a launch on a GPU is tried by `tests.kernels.test_replay`.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy import kernels
+from corepy.kernels import _host, _memory, _replay
+from tests.kernels.test_replay import FAMILIES, ROW, SHAPE, TABLE
+
+pytest.importorskip("numba")
+
+Make = Callable[[Any], Any]
+
+
+def wrapped(array: np.ndarray[Any, Any]) -> Any:
+    """Give corepy's array, or NumPy's where the standard has no such dtype."""
+    return xp.asarray(array) if array.dtype.kind == "f" and array.itemsize > 2 else array
+
+
+MAKES: dict[str, Make] = {"numpy": lambda array: array, "corepy": wrapped}
+make_each = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let compiled loops compute, however few elements there are, from the first call on."""
+    monkeypatch.setattr(_memory, "LEAST", dict.fromkeys(_memory.LEAST, 0))
+    corepy.set_routes("off")
+    kernels.silu(np.ones((2, 2)))  # from here on calls are kept
+
+
+@pytest.fixture(autouse=True)
+def _routes() -> Iterator[None]:
+    yield
+    corepy.set_routes(None)
+
+
+def drawn(make: Make, seed: int, *shapes: tuple[int, ...], dtype: str = "float32") -> list[Any]:
+    rng = np.random.default_rng(seed)
+    kind = dtype
+    if dtype == "bfloat16":
+        kind = pytest.importorskip("ml_dtypes").bfloat16
+    return [make(rng.standard_normal(shape).astype(kind)) for shape in shapes]
+
+
+@contextmanager
+def launches(usual: int) -> Iterator[None]:
+    """Expect that so many loops are launched anew."""
+    found, note = [0], _host.note
+
+    def counted(launched: Any) -> None:
+        found[0] += 1
+        note(launched)
+
+    _host.note = counted
+    try:
+        yield
+    finally:
+        _host.note = note
+    assert found[0] == usual, found
+
+
+def natives(found: Any) -> list[np.ndarray[Any, Any]]:
+    """Return results as NumPy's arrays."""
+    if isinstance(found, tuple):
+        return [native for one in found for native in natives(one)]
+    return [found if isinstance(found, np.ndarray) else np.asarray(found)]
+
+
+def agree(function: Callable[..., Any], *arrays: Any) -> Any:
+    """Hold a call to the same one by the usual way."""
+    found = function(*arrays)
+    with corepy.reproducible():  # which takes that
+        expected = function(*arrays)
+    for ours, theirs in zip(natives(found), natives(expected), strict=True):
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        assert ours.tobytes() == theirs.tobytes()
+    return found
+
+
+#: Of `FAMILIES`, those whose loops take no array that is made of another one's values.
+REPEATED = [
+    pytest.param(function, shapes, id=str(number))
+    for number, (function, shapes) in enumerate(FAMILIES)
+    if number < len(FAMILIES) - 2
+]
+
+
+@make_each
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize(("function", "shapes"), REPEATED)
+def test_families(
+    make: Make, dtype: str, function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    # The weights and tables of 16-bit floats are float32, which loops take as they are.
+    def draw(seed: int) -> list[Any]:
+        x, *others = drawn(make, seed, *shapes, dtype=dtype)
+        if dtype in ("float16", "bfloat16"):
+            made = drawn(make, seed, *shapes, dtype="float32")[1:]
+            alike = (other.shape == x.shape for other in others)
+            others = [o if same else m for o, m, same in zip(others, made, alike, strict=True)]
+        return [x, *others]
+
+    first = draw(0)
+    function(*first)
+    for seed in (1, 2):
+        arrays = draw(seed)
+        with launches(1):  # the one that it is held to
+            result = agree(function, *arrays)
+        results = result if isinstance(result, tuple) else (result,)
+        assert all(type(one) is type(arrays[0]) for one in results)
+        for one in natives(result):
+            assert not any(np.may_share_memory(one, other) for other in natives(tuple(arrays)))
+
+
+@make_each
+def test_others(make: Make) -> None:
+    """What is made of an array's values is made anew."""
+    for function, shapes in FAMILIES:
+        for seed in (0, 1, 2):
+            agree(function, *drawn(make, seed, *shapes))
+    for seed in (0, 1, 2):
+        x, w = drawn(lambda a: a, seed, SHAPE, ROW, dtype="float16")
+        with launches(2):
+            agree(lambda x, w: kernels.rms_norm(x, w, 1e-5), x, w)
+
+
+def test_layouts() -> None:
+    views: list[Callable[[Any], Any]] = [
+        lambda x: x[:, :32],
+        lambda x: x[::2, 4:36],
+        lambda x: x[:, ::2],
+        lambda x: x[::-1, :32],
+        lambda x: np.asfortranarray(x[:, :32]),
+        lambda x: np.frombuffer(b"." + x.tobytes(), np.uint8)[1:].view("f4").reshape(SHAPE)[:, :32],
+    ]
+    for view in views * 2:
+        (x,) = drawn(MAKES["numpy"], 3, SHAPE)
+        (w,) = drawn(MAKES["numpy"], 3, (32,))
+        agree(lambda x, w: kernels.rms_norm(x, w, 1e-5), view(x), w)
+        agree(kernels.silu, view(x))
+    x = drawn(MAKES["numpy"], 4, SHAPE)[0]
+    agree(kernels.silu, x)
+    x.flags.writeable = False
+    agree(kernels.silu, x)
+    agree(kernels.silu, x.astype(">f4"))
+    agree(kernels.silu, x.astype("f8"))
+    agree(kernels.silu, x.reshape(-1).copy())
+    with launches(0):
+        kernels.silu(x.copy())
+        kernels.silu(x.reshape(-1).copy())
+
+
+@make_each
+def test_numbers(make: Make) -> None:
+    x, w = drawn(make, 5, SHAPE, ROW)
+    for eps in (1e-5, 1, 1e-5, 1.0, 0, 0.0, 1e-5):
+        agree(lambda x, w, eps=eps: kernels.rms_norm(x, w, eps), x, w)
+    agree(lambda x: kernels.rms_norm(x, None, 1e-5), x)
+    with launches(0):
+        kernels.rms_norm(x, None, 1e-5)
+        kernels.rms_norm(x, w, 1e-5)
+    for wrong, error in ((True, TypeError), ("1", TypeError), (-1.0, ValueError)):
+        with pytest.raises(error, match="^rms_norm: eps"):
+            kernels.rms_norm(x, w, wrong)
+    with pytest.raises(ValueError, match="^rms_norm: weight has shape"):
+        kernels.rms_norm(x, w[:8], 1e-5)
+    with pytest.raises(TypeError, match="positional"):
+        kernels.silu(x, "out", None)  # type: ignore[misc]
+    for axis in (-1, 1, 0, True, 1):
+        agree(lambda x, axis=axis: kernels.softmax(x, axis), x)
+
+
+@make_each
+def test_positions(make: Make) -> None:
+    """Values decide whether there is an error."""
+    x, cos, sin = drawn(make, 6, SHAPE, TABLE, TABLE)
+    for order in ([5, 4, 3, 2, 1, 0], [0, 1, 2, 3, 4, 5]):
+        places = make(np.array(order))
+        agree(lambda x, p=places: kernels.rope(x, cos, sin, positions=p), x)
+    with pytest.raises(IndexError, match="^rope: positions"):
+        kernels.rope(x, cos, sin, positions=make(np.array([0, 1, 2, 3, 4, 6])))
+
+
+@make_each
+def test_aliases(make: Make) -> None:
+    shape = (5, 48)
+    x, y = drawn(make, 7, shape, shape)
+    agree(kernels.swiglu, x, y)
+    agree(kernels.swiglu, x, x)
+    with launches(0):
+        one, other = kernels.swiglu(x, x), kernels.swiglu(x, y)
+    assert natives(one)[0].tobytes() != natives(other)[0].tobytes()
+    agree(kernels.swiglu, y, x)
+    for seed in (8, 9, 10):
+        x, y = drawn(make, seed, shape, shape)
+        expected = natives(kernels.silu(x))[0].tobytes()
+        assert kernels.silu(x, out=y) is y
+        assert natives(y)[0].tobytes() == expected
+        assert kernels.silu(x, out=x) is x
+        assert natives(x)[0].tobytes() == expected
+
+
+def test_views_of_one_memory() -> None:
+    """Whose memory a loop works on is not told from where two arrays begin alike."""
+    shape = (4, 16)
+    (x,) = drawn(MAKES["numpy"], 11, shape)
+    for _ in range(2):
+        agree(kernels.swiglu, x, x.view())
+    y = drawn(MAKES["numpy"], 12, shape)[0]
+    agree(kernels.swiglu, x, y)
+    with launches(0):
+        kernels.swiglu(x, y)
+
+
+def test_mixed_operands() -> None:
+    x, w = drawn(MAKES["numpy"], 13, SHAPE, ROW)
+    for _ in range(3):
+        assert type(kernels.rms_norm(xp.asarray(x), w, 1e-5)) is corepy.Array
+        assert type(kernels.rms_norm(x, xp.asarray(w), 1e-5)) is np.ndarray
+
+
+def test_other_routes_are_asked() -> None:
+    (x,) = drawn(MAKES["numpy"], 14, (64, 64))
+    kernels.softmax(x, -1)
+    with launches(0):
+        kernels.softmax(x, -1)
+    before = [row.backend for row in corepy.explain(kernels.softmax, x, -1).records]
+    corepy.set_routes("shipped")
+    with launches(1):
+        kernels.softmax(x, -1)
+    corepy.set_routes("off")  # as it was
+    with launches(0):
+        kernels.softmax(x, -1)
+    assert before == ["numba"]
+
+
+@make_each
+def test_listeners(make: Make) -> None:
+    (x,) = drawn(make, 15, SHAPE)
+    kernels.silu(x)
+    with launches(0):
+        kernels.silu(x)
+    (row,) = corepy.explain(kernels.silu, x).records
+    assert (row.backend, row.device) == ("numba", "cpu")
+    found: list[Any] = []
+    thread = Thread(target=lambda: found.append(kernels.silu(x)))
+    thread.start()
+    thread.join()
+    assert natives(found[0])[0].tobytes() == natives(kernels.silu(x))[0].tobytes()
+
+
+def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be repeated takes the usual way, with its errors."""
+    (x,) = drawn(MAKES["numpy"], 16, (3, 32))
+    kernels.silu(x)
+
+    def failing(*_: Any) -> Any:
+        raise MemoryError
+
+    with monkeypatch.context() as patch, launches(2):
+        patch.setattr(_host._Again, "run", failing)
+        agree(kernels.silu, x)
+    with launches(1):
+        agree(kernels.silu, x)
+
+
+@make_each
+def test_memory(make: Make) -> None:
+    """Nothing that is kept keeps an array alive."""
+    (x,) = drawn(make, 18, (7, 32))
+    found = [kernels.silu(x) for _ in range(2)]
+    assert natives(found[0])[0].tobytes() == natives(found[1])[0].tobytes()
+    alive = [weakref.ref(native) for native in natives((x, *found))]
+    del x, found
+    gc.collect()
+    assert [one() for one in alive] == [None] * 3
+
+
+def test_large_results_are_recycled_memory() -> None:
+    (x,) = drawn(MAKES["numpy"], 19, (600, 600))
+    found = [kernels.silu(x) for _ in range(3)]
+    assert len({_host._address(one) for one in found}) == 3
+    assert all(_host._address(one) % 64 == 0 for one in found)
+
+
+@make_each
+def test_no_elements(make: Make) -> None:
+    for _ in range(2):
+        assert tuple(kernels.silu(make(np.zeros((0, 4), "f4"))).shape) == (0, 4)
+
+
+def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept calls are so many at most."""
+    monkeypatch.setattr(_replay, "_MOST", 2)
+    for size in (2, 4, 6, 8, 2):
+        (x,) = drawn(MAKES["numpy"], 13, (size, 64))
+        agree(kernels.silu, x)
+
+
+def test_calls_before_loops_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A formula that computes the first calls does not bar the loop from later ones."""
+    (x,) = drawn(MAKES["numpy"], 20, (3, 16))
+    monkeypatch.setattr(_memory, "LEAST", dict.fromkeys(_memory.LEAST, 1024))
+    monkeypatch.setattr(_memory, "PATIENCE", 1 << 62)
+    with launches(0):
+        kernels.gelu(x)
+    monkeypatch.setattr(_memory, "PATIENCE", 0)
+    with launches(1):
+        kernels.gelu(x)
+    with launches(0):
+        kernels.gelu(x)
