@@ -3,6 +3,7 @@
 Fixtures
     * ``backend``: the name of a backend; the test runs once on each usable one, in its priority.
     * ``xp``: `corepy.array_api`, once on each usable backend in the same way.
+    * ``route_cache``: an empty folder for the tables of routes that the test measures.
 
 Markers
     * ``backend("torch")``: needs that backend.
@@ -31,6 +32,7 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -40,6 +42,7 @@ from hypothesis.database import InMemoryExampleDatabase
 
 import corepy
 import corepy.array_api
+from corepy.dispatch import _route_sources, _route_table
 
 # XLA compiles for each shape, which is most of the time that the tests take on JAX. Without its
 # newer emitters it is done in half of it. (Without optimization sooner still, but divisions come
@@ -255,3 +258,16 @@ def _demand(name: str, reason: str | None) -> None:
     if name in expected():
         pytest.fail(f"COREPY_EXPECT_BACKENDS names {name}, which this machine lacks: {reason}")
     pytest.skip(f"needs {name}: {reason}")
+
+
+@pytest.fixture
+def route_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give a cache folder of this test's own, from which the table of routes is found."""
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(_route_table, "cache_folder", lambda: folder)
+    monkeypatch.delenv("COREPY_ROUTES", raising=False)
+    before = _route_sources._source
+    corepy.set_routes(None)
+    yield folder
+    monkeypatch.undo()
+    corepy.set_routes(before)

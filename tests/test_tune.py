@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -459,19 +459,6 @@ def test_where_memory_decides_is_measured_for_what_is_quick(
 # ---------------------------------------------------------------------------- the commands
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a cache folder of this test's own."""
-    folder = tmp_path / "cache"
-    monkeypatch.setattr(files, "cache_folder", lambda: folder)
-    monkeypatch.delenv("COREPY_ROUTES", raising=False)
-    before = sources._source
-    corepy.set_routes(None)
-    yield folder
-    monkeypatch.undo()
-    corepy.set_routes(before)
-
-
 def made(**machine: Any) -> RouteTable:
     routes = routes_of(
         cell(1024, entrant(3.0, company=1.1, busy=2.0)),
@@ -483,7 +470,7 @@ def made(**machine: Any) -> RouteTable:
     return RouteTable(key, {"command": "corepy tune", "load": None}, {}, routes)
 
 
-def test_routes_are_shown(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_routes_are_shown(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files.write(files.cache_file(files.machine_key()), made().dump())
     assert main(["routes"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -501,7 +488,7 @@ def test_routes_are_shown(cache: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert parse(capsys.readouterr().out).routes == corepy.routes()
 
 
-def test_precision_is_told_of(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_precision_is_told_of(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     single = replace(made(), routes=(replace(made().routes[0], dtype="float32"),))
     files.write(files.cache_file(files.machine_key()), single.dump())
     main(["routes"])
@@ -516,7 +503,9 @@ def test_routes_that_are_off(capsys: pytest.CaptureFixture[str]) -> None:
         assert "they are off; expected a table in force" in capsys.readouterr().err
 
 
-def test_export_and_import(cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_and_import(
+    route_cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files.write(files.cache_file(files.machine_key()), made().dump())
     file = tmp_path / "mine.json"
     assert main(["routes", "--export", str(file)]) == 0
@@ -537,7 +526,7 @@ def test_export_and_import(cache: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["routes", "--export", str(tmp_path / "x" / "\0")]) == 2
 
 
-def test_freezing_and_thawing(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_freezing_and_thawing(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key = files.machine_key()
     files.write(files.cache_file(key), made().dump())
     assert main(["routes", "--freeze"]) == 0
@@ -552,7 +541,7 @@ def test_freezing_and_thawing(cache: Path, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.backend("numba")
 @pytest.mark.usefixtures("quick")
-def test_the_command_tunes_and_tells(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_tunes_and_tells(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "sign"]) == 0
     out, err = capsys.readouterr()
     assert err.splitlines()[0].startswith("0/")
@@ -564,7 +553,7 @@ def test_the_command_tunes_and_tells(cache: Path, capsys: pytest.CaptureFixture[
 
 
 def test_an_interrupted_command_says_that_nothing_is_lost(
-    cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    route_cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -572,7 +561,7 @@ def test_an_interrupted_command_says_that_nothing_is_lost(
     monkeypatch.setattr("corepy.tuning.tune", interrupted)
     assert main(["tune"]) == 130
     assert "what was measured is kept" in capsys.readouterr().err
-    assert not cache.exists()
+    assert not route_cache.exists()
 
 
 def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:

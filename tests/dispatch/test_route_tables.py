@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,49 +161,37 @@ def test_set_routes_refuses_what_is_none_and_changes_nothing(tmp_path: Path) -> 
 # ---------------------------------------------------------------------------- the cache
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a cache folder of this test's own, from which the table is found."""
-    monkeypatch.setattr(files, "cache_folder", lambda: tmp_path)
-    monkeypatch.delenv("COREPY_ROUTES", raising=False)
-    before = sources._source
-    corepy.set_routes(None)
-    yield tmp_path
-    monkeypatch.undo()
-    corepy.set_routes(before)
-
-
 def tuned() -> RouteTable:
     return RouteTable(files.machine_key(), {}, {}, parse(json.dumps(GOOD)).routes)
 
 
-def test_what_was_tuned_here_is_in_force(cache: Path) -> None:
+def test_what_was_tuned_here_is_in_force(route_cache: Path) -> None:
     files.write(files.cache_file(files.machine_key()), tuned().dump())
     assert corepy.routes() == tuned().routes
     assert sources.in_force().origin.startswith("measured on this machine")
 
 
-def test_without_a_cache_the_shipped_table_is_in_force(cache: Path) -> None:
+def test_without_a_cache_the_shipped_table_is_in_force(route_cache: Path) -> None:
     assert corepy.routes() == sources.shipped().routes
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"format": 1}', "null"])
-def test_a_damaged_cache_is_told_of_and_not_used(cache: Path, text: str) -> None:
-    files.cache_file(files.machine_key()).write_text(text)
+def test_a_damaged_cache_is_told_of_and_not_used(route_cache: Path, text: str) -> None:
+    files.write(files.cache_file(files.machine_key()), text)
     with pytest.warns(corepy.RouteWarning, match="holds no table of routes.*ship are used"):
         found = corepy.routes()
     assert found == sources.shipped().routes
     corepy.routes()  # it is said once
 
 
-def test_a_table_of_another_machine_is_told_of_and_not_used(cache: Path) -> None:
+def test_a_table_of_another_machine_is_told_of_and_not_used(route_cache: Path) -> None:
     other = replace(tuned(), machine={**files.machine_key(), "cores": 99})
-    files.cache_file(files.machine_key()).write_text(other.dump())
+    files.write(files.cache_file(files.machine_key()), other.dump())
     with pytest.warns(corepy.RouteWarning, match="measured elsewhere: cores 99 then, "):
         assert corepy.routes() == sources.shipped().routes
 
 
-def test_a_table_of_other_versions_is_told_of_and_not_used(cache: Path) -> None:
+def test_a_table_of_other_versions_is_told_of_and_not_used(route_cache: Path) -> None:
     key = files.machine_key()
     older = {**key, "versions": {**key["versions"], "numpy": "1.0"}}
     files.write(files.cache_file(older), replace(tuned(), machine=older).dump())
@@ -212,7 +199,7 @@ def test_a_table_of_other_versions_is_told_of_and_not_used(cache: Path) -> None:
         assert corepy.routes() == sources.shipped().routes
 
 
-def test_a_frozen_table_holds_whatever_changes(cache: Path) -> None:
+def test_a_frozen_table_holds_whatever_changes(route_cache: Path) -> None:
     older = replace(tuned(), machine={**files.machine_key(), "versions": {"numpy": "1.0"}})
     files.write(files.frozen_file(), older.dump())
     assert corepy.routes() == older.routes
