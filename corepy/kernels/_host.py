@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from corepy._loops import _sharing
 from corepy.array_api._array import Array
-from corepy.dispatch import in_force, make
+from corepy.dispatch import make
+from corepy.kernels._choice import routes_now
 from corepy.kernels._memory import is_fixed, new_array
 from corepy.kernels._replay import LOOKS, NUMBERS, Launched, Plan, Seen, Unclear, note
 
@@ -26,7 +27,7 @@ def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int,
 
 def _seen(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
     """Look at the arguments of a call, of which loops take arrays that lie in one piece."""
-    key: list[Any] = [names, in_force()]
+    key: list[Any] = [names, routes_now()]
     arrays: list[Any] = []
     bases: list[Host] = []
     for value in values:

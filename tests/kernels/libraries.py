@@ -267,7 +267,8 @@ def rope(x: Any, cos: Any, sin: Any, positions: Any, interleaved: bool) -> tuple
 
 def select(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     """Let compiled kernels compute from one element on, or never, whatever tables say."""
-    monkeypatch.setattr(_choice, "in_force", lambda: InForce(None, "off, for the tests"))
+    off = InForce(None, "off, for the tests")  # of its own: no call of another test is repeated
+    monkeypatch.setattr(_choice, "in_force", lambda: off)
     least = 1 if kind.compiled else 1 << 62
     monkeypatch.setattr(_memory, "PATIENCE", 1 << 62)
     monkeypatch.setattr(_memory, "LEAST", dict.fromkeys(("numpy", "torch", "jax"), least))
