@@ -6,7 +6,8 @@
 
 PYTHON ?= python3
 ARGS ?=
-# Worker processes for pytest.
+# Worker processes for pytest. Each takes a stretch of neighbouring tests, so that what JAX and Numba
+# compile for one of them serves the next.
 WORKERS ?= auto
 # Where `make gpu-check` writes.
 OUT ?= build/gpu-check
@@ -31,7 +32,7 @@ demo: $(VENV)/.has-demo  ## See what corepy does on this machine
 	$(VENV)/bin/corepy demo $(ARGS)
 
 test: $(VENV)/.has-test  ## Run the tests
-	$(PY) -m pytest -n $(WORKERS) $(ARGS)
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(VENV)/.has-lint  ## Check style and types
 	$(PY) -m ruff check .
