@@ -29,8 +29,7 @@ Array = npt.NDArray[Any]
 #: Keys of a block: those of K and V, and their scores, fit in the second-level cache.
 _BLOCK = 64
 _LONG_BLOCK = 128
-#: Strips of a panel, which are 64 queries in float32. More of them, and 16-bit keys are widened less
-#: often.
+#: Strips of a panel, which are 64 queries in float32. More, and 16-bit keys are widened less often.
 _STRIPS = 256 // (VECTORS * BYTES)
 
 _scores, _scores_of_one = fused(ROWS, VECTORS, "zero"), fused(1, VECTORS, "zero")
