@@ -142,7 +142,7 @@ def _panels(
     stride = _STRIPS * strip
     padded = -(-size // lanes) * lanes
     turned, sums = scratch(q, padded * stride), scratch(q, padded * stride)
-    straight = scratch(q, stride * padded)
+    straight = scratch(q, lanes * padded)  # as many rows as are flipped at once
     weights = scratch(q, _BLOCK * stride)
     columns = scratch(q, 3 * stride).reshape(3, stride)
     tops, totals = scratch(q, stride), scratch(q, stride)
@@ -161,27 +161,28 @@ def _panels(
         begin = panel * stride
         count = min(stride, rows - begin)
         width = -(-count // strip) * strip
-        straight[:] = zero
         sums[:] = zero
         tops[:] = nothing
         totals[:] = zero
         first[:] = 0
         last[:] = 0
         least, most, all_from, all_to = 1 << 40, 0, 0, 1 << 40
-        for c in range(count):
-            h, i = g * group + (begin + c) // length, (begin + c) % length
-            at = b * q_strides[0] + h * q_strides[1] + i * q_strides[2]
-            values = fetch(q[at : at + size], row, brain)
-            for d in range(size):
-                straight[c * padded + d] = values[d] * factor
-            low, high = _span(i, spans[b, 0], spans[b, 1], reach[0], reach[1], top_left)
-            first[c], last[c] = low, high
-            all_from, all_to = max(all_from, low), min(all_to, high)
-            if low < high:
-                least, most = min(least, low), max(most, high)
-        for c in range(0, width, lanes):
+        for some in range(0, width, lanes):
+            straight[:] = zero
+            for c in range(some, min(some + lanes, count)):
+                h, i = g * group + (begin + c) // length, (begin + c) % length
+                at = b * q_strides[0] + h * q_strides[1] + i * q_strides[2]
+                values = fetch(q[at : at + size], row, brain)
+                scaled = straight[(c - some) * padded : (c - some) * padded + size]
+                for d in range(size):
+                    scaled[d] = values[d] * factor
+                low, high = _span(i, spans[b, 0], spans[b, 1], reach[0], reach[1], top_left)
+                first[c], last[c] = low, high
+                all_from, all_to = max(all_from, low), min(all_to, high)
+                if low < high:
+                    least, most = min(least, low), max(most, high)
             for d in range(0, padded, lanes):
-                flip(turned, d * stride + c, stride, straight, c * padded + d, padded)
+                flip(turned, d * stride + some, stride, straight, d, padded)
 
         j = least
         while j < most:
@@ -247,16 +248,17 @@ def _panels(
                         d += 1
             j = end
 
-        for c in range(0, width, lanes):
+        for some in range(0, width, lanes):
             for d in range(0, padded, lanes):
-                flip(straight, c * padded + d, padded, sums, d * stride + c, stride)
-        for c in range(count):
-            n = (b * heads + g * group) * length + begin + c
-            share = zero if totals[c] == zero else one / totals[c]
-            for d in range(size):
-                straight[c * padded + d] *= share
-            put(straight[c * padded : c * padded + size], out[n], brain)
-            lse[n] = tops[c] + np.log(totals[c])
+                flip(straight, d, padded, sums, d * stride + some, stride)
+            for c in range(some, min(some + lanes, count)):
+                n = (b * heads + g * group) * length + begin + c
+                share = zero if totals[c] == zero else one / totals[c]
+                result = straight[(c - some) * padded : (c - some) * padded + size]
+                for d in range(size):
+                    result[d] *= share
+                put(result, out[n], brain)
+                lse[n] = tops[c] + np.log(totals[c])
 
 
 # ---------------------------------------------------------------------------- few queries
