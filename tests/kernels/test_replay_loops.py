@@ -1,6 +1,7 @@
 """Calls that repeat a compiled loop on the host: the results are those of the usual way.
 
-What repeats a launch on a GPU is tried by `tests.kernels.test_replay`.
+What repeats a launch on a GPU is tried by `tests.kernels.test_replay`, and without one by
+`tests.kernels.replay_on_host`.
 """
 
 from __future__ import annotations
