@@ -41,7 +41,7 @@ def on_change(refill: Callable[[], None]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InForce:
-    """A table, and where it is from. Each one is itself alone: what was chosen by it counts by it.
+    """A table, and where it is from; equal to itself alone, for what is chosen by it is kept by it.
 
     Attributes
     ----------

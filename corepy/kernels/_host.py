@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -119,43 +118,41 @@ class _Loop(Launched):
                 return None
         if {memory.number for memory in taken} != set(range(len(made))):
             return None
-        return _Again(self, given, taken, made, is_pair)
+        tables = [new._table if new.__class__ is Array else None for new in made]
+        kinds = [(a.shape, a.dtype, table) for a, table in zip(results, tables, strict=True)]
+        return _Again(self, given, taken, kinds, is_pair)
+
+
+#: Shape and dtype of a result, and the table that it is bound to, None for NumPy's own.
+_Kind: TypeAlias = tuple[tuple[int, ...], np.dtype[Any], Any]
 
 
 class _Again(Plan):
     """A loop on other memory."""
 
     def __init__(
-        self, loop: _Loop, given: list[_Memory], taken: list[_Memory], made: list[Any], pair: bool
+        self, loop: _Loop, given: list[_Memory], taken: list[_Memory], made: list[_Kind], pair: bool
     ) -> None:
         self._function, self._rows, self._work = loop.function, loop.rows, loop.work
-        self._given, self._taken, self._is_pair = given, taken, pair
+        self._given, self._taken, self._made, self._is_pair = given, taken, made, pair
         memories = {memory.place for memory in (*given, *taken)}
         self._arguments = [
             None if place in memories else argument for place, argument in enumerate(loop.arguments)
         ]
-        self._made = [_maker(new) for new in made]
 
     def run(self, seen: Seen) -> Any:
         arguments, bases = self._arguments.copy(), seen.bases
         for memory in self._given:
             arguments[memory.place] = memory.of(bases[memory.number])
-        results = [new() for new, _ in self._made]
+        results = [new_array(shape, dtype) for shape, dtype, _ in self._made]
         for memory in self._taken:
             arguments[memory.place] = memory.of(results[memory.number])
         _sharing.launch(self._function, tuple(arguments), self._rows, self._work)
         found = [
             native if table is None else make(native, table)
-            for native, (_, table) in zip(results, self._made, strict=True)
+            for native, (_, _, table) in zip(results, self._made, strict=True)
         ]
         return tuple(found) if self._is_pair else found[0]
-
-
-def _maker(result: Any) -> tuple[Callable[[], Host], Any]:
-    """Return what makes another array like a result, and the table that it is bound to."""
-    is_array = result.__class__ is Array
-    native = result._native if is_array else result
-    return partial(new_array, native.shape, native.dtype), result._table if is_array else None
 
 
 def _address(array: Host) -> int:

@@ -6,7 +6,7 @@ What decides whether a call is repeated is tried by `tests.kernels.replay_on_hos
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ import pytest
 import corepy
 from corepy import kernels
 from tests.kernels.libraries import Kind
+
+Make = Callable[[Any], Any]
 
 each = pytest.mark.parametrize(
     "kind",
@@ -26,22 +28,27 @@ each = pytest.mark.parametrize(
 
 
 @contextmanager
-def launches(usual: int) -> Iterator[None]:
-    """Expect that so many launches of a block are made anew."""
-    from corepy.kernels._device import _cupy
+def calls(owner: Any, name: str, usual: int) -> Iterator[None]:
+    """Expect that a function is called so many times in a block."""
+    found, function = [0], getattr(owner, name)
 
-    found, run = [0], _cupy.CuPy.run
-
-    def counted(*args: Any) -> None:
+    def counted(*args: Any) -> Any:
         found[0] += 1
-        run(*args)
+        return function(*args)
 
-    _cupy.CuPy.run = counted  # type: ignore[method-assign]
+    setattr(owner, name, counted)
     try:
         yield
     finally:
-        _cupy.CuPy.run = run  # type: ignore[method-assign]
+        setattr(owner, name, function)
     assert found[0] == usual, found
+
+
+def launches(usual: int) -> AbstractContextManager[None]:
+    """Expect that so many launches of a block are made anew."""
+    from corepy.kernels._device import _cupy
+
+    return calls(_cupy.CuPy, "run", usual)
 
 
 def bits(x: Any) -> bytes:
@@ -51,7 +58,14 @@ def bits(x: Any) -> bytes:
         import torch
 
         return bytes(x.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    if type(x).__module__.partition(".")[0] in ("corepy", "numpy"):
+        return np.asarray(x).tobytes()
     return bytes((x.host if hasattr(x, "host") else x.get()).tobytes())
+
+
+def forms(x: Any) -> list[Any]:
+    """Return the dtypes and shapes of results."""
+    return [(one.dtype, tuple(one.shape)) for one in (x if isinstance(x, tuple) else (x,))]
 
 
 def agree(function: Callable[..., Any], *arrays: Any) -> Any:
@@ -59,8 +73,14 @@ def agree(function: Callable[..., Any], *arrays: Any) -> Any:
     found = function(*arrays)
     with corepy.reproducible():  # which takes that
         expected = function(*arrays)
+    assert forms(found) == forms(expected)
     assert bits(found) == bits(expected)
     return found
+
+
+def drawn(make: Make, seed: int, *shapes: tuple[int, ...], dtype: Any = "f4") -> list[Any]:
+    rng = np.random.default_rng(seed)
+    return [make(rng.standard_normal(shape).astype(dtype)) for shape in shapes]
 
 
 ROW, SHAPE, TABLE = (64,), (6, 64), (6, 32)
@@ -95,6 +115,44 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "every third row": lambda x: x[::3, :32],
     "every other element": lambda x: x[:, ::2],
 }
+
+
+def check_numbers(make: Make) -> None:
+    """Numbers count by class and value, and what is wrong is refused as ever."""
+    x, w = drawn(make, 5, SHAPE, ROW)
+    for eps in (1e-5, 1, 1e-5, 1.0, 0, 0.0, 1e-5):
+        agree(lambda x, w, eps=eps: kernels.rms_norm(x, w, eps), x, w)
+    for wrong, error in ((True, TypeError), ("1", TypeError), (-1.0, ValueError)):
+        with pytest.raises(error, match="^rms_norm: eps"):
+            kernels.rms_norm(x, w, wrong)
+    with pytest.raises(ValueError, match="^rms_norm: weight has shape"):
+        kernels.rms_norm(x, w[:8], 1e-5)
+    with pytest.raises(TypeError, match="positional"):
+        kernels.silu(x, "out", None)  # type: ignore[misc]
+    for axis in (-1, 1, 0, True, 1):
+        agree(lambda x, axis=axis: kernels.softmax(x, axis), x)
+
+
+def check_positions(make: Make) -> None:
+    """Values decide whether there is an error."""
+    x, cos, sin = drawn(make, 6, SHAPE, TABLE, TABLE)
+    for order in ([5, 4, 3, 2, 1, 0], [0, 1, 2, 3, 4, 5]):
+        places = make(np.array(order))
+        agree(lambda x, p=places: kernels.rope(x, cos, sin, positions=p), x)
+    with pytest.raises(IndexError, match="^rope: positions"):
+        kernels.rope(x, cos, sin, positions=make(np.array([0, 1, 2, 3, 4, 6])))
+
+
+def check_given_memory(make: Make) -> None:
+    """Results in given memory are looked at."""
+    shape = (5, 48)
+    for seed in (8, 9, 10):
+        x, y = drawn(make, seed, shape, shape)
+        expected = bits(kernels.silu(x))
+        assert kernels.silu(x, out=y) is y
+        assert bits(y) == expected
+        assert kernels.silu(x, out=x) is x
+        assert bits(x) == expected
 
 
 def draw(kind: Kind, seed: int, *shapes: tuple[int, ...], dtype: str = "float32") -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from threading import Thread
 from typing import Any
 
@@ -20,11 +20,19 @@ import corepy
 import corepy.array_api as xp
 from corepy import kernels
 from corepy.kernels import _host, _memory, _replay
-from tests.kernels.test_replay import FAMILIES, ROW, SHAPE, TABLE
+from tests.kernels import test_replay
+from tests.kernels.test_replay import (
+    FAMILIES,
+    ROW,
+    SHAPE,
+    Make,
+    agree,
+    check_given_memory,
+    check_numbers,
+    check_positions,
+)
 
 pytest.importorskip("numba")
-
-Make = Callable[[Any], Any]
 
 
 def wrapped(array: np.ndarray[Any, Any]) -> Any:
@@ -51,28 +59,13 @@ def _routes() -> Iterator[None]:
 
 
 def drawn(make: Make, seed: int, *shapes: tuple[int, ...], dtype: str = "float32") -> list[Any]:
-    rng = np.random.default_rng(seed)
-    kind = dtype
-    if dtype == "bfloat16":
-        kind = pytest.importorskip("ml_dtypes").bfloat16
-    return [make(rng.standard_normal(shape).astype(kind)) for shape in shapes]
+    kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype
+    return test_replay.drawn(make, seed, *shapes, dtype=kind)
 
 
-@contextmanager
-def launches(usual: int) -> Iterator[None]:
+def launches(usual: int) -> AbstractContextManager[None]:
     """Expect that so many loops are launched anew."""
-    found, note = [0], _host.note
-
-    def counted(launched: Any) -> None:
-        found[0] += 1
-        note(launched)
-
-    _host.note = counted
-    try:
-        yield
-    finally:
-        _host.note = note
-    assert found[0] == usual, found
+    return test_replay.calls(_host, "note", usual)
 
 
 def natives(found: Any) -> list[np.ndarray[Any, Any]]:
@@ -80,17 +73,6 @@ def natives(found: Any) -> list[np.ndarray[Any, Any]]:
     if isinstance(found, tuple):
         return [native for one in found for native in natives(one)]
     return [found if isinstance(found, np.ndarray) else np.asarray(found)]
-
-
-def agree(function: Callable[..., Any], *arrays: Any) -> Any:
-    """Hold a call to the same one by the usual way."""
-    found = function(*arrays)
-    with corepy.reproducible():  # which takes that
-        expected = function(*arrays)
-    for ours, theirs in zip(natives(found), natives(expected), strict=True):
-        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
-        assert ours.tobytes() == theirs.tobytes()
-    return found
 
 
 #: Of `FAMILIES`, those whose loops take no array that is made of another one's values.
@@ -169,32 +151,16 @@ def test_layouts() -> None:
 @make_each
 def test_numbers(make: Make) -> None:
     x, w = drawn(make, 5, SHAPE, ROW)
-    for eps in (1e-5, 1, 1e-5, 1.0, 0, 0.0, 1e-5):
-        agree(lambda x, w, eps=eps: kernels.rms_norm(x, w, eps), x, w)
+    check_numbers(make)
     agree(lambda x: kernels.rms_norm(x, None, 1e-5), x)
     with launches(0):
         kernels.rms_norm(x, None, 1e-5)
         kernels.rms_norm(x, w, 1e-5)
-    for wrong, error in ((True, TypeError), ("1", TypeError), (-1.0, ValueError)):
-        with pytest.raises(error, match="^rms_norm: eps"):
-            kernels.rms_norm(x, w, wrong)
-    with pytest.raises(ValueError, match="^rms_norm: weight has shape"):
-        kernels.rms_norm(x, w[:8], 1e-5)
-    with pytest.raises(TypeError, match="positional"):
-        kernels.silu(x, "out", None)  # type: ignore[misc]
-    for axis in (-1, 1, 0, True, 1):
-        agree(lambda x, axis=axis: kernels.softmax(x, axis), x)
 
 
 @make_each
 def test_positions(make: Make) -> None:
-    """Values decide whether there is an error."""
-    x, cos, sin = drawn(make, 6, SHAPE, TABLE, TABLE)
-    for order in ([5, 4, 3, 2, 1, 0], [0, 1, 2, 3, 4, 5]):
-        places = make(np.array(order))
-        agree(lambda x, p=places: kernels.rope(x, cos, sin, positions=p), x)
-    with pytest.raises(IndexError, match="^rope: positions"):
-        kernels.rope(x, cos, sin, positions=make(np.array([0, 1, 2, 3, 4, 6])))
+    check_positions(make)
 
 
 @make_each
@@ -207,13 +173,7 @@ def test_aliases(make: Make) -> None:
         one, other = kernels.swiglu(x, x), kernels.swiglu(x, y)
     assert natives(one)[0].tobytes() != natives(other)[0].tobytes()
     agree(kernels.swiglu, y, x)
-    for seed in (8, 9, 10):
-        x, y = drawn(make, seed, shape, shape)
-        expected = natives(kernels.silu(x))[0].tobytes()
-        assert kernels.silu(x, out=y) is y
-        assert natives(y)[0].tobytes() == expected
-        assert kernels.silu(x, out=x) is x
-        assert natives(x)[0].tobytes() == expected
+    check_given_memory(make)
 
 
 def test_views_of_one_memory() -> None:
