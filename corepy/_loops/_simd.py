@@ -43,6 +43,11 @@ def by_type(function: Callable[..., Any]) -> Callable[[Function], Function]:
     return decorate
 
 
+def for_floats(double: Callable[..., Any], single: Callable[..., Any]) -> Callable[..., Any]:
+    """Choose between two functions, for `by_type`, by the dtype of the first argument."""
+    return lambda x, *others: double if x == types.float64 else single
+
+
 _f4, _f8, _i4 = np.float32, np.float64, np.int32
 
 _BITS: Final = {

@@ -32,7 +32,10 @@ __all__ = [
 #: single value that stands for an array comes as that many copies of it.
 BLOCK: Final = 1024
 
-_FILES: Final = ("_functions.py", "_streaming.py")
+_FILES: Final = (
+    *("_circles.py", "_exponentials.py", "_neighbours.py", "_powers.py"),
+    "_streaming.py",
+)
 kernel = compiler([Path(__file__).with_name(name) for name in _FILES])
 
 

@@ -1,8 +1,8 @@
 """Elementwise functions: loops of our own, and NumPy's shared among threads.
 
-A loop takes a function where NumPy has none for vector registers (the sine of float64, `hypot`,
-`logaddexp`), or a slower one. Everything else that costs enough runs in NumPy's own loops, a
-stretch of the elements in each thread: the results are NumPy's, to the last bit.
+A loop takes a function where NumPy has none for vector registers (`pow`, `hypot`, `logaddexp`), or
+a slower one. Everything else that costs enough runs in NumPy's own loops, a stretch of the elements
+in each thread: the results are NumPy's, to the last bit.
 """
 
 from __future__ import annotations
@@ -222,30 +222,43 @@ def _looped(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
 
 
 def _checked(
-    name: str, loop: Loop, least: Sizes, threads: int, integers: Loop | None = None
+    name: str,
+    loop: Loop,
+    least: Sizes,
+    threads: int,
+    integers: Loop | None = None,
+    is_easy: Callable[..., bool] | None = None,
 ) -> Operation:
     """Make an operation of a loop that leaves blocks with special values to NumPy.
 
-    `integers` is the loop for the integers among the dtypes of `least`.
+    Parameters
+    ----------
+    least, threads
+        As of `_looped`.
+    integers : callable, optional
+        The loop for the integers among the dtypes of `least`.
+    is_easy : callable, optional
+        Whether NumPy has a quicker way for some operands.
     """
     sizes = {dtype: size_from(size) for dtype, size in least.items()}
-    function = numpys(name)
+    function, ufunc = numpys(name), getattr(np, name)
 
     def compute(*operands: Array) -> Array | None:
         first = operands[0].dtype
         size = sizes.get(first)
-        if size is None or operands[-1].dtype != first:
-            if isinstance(function, np.ufunc):
-                return in_threads(function, threads, *operands)
-            return _divided(getattr(np, name), *operands)
-        same = same_order(*operands)
-        if same is None or same[0].size < size:
-            return None
-        model, views, steps = same
+        if size is not None and operands[-1].dtype == first:
+            same = None if is_easy is not None and is_easy(*operands) else same_order(*operands)
+            if same is not None:
+                return looped(*same) if same[0].size >= size else None
+        if isinstance(function, np.ufunc):
+            return in_threads(function, threads, *operands)
+        return _divided(ufunc, *operands)
+
+    def looped(model: Array, views: list[Array], steps: list[int]) -> Array:
         out = np.empty(model.shape, model.dtype, order(model))
         into = flat(out)
         failed = np.empty(blocks(into.size), np.bool_)
-        run = loop if first.kind == "f" or integers is None else integers
+        run = loop if model.dtype.kind == "f" or integers is None else integers
         launch(run, (*views, into, failed, *steps), failed.size, _work(out, threads))
         for start, stop in runs(failed):
             part = slice(start * BLOCK, stop * BLOCK)
@@ -260,8 +273,13 @@ def _checked(
     def of_two(x1: Array, x2: Array, /) -> Array | None:
         return compute(x1, x2)
 
-    one = getattr(np, name).nin == 1
-    return operation(name, min(least.values()))(of_one if one else of_two)
+    smallest = min([threads // 2, *least.values()])
+    return operation(name, smallest)(of_one if ufunc.nin == 1 else of_two)
+
+
+def _to_an_easy_exponent(x1: Array, x2: Array) -> bool:
+    """Say whether all powers are squares or something as simple, as NumPy's loop finds out."""
+    return x2.size == 1 and x2.item() in (-1, 0, 0.5, 1, 2)
 
 
 def _divided(ufunc: np.ufunc, x1: Array, x2: Array) -> Array | None:
@@ -306,7 +324,6 @@ _SHARED: Final[dict[int, tuple[str, ...]]] = {
         *("bitwise_left_shift", "bitwise_right_shift", "copysign"),
     ),
     150_000: ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan"),
-    80_000: ("atan2", "pow"),
 }
 
 #: Operators that write over their first operand.
@@ -318,16 +335,30 @@ _IN_PLACE: Final[dict[str, np.ufunc]] = {
 }
 
 #: The loop of a function, from how many elements it pays where NumPy fills wide registers (a dtype
-#: that is missing never does), and where it does not.
-_LOOPED: Final[dict[str, tuple[Loop, Sizes, int]]] = {
-    "exp": (loops.exponentials, {_SINGLE: 32_768}, 2048),
-    "expm1": (loops.growths, {_DOUBLE: 16_384}, 1024),
-    "log": (loops.logarithms, {}, 2048),
-    "log10": (loops.logarithms_10, {}, 1024),
-    "log1p": (loops.logarithms_1p, {}, 1024),
-    "log2": (loops.logarithms_2, {}, 1024),
-    "tanh": (loops.hyperbolic_tangents, {_DOUBLE: 16_384}, 4096),
+#: that is missing never does), and where it does not; then how many of 8 bytes are worth a second
+#: thread: those of some 0.2 ms, by which one that has slept has begun.
+_LOOPED: Final[dict[str, tuple[Loop, Sizes, int, int]]] = {
+    "exp": (loops.exponentials, {_SINGLE: 32_768}, 2048, 120_000),
+    "expm1": (loops.growths, {_DOUBLE: 16_384}, 1024, 120_000),
+    "log": (loops.logarithms, {}, 2048, 100_000),
+    "log10": (loops.logarithms_10, {}, 1024, 80_000),
+    "log1p": (loops.logarithms_1p, {}, 1024, 80_000),
+    "log2": (loops.logarithms_2, {}, 1024, 100_000),
+    "tanh": (loops.hyperbolic_tangents, {_DOUBLE: 16_384}, 4096, 80_000),
 }
+#: The same of loops that leave special values to NumPy.
+_CHECKED: Final[dict[str, tuple[Loop, Sizes, int, int]]] = {
+    "atan2": (loops.angles, {}, 1024, 80_000),
+    "cos": (loops.cosines, {_DOUBLE: 1024}, 1024, 120_000),
+    "pow": (loops.powers, {}, 1024, 30_000),
+    "sin": (loops.sines, {_DOUBLE: 1024}, 1024, 120_000),
+}
+
+
+def _least(name: str, wide: Sizes, narrow: int) -> Sizes:
+    """Return from how many elements a loop pays on this machine."""
+    own = getattr(np, name).__name__
+    return {d: narrow for d in FLOATS if not fills_wide_registers(own, d)} | wide
 
 
 def _operations() -> dict[str, Operation]:
@@ -343,19 +374,22 @@ def _operations() -> dict[str, Operation]:
     made["sign"] = _looped("sign", loops.signs, dict.fromkeys(FLOATS, 2048), _CHEAP)
     following = dict.fromkeys(FLOATS, 4096)
     made["nextafter"] = _checked("nextafter", loops.neighbours, following, 200_000)
-    for name, (loop, wide, narrow) in _LOOPED.items():
-        least = {d: narrow for d in FLOATS if not fills_wide_registers(name, d)} | wide
-        made[name] = _looped(name, loop, least if fuses() else {}, 150_000)
+    for name, (loop, wide, narrow, threads) in _LOOPED.items():
+        least = _least(name, wide, narrow) if fuses() else {}
+        made[name] = _looped(name, loop, least, threads)
     if not fuses():
         return made | {
-            name: _shared(name, 150_000) for name in ("cos", "hypot", "logaddexp", "sin")
+            name: _shared(name, 80_000)
+            for name in ("atan2", "cos", "hypot", "logaddexp", "pow", "sin")
         }
-    for name, loop in (("cos", loops.cosines), ("sin", loops.sines)):
-        made[name] = _checked(name, loop, {_DOUBLE: 1024}, 150_000)
+    for name, (loop, wide, narrow, threads) in _CHECKED.items():
+        easy = _to_an_easy_exponent if name == "pow" else None
+        least = _least(name, wide, narrow)
+        made[name] = _checked(name, loop, least, threads, is_easy=easy)
     of_two = (
         ("floor_divide", loops.floor_quotients, 1024, 250_000, loops.integer_quotients),
         ("hypot", loops.lengths, 4096, 250_000, None),
-        ("logaddexp", loops.sums_of_exponentials, 2048, 50_000, None),
+        ("logaddexp", loops.sums_of_exponentials, 1024, 40_000, None),
         ("remainder", loops.remainders, 2048, 250_000, loops.integer_remainders),
     )
     for name, loop, size, threads, integers in of_two:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._loops._simd import exp, fused, number
-from corepy.backends.numba import _functions
+from corepy.backends.numba import _circles, _exponentials, _neighbours, _powers
 from corepy.backends.numba._compiled import BLOCK, kernel
 
 Array = npt.NDArray[Any]
@@ -35,7 +35,7 @@ def growths(x: Array, out: Array, start: int, stop: int) -> None:
     """Put ``expm1(x)``."""
     a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
     for i in range(into.size):
-        into[i] = _functions.expm1(a[i])
+        into[i] = _exponentials.expm1(a[i])
 
 
 @kernel()
@@ -43,7 +43,7 @@ def hyperbolic_tangents(x: Array, out: Array, start: int, stop: int) -> None:
     """Put ``tanh(x)``."""
     a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
     for i in range(into.size):
-        into[i] = _functions.tanh(a[i])
+        into[i] = _exponentials.tanh(a[i])
 
 
 @kernel()
@@ -51,7 +51,7 @@ def logarithms(x: Array, out: Array, start: int, stop: int) -> None:
     """Put ``log(x)``."""
     a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
     for i in range(into.size):
-        into[i] = _functions.log(a[i])
+        into[i] = _exponentials.log(a[i])
 
 
 @kernel()
@@ -59,23 +59,23 @@ def logarithms_1p(x: Array, out: Array, start: int, stop: int) -> None:
     """Put ``log1p(x)``."""
     a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
     for i in range(into.size):
-        into[i] = _functions.log1p(a[i])
+        into[i] = _exponentials.log1p(a[i])
 
 
 @kernel()
 def logarithms_2(x: Array, out: Array, start: int, stop: int) -> None:
-    """Put ``log2(x)``, found in float64."""
+    """Put ``log2(x)``."""
     a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
     for i in range(into.size):
-        into[i] = _functions.log2(np.float64(a[i]))
+        into[i] = _exponentials.log2(a[i])
 
 
 @kernel()
 def logarithms_10(x: Array, out: Array, start: int, stop: int) -> None:
-    """Put ``log10(x)``, found in float64."""
+    """Put ``log10(x)``."""
     a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
     for i in range(into.size):
-        into[i] = _functions.log10(np.float64(a[i]))
+        into[i] = _exponentials.log10(a[i])
 
 
 @kernel()
@@ -131,25 +131,69 @@ def clips(
 
 @kernel()
 def sines(x: Array, out: Array, failed: Array, step: int, start: int, stop: int) -> None:
-    """Put ``sin(x)`` of float64 up to `_functions.ANGLE`."""
+    """Put ``sin(x)`` up to `_circles.ANGLE_64` or `ANGLE_32`."""
+    most = number(_circles.ANGLE_64 if out.itemsize == 8 else _circles.ANGLE_32, x[0])
     for block in range(start, stop):
         into, a = out[block * BLOCK : (block + 1) * BLOCK], x[block * BLOCK : (block + 1) * BLOCK]
         bad = False
         for i in range(into.size):
-            bad |= not abs(a[i]) <= _functions.ANGLE
-            into[i] = _functions.sine(a[i])
+            bad |= abs(a[i]) > most
+            into[i] = _circles.sine(a[i])
         failed[block] = bad
 
 
 @kernel()
 def cosines(x: Array, out: Array, failed: Array, step: int, start: int, stop: int) -> None:
-    """Put ``cos(x)`` of float64 up to `_functions.ANGLE`."""
+    """Put ``cos(x)`` up to `_circles.ANGLE_64` or `ANGLE_32`."""
+    most = number(_circles.ANGLE_64 if out.itemsize == 8 else _circles.ANGLE_32, x[0])
     for block in range(start, stop):
         into, a = out[block * BLOCK : (block + 1) * BLOCK], x[block * BLOCK : (block + 1) * BLOCK]
         bad = False
         for i in range(into.size):
-            bad |= not abs(a[i]) <= _functions.ANGLE
-            into[i] = _functions.cosine(a[i])
+            bad |= abs(a[i]) > most
+            into[i] = _circles.cosine(a[i])
+        failed[block] = bad
+
+
+@kernel()
+def angles(
+    x1: Array, x2: Array, out: Array, failed: Array, step1: int, step2: int, start: int, stop: int
+) -> None:
+    """Put ``atan2(x1, x2)`` where the sum of their sizes does not overflow."""
+    for block in range(start, stop):
+        first = block * BLOCK
+        into = out[first : first + BLOCK]
+        a = x1[first * step1 : first * step1 + into.size]
+        b = x2[first * step2 : first * step2 + into.size]
+        bad = False
+        for i in range(into.size):
+            bad |= abs(a[i]) + abs(b[i]) == np.inf
+            into[i] = _circles.angle(a[i], b[i])
+        failed[block] = bad
+
+
+@kernel()
+def powers(
+    x1: Array, x2: Array, out: Array, failed: Array, step1: int, step2: int, start: int, stop: int
+) -> None:
+    """Put ``x1 ** x2`` of what is not infinite; of float64 the result and `x1` are normal, or 0."""
+    wide = out.itemsize == 8
+    tiny, most = number(2.0**-1022 if wide else 0.0, x1[0]), number(1020.0, x1[0])
+    for block in range(start, stop):
+        first = block * BLOCK
+        into = out[first : first + BLOCK]
+        a = x1[first * step1 : first * step1 + into.size]
+        b = x2[first * step2 : first * step2 + into.size]
+        bad = special = False
+        for i in range(into.size):
+            into[i], power = _powers.power(a[i], b[i])
+            size = abs(a[i])
+            outside = size < tiny or size == np.inf or abs(power) >= most
+            bad |= (outside and size > 0) or abs(b[i]) == np.inf
+            special |= not (a[i] > 0 and b[i] == b[i])
+        if special:
+            for i in range(into.size):
+                into[i] = _powers.signed_power(into[i], a[i], b[i])
         failed[block] = bad
 
 
@@ -169,11 +213,11 @@ def lengths(
             s, t = abs(a[i]), abs(b[i])
             if wide:
                 longest = s if s > t else t
-                inside = longest <= _functions.LONGEST and longest >= _functions.SHORTEST
+                inside = longest <= _circles.LONGEST and longest >= _circles.SHORTEST
                 bad |= not ((inside and s == s and t == t) or s + t == 0)  # noqa: PLR0124
             else:
                 bad |= not s + t < np.inf
-            into[i] = _functions.length(a[i], b[i])
+            into[i] = _circles.length(a[i], b[i])
         failed[block] = bad
 
 
@@ -181,17 +225,15 @@ def lengths(
 def sums_of_exponentials(
     x1: Array, x2: Array, out: Array, failed: Array, step1: int, step2: int, start: int, stop: int
 ) -> None:
-    """Put ``log(exp(x1) + exp(x2))`` of finite numbers."""
+    """Put ``log(exp(x1) + exp(x2))``."""
     for block in range(start, stop):
         first = block * BLOCK
         into = out[first : first + BLOCK]
         a = x1[first * step1 : first * step1 + into.size]
         b = x2[first * step2 : first * step2 + into.size]
-        bad = False
         for i in range(into.size):
-            bad |= not (abs(a[i]) < np.inf and abs(b[i]) < np.inf)
-            into[i] = _functions.sum_of_exponentials(a[i], b[i])
-        failed[block] = bad
+            into[i] = _exponentials.sum_of_exponentials(a[i], b[i])
+        failed[block] = False
 
 
 @kernel()
@@ -208,7 +250,7 @@ def neighbours(
         for i in range(into.size):
             x, y = a[i], b[i]
             bad |= not (x == x and y == y)  # noqa: PLR0124
-            into[i] = _functions.neighbour(x, y)
+            into[i] = _neighbours.neighbour(x, y)
         failed[block] = bad
 
 
