@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import math
 import os
 import re
 import subprocess
@@ -32,7 +33,7 @@ from corepy.dispatch._route_table import Option, RouteTable, parse
 from corepy.tuning import _calls, _cases, _check, _tune, tune
 from corepy.tuning._cases import NUMPY, Case, cases, operands
 from corepy.tuning._cells import ADMITTED as YES
-from corepy.tuning._cells import Cell, Cells
+from corepy.tuning._cells import Cell, Cells, Entrant
 from corepy.tuning._clock import Comparison, Usage, after, compare, take_turns
 from tests.test_tune_cells import cell, entrant, routes_of
 
@@ -454,6 +455,33 @@ def test_where_memory_decides_is_measured_for_what_is_quick(
     tune(["sqrt"], seconds=0.0, cells=path)
     found = [row["size"] for row in json.loads(path.read_text())["cells"]]
     assert [min(found), max(found)] == sizes
+
+
+@pytest.mark.backend("numba")
+def test_between_who_loses_and_who_wins_is_measured_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(case: Any, size: int, *rest: Any) -> Cell:
+        verdict = "admitted" if size >= 100_000 else "1.9x its time right after numpy"
+        entrants = (Entrant("numba", 2.0, 0.01, 1.0, None, verdict),)
+        return Cell(case.operation, case.dtype, case.form, size, size * 1e-9, entrants, False)
+
+    monkeypatch.setattr(_tune, "_measured", measured)
+    monkeypatch.setattr(_check, "deviation", lambda *_: None)
+    path = tmp_path / "cells.json"
+    outcome = tune(["sqrt"], seconds=0.0, cells=path)
+    rows = json.loads(path.read_text())["cells"]
+    found = {row["size"] for row in rows if row["dtype"] == "float64"}
+    assert {1 << 16, 1 << 17, 1 << 18} <= found
+    assert not {1 << 13, 1 << 15, 1 << 19} & found
+    least = {route.least for route in outcome.table.routes if route.dtype == "float64"}
+    assert least == {round(math.sqrt((1 << 16) * (1 << 17)))}
+
+
+def test_the_middle_of_matrices_is_a_square() -> None:
+    whole = next(case for case in cases(["linalg.inv"]) if case.squares)
+    assert _tune._between(whole, 64**2, 128**2) == 90**2
+    assert _tune._between(whole, 96**2, 112**2) is None
 
 
 # ---------------------------------------------------------------------------- the commands

@@ -73,6 +73,11 @@ class Cell:
         """By what it is found again."""
         return key_of(self.operation, self.dtype, self.form, self.size)
 
+    @property
+    def is_won(self) -> bool:
+        """Whether routes may lead somewhere."""
+        return any(entrant.verdict == ADMITTED for entrant in self.entrants)
+
     def times(self, backend: str) -> tuple[float, float] | None:
         """Return the home's seconds and a backend's, None where that was not measured."""
         for entrant in self.entrants:

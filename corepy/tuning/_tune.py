@@ -10,11 +10,13 @@ routes is written once everything is measured.
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -234,7 +236,21 @@ def _measure_case(
             break  # who loses here loses more on less
         last = _cell(case, size, able, kept, company, seconds)
         found.append(last)
+    found.sort(key=lambda cell: cell.size)
+    for one, next_one in pairwise(found[:]):
+        middle = _between(case, one.size, next_one.size)
+        if middle is not None and one.is_won != next_one.is_won:
+            found.append(_cell(case, middle, able, kept, company, seconds))
     _meet_neighbours(case, found, kept)
+
+
+def _between(case: AnyCase, smaller: int, greater: int) -> int | None:
+    """Return a size half way between two, None where they lie close or are the works of kernels."""
+    if isinstance(case, KernelCase) or greater < 4 * smaller:
+        return None
+    if case.squares:
+        return math.isqrt(math.isqrt(smaller * greater)) ** 2
+    return math.isqrt(smaller * greater)
 
 
 def _meet_neighbours(case: AnyCase, cells: Iterable[Cell], kept: Cells) -> None:
