@@ -278,10 +278,12 @@ def test_neighbours(dtype: str, ran: Counter[str]) -> None:
 def test_large_angles_are_numpys(dtype: str, ran: Counter[str]) -> None:
     x = np.linspace(-10, 10, 5000).astype(dtype)
     x[[7, 3000]] = [1e6 + 1, 1e30]
+    x[[8, 9]] = [0.0, -0.0]
     for name in ("sin", "cos"):
-        found = run(name, x)
-        np.testing.assert_allclose(found, numpys(name, x), rtol=1e-5, atol=1e-7)
-        assert_same(found[[7, 3000]], numpys(name, x)[[7, 3000]])
+        found, right = run(name, x), numpys(name, x)
+        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-7)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(right))
+        assert_same(found[[7, 3000]], right[[7, 3000]])
     assert ran == {"sin": 1, "cos": 1}
 
 

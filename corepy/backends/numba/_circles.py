@@ -51,9 +51,10 @@ def _circular_32(x: Any, quarters: Any) -> Any:
     """Return the sine of `x` and some right angles."""
     shifted = x * _f4(0.636619772) + _f4(12582912.0)
     n = shifted - _f4(12582912.0)
-    r = fused(-n, _f4(1.57079637), x)  # exact: as many bits go as come
-    r = fused(-n, _f4(-4.37113883e-8), r)
-    r = fused(-n, _f4(-1.71512451e-15), r)
+    # Of positive parts, which leave -0 as it is.
+    r = fused(-n, _f4(1.57079625), x)  # exact: as many bits go as come
+    r = fused(-n, _f4(7.54978942e-08), r)
+    r = fused(-n, _f4(5.39030295e-15), r)
     turn = _i4(bits(shifted) + quarters)
     z = r * r
     sine = fused(r * z, _sine_32(z), r)
