@@ -51,7 +51,6 @@ def _circular_32(x: Any, quarters: Any) -> Any:
     """Return the sine of `x` and some right angles."""
     shifted = x * _f4(0.636619772) + _f4(12582912.0)
     n = shifted - _f4(12582912.0)
-    # Of positive parts, which leave -0 as it is.
     r = fused(-n, _f4(1.57079625), x)  # exact: as many bits go as come
     r = fused(-n, _f4(7.54978942e-08), r)
     r = fused(-n, _f4(5.39030295e-15), r)
@@ -90,7 +89,10 @@ def sine(x: Any) -> Any:
 
 
 by_type(sine)(
-    for_floats(lambda x: x if x == 0.0 else _circular_64(x, 0), lambda x: _circular_32(x, _i4(0)))
+    for_floats(
+        lambda x: x if x == 0.0 else _circular_64(x, 0),
+        lambda x: x if x == _f4(0) else _circular_32(x, _i4(0)),
+    )
 )
 
 
