@@ -15,13 +15,13 @@ ctypedef fused Target:
     double
 
 
-cdef inline void _cast(Source* x, Target* into, npy_intp size) noexcept:
+cdef inline void _cast(Source* x, Target* into, npy_intp size) noexcept nogil:
     cdef npy_intp i
     for i in range(size):
         into[i] = <Target>x[i]
 
 
-cdef bint _cast_from(Source* x, void* into, int target, npy_intp size) noexcept:
+cdef bint _cast_from(Source* x, void* into, int target, npy_intp size) noexcept nogil:
     cdef npy_intp i
     if target == NPY_DOUBLE:
         _cast(x, <double*>into, size)
@@ -39,7 +39,7 @@ cdef bint _cast_from(Source* x, void* into, int target, npy_intp size) noexcept:
     return True
 
 
-cdef bint _cast_all(void* x, int source, void* into, int target, npy_intp size) noexcept:
+cdef bint _cast_all(void* x, int source, void* into, int target, npy_intp size) noexcept nogil:
     """Convert booleans, floats and integers of 32 and 64 bits; False for other dtypes."""
     if source == NPY_DOUBLE:
         return _cast_from(<double*>x, into, target, size)
@@ -52,6 +52,28 @@ cdef bint _cast_all(void* x, int source, void* into, int target, npy_intp size) 
     if source == NPY_BOOL:
         return _cast_from(<unsigned char*>x, into, target, size)
     return False
+
+
+cdef bint _cast_array(PyArrayObject* x, int source, void* into, int target, npy_intp size):
+    """Convert as `_cast_all` does; False also where a value is out of range."""
+    cdef bint known
+    corepy_no_flags()
+    if size < LONG:
+        return _cast_all(PyArray_DATA(x), source, into, target, size) and not corepy_flags()
+    held = <object>x  # somebody else may let go of it meanwhile
+    with nogil:
+        known = _cast_all(PyArray_DATA(x), source, into, target, size) and not corepy_flags()
+    return known
+
+
+cdef void _move(char* into, PyArrayObject* x, npy_intp first, npy_intp count):
+    """Copy some bytes of an array, from a place on; other threads may run during many."""
+    if count < LONG * 8:
+        memcpy(into, <char*>PyArray_DATA(x) + first, count)
+        return
+    held = <object>x
+    with nogil:
+        memcpy(into, <char*>PyArray_DATA(x) + first, count)
 
 
 cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
@@ -79,16 +101,11 @@ cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject
     if size < 0:
         return None
     made = _new_large(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    cdef void* target = PyArray_DATA(<PyArrayObject*>made)
     if into == slot.type_num:
-        memcpy(PyArray_DATA(<PyArrayObject*>made), PyArray_DATA(x), size * slot.size)
-    else:
-        corepy_no_flags()
-        if not _cast_all(
-            PyArray_DATA(x), slot.type_num, PyArray_DATA(<PyArrayObject*>made), into, size
-        ):
-            return None
-        if corepy_flags():  # what is to be done about values out of range is for the entry
-            return None
+        _move(<char*>target, x, 0, size * slot.size)
+    elif not _cast_array(x, slot.type_num, target, into, size):
+        return None  # what is to be done about values out of range is for the entry
     return _make(made, <Slots>found)
 
 
@@ -152,11 +169,14 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
         outer *= dims[j]
     made = _new_large(slot.descr, ndim, dims)
     into = <char*>PyArray_DATA(<PyArrayObject*>made)
+    held = tuple(<object>args[0]) if total >= LONG else None  # a list may change meanwhile
+    if held is not None:
+        parts = PySequence_Fast_ITEMS(held)
     for row in range(outer):
         for i in range(number):
             y = _native_of(parts[i])
             chunk = _size(y, PY_SSIZE_T_MAX) // outer * slot.size
-            memcpy(into, <char*>PyArray_DATA(y) + row * chunk, chunk)
+            _move(into, y, row * chunk, chunk)
             into += chunk
     return _make(made, table)
 

@@ -135,9 +135,9 @@ cdef enum:
     OPERATIONS = 128  # that have a place in each table: more than there are
     # Elements below which the short way is taken, but for reductions. From there on the machinery
     # is a small part, and memory for the result matters. What moves elements, or looks at each
-    # once, takes less time.
+    # once, takes so little time that a way through Python that has left the caches shows longer.
     SHORT = 16384
-    SHORT_MOVE = 262144
+    SHORT_MOVE = 2097152
     MOST_SPREAD = 4194304  # elements of rows beside a row
     LONG = 2048  # elements from which other threads may run meanwhile
     SOME = 64  # elements from which a second look at them is worth a quicker way

@@ -166,10 +166,7 @@ cdef object _converted(Slot* slot, Operand x):
         return None
     made = _new_large(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
     cdef void* into = PyArray_DATA(<PyArrayObject*>made)
-    corepy_no_flags()
-    if not _cast_all(PyArray_DATA(native), PyArray_TYPE(native), into, slot.type_num, size):
-        return None
-    return None if corepy_flags() else made
+    return made if _cast_array(native, PyArray_TYPE(native), into, slot.type_num, size) else None
 
 
 cdef bint _short_inplace(int place, Operand x, other) except -1:

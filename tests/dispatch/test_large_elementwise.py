@@ -148,3 +148,21 @@ def test_what_chooses_by_size_alone_is_asked_for_rows_too(routed: bool) -> None:
     found = rows + make(np.ones(COLUMNS), table)
     np.testing.assert_array_equal(np.asarray(found), np.full((ROWS, COLUMNS), 2.0))
     assert asked == ([] if routed else [(ROWS, COLUMNS)])
+
+
+@pytest.mark.parametrize("size", [SIZE, 1_000_003])
+def test_copies_of_a_million_elements_are_numpys(size: int) -> None:
+    native = np.random.default_rng(9).uniform(-1e5, 1e5, size)
+    native[7] = 1e300
+    x = xp.asarray(native)
+    for dtype in ("float32", "float64"):
+        found, warned = said(lambda name=dtype: xp.astype(x, getattr(xp, name)))
+        right, of_numpy = said(lambda name=dtype: native.astype(name))
+        held(found, right)
+        assert warned == of_numpy
+    parts = [x, x]
+    for argument in (parts, tuple(parts)):
+        held(xp.concat(argument), np.concatenate([native, native]))
+        held(xp.stack(argument, axis=1), np.stack([native, native], axis=1))
+    narrow = np.linspace(0, 1, size, dtype="float32")
+    held(xp.add(x, xp.asarray(narrow)), native + narrow)  # which is converted first
