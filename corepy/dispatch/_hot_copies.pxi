@@ -104,6 +104,10 @@ cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject
     cdef void* target = PyArray_DATA(<PyArrayObject*>made)
     if into == slot.type_num:
         _move(<char*>target, x, 0, size * slot.size)
+    elif size >= SHORT and (into == NPY_FLOAT or into == NPY_DOUBLE):
+        # By NumPy's loop: ours takes as long, but in some places of memory 1.4 times (Zen 3).
+        held = <object>x
+        PyArray_CopyInto(<PyArrayObject*>made, x)
     elif not _cast_array(x, slot.type_num, target, into, size):
         return None  # what is to be done about values out of range is for the entry
     return _make(made, <Slots>found)
