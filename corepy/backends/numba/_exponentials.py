@@ -157,14 +157,21 @@ def parts(x: Any) -> Any:
 
 
 @inlined
-def _log_64(x: Any, rest: Any) -> Any:
+def _terms_64(x: Any) -> Any:
+    """Return what the logarithm of a positive float64 is made of.
+
+    The exponent, and of ``f``, the fraction less 1: itself, ``f / (2 + f)`` and ``f * f / 2``.
+    """
     tiny = x < 2.2250738585072014e-308
     exponent, fraction = parts(x * 2.0**54 if tiny else x)
     f = fraction - 1.0
-    k = exponent - (54.0 if tiny else 0.0)
-    s = f / (2.0 + f)
+    return exponent - (54.0 if tiny else 0.0), f, f / (2.0 + f), 0.5 * f * f
+
+
+@inlined
+def _log_64(x: Any, rest: Any) -> Any:
+    k, f, s, half = _terms_64(x)
     z = s * s
-    half = 0.5 * f * f
     low = k * 1.90821492927058770002e-10 + rest
     value = k * 6.93147180369123816490e-01 - ((half - (s * (half + z * _series_64(z)) + low)) - f)
     value = x if x == np.inf else value
@@ -212,13 +219,8 @@ def _scaled_log_64(x: Any, high: float, low: float, two_high: float, two_low: fl
 
     ``high + low`` is that of e, ``two_high + two_low`` of 2; the high parts end in zeros.
     """
-    tiny = x < 2.2250738585072014e-308
-    exponent, fraction = parts(x * 2.0**54 if tiny else x)
-    f = fraction - 1.0
-    k = exponent - (54.0 if tiny else 0.0)
-    s = f / (2.0 + f)
+    k, f, s, half = _terms_64(x)
     z = s * s
-    half = 0.5 * f * f
     a = bits(bits(f - half) & -0x100000000)
     b = (f - a) - half + s * (half + z * _series_64(z))
     one, other = k * two_high, a * high
