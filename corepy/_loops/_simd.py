@@ -180,9 +180,7 @@ def exp(x: Any, more: Any) -> Any:
     raise NotImplementedError("compiled code only")
 
 
-@by_type(exp)
-def _exp(x: Any, more: Any) -> Callable[..., Any]:
-    return _exp_64 if x == types.float64 else _exp_32
+by_type(exp)(for_floats(_exp_64, _exp_32))
 
 
 #: ``exp(r)`` where ``abs(r) <= log(2) / 2``, found likewise; the greatest error is 1.1e-8.
@@ -240,11 +238,7 @@ def lowering(like: Any) -> Any:
     raise NotImplementedError("compiled code only")
 
 
-@by_type(lowering)
-def _lowering(like: Any) -> Callable[..., Any]:
-    if like == types.float64:
-        return lambda like: LOWERING_64
-    return lambda like: _f4(LOWERING_32)
+by_type(lowering)(for_floats(lambda like: LOWERING_64, lambda like: _f4(LOWERING_32)))
 
 
 def floored(x: Any) -> Any:
@@ -252,11 +246,11 @@ def floored(x: Any) -> Any:
     raise NotImplementedError("compiled code only")
 
 
-@by_type(floored)
-def _floored(x: Any) -> Callable[..., Any]:
-    if x == types.float64:
-        return lambda x: -746.0 if x < -746.0 else x
-    return lambda x: _f4(-104.0) if x < _f4(-104.0) else x
+by_type(floored)(
+    for_floats(
+        lambda x: -746.0 if x < -746.0 else x, lambda x: _f4(-104.0) if x < _f4(-104.0) else x
+    )
+)
 
 
 @inlined

@@ -165,8 +165,7 @@ cdef object _converted(Slot* slot, Operand x):
     if size < 0:
         return None
     made = _new_large(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
-    cdef void* into = PyArray_DATA(<PyArrayObject*>made)
-    return made if _cast_array(native, PyArray_TYPE(native), into, slot.type_num, size) else None
+    return made if _cast_array(native, <PyArrayObject*>made, size) else None
 
 
 cdef bint _short_inplace(int place, Operand x, other) except -1:

@@ -22,6 +22,7 @@ from corepy._loops._simd import (
     bits,
     by_type,
     expect,
+    for_floats,
     fused,
     fuses,
     inlined,
@@ -190,11 +191,9 @@ def _upper(x: Any) -> Any:
     raise NotImplementedError("compiled code only")
 
 
-@by_type(_upper)
-def _upper_digits(x: Any) -> Callable[..., Any]:
-    if x == types.float64:
-        return lambda x: bits(bits(x) & ~0x7FFFFFF)
-    return lambda x: bits(_i4(bits(x) & ~0xFFF))
+by_type(_upper)(
+    for_floats(lambda x: bits(bits(x) & ~0x7FFFFFF), lambda x: bits(_i4(bits(x) & ~0xFFF)))
+)
 
 
 # They take away the factor of `raised` as well.
@@ -247,11 +246,7 @@ def _end(u: Any) -> Any:
     raise NotImplementedError("compiled code only")
 
 
-@by_type(_end)
-def _end_of_tail(u: Any) -> Callable[..., Any]:
-    if u == types.float64:
-        return lambda u: 39.0
-    return lambda u: _f4(15.0)
+by_type(_end)(for_floats(lambda u: 39.0, lambda u: _f4(15.0)))
 
 
 def _series(y: Any) -> Any:
@@ -259,12 +254,13 @@ def _series(y: Any) -> Any:
     raise NotImplementedError("compiled code only")
 
 
-@by_type(_series)
-def _series_of_tail(y: Any) -> Callable[..., Any]:
-    # An intrinsic cannot stand for another function by itself.
-    if y == types.float64:
-        return lambda y: _polynomial_64(y)  # noqa: PLW0108
-    return lambda y: _polynomial_32(y)  # noqa: PLW0108
+# An intrinsic cannot stand for another function by itself.
+by_type(_series)(
+    for_floats(
+        lambda y: _polynomial_64(y),  # noqa: PLW0108
+        lambda y: _polynomial_32(y),  # noqa: PLW0108
+    )
+)
 
 
 def _signed(x: Any, like: Any) -> Any:
@@ -272,11 +268,12 @@ def _signed(x: Any, like: Any) -> Any:
     raise NotImplementedError("compiled code only")
 
 
-@by_type(_signed)
-def _with_sign(x: Any, like: Any) -> Callable[..., Any]:
-    if x == types.float64:
-        return lambda x, like: bits(bits(x) | (bits(like) & -0x8000000000000000))
-    return lambda x, like: bits(_i4(bits(x) | (bits(like) & _i4(-0x80000000))))
+by_type(_signed)(
+    for_floats(
+        lambda x, like: bits(bits(x) | (bits(like) & -0x8000000000000000)),
+        lambda x, like: bits(_i4(bits(x) | (bits(like) & _i4(-0x80000000)))),
+    )
+)
 
 
 @inlined
@@ -311,11 +308,7 @@ def key(x: Any) -> Any:
     raise NotImplementedError("compiled code only")
 
 
-@by_type(key)
-def _key(x: Any) -> Callable[..., Any]:
-    if x == types.float64:
-        return lambda x: _flip_64(bits(x))
-    return lambda x: _flip_32(bits(x))
+by_type(key)(for_floats(lambda x: _flip_64(bits(x)), lambda x: _flip_32(bits(x))))
 
 
 def unkey(key: Any) -> Any:

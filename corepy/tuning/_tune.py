@@ -237,9 +237,10 @@ def _measure_case(
         last = _cell(case, size, able, kept, company, seconds)
         found.append(last)
     found.sort(key=lambda cell: cell.size)
-    for one, next_one in pairwise(found[:]):
-        middle = _between(case, one.size, next_one.size)
-        if middle is not None and one.is_won != next_one.is_won:
+    borders = [pair for pair in pairwise(found) if pair[0].is_won != pair[1].is_won]
+    for below, above in borders:
+        middle = _between(case, below.size, above.size)
+        if middle is not None:
             found.append(_cell(case, middle, able, kept, company, seconds))
     _meet_neighbours(case, found, kept)
 

@@ -13,7 +13,6 @@ from corepy._loops._simd import bits, by_type, for_floats, fused, inlined, polyn
 
 _f4, _f8, _i4 = np.float32, np.float64, np.int32
 
-
 #: Angles up to which `sine` and `cosine` are right: pi / 2 comes in three parts of 53 bits, and of
 #: 24 bits in float32.
 ANGLE_64, ANGLE_32 = 1e6, 7e4
@@ -38,8 +37,6 @@ _cosine = polynomial(
         -1.13596475577881948265e-11,
     )
 )
-
-
 # The sine without its first term and the cosine without two, interpolated at Chebyshev's nodes with
 # 60 digits; the greatest errors are 2e-11 and 2e-12.
 _sine_32 = polynomial((-0.1666666666, 0.00833333176, -0.0001984002555, 2.724209212e-6))

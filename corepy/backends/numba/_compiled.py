@@ -32,11 +32,8 @@ __all__ = [
 #: single value that stands for an array comes as that many copies of it.
 BLOCK: Final = 1024
 
-_FILES: Final = (
-    *("_circles.py", "_exponentials.py", "_neighbours.py", "_powers.py"),
-    "_streaming.py",
-)
-kernel = compiler([Path(__file__).with_name(name) for name in _FILES])
+_FILES: Final = ("_circles", "_exponentials", "_neighbours", "_powers", "_streaming")
+kernel = compiler([Path(__file__).with_name(f"{name}.py") for name in _FILES])
 
 
 def blocks(size: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -191,6 +191,45 @@ def _clip(x: Array, /, min: Array | None = None, max: Array | None = None) -> Ar
 # ---------------------------------------------------------------------------- loops
 
 
+class Way(NamedTuple):
+    """A loop, and where it pays.
+
+    Attributes
+    ----------
+    loop : callable
+    wide : dict of dtype to int
+        From how many elements it pays where NumPy fills wide registers; a dtype that is missing
+        never does.
+    narrow : int
+        From how many it pays where NumPy does not.
+    threads : int
+        How many of 8 bytes are worth a second thread: those of some 0.2 ms, by which one that has
+        slept has begun.
+    integers : callable or None
+        The loop for `_WHOLE`.
+    is_easy : callable or None
+        Whether NumPy has a quicker way for some operands.
+    """
+
+    loop: Loop
+    wide: Sizes
+    narrow: int
+    threads: int
+    integers: Loop | None = None
+    is_easy: Callable[..., bool] | None = None
+
+    def least(self, name: str) -> Sizes:
+        """Return from how many elements it pays on this machine."""
+        own = getattr(np, name).__name__
+        sizes = {d: self.narrow for d in FLOATS if not fills_wide_registers(own, d)} | self.wide
+        return sizes | (dict.fromkeys(_WHOLE, self.narrow) if self.integers else {})
+
+
+def _anywhere(size: int) -> Sizes:
+    """Return that a loop pays from so many elements on, whatever NumPy fills."""
+    return dict.fromkeys(FLOATS, size)
+
+
 def _looped(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
     """Make an operation of a loop over the elements of one operand.
 
@@ -221,25 +260,10 @@ def _looped(name: str, loop: Loop, least: Sizes, threads: int) -> Operation:
     return own
 
 
-def _checked(
-    name: str,
-    loop: Loop,
-    least: Sizes,
-    threads: int,
-    integers: Loop | None = None,
-    is_easy: Callable[..., bool] | None = None,
-) -> Operation:
-    """Make an operation of a loop that leaves blocks with special values to NumPy.
-
-    Parameters
-    ----------
-    least, threads
-        As of `_looped`.
-    integers : callable, optional
-        The loop for the integers among the dtypes of `least`.
-    is_easy : callable, optional
-        Whether NumPy has a quicker way for some operands.
-    """
+def _checked(name: str, way: Way) -> Operation:
+    """Make an operation of a loop that leaves blocks with special values to NumPy."""
+    loop, threads, integers, is_easy = way.loop, way.threads, way.integers, way.is_easy
+    least = way.least(name)
     sizes = {dtype: size_from(size) for dtype, size in least.items()}
     function, ufunc = numpys(name), getattr(np, name)
 
@@ -334,31 +358,29 @@ _IN_PLACE: Final[dict[str, np.ufunc]] = {
     "__itruediv__": np.true_divide,
 }
 
-#: The loop of a function, from how many elements it pays where NumPy fills wide registers (a dtype
-#: that is missing never does), and where it does not; then how many of 8 bytes are worth a second
-#: thread: those of some 0.2 ms, by which one that has slept has begun.
-_LOOPED: Final[dict[str, tuple[Loop, Sizes, int, int]]] = {
-    "exp": (loops.exponentials, {_SINGLE: 32_768}, 2048, 120_000),
-    "expm1": (loops.growths, {_DOUBLE: 16_384}, 1024, 120_000),
-    "log": (loops.logarithms, {}, 2048, 100_000),
-    "log10": (loops.logarithms_10, {}, 1024, 80_000),
-    "log1p": (loops.logarithms_1p, {}, 1024, 80_000),
-    "log2": (loops.logarithms_2, {}, 1024, 100_000),
-    "tanh": (loops.hyperbolic_tangents, {_DOUBLE: 16_384}, 4096, 80_000),
+#: Functions of one operand.
+_LOOPED: Final[dict[str, Way]] = {
+    "exp": Way(loops.exponentials, {_SINGLE: 32_768}, 2048, 120_000),
+    "expm1": Way(loops.growths, {_DOUBLE: 16_384}, 1024, 120_000),
+    "log": Way(loops.logarithms, {}, 2048, 100_000),
+    "log10": Way(loops.logarithms_10, {}, 1024, 80_000),
+    "log1p": Way(loops.logarithms_1p, {}, 1024, 80_000),
+    "log2": Way(loops.logarithms_2, {}, 1024, 100_000),
+    "tanh": Way(loops.hyperbolic_tangents, {_DOUBLE: 16_384}, 4096, 80_000),
 }
-#: The same of loops that leave special values to NumPy.
-_CHECKED: Final[dict[str, tuple[Loop, Sizes, int, int]]] = {
-    "atan2": (loops.angles, {}, 1024, 80_000),
-    "cos": (loops.cosines, {_DOUBLE: 1024}, 1024, 120_000),
-    "pow": (loops.powers, {}, 1024, 30_000),
-    "sin": (loops.sines, {_DOUBLE: 1024}, 1024, 120_000),
+#: Those whose loops leave special values to NumPy.
+_CHECKED: Final[dict[str, Way]] = {
+    "atan2": Way(loops.angles, {}, 1024, 80_000),
+    "cos": Way(loops.cosines, {_DOUBLE: 1024}, 1024, 120_000),
+    "floor_divide": Way(
+        loops.floor_quotients, _anywhere(1024), 1024, 250_000, loops.integer_quotients
+    ),
+    "hypot": Way(loops.lengths, _anywhere(4096), 4096, 250_000),
+    "logaddexp": Way(loops.sums_of_exponentials, _anywhere(1024), 1024, 40_000),
+    "pow": Way(loops.powers, {}, 1024, 30_000, is_easy=_to_an_easy_exponent),
+    "remainder": Way(loops.remainders, _anywhere(2048), 2048, 250_000, loops.integer_remainders),
+    "sin": Way(loops.sines, {_DOUBLE: 1024}, 1024, 120_000),
 }
-
-
-def _least(name: str, wide: Sizes, narrow: int) -> Sizes:
-    """Return from how many elements a loop pays on this machine."""
-    own = getattr(np, name).__name__
-    return {d: narrow for d in FLOATS if not fills_wide_registers(own, d)} | wide
 
 
 def _operations() -> dict[str, Operation]:
@@ -371,30 +393,18 @@ def _operations() -> dict[str, Operation]:
     made["round"] = _rounded("round", np.rint)
     for name, ufunc in _IN_PLACE.items():
         made[name] = _updated(name, ufunc, _CHEAP)
-    made["sign"] = _looped("sign", loops.signs, dict.fromkeys(FLOATS, 2048), _CHEAP)
-    following = dict.fromkeys(FLOATS, 4096)
-    made["nextafter"] = _checked("nextafter", loops.neighbours, following, 200_000)
-    for name, (loop, wide, narrow, threads) in _LOOPED.items():
-        least = _least(name, wide, narrow) if fuses() else {}
-        made[name] = _looped(name, loop, least, threads)
+    made["sign"] = _looped("sign", loops.signs, _anywhere(2048), _CHEAP)
+    neighbours = Way(loops.neighbours, _anywhere(4096), 4096, 200_000)
+    made["nextafter"] = _checked("nextafter", neighbours)
+    for name, way in _LOOPED.items():
+        least = way.least(name) if fuses() else {}
+        made[name] = _looped(name, way.loop, least, way.threads)
     if not fuses():
         return made | {
             name: _shared(name, 80_000)
             for name in ("atan2", "cos", "hypot", "logaddexp", "pow", "sin")
         }
-    for name, (loop, wide, narrow, threads) in _CHECKED.items():
-        easy = _to_an_easy_exponent if name == "pow" else None
-        least = _least(name, wide, narrow)
-        made[name] = _checked(name, loop, least, threads, is_easy=easy)
-    of_two = (
-        ("floor_divide", loops.floor_quotients, 1024, 250_000, loops.integer_quotients),
-        ("hypot", loops.lengths, 4096, 250_000, None),
-        ("logaddexp", loops.sums_of_exponentials, 1024, 40_000, None),
-        ("remainder", loops.remainders, 2048, 250_000, loops.integer_remainders),
-    )
-    for name, loop, size, threads, integers in of_two:
-        least = dict.fromkeys((*FLOATS, *(_WHOLE if integers else ())), size)
-        made[name] = _checked(name, loop, least, threads, integers)
+    made |= {name: _checked(name, way) for name, way in _CHECKED.items()}
     made["__ifloordiv__"] = _in_place("__ifloordiv__", made["floor_divide"])
     made["__imod__"] = _in_place("__imod__", made["remainder"])
     return made

@@ -157,6 +157,12 @@ def parts(x: Any) -> Any:
 
 
 @inlined
+def power_of_two(shifted: Any) -> Any:
+    """Return ``2**n`` where a float64 is n more than ``1.5 * 2**52``."""
+    return bits((bits(shifted) << 52) + 0x3FF0000000000000)
+
+
+@inlined
 def _terms_64(x: Any) -> Any:
     """Return what the logarithm of a positive float64 is made of.
 
@@ -333,7 +339,7 @@ def _sum_of_exponentials_32(x: Any, y: Any) -> Any:
     difference = -160.0 if difference < -160.0 else difference
     shifted = difference * 1.4426950408889634 + 6755399441055744.0
     r = difference - (shifted - 6755399441055744.0) * 0.6931471805599453
-    u = _rising_32(r) * bits((bits(shifted) << 52) + 0x3FF0000000000000)
+    u = _rising_32(r) * power_of_two(shifted)
     s = u / (2.0 + u)
     return _f4((a if a > b else b) + s * _growing_32(s * s))
 

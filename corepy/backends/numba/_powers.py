@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from corepy._loops._simd import bits, by_type, for_floats, fused, inlined, number, polynomial
-from corepy.backends.numba._exponentials import parts, short_log2
+from corepy._loops._simd import by_type, for_floats, fused, inlined, number, polynomial
+from corepy.backends.numba._exponentials import parts, power_of_two, short_log2
 
 _f4, _f8 = np.float32, np.float64
 
@@ -43,8 +43,7 @@ def _power_32(x: Any, y: Any) -> Any:
     power = 140.0 if power > 140.0 else power
     shifted = power + 6755399441055744.0
     r = power - (shifted - 6755399441055744.0)
-    value = _exp2_32(r) * bits((bits(shifted) << 52) + 0x3FF0000000000000)
-    return _f4(value), _f4(0)
+    return _f4(_exp2_32(r) * power_of_two(shifted)), _f4(0)
 
 
 def _power_64(x: Any, y: Any) -> Any:
@@ -79,7 +78,7 @@ def _power_64(x: Any, y: Any) -> Any:
     first_rest += r * 2.3190468138462996e-17 + r_rest * 0.6931471805599453
     one = 1.0 + first
     rest = (1.0 - one) + first + (first_rest + r * r * _exp2_64(r))
-    return (one + rest) * bits((bits(shifted) << 52) + 0x3FF0000000000000), power
+    return (one + rest) * power_of_two(shifted), power
 
 
 def power(x: Any, y: Any) -> Any:
