@@ -71,7 +71,8 @@ $(PY):
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # One stamp for each extra of pyproject.toml: installed once, and again when that file changes, or
-# one that is compiled.
+# one that is compiled. Python's bytecode is left to the first import of each module: most of what
+# these libraries bring is never imported, and compiling it takes a third of the installation.
 $(VENV)/.has-%: pyproject.toml hatch_build.py $(COMPILED) | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[$*]"
 	@touch $@
