@@ -7,12 +7,13 @@ import threading
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 from corepy._apart import Apart, Undo
 from corepy._budget import budget
 
-__all__ = ["apart", "can_hold", "held", "single"]
+__all__ = ["apart", "can_hold", "held", "numpys", "single"]
 
 
 @cache
@@ -27,6 +28,21 @@ def _libraries() -> list[Any]:
 
     found: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
     return found
+
+
+@cache
+def numpys() -> list[Any]:
+    """Return the builds of OpenBLAS that NumPy has brought, as `ctypes` sees them."""
+    import numpy as np
+
+    site = Path(np.__file__).parents[1]
+    homes = site / "numpy.libs", site / "numpy"
+    return [
+        library.dynlib
+        for library in _libraries()
+        if library.internal_api == "openblas"
+        and any(Path(library.filepath).is_relative_to(home) for home in homes)
+    ]
 
 
 def _give(library: Any, count: int) -> None:

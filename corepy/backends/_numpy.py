@@ -15,6 +15,7 @@ from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends import _numpy_creation as creation
 from corepy.backends import _numpy_elementwise as elementwise
 from corepy.backends._base import Backend, Capabilities, Loop
+from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
 from corepy.backends._numpy_loops import LOOPS
 from corepy.backends._numpy_single import OPERATIONS as SINGLE
 from corepy.backends._rounding import rounded
@@ -416,7 +417,7 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
             *("fftn", "ifftn", "rfftn", "irfftn"),
         )
     },
-    "linalg.solve": np.linalg.solve,
+    **LAPACK,
     "linalg.eig": _eig,
     "linalg.eigvals": _eigvals,
     # Python's own operators write in place; the three with fixes above write their result back.

@@ -13,6 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from corepy.backends._numpy_lapack import SINGLE as LARGE
+from corepy.backends._numpy_lapack import is_large
 from corepy.backends._numpy_loops import private_ufunc
 
 Array = npt.NDArray[Any]
@@ -84,13 +86,18 @@ _MADE: Final[dict[str, tuple[Callable[..., Callable[..., Any]], tuple[str, ...]]
 }
 
 
-def _answering(function: Callable[..., Any]) -> Callable[..., Any]:
+def _answering(
+    function: Callable[..., Any], large: Callable[..., Any] | None
+) -> Callable[..., Any]:
     """Return what gives None where LAPACK finds no answer: double precision may find one."""
 
     def call(*operands: Array, **params: Any) -> Any:
         try:
+            if large is not None and is_large(operands[0]):
+                with np.errstate(over="ignore"):
+                    return large(*operands, **params)
             return function(*operands, **params)
-        except _UnsolvedError:
+        except (_UnsolvedError, np.linalg.LinAlgError):
             return None
 
     return call
@@ -101,7 +108,7 @@ def _operations() -> dict[str, Callable[..., Any]]:
     for name, (make, described) in _MADE.items():
         ufuncs = [_ufunc(each) for each in described]
         if None not in ufuncs:
-            found[name] = _answering(make(*ufuncs))
+            found[name] = _answering(make(*ufuncs), LARGE.get(name))
     return found
 
 

@@ -1,0 +1,292 @@
+"""Inverses, solutions, determinants and Cholesky's factors of large matrices, by NumPy's LAPACK.
+
+LAPACK keeps matrices by columns, and NumPy copies each one into that order and its results back,
+element by element, which takes a third of the time of a determinant. LAPACK's routines are called
+here on the rows as they lie: it takes them for the columns of the transposed matrix, whose inverse
+is the transposed one of the inverse, and so on. An inverse is found from its triangles, three
+quarters of the work of solving for the columns of the identity [1]_.
+
+The library is the OpenBLAS that NumPy brings, whose routines tell by their names how wide their
+integers are. Where there is another one, or `threadpoolctl`, which finds it, is missing, NumPy's
+functions compute as ever.
+
+.. [1] Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, 2002, section 14.3
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, cast
+
+import array_api_compat.numpy as compat
+import numpy as np
+import numpy.typing as npt
+
+from corepy import _blas
+
+Array = npt.NDArray[Any]
+
+__all__ = ["LARGE", "OPERATIONS", "SINGLE", "is_large"]
+
+#: Rows from which it pays; of fewer, copies are a small part, and threads of BLAS a greater one.
+LARGE: Final = 400
+#: Rows up to which a second thread of BLAS gains nothing, and loses where it is slow to wake: a
+#: factorization is many short steps, which its threads share.
+_ALONE: Final = {"getrf": 512, "potrf": 640}
+
+# ---------------------------------------------------------------------------- LAPACK's routines
+
+#: What they take: i an integer, c a character, s a scalar of the matrix's dtype, all by address; p
+#: an array.
+_TAKEN: Final = {
+    "getrf": "iipipi",  # m, n, a, lda, pivots, info
+    "potrf": "cipii",  # uplo, n, a, lda, info
+    "trtri": "ccipii",  # uplo, diag, n, a, lda, info
+    "trsm": "cccciispipi",  # side, uplo, trans, diag, m, n, alpha, a, lda, b, ldb
+}
+#: How OpenBLAS names a routine, and the integers that it takes then.
+_NAMES: Final = (
+    ("scipy_{}_64_", ctypes.c_int64),
+    ("{}_64_", ctypes.c_int64),
+    ("scipy_{}_", ctypes.c_int32),
+)
+_LETTERS: Final = {"f": "s", "d": "d"}
+
+
+class _Routines:
+    """LAPACK's routines for one dtype."""
+
+    def __init__(self, functions: dict[str, Any], integer: Any, dtype: np.dtype[Any]) -> None:
+        self._functions = functions
+        self._integer = integer
+        self._scalar = ctypes.c_float if dtype.char == "f" else ctypes.c_double
+        self.integers: Any = np.dtype(integer)
+
+    def __call__(self, name: str, *arguments: Any) -> int:
+        """Call a routine; return what it left in its last integer, which is zero if all went well.
+
+        Parameters
+        ----------
+        name : str
+        *arguments : str, int, float or ndarray
+            In LAPACK's order, without the last one where that is ``info``.
+        """
+        kinds = _TAKEN[name]
+        info = self._integer()
+        given: list[Any] = []
+        for kind, value in zip(kinds, arguments, strict=False):
+            if kind == "p":
+                given.append(ctypes.c_void_p(value.ctypes.data))
+            elif kind == "c":
+                given.append(ctypes.c_char_p(value.encode()))
+            else:
+                made = self._integer(value) if kind == "i" else self._scalar(value)
+                given.append(ctypes.byref(made))
+        if len(given) < len(kinds):
+            given.append(ctypes.byref(info))
+        # Fortran's compilers add the length of each string.
+        self._functions[name](*given, *[ctypes.c_size_t(1)] * kinds.count("c"))
+        return int(info.value)
+
+
+@cache
+def _routines(char: str) -> _Routines | None:
+    """Return the routines for a dtype, None where NumPy has brought no library with them."""
+    if not _blas.can_hold():
+        return None
+    for library in _blas.numpys():
+        for pattern, integer in _NAMES:
+            found = {
+                name: getattr(library, pattern.format(_LETTERS[char] + name), None)
+                for name in _TAKEN
+            }
+            if None not in found.values():
+                return _Routines(found, integer, np.dtype(char))
+    return None
+
+
+# ---------------------------------------------------------------------------- matrices
+
+
+def is_large(x: Array) -> bool:
+    """Say whether LAPACK is called for a matrix past NumPy's functions."""
+    return (
+        x.ndim == 2
+        and x.shape[0] > LARGE
+        and x.shape[0] == x.shape[1]
+        and x.dtype.char in _LETTERS
+        and _routines(x.dtype.char) is not None
+    )
+
+
+def _call(name: str, x: Array, *arguments: Any) -> int:
+    """Call a routine for the dtype of a matrix, as `_Routines` describes."""
+    lapack = _lapack_of(x)
+    if len(x) > _ALONE.get(name, 0):
+        return lapack(name, *arguments)
+    with _blas.single():
+        return lapack(name, *arguments)
+
+
+def _lapack_of(x: Array) -> _Routines:
+    lapack = _routines(x.dtype.char)
+    assert lapack is not None  # `is_large` asked
+    return lapack
+
+
+def _keep_lower(x: Array, rows: int = 64) -> None:
+    """Put zeros above the diagonal."""
+    for start in range(0, x.shape[0], rows):
+        stop = start + rows
+        block = x[start:stop, start:stop]
+        block[...] = np.tril(block)
+        x[start:stop, stop:] = 0
+
+
+def _factored(x: Array, dtype: npt.DTypeLike) -> tuple[Array, Array, bool]:
+    """Return L and U of the transposed matrix by columns, its pivots, and whether it is singular.
+
+    What it overwrites is a copy in the dtype.
+    """
+    factors = np.array(x, dtype, order="C")
+    n = len(factors)
+    pivots = np.empty(n, _lapack_of(factors).integers)
+    info = _call("getrf", factors, n, n, factors, n, pivots)
+    return factors, pivots, info > 0
+
+
+def _rows(pivots: Array) -> Array:
+    """Return the order of rows that undoes all exchanges, from the last one to the first."""
+    order = list(range(len(pivots)))
+    for i, other in enumerate(pivots.tolist()):
+        order[i], order[other - 1] = order[other - 1], order[i]
+    undone = np.empty(len(order), np.intp)
+    undone[order] = np.arange(len(order))
+    return undone
+
+
+def _refuse_singular(singular: bool) -> None:
+    if singular:
+        raise np.linalg.LinAlgError("Singular matrix")
+
+
+def _turns(factors: Array, pivots: Array) -> bool:
+    """Say whether the determinant is negative."""
+    exchanges = np.count_nonzero(pivots != np.arange(1, len(pivots) + 1))
+    return bool((exchanges + np.count_nonzero(factors.diagonal() < 0)) % 2)
+
+
+def _det(x: Array, dtype: npt.DTypeLike) -> Any:
+    factors, pivots, singular = _factored(x, dtype)
+    if singular:
+        return x.dtype.type(0)
+    # Mantissas and exponents apart: the product may lie within what floats hold where parts of it
+    # do not. Each of 512 mantissas is at least a half.
+    values, exponents = np.frexp(np.abs(factors.diagonal()).astype(np.float64))
+    while len(values) > 1:
+        starts = range(0, len(values), 512)
+        values, more = np.frexp(np.multiply.reduceat(values, starts))
+        exponents = np.append(exponents, more)
+    # Beyond all floats it is anyhow, within C's integers.
+    power = int(np.clip(exponents.sum(dtype=np.int64), -(2**20), 2**20))
+    value = -values[0] if _turns(factors, pivots) else values[0]
+    with np.errstate(under="ignore"):
+        return np.ldexp(value, power).astype(x.dtype)
+
+
+def _slogdet(x: Array, dtype: npt.DTypeLike) -> tuple[Any, Any]:
+    factors, pivots, singular = _factored(x, dtype)
+    real = x.dtype.type
+    if singular:
+        return real(0), real(-np.inf)
+    logarithm = np.log(np.abs(factors.diagonal())).sum(dtype=np.float64)
+    return real(-1 if _turns(factors, pivots) else 1), logarithm.astype(x.dtype)
+
+
+def _inv(x: Array, dtype: npt.DTypeLike) -> Array:
+    factors, pivots, singular = _factored(x, dtype)
+    _refuse_singular(singular)
+    n = len(x)
+    _call("trtri", factors, "U", "N", n, factors, n)
+    found = factors.copy()
+    _keep_lower(found)  # U's inverse, by columns
+    _call("trsm", found, "R", "L", "N", "U", n, n, 1.0, factors, n, found, n)
+    del factors  # its memory serves the next copy
+    return found[_rows(pivots)].astype(x.dtype, copy=False)
+
+
+def _solve(x1: Array, x2: Array, dtype: npt.DTypeLike) -> Array:
+    factors, pivots, singular = _factored(x1, dtype)
+    _refuse_singular(singular)
+    found = np.array(x2, dtype, order="C")
+    n, m = len(x1), 1 if x2.ndim == 1 else x2.shape[1]
+    if m:
+        _call("trsm", found, "R", "U", "N", "N", m, n, 1.0, factors, n, found, m)
+        _call("trsm", found, "R", "L", "N", "U", m, n, 1.0, factors, n, found, m)
+    del factors
+    return found[_rows(pivots)].astype(x1.dtype, copy=False)
+
+
+def _cholesky(x: Array, dtype: npt.DTypeLike, upper: bool) -> Array:
+    found = np.array(x, dtype, order="C")
+    n = len(found)
+    # What is the lower triangle by rows is the upper one by columns.
+    if _call("potrf", found, "U", n, found, n):
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+    _keep_lower(found)
+    found = found.astype(x.dtype, copy=False)
+    return found.T if upper else found
+
+
+# ---------------------------------------------------------------------------- operations
+
+
+def _of_matrix(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
+    def call(x: Array, /) -> Any:
+        # NumPy computes float32 in double precision.
+        return own(x, np.float64) if is_large(x) else numpys(x)
+
+    return call
+
+
+def _is_solvable(x1: Array, x2: Array) -> bool:
+    """Say whether both are as LAPACK is called for, past NumPy's promotion and broadcasting."""
+    alike = x1.dtype == x2.dtype and x2.ndim in (1, 2) and len(x2) == len(x1)
+    return alike and is_large(x1)
+
+
+def _numpys_solve(x1: Array, x2: Array, /) -> Array:
+    if _is_solvable(x1, x2):
+        return _solve(x1, x2, np.float64)
+    return np.linalg.solve(x1, x2)
+
+
+def _numpys_cholesky(x: Array, /, *, upper: bool = False) -> Array:
+    if is_large(x):
+        return _cholesky(x, np.float64, upper)
+    return cast("Array", compat.linalg.cholesky(x, upper=upper))
+
+
+#: By name, what the NumPy backend runs, of matrices of any size and dtype.
+OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
+    "linalg.cholesky": _numpys_cholesky,
+    "linalg.det": _of_matrix(_det, np.linalg.det),
+    "linalg.inv": _of_matrix(_inv, np.linalg.inv),
+    "linalg.slogdet": _of_matrix(_slogdet, compat.linalg.slogdet),
+    "linalg.solve": _numpys_solve,
+}
+
+
+def _single_solve(x1: Array, x2: Array, /) -> Array | None:
+    return _solve(x1, x2, np.float32) if _is_solvable(x1, x2) else None
+
+
+#: By name, what computes large matrices of float32 in float32.
+SINGLE: Final[dict[str, Callable[..., Any]]] = {
+    "linalg.cholesky": lambda x, /, *, upper=False: _cholesky(x, np.float32, upper),
+    "linalg.det": lambda x, /: _det(x, np.float32),
+    "linalg.inv": lambda x, /: _inv(x, np.float32),
+    "linalg.solve": _single_solve,
+}
