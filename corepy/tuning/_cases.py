@@ -40,9 +40,9 @@ GREATER: Final = (1 << 22, 1 << 23)
 SMALLER: Final = (1 << 18, 1 << 16, 1 << 14, 1 << 12, 1 << 10)
 #: The same for matrices, whose operations take time of the third power of the side. Threads of BLAS
 #: begin to share them somewhere from 96 to 128 rows, at once with much.
-FIRST_SIDE: Final = 512
-GREATER_SIDES: Final = (1024,)
-SMALLER_SIDES: Final = (256, 128, 112, 96, 64, 32)
+FIRST_SIDE: Final = 256
+GREATER_SIDES: Final = (512, 1024)
+SMALLER_SIDES: Final = (128, 112, 96, 64, 32)
 #: Columns of a matrix of many rows.
 _COLUMNS: Final = 64
 #: Rows and columns of a small product of long matrices, such as sums by cluster.

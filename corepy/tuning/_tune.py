@@ -51,7 +51,7 @@ from corepy.tuning._kernels import KernelCase, kernel_cases
 #: Greatest time of a cell's operation in NumPy, in seconds: greater sizes are not measured.
 LONGEST: Final = 0.3
 #: The same of the second greater size, for what is so quick that memory decides who is quicker: of
-#: all else, the first has shown it.
+#: all else but matrices, the first has shown it.
 QUICK: Final = 0.05
 #: How often a cell is measured, each time for twice as long, before it counts as undecidable.
 ATTEMPTS: Final = 3
@@ -227,8 +227,9 @@ def _measure_case(
     if not able:
         return
     found = [_cell(case, first, able, kept, company, seconds)]
-    for size, longest in zip(greater, (LONGEST, QUICK)):
-        if found[0].seconds * (size / first) ** (1.5 if case.squares else 1.0) <= longest:
+    power, limits = (1.5, (LONGEST, LONGEST)) if case.squares else (1.0, (LONGEST, QUICK))
+    for size, longest in zip(greater, limits):
+        if found[-1].seconds * (size / found[-1].size) ** power <= longest:
             found.append(_cell(case, size, able, kept, company, seconds))
     last = found[0]
     for size in smaller:
