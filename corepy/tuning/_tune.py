@@ -49,7 +49,7 @@ from corepy.tuning._device_cases import DeviceCase, device_cases, libraries_on
 from corepy.tuning._kernels import KernelCase, kernel_cases
 
 #: Greatest time of a cell's operation in NumPy, in seconds: greater sizes are not measured.
-LONGEST: Final = 0.3
+LONGEST: Final = 0.5
 #: The same of the second greater size, for what is so quick that memory decides who is quicker: of
 #: all else but matrices, the first has shown it.
 QUICK: Final = 0.05
