@@ -240,15 +240,18 @@ def restore_order(x: Array, values: Array) -> None:
     All other equal floats are the same bits, so NumPy need not keep them in order, which takes it
     up to twenty times as long.
     """
-    zero, nan = x.dtype.type(0), x.dtype.type(np.nan)  # for others the array would be converted
-    first, last = values.searchsorted(zero), values.searchsorted(zero, "right")
+    # One search for all: what is called for the first time in a while takes longer than it works.
+    first, last, numbers = values.searchsorted(_PROBES[x.dtype.char]).tolist()
     if last - first > 1:  # of minima and maxima in vector registers some change their signs
         values[first:last] = x[x == 0]
-    numbers = values.searchsorted(nan)
     if numbers < values.size:
         values[numbers:] = x[np.isnan(x)]
 
 
+#: By dtype: zero, the least number above it, and NaN, which NumPy sorts behind all numbers.
+_PROBES: Final = {
+    char: np.array([0, np.finfo(char).smallest_subnormal, np.nan], char) for char in "fd"
+}
 #: Numbers of the dtypes of which nobody can tell equal elements apart, but for those of one and
 #: two bytes, which NumPy sorts best in stable order.
 _ANY_ORDER: Final = frozenset(np.dtype(c).num for c in "iIlLqQ")
