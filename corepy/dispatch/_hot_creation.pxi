@@ -72,20 +72,25 @@ cdef Slot* _home_of(Function self, PyObject* dtype, object default, PyObject** t
 
 
 cdef inline void _fill(char* into, npy_intp count, npy_intp size, void* element) noexcept:
-    cdef npy_intp i
+    """Put an element everywhere: into the first few, and then these after themselves."""
+    cdef npy_intp i, first = min(count, 512)
+    cdef npy_intp part = first * size, done = part, total = count * size
     cdef long long eight
     cdef int four
     if size == 8:
         memcpy(&eight, element, 8)
-        for i in range(count):
+        for i in range(first):
             (<long long*>into)[i] = eight
     elif size == 4:
         memcpy(&four, element, 4)
-        for i in range(count):
+        for i in range(first):
             (<int*>into)[i] = four
     else:
-        for i in range(count):
+        for i in range(first):
             memcpy(into + i * size, element, size)
+    while done < total:  # in steps that registers are wide enough for, whatever an element is
+        memcpy(into + done, into, min(part, total - done))
+        done += part
 
 
 cdef object _zeros(Slot* slot, int ndim, npy_intp* dims):

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("numba")
 mpmath = pytest.importorskip("mpmath")
 
-from corepy.backends.numba import _circles, _elementwise, _numpys_loops  # noqa: E402 (they import numba)
+from corepy.backends.numba import _circles, _elementwise, _exponentials, _numpys_loops  # noqa: E402 (they import numba)
 from corepy.backends.numba._compiled import BLOCK  # noqa: E402
 from tests.backends.numbas import (  # noqa: E402
     FLOATS,
@@ -30,7 +30,11 @@ Function = Callable[..., Any]
 
 #: Functions of one number, and where they change their ways or end.
 EDGES: Final[dict[str, tuple[Function, list[float]]]] = {
+    "acos": (mpmath.acos, [0.70710678, -0.70710678, 0.44721359, 0.89442719, 0.999, 1, -1]),
+    "asin": (mpmath.asin, [0.70710678, -0.70710678, 0.44721359, 0.89442719, 0.999, 1, -1]),
+    "atan": (mpmath.atan, [0.5, 1, 2, -2, 1e8, 1e22]),
     "cos": (mpmath.cos, [1.5707963, 3.1415927, 1e6, 9.9e5, 1e22]),
+    "cosh": (mpmath.cosh, [0.3465736, 0.549306, 18, 36.7, 86.9, 699.9]),
     "exp": (mpmath.exp, [88.722839, 709.782712893384, -87.33655, -103.97, -708.4, -745.13]),
     "expm1": (mpmath.expm1, [88.722839, 709.782712893384, -17.3, -36.9, 0.3465736, -0.3465736]),
     "log": (mpmath.log, [0.70710678, 1.41421356]),
@@ -38,15 +42,23 @@ EDGES: Final[dict[str, tuple[Function, list[float]]]] = {
     "log1p": (mpmath.log1p, [-0.29289322, 0.41421356, -1, -0.99999994]),
     "log2": (lambda x: mpmath.log(x) / mpmath.log(2), [0.70710678, 1.41421356, 1024]),
     "sin": (mpmath.sin, [1.5707963, 3.1415927, 1e6, 9.9e5, 1e22]),
+    "sinh": (mpmath.sinh, [0.3465736, 0.549306, 18, 36.7, 86.9, 699.9]),
+    "tan": (mpmath.tan, [0.7853982, 1.5707963, 2.3561945, 1e6, 9.9e5, 1e22]),
     "tanh": (mpmath.tanh, [9.01, 19.06, 0.17328680, 0.549306]),
 }
 #: Numbers across each function's ordinary domain.
 SPANS: Final[dict[str, tuple[float, float]]] = {
+    "acos": (-1, 1),
+    "asin": (-1, 1),
+    "atan": (-10, 10),
     "cos": (-1e6, 1e6),
+    "cosh": (-87, 87),
     "exp": (-745, 710),
     "expm1": (-40, 710),
     "log1p": (-1, 3),
     "sin": (-1e6, 1e6),
+    "sinh": (-87, 87),
+    "tan": (-1e6, 1e6),
     "tanh": (-20, 20),
 }
 
@@ -77,7 +89,7 @@ def numbers(name: str, dtype: str) -> Array:
         near += [np.nextafter(near[-1], dtype_of(dtype)(np.inf))]
     low, high = SPANS.get(name, (0.1, 3.0))
     ordinary = [rng.uniform(low, high, 400), rng.uniform(-1, 1, 200), rng.uniform(0.3, 1.5, 200)]
-    if name in ("cos", "sin"):  # where most digits cancel
+    if name in ("cos", "sin", "tan"):  # where most digits cancel
         ordinary.append(rng.integers(-600_000, 600_000, 400) * (np.pi / 2))
     return np.concatenate([bits.view(dtype), *near, np.concatenate(ordinary).astype(dtype)])
 
@@ -88,8 +100,12 @@ def dtype_of(name: str) -> Any:
 
 loops = _elementwise.loops
 LOOPS: Final = {
+    "acos": loops.arc_cosines,
+    "asin": loops.arc_sines,
+    "atan": loops.arc_tangents,
     "atan2": loops.angles,
     "cos": loops.cosines,
+    "cosh": loops.hyperbolic_cosines,
     "exp": loops.exponentials,
     "expm1": loops.growths,
     "log": loops.logarithms,
@@ -99,10 +115,15 @@ LOOPS: Final = {
     "logaddexp": loops.sums_of_exponentials,
     "pow": loops.powers,
     "sin": loops.sines,
+    "sinh": loops.hyperbolic_sines,
+    "tan": loops.tangents,
     "tanh": loops.hyperbolic_tangents,
 }
-CHECKED: Final = ("cos", "sin")  # up to some size
-ANGLES: Final = {"float32": _circles.ANGLE_32, "float64": _circles.ANGLE_64}
+#: Up to what size loops compute, of float32 and float64.
+LIMITS: Final = {
+    **dict.fromkeys(("cos", "sin", "tan"), (_circles.ANGLE_32, _circles.ANGLE_64)),
+    **dict.fromkeys(("cosh", "sinh"), (_exponentials.HYPERBOLIC_32, _exponentials.HYPERBOLIC_64)),
+}
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -110,8 +131,8 @@ ANGLES: Final = {"float32": _circles.ANGLE_32, "float64": _circles.ANGLE_64}
 def test_two_units_at_most(name: str, dtype: str) -> None:
     x = numbers(name, dtype)
     function, _ = EDGES[name]
-    if name in CHECKED:
-        x = x[np.abs(x) <= ANGLES[dtype]]
+    if name in LIMITS:
+        x = x[np.abs(x) <= LIMITS[name][FLOATS.index(dtype)]]
         blocks = -(-x.size // BLOCK)
         out, failed = np.empty_like(x), np.ones(blocks, np.bool_)
         LOOPS[name](x, out, failed, 1, 0, blocks)
@@ -122,6 +143,8 @@ def test_two_units_at_most(name: str, dtype: str) -> None:
     domain = np.isfinite(x)
     if name.startswith("log"):
         domain &= x > (-1 if name == "log1p" else 0)
+    if name in ("acos", "asin"):
+        domain &= np.abs(x) <= 1
     if name.startswith("exp"):
         x = np.clip(x, -2000, 2000)  # beyond, results do not change, but take long
     with mpmath.workprec(200):
@@ -130,7 +153,7 @@ def test_two_units_at_most(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log10", "log1p", "log2", "tanh"])
+@pytest.mark.parametrize("name", [name for name in EDGES if name not in LIMITS])
 def test_loops_give_special_values_as_numpy_does(name: str, dtype: str) -> None:
     # The loops themselves, for where NumPy has good ones an operation may leave them out.
     x = specials(dtype)[0].ravel()
@@ -146,7 +169,8 @@ def test_loops_give_special_values_as_numpy_does(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
-    "name", ["cos", "exp", "expm1", "log", "log2", "sin", "sinh", "tan", "tanh"]
+    "name",
+    ["acosh", "atan", "cos", "cosh", "exp", "expm1", "log", "log2", "sin", "sinh", "tan", "tanh"],
 )
 @pytest.mark.parametrize("shape", [(), (3000,), (40, 70)])
 def test_every_layout(name: str, shape: tuple[int, ...], dtype: str, ran: Counter[str]) -> None:
@@ -255,11 +279,11 @@ def test_pairs_of_special_values(name: str, dtype: str, ran: Counter[str]) -> No
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("name", ["atan2", "cos", "logaddexp", "pow", "sin"])
+@pytest.mark.parametrize("name", ["atan2", "cos", "cosh", "logaddexp", "pow", "sin", "sinh", "tan"])
 def test_a_nan_here_and_there_is_left_to_no_slower_function(name: str, dtype: str) -> None:
-    x = abs(sample((3000,), dtype))
+    x = abs(sample((3000,), dtype)) / np.dtype(dtype).type(2)
     x[::100] = np.nan
-    operands = [x] if name in CHECKED else [x, x[::-1].copy()]
+    operands = [x] if name in LIMITS else [x, x[::-1].copy()]
     out, failed = np.empty_like(x), np.ones(3, np.bool_)
     LOOPS[name](*operands, out, failed, *[1 for _ in operands], 0, 3)
     assert not failed.any()
@@ -275,16 +299,16 @@ def test_neighbours(dtype: str, ran: Counter[str]) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_large_angles_are_numpys(dtype: str, ran: Counter[str]) -> None:
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_is_too_large_is_numpys(name: str, dtype: str, ran: Counter[str]) -> None:
     x = np.linspace(-10, 10, 5000).astype(dtype)
-    x[[7, 3000]] = [1e6 + 1, 1e30]
+    x[[7, 3000, 3001]] = [1e6 + 1, 1e30, np.inf]
     x[[3500, 3501]] = [0.0, -0.0]
-    for name in ("sin", "cos"):
-        found, right = run(name, x), numpys(name, x)
-        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-7)
-        np.testing.assert_array_equal(np.signbit(found), np.signbit(right))
-        assert_same(found[[7, 3000]], right[[7, 3000]])
-    assert ran == {"sin": 1, "cos": 1}
+    found, right = run(name, x), numpys(name, x)
+    np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(right))
+    assert_same(found[[7, 3000, 3001]], right[[7, 3000, 3001]])
+    assert ran == {name: 1}
 
 
 # ---------------------------------------------------------------------------- NumPy in threads

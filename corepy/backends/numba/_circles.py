@@ -60,23 +60,41 @@ def _circular_32(x: Any, quarters: Any) -> Any:
 
 
 @inlined
-def _circular_64(x: Any, quarters: Any) -> Any:
-    """Return the sine of `x` and some right angles."""
+def _turned_64(x: Any) -> Any:
+    """Return the number of right angles nearest to `x` in the last bits, and what is left of it.
+
+    That comes in two parts.
+    """
     shifted = x * 0.6366197723675814 + 6755399441055744.0
     n = shifted - 6755399441055744.0
     above = fused(-n, 1.5707963267948966, x)  # exact: as many bits go as come
     low = n * 6.123233995736766e-17
     r = above - low
     rest = ((above - r) - low) - fused(n, 6.123233995736766e-17, -low)
-    rest = rest - n * -1.4973849048591698e-33
-    turn = bits(shifted) + quarters
+    return bits(shifted), r, rest - n * -1.4973849048591698e-33
+
+
+@inlined
+def _small_sine_64(r: Any, rest: Any) -> Any:
     z = r * r
     cube = z * r
-    sine = r - ((z * (0.5 * rest - cube * _sine(z)) - rest) - cube * _SIXTH)
+    return r - ((z * (0.5 * rest - cube * _sine(z)) - rest) - cube * _SIXTH)
+
+
+@inlined
+def _small_cosine_64(r: Any, rest: Any) -> Any:
+    z = r * r
     half = 0.5 * z
     one = 1.0 - half
-    cosine = one + (((1.0 - one) - half) + (z * z * _cosine(z) - r * rest))
-    value = cosine if turn & 1 else sine
+    return one + (((1.0 - one) - half) + (z * z * _cosine(z) - r * rest))
+
+
+@inlined
+def _circular_64(x: Any, quarters: Any) -> Any:
+    """Return the sine of `x` and some right angles."""
+    turn, r, rest = _turned_64(x)
+    turn = turn + quarters
+    value = _small_cosine_64(r, rest) if turn & 1 else _small_sine_64(r, rest)
     return -value if turn & 2 else value
 
 
@@ -99,6 +117,35 @@ def cosine(x: Any) -> Any:
 
 
 by_type(cosine)(for_floats(lambda x: _circular_64(x, 1), lambda x: _circular_32(x, _i4(1))))
+
+
+def _tangent_32(x: Any) -> Any:
+    a = _f8(x)
+    shifted = a * 0.6366197723675814 + 6755399441055744.0
+    n = shifted - 6755399441055744.0
+    r = fused(-n, 6.123233995736766e-17, fused(-n, 1.5707963267948966, a))
+    z = r * r
+    sine = fused(r * z, _sine_32(z), r)
+    cosine = fused(z * z, _cosine_32(z), 1.0 - 0.5 * z)
+    odd = bits(shifted) & 1
+    value = _f4((cosine if odd else sine) / (-sine if odd else cosine))
+    return x if x == _f4(0) else value
+
+
+def _tangent_64(x: Any) -> Any:
+    turn, r, rest = _turned_64(x)
+    sine, cosine = _small_sine_64(r, rest), _small_cosine_64(r, rest)
+    odd = turn & 1
+    value = (cosine if odd else sine) / (-sine if odd else cosine)
+    return x if x == 0.0 else value
+
+
+def tangent(x: Any) -> Any:
+    """Return the tangent of a number up to `ANGLE_64` or `ANGLE_32`."""
+    raise NotImplementedError("compiled code only")
+
+
+by_type(tangent)(for_floats(_tangent_64, _tangent_32))
 
 # ``(atan(t) - t) / t**3`` of ``t * t``, up to 1 in float32 and 1 / 2 in float64, interpolated
 # likewise; the greatest errors of ``atan(t)`` are 2e-9 and 2e-17.
@@ -149,6 +196,45 @@ def angle(y: Any, x: Any) -> Any:
 
 
 by_type(angle)(for_floats(_angle_64, _angle_32))
+
+
+def arc_tangent(x: Any) -> Any:
+    """Return the arc of a tangent."""
+    raise NotImplementedError("compiled code only")
+
+
+by_type(arc_tangent)(for_floats(lambda x: angle(x, 1.0), lambda x: angle(x, _f4(1))))
+
+
+@inlined
+def _other_side_64(x: Any) -> Any:
+    """Return the length of the leg beside another one, in a right triangle of hypotenuse 1."""
+    return np.sqrt(fused(-x, x, 1.0))
+
+
+@inlined
+def _other_side_32(x: Any) -> Any:
+    return np.sqrt(fused(-x, x, _f4(1)))
+
+
+def arc_sine(x: Any) -> Any:
+    """Return the arc of a sine; NaN beyond 1."""
+    raise NotImplementedError("compiled code only")
+
+
+by_type(arc_sine)(
+    for_floats(lambda x: angle(x, _other_side_64(x)), lambda x: angle(x, _other_side_32(x)))
+)
+
+
+def arc_cosine(x: Any) -> Any:
+    """Return the arc of a cosine; NaN beyond 1."""
+    raise NotImplementedError("compiled code only")
+
+
+by_type(arc_cosine)(
+    for_floats(lambda x: angle(_other_side_64(x), x), lambda x: angle(_other_side_32(x), x))
+)
 
 #: Lengths between which `length` of float64 neither overflows nor loses digits.
 SHORTEST, LONGEST = 1e-140, 1e150

@@ -347,7 +347,7 @@ _SHARED: Final[dict[int, tuple[str, ...]]] = {
         *("multiply", "negative", "not_equal", "reciprocal", "signbit", "square", "subtract"),
         *("bitwise_left_shift", "bitwise_right_shift", "copysign"),
     ),
-    150_000: ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan"),
+    150_000: ("acosh", "asinh", "atanh"),
 }
 
 #: Operators that write over their first operand.
@@ -360,6 +360,9 @@ _IN_PLACE: Final[dict[str, np.ufunc]] = {
 
 #: Functions of one operand.
 _LOOPED: Final[dict[str, Way]] = {
+    "acos": Way(loops.arc_cosines, {}, 1024, 60_000),
+    "asin": Way(loops.arc_sines, {}, 1024, 60_000),
+    "atan": Way(loops.arc_tangents, {}, 1024, 80_000),
     "exp": Way(loops.exponentials, {_SINGLE: 32_768}, 2048, 120_000),
     "expm1": Way(loops.growths, {_DOUBLE: 16_384}, 1024, 120_000),
     "log": Way(loops.logarithms, {}, 2048, 100_000),
@@ -372,6 +375,7 @@ _LOOPED: Final[dict[str, Way]] = {
 _CHECKED: Final[dict[str, Way]] = {
     "atan2": Way(loops.angles, {}, 1024, 80_000),
     "cos": Way(loops.cosines, {_DOUBLE: 1024}, 1024, 120_000),
+    "cosh": Way(loops.hyperbolic_cosines, {}, 1024, 100_000),
     "floor_divide": Way(
         loops.floor_quotients, _anywhere(1024), 1024, 250_000, loops.integer_quotients
     ),
@@ -380,6 +384,8 @@ _CHECKED: Final[dict[str, Way]] = {
     "pow": Way(loops.powers, {}, 1024, 30_000, is_easy=_to_an_easy_exponent),
     "remainder": Way(loops.remainders, _anywhere(2048), 2048, 250_000, loops.integer_remainders),
     "sin": Way(loops.sines, {_DOUBLE: 1024}, 1024, 120_000),
+    "sinh": Way(loops.hyperbolic_sines, {}, 1024, 80_000),
+    "tan": Way(loops.tangents, {}, 1024, 80_000),
 }
 
 
@@ -402,7 +408,8 @@ def _operations() -> dict[str, Operation]:
     if not fuses():
         return made | {
             name: _shared(name, 80_000)
-            for name in ("atan2", "cos", "hypot", "logaddexp", "pow", "sin")
+            for name in _CHECKED
+            if name not in ("floor_divide", "remainder")
         }
     made |= {name: _checked(name, way) for name, way in _CHECKED.items()}
     made["__ifloordiv__"] = _in_place("__ifloordiv__", made["floor_divide"])

@@ -79,6 +79,30 @@ def logarithms_10(x: Array, out: Array, start: int, stop: int) -> None:
 
 
 @kernel()
+def arc_cosines(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put ``acos(x)``."""
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = _circles.arc_cosine(a[i])
+
+
+@kernel()
+def arc_sines(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put ``asin(x)``."""
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = _circles.arc_sine(a[i])
+
+
+@kernel()
+def arc_tangents(x: Array, out: Array, start: int, stop: int) -> None:
+    """Put ``atan(x)``."""
+    a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
+    for i in range(into.size):
+        into[i] = _circles.arc_tangent(a[i])
+
+
+@kernel()
 def square_roots(x: Array, out: Array, start: int, stop: int) -> None:
     """Put the correctly rounded square roots."""
     a, into = x[start * BLOCK : stop * BLOCK], out[start * BLOCK : stop * BLOCK]
@@ -152,6 +176,51 @@ def cosines(x: Array, out: Array, failed: Array, step: int, start: int, stop: in
         for i in range(into.size):
             bad |= abs(a[i]) > most
             into[i] = _circles.cosine(a[i])
+        failed[block] = bad
+
+
+@kernel()
+def tangents(x: Array, out: Array, failed: Array, step: int, start: int, stop: int) -> None:
+    """Put ``tan(x)`` up to `_circles.ANGLE_64` or `ANGLE_32`."""
+    most = number(_circles.ANGLE_64 if out.itemsize == 8 else _circles.ANGLE_32, x[0])
+    for block in range(start, stop):
+        into, a = out[block * BLOCK : (block + 1) * BLOCK], x[block * BLOCK : (block + 1) * BLOCK]
+        bad = False
+        for i in range(into.size):
+            bad |= abs(a[i]) > most
+            into[i] = _circles.tangent(a[i])
+        failed[block] = bad
+
+
+@kernel()
+def hyperbolic_sines(x: Array, out: Array, failed: Array, step: int, start: int, stop: int) -> None:
+    """Put ``sinh(x)`` up to `_exponentials.HYPERBOLIC_64` or `HYPERBOLIC_32`."""
+    most = number(
+        _exponentials.HYPERBOLIC_64 if out.itemsize == 8 else _exponentials.HYPERBOLIC_32, x[0]
+    )
+    for block in range(start, stop):
+        into, a = out[block * BLOCK : (block + 1) * BLOCK], x[block * BLOCK : (block + 1) * BLOCK]
+        bad = False
+        for i in range(into.size):
+            bad |= abs(a[i]) > most
+            into[i] = _exponentials.sinh(a[i])
+        failed[block] = bad
+
+
+@kernel()
+def hyperbolic_cosines(
+    x: Array, out: Array, failed: Array, step: int, start: int, stop: int
+) -> None:
+    """Put ``cosh(x)`` up to `_exponentials.HYPERBOLIC_64` or `HYPERBOLIC_32`."""
+    most = number(
+        _exponentials.HYPERBOLIC_64 if out.itemsize == 8 else _exponentials.HYPERBOLIC_32, x[0]
+    )
+    for block in range(start, stop):
+        into, a = out[block * BLOCK : (block + 1) * BLOCK], x[block * BLOCK : (block + 1) * BLOCK]
+        bad = False
+        for i in range(into.size):
+            bad |= abs(a[i]) > most
+            into[i] = _exponentials.cosh(a[i])
         failed[block] = bad
 
 

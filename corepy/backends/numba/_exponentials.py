@@ -108,6 +108,51 @@ def tanh(x: Any) -> Any:
 
 by_type(tanh)(for_floats(_tanh_64, _tanh_32))
 
+#: Up to what `sinh` and `cosh` do not come near to overflowing.
+HYPERBOLIC_64, HYPERBOLIC_32 = 700.0, 87.0
+
+
+def _sinh_32(x: Any) -> Any:
+    z = abs(x)
+    high, low = _growth_of_32(z)
+    share = _f4(1) / (high + _f4(1))
+    twice = high + fused(high, share, fused(low * share, share, low))
+    return x if z < _f4(2.0**-30) else np.copysign(_f4(0.5) * twice, x)
+
+
+def _sinh_64(x: Any) -> Any:
+    z = abs(x)
+    high, low = _growth_of_64(z)
+    share = 1.0 / (high + 1.0)
+    twice = high + fused(high, share, fused(low * share, share, low))
+    return x if z < 2.0**-60 else np.copysign(0.5 * twice, x)
+
+
+def sinh(x: Any) -> Any:
+    """Return the hyperbolic sine of a number up to `HYPERBOLIC_64` or `HYPERBOLIC_32`."""
+    raise NotImplementedError("compiled code only")
+
+
+by_type(sinh)(for_floats(_sinh_64, _sinh_32))
+
+
+def _cosh_32(x: Any) -> Any:
+    e = exp(abs(x), _f4(0))
+    return fused(_f4(0.5), e, _f4(0.5) / e)
+
+
+def _cosh_64(x: Any) -> Any:
+    e = exp(abs(x), 0.0)
+    return fused(0.5, e, 0.5 / e)
+
+
+def cosh(x: Any) -> Any:
+    """Return the hyperbolic cosine of a number up to `HYPERBOLIC_64` or `HYPERBOLIC_32`."""
+    raise NotImplementedError("compiled code only")
+
+
+by_type(cosh)(for_floats(_cosh_64, _cosh_32))
+
 
 # ---------------------------------------------------------------------------- logarithms
 
