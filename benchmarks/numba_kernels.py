@@ -138,7 +138,7 @@ CASES: Final[tuple[Case, ...]] = (
     *((name, "random", FLOATS, alone) for name in ("abs", "square", "isnan", "cos", "sin", "tan")),
     *((name, "up to 4", FLOATS, small) for name in ("exp", "expm1", "tanh", "sinh", "cosh")),
     *((name, "positive", FLOATS, positive) for name in ("log", "log1p", "log2", "log10", "sqrt")),
-    *((name, "-1 to 1", FLOATS, inside) for name in ("asin", "atan", "atanh")),
+    *((name, "-1 to 1", FLOATS, inside) for name in ("acos", "asin", "atan", "atanh")),
     ("sign", "random", FLOATS, alone),
     *((name, "pairs", FLOATS, pair) for name in ("atan2", "hypot", "logaddexp", "nextafter")),
     ("pow", "pairs", FLOATS, lambda x: ((np.abs(x), x[::-1] / x.dtype.type(20)), {})),

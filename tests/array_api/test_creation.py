@@ -77,6 +77,19 @@ def test_full_takes_its_dtype_from_the_value(value: Any, dtype: str) -> None:
     assert xp.full(2, xp.asarray(value)).tolist() == [value, value]
 
 
+@pytest.mark.parametrize("size", [511, 512, 513, 1025, 100_003])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float32", "int64", "complex128"])
+def test_large_ones_are_filled_to_the_end(size: int, dtype: str) -> None:
+    value = {"bool": True, "complex128": 1 - 2j}.get(dtype, 7)
+    kind = getattr(xp, dtype)
+    for filled, expected in (
+        (xp.full(size, value, dtype=kind), value),
+        (xp.ones(size, dtype=kind), 1),
+    ):
+        assert bool(xp.all(filled == xp.asarray(expected, dtype=kind)))
+        assert filled.shape == (size,)
+
+
 @pytest.mark.parametrize("name", ["full", "full_like"])
 def test_fill_value_must_fit(name: str) -> None:
     def fill(value: Any, dtype: str) -> Any:
