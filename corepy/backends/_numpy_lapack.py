@@ -52,16 +52,20 @@ _NAMES: Final = (
     ("{}_64_", ctypes.c_int64),
     ("scipy_{}_", ctypes.c_int32),
 )
-_LETTERS: Final = {"f": "s", "d": "d"}
+#: By dtype, the letter that names of routines begin with, and what they take a scalar as.
+_KINDS: Final[dict[str, tuple[str, Any]]] = {
+    "f": ("s", ctypes.c_float),
+    "d": ("d", ctypes.c_double),
+}
 
 
 class _Routines:
     """LAPACK's routines for one dtype."""
 
-    def __init__(self, functions: dict[str, Any], integer: Any, dtype: np.dtype[Any]) -> None:
+    def __init__(self, functions: dict[str, Any], integer: Any, scalar: Any) -> None:
         self._functions = functions
         self._integer = integer
-        self._scalar = ctypes.c_float if dtype.char == "f" else ctypes.c_double
+        self._scalar = scalar
         self.integers: Any = np.dtype(integer)
 
     def __call__(self, name: str, *arguments: Any) -> int:
@@ -96,14 +100,12 @@ def _routines(char: str) -> _Routines | None:
     """Return the routines for a dtype, None where NumPy has brought no library with them."""
     if not _blas.can_hold():
         return None
+    letter, scalar = _KINDS[char]
     for library in _blas.numpys():
         for pattern, integer in _NAMES:
-            found = {
-                name: getattr(library, pattern.format(_LETTERS[char] + name), None)
-                for name in _TAKEN
-            }
+            found = {name: getattr(library, pattern.format(letter + name), None) for name in _TAKEN}
             if None not in found.values():
-                return _Routines(found, integer, np.dtype(char))
+                return _Routines(found, integer, scalar)
     return None
 
 
@@ -116,7 +118,7 @@ def is_large(x: Array) -> bool:
         x.ndim == 2
         and x.shape[0] > LARGE
         and x.shape[0] == x.shape[1]
-        and x.dtype.char in _LETTERS
+        and x.dtype.char in _KINDS
         and _routines(x.dtype.char) is not None
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from corepy.backends._numpy_lapack import SINGLE as LARGE
+from corepy.backends._numpy_lapack import SINGLE as OF_LARGE
 from corepy.backends._numpy_lapack import is_large
 from corepy.backends._numpy_loops import private_ufunc
 
@@ -108,7 +108,7 @@ def _operations() -> dict[str, Callable[..., Any]]:
     for name, (make, described) in _MADE.items():
         ufuncs = [_ufunc(each) for each in described]
         if None not in ufuncs:
-            found[name] = _answering(make(*ufuncs), LARGE.get(name))
+            found[name] = _answering(make(*ufuncs), OF_LARGE.get(name))
     return found
 
 

@@ -141,7 +141,6 @@ def test_what_has_no_answer(name: str) -> None:
             with pytest.raises(np.linalg.LinAlgError, match="Singular"):
                 own(name)(*args)
             assert SINGLE[f"linalg.{name}"](*[a.astype(np.float32) for a in args]) is None
-    x[5, 5] = np.nan
     if name in ("det", "slogdet"):
         assert np.isnan(own(name)(general() * np.nan)).any()
 
@@ -160,7 +159,7 @@ def test_what_is_not_large_is_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError):
         own("solve")(large, large)
     own("solve")(large, large[:, :1].astype(np.float32))
-    own("solve")(large, np.stack([large] * 1))
+    own("solve")(large, large[np.newaxis])
     with pytest.raises(ValueError, match="mismatch"):
         own("solve")(large, large[1:])
 

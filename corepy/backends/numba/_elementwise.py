@@ -406,11 +406,8 @@ def _operations() -> dict[str, Operation]:
         least = way.least(name) if fuses() else {}
         made[name] = _looped(name, way.loop, least, way.threads)
     if not fuses():
-        return made | {
-            name: _shared(name, 80_000)
-            for name in _CHECKED
-            if name not in ("floor_divide", "remainder")
-        }
+        ufuncs = [name for name in _CHECKED if isinstance(numpys(name), np.ufunc)]
+        return made | {name: _shared(name, 80_000) for name in ufuncs}
     made |= {name: _checked(name, way) for name, way in _CHECKED.items()}
     made["__ifloordiv__"] = _in_place("__ifloordiv__", made["floor_divide"])
     made["__imod__"] = _in_place("__imod__", made["remainder"])
