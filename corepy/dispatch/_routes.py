@@ -484,7 +484,7 @@ def routed(
     small, least = getattr(native, "small", native), getattr(native, "least", None)
     own = native
     if _considerate.concerns(name):
-        own = _considerate.considerate(_single.chosen(native, name, backend, dtype))
+        own = _considerate.considerate(_single.chosen(native, name, backend, dtype), name)
         least = min(_considerate.least(), _considerate.LEAST if least is None else least)
     table = in_force().table
     if table is not None and name in site.admitted and table.forms(name, dtype.name):

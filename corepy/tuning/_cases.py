@@ -34,10 +34,12 @@ Array = npt.NDArray[Any]
 _DTYPES: Final = ("float32", "float64", "int64")
 _MORE: Final = {"fft.": ("complex64", "complex128"), "logical": ("bool",)}
 #: Elements of the largest operand. The first one is measured first, then the greater, of which the
-#: last ones are in no cache, then down for as long as somebody beats NumPy.
-FIRST: Final = 1 << 20
-GREATER: Final = (1 << 22, 1 << 23)
-SMALLER: Final = (1 << 18, 1 << 16, 1 << 14, 1 << 12, 1 << 10)
+#: last ones are in no cache, then down for as long as somebody beats NumPy. No powers of two: there
+#: the stretches of two threads fall on the same lines of the caches and banks of the memory, and
+#: what threads gain is understated.
+FIRST: Final = 1_000_000
+GREATER: Final = (3_000_000, 10_000_000)
+SMALLER: Final = (300_000, 100_000, 30_000, 10_000, 3_000, 1_000)
 #: The same for matrices, whose operations take time of the third power of the side. Threads of BLAS
 #: begin to share them somewhere from 96 to 128 rows, at once with much.
 FIRST_SIDE: Final = 256
@@ -120,7 +122,9 @@ class Case:
     def _native(self) -> Callable[..., Any]:
         function = NUMPY.operation(self.operation)
         assert function is not None  # it is asked only for what there is
-        return considerate(function) if concerns(self.operation) else function
+        if concerns(self.operation):
+            return considerate(function, self.operation)
+        return function
 
     def deviation(self, name: str) -> str | None:
         """Return where a candidate means something else than NumPy, None if nowhere."""
@@ -216,7 +220,7 @@ def operands(
         return _matrices(case, math.isqrt(size), rng)
     x = _values(case, size, rng) if values is None else values
     if case.form == "inner":
-        y = x.reshape(-1, min(_FEW[1], math.isqrt(size // 64)))
+        y = _matrix(x, min(_FEW[1], math.isqrt(size // 64)))
         rows = min(_FEW[0], y.shape[1])
         return (_values(case, len(y) * rows, rng).reshape(-1, rows).T, y), {}
     if name == "tensordot":
@@ -224,11 +228,11 @@ def operands(
         factor = _values(case, columns**2, rng).reshape(columns, columns)
         return (x.reshape(-1, columns), factor), {"axes": ((1,), (0,))}
     if case.form == "tall":
-        return _parameters(name, x.reshape(-1, min(_COLUMNS, math.isqrt(size // 16))))
+        return _parameters(name, _matrix(x, min(_COLUMNS, math.isqrt(size // 16))))
     if case.form in ("rows", "columns", "narrow", "all"):
         return _reduction(case, x)
     if case.form == "spread":
-        x = x[: size // _width(size) * _width(size)].reshape(-1, _width(size))
+        x = _matrix(x, _width(size))
         return (x, without_zeros(case, _values(case, x.shape[1], rng))), {}
     if name == "clip":
         return (x,), {"min": np.asarray(x.dtype.type(-1)), "max": np.asarray(x.dtype.type(1))}
@@ -276,13 +280,17 @@ def _width(size: int, form: str = "") -> int:
     return min(_SLENDER if form == "narrow" else _WIDTH, 1 << (size.bit_length() // 2))
 
 
+def _matrix(x: Array, columns: int) -> Array:
+    """Return the elements as rows of so many, without those that are left over."""
+    return x[: x.size // columns * columns].reshape(-1, columns)
+
+
 def _reduction(case: Case, x: Array) -> tuple[tuple[Any, ...], dict[str, Any]]:
     name = case.operation
     running = name.startswith("cumulative")
     axes: Any = None
     if case.form != "all":
-        width = _width(x.size, case.form)
-        x = x[: x.size // width * width].reshape(-1, width)
+        x = _matrix(x, _width(x.size, case.form))
         axes = x.ndim - 1 if case.form == "rows" else 0
     elif running:
         axes = 0

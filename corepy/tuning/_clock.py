@@ -6,6 +6,7 @@ is compared within its round, and rounds in which something came between are lef
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import statistics
@@ -27,8 +28,8 @@ ROUNDS: Final = (7, 25)
 #: The same of a device that is waited for, some 10 us, and the runs by which its time is guessed.
 SLICE_OF_DEVICE: Final = 4e-3
 FEW: Final = 3
-#: Spread of the ratios, as a part of them, above which a machine may be too noisy to decide.
-NOISY: Final = 0.10
+#: Noise of a gain, as a part of it, above which a machine may be too noisy to decide.
+NOISY: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class Comparison:
     gain : float
         The other's time by this one's, the median over the rounds that count.
     noise : float
-        How far the rounds lie apart, as a part of the gain: 1.5 times the median distance.
+        How far off the gain may be, as a part of it: two standard errors of a median over as many
+        rounds that lie as far apart.
     """
 
     gain: float
@@ -67,7 +69,9 @@ def compare(base: Sequence[float], times: Sequence[float]) -> Comparison:
     spread = _spread(ratios, middle)
     kept = [ratio for ratio in ratios if abs(ratio - middle) <= 3 * spread] or ratios
     gain = statistics.median(kept)
-    return Comparison(gain, _spread(kept, gain) / gain)
+    # The standard error of a median is that of a mean by sqrt(pi / 2).
+    error = math.sqrt(math.pi / 2 / len(kept)) * _spread(kept, gain)
+    return Comparison(gain, 2 * error / gain)
 
 
 def _spread(values: Sequence[float], middle: float) -> float:

@@ -247,12 +247,10 @@ def _measure_case(
 
 
 def _between(case: AnyCase, smaller: int, greater: int) -> int | None:
-    """Return a size half way between two, None where they lie close or are the works of kernels."""
-    if isinstance(case, KernelCase) or greater < 4 * smaller:
+    """Return the size of a matrix half way between two, None where sizes lie close."""
+    if not case.squares or greater < 4 * smaller:
         return None
-    if case.squares:
-        return math.isqrt(math.isqrt(smaller * greater)) ** 2
-    return math.isqrt(smaller * greater)
+    return math.isqrt(math.isqrt(smaller * greater)) ** 2
 
 
 def _meet_neighbours(case: AnyCase, cells: Iterable[Cell], kept: Cells) -> None:

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 pytest.importorskip("threadpoolctl")
@@ -62,12 +64,12 @@ def test_as_many_threads_as_there_are_cores_free() -> None:
 def test_blas_has_fewer_threads_beside_others_and_all_again(
     two_threads: list[int], busy: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = considerate(lambda x, *, add: ([n + add for n in blas_threads()], x.size))
-    large = np.zeros(_considerate.LEAST)
+    call = considerate(lambda x, *, add: ([n + add for n in blas_threads()], x.size), "linalg.eig")
+    large = np.zeros((1, _considerate.LEAST))
     assert call(large, add=0) == ([1] * len(two_threads), large.size)
     assert blas_threads() == two_threads
     with pytest.raises(ZeroDivisionError):
-        considerate(lambda x: x.size // 0)(large)
+        considerate(lambda x: x.size // 0, "linalg.eig")(large)
     assert blas_threads() == two_threads
     monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
     assert call(large, add=0) == (two_threads, large.size)
@@ -96,14 +98,87 @@ def test_holds_that_overlap_leave_blas_as_it_was(two_threads: list[int]) -> None
 
 def test_large_operations_say_so(two_threads: list[int], busy: None) -> None:
     xp = corepy.array_api
-    large = xp.asarray(np.eye(100) * 2)
-    for function, wanted in ((xp.linalg.det, 2.0**100), (lambda x: xp.sum(x @ x), 400.0)):
-        with corepy.set_routes("off"):
-            found = corepy.explain(function, large)
-        assert float(found.result) == pytest.approx(wanted)
-        assert "BLAS in 1 of 2 threads" in found.records[0].reason
-    small = corepy.explain(xp.linalg.det, large[:50, :50])
-    assert "BLAS" not in small.records[0].reason
+    large = xp.asarray(np.eye(520) * 2)
+    for side, said in ((520, "BLAS in 1 of 2 threads"), (100, "BLAS in one thread"), (50, None)):
+        x = large[:side, :side]
+        for function, wanted in ((xp.linalg.det, 2.0**side), (lambda x: xp.sum(x @ x), 4.0 * side)):
+            with corepy.set_routes("off"):
+                found = corepy.explain(function, x)
+            assert float(found.result) == pytest.approx(wanted)
+            reason = found.records[0].reason
+            assert said in reason if said else "BLAS" not in reason
+
+
+# ---------------------------------------------------------------------------- one thread
+
+
+def definite(side: int, dtype: str = "float64") -> npt.NDArray[Any]:
+    x = np.random.default_rng(side).standard_normal((side, side))
+    made: npt.NDArray[Any] = (x @ x.T / side + np.eye(side)).astype(dtype)
+    return made
+
+
+#: Operations, what they take beside a matrix, and rows of one that is too large for one thread.
+SMALL: Final[dict[str, tuple[tuple[Any, ...], dict[str, Any], int]]] = {
+    "matmul": ((definite(120),), {}, 180),
+    "tensordot": ((definite(120),), {"axes": 1}, 180),
+    "linalg.cholesky": ((), {"upper": False}, 641),
+    "linalg.det": ((), {}, 513),
+    "linalg.eigvalsh": ((), {}, 401),
+    "linalg.inv": ((), {}, 201),
+    "linalg.qr": ((), {"mode": "reduced"}, 641),
+    "linalg.solve": ((np.ones(120),), {}, 513),
+    "linalg.svd": ((), {"full_matrices": False}, 301),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_matrices_are_worked_on_in_one_thread(
+    name: str, two_threads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_considerate, "cores", lambda: 2)
+    monkeypatch.setattr(_considerate, "budget", lambda: None)
+    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
+    monkeypatch.setattr(NEIGHBOURS, "looked", float("inf"))
+    seen: list[list[int]] = []
+    more, params, large = SMALL[name]
+
+    def native(*args: Any, **params: Any) -> None:
+        seen.append(blas_threads())
+
+    call = considerate(native, name)
+    call(definite(120), *more, **params)
+    if name in ("matmul", "tensordot"):
+        call(np.ones((50_000, 2)), np.ones((2, 8)), **params)  # of few products, though large
+        more = (np.ones((large, large)),)
+    else:
+        call(np.stack([definite(120)] * 2), *more, **params)
+    assert seen == [[1] * len(two_threads)] * len(seen)
+    seen.clear()
+    call(np.ones((large, large)), *more, **params)
+    assert seen == [two_threads]
+    with pytest.raises(ZeroDivisionError):
+        considerate(lambda *_, **__: 1 // 0, name)(definite(120), *more, **params)
+    assert blas_threads() == two_threads
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_they_find_is_what_lapack_finds_in_one_thread(
+    dtype: str, two_threads: list[int]
+) -> None:
+    xp = corepy.array_api
+    x = definite(120, dtype)
+    with corepy.set_routes("off"), _blas.single():
+        wanted = np.linalg.cholesky(x), np.linalg.det(x), *np.linalg.qr(x), np.linalg.solve(x, x)
+    own = xp.asarray(x)
+    with corepy.set_routes("off"):
+        linalg = xp.linalg
+        got = linalg.cholesky(own), linalg.det(own), *linalg.qr(own), linalg.solve(own, own)
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(a), b, strict=True)
+    with corepy.set_routes("off"), pytest.raises(ValueError, match="positive definite"):
+        xp.linalg.cholesky(-own)
+    assert blas_threads() == two_threads
 
 
 # ---------------------------------------------------------------------------- where they wake
@@ -112,11 +187,10 @@ def test_large_operations_say_so(two_threads: list[int], busy: None) -> None:
 def processors() -> list[int]:
     """Return on which processors BLAS's threads may run, as bits, but for the caller."""
     found = []
-    for library in _blas._placeable():
-        for thread in range(library.get_num_threads() - 1):
+    for place in _blas._placeable():
+        for thread in range(place.library.get_num_threads() - 1):
             mask = _blas._Mask()
-            get = library.dynlib.openblas_getaffinity
-            assert not get(thread, _blas._BYTES, ctypes.byref(mask))
+            assert not place.get(thread, _blas._BYTES, ctypes.addressof(mask))
             found.append(mask[0])
     return found
 
@@ -225,7 +299,7 @@ def test_large_products_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_blas, "apart", lambda: asked.append(1) or apart())
     xp = corepy.array_api
     with corepy.set_routes("off"):
-        x = xp.asarray(np.eye(120))
-        np.testing.assert_array_equal(np.asarray(x @ x), np.eye(120))
+        x = xp.asarray(np.eye(180))
+        np.testing.assert_array_equal(np.asarray(x @ x), np.eye(180))
         xp.asarray(np.eye(20)) @ xp.asarray(np.eye(20))
     assert len(asked) == 1

@@ -97,7 +97,7 @@ def _turn(q: Array, turns: list[Array], edges: list[int], out: Array) -> None:
     _each(multiply, len(turns), q)
 
 
-def qr(x: Array, /, *, mode: str) -> tuple[Array, Array] | None:
+def _qr(x: Array, /, *, mode: str) -> tuple[Array, Array] | None:
     """Return Q and R of a tall matrix, None for others."""
     if mode != "reduced" or not _is_tall(x):
         return None
@@ -136,6 +136,7 @@ def _svdvals(x: Array, /) -> Array | None:
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
+    "linalg.qr": operation("linalg.qr", _LEAST)(_qr),
     "linalg.svd": operation("linalg.svd", _LEAST)(_svd),
     "linalg.svdvals": operation("linalg.svdvals", _LEAST)(_svdvals),
 }
