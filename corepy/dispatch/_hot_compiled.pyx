@@ -201,7 +201,9 @@ cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
 #: What takes little time for each element, and memory for the result.
 cdef tuple _MOVING = (MOVE, ACCUMULATION)
 #: Operations of other kinds that are, and up to how many elements: zeros need no recycled memory.
-cdef dict _MOST = {"arange": SHORT_MOVE, "vecdot": PY_SSIZE_T_MAX, "zeros": 1 << 31}
+cdef dict _MOST = {
+    "arange": SHORT_MOVE, "take": SHORT_MOVE, "vecdot": PY_SSIZE_T_MAX, "zeros": 1 << 31
+}
 
 
 cdef int _place(str name) except -1:

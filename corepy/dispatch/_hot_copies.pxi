@@ -226,24 +226,37 @@ cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which):
         dims[j] = PyArray_DIMS(which)[j]
     for j in range(1, ndim):
         dims[more + j - 1] = PyArray_DIMS(x)[j]
-    made = _new(slot.descr, ndim + more - 1, dims)
+    made = _new_large(slot.descr, ndim + more - 1, dims)
     chunk *= slot.size
     cdef npy_intp* indices = <npy_intp*>PyArray_DATA(which)
     cdef char* source = <char*>PyArray_DATA(x)
     cdef char* into = <char*>PyArray_DATA(<PyArrayObject*>made)
+    if number * chunk < LONG * slot.size:
+        return made if _gather(into, source, indices, number, length, chunk) else None
+    cdef bint whole
+    with nogil:
+        whole = _gather(into, source, indices, number, length, chunk)
+    return made if whole else None
+
+
+cdef bint _gather(
+    char* into, char* source, npy_intp* indices, npy_intp number, npy_intp length, npy_intp chunk
+) noexcept nogil:
+    """Copy chunks of bytes at indices; False if there is a bad one."""
+    cdef npy_intp i, place
     for i in range(number):
         place = indices[i]
         if place < 0:
             place += length
         if place < 0 or place >= length:
-            return None
+            return False
         if chunk == 8:
             (<long long*>into)[i] = (<long long*>source)[place]
         elif chunk == 4:
             (<int*>into)[i] = (<int*>source)[place]
         else:
             memcpy(into + i * chunk, source + place * chunk, chunk)
-    return made
+    return True
 
 
 # ---------------------------------------------------------------------------- in order

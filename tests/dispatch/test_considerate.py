@@ -201,6 +201,8 @@ def rested(two_threads: list[int], monkeypatch: pytest.MonkeyPatch) -> int:
     usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if not _blas._placeable() or len(usable) < 2:
         pytest.skip("needs OpenBLAS with threads of its own, Linux and two processors")
+    large = np.ones((300, 300))
+    np.matmul(large, large)  # a fork ends OpenBLAS's threads, and the next product starts them
     monkeypatch.setattr(_places, "here", lambda: usable[0])
     monkeypatch.setattr(_blas._APART, "_caller", 0)
     return sum(1 << place for place in usable)

@@ -166,3 +166,16 @@ def test_copies_of_a_million_elements_are_numpys(size: int) -> None:
         held(xp.stack(argument, axis=1), np.stack([native, native], axis=1))
     narrow = np.linspace(0, 1, size, dtype="float32")
     held(xp.add(x, xp.asarray(narrow)), native + narrow)  # which is converted first
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "complex128"])
+def test_rows_at_many_indices_are_numpys(dtype: str) -> None:
+    native = np.random.default_rng(3).integers(-99, 99, 1_000_000).astype(dtype)
+    indices = np.random.default_rng(4).integers(-9_000, 9_000, 100_000)
+    for x in (native, native[:81_000].reshape(9_000, 3, 3), native[: 2 * 9_000].reshape(-1, 2)):
+        held(xp.take(xp.asarray(x), xp.asarray(indices), axis=0), np.take(x, indices, axis=0))
+    few = xp.asarray(native[:9_000])
+    indices[-1] = 9_000
+    with pytest.raises(IndexError, match="take"):
+        xp.take(few, xp.asarray(indices))
+    assert few.shape == (9_000,)
