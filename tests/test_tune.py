@@ -492,6 +492,25 @@ def test_sizes_of_arrays_are_no_powers_of_two() -> None:
     assert all(b <= 4 * a for a, b in itertools.pairwise(sizes))
 
 
+def test_numbas_loops_are_admitted_between_two_sizes_at_which_they_are() -> None:
+    def steps(*entrants: tuple[str, float, str]) -> list[tuple[int, list[str]]]:
+        found = {}
+        for size, (name, gain, verdict) in zip((10_000, 30_000, 100_000), entrants, strict=True):
+            entrant = Entrant(name, gain, 0.01, 1.0, 1.0 if name == "torch" else None, verdict)
+            cell = Cell("sin", "float64", "", size, size * 1e-8, (entrant,), False)
+            found[cell.key] = cell
+        routes = Cells(Path("unused"), {}, found).routes()
+        return [(route.least, [option.backend for option in route.options]) for route in routes]
+
+    won, lost = ("numba", 2.0, "admitted"), ("numba", 2.0, "3.7x its time right after numpy")
+    assert steps(won, lost, won) == [(10_000, ["numba"])]
+    assert steps(won, ("numba", 1.1, "no faster"), won)[1][1] == []
+    assert steps(lost, lost, won)[0][0] > 30_000
+    assert steps(won, lost, lost)[1][1] == []
+    torch = ("torch", 2.0, "admitted"), ("torch", 2.0, "too noisy to decide")
+    assert len(steps(torch[0], torch[1], torch[0])) == 3
+
+
 # ---------------------------------------------------------------------------- the commands
 
 

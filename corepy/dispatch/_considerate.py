@@ -6,7 +6,7 @@ of 10 x 100,000 by 100,000 x 32 took 2.6 s in the place of 3 ms. So before a lar
 what other processes use (`_neighbours`, some 10 us every 50 ms), and BLAS gets no more threads for
 it than there are free cores.
 
-What is small gets one thread in any case: a decomposition is many short steps, and threads that
+Small matrices are decomposed in one thread in any case: that is many short steps, and threads that
 share each of them wake, or wait for each other, more than they work. Of 128 x 128 float64 on two
 processors `qr` took 1.7 ms in one thread and 4.9 in two, `svd` 5.1 and 9.8, `cholesky` 0.44 and
 0.84.
@@ -14,8 +14,7 @@ processors `qr` took 1.7 ms in one thread and 4.9 in two, `svd` 5.1 and 9.8, `ch
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
@@ -40,11 +39,8 @@ _SUMS: Final = frozenset({"linalg.vector_norm", "vecdot"})
 #: takes some 50 us.
 LEAST: Final = 10_000
 
-#: Products of two numbers, in a product of matrices, up to which one thread is enough: below, it
-#: takes as long to wake another one.
-_PRODUCTS: Final = 1 << 21
-#: The same of rows or columns of a matrix that LAPACK decomposes. Where threads that are awake
-#: already help most, there are fewest of them.
+#: Rows or columns of a matrix that LAPACK decomposes up to which one thread is enough: the fewer,
+#: the more threads help that are awake already.
 _ROWS: Final[Mapping[str, int]] = {
     "linalg.inv": 200,
     **dict.fromkeys(
@@ -78,28 +74,6 @@ def reproducible_blas() -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def _is_small_product(x1: Any, x2: Any, /) -> bool:
-    return bool(x1.size * (x2.shape[-1] if x2.ndim > 1 else 1) <= _PRODUCTS)
-
-
-def _is_small_contraction(x1: Any, x2: Any, /, *, axes: int | Iterable[Any]) -> bool:
-    last = range(-axes, 0) if isinstance(axes, int) else next(iter(axes))
-    contracted = math.prod(x1.shape[axis] for axis in last)
-    return bool(x1.size * x2.size <= _PRODUCTS * contracted)
-
-
-def _enough_of(name: str) -> Callable[..., bool] | None:
-    """Return what says of an operation's arguments whether one thread is enough for them."""
-    if name == "matmul":
-        return _is_small_product
-    if name == "tensordot":
-        return _is_small_contraction
-    rows = _ROWS.get(name)
-    if rows is None:
-        return None
-    return lambda x, /, *_, **__: max(x.shape[-2:]) <= rows
-
-
 def considerate(native: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return what calls a function with as many threads of BLAS as there are cores for them.
 
@@ -113,7 +87,7 @@ def considerate(native: Callable[..., Any], name: str) -> Callable[..., Any]:
     name : str
         The operation that it computes.
     """
-    is_small = _enough_of(name)
+    alone = _ROWS.get(name, 0)
 
     def call(*args: Any, **params: Any) -> Any:
         if not REPRODUCIBLE.touched:
@@ -131,9 +105,9 @@ def considerate(native: Callable[..., Any], name: str) -> Callable[..., Any]:
             threads = asked
         if threads < 2:
             return native(*args, **params)
-        if is_small is not None and _blas.can_hold() and is_small(*args, **params):
+        if alone and max(args[0].shape[-2:], default=0) <= alone and _blas.can_hold():
             if _explain.listening():
-                _explain.note("the operands live in it; BLAS in one thread, enough for so little")
+                _explain.note("the operands live in it; BLAS in one thread, enough for so few rows")
             with _blas.single():
                 return native(*args, **params)
         if not NEIGHBOURS.busy(threads) or not _blas.can_hold():
