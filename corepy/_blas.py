@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from corepy._apart import Apart, Undo
 from corepy._budget import budget
@@ -24,54 +22,12 @@ def can_hold() -> bool:
     return find_spec("threadpoolctl") is not None and bool(_libraries())
 
 
-class Library(NamedTuple):
-    """A loaded build of BLAS, with its functions bound: to look for them takes longer than they do.
-
-    Attributes
-    ----------
-    name : str
-        ``openblas``, ``mkl`` and so on.
-    path : str
-    dynlib : ctypes.CDLL
-    get_num_threads, set_num_threads : callable
-    """
-
-    name: str
-    path: str
-    dynlib: Any
-    get_num_threads: Callable[[], int]
-    set_num_threads: Callable[[int], None]
-
-
 @cache
-def _libraries() -> list[Library]:
+def _libraries() -> list[Any]:
     from threadpoolctl import ThreadpoolController
 
-    return [_bound(x) for x in ThreadpoolController().select(user_api="blas").lib_controllers]
-
-
-def _bound(found: Any) -> Library:
-    """Return a library that `threadpoolctl` has found."""
-    name, dynlib = found.internal_api, found.dynlib
-    get = set_ = None
-    if name == "openblas" and found.threading_layer != "openmp":
-        get, set_ = (_symbol(dynlib, f"openblas_{verb}_num_threads") for verb in ("get", "set"))
-    if get is None or set_ is None:
-        # Since 3.7 `threadpoolctl` lets only the thread that set the number first change it, while
-        # that one lives; ours agree among themselves who does
-        # (https://github.com/joblib/threadpoolctl).
-        get = found.get_num_threads
-        set_ = getattr(found, "_real_set_num_threads", found.set_num_threads)
-    return Library(name, found.filepath, dynlib, get, set_)
-
-
-def _symbol(dynlib: Any, name: str) -> Any:
-    """Return OpenBLAS's function, whatever is around its name in that build, None without it."""
-    for before, after in itertools.product(("", "scipy_"), ("", "64_", "_64")):
-        function = getattr(dynlib, f"{before}{name}{after}", None)
-        if function is not None:
-            return function
-    return None
+    found: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return found
 
 
 @cache
@@ -84,9 +40,18 @@ def numpys() -> list[Any]:
     return [
         library.dynlib
         for library in _libraries()
-        if library.name == "openblas"
-        and any(Path(library.path).is_relative_to(home) for home in homes)
+        if library.internal_api == "openblas"
+        and any(Path(library.filepath).is_relative_to(home) for home in homes)
     ]
+
+
+def _give(library: Any, count: int) -> None:
+    """Let a library use so many threads.
+
+    Since 3.7 `threadpoolctl` lets only the thread that set the number first change it, while that
+    one lives; ours agree among themselves who does (https://github.com/joblib/threadpoolctl).
+    """
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(count)
 
 
 class _Hold:
@@ -110,12 +75,12 @@ class _Hold:
                 self._before = [library.get_num_threads() for library in _libraries()]
                 for library, before in zip(_libraries(), self._before, strict=True):
                     if before > count:
-                        library.set_num_threads(count)
+                        _give(library, count)
             elif count < self._count:
                 self._count = count
                 for library in _libraries():
                     if library.get_num_threads() > count:
-                        library.set_num_threads(count)
+                        _give(library, count)
             self._holders += 1
 
     def leave(self) -> None:
@@ -127,7 +92,7 @@ class _Hold:
             for library, before in zip(_libraries(), self._before, strict=True):
                 # Who has asked for another number meanwhile has it.
                 if before > self._count and library.get_num_threads() == self._count:
-                    library.set_num_threads(before if most is None else min(before, most))
+                    _give(library, before if most is None else min(before, most))
 
 
 _HOLD: Final = _Hold()
@@ -144,9 +109,6 @@ class _Held(AbstractContextManager[None]):
         _HOLD.leave()
 
 
-_SINGLE: Final = _Held(1)
-
-
 def held(count: int) -> AbstractContextManager[None]:
     """Hold BLAS to so many threads at most for the length of a block, in the whole process.
 
@@ -159,34 +121,22 @@ def held(count: int) -> AbstractContextManager[None]:
 
 def single() -> AbstractContextManager[None]:
     """Hold BLAS to one thread for the length of a block, in the whole process."""
-    return _SINGLE
+    return _Held(1)
+
+
+@cache
+def _placeable() -> list[Any]:
+    """Return the libraries that place their threads: OpenBLAS, unless they are of OpenMP."""
+    return [x for x in _libraries() if hasattr(x.dynlib, "openblas_setaffinity")]
 
 
 #: A bit for each processor; who has few of them has all in the first word.
 _Mask = ctypes.c_uint64 * 16
-_BYTES: Final = ctypes.sizeof(_Mask)
+_BYTES: Final = ctypes.c_size_t(ctypes.sizeof(_Mask))
 
 
-class _Placeable(NamedTuple):
-    """A library that places its threads, by their numbers and masks of processors."""
-
-    library: Library
-    get: Callable[[int, int, Any], int]
-    set: Callable[[int, int, Any], int]
-
-
-@cache
-def _placeable() -> list[_Placeable]:
-    """Return the libraries that place their threads: OpenBLAS, unless they are of OpenMP."""
-    found = []
-    for library in _libraries():
-        if hasattr(library.dynlib, "openblas_setaffinity"):
-            kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p)
-            get, set_ = (
-                kind((f"openblas_{verb}affinity", library.dynlib)) for verb in ("get", "set")
-            )
-            found.append(_Placeable(library, get, set_))
-    return found
+def _place(library: Any, thread: int, mask: Any) -> None:
+    library.dynlib.openblas_setaffinity(thread, _BYTES, ctypes.byref(mask))
 
 
 def _keep_off(processor: int) -> Undo | None:
@@ -194,25 +144,22 @@ def _keep_off(processor: int) -> Undo | None:
     if not can_hold():
         return None
     placed = []
-    for place in _placeable():
+    for library in _placeable():
         # Asked anew each time: the number beyond the last is that of the calling thread.
-        for thread in range(place.library.get_num_threads() - 1):
+        for thread in range(library.get_num_threads() - 1):
             before = _Mask()
-            if place.get(thread, _BYTES, ctypes.addressof(before)):
+            if library.dynlib.openblas_getaffinity(thread, _BYTES, ctypes.byref(before)):
                 continue  # it stays where it is
-            word = before[0]
-            apart = word & ~(1 << processor)
-            if apart and apart != word:
-                before[0] = apart
-                place.set(thread, _BYTES, ctypes.addressof(before))
-                before[0] = word
-                placed.append((place, thread, before))
+            apart = _Mask(before[0] & ~(1 << processor))
+            if apart[0] and apart[0] != before[0]:
+                _place(library, thread, apart)
+                placed.append((library, thread, before))
     return partial(_put_back, placed) if placed else None
 
 
-def _put_back(placed: list[tuple[_Placeable, int, Any]]) -> None:
-    for place, thread, before in placed:
-        place.set(thread, _BYTES, ctypes.addressof(before))
+def _put_back(placed: list[tuple[Any, int, Any]]) -> None:
+    for library, thread, before in placed:
+        _place(library, thread, before)
 
 
 _APART: Final = Apart(_keep_off)

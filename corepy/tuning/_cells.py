@@ -26,7 +26,8 @@ class Entrant:
     ----------
     backend : str
     gain, noise : float
-        The home's time, on the host NumPy's, by this one's, and the spread of that as a part of it.
+        The home's time, on the host NumPy's, by this one's, and how far off that may be, as a part
+        of it.
     company : float
         The time right after another library's operation by the time alone; the worst of them.
     busy : float or None

@@ -185,10 +185,11 @@ def test_what_they_find_is_what_lapack_finds_in_one_thread(
 def processors() -> list[int]:
     """Return on which processors BLAS's threads may run, as bits, but for the caller."""
     found = []
-    for place in _blas._placeable():
-        for thread in range(place.library.get_num_threads() - 1):
+    for library in _blas._placeable():
+        for thread in range(library.get_num_threads() - 1):
             mask = _blas._Mask()
-            assert not place.get(thread, _blas._BYTES, ctypes.addressof(mask))
+            get = library.dynlib.openblas_getaffinity
+            assert not get(thread, _blas._BYTES, ctypes.byref(mask))
             found.append(mask[0])
     return found
 
