@@ -16,6 +16,9 @@ BACKENDS ?= numpy reference
 EXAMPLES ?= 100
 SUITE ?=
 
+# Without bytecode each process that a test starts would compile torch and JAX from source again.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 COMPILED := $(wildcard corepy/*/*.pyx corepy/*/*.pxi)
 PY := $(VENV)/bin/python

@@ -37,7 +37,7 @@ from types import ModuleType
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.database import InMemoryExampleDatabase
 
 import corepy
@@ -141,6 +141,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         items[:] = kept
         config.hook.pytest_deselected(items=left)
+
+
+#: Backends on which an example takes ten times what it takes elsewhere: JAX compiles a program for
+#: each shape, Dask plans a graph for each operation. They come to half of all examples' time.
+_DEAR: Final = ("dask", "jax")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Try half as many examples on backends that are slow to begin."""
+    test = getattr(item, "obj", None)
+    if backend_of(item) not in _DEAR or not is_hypothesis_test(test):
+        return (yield)
+    # One function serves all parameters of a test, and Hypothesis keeps the settings on it.
+    usual = test._hypothesis_internal_use_settings
+    half = settings(usual, max_examples=max(1, usual.max_examples // 2))
+    test._hypothesis_internal_use_settings = half
+    try:
+        return (yield)
+    finally:
+        test._hypothesis_internal_use_settings = usual
 
 
 _on_jax = itertools.count(1)
