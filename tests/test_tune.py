@@ -463,10 +463,11 @@ def test_between_who_loses_and_who_wins_is_measured_once_more(
 ) -> None:
     def measured(case: Any, size: int, *rest: Any) -> Cell:
         verdict = "admitted" if size >= 20_000 else "1.9x its time right after numpy"
-        entrants = (Entrant("torch", 2.0, 0.01, 1.0, None, verdict),)
+        entrants = (Entrant("torch", 2.0, 0.01, 1.0, 2.0, verdict),)
         return Cell(case.operation, case.dtype, case.form, size, size * 1e-9, entrants, False)
 
     monkeypatch.setattr(_tune, "_measured", measured)
+    monkeypatch.setattr(_tune, "_start", lambda name: 0.5)
     monkeypatch.setattr(_check, "deviation", lambda *_: None)
     path = tmp_path / "cells.json"
     outcome = tune(["linalg.eigh"], seconds=0.0, cells=path)
