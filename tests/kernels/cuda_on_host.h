@@ -1,7 +1,12 @@
-/* CUDA on the host, for tests: a thread for each work-item, one group after the other. */
+/* CUDA on the host, for tests: work-items take turns in one thread, one group after the other.
+
+A thread for each would spend most of its time falling asleep at barriers. */
 #include <bit>
 #include <math.h>
-#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
 #include <utility>
 
 #define __device__
@@ -18,20 +23,42 @@ struct alignas(16) uint4 {
 struct Axes {
     unsigned x, y, z;
 };
-static thread_local Axes threadIdx, blockIdx;
-static Axes gridDim;
-static pthread_barrier_t group, warps[32];
+static Axes threadIdx, blockIdx, gridDim;
 
-inline void __syncthreads() { pthread_barrier_wait(&group); }
+/* Who waits leaves the turn to the next one, until as many have come as are expected. */
+struct Barrier {
+    unsigned expected, arrived, rounds;
+};
+static Barrier group, warps[32];
+static ucontext_t scheduler, contexts[1024];
+static bool moved;
+
+inline void wait(Barrier &barrier)
+{
+    unsigned round = barrier.rounds;
+    moved = true;
+    if (++barrier.arrived == barrier.expected) {
+        barrier.arrived = 0;
+        ++barrier.rounds;
+    }
+    Axes item = threadIdx, block = blockIdx;
+    while (barrier.rounds == round) {
+        swapcontext(&contexts[item.x], &scheduler);
+        threadIdx = item;
+        blockIdx = block;
+    }
+}
+
+inline void __syncthreads() { wait(group); }
 
 template <class T> T __shfl_xor_sync(unsigned, T value, int mask)
 {
     static T slots[1024];
-    pthread_barrier_t *warp = &warps[threadIdx.x / 32];
+    Barrier &warp = warps[threadIdx.x / 32];
     slots[threadIdx.x] = value;
-    pthread_barrier_wait(warp);
+    wait(warp);
     T other = slots[threadIdx.x ^ mask];
-    pthread_barrier_wait(warp);
+    wait(warp);
     return other;
 }
 
@@ -48,45 +75,60 @@ inline float __fdividef(float a, float b) { return a / b; }
 /* Halves are converted by instructions of the GPU alone. */
 #define asm(...) __builtin_trap()
 
-/* A kernel with its arguments, which it is called with in each thread. */
+/* A kernel with its arguments, which each item calls it with. */
 struct Call {
     void (*start)(const Call &);
     void (*kernel)();
     void **arguments;
-    unsigned item;
 };
+static Call call;
+static unsigned left;
 
 template <class... A, std::size_t... I> void start(const Call &call, std::index_sequence<I...>)
 {
     ((void (*)(A...))call.kernel)(*(A *)call.arguments[I]...);
 }
 
-inline void *groups_of(void *given)
+inline void groups_of(int item)
 {
-    const Call &call = *(const Call *)given;
-    threadIdx = {call.item, 0, 0};
+    threadIdx = {(unsigned)item, 0, 0};
     for (unsigned n = 0; n < gridDim.x; ++n) {
         blockIdx = {n, 0, 0};
         call.start(call);
         __syncthreads();
     }
-    return nullptr;
+    contexts[item] = {}; /* not to be resumed */
+    --left;
+    moved = true;
+    setcontext(&scheduler);
 }
 
 template <class... A>
 void launch(void (*kernel)(A...), unsigned groups, unsigned items, void **arguments)
 {
-    static pthread_t threads[1024];
-    static Call calls[1024];
+    constexpr std::size_t size = 256 << 10;
+    static char *stacks = (char *)mmap(nullptr, 1024 * size, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     gridDim = {groups, 1, 1};
-    pthread_barrier_init(&group, nullptr, items);
-    for (unsigned i = 0; i < items / 32; ++i)
-        pthread_barrier_init(&warps[i], nullptr, 32);
+    call = {[](const Call &c) { start<A...>(c, std::index_sequence_for<A...>()); },
+            (void (*)())kernel, arguments};
+    group = {items, 0, 0};
+    for (Barrier &warp : warps)
+        warp = {32, 0, 0};
     for (unsigned i = 0; i < items; ++i) {
-        calls[i] = {[](const Call &c) { start<A...>(c, std::index_sequence_for<A...>()); },
-                    (void (*)())kernel, arguments, i};
-        pthread_create(&threads[i], nullptr, groups_of, &calls[i]);
+        getcontext(&contexts[i]);
+        contexts[i].uc_stack.ss_sp = stacks + i * size;
+        contexts[i].uc_stack.ss_size = size;
+        makecontext(&contexts[i], (void (*)())groups_of, 1, (int)i);
     }
-    for (unsigned i = 0; i < items; ++i)
-        pthread_join(threads[i], nullptr);
+    for (left = items; left;) {
+        moved = false;
+        for (unsigned i = 0; i < items; ++i)
+            if (contexts[i].uc_stack.ss_sp)
+                swapcontext(&scheduler, &contexts[i]);
+        if (!moved) {
+            fputs("items of a group wait at different barriers\n", stderr);
+            abort();
+        }
+    }
 }
