@@ -143,8 +143,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left)
 
 
-#: Backends on which an example takes ten times what it takes elsewhere: JAX compiles a program for
-#: each shape, Dask plans a graph for each operation. They come to half of all examples' time.
+#: Backends that would take two fifths of the tests' time: JAX compiles a program for each shape,
+#: Dask plans a graph for each operation.
 _DEAR: Final = ("dask", "jax")
 
 

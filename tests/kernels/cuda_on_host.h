@@ -75,26 +75,22 @@ inline float __fdividef(float a, float b) { return a / b; }
 /* Halves are converted by instructions of the GPU alone. */
 #define asm(...) __builtin_trap()
 
-/* A kernel with its arguments, which each item calls it with. */
-struct Call {
-    void (*start)(const Call &);
-    void (*kernel)();
-    void **arguments;
-};
-static Call call;
+/* What each item calls, with what. */
+template <class... A> static void (*kernel_of)(A...);
+static void **arguments_of;
 static unsigned left;
 
-template <class... A, std::size_t... I> void start(const Call &call, std::index_sequence<I...>)
+template <class... A, std::size_t... I> void call(std::index_sequence<I...>)
 {
-    ((void (*)(A...))call.kernel)(*(A *)call.arguments[I]...);
+    kernel_of<A...>(*(A *)arguments_of[I]...);
 }
 
-inline void groups_of(int item)
+template <class... A> void groups_of(int item)
 {
     threadIdx = {(unsigned)item, 0, 0};
     for (unsigned n = 0; n < gridDim.x; ++n) {
         blockIdx = {n, 0, 0};
-        call.start(call);
+        call<A...>(std::index_sequence_for<A...>());
         __syncthreads();
     }
     contexts[item] = {}; /* not to be resumed */
@@ -110,8 +106,8 @@ void launch(void (*kernel)(A...), unsigned groups, unsigned items, void **argume
     static char *stacks = (char *)mmap(nullptr, 1024 * size, PROT_READ | PROT_WRITE,
                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     gridDim = {groups, 1, 1};
-    call = {[](const Call &c) { start<A...>(c, std::index_sequence_for<A...>()); },
-            (void (*)())kernel, arguments};
+    kernel_of<A...> = kernel;
+    arguments_of = arguments;
     group = {items, 0, 0};
     for (Barrier &warp : warps)
         warp = {32, 0, 0};
@@ -119,7 +115,7 @@ void launch(void (*kernel)(A...), unsigned groups, unsigned items, void **argume
         getcontext(&contexts[i]);
         contexts[i].uc_stack.ss_sp = stacks + i * size;
         contexts[i].uc_stack.ss_size = size;
-        makecontext(&contexts[i], (void (*)())groups_of, 1, (int)i);
+        makecontext(&contexts[i], (void (*)())groups_of<A...>, 1, (int)i);
     }
     for (left = items; left;) {
         moved = false;
