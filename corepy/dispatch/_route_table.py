@@ -320,11 +320,26 @@ def machine_key() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Return the processor's name and model as the system tells them.
+    """Return the processor's name and generation as the system tells them.
 
     Clouds give one name to processors of several generations, which differ in what is fastest: a
     sort of NumPy's that takes 36 ms on one "AMD EPYC" takes 3 ms on another.
     """
+    found = _processor_says()
+    name = found.get("model name") or found.get("Model")
+    name = name or platform.processor() or platform.machine()
+    return f"{name} ({generation()})" if generation() else name
+
+
+def generation() -> str:
+    """Return the processor's generation, such as "family 25, model 1"; "" if none is told."""
+    found = _processor_says()
+    return ", ".join(f"{key.removeprefix('cpu ')} {found[key]}" for key in _MODEL if key in found)
+
+
+@cache
+def _processor_says() -> Mapping[str, str]:
+    """Return what the system tells of the first processor; nothing where it is not Linux."""
     found: dict[str, str] = {}
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
@@ -335,10 +350,7 @@ def processor() -> str:
                 found[key.strip()] = value.strip()
     except OSError:
         pass  # only Linux has it
-    name = found.get("model name") or found.get("Model")
-    name = name or platform.processor() or platform.machine()
-    kind = [f"{key.removeprefix('cpu ')} {found[key]}" for key in _MODEL if key in found]
-    return f"{name} ({', '.join(kind)})" if kind else name
+    return found
 
 
 @cache
@@ -432,9 +444,12 @@ def shipped_file(gpu: str) -> Path:
 
 
 def shipped_files() -> list[Path]:
-    """Return the files that ship for hosts of this kind; where there is none, those of all."""
-    ours = DATA / f"routes-{vectors()}.json"
-    return [ours] if ours.is_file() else sorted(DATA.glob("routes-*.json"))
+    """Return the files that ship for hosts of this generation.
+
+    Where there is none, those of all that have this one's vector instructions, and else all.
+    """
+    kinds = (f"{vectors()}-{_words(generation())}", f"{vectors()}-*", "*")
+    return next(found for kind in kinds if (found := sorted(DATA.glob(f"routes-{kind}.json"))))
 
 
 def others(gpu: str | None) -> list[Path]:
@@ -448,8 +463,11 @@ def others(gpu: str | None) -> list[Path]:
 
 def _stem(what: str, gpu: str | None) -> str:
     """Name a file, by what it holds and the name of the GPU that it is for."""
-    words = re.sub("[^a-z0-9]+", "_", (gpu or "").lower()).strip("_")
-    return what if gpu is None else f"gpu-{what}-{words}"
+    return what if gpu is None else f"gpu-{what}-{_words(gpu)}"
+
+
+def _words(name: str) -> str:
+    return re.sub("[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
 def write(path: Path, text: str) -> None:

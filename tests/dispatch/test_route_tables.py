@@ -74,10 +74,16 @@ def test_a_table_without_json_or_with_a_route_twice_is_refused() -> None:
 SHIPPED = sorted(files.DATA.glob("routes-*.json"))
 
 
+def generation(table: RouteTable) -> str:
+    """The generation of the processor that a table was made on."""
+    _, said = table.machine["cpu"].split(" (")
+    return said.removesuffix(")")
+
+
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_a_shipped_table_is_whole_and_says_how_it_was_made(path: Path) -> None:
     shipped = parse(path.read_text(encoding="utf-8"))
-    assert path.name == f"routes-{shipped.machine['vectors']}.json"
+    assert path.stem == f"routes-{shipped.machine['vectors']}-{files._words(generation(shipped))}"
     assert "corepy tune" in shipped.made["command"]
     assert shipped.routes
     for each in shipped.routes:
@@ -93,6 +99,7 @@ def test_elsewhere_only_great_gains_are_believed(
 ) -> None:
     shipped = parse(path.read_text(encoding="utf-8"))
     monkeypatch.setattr(files, "vectors", lambda: shipped.machine["vectors"])
+    monkeypatch.setattr(files, "generation", lambda: generation(shipped))
     monkeypatch.setattr(files, "processor", lambda: shipped.machine["cpu"])
     monkeypatch.setattr(files, "cores", lambda: shipped.machine["cores"])
     assert sources.shipped() == shipped
@@ -105,15 +112,20 @@ def test_elsewhere_only_great_gains_are_believed(
     assert len(gains) < sum(len(each.options) for each in shipped.routes)
 
 
-def test_on_a_processor_of_a_kind_that_was_not_measured_all_tables_have_to_agree(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("instructions", "of"), [("neon", SHIPPED), ("avx512", [p for p in SHIPPED if "512" in p.stem])]
+)
+def test_on_a_generation_that_was_not_measured_all_tables_of_its_kind_have_to_agree(
+    instructions: str, of: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "vectors", lambda: "neon")
-    assert len(files.shipped_files()) == len(SHIPPED) >= 2
+    monkeypatch.setattr(files, "vectors", lambda: instructions)
+    monkeypatch.setattr(files, "generation", lambda: "family 99, model 1")
+    assert files.shipped_files() == of
+    assert len(of) >= 2
     found = sources.shipped()
     assert found is not None
     assert any(each.options for each in found.routes)
-    tables = [parse(path.read_text(encoding="utf-8")) for path in SHIPPED]
+    tables = [parse(path.read_text(encoding="utf-8")) for path in of]
     for each in found.routes:
         for option in each.options:
             assert option.gain >= sources.ELSEWHERE
