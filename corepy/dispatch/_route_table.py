@@ -325,10 +325,10 @@ def processor() -> str:
     Clouds give one name to processors of several generations, which differ in what is fastest: a
     sort of NumPy's that takes 36 ms on one "AMD EPYC" takes 3 ms on another.
     """
-    found = _processor_says()
+    found, kind = _processor_says(), generation()
     name = found.get("model name") or found.get("Model")
     name = name or platform.processor() or platform.machine()
-    return f"{name} ({generation()})" if generation() else name
+    return f"{name} ({kind})" if kind else name
 
 
 def generation() -> str:
