@@ -373,7 +373,8 @@ _LOOPED: Final[dict[str, Way]] = {
 }
 #: Those whose loops leave special values to NumPy.
 _CHECKED: Final[dict[str, Way]] = {
-    "atan2": Way(loops.angles, {}, 1024, 80_000),
+    # NumPy's of float32 is off by up to 2.04 units in the last place with AVX-512.
+    "atan2": Way(loops.angles, _anywhere(1024), 1024, 80_000),
     "cos": Way(loops.cosines, {_DOUBLE: 1024}, 1024, 120_000),
     "cosh": Way(loops.hyperbolic_cosines, {}, 1024, 100_000),
     "floor_divide": Way(
