@@ -239,23 +239,45 @@ cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which):
     return made if whole else None
 
 
+ctypedef fused Chunk:
+    int
+    long long
+
+
+cdef inline npy_intp _wrapped(npy_intp place, npy_intp length) noexcept nogil:
+    """Return the place that an index means, -1 if it is out of bounds."""
+    if place < 0:
+        place += length
+    return place if 0 <= place < length else -1
+
+
+cdef bint _gather_items(
+    Chunk* into, Chunk* source, npy_intp* indices, npy_intp number, npy_intp length
+) noexcept nogil:
+    cdef npy_intp i, place
+    for i in range(number):
+        place = _wrapped(indices[i], length)
+        if place < 0:
+            return False
+        into[i] = source[place]
+    return True
+
+
 cdef bint _gather(
     char* into, char* source, npy_intp* indices, npy_intp number, npy_intp length, npy_intp chunk
 ) noexcept nogil:
     """Copy chunks of bytes at indices; False if there is a bad one."""
     cdef npy_intp i, place
+    # Of each size a loop of its own: to ask for it at each index takes a third of the time more.
+    if chunk == 8:
+        return _gather_items(<long long*>into, <long long*>source, indices, number, length)
+    if chunk == 4:
+        return _gather_items(<int*>into, <int*>source, indices, number, length)
     for i in range(number):
-        place = indices[i]
+        place = _wrapped(indices[i], length)
         if place < 0:
-            place += length
-        if place < 0 or place >= length:
             return False
-        if chunk == 8:
-            (<long long*>into)[i] = (<long long*>source)[place]
-        elif chunk == 4:
-            (<int*>into)[i] = (<int*>source)[place]
-        else:
-            memcpy(into + i * chunk, source + place * chunk, chunk)
+        memcpy(into + i * chunk, source + place * chunk, chunk)
     return True
 
 
