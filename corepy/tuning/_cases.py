@@ -51,8 +51,8 @@ _COLUMNS: Final = 64
 _FEW: Final = (10, 32)
 #: Columns of a matrix that is multiplied by a small one.
 _NARROW: Final = 16
-#: Elements of a row, where rows are reduced.
-_WIDTH: Final = 1024
+#: Elements of a row at the most, where rows are reduced.
+_WIDTH: Final = 3000
 #: Of a narrow matrix, whose columns are reduced.
 _SLENDER: Final = 8
 
@@ -277,7 +277,7 @@ def without_zeros(case: Case, x: Array) -> Array:
 
 def _width(size: int, form: str = "") -> int:
     """Return the columns of a matrix of so many elements."""
-    return min(_SLENDER if form == "narrow" else _WIDTH, 1 << (size.bit_length() // 2))
+    return min(_SLENDER if form == "narrow" else _WIDTH, math.isqrt(size))
 
 
 def _matrix(x: Array, columns: int) -> Array:
