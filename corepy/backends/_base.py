@@ -24,7 +24,7 @@ writes in place, ``"__iadd__"`` and its kin, which return their first operand.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
@@ -81,6 +81,26 @@ class LeftToOthersError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class RowLoop:
+    """Compiled functions that reduce a contiguous row to one number.
+
+    Attributes
+    ----------
+    addresses : mapping of str to int
+        By the name of the elements' dtype, addresses of functions ``double (*)(const void *row,
+        ptrdiff_t size)``. What they return is a number of the result's dtype.
+    least : int
+        Elements of an array from which they are called.
+    longer : int
+        Elements that each row has more than.
+    """
+
+    addresses: Mapping[str, int]
+    least: int
+    longer: int
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """What an operation computes on small operands, for the compiled hot path to call at once.
 
@@ -101,6 +121,8 @@ class Loop:
         Whether it gives them for real dtypes only.
     second : numpy.ufunc or None
         Another one, where the operation needs two.
+    rows : RowLoop or None
+        What finds the same of long rows, in the loop's place.
     """
 
     ufunc: np.ufunc | None
@@ -108,6 +130,7 @@ class Loop:
     finite: bool = False
     real: bool = False
     second: np.ufunc | None = None
+    rows: RowLoop | None = None
 
 
 @dataclass(frozen=True, slots=True)

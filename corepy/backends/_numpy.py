@@ -17,6 +17,7 @@ from corepy.backends import _numpy_elementwise as elementwise
 from corepy.backends._base import Backend, Capabilities, Loop
 from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
 from corepy.backends._numpy_loops import LOOPS
+from corepy.backends._numpy_rows import ROW_LOOPS, reduced
 from corepy.backends._numpy_single import OPERATIONS as SINGLE
 from corepy.backends._rounding import rounded
 from corepy.devices._device import Device
@@ -155,11 +156,24 @@ def _astype(x: Array, dtype: np.dtype[Any], *, copy: bool = True) -> Array:
 _SUM: Final[Callable[..., Any]] = np.add.reduce
 
 
+def _sum(
+    x: Array,
+    axis: tuple[int, ...] | None = None,
+    dtype: np.dtype[Any] | None = None,
+    keepdims: bool = False,
+) -> Any:
+    if dtype is None or dtype == x.dtype:
+        found = reduced("sum", x, axis, keepdims)
+        if found is not None:
+            return found.astype(x.dtype, copy=False)
+    return _SUM(x, axis, dtype, None, keepdims)
+
+
 def _mean(x: Array, *, axis: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     # In NumPy's own steps: the quotient is computed in double precision, and rounded once.
     if x.size == 0:
         return np.asarray(compat.mean(x, axis=axis, keepdims=keepdims))  # it warns
-    total: Any = _SUM(x, axis, None, None, keepdims)
+    total: Any = _sum(x, axis, None, keepdims)
     if total.__class__ is not np.ndarray:
         return np.asarray(total.dtype.type(total / np.intp(x.size)))
     count = np.intp(x.size // total.size)
@@ -174,13 +188,13 @@ def _var(
     keepdims: bool = False,
 ) -> Array:
     plain = x.ndim and x.size and x.dtype.kind == "f"
-    total: Any = _SUM(x, axis, None, None, True) if plain else None
+    total: Any = _sum(x, axis, None, True) if plain else None
     count = 0 if total is None else x.size // total.size
     if count <= correction:
         return np.asarray(compat.var(x, axis=axis, correction=correction, keepdims=keepdims))
     np.true_divide(total, np.intp(count), out=total, casting="unsafe")
     apart = np.subtract(x, total)
-    total = _SUM(np.multiply(apart, apart, out=apart), axis, None, None, keepdims)
+    total = _sum(np.multiply(apart, apart, out=apart), axis, None, keepdims)
     rest = np.float64(count - correction)
     if total.__class__ is not np.ndarray:
         return np.asarray(total.dtype.type(total / rest))
@@ -201,6 +215,9 @@ def _std(
 def _count_nonzero(
     x: Array, *, axis: tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Array:
+    found = reduced("count_nonzero", x, axis, keepdims)
+    if found is not None:
+        return found.astype(np.intp)
     if axis is None and not keepdims:
         return np.asarray(np.count_nonzero(x))
     return np.asarray(compat.count_nonzero(x, axis=axis, keepdims=keepdims))
@@ -381,7 +398,7 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "max": np.maximum.reduce,
     "min": np.minimum.reduce,
     "prod": np.multiply.reduce,
-    "sum": np.add.reduce,
+    "sum": _sum if ROW_LOOPS else _SUM,
     "mean": _mean,
     "std": _std,
     "var": _var,

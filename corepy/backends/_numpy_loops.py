@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from corepy.backends._base import Loop
+from corepy.backends._numpy_rows import ROW_LOOPS
 
 __all__ = ["LOOPS", "private_ufunc"]
 
@@ -72,16 +73,16 @@ LOOPS: Final[dict[str, Loop]] = {
     "cumulative_prod": Loop(np.multiply, "accumulation"),
     "cumulative_sum": Loop(np.add, "accumulation"),
     "max": Loop(np.maximum, "reduction"),
-    "mean": Loop(np.add, "mean"),
+    "mean": Loop(np.add, "mean", rows=ROW_LOOPS.get("sum")),
     "min": Loop(np.minimum, "reduction"),
     "prod": Loop(np.multiply, "reduction"),
-    "std": Loop(np.add, "deviation"),
-    "sum": Loop(np.add, "reduction"),
-    "var": Loop(np.add, "variance"),
+    "std": Loop(np.add, "deviation", rows=ROW_LOOPS.get("sum")),
+    "sum": Loop(np.add, "reduction", rows=ROW_LOOPS.get("sum")),
+    "var": Loop(np.add, "variance", rows=ROW_LOOPS.get("sum")),
     "__getitem__": Loop(None, "view"),
     "argmax": Loop(None, "argmax"),
     "argmin": Loop(None, "argmin"),
-    "count_nonzero": Loop(None, "count"),
+    "count_nonzero": Loop(None, "count", rows=ROW_LOOPS.get("count_nonzero")),
     "matmul": Loop(np.matmul, "core"),
     "vecdot": Loop(np.vecdot, "core", real=True),
     **{

@@ -45,6 +45,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.float cimport FLT_MAX
 from libc.limits cimport INT_MIN, LLONG_MIN
 from libc.math cimport ceil, fabs, isfinite, isinf, isnan, sqrt, sqrtf
+from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy, memset
 
 __all__ = [

@@ -179,6 +179,8 @@ cdef dict _kinds = {
     "view": VIEW,
 }
 
+ctypedef double (*RowLoop)(const void*, Py_ssize_t) noexcept nogil
+
 cdef struct Slot:
     PyObject* native  # of the entry; NULL where it was not stored
     PyObject* result
@@ -199,6 +201,8 @@ cdef struct Slot:
     bint finite  # whether the loop is only right for finite operands
     double initial  # of a reduction, where `has_initial`
     bint has_initial
+    RowLoop row_loop  # what reduces long rows in the loop's place; NULL if there is none
+    npy_intp row_least, row_longer  # elements of an array and a row from which it does
 
 
 cdef void _release(Slot* slot) noexcept:
@@ -229,6 +233,9 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     slot.size, slot.size_out = dtype.itemsize, result.itemsize
     slot.type_num = dtype.num
     slot.finite = loop.finite and dtype.kind == "f"
+    if loop.rows is not None:
+        slot.row_loop = <RowLoop><uintptr_t>loop.rows.addresses.get(dtype.name, 0)
+        slot.row_least, slot.row_longer = loop.rows.least, loop.rows.longer
     slot.short = True
     return 0
 

@@ -39,6 +39,8 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
     cdef npy_intp* dims = PyArray_DIMS(x)
     cdef npy_intp size = _size(x, _least_of(slot, x, axis)), rows = 1, length, done
     cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef char* into
+    cdef char* row
     cdef bint by_column = False
     if size <= 0 or ndim > MOST_DIMENSIONS:
         return None
@@ -67,38 +69,83 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
     result = _new(slot.descr, count, shape)
     cdef char* source = <char*>PyArray_DATA(x)
     cdef char* target = <char*>PyArray_DATA(<PyArrayObject*>result)
-    cdef char* args[3]
-    cdef npy_intp steps[3]
-    cdef npy_intp first = 0 if slot.has_initial else 1
-    if slot.has_initial:
-        for done in range(rows):
-            _put(slot.type_num, target + done * slot.size, slot.initial)
-    elif by_column:
-        memcpy(target, source, rows * slot.size)
-    else:
-        for done in range(rows):
-            memcpy(target + done * slot.size, source + done * length * slot.size, slot.size)
     if by_column:
-        steps[0] = steps[1] = steps[2] = slot.size
-        args[0] = args[2] = target
-        for done in range(first, length):
-            args[1] = source + done * rows * slot.size
-            if not _calls(slot, args, rows, steps):
-                return None
+        if not _reduces_columns(slot, target, source, rows, length):
+            return None
+    elif _has_row_loop(slot, size, length):
+        if not _reduces_long_rows(slot, target, source, rows, length):
+            return None
     else:
-        steps[0] = steps[2] = 0
-        steps[1] = slot.size
         for done in range(rows):
-            args[0] = args[2] = target + done * slot.size
-            args[1] = source + (done * length + first) * slot.size
-            if not _calls(slot, args, length - first, steps):
+            into, row = target + done * slot.size, source + done * length * slot.size
+            if not _reduces_row(slot, into, row, length):
                 return None
     if slot.kind == MEAN:
         _divide(slot.type_num, target, rows, <double>length)
     return result
 
 
-cdef inline void _put(int type_num, char* into, double value) noexcept:
+cdef inline bint _has_row_loop(Slot* slot, npy_intp size, npy_intp length) noexcept:
+    """Say whether rows of a length of a contiguous array have a loop of their own."""
+    return slot.row_loop != NULL and size >= slot.row_least and length > slot.row_longer
+
+
+cdef inline bint _reduces_long_rows(
+    Slot* slot, char* into, char* source, npy_intp rows, npy_intp length
+) except -1:
+    """Reduce contiguous rows by the loop for these; False if the result is not to be used."""
+    corepy_none_of_all()  # of before
+    with nogil:
+        _reduce_long_rows(slot, into, source, rows, length)
+    return not corepy_all_flags()
+
+
+cdef inline void _reduce_long_rows(
+    Slot* slot, char* into, char* source, npy_intp rows, npy_intp length
+) noexcept nogil:
+    cdef npy_intp i, bytes_of_row = length * slot.size
+    for i in range(rows):
+        _put(slot.type_num, into + i * slot.size, slot.row_loop(source + i * bytes_of_row, length))
+
+
+cdef inline bint _reduces_row(Slot* slot, char* into, char* row, npy_intp length) except -1:
+    """Reduce a contiguous row to an element; False if that is not to be used."""
+    cdef char* args[3]
+    cdef npy_intp steps[3]
+    cdef npy_intp first = 0 if slot.has_initial else 1
+    if slot.has_initial:
+        _put(slot.type_num, into, slot.initial)
+    else:
+        memcpy(into, row, slot.size)
+    args[0] = args[2] = into
+    args[1] = row + first * slot.size
+    steps[0] = steps[2] = 0
+    steps[1] = slot.size
+    return _calls(slot, args, length - first, steps)
+
+
+cdef inline bint _reduces_columns(
+    Slot* slot, char* into, char* source, npy_intp columns, npy_intp length
+) except -1:
+    """Reduce as many contiguous columns of a length; False if the result is not to be used."""
+    cdef char* args[3]
+    cdef npy_intp steps[3]
+    cdef npy_intp first = 0 if slot.has_initial else 1, done
+    if slot.has_initial:
+        for done in range(columns):
+            _put(slot.type_num, into + done * slot.size, slot.initial)
+    else:
+        memcpy(into, source, columns * slot.size)
+    args[0] = args[2] = into
+    steps[0] = steps[1] = steps[2] = slot.size
+    for done in range(first, length):
+        args[1] = source + done * columns * slot.size
+        if not _calls(slot, args, columns, steps):
+            return False
+    return True
+
+
+cdef inline void _put(int type_num, char* into, double value) noexcept nogil:
     if type_num == NPY_DOUBLE:
         (<double*>into)[0] = value
     elif type_num == NPY_FLOAT:
@@ -124,31 +171,24 @@ cdef object _short_variance(
     cdef double mean
     cdef char* row
     cdef char* into
-    cdef char* args[3]
-    cdef npy_intp steps[3]
-    cdef npy_intp i, j
+    cdef npy_intp i
     result = _new(slot.descr, count, shape)
     cdef char* target = <char*>PyArray_DATA(<PyArrayObject*>result)
     cdef char* squares = <char*>PyMem_Malloc(length * slot.size)
     if squares == NULL:
         raise MemoryError
-    steps[0], steps[1], steps[2] = 0, slot.size, 0
     try:
         for i in range(rows):
             row = <char*>PyArray_DATA(x) + i * length * slot.size
             into = target + i * slot.size
-            args[0], args[1], args[2] = into, row, into
-            _put(slot.type_num, into, slot.initial)
-            if not _calls(slot, args, length, steps):
+            if not _adds(slot, into, row, rows, length):
                 return None
             _divide(slot.type_num, into, 1, <double>length)
             if double:
                 _squares(<double*>row, (<double*>into)[0], <double*>squares, length)
             else:
                 _squares(<float*>row, (<float*>into)[0], <float*>squares, length)
-            args[1] = squares
-            _put(slot.type_num, into, slot.initial)
-            if corepy_flags() or not _calls(slot, args, length, steps):
+            if corepy_flags() or not _adds(slot, into, squares, rows, length):
                 return None
             _divide(slot.type_num, into, 1, <double>length)
             if slot.kind == DEVIATION and double:
@@ -158,6 +198,15 @@ cdef object _short_variance(
     finally:
         PyMem_Free(squares)
     return None if corepy_flags() else result
+
+
+cdef inline bint _adds(
+    Slot* slot, char* into, char* row, npy_intp rows, npy_intp length
+) except -1:
+    """Sum one of some contiguous rows; False if the result is not to be used."""
+    if _has_row_loop(slot, rows * length, length):
+        return _reduces_long_rows(slot, into, row, 1, length)
+    return _reduces_row(slot, into, row, length)
 
 
 ctypedef fused Real:

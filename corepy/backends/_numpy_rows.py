@@ -1,0 +1,67 @@
+"""What rows of floats come to: sums and counts by loops that fill the processor's registers.
+
+The compiled hot path calls the same loops, from the same sizes on, so that a result has the same
+bits by whatever way it was found. Where nothing was compiled, NumPy's own loops run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy._extensions import extension
+from corepy.backends._base import RowLoop
+
+__all__ = ["ROW_LOOPS", "reduced"]
+
+Array = npt.NDArray[Any]
+
+_module: Final[Any] = extension("corepy.backends._row_loops")[0]
+
+#: By operation, the elements of an array from which its loops run, and those of a row beyond which.
+#: Small arrays' sums are NumPy's to the last bit, and 128 elements it adds in one go, as fast.
+_SIZES: Final = {"sum": (2048, 128), "count_nonzero": (64, 0)}
+
+#: By operation.
+ROW_LOOPS: Final[dict[str, RowLoop]] = {
+    name: RowLoop(addresses, *_SIZES[name])
+    for name, addresses in ({} if _module is None else _module.LOOPS).items()
+}
+
+
+def reduced(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
+    """Return what an array comes to along its last axis or all of them, as float64.
+
+    Parameters
+    ----------
+    name : str
+        ``"sum"``, whose values are those of the array's dtype, or ``"count_nonzero"``.
+    x : ndarray
+    axis : int, tuple of int or None
+        Not below 0.
+    keepdims : bool
+
+    Returns
+    -------
+    ndarray or None
+        None where NumPy's own loops have to find it: on other dtypes, layouts, axes and sizes, and
+        where they would warn.
+    """
+    loop = ROW_LOOPS.get(name)
+    if loop is None or x.size < loop.least or not x.flags.c_contiguous:
+        return None
+    address = loop.addresses.get(x.dtype.name)
+    last = x.ndim - 1
+    whole = axis is None or last == 0
+    if address is None or not (whole or axis in (last, (last,))):
+        return None
+    length = x.size if whole else x.shape[-1]
+    if length <= loop.longer:
+        return None
+    into = np.empty(x.size // length)
+    if not _module.reduce(address, x.ctypes.data, length * x.itemsize, length, into):
+        return None
+    kept = () if whole else x.shape[:-1]
+    return into.reshape(kept + (1,) * (x.ndim - len(kept)) if keepdims else kept)
