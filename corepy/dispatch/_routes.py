@@ -59,13 +59,24 @@ class _Library:
         self.backend: Backend | None = None
         self.refused = False
 
-    def serves(self, site: Site) -> bool:
-        """Say whether it may run anything, if it is imported."""
-        return not self.refused and not (self.name == "torch" and site.is_host and _crowded())
+    def hindrance(self, site: Site) -> str | None:
+        """Say why it may not run anything, imported or not; None if it may."""
+        if self.refused:
+            return "it cannot be used in this process"
+        if self.name == "torch" and site.is_host:
+            return _crowded() or None
+        return None
+
+    def missing(self) -> str:
+        """Say why it is not imported yet."""
+        return (
+            f"importing it takes {self.price:.2g} s, of which it would have saved "
+            f"{self.saved:.2g} so far"
+        )
 
     def ready(self, site: Site, more: float = 0.0) -> Backend | None:
         """Return the backend if it may run something now, which saves so many seconds more."""
-        if not self.serves(site):
+        if self.hindrance(site):
             return None
         if self.backend is None:
             modules = _registry.records()[self.name].modules
@@ -82,13 +93,13 @@ class _Library:
 
 
 @cache
-def _crowded() -> bool:
-    """Say whether threads of a library stay on their cores when it has nothing to do.
+def _crowded() -> str:
+    """Say whose threads stay on their cores when they have nothing to do; nothing if nobody's do.
 
     Where NumPy was imported before corepy, those of its BLAS do: torch's then wait for a core, and
     an inverse that takes it half of NumPy's time alone took seven times as long.
     """
-    return in_force().origin != FORCED and bool(spinning())
+    return "; ".join(spinning()) if in_force().origin != FORCED else ""
 
 
 _libraries: Final = {name: _Library(name) for site in SITES.values() for name in site.candidates}
@@ -135,13 +146,20 @@ class _Way:
         if self.at_home:
             self._call = lambda args, params: native(*args, **params)
 
+    def hindrance(self, threads: int) -> str | None:
+        """Say why it may not be gone now, even if its library is there; None if it may."""
+        if self.fast and PRECISION.get() != "fast":
+            return 'it computes in single precision, which is for precision("fast")'
+        if self._lacks:
+            return "it cannot reach this device"
+        why = None if self.at_home else self.library.hindrance(self.site)
+        if why is None and self.site.is_host:
+            why = hindrance(self.option, threads)
+        return why
+
     def leads(self, threads: int) -> bool:
         """Say whether it may be gone now, if its library is there."""
-        if self.fast and PRECISION.get() != "fast":
-            return False
-        if self._lacks or not (self.at_home or self.library.serves(self.site)):
-            return False
-        return not self.site.is_host or is_worth(self.option, threads)
+        return self.hindrance(threads) is None
 
     def open(self, threads: int, more: float = 0.0) -> Call | None:
         """Return what is to be called; None if the library or its cores are not there.
@@ -188,27 +206,39 @@ class _Way:
         return max(0.0, at_home / lesser - at_home / self.gain)
 
 
-def is_worth(option: Option, threads: int) -> bool:
-    """Say whether an option gains now, with the threads that it may have and the cores it finds.
+def hindrance(option: Option, threads: int) -> str | None:
+    """Say why an option gains nothing now, with the threads it may have and the cores it finds.
 
     Parameters
     ----------
     option : Option
     threads : int
         How many it had when it was measured.
+
+    Returns
+    -------
+    str or None
+        None if it gains.
     """
     limit = budget()
     if option.gain < MARGIN:
-        return NEIGHBOURS.busy(min(threads, limit or threads))
+        busy = NEIGHBOURS.busy(min(threads, limit or threads))
+        return None if busy else "it gains only beside busy cores"
     if limit is not None and option.gain * min(1.0, limit / threads) < MARGIN:
-        return False
+        return f"it gains nothing in {limit} of {threads} threads"
     if option.backend != "torch":
-        return True  # its loops notice busy cores by themselves
+        return None  # its loops notice busy cores by themselves
     if NEIGHBOURS.pausing():
-        return False
+        return "a call of it lost time to other processes a moment ago"
     # Some gains are great enough to remain beside busy cores; that was measured.
-    remains = (option.busy or 0.0) >= MARGIN
-    return remains or not NEIGHBOURS.busy(min(threads, limit or threads))
+    if (option.busy or 0.0) >= MARGIN or not NEIGHBOURS.busy(min(threads, limit or threads)):
+        return None
+    return "other processes keep the cores busy"
+
+
+def is_worth(option: Option, threads: int) -> bool:
+    """Say whether an option gains now, as `hindrance`."""
+    return hindrance(option, threads) is None
 
 
 def ready(name: str) -> Backend | None:
@@ -371,7 +401,8 @@ class Choice:
         return size if size > 1 or args[0].ndim else 0
 
     def _go(self, step: _Step, size: int, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        passed, ways = "", step.ways
+        passed: tuple[str, str | bool] | None = None
+        ways = step.ways
         for number, way in enumerate(ways):
             more = 0.0
             if way.library.backend is None:  # a call that takes longer need not be one of many
@@ -379,7 +410,7 @@ class Choice:
                 more = way.saves(way.at_home_for(size), lesser)
             call = way.open(self.threads, more)
             if call is None:
-                passed = passed or way.option.backend
+                passed = passed or (way.option.backend, _explain.listening() and self._shut(way))
                 continue
             try:
                 made = (
@@ -391,7 +422,7 @@ class Choice:
                 # The backend's own callable has the last word: it has an answer, or raises what
                 # its users know.
                 why = error if isinstance(error, NotLentError) else type(error).__name__
-                passed = f"{way.option.backend} ({why})"
+                passed = way.option.backend, str(why)
                 continue
             if _explain.listening():
                 beside = "NumPy" if self.site.is_host else self.home.name
@@ -402,8 +433,14 @@ class Choice:
                 )
             return made
         if passed and _explain.listening():
-            _explain.note(f"the operands live in it; the route to {passed} is not open")
+            _explain.note(
+                f"the operands live in it; the route to {passed[0]} is not open: {passed[1]}"
+            )
         return self._timed(step, None, size, args, params)
+
+    def _shut(self, way: _Way) -> str:
+        """Say why a way is not open."""
+        return way.hindrance(self.threads) or way.library.missing()
 
     def _timed(
         self,

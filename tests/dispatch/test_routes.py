@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -402,13 +402,28 @@ print(round(torch / numba, 3))
     assert fresh(code, COREPY_ROUTES=str(path)) == str(round((1 / 4 - 1 / 5) / (1 - 1 / 4), 3))
 
 
+@pytest.mark.backend("torch")
+def test_explain_says_what_a_library_has_to_save_yet(tmp_path: Path) -> None:
+    code = """
+import corepy
+xp = corepy.array_api
+print(corepy.explain(xp.floor, xp.ones(100_000)).records[0].reason)
+"""
+    made = RouteTable(HERE, {}, {"torch": 2.5}, (replace(route("floor", "torch"), seconds=1e-9),))
+    path = tmp_path / "routes.json"
+    path.write_text(made.dump())
+    reason = fresh(code, COREPY_ROUTES=str(path))
+    assert reason.startswith("the operands live in it; the route to torch is not open: importing ")
+    assert "takes 2.5 s" in reason
+
+
 @pytest.mark.backend("numba")
 @pytest.mark.backend("torch")
 def test_torch_is_not_imported_where_it_has_to_wait_for_a_core(tmp_path: Path) -> None:
     code = """
 import sys, corepy
 from corepy.dispatch import _routes
-_routes._crowded = lambda: True
+_routes._crowded = lambda: "threads of BLAS spin"
 xp = corepy.array_api
 xp.floor(xp.ones(100_000))
 print("torch" in sys.modules, _routes._libraries["torch"].saved, "numba" in sys.modules)
@@ -457,6 +472,10 @@ print(corepy.explain(xp.sin, x).records[0].backend)
 # ---------------------------------------------------------------------------- neighbours, threads
 
 
+#: How `explain` begins to say why a call did not go where it is routed to.
+SHUT: Final = "the operands live in it; the route to torch is not open: "
+
+
 @pytest.mark.backend("torch")
 def test_torch_steps_aside_when_other_cores_are_busy(use: Use) -> None:
     use(
@@ -470,7 +489,7 @@ def test_torch_steps_aside_when_other_cores_are_busy(use: Use) -> None:
     NEIGHBOURS.used = float(NEIGHBOURS.cores)
     assert [ran(f, x)[0][1] for f in work] == ["numpy", "numpy", "torch"]
     (record,) = corepy.explain(xp.sin, x).records
-    assert record.reason == "the operands live in it; the route to torch is not open"
+    assert record.reason == SHUT + "other processes keep the cores busy"
 
 
 @pytest.mark.backend("torch")
@@ -482,6 +501,8 @@ def test_torch_pauses_after_a_call_that_lost_time(
     monkeypatch.setattr(NEIGHBOURS, "pause", 30.0)
     # The first call takes longer than NumPy's, which is said to take no time.
     assert [ran(xp.tan, x)[0][1] for _ in range(3)] == ["torch", "numpy", "numpy"]
+    (record,) = corepy.explain(xp.tan, x).records
+    assert record.reason == SHUT + "a call of it lost time to other processes a moment ago"
     monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
     assert ran(xp.tan, x)[0][1] == "torch"
 
@@ -508,6 +529,8 @@ def test_with_fewer_threads_only_what_gains_without_them(
     assert [ran(f, x)[0][1] for f in (xp.sin, xp.cos)] == ["torch", "torch"]
     monkeypatch.setattr(_routes, "budget", lambda: 1)
     assert [ran(f, x)[0][1] for f in (xp.sin, xp.cos)] == ["numpy", "torch"]
+    (record,) = corepy.explain(xp.sin, x).records
+    assert record.reason == SHUT + "it gains nothing in 1 of 2 threads"
 
 
 def test_neighbours_are_seen_where_the_system_tells(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -554,5 +577,7 @@ def test_torch_is_left_alone_where_other_threads_keep_the_cores(
         _routes._crowded.cache_clear()
         with corepy.set_routes("shipped"):
             ready = torchs.ready(HOST)
+            why = torchs.hindrance(HOST)
         assert (ready is None) is bool(found)
+        assert why == (found[0] if found else None)
     _routes._crowded.cache_clear()

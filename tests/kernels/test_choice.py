@@ -47,7 +47,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setattr(NEIGHBOURS, "looked", math.inf)
     monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
     monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
-    monkeypatch.setattr(_routes, "_crowded", lambda: False)
+    monkeypatch.setattr(_routes, "_crowded", lambda: "")
     monkeypatch.setattr(_memory, "PATIENCE", 1 << 62)
 
     def apply(*routes: Route | None) -> None:
@@ -181,7 +181,7 @@ def test_torch_steps_aside_for_arrays_that_are_not_its_own(
     assert who(kernels.softmax, x_of("torch", 8), -1)[0] == "torch"
     assert "route" in who(kernels.softmax, x_of("torch", 8), -1)[1]
     monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
-    monkeypatch.setattr(_routes, "_crowded", lambda: True)  # threads of BLAS spin
+    monkeypatch.setattr(_routes, "_crowded", lambda: "threads of BLAS spin")
     assert who(kernels.softmax, x_of("numpy", 8), -1)[0] == "numpy"
 
 
