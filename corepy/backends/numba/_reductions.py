@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from corepy.backends._numpy_rows import ROW_LOOPS
 from corepy.backends.numba import _reduction_loops as loops
 from corepy.backends.numba._compiled import launch
 from corepy.backends.numba._glue import Operation, operation, size_from
@@ -31,6 +32,10 @@ _HUGE: Final = 6 << 20
 _ROW: Final = size_from(64)
 _LONG_ROW: Final = 1024
 
+#: Elements from which threads sum and count rows before NumPy's backend has, whose loops for them
+#: (`ROW_LOOPS`) wait for memory alone from some million elements on.
+_BEYOND_ROWS: Final = {"sum": size_from(1 << 22), "count_nonzero": size_from(1 << 20)}
+
 #: Elements of a long vector whose running sums depend on each other.
 _SEGMENT: Final = 4096
 
@@ -44,6 +49,14 @@ def _accumulates(x: Array, dtype: np.dtype[Any]) -> bool:
     return (
         kind == x.dtype.kind and size >= max(x.dtype.itemsize, _SUMMED.get(kind, 99)) and size <= 8
     )
+
+
+def _is_numpys(name: str, x: Array, length: int) -> bool:
+    """Say whether NumPy's backend reduces rows of a length as fast, in one thread."""
+    loop = ROW_LOOPS.get(name)
+    if loop is None or x.dtype not in FLOATS or not x.flags.c_contiguous:
+        return False
+    return length > loop.longer and x.size < _BEYOND_ROWS[name]
 
 
 # ---------------------------------------------------------------------------- sums
@@ -103,7 +116,7 @@ def _added(x: Array, axis: Any, keepdims: bool, dtype: Any, *, mean: bool) -> Ar
         out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
         _add_columns(found, flat(out).reshape(found.shape[::2]), divisor)
         return out
-    if found.shape[1] < _ROW:
+    if found.shape[1] < _ROW or (x.dtype == dtype and _is_numpys("sum", x, found.shape[1])):
         return None
     out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
     _add_rows(found[:, :, 0], flat(out), divisor)
@@ -313,7 +326,7 @@ def _count_nonzero(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
     found = split(x, axis)
     if found is None or found.shape[2] != 1 or len(found) != 1:
         return None
-    if x.dtype.kind == "b":  # NumPy counts eight at a time
+    if x.dtype.kind == "b" or _is_numpys("count_nonzero", x, x.size):  # booleans by eights
         return None
     counts = np.empty(-(-x.size // loops.CHUNK), np.int64)
     launch(loops.count_chunks, (flat(x), counts), counts.size, x.size)

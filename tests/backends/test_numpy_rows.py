@@ -1,0 +1,154 @@
+"""Sums and counts of long rows of floats, by compiled loops where there are any."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy.backends._numpy import NumPyBackend
+from corepy.backends._numpy_rows import ROW_LOOPS, reduced
+
+Array = npt.NDArray[Any]
+
+BACKEND: Final = NumPyBackend()
+FLOATS: Final = ("float32", "float64")
+
+floats: Final = pytest.mark.parametrize("dtype", FLOATS)
+
+
+def entry(name: str, x: Array, **params: Any) -> Array:
+    function = BACKEND.operation(name)
+    assert function is not None
+    return np.asarray(function(x, **{"axis": None, "keepdims": False, **params}))
+
+
+def sample(dtype: str, *shape: int) -> Array:
+    """Numbers of very different sizes, and of both signs."""
+    rng = np.random.default_rng(sum(shape))
+    return (rng.standard_normal(shape) * np.exp(3 * rng.standard_normal(shape))).astype(dtype)
+
+
+@floats
+def test_all_lengths_and_places_in_memory(dtype: str) -> None:
+    whole = np.random.default_rng(0).integers(-100, 100, 4000).astype(dtype)
+    for length in (*range(2047, 2200), 3071, 3072, 3073, 3999):
+        for first in (0, 1):
+            x = whole[first : first + length]
+            assert entry("sum", x) == int(x.astype(np.int64).sum())
+            assert entry("count_nonzero", x) == np.count_nonzero(x.astype(np.int64))
+    for length in range(125, 330):
+        x = np.random.default_rng(length).integers(-100, 100, (20, length)).astype(dtype)
+        expected = x.astype(np.int64).sum(1)
+        assert entry("sum", x, axis=(1,)).tolist() == expected.tolist()
+        assert entry("mean", x, axis=(1,)).tolist() == (expected / length).astype(dtype).tolist()
+
+
+@floats
+@pytest.mark.parametrize("shape", [(2048,), (5003,), (300_001,), (7, 300), (3, 50, 129), (2, 9001)])
+def test_sums_are_right(dtype: str, shape: tuple[int, ...]) -> None:
+    x = sample(dtype, *shape)
+    unit = float(np.finfo(dtype).eps)
+    for axis, rows in ((None, x.reshape(1, -1)), ((x.ndim - 1,), x.reshape(-1, shape[-1]))):
+        exact = np.array([math.fsum(row.tolist()) for row in rows])
+        sizes = np.array([math.fsum(np.abs(row).tolist()) for row in rows])
+        found = entry("sum", x, axis=axis)
+        assert found.dtype == dtype
+        assert np.all(np.abs(found.reshape(-1) - exact) <= 2 * unit * sizes)
+        means = entry("mean", x, axis=axis).reshape(-1)
+        assert np.all(np.abs(means - exact / rows.shape[1]) <= 2 * unit * sizes / rows.shape[1])
+        wide = rows.astype(np.longdouble)
+        variances = entry("var", x, axis=axis, correction=0.0).reshape(-1)
+        assert np.allclose(variances, wide.var(1).astype(float), rtol=8 * unit, atol=0)
+
+
+@floats
+def test_a_long_row_loses_no_more_than_a_short_one(dtype: str) -> None:
+    x = np.full(3_000_001, 0.1, dtype)
+    exact = math.fsum(x.tolist())
+    assert abs(float(entry("sum", x)) - exact) <= np.finfo(dtype).eps * exact
+
+
+def outcome(call: Callable[[], Any]) -> tuple[bytes, list[str]]:
+    """Return the bits of a result and what was warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = np.asarray(call())
+    return found.tobytes(), [str(warning.message) for warning in caught]
+
+
+@floats
+def test_special_values_and_warnings_are_numpys(dtype: str) -> None:
+    plain = np.ones(5000, dtype)
+    huge = np.finfo(dtype).max
+    for places in (
+        {7: np.inf},
+        {4321: -np.inf},
+        {7: np.nan},
+        {7: np.inf, 4999: -np.inf},
+        {7: huge, 8: huge},
+        {7: huge, 4000: -huge},
+        {7: huge, 71: huge, 4000: -huge, 4999: -huge},
+    ):
+        x = plain.copy()
+        x[list(places)] = list(places.values())
+        for params in ({"axis": None}, {"axis": (0,)}, {"axis": None, "keepdims": True}):
+            found = outcome(lambda: entry("sum", x, **params))  # noqa: B023
+            assert found == outcome(lambda: np.sum(x, **params))  # noqa: B023
+    for x in (np.full(5000, -0.0, dtype), np.zeros(5000, dtype)):
+        assert entry("sum", x).tobytes() == np.sum(x).tobytes()
+
+
+@floats
+def test_counts(dtype: str) -> None:
+    x = np.random.default_rng(3).standard_normal(70_001).astype(dtype)
+    x[::3], x[1::7], x[2::11], x[5::13] = 0.0, -0.0, np.nan, np.inf
+    x[4::17] = np.finfo(dtype).smallest_subnormal
+    assert entry("count_nonzero", x) == np.count_nonzero(x)
+    assert entry("count_nonzero", x).dtype == np.intp
+    rows = x[:70_000].reshape(70, -1)
+    for keepdims in (False, True):
+        found = entry("count_nonzero", rows, axis=(1,), keepdims=keepdims)
+        assert found.tolist() == np.count_nonzero(rows, axis=1, keepdims=keepdims).tolist()
+
+
+@floats
+def test_all_ways_find_the_same_bits(dtype: str) -> None:
+    x = sample(dtype, 30, 1001)
+    made = xp.asarray(x)
+    for function in (xp.sum, xp.mean, xp.var, xp.std):
+        for axis in (None, -1):
+            bits = np.asarray(function(made, axis=axis)).tobytes()
+            kept = function(made, axis=axis, keepdims=True)
+            assert np.asarray(kept).tobytes() == bits
+            seen = []
+            corepy.explain(lambda: seen.append(function(made, axis=axis)))  # noqa: B023
+            assert np.asarray(seen[0]).tobytes() == bits
+
+
+def test_what_is_left_to_numpy() -> None:
+    x = sample("float64", 40, 200)
+    for operand, axis in (
+        (x, (0,)),
+        (x[:, ::2], None),
+        (x.T, None),
+        (x[:1], None),  # a few
+        (x.reshape(-1, 100), (1,)),  # short rows
+        (x.astype(np.int64), None),
+        (x.astype(np.complex128), None),
+        (x.astype(np.float16), None),
+        (x[:0], None),
+    ):
+        assert reduced("sum", operand, axis, keepdims=False) is None
+    assert reduced("prod", x, None, keepdims=False) is None
+    for keepdims, shapes in ((False, ((), (40,))), (True, ((1, 1), (40, 1)))):
+        for axis, shape in zip((None, (1,)), shapes, strict=True):
+            found = reduced("sum", x, axis, keepdims)
+            assert found is None if not ROW_LOOPS else found.shape == shape  # type: ignore[union-attr]
