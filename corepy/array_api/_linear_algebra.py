@@ -41,8 +41,10 @@ def _pair(function: str, x1: Any, x2: Any) -> tuple[Array, Array]:
 
 def matmul_operator(x1: Any, x2: Any) -> Any:
     """Run the operator ``@``: NotImplemented where an operand is no array."""
-    known = [is_operand(x) and not is_scalar(x) for x in (x1, x2)]
-    return matmul(x1, x2) if all(known) else NotImplemented
+    known = isinstance(x1, Operand) and isinstance(x2, Operand)
+    if known or all(is_operand(x) and not is_scalar(x) for x in (x1, x2)):
+        return matmul(x1, x2)
+    return NotImplemented
 
 
 @operation(_dtypes.NUMERIC, same, argument="x1")
@@ -69,6 +71,8 @@ def matmul(x1: Array, x2: Array, /) -> Array:
     """
     a, b = _pair("matmul", x1, x2)
     left, right = a.shape, b.shape
+    if len(left) == len(right) == 2 and left[1] == right[0]:  # as most are
+        return cast("Array", run("matmul", a, b))
     for name, shape in (("x1", left), ("x2", right)):
         if not shape:
             raise bad_argument("matmul", f"{name}.shape", shape, "at least one dimension")

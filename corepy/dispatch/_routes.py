@@ -421,8 +421,9 @@ class Choice:
             except Exception as error:
                 # The backend's own callable has the last word: it has an answer, or raises what
                 # its users know.
-                why = error if isinstance(error, NotLentError) else type(error).__name__
-                passed = way.option.backend, str(why)
+                lent = not isinstance(error, NotLentError)
+                why = f"it raised {type(error).__name__}" if lent else str(error)
+                passed = way.option.backend, why
                 continue
             if _explain.listening():
                 beside = "NumPy" if self.site.is_host else self.home.name

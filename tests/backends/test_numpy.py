@@ -9,6 +9,7 @@ import pytest
 
 from corepy._dtypes import DTYPES
 from corepy.backends._numpy import NumPyBackend
+from corepy.backends._numpy_rows import reduced
 from corepy.devices._device import CPU
 from tests.dispatch.natives import assert_same_bits
 
@@ -91,7 +92,11 @@ def test_reductions_past_numpys_python_layer(name: str, dtype: str) -> None:
                 for keepdims in (False, True):
                     found = numpys(name, values, axis=axis, keepdims=keepdims)
                     wanted = getattr(np, name)(values, axis=axis, keepdims=keepdims)
-                    assert_same_bits(found, wanted)
+                    if name == "count_nonzero" or reduced("sum", values, axis, keepdims) is None:
+                        assert_same_bits(found, wanted)
+                    else:  # by a loop of our own (`test_numpy_rows.py`)
+                        unit = np.finfo(dtype).eps * np.mean(np.abs(values))
+                        np.testing.assert_allclose(found, wanted, rtol=0, atol=4 * unit)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -109,7 +114,10 @@ def test_variances_past_numpys_python_layer(name: str, dtype: str, correction: f
                     params = {"axis": axis, "keepdims": keepdims}
                     found = numpys(name, values, correction=correction, **params)
                     wanted = getattr(np, name)(values, ddof=correction, **params)
-                    assert_same_bits(found, wanted)
+                    if reduced("sum", values, axis, keepdims) is None:
+                        assert_same_bits(found, wanted)
+                    else:  # by a loop of our own (`test_numpy_rows.py`)
+                        np.testing.assert_allclose(found, wanted, rtol=8 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("axis", [(0,), (1,), (0, 1), (0, 2), (1, 2)])
