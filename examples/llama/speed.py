@@ -12,6 +12,7 @@ for each length that a text has: what is measured is the second time.
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -69,6 +70,13 @@ def ours(folder: Path, backend: str, prompt: Any, new: int) -> Calls:
     return fill, go_on
 
 
+def with_cache(model: Any, tokens: Any, cache: Any, **params: Any) -> Any:
+    """Run transformers' model with a cache, by the name that this has in its version."""
+    known = inspect.signature(model.forward).parameters
+    name = "cache" if "cache" in known else "past_key_values"  # from 5.24 on, and before
+    return model(torch.as_tensor(tokens), **{name: cache}, **params)
+
+
 def theirs(folder: Path, prompt: Any, new: int) -> Calls:
     """Return the same of transformers, on torch, without the loop of its `generate`."""
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
@@ -76,7 +84,7 @@ def theirs(folder: Path, prompt: Any, new: int) -> Calls:
 
     def read(tokens: Any, cache: Any) -> int:
         with torch.inference_mode():
-            found = model(torch.as_tensor(tokens), past_key_values=cache, logits_to_keep=1)
+            found = with_cache(model, tokens, cache, logits_to_keep=1)
             return int(found.logits[0, -1].argmax())
 
     kept = DynamicCache(config=model.config)
