@@ -81,6 +81,8 @@ def compile_modules(root: Path, folder: Path) -> dict[str, Path]:
                 [str(copy)],
                 include_dirs=[numpy.get_include()],
                 define_macros=[("COREPY_SOURCE", f'"{digest(source.parent)}"')],
+                # Some Pythons are built with -O2, by which loops do not fill vector registers.
+                extra_compile_args=[] if os.name == "nt" else ["-O3"],
             )
         )
     modules = cythonize(extensions, quiet=True)

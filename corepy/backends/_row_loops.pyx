@@ -1,15 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, auto_pickle=False
 """Sums and counts of floats in rows, in registers as wide as the processor has them.
 
-NumPy's own loops for these fill registers of 128 bits on any processor. In a sum, four registers
-collect a part of the row each, as often as NumPy's pairwise summation adds to one, and what is
-rounded off between parts is added at the end (Knuth's TwoSum): a long row loses no more than a
-short one. `corepy.backends._numpy_rows` says what they are used for.
+NumPy's own loops for these fill registers of 128 bits on any processor. A sum is taken by parts of
+1,024 elements, in 256 bytes of lanes, to each of which as few are added as in NumPy's pairwise
+summation, and what is rounded off between parts is added at the end (Knuth's TwoSum): a long row
+loses no more than a short one. `corepy.backends._numpy_rows` says what they are used for.
 """
 
 from libc.stdint cimport uintptr_t
 
-__all__ = ["LOOPS", "SOURCE", "reduce"]
+__all__ = ["BY_WIDTH", "LOOPS", "SOURCE", "reduce"]
 
 
 cdef extern from *:
@@ -31,53 +31,41 @@ cdef extern from *:
     #include <stddef.h>
     #include <string.h>
 
-    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
-    #if __has_attribute(target_clones)
-    /* The one for the processor at hand is chosen when the module is loaded. */
-    #define COREPY_WIDE __attribute__((target_clones("default", "avx2", "avx512f")))
-    #endif
-    #endif
-    #ifndef COREPY_WIDE
-    #define COREPY_WIDE
-    #endif
-
     typedef double (*corepy_row)(const void*, ptrdiff_t);
 
-    #if defined(__GNUC__)
-    #define COREPY_SUMS 1
-    typedef double corepy_doubles __attribute__((vector_size(64)));
-    typedef float corepy_floats __attribute__((vector_size(64)));
-    typedef float corepy_half __attribute__((vector_size(32)));
-
-    /* The sum of ITEMs that vectors of them collect, WIDENED to doubles by eights. */
-    #define COREPY_SUM(NAME, ITEM, VECTOR, EIGHT) \\
-        typedef VECTOR NAME##_vector __attribute__((aligned(sizeof(ITEM)))); \\
-        typedef EIGHT NAME##_eight __attribute__((aligned(sizeof(ITEM)))); \\
-        COREPY_WIDE static double NAME(const void* row, ptrdiff_t size) { \\
+    /* The sum of ITEMs in registers of so many BYTES. Lanes and their order do not depend on that,
+       so that the bits are the same on all processors. */
+    #define COREPY_SUM(NAME, ITEM, BYTES, TARGET) \\
+        typedef ITEM NAME##_vector __attribute__((vector_size(BYTES), aligned(sizeof(ITEM)))); \\
+        TARGET static double NAME(const void* row, ptrdiff_t size) { \\
+            enum { COUNT = 256 / BYTES, APART = COUNT / 4, LANES = 64 / sizeof(ITEM) }; \\
+            const ptrdiff_t step = 256 / sizeof(ITEM), part = 1024; \\
             const ITEM* x = (const ITEM*)row; \\
-            const ptrdiff_t step = 4 * (ptrdiff_t)(sizeof(VECTOR) / sizeof(ITEM)), part = 1024; \\
             double total = 0.0, lost = 0.0, value, before, added; \\
-            ptrdiff_t i = 0, stop, k; \\
+            ptrdiff_t i = 0, stop; \\
+            int k; \\
             while (i < size) { \\
-                corepy_doubles e = {0}; \\
+                double e[8] = {0}; \\
                 if (size - i < step) { \\
                     for (; i + 8 <= size; i += 8) { \\
-                        e += __builtin_convertvector(*(const NAME##_eight*)(x + i), corepy_doubles); \\
+                        for (k = 0; k < 8; k++) e[k] += x[i + k]; \\
                     } \\
                 } else { \\
                     const NAME##_vector* from = (const NAME##_vector*)(x + i); \\
-                    VECTOR a = from[0], b = from[1], c = from[2], d = from[3]; \\
-                    EIGHT eights[sizeof(VECTOR) / sizeof(EIGHT)]; \\
+                    NAME##_vector sums[COUNT]; \\
+                    ITEM lanes[LANES]; \\
+                    for (k = 0; k < COUNT; k++) sums[k] = from[k]; \\
                     stop = (size - i < part ? size : i + part) - step; \\
                     for (i += step; i <= stop; i += step) { \\
-                        from += 4; \\
-                        a += from[0]; b += from[1]; c += from[2]; d += from[3]; \\
+                        from += COUNT; \\
+                        for (k = 0; k < COUNT; k++) sums[k] += from[k]; \\
                     } \\
-                    a = (a + b) + (c + d); \\
-                    memcpy(eights, &a, sizeof a); \\
-                    for (k = 0; k < (ptrdiff_t)(sizeof(VECTOR) / sizeof(EIGHT)); k++) { \\
-                        e += __builtin_convertvector(eights[k], corepy_doubles); \\
+                    for (k = 0; k < APART; k++) { \\
+                        sums[k] = (sums[k] + sums[k + APART]) \\
+                                + (sums[k + 2 * APART] + sums[k + 3 * APART]); \\
                     } \\
+                    memcpy(lanes, sums, sizeof lanes); \\
+                    for (k = 0; k < LANES; k++) e[k % 8] += lanes[k]; \\
                 } \\
                 value = ((e[0] + e[1]) + (e[2] + e[3])) + ((e[4] + e[5]) + (e[6] + e[7])); \\
                 for (; size - i < 8 && i < size; i++) value += x[i]; \\
@@ -88,23 +76,58 @@ cdef extern from *:
             } \\
             return (ITEM)(lost == lost ? total + lost : total);  /* of infinity nothing is lost */ \\
         }
-    COREPY_SUM(corepy_sum_doubles, double, corepy_doubles, corepy_doubles)
-    COREPY_SUM(corepy_sum_floats, float, corepy_floats, corepy_half)
-    #else
-    #define COREPY_SUMS 0
-    #define corepy_sum_doubles NULL
-    #define corepy_sum_floats NULL
-    #endif
-
-    #define COREPY_COUNT(NAME, ITEM) \\
-        COREPY_WIDE static double NAME(const void* row, ptrdiff_t size) { \\
+    #define COREPY_COUNT(NAME, ITEM, TARGET) \\
+        TARGET static double NAME(const void* row, ptrdiff_t size) { \\
             const ITEM* x = (const ITEM*)row; \\
             ptrdiff_t count = 0, i; \\
             for (i = 0; i < size; i++) count += x[i] != 0; \\
             return (double)count; \\
         }
-    COREPY_COUNT(corepy_count_doubles, double)
-    COREPY_COUNT(corepy_count_floats, float)
+
+    typedef struct {
+        corepy_row sum_doubles, sum_floats, count_doubles, count_floats;
+    } corepy_row_loops;
+
+    #if defined(__GNUC__)
+    COREPY_SUM(corepy_sum_doubles_16, double, 16, )
+    COREPY_SUM(corepy_sum_floats_16, float, 16, )
+    #if defined(__x86_64__)
+    #define COREPY_AVX2 __attribute__((target("avx2")))
+    #define COREPY_AVX512 __attribute__((target("avx512f")))
+    COREPY_SUM(corepy_sum_doubles_32, double, 32, COREPY_AVX2)
+    COREPY_SUM(corepy_sum_floats_32, float, 32, COREPY_AVX2)
+    COREPY_COUNT(corepy_count_doubles_32, double, COREPY_AVX2)
+    COREPY_COUNT(corepy_count_floats_32, float, COREPY_AVX2)
+    COREPY_SUM(corepy_sum_doubles_64, double, 64, COREPY_AVX512)
+    COREPY_SUM(corepy_sum_floats_64, float, 64, COREPY_AVX512)
+    COREPY_COUNT(corepy_count_doubles_64, double, COREPY_AVX512)
+    COREPY_COUNT(corepy_count_floats_64, float, COREPY_AVX512)
+    #endif
+    #endif
+
+    /* The loops in registers of so many bytes; of zeros where there are none. Registers of 128 bits
+       count no faster than NumPy does. */
+    static corepy_row_loops corepy_loops_of(int bytes) {
+        corepy_row_loops none = {0};
+    #if defined(__GNUC__)
+        corepy_row_loops narrow = {corepy_sum_doubles_16, corepy_sum_floats_16, NULL, NULL};
+        if (bytes == 16) return narrow;
+    #if defined(__x86_64__)
+        corepy_row_loops wide = {
+            corepy_sum_doubles_32, corepy_sum_floats_32,
+            corepy_count_doubles_32, corepy_count_floats_32
+        };
+        corepy_row_loops widest = {
+            corepy_sum_doubles_64, corepy_sum_floats_64,
+            corepy_count_doubles_64, corepy_count_floats_64
+        };
+        __builtin_cpu_init();
+        if (bytes == 64 && __builtin_cpu_supports("avx512f")) return widest;
+        if (bytes == 32 && __builtin_cpu_supports("avx2")) return wide;
+    #endif
+    #endif
+        return none;
+    }
 
     /* Whether there were conditions of which NumPy would warn. */
     static inline int corepy_conditions(void) {
@@ -112,28 +135,38 @@ cdef extern from *:
     }
     """
     ctypedef double (*Row "corepy_row")(const void*, Py_ssize_t) noexcept nogil
-    bint COREPY_SUMS  # whether the compiler knows vectors
-    Row corepy_sum_doubles
-    Row corepy_sum_floats
-    Row corepy_count_doubles
-    Row corepy_count_floats
+    ctypedef struct RowLoops "corepy_row_loops":
+        Row sum_doubles
+        Row sum_floats
+        Row count_doubles
+        Row count_floats
+    RowLoops corepy_loops_of(int)
     int corepy_conditions() noexcept nogil
     int feclearexcept(int) noexcept nogil
     int FE_ALL_EXCEPT
 
 
-#: By operation and dtype, addresses of ``double (*)(const void *row, ptrdiff_t size)``.
-LOOPS = {
-    "count_nonzero": {
-        "float32": <uintptr_t>corepy_count_floats,
-        "float64": <uintptr_t>corepy_count_doubles,
-    }
-}
-if COREPY_SUMS:
-    LOOPS["sum"] = {
-        "float32": <uintptr_t>corepy_sum_floats,
-        "float64": <uintptr_t>corepy_sum_doubles,
-    }
+def _addresses(int width):
+    """Return the loops in registers of so many bytes, as `LOOPS`."""
+    cdef RowLoops found = corepy_loops_of(width)
+    made = {}
+    if found.sum_floats != NULL:
+        made["sum"] = {
+            "float32": <uintptr_t>found.sum_floats, "float64": <uintptr_t>found.sum_doubles
+        }
+    if found.count_floats != NULL:
+        made["count_nonzero"] = {
+            "float32": <uintptr_t>found.count_floats, "float64": <uintptr_t>found.count_doubles
+        }
+    return made
+
+
+#: By the bytes of a register, for those that the processor has: by operation and dtype, addresses of
+#: ``double (*)(const void *row, ptrdiff_t size)``.
+BY_WIDTH = {width: loops for width in (16, 32, 64) if (loops := _addresses(width))}
+
+#: Of the widest.
+LOOPS = BY_WIDTH[max(BY_WIDTH)] if BY_WIDTH else {}
 
 
 def reduce(

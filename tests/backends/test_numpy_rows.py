@@ -13,6 +13,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from corepy._extensions import extension
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends._numpy_rows import ROW_LOOPS, reduced
 
@@ -75,6 +76,24 @@ def test_a_long_row_loses_no_more_than_a_short_one(dtype: str) -> None:
     exact = math.fsum(x.tolist())
     # What its parts of 1,024 lose, which all round alike here.
     assert abs(float(entry("sum", x)) - exact) <= 4 * float(np.finfo(dtype).eps) * exact
+
+
+@floats
+def test_registers_of_all_widths_find_the_same_bits(dtype: str) -> None:
+    module = extension("corepy.backends._row_loops")[0]
+    by_width = module.BY_WIDTH if module is not None else {}
+    assert sorted(by_width)[:1] in ([], [16])
+    for length in (*range(1, 300), 1000, 1023, 1024, 1025, 2047, 2048, 4113, 100_003):
+        x = sample(dtype, length)
+        x[::5] = 0
+        found: dict[str, set[bytes]] = {"sum": set(), "count_nonzero": set()}
+        for loops in by_width.values():
+            for name, addresses in loops.items():
+                into = np.empty(1)
+                assert module.reduce(addresses[dtype], x.ctypes.data, x.nbytes, length, into)
+                found[name].add(into.tobytes())
+        assert len(found["sum"]) == bool(by_width)
+        assert found["count_nonzero"] <= {np.float64(np.count_nonzero(x)).tobytes()}
 
 
 def outcome(call: Callable[[], Any]) -> tuple[bytes, list[str]]:
