@@ -6,6 +6,7 @@ bits by whatever way it was found. Where nothing was compiled, NumPy's own loops
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +33,7 @@ ROW_LOOPS: Final[dict[str, RowLoop]] = {
 
 
 def reduced(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
-    """Return what an array comes to along its last axis or all of them, as float64.
+    """Return what an array comes to along its last axes, one or more, as float64.
 
     Parameters
     ----------
@@ -53,15 +54,14 @@ def reduced(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
     if loop is None or x.size < loop.least or not x.flags.c_contiguous:
         return None
     address = loop.addresses.get(x.dtype.name)
-    last = x.ndim - 1
-    whole = axis is None or last == 0
-    if address is None or not (whole or axis in (last, (last,))):
+    axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    kept = x.ndim - len(axes)
+    if address is None or not axes or sorted(axes) != list(range(kept, x.ndim)):
         return None
-    length = x.size if whole else x.shape[-1]
+    length = math.prod(x.shape[kept:])
     if length <= loop.longer:
         return None
     into = np.empty(x.size // length)
     if not _module.reduce(address, x.ctypes.data, length * x.itemsize, length, into):
         return None
-    kept = () if whole else x.shape[:-1]
-    return into.reshape(kept + (1,) * (x.ndim - len(kept)) if keepdims else kept)
+    return into.reshape(x.shape[:kept] + (1,) * (len(axes) if keepdims else 0))
