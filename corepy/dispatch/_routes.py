@@ -401,7 +401,7 @@ class Choice:
         return size if size > 1 or args[0].ndim else 0
 
     def _go(self, step: _Step, size: int, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        passed: tuple[str, str | bool] | None = None
+        passed: tuple[str, str] | None = None
         ways = step.ways
         for number, way in enumerate(ways):
             more = 0.0
@@ -410,7 +410,8 @@ class Choice:
                 more = way.saves(way.at_home_for(size), lesser)
             call = way.open(self.threads, more)
             if call is None:
-                passed = passed or (way.option.backend, _explain.listening() and self._shut(way))
+                why = self._shut(way) if _explain.listening() else ""
+                passed = passed or (way.option.backend, why)
                 continue
             try:
                 made = (
@@ -421,8 +422,8 @@ class Choice:
             except Exception as error:
                 # The backend's own callable has the last word: it has an answer, or raises what
                 # its users know.
-                lent = not isinstance(error, NotLentError)
-                why = f"it raised {type(error).__name__}" if lent else str(error)
+                unlent = isinstance(error, NotLentError)
+                why = str(error) if unlent else f"it raised {type(error).__name__}"
                 passed = way.option.backend, why
                 continue
             if _explain.listening():
