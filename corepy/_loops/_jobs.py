@@ -22,10 +22,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import config, types
+from numba import cfunc, config, types
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
+from corepy._crew import Entrance
 from corepy._loops._atomics import add, call, load, pause, replace, store
 from corepy._loops._bells import Bell
 from corepy._loops._compile import compiler, digest, kept
@@ -217,6 +218,23 @@ def raised(flag: Flag) -> bool:
 # ---------------------------------------------------------------------------- boards
 
 
+def _enter(board: int, job: int, rows: int, parts: int, most: int) -> int:
+    return int(_run(board, job, rows, parts, most))
+
+
+_enter.__qualname__ += f"_{digest(_FILES)}"
+
+
+@cache
+def _entered() -> Any:
+    """Return `_run` as a function of C's, which has to be kept as long as its address is."""
+    signature = types.int64(*[types.int64] * 5)
+    try:
+        return cfunc(signature, cache=True)(_enter)
+    except RuntimeError:  # no folder can be written: each process compiles for itself
+        return cfunc(signature)(_enter)
+
+
 def _memory() -> tuple[npt.NDArray[np.int64], int]:
     """Make the memory of a board or a job, all zero, at the beginning of a line."""
     words = np.zeros((_SIZE + _LINE) // 8, np.int64)
@@ -245,6 +263,7 @@ class Board:
             self._words[_RING // 8] = self._bell.ring
         # Memory is used again for the next job, but stays: who looks at one may be late.
         self._jobs: list[tuple[npt.NDArray[np.int64], int]] = []
+        self._entered: list[tuple[npt.NDArray[np.int64], int]] = []
 
     @property
     def watchers(self) -> int:
@@ -281,6 +300,18 @@ class Board:
             told[0] = 1
         else:
             _attend(self._address, told, calls, _PATIENCE)
+
+    def entrance(self) -> Entrance | None:
+        """Return how other compiled code puts a job here; None where nothing is compiled."""
+        if config.DISABLE_JIT:
+            return None
+        memory = _memory()
+        self._entered.append(memory)
+        job, board = memory[1], self._address
+        return Entrance(
+            *(_entered().address, board, board + _WATCHED, job),
+            *(job + _FUNCTION, job + _ARGUMENTS, _NAP * 1e-6),
+        )
 
     def run(
         self, loop: Callable[..., int], arguments: tuple[Any, ...], rows: int, parts: int, most: int

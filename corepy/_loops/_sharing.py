@@ -18,10 +18,11 @@ from numba import config, get_num_threads
 from numba.np.ufunc import parallel
 
 from corepy._budget import budget
+from corepy._crew import Crew
 from corepy._loops._helpers import helpers
 from corepy._loops._jobs import shared
 
-__all__ = ["free_threads", "launch"]
+__all__ = ["crew", "free_threads", "launch"]
 
 #: Work, in elements of 8 bytes of a cheap loop, from which a second thread is worth waking: some
 #: 40 us, as it begins 30 us late.
@@ -86,6 +87,15 @@ def free_threads(most: int) -> int:
     """Return how many threads may work now, of so many at the most."""
     threads = min(most, numbas_threads(), budget() or most)
     return 1 if threads > 1 and _company.is_poor() else threads
+
+
+def crew() -> Crew | None:
+    """Return the helpers for loops that Numba has not compiled; None where it compiles nothing."""
+    those = helpers()
+    entrance = those.board.entrance()
+    if entrance is None:
+        return None
+    return Crew(entrance, free_threads, lambda: those.wake(1), _company.judge)
 
 
 def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int) -> None:

@@ -36,6 +36,7 @@ from corepy.devices._device import CPU, Device
 if TYPE_CHECKING:
     import numpy as np
 
+    from corepy._crew import Crew
     from corepy.backends._streams import Streams
     from corepy.devices._pool import MemoryStats
 
@@ -423,6 +424,10 @@ class Backend(ABC):
         take. Whether it has the layout for it, others say.
         """
         return False
+
+    def crew(self) -> Crew | None:
+        """Return threads that help with NumPy's inner loops on the host; None if it has none."""
+        return None
 
     def limit_threads(self, count: int) -> str | None:
         """Let the library use so many threads of the host; if it cannot be told, say why not.

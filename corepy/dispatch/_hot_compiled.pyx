@@ -54,6 +54,7 @@ __all__ = [
     "bind",
     "binary_function",
     "forget_homes",
+    "helped_by",
     "homes",
     "item",
     "make",
@@ -140,6 +141,7 @@ cdef extern from *:
 
 include "_hot_numpy.pxi"
 include "_hot_memory.pxi"
+include "_hot_sharing.pxi"
 include "_hot_elementwise.pxi"
 include "_hot_reductions.pxi"
 include "_hot_views.pxi"

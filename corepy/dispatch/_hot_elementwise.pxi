@@ -144,7 +144,7 @@ cdef object _short_unary(Slot* slot, PyObject* a):
     cdef npy_intp steps[2]
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(<PyArrayObject*>result)
     steps[0], steps[1] = slot.size, slot.size_out
-    return result if _calls(slot, args, size, steps) else None
+    return result if _runs(slot, args, 2, size, steps) else None
 
 
 cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
@@ -180,7 +180,7 @@ cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
     result = _result(slot, model)
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = <char*>PyArray_DATA(<PyArrayObject*>result)
-    return result if _calls(slot, args, size, steps) else None
+    return result if _runs(slot, args, 3, size, steps) else None
 
 
 cdef inline bint _is_row_of(PyArrayObject* row, PyArrayObject* x) noexcept:
@@ -314,4 +314,4 @@ cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
         args[0], args[1] = args[1], args[0]
         steps[0], steps[1] = steps[1], steps[0]
     args[2], steps[2] = <char*>PyArray_DATA(<PyArrayObject*>result), slot.size_out
-    return result if _calls(slot, args, size, steps) else None
+    return result if _runs(slot, args, 3, size, steps) else None

@@ -198,6 +198,8 @@ cdef struct Slot:
     npy_intp leasts[FORMS]  # the same by form
     int type_num  # of the operands
     Kind kind
+    bint shares  # whether other threads may run the loop on some of the elements
+    double pace  # seconds that it takes for one of many; 0 if nobody knows
     bint finite  # whether the loop is only right for finite operands
     double initial  # of a reduction, where `has_initial`
     bint has_initial
@@ -233,6 +235,8 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     slot.size, slot.size_out = dtype.itemsize, result.itemsize
     slot.type_num = dtype.num
     slot.finite = loop.finite and dtype.kind == "f"
+    # Powers of integers may raise an exception of Python's, in the thread that computes them.
+    slot.shares = slot.kind == ELEMENTWISE and (dtype.kind == "f" or loop.ufunc.__name__ != "power")
     if loop.rows is not None:
         slot.row_loop = <RowLoop><uintptr_t>loop.rows.addresses.get(dtype.name, 0)
         slot.row_least, slot.row_longer = loop.rows.least, loop.rows.longer

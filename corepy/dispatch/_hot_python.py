@@ -22,6 +22,7 @@ from corepy.dispatch._short_python import item, product, reflected_product, shor
 from corepy.dispatch._short_scalars import held
 
 if TYPE_CHECKING:
+    from corepy._crew import Crew
     from corepy.dispatch._table import Table
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,6 +33,7 @@ __all__ = [
     "binary_function",
     "bind",
     "forget_homes",
+    "helped_by",
     "homes",
     "item",
     "make",
@@ -80,6 +82,19 @@ def bind(
     _Array, _mixed, _beside, _as_operand = cls, mixed, beside, as_operand
     _wrap, _recover = wrap, recover
     _short_python.bind(cls)
+
+
+def helped_by(find: Callable[[float], Crew | None] | None) -> None:
+    """Say who knows of threads that help with large elementwise operations; None forgets them all.
+
+    Nobody is asked here: what calls NumPy's inner loops is the compiled form alone.
+
+    Parameters
+    ----------
+    find : callable
+        ``find(seconds)`` returns a `Crew`, or None as long as that does not pay. It is told for how
+        long loops have run since it was last asked.
+    """
 
 
 class Slots(dict[str, Any]):

@@ -246,6 +246,18 @@ def ready(name: str) -> Backend | None:
     return _libraries[name].ready(HOST)
 
 
+def earned(name: str, seconds: float) -> Backend | None:
+    """Book what a backend would have saved of work that is no operation's; return it if it is due.
+
+    Without routes it is due if its library was imported all the same.
+    """
+    library = _libraries[name]
+    if in_force().table is None and not all(m in sys.modules for m in _registry.records()[name].modules):
+        return None
+    library.saved += seconds
+    return library.ready(HOST)
+
+
 #: From which argument on operands have one dtype, if not from the first.
 _ALIKE_FROM: Final = {"__getitem__": 2, "astype": 2, "roll": 2, "take": 2, "where": 1}
 

@@ -16,7 +16,15 @@ from corepy._errors import UnsupportedOperationError, wrong_dtype
 from corepy.backends._base import Backend
 from corepy.devices._device import Device
 from corepy.devices._pool import recycling
-from corepy.dispatch import _autocast, _explain, _fallback, _offload, _route_sources, _routes
+from corepy.dispatch import (
+    _autocast,
+    _explain,
+    _fallback,
+    _helped,  # noqa: F401  # which tells the hot path
+    _offload,
+    _route_sources,
+    _routes,
+)
 from corepy.dispatch._hot import Slots
 from corepy.dispatch._operations import OPERATIONS, Operation
 from corepy.dispatch._reproducible import REPRODUCIBLE

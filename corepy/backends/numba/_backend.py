@@ -24,6 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from corepy._crew import Crew
+from corepy._loops._sharing import crew
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends.numba import (
     _copies,
@@ -60,3 +62,6 @@ class NumbaBackend(NumPyBackend):
 
     def single(self, name: str) -> Callable[..., Any] | None:
         return None if name in OPERATIONS else super().single(name)
+
+    def crew(self) -> Crew | None:
+        return crew()
