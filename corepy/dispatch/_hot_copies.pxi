@@ -58,29 +58,65 @@ cdef bint _cast_array(PyArrayObject* x, PyArrayObject* into, npy_intp size) exce
     """Convert as `_cast_all` does; False also where a value is out of range."""
     cdef int source = PyArray_TYPE(x), target = PyArray_TYPE(into)
     cdef bint known
-    if size >= SHORT and (target == NPY_FLOAT or target == NPY_DOUBLE):
-        # By NumPy's loop: ours takes as long, but in some places of memory 1.4 times (Zen 3).
-        held = <object>x  # somebody else may let go of it meanwhile
-        PyArray_CopyInto(into, x)
-        return True
-    corepy_no_flags()
     if size < LONG:
+        corepy_no_flags()
         known = _cast_all(PyArray_DATA(x), source, PyArray_DATA(into), target, size)
+        return known and not corepy_flags()
+    held = <object>x  # somebody else may let go of it meanwhile
+    cdef bint to_float = target == NPY_FLOAT or target == NPY_DOUBLE
+    cdef double start = corepy_now()
+    cdef npy_intp bytes = size * (PyArray_ITEMSIZE(x) + PyArray_ITEMSIZE(into))
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.rows, work.size = _cast_stretch, (size + ROW - 1) // ROW, size
+    work.operands[0], work.steps[0] = <char*>PyArray_DATA(x), PyArray_ITEMSIZE(x)
+    work.operands[1], work.steps[1] = <char*>PyArray_DATA(into), PyArray_ITEMSIZE(into)
+    work.types[0], work.types[1] = source, target
+    cdef int threads
+    if to_float and size >= SHORT:
+        threads = _threads_for(&work, _moving * bytes, start)
+        if threads < 2:
+            # By NumPy's loop: ours takes as long, but in some places of memory 1.4 times (Zen 3).
+            PyArray_CopyInto(into, x)
+            _did_alone(bytes, &_moving, start)
+            return True
+        _do_together(&work, threads, start)
     else:
-        held = <object>x
-        with nogil:
-            known = _cast_all(PyArray_DATA(x), source, PyArray_DATA(into), target, size)
-    return known and not corepy_flags()
+        _do(&work, bytes, &_moving)
+    return not work.failed and (_is_clean(size) if to_float else not corepy_flags())
 
 
-cdef void _move(char* into, PyArrayObject* x, npy_intp first, npy_intp count):
+cdef double _moving = 0.0  # seconds that it takes to read or write a byte
+
+
+cdef void _cast_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef npy_intp first = start * ROW, size = min(stop * ROW, work.size) - first
+    cdef char* source = work.operands[0] + first * work.steps[0]
+    cdef char* into = work.operands[1] + first * work.steps[1]
+    if not _cast_all(source, work.types[0], into, work.types[1], size):
+        work.failed = True
+
+
+cdef enum:
+    PAGES = 8192  # bytes that are copied together
+
+
+cdef int _move(char* into, PyArrayObject* x, npy_intp first, npy_intp count) except -1:
     """Copy some bytes of an array, from a place on; other threads may run during many."""
     if count < LONG * 8:
         memcpy(into, <char*>PyArray_DATA(x) + first, count)
-        return
+        return 0
     held = <object>x
-    with nogil:
-        memcpy(into, <char*>PyArray_DATA(x) + first, count)
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.rows, work.size = _move_stretch, (count + PAGES - 1) // PAGES, count
+    work.operands[0], work.operands[1] = <char*>PyArray_DATA(x) + first, into
+    return _do(&work, 2 * count, &_moving)
+
+
+cdef void _move_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef npy_intp first = start * PAGES
+    memcpy(work.operands[1] + first, work.operands[0] + first, min(stop * PAGES, work.size) - first)
 
 
 cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
@@ -233,10 +269,23 @@ cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which):
     cdef char* into = <char*>PyArray_DATA(<PyArrayObject*>made)
     if number * chunk < LONG * slot.size:
         return made if _gather(into, source, indices, number, length, chunk) else None
-    cdef bint whole
-    with nogil:
-        whole = _gather(into, source, indices, number, length, chunk)
-    return made if whole else None
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.rows = _gather_stretch, (number + ROW - 1) // ROW
+    work.size, work.length, work.slot = number, length, slot
+    work.operands[0], work.operands[1] = source, <char*>indices
+    work.operands[2], work.steps[2] = into, chunk
+    held = <object>x, <object>which  # somebody else may let go of them meanwhile
+    _do(&work, number * chunk // slot.size, &slot.pace[0])
+    return None if work.failed else made
+
+
+cdef void _gather_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef npy_intp first = start * ROW, number = min(stop * ROW, work.size) - first
+    cdef npy_intp* indices = <npy_intp*>work.operands[1] + first
+    cdef char* into = work.operands[2] + first * work.steps[2]
+    if not _gather(into, work.operands[0], indices, number, work.length, work.steps[2]):
+        work.failed = True
 
 
 ctypedef fused Chunk:

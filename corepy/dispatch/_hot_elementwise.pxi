@@ -98,6 +98,37 @@ cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps)
     return _is_clean(size)
 
 
+cdef inline bint _maps(Slot* slot, char** args, int count, npy_intp size, npy_intp* steps) except -1:
+    """Call an elementwise loop as `_calls` does, on many elements in several threads."""
+    if size < SHORT or not slot.shares:
+        return _calls(slot, args, size, steps)
+    cdef Work work
+    _describe(&work, slot, args, count, size, steps)
+    work.stretch, work.rows = _map_stretch, (size + ROW - 1) // ROW
+    _do(&work, size, &slot.pace[ALIKE])
+    return _is_clean(size)
+
+
+cdef inline void _describe(
+    Work* work, Slot* slot, char** args, int count, npy_intp size, npy_intp* steps
+) noexcept:
+    cdef int i
+    memset(work, 0, sizeof(Work))
+    work.slot, work.loop, work.data = slot, slot.loop, slot.data
+    work.count, work.size = count, size
+    for i in range(count):
+        work.operands[i], work.steps[i] = args[i], steps[i]
+
+
+cdef void _map_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef npy_intp first = start * ROW, size = min(stop * ROW, work.size) - first
+    cdef char* operands[3]
+    cdef int i
+    for i in range(work.count):
+        operands[i] = work.operands[i] + first * work.steps[i]
+    work.loop(operands, &size, work.steps, work.data)
+
+
 cdef inline bint _is_clean(npy_intp size) except -1:
     """Say whether the result of a loop over so many elements is to be used."""
     if size < SHORT:
@@ -144,7 +175,7 @@ cdef object _short_unary(Slot* slot, PyObject* a):
     cdef npy_intp steps[2]
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(<PyArrayObject*>result)
     steps[0], steps[1] = slot.size, slot.size_out
-    return result if _runs(slot, args, 2, size, steps) else None
+    return result if _maps(slot, args, 2, size, steps) else None
 
 
 cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
@@ -180,7 +211,7 @@ cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
     result = _result(slot, model)
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = <char*>PyArray_DATA(<PyArrayObject*>result)
-    return result if _runs(slot, args, 3, size, steps) else None
+    return result if _maps(slot, args, 3, size, steps) else None
 
 
 cdef inline bint _is_row_of(PyArrayObject* row, PyArrayObject* x) noexcept:
@@ -213,30 +244,40 @@ cdef object _short_rows(Slot* slot, PyArrayObject* x, PyArrayObject* row, bint t
     args[1 if turned else 0] = <char*>PyArray_DATA(x)
     args[0 if turned else 1] = <char*>PyArray_DATA(row)
     args[2] = <char*>PyArray_DATA(<PyArrayObject*>result)
+    cdef Work work
+    _describe(&work, slot, args, 3, size, steps)
+    work.stretch = _map_rows_first if turned else _map_rows_second
+    work.length, work.rows = length, size // length
     if size < LONG:
-        _over_rows(slot, args, size, length, steps, turned)
-    else:
+        work.stretch(&work, 0, work.rows)
+    elif size < SHORT or not slot.shares:
         corepy_none_of_all()
         with nogil:
-            _over_rows(slot, args, size, length, steps, turned)
+            work.stretch(&work, 0, work.rows)
+    else:
+        _do(&work, size, &slot.pace[SPREAD])
     return result if _is_clean(size) else None
 
 
-cdef void _over_rows(
-    Slot* slot, char** args, npy_intp size, npy_intp length, npy_intp* steps, bint turned
-) noexcept nogil:
-    """Call the loop for each row of the operand that has several."""
-    cdef char* one = args[0 if turned else 1]
-    cdef char* many = args[1 if turned else 0]
-    cdef char* into = args[2]
+cdef void _map_rows_first(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    _map_rows(work, 0, start, stop)
+
+
+cdef void _map_rows_second(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    _map_rows(work, 1, start, stop)
+
+
+cdef inline void _map_rows(Work* work, int single, npy_intp start, npy_intp stop) noexcept nogil:
+    """Call a loop for each row of the operand that has several; the other one is a single row."""
     cdef char* operands[3]  # for each row anew: loops may change them
-    cdef npy_intp first = 0
-    while first < size:
-        operands[0 if turned else 1] = one
-        operands[1 if turned else 0] = many + first * slot.size
-        operands[2] = into + first * slot.size_out
-        slot.loop(operands, &length, steps, slot.data)
-        first += length
+    cdef npy_intp row
+    cdef int i
+    for row in range(start, stop):
+        for i in range(3):
+            operands[i] = work.operands[i]
+            if i != single:
+                operands[i] += row * work.length * work.steps[i]
+        work.loop(operands, &work.length, work.steps, work.data)
 
 
 cdef bint _scalar(Slot* slot, value, void* into) except -1:
@@ -314,4 +355,4 @@ cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
         args[0], args[1] = args[1], args[0]
         steps[0], steps[1] = steps[1], steps[0]
     args[2], steps[2] = <char*>PyArray_DATA(<PyArrayObject*>result), slot.size_out
-    return result if _runs(slot, args, 3, size, steps) else None
+    return result if _maps(slot, args, 3, size, steps) else None

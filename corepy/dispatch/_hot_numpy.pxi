@@ -47,6 +47,7 @@ cdef extern from "numpy/arrayobject.h":
     void* PyArray_DATA(PyArrayObject*) nogil
     int PyArray_FLAGS(PyArrayObject*) nogil
     int PyArray_TYPE(PyArrayObject*) nogil
+    npy_intp PyArray_ITEMSIZE(PyArrayObject*) nogil
     object PyArray_NewFromDescr(
         PyTypeObject*, PyArray_Descr*, int, npy_intp*, npy_intp*, void*, int, PyObject*
     )
@@ -199,7 +200,7 @@ cdef struct Slot:
     int type_num  # of the operands
     Kind kind
     bint shares  # whether other threads may run the loop on some of the elements
-    double pace  # seconds that it takes for one of many; 0 if nobody knows
+    double pace[FORMS]  # seconds that it takes for one of many, by form; 0 if nobody knows
     bint finite  # whether the loop is only right for finite operands
     double initial  # of a reduction, where `has_initial`
     bint has_initial

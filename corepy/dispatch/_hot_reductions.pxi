@@ -37,10 +37,8 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
         return _short_accumulation(slot, x, axis)
     cdef int ndim = PyArray_NDIM(x), i, count = 0
     cdef npy_intp* dims = PyArray_DIMS(x)
-    cdef npy_intp size = _size(x, _least_of(slot, x, axis)), rows = 1, length, done
+    cdef npy_intp size = _size(x, _least_of(slot, x, axis)), rows = 1, length
     cdef npy_intp shape[MOST_DIMENSIONS]
-    cdef char* into
-    cdef char* row
     cdef bint by_column = False
     if size <= 0 or ndim > MOST_DIMENSIONS:
         return None
@@ -69,17 +67,8 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
     result = _new(slot.descr, count, shape)
     cdef char* source = <char*>PyArray_DATA(x)
     cdef char* target = <char*>PyArray_DATA(<PyArrayObject*>result)
-    if by_column:
-        if not _reduces_columns(slot, target, source, rows, length):
-            return None
-    elif _has_row_loop(slot, size, length):
-        if not _reduces_long_rows(slot, target, source, rows, length):
-            return None
-    else:
-        for done in range(rows):
-            into, row = target + done * slot.size, source + done * length * slot.size
-            if not _reduces_row(slot, into, row, length):
-                return None
+    if not _reduces(slot, target, source, rows, length, by_column, size):
+        return None
     if slot.kind == MEAN:
         _divide(slot.type_num, target, rows, <double>length)
     return result
@@ -90,59 +79,93 @@ cdef inline bint _has_row_loop(Slot* slot, npy_intp size, npy_intp length) noexc
     return slot.row_loop != NULL and size >= slot.row_least and length > slot.row_longer
 
 
-cdef inline bint _reduces_long_rows(
-    Slot* slot, char* into, char* source, npy_intp rows, npy_intp length
+cdef bint _reduces(
+    Slot* slot,
+    char* into,
+    char* source,
+    npy_intp results,
+    npy_intp length,
+    bint by_column,
+    npy_intp size,
 ) except -1:
-    """Reduce contiguous rows by the loop for these; False if the result is not to be used."""
-    corepy_none_of_all()  # of before
-    with nogil:
-        _reduce_long_rows(slot, into, source, rows, length)
-    return not corepy_all_flags()
+    """Reduce contiguous rows or columns of a length, of an array of a size.
 
-
-cdef inline void _reduce_long_rows(
-    Slot* slot, char* into, char* source, npy_intp rows, npy_intp length
-) noexcept nogil:
-    cdef npy_intp i, bytes_of_row = length * slot.size
-    for i in range(rows):
-        _put(slot.type_num, into + i * slot.size, slot.row_loop(source + i * bytes_of_row, length))
-
-
-cdef inline bint _reduces_row(Slot* slot, char* into, char* row, npy_intp length) except -1:
-    """Reduce a contiguous row to an element; False if that is not to be used."""
-    cdef char* args[3]
-    cdef npy_intp steps[3]
-    cdef npy_intp first = 0 if slot.has_initial else 1
-    if slot.has_initial:
-        _put(slot.type_num, into, slot.initial)
+    False if the result is not to be used.
+    """
+    cdef bint by_row_loop = not by_column and _has_row_loop(slot, size, length)
+    cdef npy_intp many = results * length
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.slot, work.operands[0], work.operands[1] = slot, into, source
+    work.size, work.length, work.rows = results, length, results
+    if by_column:
+        # In one piece: threads that read parts of the same rows wait for memory longer than one does.
+        work.stretch, work.rows = _columns_stretch, 1
     else:
-        memcpy(into, row, slot.size)
-    args[0] = args[2] = into
-    args[1] = row + first * slot.size
+        work.stretch = _long_rows_stretch if by_row_loop else _rows_stretch
+    if many >= SHORT:
+        _do(&work, many, &slot.pace[COLUMNS if by_column else ROWS])
+    else:
+        if by_row_loop:
+            corepy_none_of_all()  # of before
+        if many < LONG:
+            work.stretch(&work, 0, work.rows)
+        else:
+            with nogil:
+                work.stretch(&work, 0, work.rows)
+    # What is added up in another order may overflow where NumPy does not.
+    return not corepy_all_flags() if by_row_loop else _is_clean(many)
+
+
+cdef void _columns_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    """Reduce all columns, row by row."""
+    cdef Slot* slot = work.slot
+    cdef npy_intp steps[3]
+    cdef npy_intp row, first = 0 if slot.has_initial else 1, i
+    cdef char* args[3]
+    cdef char* into = work.operands[0]
+    if slot.has_initial:
+        for i in range(work.size):
+            _put(slot.type_num, into + i * slot.size, slot.initial)
+    else:
+        memcpy(into, work.operands[1], work.size * slot.size)
+    steps[0] = steps[1] = steps[2] = slot.size
+    for row in range(first, work.length):
+        args[0] = args[2] = into
+        args[1] = work.operands[1] + row * work.size * slot.size
+        slot.loop(args, &work.size, steps, slot.data)
+
+
+cdef void _rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Slot* slot = work.slot
+    cdef npy_intp first = 0 if slot.has_initial else 1, length = work.length - first, row
+    cdef npy_intp steps[3]
+    cdef char* args[3]
+    cdef char* into
+    cdef char* source
     steps[0] = steps[2] = 0
     steps[1] = slot.size
-    return _calls(slot, args, length - first, steps)
+    for row in range(start, stop):
+        into = work.operands[0] + row * slot.size
+        source = work.operands[1] + row * work.length * slot.size
+        if slot.has_initial:
+            _put(slot.type_num, into, slot.initial)
+        else:
+            memcpy(into, source, slot.size)
+        args[0] = args[2] = into
+        args[1] = source + first * slot.size
+        slot.loop(args, &length, steps, slot.data)
 
 
-cdef inline bint _reduces_columns(
-    Slot* slot, char* into, char* source, npy_intp columns, npy_intp length
-) except -1:
-    """Reduce as many contiguous columns of a length; False if the result is not to be used."""
-    cdef char* args[3]
-    cdef npy_intp steps[3]
-    cdef npy_intp first = 0 if slot.has_initial else 1, done
-    if slot.has_initial:
-        for done in range(columns):
-            _put(slot.type_num, into + done * slot.size, slot.initial)
-    else:
-        memcpy(into, source, columns * slot.size)
-    args[0] = args[2] = into
-    steps[0] = steps[1] = steps[2] = slot.size
-    for done in range(first, length):
-        args[1] = source + done * columns * slot.size
-        if not _calls(slot, args, columns, steps):
-            return False
-    return True
+cdef void _long_rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Slot* slot = work.slot
+    cdef npy_intp i, bytes_of_row = work.length * slot.size
+    for i in range(start, stop):
+        _put(
+            slot.type_num,
+            work.operands[0] + i * slot.size,
+            slot.row_loop(work.operands[1] + i * bytes_of_row, work.length),
+        )
 
 
 cdef inline void _put(int type_num, char* into, double value) noexcept nogil:
@@ -168,7 +191,7 @@ cdef object _short_variance(
 ):
     """Return variances or standard deviations of rows, in the steps in which NumPy finds them."""
     cdef bint double = slot.type_num == NPY_DOUBLE
-    cdef double mean
+    cdef npy_intp size = rows * length
     cdef char* row
     cdef char* into
     cdef npy_intp i
@@ -181,14 +204,14 @@ cdef object _short_variance(
         for i in range(rows):
             row = <char*>PyArray_DATA(x) + i * length * slot.size
             into = target + i * slot.size
-            if not _adds(slot, into, row, rows, length):
+            if not _reduces(slot, into, row, 1, length, False, size):
                 return None
             _divide(slot.type_num, into, 1, <double>length)
             if double:
                 _squares(<double*>row, (<double*>into)[0], <double*>squares, length)
             else:
                 _squares(<float*>row, (<float*>into)[0], <float*>squares, length)
-            if corepy_flags() or not _adds(slot, into, squares, rows, length):
+            if corepy_flags() or not _reduces(slot, into, squares, 1, length, False, size):
                 return None
             _divide(slot.type_num, into, 1, <double>length)
             if slot.kind == DEVIATION and double:
@@ -198,15 +221,6 @@ cdef object _short_variance(
     finally:
         PyMem_Free(squares)
     return None if corepy_flags() else result
-
-
-cdef inline bint _adds(
-    Slot* slot, char* into, char* row, npy_intp rows, npy_intp length
-) except -1:
-    """Sum one of some contiguous rows; False if the result is not to be used."""
-    if _has_row_loop(slot, rows * length, length):
-        return _reduces_long_rows(slot, into, row, 1, length)
-    return _reduces_row(slot, into, row, length)
 
 
 ctypedef fused Real:

@@ -49,8 +49,11 @@ ctypedef long long (*Enter)(
     long long, long long, long long, long long, long long
 ) noexcept nogil
 
+#: Works on some of the rows of a piece of work, whatever rows are there.
+ctypedef void (*Stretch)(Work*, npy_intp, npy_intp) noexcept nogil
+
 cdef enum:
-    ROW = 1024  # elements of a row of a job
+    ROW = 1024  # elements of a row where there are no others
     STRETCHES = 8  # of rows, for each thread
     IN_A_ROW = 2  # operations after which helpers are woken for short ones
 
@@ -62,20 +65,26 @@ cdef double REST = 40e-6
 cdef double ASKED = 5e-3
 
 
-cdef struct Work:  # what a job holds
+cdef struct Work:
+    Stretch stretch
+    npy_intp rows
+    int flags  # that any thread has raised
+    int failed  # whether any has met what it cannot do
+    int count  # of operands, the result among them
+    char* operands[3]
+    npy_intp steps[3]  # bytes from element to element
+    npy_intp size  # elements in all
+    npy_intp length  # elements of a row
+    int types[2]  # NumPy's numbers of dtypes, of the operand and the result
+    Slot* slot
     PyUFuncGenericFunction loop
     void* data
-    npy_intp size
-    npy_intp steps[3]
-    char* operands[3]
-    int count
-    int flags  # that any thread has raised
 
 
 cdef object _find_helpers  # returns them, if they are worth it
 cdef object _crew  # what the addresses below belong to
 cdef Enter _enter = NULL
-cdef Work* _work = NULL
+cdef Work* _shared_work = NULL
 cdef long long* _watched = NULL
 cdef long long _board, _job
 cdef double _nap, _ended = 0.0, _alone = 0.0
@@ -91,14 +100,14 @@ def helped_by(find):
 
 
 def jobs_shared():
-    """Return how many operations other threads could join in."""
+    """Return how many pieces of work other threads could join in."""
     return _jobs
 
 
 cdef int _enlist(crew) except -1:
-    global _crew, _enter, _work, _watched, _board, _job, _nap, _processor
+    global _crew, _enter, _shared_work, _watched, _board, _job, _nap, _processor
     entrance = crew.entrance
-    _work = <Work*><uintptr_t>entrance.room
+    _shared_work = <Work*><uintptr_t>entrance.room
     (<uintptr_t*><uintptr_t>entrance.function)[0] = <uintptr_t>&_stretch
     _watched = <long long*><uintptr_t>entrance.watched
     _board, _job, _nap, _processor = entrance.board, entrance.job, entrance.nap, -2
@@ -107,74 +116,71 @@ cdef int _enlist(crew) except -1:
     return 0
 
 
-cdef inline bint _runs(Slot* slot, char** args, int count, npy_intp size, npy_intp* steps) except -1:
-    """Call an elementwise loop; False if its result is not to be used."""
-    if size < SHORT or not slot.shares:
-        return _calls(slot, args, size, steps)
-    return _runs_many(slot, args, count, size, steps)
+cdef int _do(Work* work, npy_intp size, double* pace) except -1:
+    """Do a piece of work of some size without the interpreter's lock, and raise its flags.
 
-
-cdef bint _runs_many(Slot* slot, char** args, int count, npy_intp size, npy_intp* steps) except -1:
-    global _ended, _alone
-    cdef double start = corepy_now(), took
-    cdef int threads = _threads_for(slot.pace * size, start)
+    `pace` is what an element takes one thread in seconds, 0 if nobody knows; it is kept up to date.
+    """
+    cdef double start = corepy_now()
+    cdef int threads = _threads_for(work, pace[0] * size, start)
     if threads > 1:
-        _run_together(slot, args, count, size, steps, threads, start)
-        return _is_clean(size)
+        return _do_together(work, threads, start)
     corepy_none_of_all()  # of before
     with nogil:
-        slot.loop(args, &size, steps, slot.data)
+        work.stretch(work, 0, work.rows)
+    return _did_alone(size, pace, start)
+
+
+cdef int _did_alone(npy_intp size, double* pace, double start) except -1:
+    """Take note of how long one thread has worked."""
+    global _ended, _alone
     _ended = corepy_now()
-    took = _ended - start
+    cdef double took = _ended - start
     # What was in no cache, or lost its processor, takes longer once.
-    slot.pace = min(1.1 * slot.pace, took / size) if slot.pace else took / size
+    pace[0] = min(1.1 * pace[0], took / size) if pace[0] else took / size
     if _enter == NULL and _find_helpers is not None and took > SHARED:
         _alone += took
         if _alone > ASKED:
-            took, _alone = _alone, 0.0
-            crew = _find_helpers(took)
-            if crew is not None:
-                _enlist(crew)
-    return _is_clean(size)
+            _ask_for_helpers()
+    return 0
 
 
-cdef int _threads_for(double seconds, double now) except -1:
+cdef int _ask_for_helpers() except -1:
+    global _alone
+    cdef int flags = corepy_all_flags()
+    spent, _alone = _alone, 0.0
+    crew = _find_helpers(spent)
+    if crew is not None:
+        _enlist(crew)
+    corepy_none_of_all()
+    if flags:
+        feraiseexcept(flags)
+    return 0
+
+
+cdef int _threads_for(Work* work, double seconds, double now) except -1:
     """Return how many threads share what takes one so many seconds."""
     global _followed, _processor
-    if _enter == NULL or seconds < SHARED or _taken:
+    if _enter == NULL or seconds < SHARED or work.rows < 2 or _taken:
         return 1
     _followed = _followed + 1 if now - _ended < REST else 0
     if seconds < WOKEN and _watched[0] == 0 and _followed < IN_A_ROW:
         return 1
-    cdef int place = corepy_here()
-    if place != _processor:
+    cdef int processor = corepy_here()
+    if processor != _processor:
         _crew.gather()
-        _processor = place
+        _processor = processor
     return _crew.threads(1 + <long>min(seconds / SHARED, 1e3))
 
 
-cdef int _run_together(
-    Slot* slot,
-    char** args,
-    int count,
-    npy_intp size,
-    npy_intp* steps,
-    int threads,
-    double start,
-) except -1:
-    """Call a loop in so many threads, and raise the flags that it has raised in any."""
+cdef int _do_together(Work* work, int threads, double start) except -1:
     global _taken, _ended, _waited, _jobs
-    cdef npy_intp rows = (size + ROW - 1) // ROW
-    cdef npy_intp parts = min(rows, STRETCHES * <npy_intp>threads)
+    cdef npy_intp parts = min(work.rows, STRETCHES * <npy_intp>threads)
     cdef long long naps
-    cdef int i
-    cdef Work* work = _work
-    work.loop, work.data, work.size, work.count, work.flags = slot.loop, slot.data, size, count, 0
-    for i in range(count):
-        work.operands[i], work.steps[i] = args[i], steps[i]
+    _shared_work[0] = work[0]
     _taken = True
     with nogil:
-        naps = _enter(_board, _job, rows, parts, threads - 1) >> 1
+        naps = _enter(_board, _job, work.rows, parts, threads - 1) >> 1
     _taken = False
     _jobs += 1
     _ended = corepy_now()
@@ -182,24 +188,19 @@ cdef int _run_together(
         _waited = naps != 0
         _crew.judge(max(0.0, _ended - start - naps * _nap), naps * _nap)
     corepy_none_of_all()
-    if work.flags:
-        feraiseexcept(work.flags)
+    if _shared_work.flags:
+        feraiseexcept(_shared_work.flags)
+    work.failed = _shared_work.failed
     return 0
 
 
 cdef int _stretch(long long job, long long start, long long stop) noexcept nogil:
-    """Call a loop on some rows of elements, and keep the flags that it has raised."""
-    cdef Work* work = _work
-    cdef npy_intp first = <npy_intp>start * ROW
-    cdef npy_intp size = min(<npy_intp>stop * ROW, work.size) - first
-    cdef char* operands[3]
-    cdef int i
-    for i in range(work.count):
-        operands[i] = work.operands[i] + first * work.steps[i]
+    """Do some rows of the work that is shared, and keep the flags that they raise."""
+    cdef int flags
     corepy_none_of_all()
-    work.loop(operands, &size, work.steps, work.data)
-    i = corepy_all_flags()
-    if i:
-        corepy_join(&work.flags, i)
+    _shared_work.stretch(_shared_work, <npy_intp>start, <npy_intp>stop)
+    flags = corepy_all_flags()
+    if flags:
+        corepy_join(&_shared_work.flags, flags)
         corepy_none_of_all()
     return 0
