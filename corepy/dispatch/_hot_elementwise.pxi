@@ -247,7 +247,7 @@ cdef object _short_rows(Slot* slot, PyArrayObject* x, PyArrayObject* row, bint t
     cdef Work work
     _describe(&work, slot, args, 3, size, steps)
     work.stretch = _map_rows_first if turned else _map_rows_second
-    work.length, work.rows = length, size // length
+    work.length, work.rows = length, size // length if size else 0
     if size < LONG:
         work.stretch(&work, 0, work.rows)
     elif size < SHORT or not slot.shares:
