@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from corepy import _dtypes
@@ -124,6 +124,10 @@ class Loop:
         Another one, where the operation needs two.
     rows : RowLoop or None
         What finds the same of long rows, in the loop's place.
+    wide : mapping of str to int
+        By the name of a dtype, the address of a loop with the same values that takes the place of
+        the ufunc's where operands are contiguous or single values; or that of `kind` ``"plain"``
+        has besides.
     """
 
     ufunc: np.ufunc | None
@@ -132,6 +136,7 @@ class Loop:
     real: bool = False
     second: np.ufunc | None = None
     rows: RowLoop | None = None
+    wide: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

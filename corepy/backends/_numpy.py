@@ -16,7 +16,7 @@ from corepy.backends import _numpy_creation as creation
 from corepy.backends import _numpy_elementwise as elementwise
 from corepy.backends._base import Backend, Capabilities, Loop
 from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
-from corepy.backends._numpy_loops import LOOPS
+from corepy.backends._numpy_loops import LOOPS, WIDE
 from corepy.backends._numpy_rows import ROW_LOOPS, reduced
 from corepy.backends._numpy_single import OPERATIONS as SINGLE
 from corepy.backends._rounding import rounded
@@ -57,7 +57,9 @@ class NumPyBackend(Backend):
         if special is not None:
             return special
         native = NumPyBackend.operation(self, name)
-        return Loop(native) if isinstance(native, np.ufunc) and not native.signature else None
+        if isinstance(native, np.ufunc) and not native.signature:
+            return Loop(native, wide=WIDE.get(name, {}))
+        return None
 
     def single(self, name: str) -> Callable[..., Any] | None:
         return SINGLE.get(name)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from corepy._extensions import extension
 from corepy.backends._base import Loop
 from corepy.backends._numpy_rows import ROW_LOOPS
 
-__all__ = ["LOOPS", "private_ufunc"]
+__all__ = ["LOOPS", "WIDE", "private_ufunc"]
+
+_module: Final[Any] = extension("corepy.backends._wide_loops")[0]
+
+#: By operation and dtype, loops that fill wider registers than NumPy's do.
+WIDE: Final[dict[str, dict[str, int]]] = {} if _module is None else _module.LOOPS
 
 
 def _private_loops() -> dict[str, Loop]:
@@ -67,7 +73,7 @@ LOOPS: Final[dict[str, Loop]] = {
     "expm1": Loop(np.expm1, real=True),
     "log1p": Loop(np.log1p, real=True),
     "tanh": Loop(np.tanh, real=True),
-    "sign": Loop(np.sign, real=True),
+    "sign": Loop(np.sign, real=True, wide=WIDE.get("sign", {})),
     "all": Loop(np.logical_and, "reduction"),
     "any": Loop(np.logical_or, "reduction"),
     "cumulative_prod": Loop(np.multiply, "accumulation"),
@@ -93,8 +99,9 @@ LOOPS: Final[dict[str, Loop]] = {
     },
     **{
         name: Loop(None, "plain")
-        for name in ("__setitem__", "arange", "clip", "linspace", "take", "tensordot", "where")
+        for name in ("__setitem__", "arange", "linspace", "take", "tensordot", "where")
     },
+    "clip": Loop(None, "plain", wide=WIDE.get("clip", {})),
     **{
         name: Loop(None, "plain", real=True)
         for name in ("argsort", "searchsorted", "sort", "unique_values")

@@ -205,7 +205,7 @@ cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
 cdef tuple _MOVING = (MOVE, ACCUMULATION)
 #: Operations of other kinds that are, and up to how many elements: zeros need no recycled memory.
 cdef dict _MOST = {
-    "arange": SHORT_MOVE, "take": SHORT_MOVE, "vecdot": PY_SSIZE_T_MAX, "zeros": 1 << 31
+    "arange": SHORT_MOVE, "clip": SHORT_MOVE, "take": SHORT_MOVE, "vecdot": PY_SSIZE_T_MAX, "zeros": 1 << 31
 }
 
 

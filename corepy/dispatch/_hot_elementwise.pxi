@@ -122,7 +122,7 @@ cdef inline void _describe(
 
 cdef void _map_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     cdef npy_intp first = start * ROW, size = min(stop * ROW, work.size) - first
-    cdef char* operands[3]
+    cdef char* operands[4]
     cdef int i
     for i in range(work.count):
         operands[i] = work.operands[i] + first * work.steps[i]

@@ -336,13 +336,36 @@ cdef object _choice_way(Function self, PyObject** args, Py_ssize_t count, PyObje
     return None if made is None else _make(made, (<Operand>model)._table)
 
 
+cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
+    """Clamp a contiguous array between numbers, None for others and NaN."""
+    cdef double bounds[2]  # room for any
+    cdef char* args[4]
+    cdef npy_intp steps[4]
+    cdef npy_intp size
+    if not _scalar(slot, low, &bounds[0]) or not _scalar(slot, high, &bounds[1]):
+        return None
+    size = _size(x, slot.least)
+    if size < 0 or not _is_plain(<PyObject*>x) or low != low or high != high:
+        return None
+    result = _result(slot, x)
+    args[0], args[3] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(<PyArrayObject*>result)
+    args[1], args[2] = <char*>&bounds[0], <char*>&bounds[1]
+    steps[0] = steps[3] = slot.size
+    steps[1] = steps[2] = 0
+    return result if _maps(slot, args, 4, size, steps) else None
+
+
 cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Clamp between Python scalars: by the entry, without asking again what is known of them."""
+    """Clamp between Python scalars: by a loop, or the entry, which knows them without a look."""
     if count != 3 or names != NULL:
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL:
         return None
+    if slot.loop != NULL:
+        made = _clamped(slot, _native_of(args[0]), <object>args[1], <object>args[2])
+        if made is not None:
+            return _make(made, (<Operand>args[0])._table)
     low, high = _element(slot, <object>args[1]), _element(slot, <object>args[2])
     if low is None or high is None or slot.native == NULL:
         return None

@@ -237,7 +237,10 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     slot.type_num = dtype.num
     slot.finite = loop.finite and dtype.kind == "f"
     # Powers of integers may raise an exception of Python's, in the thread that computes them.
-    slot.shares = slot.kind == ELEMENTWISE and (dtype.kind == "f" or loop.ufunc.__name__ != "power")
+    slot.shares = loop.ufunc is None or dtype.kind == "f" or loop.ufunc.__name__ != "power"
+    cdef uintptr_t wide = loop.wide.get(dtype.name, 0)
+    if wide:
+        slot.loop, slot.data = <PyUFuncGenericFunction>wide, NULL
     if loop.rows is not None:
         slot.row_loop = <RowLoop><uintptr_t>loop.rows.addresses.get(dtype.name, 0)
         slot.row_least, slot.row_longer = loop.rows.least, loop.rows.longer

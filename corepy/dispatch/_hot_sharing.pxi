@@ -71,8 +71,8 @@ cdef struct Work:
     int flags  # that any thread has raised
     int failed  # whether any has met what it cannot do
     int count  # of operands, the result among them
-    char* operands[3]
-    npy_intp steps[3]  # bytes from element to element
+    char* operands[4]
+    npy_intp steps[4]  # bytes from element to element
     npy_intp size  # elements in all
     npy_intp length  # elements of a row
     int types[2]  # NumPy's numbers of dtypes, of the operand and the result

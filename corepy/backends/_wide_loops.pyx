@@ -1,0 +1,198 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, auto_pickle=False
+"""Elementwise loops in registers as wide as the processor has them, with NumPy's values.
+
+NumPy's own loops of these operations fill registers of 128 bits on any processor, or none. These
+have the signature of a ufunc's loops, and take contiguous operands and single values where there are
+several. `corepy.backends._numpy_loops` says what they stand for.
+"""
+
+from libc.stdint cimport uintptr_t
+
+__all__ = ["BY_WIDTH", "LOOPS", "SOURCE"]
+
+
+cdef extern from *:
+    """
+    #ifndef COREPY_SOURCE
+    #define COREPY_SOURCE ""
+    #endif
+    """
+    const char* COREPY_SOURCE
+
+
+#: SHA-256 of the files in this folder that modules were compiled from.
+SOURCE = COREPY_SOURCE.decode()
+
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
+
+    typedef struct { const char* name; const char* dtype; void* loop; } corepy_wide_loop;
+
+    #if defined(__GNUC__) && defined(__x86_64__)
+    #include <immintrin.h>
+
+    #define COREPY_LOOP(NAME, TARGET, BODY) \\
+        TARGET static void NAME( \\
+            char** args, const ptrdiff_t* dims, const ptrdiff_t* steps, void* data \\
+        ) { \\
+            const ptrdiff_t size = dims[0]; \\
+            ptrdiff_t i = 0; \\
+            BODY \\
+        }
+
+    /* Of floats by their bits: no flag is raised for NaN, and nothing keeps a compiler from
+       registers. */
+    #define COREPY_MAP(NAME, ITEM, RESULT, TARGET, VALUE) COREPY_LOOP(NAME, TARGET, \\
+        const ITEM* restrict from = (const ITEM*)args[0]; \\
+        RESULT* restrict into = (RESULT*)args[1]; \\
+        for (; i < size; i++) { \\
+            const ITEM x = from[i]; \\
+            into[i] = VALUE; \\
+        })
+    #define COREPY_SIGN(ONE, INFINITE, REST) \\
+        ((x & REST) == 0 ? 0 : (x & REST) > INFINITE ? x : (x & ~REST) | ONE)
+
+    /* By the instruction, for a compiler has to mind what a C library would say of each root. */
+    #define COREPY_ROOT(NAME, ITEM, TARGET, COUNT, LOAD, ROOT, STORE, ONE) COREPY_LOOP(NAME, TARGET, \\
+        const ITEM* from = (const ITEM*)args[0]; \\
+        ITEM* into = (ITEM*)args[1]; \\
+        for (; i + COUNT <= size; i += COUNT) STORE(into + i, ROOT(LOAD(from + i))); \\
+        for (; i < size; i++) into[i] = ONE;)
+    #define COREPY_FLOAT_ROOT _mm_cvtss_f32(_mm_sqrt_ss(_mm_load_ss(from + i)))
+    #define COREPY_DOUBLE_ROOT _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_load_sd(from + i)))
+
+    /* Between two single values, of which none is NaN. */
+    #define COREPY_CLIP(NAME, ITEM, TARGET, LESS) COREPY_LOOP(NAME, TARGET, \\
+        const ITEM* restrict from = (const ITEM*)args[0]; \\
+        const ITEM low = *(const ITEM*)args[1]; \\
+        const ITEM high = *(const ITEM*)args[2]; \\
+        ITEM* restrict into = (ITEM*)args[3]; \\
+        for (; i < size; i++) { \\
+            ITEM x = from[i]; \\
+            x = LESS(x, low) ? low : x; \\
+            into[i] = LESS(high, x) ? high : x; \\
+        })
+    #define COREPY_IS_LESS(A, B) ((A) < (B))
+
+    /* Of which one may be a single value. */
+    #define COREPY_TIMES(NAME, ITEM, TARGET) COREPY_LOOP(NAME, TARGET, \\
+        const ITEM* restrict a = (const ITEM*)args[steps[0] ? 0 : 1]; \\
+        const ITEM* restrict b = (const ITEM*)args[steps[0] ? 1 : 0]; \\
+        ITEM* restrict into = (ITEM*)args[2]; \\
+        if (steps[0] && steps[1]) { \\
+            for (; i < size; i++) into[i] = a[i] * b[i]; \\
+        } else { \\
+            const ITEM single = *b; \\
+            for (; i < size; i++) into[i] = a[i] * single; \\
+        })
+
+    #define COREPY_LOOPS(W, TARGET) \\
+        COREPY_MAP(corepy_sign_float_##W, uint32_t, uint32_t, TARGET, \\
+            COREPY_SIGN(0x3F800000u, 0x7F800000u, 0x7FFFFFFFu)) \\
+        COREPY_MAP(corepy_sign_double_##W, uint64_t, uint64_t, TARGET, COREPY_SIGN( \\
+            0x3FF0000000000000u, 0x7FF0000000000000u, 0x7FFFFFFFFFFFFFFFu)) \\
+        COREPY_CLIP(corepy_clip_float_##W, float, TARGET, __builtin_isless) \\
+        COREPY_CLIP(corepy_clip_double_##W, double, TARGET, __builtin_isless) \\
+        COREPY_CLIP(corepy_clip_int_##W, int32_t, TARGET, COREPY_IS_LESS) \\
+        COREPY_CLIP(corepy_clip_long_##W, int64_t, TARGET, COREPY_IS_LESS) \\
+        static const corepy_wide_loop corepy_loops_##W[] = { \\
+            {"sqrt", "float32", (void*)corepy_sqrt_float_##W}, \\
+            {"sqrt", "float64", (void*)corepy_sqrt_double_##W}, \\
+            {"sign", "float32", (void*)corepy_sign_float_##W}, \\
+            {"sign", "float64", (void*)corepy_sign_double_##W}, \\
+            {"clip", "float32", (void*)corepy_clip_float_##W}, \\
+            {"clip", "float64", (void*)corepy_clip_double_##W}, \\
+            {"clip", "int32", (void*)corepy_clip_int_##W}, \\
+            {"clip", "int64", (void*)corepy_clip_long_##W}, \\
+            {NULL, NULL, NULL} \\
+        };
+
+    #define COREPY_AVX2 __attribute__((target("avx2")))
+    #ifdef __clang__
+    #define COREPY_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+    #else
+    #define COREPY_AVX512 __attribute__(( \\
+        target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+    #endif
+    COREPY_ROOT(corepy_sqrt_float_32, float, COREPY_AVX2, 8,
+        _mm256_loadu_ps, _mm256_sqrt_ps, _mm256_storeu_ps, COREPY_FLOAT_ROOT)
+    COREPY_ROOT(corepy_sqrt_double_32, double, COREPY_AVX2, 4,
+        _mm256_loadu_pd, _mm256_sqrt_pd, _mm256_storeu_pd, COREPY_DOUBLE_ROOT)
+    COREPY_LOOPS(32, COREPY_AVX2)
+    COREPY_ROOT(corepy_sqrt_float_64, float, COREPY_AVX512, 16,
+        _mm512_loadu_ps, _mm512_sqrt_ps, _mm512_storeu_ps, COREPY_FLOAT_ROOT)
+    COREPY_ROOT(corepy_sqrt_double_64, double, COREPY_AVX512, 8,
+        _mm512_loadu_pd, _mm512_sqrt_pd, _mm512_storeu_pd, COREPY_DOUBLE_ROOT)
+    COREPY_LOOPS(64, COREPY_AVX512)
+    /* With AVX2 NumPy's are quicker for these, or there is no instruction. */
+    COREPY_MAP(corepy_finite_float_64, uint32_t, uint8_t, COREPY_AVX512,
+        (x & 0x7FFFFFFFu) < 0x7F800000u)
+    COREPY_MAP(corepy_finite_double_64, uint64_t, uint8_t, COREPY_AVX512,
+        (x & 0x7FFFFFFFFFFFFFFFu) < 0x7FF0000000000000u)
+    COREPY_MAP(corepy_infinite_float_64, uint32_t, uint8_t, COREPY_AVX512,
+        (x & 0x7FFFFFFFu) == 0x7F800000u)
+    COREPY_MAP(corepy_infinite_double_64, uint64_t, uint8_t, COREPY_AVX512,
+        (x & 0x7FFFFFFFFFFFFFFFu) == 0x7FF0000000000000u)
+    COREPY_MAP(corepy_nan_float_64, uint32_t, uint8_t, COREPY_AVX512,
+        (x & 0x7FFFFFFFu) > 0x7F800000u)
+    COREPY_MAP(corepy_nan_double_64, uint64_t, uint8_t, COREPY_AVX512,
+        (x & 0x7FFFFFFFFFFFFFFFu) > 0x7FF0000000000000u)
+    COREPY_TIMES(corepy_times_64, uint64_t, COREPY_AVX512)
+    static const corepy_wide_loop corepy_more_64[] = {
+        {"isfinite", "float32", (void*)corepy_finite_float_64},
+        {"isfinite", "float64", (void*)corepy_finite_double_64},
+        {"isinf", "float32", (void*)corepy_infinite_float_64},
+        {"isinf", "float64", (void*)corepy_infinite_double_64},
+        {"isnan", "float32", (void*)corepy_nan_float_64},
+        {"isnan", "float64", (void*)corepy_nan_double_64},
+        {"multiply", "int64", (void*)corepy_times_64},
+        {"multiply", "uint64", (void*)corepy_times_64},
+        {NULL, NULL, NULL}
+    };
+
+    static int corepy_fills(int bytes) {
+        __builtin_cpu_init();
+        if (bytes == 32) return __builtin_cpu_supports("avx2");
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    }
+
+    static const corepy_wide_loop* corepy_loops_in(int bytes, int more) {
+        if (!corepy_fills(bytes)) return NULL;
+        if (bytes == 32) return more ? NULL : corepy_loops_32;
+        return more ? corepy_more_64 : corepy_loops_64;
+    }
+    #else
+    static const corepy_wide_loop* corepy_loops_in(int bytes, int more) { return NULL; }
+    #endif
+    """
+    ctypedef struct WideLoop "corepy_wide_loop":
+        const char* name
+        const char* dtype
+        void* loop
+    const WideLoop* corepy_loops_in(int, bint)
+
+
+def _addresses(int width):
+    """Return the loops in registers of so many bytes, as `LOOPS`."""
+    cdef const WideLoop* found
+    made = {}
+    for more in (False, True):
+        found = corepy_loops_in(width, more)
+        while found != NULL and found.name != NULL:
+            by_dtype = made.setdefault(found.name.decode(), {})
+            by_dtype[found.dtype.decode()] = <uintptr_t>found.loop
+            found += 1
+    return made
+
+
+#: By the bytes of a register, for those that the processor has: by operation and dtype, addresses of
+#: ``void (*)(char **args, const npy_intp *sizes, const npy_intp *steps, void *data)``.
+BY_WIDTH = {width: loops for width in (32, 64) if (loops := _addresses(width))}
+
+#: Of the widest.
+LOOPS = BY_WIDTH[max(BY_WIDTH)] if BY_WIDTH else {}
