@@ -89,16 +89,24 @@ class RowLoop:
     ----------
     addresses : mapping of str to int
         By the name of the elements' dtype, addresses of functions ``double (*)(const void *row,
-        ptrdiff_t size)``. What they return is a number of the result's dtype.
+        ptrdiff_t size)``. What they return is rounded to the result's dtype, and not to be used
+        where that, or the function, raises a flag of the processor's.
     least : int
         Elements of an array from which they are called.
     longer : int
         Elements that each row has more than.
+    join : int
+        The address of ``double (*)(const double *parts, ptrdiff_t count)``, which makes one result
+        of those of a row's chunks: the same that the function finds of the whole.
+    chunk : int
+        Elements of a chunk.
     """
 
     addresses: Mapping[str, int]
     least: int
     longer: int
+    join: int
+    chunk: int
 
 
 @dataclass(frozen=True, slots=True)

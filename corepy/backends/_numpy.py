@@ -155,20 +155,28 @@ def _astype(x: Array, dtype: np.dtype[Any], *, copy: bool = True) -> Array:
 # arguments: on small arrays, most of their time goes there.
 
 
-_SUM: Final[Callable[..., Any]] = np.add.reduce
+def _by_rows(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
+    """Return the reduction of a ufunc, which long rows have a loop of their own for."""
+    whole = ufunc.reduce
+    if name not in ROW_LOOPS:
+        return whole
+
+    def reduce(
+        x: Array,
+        axis: tuple[int, ...] | None = None,
+        dtype: np.dtype[Any] | None = None,
+        keepdims: bool = False,
+    ) -> Any:
+        if dtype is None or dtype == x.dtype:
+            found = reduced(name, x, axis, keepdims)
+            if found is not None:
+                return found.astype(x.dtype, copy=False)
+        return whole(x, axis, dtype, None, keepdims)
+
+    return reduce
 
 
-def _sum(
-    x: Array,
-    axis: tuple[int, ...] | None = None,
-    dtype: np.dtype[Any] | None = None,
-    keepdims: bool = False,
-) -> Any:
-    if dtype is None or dtype == x.dtype:
-        found = reduced("sum", x, axis, keepdims)
-        if found is not None:
-            return found.astype(x.dtype, copy=False)
-    return _SUM(x, axis, dtype, None, keepdims)
+_sum: Final = _by_rows("sum", np.add)
 
 
 def _mean(x: Array, *, axis: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
@@ -399,8 +407,8 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "any": np.logical_or.reduce,
     "max": np.maximum.reduce,
     "min": np.minimum.reduce,
-    "prod": np.multiply.reduce,
-    "sum": _sum if ROW_LOOPS else _SUM,
+    "prod": _by_rows("prod", np.multiply),
+    "sum": _sum,
     "mean": _mean,
     "std": _std,
     "var": _var,

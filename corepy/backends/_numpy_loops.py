@@ -81,7 +81,7 @@ LOOPS: Final[dict[str, Loop]] = {
     "max": Loop(np.maximum, "reduction"),
     "mean": Loop(np.add, "mean", rows=ROW_LOOPS.get("sum")),
     "min": Loop(np.minimum, "reduction"),
-    "prod": Loop(np.multiply, "reduction"),
+    "prod": Loop(np.multiply, "reduction", rows=ROW_LOOPS.get("prod")),
     "std": Loop(np.add, "deviation", rows=ROW_LOOPS.get("sum")),
     "sum": Loop(np.add, "reduction", rows=ROW_LOOPS.get("sum")),
     "var": Loop(np.add, "variance", rows=ROW_LOOPS.get("sum")),

@@ -1,4 +1,4 @@
-"""What rows of floats come to: sums and counts by loops that fill the processor's registers.
+"""What rows come to: sums, products and counts by loops that fill the processor's registers.
 
 The compiled hot path calls the same loops, from the same sizes on, so that a result has the same
 bits by whatever way it was found. Where nothing was compiled, NumPy's own loops run.
@@ -22,12 +22,12 @@ Array = npt.NDArray[Any]
 _module: Final[Any] = extension("corepy.backends._row_loops")[0]
 
 #: By operation, the elements of an array from which its loops run, and those of a row beyond which.
-#: Small arrays' sums are NumPy's to the last bit, and 128 elements it adds in one go, as fast.
-_SIZES: Final = {"sum": (2048, 128), "count_nonzero": (64, 0)}
+#: What small arrays come to is NumPy's to the last bit; 128 elements it adds in one go, as fast.
+_SIZES: Final = {"sum": (2048, 128), "prod": (2048, 128), "count_nonzero": (64, 0)}
 
 #: By operation.
 ROW_LOOPS: Final[dict[str, RowLoop]] = {
-    name: RowLoop(addresses, *_SIZES[name])
+    name: RowLoop(addresses, *_SIZES[name], _module.JOINS[name], _module.CHUNK)
     for name, addresses in ({} if _module is None else _module.LOOPS).items()
 }
 
@@ -38,7 +38,8 @@ def reduced(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
     Parameters
     ----------
     name : str
-        ``"sum"``, whose values are those of the array's dtype, or ``"count_nonzero"``.
+        ``"sum"`` or ``"prod"``, whose values are those of the array's dtype, or
+        ``"count_nonzero"``.
     x : ndarray
     axis : int, tuple of int or None
         Not below 0.
@@ -47,8 +48,8 @@ def reduced(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
     Returns
     -------
     ndarray or None
-        None where NumPy's own loops have to find it: on other dtypes, layouts, axes and sizes, and
-        where they would warn.
+        None where NumPy's own loops have to find it: on other dtypes, layouts, axes and sizes,
+        where they would warn, and of products that leave the range on the way.
     """
     loop = ROW_LOOPS.get(name)
     if loop is None or x.size < loop.least or not x.flags.c_contiguous:
@@ -62,6 +63,7 @@ def reduced(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
     if length <= loop.longer:
         return None
     into = np.empty(x.size // length)
-    if not _module.reduce(address, x.ctypes.data, length * x.itemsize, length, into):
+    single = x.dtype.char == "f" and name != "count_nonzero"
+    if not _module.reduce(address, x.ctypes.data, length * x.itemsize, length, single, into):
         return None
     return into.reshape(x.shape[:kept] + (1,) * (len(axes) if keepdims else 0))

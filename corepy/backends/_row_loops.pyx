@@ -1,15 +1,20 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, auto_pickle=False
-"""Sums and counts of floats in rows, in registers as wide as the processor has them.
+"""Sums, products and counts of rows, in registers as wide as the processor has them.
 
-NumPy's own loops for these fill registers of 128 bits on any processor. A sum is taken by parts of
-1,024 elements, in 256 bytes of lanes, to each of which as few are added as in NumPy's pairwise
-summation, and what is rounded off between parts is added at the end (Knuth's TwoSum): a long row
-loses no more than a short one. `corepy.backends._numpy_rows` says what they are used for.
+NumPy's own loops for these fill registers of 128 bits on any processor, or none. A sum is taken by
+parts of 1,024 elements, in 256 bytes of lanes, to each of which as few are added as in NumPy's
+pairwise summation, and what is rounded off between parts is added at the end (Knuth's TwoSum): a
+long row loses no more than a short one. A product is taken in float64, in 32 lanes; where one
+leaves the range a flag of the processor's tells, and somebody else has to find it.
+
+Rows of more than `CHUNK` elements are reduced chunk by chunk, and then what came of these: so
+threads can share them, and the bits do not depend on who has found them. A chunk counts as float64
+until all are joined. `corepy.backends._numpy_rows` says what these loops are used for.
 """
 
 from libc.stdint cimport uintptr_t
 
-__all__ = ["BY_WIDTH", "LOOPS", "SOURCE", "reduce"]
+__all__ = ["BY_WIDTH", "CHUNK", "JOINS", "LOOPS", "SOURCE", "join", "reduce"]
 
 
 cdef extern from *:
@@ -29,19 +34,64 @@ cdef extern from *:
     """
     #include <fenv.h>
     #include <stddef.h>
+    #include <stdint.h>
     #include <string.h>
+    #if defined(__SSE2__) && !defined(_MSC_VER)
+    #include <xmmintrin.h>
+    /* Whether a product has left the range, or is of infinity and zero. */
+    #define COREPY_HAS_LEFT() ((_mm_getcsr() & 0x19) != 0)
+    #else
+    #define COREPY_HAS_LEFT() 0
+    #endif
+
+    enum { COREPY_CHUNK = 32768 };
 
     typedef double (*corepy_row)(const void*, ptrdiff_t);
+    typedef double (*corepy_joining)(const double*, ptrdiff_t);
+
+    /* What chunks come to: the value so far, and what was rounded off. */
+    typedef struct { double total, lost; } corepy_sofar;
+    static inline void corepy_add(corepy_sofar* sofar, double value) {
+        const double before = sofar->total, total = before + value, added = total - before;
+        sofar->lost += (before - (total - added)) + (value - added);
+        sofar->total = total;
+    }
+    static inline void corepy_multiply(corepy_sofar* sofar, double value) { sofar->total *= value; }
+    static inline double corepy_ended(const corepy_sofar* sofar) {
+        /* Of infinity nothing is lost, nor of -0. */
+        return sofar->lost == sofar->lost && sofar->lost != 0 ? sofar->total + sofar->lost : sofar->total;
+    }
+    #define COREPY_JOIN(NAME, STEP) \\
+        static double NAME(const double* parts, ptrdiff_t count) { \\
+            corepy_sofar sofar = {parts[0], 0.0}; \\
+            for (ptrdiff_t i = 1; i < count; i++) STEP(&sofar, parts[i]); \\
+            return corepy_ended(&sofar); \\
+        }
+    COREPY_JOIN(corepy_sum_of, corepy_add)
+    COREPY_JOIN(corepy_product_of, corepy_multiply)
+
+    /* Of rows of any length, by a function for chunks. */
+    #define COREPY_ROW(NAME, ITEM, STEP) \\
+        static double NAME(const void* row, ptrdiff_t size) { \\
+            const ITEM* x = (const ITEM*)row; \\
+            corepy_sofar sofar = {0.0, 0.0}; \\
+            if (size <= COREPY_CHUNK) return NAME##_chunk(x, size); \\
+            sofar.total = NAME##_chunk(x, COREPY_CHUNK); \\
+            for (ptrdiff_t i = COREPY_CHUNK; i < size; i += COREPY_CHUNK) { \\
+                STEP(&sofar, NAME##_chunk(x + i, size - i < COREPY_CHUNK ? size - i : COREPY_CHUNK)); \\
+            } \\
+            return corepy_ended(&sofar); \\
+        }
 
     /* The sum of ITEMs in registers of so many BYTES. Lanes and their order do not depend on that,
        so that the bits are the same on all processors. */
     #define COREPY_SUM(NAME, ITEM, BYTES, TARGET) \\
         typedef ITEM NAME##_vector __attribute__((vector_size(BYTES), aligned(sizeof(ITEM)))); \\
-        TARGET static double NAME(const void* row, ptrdiff_t size) { \\
+        TARGET static double NAME##_chunk(const ITEM* x, ptrdiff_t size) { \\
             enum { COUNT = 256 / BYTES, APART = COUNT / 4, LANES = 64 / sizeof(ITEM) }; \\
             const ptrdiff_t step = 256 / sizeof(ITEM), part = 1024; \\
-            const ITEM* x = (const ITEM*)row; \\
-            double total = 0.0, lost = 0.0, value, before, added; \\
+            corepy_sofar sofar = {0.0, 0.0}; \\
+            double value; \\
             ptrdiff_t i = 0, stop; \\
             int k; \\
             while (i < size) { \\
@@ -69,97 +119,145 @@ cdef extern from *:
                 } \\
                 value = ((e[0] + e[1]) + (e[2] + e[3])) + ((e[4] + e[5]) + (e[6] + e[7])); \\
                 for (; size - i < 8 && i < size; i++) value += x[i]; \\
-                before = total; \\
-                total = before + value; \\
-                added = total - before; \\
-                lost += (before - (total - added)) + (value - added); \\
+                corepy_add(&sofar, value); \\
             } \\
-            return (ITEM)(lost == lost ? total + lost : total);  /* of infinity nothing is lost */ \\
-        }
+            return corepy_ended(&sofar); \\
+        } \\
+        COREPY_ROW(NAME, ITEM, corepy_add)
+
+    /* The product likewise. Once it has left the range what it returns means nothing. */
+    #define COREPY_PRODUCT(NAME, ITEM, BYTES, TARGET) \\
+        typedef double NAME##_wide __attribute__((vector_size(BYTES))); \\
+        typedef ITEM NAME##_items __attribute__(( \\
+            vector_size(BYTES / sizeof(double) * sizeof(ITEM)), aligned(sizeof(ITEM)))); \\
+        TARGET static double NAME##_chunk(const ITEM* x, ptrdiff_t size) { \\
+            enum { COUNT = 256 / BYTES, LANES = 32 }; \\
+            const ptrdiff_t part = 1024; \\
+            double total = 1.0, lanes[LANES]; \\
+            ptrdiff_t i = 0, stop; \\
+            int k, apart; \\
+            if (size >= LANES) { \\
+                const NAME##_items* from = (const NAME##_items*)x; \\
+                NAME##_wide products[COUNT]; \\
+                for (k = 0; k < COUNT; k++) products[k] = __builtin_convertvector(from[k], NAME##_wide); \\
+                for (i = LANES; i + LANES <= size;) { \\
+                    stop = (size - i < part ? size : i + part) - LANES; \\
+                    for (; i <= stop; i += LANES) { \\
+                        from += COUNT; \\
+                        for (k = 0; k < COUNT; k++) { \\
+                            products[k] *= __builtin_convertvector(from[k], NAME##_wide); \\
+                        } \\
+                    } \\
+                    if (COREPY_HAS_LEFT()) return total; \\
+                } \\
+                memcpy(lanes, products, sizeof lanes); \\
+                for (apart = LANES / 2; apart; apart /= 2) { \\
+                    for (k = 0; k < apart; k++) lanes[k] *= lanes[k + apart]; \\
+                } \\
+                total = lanes[0]; \\
+            } \\
+            for (; i < size; i++) total *= x[i]; \\
+            return total; \\
+        } \\
+        COREPY_ROW(NAME, ITEM, corepy_multiply)
+
     #define COREPY_COUNT(NAME, ITEM, TARGET) \\
-        TARGET static double NAME(const void* row, ptrdiff_t size) { \\
-            const ITEM* x = (const ITEM*)row; \\
+        TARGET static double NAME##_chunk(const ITEM* x, ptrdiff_t size) { \\
             ptrdiff_t count = 0, i; \\
             for (i = 0; i < size; i++) count += x[i] != 0; \\
             return (double)count; \\
-        }
+        } \\
+        COREPY_ROW(NAME, ITEM, corepy_add)
 
-    typedef struct {
-        corepy_row sum_doubles, sum_floats, count_doubles, count_floats;
-    } corepy_row_loops;
+    typedef struct { const char* name; const char* dtype; corepy_row loop; } corepy_row_loop;
 
     #if defined(__GNUC__)
-    COREPY_SUM(corepy_sum_doubles_16, double, 16, )
-    COREPY_SUM(corepy_sum_floats_16, float, 16, )
+    #define COREPY_ROWS(W, TARGET, ...) \\
+        COREPY_SUM(corepy_sum_doubles_##W, double, W, TARGET) \\
+        COREPY_SUM(corepy_sum_floats_##W, float, W, TARGET) \\
+        COREPY_PRODUCT(corepy_product_doubles_##W, double, W, TARGET) \\
+        COREPY_PRODUCT(corepy_product_floats_##W, float, W, TARGET) \\
+        static const corepy_row_loop corepy_rows_##W[] = { \\
+            {"sum", "float64", corepy_sum_doubles_##W}, \\
+            {"sum", "float32", corepy_sum_floats_##W}, \\
+            {"prod", "float64", corepy_product_doubles_##W}, \\
+            {"prod", "float32", corepy_product_floats_##W}, \\
+            __VA_ARGS__ \\
+            {NULL, NULL, NULL} \\
+        };
+    COREPY_ROWS(16, )  /* which counts no faster than NumPy does */
     #if defined(__x86_64__)
+    #define COREPY_COUNTS(W, TARGET) \\
+        COREPY_COUNT(corepy_count_doubles_##W, double, TARGET) \\
+        COREPY_COUNT(corepy_count_floats_##W, float, TARGET) \\
+        COREPY_COUNT(corepy_count_longs_##W, int64_t, TARGET)
+    #define COREPY_COUNTED(W) \\
+        {"count_nonzero", "float64", corepy_count_doubles_##W}, \\
+        {"count_nonzero", "float32", corepy_count_floats_##W}, \\
+        {"count_nonzero", "int64", corepy_count_longs_##W}, \\
+        {"count_nonzero", "uint64", corepy_count_longs_##W},
     #define COREPY_AVX2 __attribute__((target("avx2")))
     #define COREPY_AVX512 __attribute__((target("avx512f")))
-    COREPY_SUM(corepy_sum_doubles_32, double, 32, COREPY_AVX2)
-    COREPY_SUM(corepy_sum_floats_32, float, 32, COREPY_AVX2)
-    COREPY_COUNT(corepy_count_doubles_32, double, COREPY_AVX2)
-    COREPY_COUNT(corepy_count_floats_32, float, COREPY_AVX2)
-    COREPY_SUM(corepy_sum_doubles_64, double, 64, COREPY_AVX512)
-    COREPY_SUM(corepy_sum_floats_64, float, 64, COREPY_AVX512)
-    COREPY_COUNT(corepy_count_doubles_64, double, COREPY_AVX512)
-    COREPY_COUNT(corepy_count_floats_64, float, COREPY_AVX512)
+    COREPY_COUNTS(32, COREPY_AVX2)
+    COREPY_ROWS(32, COREPY_AVX2, COREPY_COUNTED(32))
+    COREPY_COUNTS(64, COREPY_AVX512)
+    COREPY_ROWS(64, COREPY_AVX512, COREPY_COUNTED(64))
     #endif
     #endif
 
-    /* The loops in registers of so many bytes; of zeros where there are none. Registers of 128 bits
-       count no faster than NumPy does. */
-    static corepy_row_loops corepy_loops_of(int bytes) {
-        corepy_row_loops none = {0};
+    /* The loops in registers of so many bytes, up to one without a name; NULL if there are none. */
+    static const corepy_row_loop* corepy_loops_of(int bytes) {
     #if defined(__GNUC__)
-        corepy_row_loops narrow = {corepy_sum_doubles_16, corepy_sum_floats_16, NULL, NULL};
-        if (bytes == 16) return narrow;
+        if (bytes == 16) return corepy_rows_16;
     #if defined(__x86_64__)
-        corepy_row_loops wide = {
-            corepy_sum_doubles_32, corepy_sum_floats_32,
-            corepy_count_doubles_32, corepy_count_floats_32
-        };
-        corepy_row_loops widest = {
-            corepy_sum_doubles_64, corepy_sum_floats_64,
-            corepy_count_doubles_64, corepy_count_floats_64
-        };
         __builtin_cpu_init();
-        if (bytes == 64 && __builtin_cpu_supports("avx512f")) return widest;
-        if (bytes == 32 && __builtin_cpu_supports("avx2")) return wide;
+        if (bytes == 32 && __builtin_cpu_supports("avx2")) return corepy_rows_32;
+        if (bytes == 64 && __builtin_cpu_supports("avx512f")) return corepy_rows_64;
     #endif
     #endif
-        return none;
+        return NULL;
     }
 
-    /* Whether there were conditions of which NumPy would warn. */
+    /* Whether there were conditions by which a result is not to be used. */
     static inline int corepy_conditions(void) {
-        return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
+        return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
     }
     """
     ctypedef double (*Row "corepy_row")(const void*, Py_ssize_t) noexcept nogil
-    ctypedef struct RowLoops "corepy_row_loops":
-        Row sum_doubles
-        Row sum_floats
-        Row count_doubles
-        Row count_floats
-    RowLoops corepy_loops_of(int)
+    ctypedef double (*Join "corepy_joining")(const double*, Py_ssize_t) noexcept nogil
+    ctypedef struct RowLoop "corepy_row_loop":
+        const char* name
+        const char* dtype
+        Row loop
+    const RowLoop* corepy_loops_of(int)
     int corepy_conditions() noexcept nogil
     int feclearexcept(int) noexcept nogil
     int FE_ALL_EXCEPT
+    int COREPY_CHUNK
+    double corepy_sum_of(const double*, Py_ssize_t) noexcept nogil
+    double corepy_product_of(const double*, Py_ssize_t) noexcept nogil
 
 
 def _addresses(int width):
     """Return the loops in registers of so many bytes, as `LOOPS`."""
-    cdef RowLoops found = corepy_loops_of(width)
+    cdef const RowLoop* found = corepy_loops_of(width)
     made = {}
-    if found.sum_floats != NULL:
-        made["sum"] = {
-            "float32": <uintptr_t>found.sum_floats, "float64": <uintptr_t>found.sum_doubles
-        }
-    if found.count_floats != NULL:
-        made["count_nonzero"] = {
-            "float32": <uintptr_t>found.count_floats, "float64": <uintptr_t>found.count_doubles
-        }
+    while found != NULL and found.name != NULL:
+        made.setdefault(found.name.decode(), {})[found.dtype.decode()] = <uintptr_t>found.loop
+        found += 1
     return made
 
+
+#: Elements of a chunk.
+CHUNK = COREPY_CHUNK
+
+#: By operation, addresses of ``double (*)(const double *parts, ptrdiff_t count)``, which make one of
+#: what chunks come to.
+JOINS = {
+    "sum": <uintptr_t>&corepy_sum_of,
+    "prod": <uintptr_t>&corepy_product_of,
+    "count_nonzero": <uintptr_t>&corepy_sum_of,
+}
 
 #: By the bytes of a register, for those that the processor has: by operation and dtype, addresses of
 #: ``double (*)(const void *row, ptrdiff_t size)``.
@@ -170,9 +268,14 @@ LOOPS = BY_WIDTH[max(BY_WIDTH)] if BY_WIDTH else {}
 
 
 def reduce(
-    uintptr_t loop, uintptr_t source, Py_ssize_t bytes_of_row, Py_ssize_t length, double[::1] into
+    uintptr_t loop,
+    uintptr_t source,
+    Py_ssize_t bytes_of_row,
+    Py_ssize_t length,
+    bint single,
+    double[::1] into,
 ):
-    """Reduce contiguous rows; return whether nothing was met of which NumPy would warn.
+    """Reduce contiguous rows; return whether the results are to be used.
 
     Parameters
     ----------
@@ -183,6 +286,8 @@ def reduce(
     bytes_of_row : int
     length : int
         Elements of a row.
+    single : bool
+        Whether results are rounded to single precision.
     into : buffer of doubles
         As many as there are rows.
     """
@@ -192,6 +297,13 @@ def reduce(
         feclearexcept(FE_ALL_EXCEPT)
         for i in range(into.shape[0]):
             into[i] = (<Row>loop)(<const void*>(source + i * bytes_of_row), length)
+            if single:
+                into[i] = <float>into[i]
         clean = not corepy_conditions()
         feclearexcept(FE_ALL_EXCEPT)
     return clean
+
+
+def join(uintptr_t joining, double[::1] parts):
+    """Return what the results of some chunks come to, by an address of `JOINS`."""
+    return (<Join>joining)(&parts[0], parts.shape[0])

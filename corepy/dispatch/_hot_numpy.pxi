@@ -140,6 +140,7 @@ cdef enum:
     SHORT = 16384
     SHORT_MOVE = 2097152
     MOST_SPREAD = 4194304  # elements of rows beside a row
+    CHUNK = 32768  # elements of one row that threads reduce apart
     LONG = 2048  # elements from which other threads may run meanwhile
     SOME = 64  # elements from which a second look at them is worth a quicker way
     MOST_DIMENSIONS = 32
@@ -181,6 +182,7 @@ cdef dict _kinds = {
 }
 
 ctypedef double (*RowLoop)(const void*, Py_ssize_t) noexcept nogil
+ctypedef double (*Joining)(const double*, Py_ssize_t) noexcept nogil
 
 cdef struct Slot:
     PyObject* native  # of the entry; NULL where it was not stored
@@ -206,6 +208,9 @@ cdef struct Slot:
     bint has_initial
     RowLoop row_loop  # what reduces long rows in the loop's place; NULL if there is none
     npy_intp row_least, row_longer  # elements of an array and a row from which it does
+    Joining row_join  # makes one result of those of a row's chunks
+    npy_intp chunk  # elements of a chunk
+    bint splits  # whether the loop may reduce chunks, and then what they come to
 
 
 cdef void _release(Slot* slot) noexcept:
@@ -244,6 +249,11 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     if loop.rows is not None:
         slot.row_loop = <RowLoop><uintptr_t>loop.rows.addresses.get(dtype.name, 0)
         slot.row_least, slot.row_longer = loop.rows.least, loop.rows.longer
+        slot.row_join, slot.chunk = <Joining><uintptr_t>loop.rows.join, loop.rows.chunk
+    if slot.chunk == 0:
+        slot.chunk = CHUNK
+    # Integers come to the same in any order, and so do extremes, but for what `_is_told_apart` says.
+    slot.splits = slot.kind == REDUCTION and (dtype.kind != "f" or not slot.has_initial)
     slot.short = True
     return 0
 

@@ -95,6 +95,8 @@ cdef bint _reduces(
     cdef bint by_row_loop = not by_column and _has_row_loop(slot, size, length)
     cdef npy_intp many = results * length
     cdef Work work
+    if results == 1 and length >= 2 * slot.chunk and (by_row_loop or slot.splits):
+        return _reduces_in_chunks(slot, into, source, length, by_row_loop)
     memset(&work, 0, sizeof(Work))
     work.slot, work.operands[0], work.operands[1] = slot, into, source
     work.size, work.length, work.rows = results, length, results
@@ -115,6 +117,67 @@ cdef bint _reduces(
                 work.stretch(&work, 0, work.rows)
     # What is added up in another order may overflow where NumPy does not.
     return not corepy_all_flags() if by_row_loop else _is_clean(many)
+
+
+cdef bint _reduces_in_chunks(
+    Slot* slot, char* into, char* source, npy_intp length, bint by_row_loop
+) except -1:
+    """Reduce a row by chunks, and what these come to; False if the result is not to be used."""
+    cdef npy_intp count = (length + slot.chunk - 1) // slot.chunk
+    cdef char* parts = <char*>PyMem_Malloc(count * sizeof(double))  # of at most 8 bytes each
+    if parts == NULL:
+        raise MemoryError
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.slot, work.operands[0], work.operands[1] = slot, parts, source
+    work.size, work.length, work.rows = length, slot.chunk, count
+    work.stretch = _row_chunks_stretch if by_row_loop else _chunks_stretch
+    try:
+        _do(&work, length, &slot.pace[ALL])
+        if by_row_loop:
+            _put(slot.descr.type_num, into, slot.row_join(<double*>parts, count))
+            return not corepy_all_flags()
+        work.operands[0], work.operands[1] = into, parts
+        work.length, work.rows = count, 1
+        _rows_stretch(&work, 0, 1)
+        if _is_told_apart(slot.type_num, into):
+            work.operands[1], work.length = source, length
+            with nogil:
+                _rows_stretch(&work, 0, 1)
+        return _is_clean(length)
+    finally:
+        PyMem_Free(parts)
+
+
+cdef inline bint _is_told_apart(int type_num, char* value) noexcept:
+    """Say whether there are several values that compare like this one, or as it does not at all."""
+    if type_num == NPY_DOUBLE:
+        return not (<double*>value)[0] < 0 and not (<double*>value)[0] > 0
+    if type_num == NPY_FLOAT:
+        return not (<float*>value)[0] < 0 and not (<float*>value)[0] > 0
+    return False
+
+
+cdef void _row_chunks_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Slot* slot = work.slot
+    cdef npy_intp chunk, first
+    for chunk in range(start, stop):
+        first = chunk * work.length
+        (<double*>work.operands[0])[chunk] = slot.row_loop(
+            work.operands[1] + first * slot.size, min(work.length, work.size - first)
+        )
+
+
+cdef void _chunks_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef npy_intp chunk, first
+    cdef Work row = work[0]
+    row.rows = 1
+    for chunk in range(start, stop):
+        first = chunk * work.length
+        row.length = min(work.length, work.size - first)
+        row.operands[0] = work.operands[0] + chunk * work.slot.size
+        row.operands[1] = work.operands[1] + first * work.slot.size
+        _rows_stretch(&row, 0, 1)
 
 
 cdef void _columns_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
@@ -162,8 +225,8 @@ cdef void _long_rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept
     cdef npy_intp i, bytes_of_row = work.length * slot.size
     for i in range(start, stop):
         _put(
-            slot.type_num,
-            work.operands[0] + i * slot.size,
+            slot.descr.type_num,
+            work.operands[0] + i * slot.size_out,
             slot.row_loop(work.operands[1] + i * bytes_of_row, work.length),
         )
 

@@ -11,7 +11,7 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
         if axis is not None:
             return None
         result = _new(slot.descr, 0, NULL)
-        (<long long*>PyArray_DATA(<PyArrayObject*>result))[0] = _held(slot, x, size)
+        _count_held(slot, x, size, <char*>PyArray_DATA(<PyArrayObject*>result))
         return result
     if axis is not None:
         if type(axis) is not int or not -ndim <= axis < ndim:
@@ -21,14 +21,13 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
     return result if _is_plain(<PyObject*>result) else None
 
 
-cdef inline npy_intp _held(Slot* slot, PyArrayObject* x, npy_intp size) except -1:
+cdef inline int _count_held(Slot* slot, PyArrayObject* x, npy_intp size, char* into) except -1:
     """Count the elements of a contiguous array that are not zero."""
-    cdef npy_intp count
     if not _has_row_loop(slot, size, size):
-        return PyArray_CountNonzero(x)
-    with nogil:
-        count = <npy_intp>slot.row_loop(PyArray_DATA(x), size)
-    return count
+        _put(slot.descr.type_num, into, <double>PyArray_CountNonzero(x))
+    else:
+        _reduces(slot, into, <char*>PyArray_DATA(x), 1, size, False, size)
+    return 0
 
 
 cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
