@@ -98,12 +98,36 @@ cdef object _contraction_way(Function self, PyObject** args, Py_ssize_t count, P
     table = (<Operand>args[0])._table
     cdef PyArrayObject* x = _operand(args[0], table, slot.least)
     cdef PyArrayObject* y = _operand(args[1], table, slot.least)
-    if x == NULL or y == NULL or PyArray_NDIM(x) != 2 or PyArray_NDIM(y) != 2:
-        return None
-    if PyArray_DIMS(x)[1] != PyArray_DIMS(y)[0]:
+    if x == NULL or y == NULL:
+        return _contracted_by_entry(slot, args)
+    if PyArray_NDIM(x) != 2 or PyArray_NDIM(y) != 2 or PyArray_DIMS(x)[1] != PyArray_DIMS(y)[0]:
         return None
     made = PyArray_MatrixProduct2(<object><PyObject*>x, <object><PyObject*>y, NULL)
     return _make(made, table) if _is_array(<PyObject*>made) else None
+
+
+cdef tuple _ONE_AXIS = ((1,), (0,))
+
+
+cdef object _contracted_by_entry(Slot* slot, PyObject** args):
+    """Contract two matrices that fit by the entry, without a look at what is known of them."""
+    if args[1].ob_type != <void*>_Array or slot.native == NULL:
+        return None
+    x, y = <Operand>args[0], <Operand>args[1]
+    if x._table is not y._table or not _is_array(<PyObject*>y._native):
+        return None
+    cdef PyArrayObject* a = _native_of(args[0])
+    cdef PyArrayObject* b = _native_of(args[1])
+    if PyArray_NDIM(a) != 2 or PyArray_NDIM(b) != 2 or PyArray_DIMS(a)[1] != PyArray_DIMS(b)[0]:
+        return None
+    native = <object>slot.native
+    try:
+        made = native(x._native, y._native, axes=_ONE_AXIS)
+    except Exception as error:
+        made = _recover(
+            "tensordot", x._table, (x, y), error, native, x._native, y._native, axes=_ONE_AXIS
+        )
+    return _make(made, x._table) if _is_array(<PyObject*>made) else None
 
 
 cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
