@@ -55,7 +55,9 @@ class Crew:
         ``threads(most)`` returns how many may work now, the caller among them.
     gather : callable
         Sees that the helpers run, and wake apart from the calling thread's processor. To be called
-        before the first job, and from each other processor.
+        before the first job, and from each other processor; and where no job `rings`, to wake them.
+    rings : bool
+        Whether a job wakes helpers that sleep.
     judge : callable
         ``judge(worked, waited)`` takes note of seconds that the caller worked and waited.
     """
@@ -63,4 +65,5 @@ class Crew:
     entrance: Entrance
     threads: Callable[[int], int]
     gather: Callable[[], object]
+    rings: bool
     judge: Callable[[float, float], object]

@@ -253,7 +253,8 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     if slot.chunk == 0:
         slot.chunk = CHUNK
     # Integers come to the same in any order, and so do extremes, but for what `_is_told_apart` says.
-    slot.splits = slot.kind == REDUCTION and (dtype.kind != "f" or not slot.has_initial)
+    cdef bint known = slot.type_num == NPY_FLOAT or slot.type_num == NPY_DOUBLE
+    slot.splits = slot.kind == REDUCTION and (dtype.kind != "f" or known and not slot.has_initial)
     slot.short = True
     return 0
 

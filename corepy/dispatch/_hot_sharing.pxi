@@ -12,6 +12,9 @@ cdef extern from *:
     #ifdef __linux__
     #include <sched.h>
     #endif
+    #ifdef _MSC_VER
+    #include <intrin.h>
+    #endif
 
     static inline double corepy_now(void) {  /* seconds */
         struct timespec now;
@@ -89,6 +92,7 @@ cdef long long* _watched = NULL
 cdef long long _board, _job
 cdef double _nap, _ended = 0.0, _alone = 0.0
 cdef int _followed = 0, _processor = -2
+cdef bint _rings  # whether a job wakes helpers
 cdef bint _taken = False, _waited = False
 cdef long long _jobs = 0
 
@@ -105,13 +109,13 @@ def jobs_shared():
 
 
 cdef int _enlist(crew) except -1:
-    global _crew, _enter, _shared_work, _watched, _board, _job, _nap, _processor
+    global _crew, _enter, _shared_work, _watched, _board, _job, _nap, _processor, _rings
     entrance = crew.entrance
     _shared_work = <Work*><uintptr_t>entrance.room
     (<uintptr_t*><uintptr_t>entrance.function)[0] = <uintptr_t>&_stretch
     _watched = <long long*><uintptr_t>entrance.watched
     _board, _job, _nap, _processor = entrance.board, entrance.job, entrance.nap, -2
-    _crew = crew
+    _crew, _rings = crew, crew.rings
     _enter = <Enter><uintptr_t>entrance.run
     return 0
 
@@ -167,7 +171,7 @@ cdef int _threads_for(Work* work, double seconds, double now) except -1:
     if seconds < WOKEN and _watched[0] == 0 and _followed < IN_A_ROW:
         return 1
     cdef int processor = corepy_here()
-    if processor != _processor:
+    if processor != _processor or not (_rings or _watched[0]):
         _crew.gather()
         _processor = processor
     return _crew.threads(1 + <long>min(seconds / SHARED, 1e3))

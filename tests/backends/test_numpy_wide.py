@@ -1,0 +1,145 @@
+"""Elementwise loops in wide registers: NumPy's values bit by bit, and its flags."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy._extensions import extension
+
+Array = npt.NDArray[Any]
+
+_module: Final[Any] = extension("corepy.backends._wide_loops")[0]
+WIDTHS: Final[dict[int, dict[str, dict[str, int]]]] = {} if _module is None else _module.BY_WIDTH
+UFUNCS: Final = {
+    "sqrt": np.sqrt,
+    "sign": np.sign,
+    "isfinite": np.isfinite,
+    "isinf": np.isinf,
+    "isnan": np.isnan,
+    "multiply": np.multiply,
+}
+LOOP: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
+LENGTHS: Final = (*range(1, 70), 127, 128, 129, 1000, 1001)
+
+
+def run(address: int, operands: list[Array], out: Array) -> Array:
+    """Call a loop on operands of one dimension, of which some have one element."""
+    parts = [*operands, out]
+    places = (ctypes.c_void_p * len(parts))(*[x.ctypes.data for x in parts])
+    sizes = (ctypes.c_ssize_t * 1)(out.size)
+    single = [x.size == 1 and out.size > 1 for x in parts]
+    steps = (ctypes.c_ssize_t * len(parts))(
+        *[0 if one else x.itemsize for x, one in zip(parts, single, strict=True)]
+    )
+    LOOP(address)(
+        ctypes.addressof(places), ctypes.addressof(sizes), ctypes.addressof(steps), None
+    )
+    return out
+
+
+def specials(dtype: str) -> Array:
+    if np.dtype(dtype).kind != "f":
+        limits = np.iinfo(dtype)
+        return np.array([0, 1, 2, 3, 7, 1000, limits.min, limits.max, limits.max // 2], dtype)
+    limits = np.finfo(dtype)
+    few = [0.0, 1.0, 1.5, 2.0, 30.0, np.inf, np.nan]
+    few += [limits.max, limits.tiny, limits.smallest_subnormal]
+    return np.array([sign * value for value in few for sign in (1, -1)], dtype)
+
+
+def samples(dtype: str) -> Iterator[Array]:
+    whole = np.concatenate([specials(dtype), (np.arange(1001) * 1.37 - 600).astype(dtype)])
+    for length in LENGTHS:
+        for first in (0, 1, 5):
+            yield whole[first : first + length]
+
+
+def cases(*names: str) -> Any:
+    return [
+        pytest.param(address, name, dtype, id=f"{name}-{dtype}-{width}")
+        for width, loops in WIDTHS.items()
+        for name, addresses in loops.items()
+        for dtype, address in addresses.items()
+        if name in names
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "dtype"), cases("sqrt", "sign", "isfinite", "isinf", "isnan")
+)
+def test_of_one_operand(address: int, name: str, dtype: str) -> None:
+    with np.errstate(invalid="ignore"):
+        for x in samples(dtype):
+            expected = UFUNCS[name](x)
+            found = run(address, [x], np.empty_like(expected))
+            assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(("address", "name", "dtype"), cases("multiply"))
+def test_products(address: int, name: str, dtype: str) -> None:
+    for x in samples(dtype):
+        for y in (x[::-1].copy(), x[:1], x[-1:]):
+            for operands in ([x, y], [y, x]):
+                expected = np.multiply(*operands)
+                found = run(address, operands, np.empty_like(expected))
+                assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(("address", "name", "dtype"), cases("clip"))
+def test_clip(address: int, name: str, dtype: str) -> None:
+    bounds = [(-30, 30), (0, 1), (2, -2), (5, 5)]
+    if np.dtype(dtype).kind == "f":
+        bounds += [(-0.0, 0.0), (0.0, -0.0), (-np.inf, np.inf), (0.0, np.inf)]  # type: ignore[list-item]
+    for low, high in bounds:
+        one, other = np.array([low], dtype), np.array([high], dtype)
+        for x in samples(dtype):
+            found = run(address, [x, one, other], np.empty_like(x))
+            assert found.tobytes() == np.clip(x, one[0], other[0]).tobytes()
+
+
+def outcome(call: Any) -> tuple[Any, list[str]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = np.asarray(call())
+    return (found.dtype, found.tobytes()), [str(w.message) for w in caught]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint64"])
+def test_the_namespace_gives_what_numpy_does(dtype: str) -> None:
+    floating = np.dtype(dtype).kind == "f"
+    names = ["sign", "multiply", *(["sqrt", "isfinite", "isinf", "isnan"] if floating else [])]
+    with corepy.set_routes("off"):
+        for size in (1, 9, 500, 20_000):
+            x = np.resize(specials(dtype), size)
+            for name in names:
+                operands = [x] * UFUNCS[name].nin
+                made = [xp.asarray(each) for each in operands]
+                for _ in range(2):  # the first call fills the table
+                    found = outcome(lambda: getattr(xp, name)(*made))  # noqa: B023
+                    assert found == outcome(lambda: UFUNCS[name](*operands))  # noqa: B023
+            for low, high in ((1, 1000), (3, 2), (0, 7)):
+                made_x = xp.asarray(x)
+                for _ in range(2):
+                    found = outcome(lambda: xp.clip(made_x, low, high))  # noqa: B023
+                    assert found == outcome(lambda: np.clip(x, x.dtype.type(low), x.dtype.type(high)))  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_clip_between_what_is_no_number(dtype: str) -> None:
+    x = xp.asarray(specials(dtype))
+    for low, high in ((float("nan"), 1.0), (0.0, float("nan"))):
+        assert bool(xp.all(xp.isnan(xp.clip(x, low, high))))
+    low = xp.asarray(-1.0, dtype=x.dtype)
+    assert xp.clip(x, low, 1)[2] == 1
+    assert xp.clip(x, -1, xp.ones_like(x))[5] == -1
+    with pytest.raises(OverflowError):
+        xp.clip(xp.ones(3, dtype=xp.int32), 0, 2**40)

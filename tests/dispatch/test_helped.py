@@ -1,0 +1,368 @@
+"""Large operations of the compiled hot path, of which other threads do a part.
+
+The helpers are a stand-in that is always awake: whatever is shared, all stretches but the first are
+done by another thread. Values, warnings and errors are those of one thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy._budget import cores
+from corepy._crew import Crew, Entrance
+from corepy.dispatch import _helped, _hot
+
+pytestmark = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+
+#: Elements: so many that each operation takes one thread longer than is worth sharing.
+ROWS, COLUMNS = 1000, 1001
+SIZE: Final = ROWS * COLUMNS
+
+Calls = dict[str, Callable[..., Any]]
+
+WORD = ctypes.c_longlong
+RUN = ctypes.CFUNCTYPE(WORD, *[WORD] * 5)
+STRETCH = ctypes.CFUNCTYPE(ctypes.c_int, *[WORD] * 3)
+
+
+class StandIn:
+    """Helpers who do all but the first stretch of a job, in a thread of their own."""
+
+    def __init__(self) -> None:
+        self._memory = np.zeros(256, np.int64)
+        self._watching = np.ones(1, np.int64)
+        self._run = RUN(self._share)
+        self.most = 2
+        self.naps = 0
+        self.jobs: list[tuple[int, int, int]] = []
+        self.judged: list[tuple[float, float]] = []
+        self.gathered = 0
+        job = self._memory.ctypes.data
+        run = ctypes.cast(self._run, ctypes.c_void_p).value
+        assert run is not None
+        watched = self._watching.ctypes.data
+        entrance = Entrance(run, 0, watched, job, job + 128, job + 256, 5e-5)
+        self.crew = Crew(entrance, self._threads, self._gather, rings=True, judge=self._judge)
+
+    def _threads(self, most: int) -> int:
+        return min(most, self.most)
+
+    def _gather(self) -> None:
+        self.gathered += 1
+
+    def _judge(self, worked: float, waited: float) -> None:
+        self.judged.append((worked, waited))
+
+    def _share(self, board: int, job: int, rows: int, parts: int, most: int) -> int:
+        work = STRETCH(int(self._memory[16]))
+        cuts = [rows * i // parts for i in range(parts + 1)]
+        self.jobs.append((rows, parts, most))
+
+        def others() -> None:
+            for i in reversed(range(1, parts)):
+                work(job, cuts[i], cuts[i + 1])
+
+        helper = threading.Thread(target=others)
+        helper.start()
+        work(job, cuts[0], cuts[1])
+        helper.join()
+        return 2 * self.naps
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """Leave a test without helpers and routes."""
+    _hot.helped_by(None)
+    corepy.set_routes("off")
+    yield
+    corepy.set_routes(None)
+    _hot.helped_by(_helped._find)
+
+
+@pytest.fixture
+def helpers(alone: None) -> StandIn:
+    return StandIn()
+
+
+def enlist(those: StandIn) -> None:
+    """Give the hot path helpers, for which it asks after some milliseconds of loops."""
+    _hot.helped_by(lambda seconds: those.crew)
+    x = xp.ones(SIZE)
+    for _ in range(100):
+        xp.sqrt(x)
+
+
+def outcome(call: Callable[[], Any]) -> tuple[Any, list[str]]:
+    """Return bits, or an error, and the warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            made = np.asarray(call())
+            found: Any = made.dtype, made.shape, made.tobytes()
+        except Exception as error:
+            found = type(error), str(error)
+    return found, [str(w.message) for w in caught]
+
+
+def arrays(dtype: str) -> dict[str, Any]:
+    rng = np.random.default_rng(7)
+    a = (rng.random(SIZE) * 100 - 50).astype(dtype)
+    b = (rng.random(SIZE) * 100 + 1).astype(dtype)
+    return {
+        "a": xp.asarray(a),
+        "b": xp.asarray(b),
+        "m": xp.asarray(a.reshape(ROWS, COLUMNS)),
+        "v": xp.asarray(b[:COLUMNS].copy()),
+        "near": xp.asarray((1 + a / 1e6).astype(dtype)),
+        "signs": xp.asarray(np.sign(a)),
+        "i": xp.asarray(rng.integers(-SIZE, SIZE, SIZE)),
+        "no": xp.asarray(np.zeros(3 * SIZE, np.bool_)),
+    }
+
+
+ANY: Final[Calls] = {
+    "add": lambda a, b, **_: a + b,
+    "times 3": lambda a, **_: a * 3,
+    "3 minus": lambda a, **_: 3 - a,
+    "less": lambda a, b, **_: a < b,
+    "sign": lambda a, **_: xp.sign(a),
+    "clip": lambda a, **_: xp.clip(a, -20, 30),
+    "rows beside a row": lambda m, v, **_: m - v,
+    "a row beside rows": lambda m, v, **_: v - m,
+    "to float32": lambda a, **_: xp.astype(a, xp.float32),
+    "to int64": lambda a, **_: xp.astype(a, xp.int64),
+    "concat": lambda a, b, **_: xp.concat((a, b)),
+    "stack": lambda a, b, **_: xp.stack((a, b)),
+    "take": lambda a, i, **_: xp.take(a, i, axis=0),
+    "sum of rows": lambda m, **_: xp.sum(m, axis=-1),
+    "max of rows": lambda m, **_: xp.max(m, axis=-1),
+    "sum": lambda a, **_: xp.sum(a),
+    "max": lambda a, **_: xp.max(a),
+    "min": lambda a, **_: xp.min(a),
+    "prod": lambda signs, **_: xp.prod(signs),
+    "count_nonzero": lambda a, **_: xp.count_nonzero(a),
+    "any": lambda no, **_: xp.any(no),
+}
+FLOATING: Final[Calls] = {
+    "sqrt": lambda b, **_: xp.sqrt(b),
+    "exp": lambda a, **_: xp.exp(a),
+    "isfinite": lambda a, **_: xp.isfinite(a),
+    "prod": lambda near, **_: xp.prod(near),
+    "mean": lambda a, **_: xp.mean(a),
+    "mean of rows": lambda m, **_: xp.mean(m, axis=1),
+}
+CASES: Final = [
+    (name, dtype, call)
+    for calls, dtypes in ((ANY, ("float32", "float64", "int64")), (FLOATING, ("float32", "float64")))
+    for name, call in calls.items()
+    for dtype in dtypes
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "call"), CASES, ids=[f"{n}-{d}" for n, d, _ in CASES])
+def test_values_are_those_of_one_thread(
+    name: str, dtype: str, call: Callable[..., Any], helpers: StandIn
+) -> None:
+    operands = arrays(dtype)
+    expected = outcome(lambda: call(**operands))
+    enlist(helpers)
+    for _ in range(3):  # what it takes is not known before the first call
+        helpers.jobs.clear()
+        assert outcome(lambda: call(**operands)) == expected
+    assert helpers.jobs
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("wish", ["warn", "ignore", "raise"])
+def test_what_a_helper_meets_is_told(dtype: str, wish: Any, helpers: StandIn) -> None:
+    x = np.ones(SIZE, dtype)
+    x[-3:] = [-1, 1e30, 0]
+    a = xp.asarray(x)
+    calls: list[Callable[[], Any]] = [
+        lambda: xp.sqrt(a),
+        lambda: xp.exp(a),
+        lambda: 1 / a,
+        lambda: xp.astype(a * 1e10, xp.float32),
+        lambda: xp.reshape(a[:1_000_000], (1000, 1000)) / a[-1000:],
+        lambda: xp.prod(a * 3),
+        lambda: xp.sum(xp.reshape(a * 1e10, (-1, COLUMNS)), axis=1),
+    ]
+    with np.errstate(all=wish):
+        expected = [outcome(call) for call in calls]
+        enlist(helpers)
+        for _ in range(3):
+            assert [outcome(call) for call in calls] == expected
+    assert helpers.jobs
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_extremes_that_several_values_are(dtype: str, helpers: StandIn) -> None:
+    enlist(helpers)
+    for places in (
+        {5: 0.0, 900_000: -0.0},
+        {5: -0.0, 900_000: 0.0},
+        {700_000: np.nan},
+        {3: -np.nan, 999_999: np.nan},
+        {999_999: np.inf},
+    ):
+        x = np.full(SIZE, -1, dtype)
+        x[list(places)] = list(places.values())
+        for function, ufunc in ((xp.max, np.maximum), (xp.min, np.minimum)):
+            for values in (x, -x):
+                for _ in range(3):
+                    found = np.asarray(function(xp.asarray(values)))
+                    assert found.tobytes() == ufunc.reduce(values).tobytes()
+    assert helpers.jobs
+
+
+def test_integers_wrap_around_alike(helpers: StandIn) -> None:
+    x = np.random.default_rng(1).integers(-(2**62), 2**62, SIZE)
+    enlist(helpers)
+    for _ in range(3):
+        for function, known in ((xp.sum, np.sum), (xp.prod, np.prod), (xp.max, np.max)):
+            assert int(function(xp.asarray(x | 1))) == known(x | 1)
+    assert helpers.jobs
+
+
+def test_bad_indices_and_powers(helpers: StandIn) -> None:
+    x, i = xp.ones(SIZE), np.zeros(SIZE, np.int64)
+    i[-1] = SIZE
+    whole, negative = xp.ones(SIZE, dtype=xp.int64), np.ones(SIZE, np.int64)
+    negative[-1] = -1
+    enlist(helpers)
+    for _ in range(3):
+        with pytest.raises(IndexError, match="take"):
+            xp.take(x, xp.asarray(i), axis=0)
+        with pytest.raises(ValueError, match="[Ii]ntegers to negative"):
+            xp.pow(whole, xp.asarray(negative))
+
+
+def test_one_thread_is_enough(helpers: StandIn) -> None:
+    x = xp.ones(SIZE)
+    enlist(helpers)
+    xp.sqrt(x)
+    helpers.jobs.clear()
+    helpers.most = 1
+    for _ in range(3):
+        xp.sqrt(x)
+    assert not helpers.jobs
+    helpers.most = 2
+    xp.sqrt(x)
+    assert [job[2] for job in helpers.jobs] == [1]
+
+
+def test_who_waited_is_told(helpers: StandIn) -> None:
+    x = xp.ones(SIZE)
+    enlist(helpers)
+    helpers.naps = 3
+    xp.sqrt(x)
+    assert [round(waited * 1e6) for _, waited in helpers.judged] == [150]
+    helpers.naps = 0
+    xp.sqrt(x)
+    xp.sqrt(x)
+    assert [waited > 0 for _, waited in helpers.judged] == [True, False]
+    assert helpers.gathered >= 1
+
+
+def test_few_elements_are_not_shared(helpers: StandIn) -> None:
+    few = xp.ones(10_000)
+    enlist(helpers)
+    helpers.jobs.clear()
+    for _ in range(10):
+        few + few, xp.sqrt(few), xp.sum(few)
+    assert not helpers.jobs
+
+
+def test_threads_that_call_at_once(helpers: StandIn) -> None:
+    operands = [np.full(SIZE, i + 1.0) for i in range(4)]
+    enlist(helpers)
+    wrong: list[int] = []
+
+    def use(i: int) -> None:
+        x = xp.asarray(operands[i])
+        for _ in range(15):
+            made, total = np.asarray(x * 2 + x), float(xp.sum(x))
+            if (made != 3 * (i + 1)).any() or total != SIZE * (i + 1):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=use, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert helpers.jobs
+
+
+def test_rows_of_no_length() -> None:
+    """To divide by their length ends the process."""
+    made = xp.ones((3, 0)) + xp.ones(0)
+    assert made.shape == (3, 0)
+
+
+SCRIPT = """
+import os, sys, time
+import numba
+import numpy as np
+import corepy.array_api as xp
+from corepy.dispatch import _hot_compiled as hot
+
+x = xp.asarray(np.arange(2_000_000.0))
+before, end = hot.jobs_shared(), time.monotonic() + 60
+while hot.jobs_shared() == before and time.monotonic() < end:
+    assert float(xp.max(xp.sqrt(x))) == 1_999_999 ** 0.5
+print(hot.jobs_shared() > before)
+child = os.fork() if hasattr(os, "fork") else None
+if child == 0:
+    for _ in range(20):
+        assert float(xp.max(xp.sqrt(x))) == 1_999_999 ** 0.5
+    sys.stdout.flush()
+    os._exit(7)
+if child is not None:
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.skipif(cores() < 2, reason="there is one processor")
+def test_numbas_helpers_come_and_do_not_follow_into_a_child() -> None:
+    made = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"COREPY_NUM_THREADS": "2"},
+    )
+    assert made.stderr == ""
+    assert made.stdout.split()[:1] == ["True"]
+    assert made.stdout.split()[1:] in ([], ["7"])
+
+
+@pytest.mark.backend("numba")
+def test_a_budget_of_one_thread_keeps_them_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    from corepy import _budget
+    from corepy.dispatch import _hot_compiled  # type: ignore[attr-defined]
+
+    _hot.helped_by(_helped._find)
+    x = xp.ones(2_000_000)
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        xp.sqrt(x)
+    monkeypatch.setattr(_budget, "_budget", 1)
+    before = _hot_compiled.jobs_shared()
+    for _ in range(20):
+        xp.sqrt(x)
+    assert _hot_compiled.jobs_shared() == before
