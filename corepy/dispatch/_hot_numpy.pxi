@@ -41,6 +41,11 @@ cdef extern from "numpy/arrayobject.h":
         NPY_SEARCHLEFT
         NPY_SEARCHRIGHT
     int _import_array() except -1
+    ctypedef int (*ArgFunc "PyArray_ArgFunc *")(void*, npy_intp, npy_intp*, void*) noexcept nogil
+    ctypedef struct PyArray_ArrFuncs:
+        ArgFunc argmax
+        ArgFunc argmin
+    PyArray_ArrFuncs* PyDataType_GetArrFuncs(PyArray_Descr*) nogil
     int PyArray_NDIM(PyArrayObject*) nogil
     npy_intp* PyArray_DIMS(PyArrayObject*) nogil
     npy_intp* PyArray_STRIDES(PyArrayObject*) nogil
@@ -208,6 +213,7 @@ cdef struct Slot:
     bint has_initial
     RowLoop row_loop  # what reduces long rows in the loop's place; NULL if there is none
     npy_intp row_least, row_longer  # elements of an array and a row from which it does
+    bint row_first  # whether that comes before any route
     Joining row_join  # makes one result of those of a row's chunks
     npy_intp chunk  # elements of a chunk
     bint splits  # whether the loop may reduce chunks, and then what they come to
@@ -249,6 +255,8 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     if loop.rows is not None:
         slot.row_loop = <RowLoop><uintptr_t>loop.rows.addresses.get(dtype.name, 0)
         slot.row_least, slot.row_longer = loop.rows.least, loop.rows.longer
+        # No other library was measured to be quicker; what a loop leaves to others may be routed.
+        slot.row_first = slot.row_loop != NULL and slot.kind in (REDUCTION, MEAN, COUNT)
         slot.row_join, slot.chunk = <Joining><uintptr_t>loop.rows.join, loop.rows.chunk
     if slot.chunk == 0:
         slot.chunk = CHUNK

@@ -4,6 +4,10 @@
 cdef inline npy_intp _least_of(Slot* slot, PyArrayObject* x, axis) noexcept:
     """Return the elements from which the entry has the choice how to reduce."""
     cdef int ndim = PyArray_NDIM(x)
+    if slot.row_first and ndim and (axis is None or PyArray_DIMS(x)[ndim - 1] > slot.row_longer) and (
+        axis is None or ndim == 1 or type(axis) is int and (axis == -1 or axis == ndim - 1)
+    ):
+        return PY_SSIZE_T_MAX
     if axis is None or ndim == 1:
         return slot.leasts[ALL]
     if type(axis) is not int:

@@ -17,8 +17,83 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
         if type(axis) is not int or not -ndim <= axis < ndim:
             return None
         place = axis
+    if size >= 2 * CHUNK and (axis is None or ndim == 1):
+        if slot.operand.type_num in (NPY_DOUBLE, NPY_FLOAT, NPY_INT32, NPY_INT64):
+            return _found_in_chunks(slot, x, size)
     result = PyArray_ArgMax(x, place, NULL) if slot.kind == ARGMAX else PyArray_ArgMin(x, place, NULL)
     return result if _is_plain(<PyObject*>result) else None
+
+
+cdef object _found_in_chunks(Slot* slot, PyArrayObject* x, npy_intp size):
+    """Return where the first extreme of many elements stands, or the first NaN."""
+    cdef npy_intp count = (size + CHUNK - 1) // CHUNK, i, best
+    cdef npy_intp* places = <npy_intp*>PyMem_Malloc(count * sizeof(npy_intp))
+    if places == NULL:
+        raise MemoryError
+    held = <object>x  # somebody else may let go of it meanwhile
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.rows, work.size, work.slot = _search_stretch, count, size, slot
+    work.operands[0], work.operands[1] = <char*>PyArray_DATA(x), <char*>places
+    work.operands[2] = <char*>x
+    try:
+        _do(&work, size, &slot.pace[ALL])
+        best = places[0]
+        for i in range(1, count):
+            if _exceeds(slot, work.operands[0], places[i], best):
+                best = places[i]
+    finally:
+        PyMem_Free(places)
+    result = _new(slot.descr, 0, NULL)
+    (<npy_intp*>PyArray_DATA(<PyArrayObject*>result))[0] = best
+    return result
+
+
+cdef void _search_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Slot* slot = work.slot
+    cdef npy_intp* places = <npy_intp*>work.operands[1]
+    cdef npy_intp chunk, first
+    cdef ArgFunc find = PyDataType_GetArrFuncs(slot.operand).argmax
+    if slot.kind == ARGMIN:
+        find = PyDataType_GetArrFuncs(slot.operand).argmin
+    for chunk in range(start, stop):
+        first = chunk * CHUNK
+        find(
+            work.operands[0] + first * slot.size,
+            min(<npy_intp>CHUNK, work.size - first),
+            &places[chunk],
+            work.operands[2],
+        )
+        places[chunk] += first
+
+
+ctypedef fused Ordered:
+    int
+    long long
+    float
+    double
+
+
+cdef inline bint _is_beyond(Ordered x, Ordered y, bint least) noexcept:
+    """Say whether a later element takes the place of an extreme, or is the first NaN."""
+    if Ordered is float or Ordered is double:
+        if y != y:
+            return False
+        if x != x:
+            return True
+    return x < y if least else x > y
+
+
+cdef inline bint _exceeds(Slot* slot, char* data, npy_intp later, npy_intp best) noexcept:
+    cdef int type_num = slot.operand.type_num
+    cdef bint least = slot.kind == ARGMIN
+    if type_num == NPY_DOUBLE:
+        return _is_beyond((<double*>data)[later], (<double*>data)[best], least)
+    if type_num == NPY_FLOAT:
+        return _is_beyond((<float*>data)[later], (<float*>data)[best], least)
+    if type_num == NPY_INT32:
+        return _is_beyond((<int*>data)[later], (<int*>data)[best], least)
+    return _is_beyond((<long long*>data)[later], (<long long*>data)[best], least)
 
 
 cdef inline int _count_held(Slot* slot, PyArrayObject* x, npy_intp size, char* into) except -1:

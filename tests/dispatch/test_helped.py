@@ -152,6 +152,8 @@ ANY: Final[Calls] = {
     "sum": lambda a, **_: xp.sum(a),
     "max": lambda a, **_: xp.max(a),
     "min": lambda a, **_: xp.min(a),
+    "argmax": lambda a, **_: xp.argmax(a),
+    "argmin": lambda a, **_: xp.argmin(a),
     "prod": lambda signs, **_: xp.prod(signs),
     "count_nonzero": lambda a, **_: xp.count_nonzero(a),
     "any": lambda no, **_: xp.any(no),
@@ -217,6 +219,8 @@ def test_extremes_that_several_values_are(dtype: str, helpers: StandIn) -> None:
         {700_000: np.nan},
         {3: -np.nan, 999_999: np.nan},
         {999_999: np.inf},
+        {40_000: 7.0, 800_000: 7.0},
+        {40_000: np.inf, 800_000: np.nan, 900_000: np.nan},
     ):
         x = np.full(SIZE, -1, dtype)
         x[list(places)] = list(places.values())
@@ -225,6 +229,10 @@ def test_extremes_that_several_values_are(dtype: str, helpers: StandIn) -> None:
                 for _ in range(3):
                     found = np.asarray(function(xp.asarray(values)))
                     assert found.tobytes() == ufunc.reduce(values).tobytes()
+        for values in (x, -x):
+            for _ in range(3):
+                assert int(xp.argmax(xp.asarray(values))) == values.argmax()
+                assert int(xp.argmin(xp.asarray(values))) == values.argmin()
     assert helpers.jobs
 
 
