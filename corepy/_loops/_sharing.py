@@ -95,9 +95,7 @@ def crew() -> Crew | None:
     entrance = those.board.entrance()
     if entrance is None:
         return None
-    return Crew(
-        entrance, free_threads, lambda: those.wake(1), those.board.rings, _company.judge
-    )
+    return Crew(entrance, free_threads, lambda: those.wake(1), those.board.rings, _company.judge)
 
 
 def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int) -> None:

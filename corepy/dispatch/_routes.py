@@ -251,8 +251,8 @@ def earned(name: str, seconds: float) -> Backend | None:
 
     Without routes it is due if its library was imported all the same.
     """
-    library = _libraries[name]
-    if in_force().table is None and not all(m in sys.modules for m in _registry.records()[name].modules):
+    library, modules = _libraries[name], _registry.records()[name].modules
+    if in_force().table is None and not all(module in sys.modules for module in modules):
         return None
     library.saved += seconds
     return library.ready(HOST)
