@@ -174,7 +174,9 @@ cdef int _threads_for(Work* work, double seconds, double now) except -1:
     if processor != _processor or not (_rings or _watched[0]):
         _crew.gather()
         _processor = processor
-    return _crew.threads(1 + <long>min(seconds / SHARED, 1e3))
+    cdef int threads = _crew.threads(1 + <long>min(seconds / SHARED, 1e3))
+    # Another thread may have run meanwhile, and put its work where this one would be.
+    return 1 if _taken or _enter == NULL else threads
 
 
 cdef int _do_together(Work* work, int threads, double start) except -1:
@@ -185,16 +187,16 @@ cdef int _do_together(Work* work, int threads, double start) except -1:
     _taken = True
     with nogil:
         naps = _enter(_board, _job, work.rows, parts, threads - 1) >> 1
-    _taken = False
+    work.flags, work.failed = _shared_work.flags, _shared_work.failed
+    _taken = False  # from here on another thread's work may be there
     _jobs += 1
     _ended = corepy_now()
     if naps or _waited:
         _waited = naps != 0
         _crew.judge(max(0.0, _ended - start - naps * _nap), naps * _nap)
     corepy_none_of_all()
-    if _shared_work.flags:
-        feraiseexcept(_shared_work.flags)
-    work.failed = _shared_work.failed
+    if work.flags:
+        feraiseexcept(work.flags)
     return 0
 
 

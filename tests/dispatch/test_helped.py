@@ -48,6 +48,8 @@ class StandIn:
         self.most = 2
         self.naps = 0
         self.jobs: list[tuple[int, int, int]] = []
+        self.asked: Callable[[], object] = lambda: None
+        self.began: Callable[[], object] = lambda: None
         self.judged: list[tuple[float, float]] = []
         self.gathered = 0
         job = self._memory.ctypes.data
@@ -58,6 +60,7 @@ class StandIn:
         self.crew = Crew(entrance, self._threads, self._gather, rings=True, judge=self._judge)
 
     def _threads(self, most: int) -> int:
+        self.asked()
         return min(most, self.most)
 
     def _gather(self) -> None:
@@ -70,6 +73,7 @@ class StandIn:
         work = STRETCH(int(self._memory[16]))
         cuts = [rows * i // parts for i in range(parts + 1)]
         self.jobs.append((rows, parts, most))
+        self.began()
 
         def others() -> None:
             for i in reversed(range(1, parts)):
@@ -314,6 +318,34 @@ def test_threads_that_call_at_once(helpers: StandIn) -> None:
         thread.join()
     assert not wrong
     assert helpers.jobs
+
+
+def test_who_finds_the_place_taken_works_alone(helpers: StandIn) -> None:
+    """While the interpreter is asked for threads, another thread may put its work there."""
+    x, y = xp.asarray(np.full(SIZE, 4.0)), xp.asarray(np.full(SIZE, 9.0))
+    enlist(helpers)
+    xp.sqrt(x)
+    helpers.jobs.clear()
+    begun, leave, roots = threading.Event(), threading.Event(), []
+
+    def wait() -> None:
+        begun.set()
+        leave.wait(60)
+
+    def first() -> None:
+        helpers.asked = lambda: None
+        helpers.began = wait
+        other.start()
+        assert begun.wait(60)
+
+    other = threading.Thread(target=lambda: roots.append(xp.sqrt(y)))
+    helpers.asked = first
+    root = xp.sqrt(x)
+    assert len(helpers.jobs) == 1
+    leave.set()
+    other.join()
+    assert (np.asarray(root) == 2).all()
+    assert (np.asarray(roots[0]) == 3).all()
 
 
 def test_rows_of_no_length() -> None:
