@@ -183,7 +183,7 @@ def _mean(x: Array, *, axis: tuple[int, ...] | None = None, keepdims: bool = Fal
     # In NumPy's own steps: the quotient is computed in double precision, and rounded once.
     if x.size == 0:
         return np.asarray(compat.mean(x, axis=axis, keepdims=keepdims))  # it warns
-    total: Any = _sum(x, axis, None, keepdims)
+    total: Any = _sum(x, axis=axis, keepdims=keepdims)
     if total.__class__ is not np.ndarray:
         return np.asarray(total.dtype.type(total / np.intp(x.size)))
     count = np.intp(x.size // total.size)
@@ -198,13 +198,13 @@ def _var(
     keepdims: bool = False,
 ) -> Array:
     plain = x.ndim and x.size and x.dtype.kind == "f"
-    total: Any = _sum(x, axis, None, True) if plain else None
+    total: Any = _sum(x, axis=axis, keepdims=True) if plain else None
     count = 0 if total is None else x.size // total.size
     if count <= correction:
         return np.asarray(compat.var(x, axis=axis, correction=correction, keepdims=keepdims))
     np.true_divide(total, np.intp(count), out=total, casting="unsafe")
     apart = np.subtract(x, total)
-    total = _sum(np.multiply(apart, apart, out=apart), axis, None, keepdims)
+    total = _sum(np.multiply(apart, apart, out=apart), axis=axis, keepdims=keepdims)
     rest = np.float64(count - correction)
     if total.__class__ is not np.ndarray:
         return np.asarray(total.dtype.type(total / rest))

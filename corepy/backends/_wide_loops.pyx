@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, auto_pickle=False
-"""Elementwise loops in registers as wide as the processor has them, with NumPy's values.
+"""Loops in registers as wide as the processor has them, with NumPy's values.
 
 NumPy's own loops of these operations fill registers of 128 bits on any processor, or none. These
 have the signature of a ufunc's loops, and take contiguous operands and single values where there are
-several. `corepy.backends._numpy_loops` says what they stand for.
+several; sums and products reduce, to a single value or to those of columns. `corepy.backends._numpy_loops` says what they stand for.
 """
 
 from libc.stdint cimport uintptr_t
@@ -35,13 +35,13 @@ cdef extern from *:
     #if defined(__GNUC__) && defined(__x86_64__)
     #include <immintrin.h>
 
-    #define COREPY_LOOP(NAME, TARGET, BODY) \\
+    #define COREPY_LOOP(NAME, TARGET, ...) \\
         TARGET static void NAME( \\
             char** args, const ptrdiff_t* dims, const ptrdiff_t* steps, void* data \\
         ) { \\
             const ptrdiff_t size = dims[0]; \\
             ptrdiff_t i = 0; \\
-            BODY \\
+            __VA_ARGS__ \\
         }
 
     /* Of floats by their bits: no flag is raised for NaN, and nothing keeps a compiler from
@@ -90,11 +90,38 @@ cdef extern from *:
             for (; i < size; i++) into[i] = a[i] * single; \\
         })
 
+    /* Of integers, which come to the same in any order: one row to a value, or values of columns. */
+    #define COREPY_FOLD(NAME, BYTES, TARGET, OP) \\
+        typedef uint64_t NAME##_vector __attribute__((vector_size(BYTES), aligned(8))); \\
+        COREPY_LOOP(NAME, TARGET, \\
+            enum { COUNT = 8, LANES = COUNT * BYTES / 8 }; \\
+            const uint64_t* restrict from = (const uint64_t*)args[1]; \\
+            uint64_t* restrict into = (uint64_t*)args[2]; \\
+            if (steps[2]) { \\
+                for (; i < size; i++) into[i] = into[i] OP from[i]; \\
+            } else { \\
+                uint64_t total = *into; \\
+                if (size >= 2 * LANES) { \\
+                    const NAME##_vector* some = (const NAME##_vector*)from; \\
+                    NAME##_vector parts[COUNT]; \\
+                    for (int k = 0; k < COUNT; k++) parts[k] = some[k]; \\
+                    for (i = LANES; i + LANES <= size; i += LANES) { \\
+                        some += COUNT; \\
+                        for (int k = 0; k < COUNT; k++) parts[k] = parts[k] OP some[k]; \\
+                    } \\
+                    for (int k = 1; k < COUNT; k++) parts[0] = parts[0] OP parts[k]; \\
+                    for (int k = 0; k < BYTES / 8; k++) total = total OP parts[0][k]; \\
+                } \\
+                for (; i < size; i++) total = total OP from[i]; \\
+                *into = total; \\
+            })
+
     #define COREPY_LOOPS(W, TARGET) \\
         COREPY_MAP(corepy_sign_float_##W, uint32_t, uint32_t, TARGET, \\
             COREPY_SIGN(0x3F800000u, 0x7F800000u, 0x7FFFFFFFu)) \\
         COREPY_MAP(corepy_sign_double_##W, uint64_t, uint64_t, TARGET, COREPY_SIGN( \\
             0x3FF0000000000000u, 0x7FF0000000000000u, 0x7FFFFFFFFFFFFFFFu)) \\
+        COREPY_FOLD(corepy_sum_long_##W, W, TARGET, +) \\
         COREPY_CLIP(corepy_clip_float_##W, float, TARGET, __builtin_isless) \\
         COREPY_CLIP(corepy_clip_double_##W, double, TARGET, __builtin_isless) \\
         COREPY_CLIP(corepy_clip_int_##W, int32_t, TARGET, COREPY_IS_LESS) \\
@@ -104,6 +131,8 @@ cdef extern from *:
             {"sqrt", "float64", (void*)corepy_sqrt_double_##W}, \\
             {"sign", "float32", (void*)corepy_sign_float_##W}, \\
             {"sign", "float64", (void*)corepy_sign_double_##W}, \\
+            {"sum", "int64", (void*)corepy_sum_long_##W}, \\
+            {"sum", "uint64", (void*)corepy_sum_long_##W}, \\
             {"clip", "float32", (void*)corepy_clip_float_##W}, \\
             {"clip", "float64", (void*)corepy_clip_double_##W}, \\
             {"clip", "int32", (void*)corepy_clip_int_##W}, \\
@@ -142,6 +171,7 @@ cdef extern from *:
     COREPY_MAP(corepy_nan_double_64, uint64_t, uint8_t, COREPY_AVX512,
         (x & 0x7FFFFFFFFFFFFFFFu) > 0x7FF0000000000000u)
     COREPY_TIMES(corepy_times_64, uint64_t, COREPY_AVX512)
+    COREPY_FOLD(corepy_product_long_64, 64, COREPY_AVX512, *)
     static const corepy_wide_loop corepy_more_64[] = {
         {"isfinite", "float32", (void*)corepy_finite_float_64},
         {"isfinite", "float64", (void*)corepy_finite_double_64},
@@ -149,6 +179,8 @@ cdef extern from *:
         {"isinf", "float64", (void*)corepy_infinite_double_64},
         {"isnan", "float32", (void*)corepy_nan_float_64},
         {"isnan", "float64", (void*)corepy_nan_double_64},
+        {"prod", "int64", (void*)corepy_product_long_64},
+        {"prod", "uint64", (void*)corepy_product_long_64},
         {"multiply", "int64", (void*)corepy_times_64},
         {"multiply", "uint64", (void*)corepy_times_64},
         {NULL, NULL, NULL}

@@ -99,24 +99,44 @@ cdef void _cast_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
 
 cdef enum:
     PAGES = 8192  # bytes that are copied together
+    FEW_PIECES = 16
+    SMALL_PIECE = 512  # bytes of pieces that are not worth to be written down
 
 
-cdef int _move(char* into, PyArrayObject* x, npy_intp first, npy_intp count) except -1:
-    """Copy some bytes of an array, from a place on; other threads may run during many."""
-    if count < LONG * 8:
-        memcpy(into, <char*>PyArray_DATA(x) + first, count)
+cdef struct Piece:
+    char* source
+    char* into
+    npy_intp first  # bytes of the pieces before
+    npy_intp bytes
+
+
+cdef int _move(Piece* pieces, npy_intp number) except -1:
+    """Copy pieces of memory, which the caller holds; other threads may run during many bytes."""
+    cdef npy_intp i, total = 0
+    for i in range(number):
+        pieces[i].first = total
+        total += pieces[i].bytes
+    if total < LONG * 8:
+        for i in range(number):
+            memcpy(pieces[i].into, pieces[i].source, pieces[i].bytes)
         return 0
-    held = <object>x
     cdef Work work
     memset(&work, 0, sizeof(Work))
-    work.stretch, work.rows, work.size = _move_stretch, (count + PAGES - 1) // PAGES, count
-    work.operands[0], work.operands[1] = <char*>PyArray_DATA(x) + first, into
-    return _do(&work, 2 * count, &_moving)
+    work.stretch, work.rows, work.size = _move_stretch, (total + PAGES - 1) // PAGES, total
+    work.operands[0] = <char*>pieces
+    return _do(&work, 2 * total, &_moving)
 
 
 cdef void _move_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
-    cdef npy_intp first = start * PAGES
-    memcpy(work.operands[1] + first, work.operands[0] + first, min(stop * PAGES, work.size) - first)
+    cdef npy_intp first = start * PAGES, last = min(stop * PAGES, work.size), done, count
+    cdef Piece* piece = <Piece*>work.operands[0]
+    while first < last:
+        while piece.first + piece.bytes <= first:
+            piece += 1
+        done = first - piece.first
+        count = min(piece.bytes - done, last - first)
+        memcpy(piece.into + done, piece.source + done, count)
+        first += count
 
 
 cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
@@ -145,8 +165,12 @@ cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject
         return None
     made = _new_large(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
     cdef PyArrayObject* copy = <PyArrayObject*>made
+    cdef Piece piece
     if into == slot.type_num:
-        _move(<char*>PyArray_DATA(copy), x, 0, size * slot.size)
+        held = <object>x  # somebody else may let go of it meanwhile
+        piece.source, piece.into = <char*>PyArray_DATA(x), <char*>PyArray_DATA(copy)
+        piece.bytes = size * slot.size
+        _move(&piece, 1)
     elif not _cast_array(x, copy, size):
         return None  # what is to be done about values out of range is for the entry
     return _make(made, <Slots>found)
@@ -212,16 +236,66 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
         outer *= dims[j]
     made = _new_large(slot.descr, ndim, dims)
     into = <char*>PyArray_DATA(<PyArrayObject*>made)
-    held = tuple(<object>args[0]) if total >= LONG else None  # a list may change meanwhile
-    if held is not None:
-        parts = PySequence_Fast_ITEMS(held)
-    for row in range(outer):
+    cdef Piece few[FEW_PIECES]
+    cdef Piece* pieces = few
+    if total == 0:
+        return _make(made, table)
+    if total * slot.size < outer * number * SMALL_PIECE:
+        for row in range(outer):
+            for i in range(number):
+                y = _native_of(parts[i])
+                chunk = _size(y, PY_SSIZE_T_MAX) // outer * slot.size
+                memcpy(into, <char*>PyArray_DATA(y) + row * chunk, chunk)
+                into += chunk
+        return _make(made, table)
+    # Others may change a list, or what is in an Array, while many bytes are copied.
+    held = None
+    if total * slot.size >= LONG * 8:
+        held = [(<Operand>parts[i])._native for i in range(number)]
+    if outer * number > FEW_PIECES:
+        pieces = <Piece*>PyMem_Malloc(outer * number * sizeof(Piece))
+        if pieces == NULL:
+            raise MemoryError
+    try:
         for i in range(number):
             y = _native_of(parts[i])
             chunk = _size(y, PY_SSIZE_T_MAX) // outer * slot.size
-            _move(into, y, row * chunk, chunk)
-            into += chunk
+            for row in range(outer):
+                pieces[row * number + i].source = <char*>PyArray_DATA(y) + row * chunk
+                pieces[row * number + i].bytes = chunk
+        for row in range(outer * number):
+            pieces[row].into = into
+            into += pieces[row].bytes
+        _move(pieces, outer * number)
+    finally:
+        if pieces != few:
+            PyMem_Free(pieces)
     return _make(made, table)
+
+
+cdef object _rolling_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Roll all elements of a contiguous array, in the order of its memory."""
+    cdef long shift
+    cdef npy_intp size, cut
+    cdef Piece pieces[2]
+    if count != 2 or names != NULL or not _whole(args[1], &shift):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
+        return None
+    held = (<Operand>args[0])._native  # somebody else may let go of it meanwhile
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
+    size = _size(x, slot.least)
+    if size < 1:
+        return None
+    made = _new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    cut = (-shift % size + size) % size * slot.size
+    pieces[0].source, pieces[0].bytes = <char*>PyArray_DATA(x) + cut, size * slot.size - cut
+    pieces[1].source, pieces[1].bytes = <char*>PyArray_DATA(x), cut
+    pieces[0].into = <char*>PyArray_DATA(<PyArrayObject*>made)
+    pieces[1].into = pieces[0].into + pieces[0].bytes
+    _move(pieces, 2)
+    return _make(made, (<Operand>args[0])._table)
 
 
 cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

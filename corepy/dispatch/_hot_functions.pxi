@@ -215,6 +215,8 @@ cdef Way _way_of(str name):
         return _permutation_way
     if name == "reshape":
         return _reshaping_way
+    if name == "roll":
+        return _rolling_way
     if name == "searchsorted":
         return _searching_way
     if name == "squeeze":

@@ -92,6 +92,33 @@ def test_products(address: int, name: str, dtype: str) -> None:
                 assert found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize(("address", "name", "dtype"), cases("sum", "prod"))
+def test_rows_and_columns_are_reduced(address: int, name: str, dtype: str) -> None:
+    ufunc = np.add if name == "sum" else np.multiply
+    rng = np.random.default_rng(3)
+    limits = np.iinfo(dtype)
+    for length in LENGTHS:
+        x = rng.integers(limits.min, limits.max, length, dtype, endpoint=True)
+        into = x[:1] ^ x.dtype.type(5)
+        expected = ufunc(into, ufunc.reduce(x))
+        reduce(address, into, x, 0)
+        assert into.tobytes() == expected.tobytes()
+        columns = x[::-1].copy()
+        expected = ufunc(columns, x)
+        reduce(address, columns, x, x.itemsize)
+        assert columns.tobytes() == expected.tobytes()
+
+
+def reduce(address: int, into: Array, x: Array, step: int) -> None:
+    """Call a loop as a ufunc's reduction does: what it adds to is the result too."""
+    places = (ctypes.c_void_p * 3)(into.ctypes.data, x.ctypes.data, into.ctypes.data)
+    steps = (ctypes.c_ssize_t * 3)(step, x.itemsize, step)
+    sizes = (ctypes.c_ssize_t * 1)(x.size)
+    LOOP(address)(
+        ctypes.addressof(places), ctypes.addressof(sizes), ctypes.addressof(steps), None
+    )
+
+
 @pytest.mark.parametrize(("address", "name", "dtype"), cases("clip"))
 def test_clip(address: int, name: str, dtype: str) -> None:
     bounds = [(-30, 30), (0, 1), (2, -2), (5, 5)]
