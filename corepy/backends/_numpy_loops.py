@@ -81,9 +81,7 @@ LOOPS: Final[dict[str, Loop]] = {
     "max": Loop(np.maximum, "reduction"),
     "mean": Loop(np.add, "mean", rows=ROW_LOOPS.get("sum")),
     "min": Loop(np.minimum, "reduction"),
-    "prod": Loop(
-        np.multiply, "reduction", rows=ROW_LOOPS.get("prod"), wide=WIDE.get("prod", {})
-    ),
+    "prod": Loop(np.multiply, "reduction", rows=ROW_LOOPS.get("prod"), wide=WIDE.get("prod", {})),
     "std": Loop(np.add, "deviation", rows=ROW_LOOPS.get("sum")),
     "sum": Loop(np.add, "reduction", rows=ROW_LOOPS.get("sum"), wide=WIDE.get("sum", {})),
     "var": Loop(np.add, "variance", rows=ROW_LOOPS.get("sum")),
@@ -108,7 +106,10 @@ LOOPS: Final[dict[str, Loop]] = {
         name: Loop(None, "plain", real=True)
         for name in ("argsort", "searchsorted", "sort", "unique_values")
     },
-    **{name: Loop(None, "move") for name in ("concat", "empty", "full", "ones", "roll", "stack", "zeros")},
+    **{
+        name: Loop(None, "move")
+        for name in ("concat", "empty", "full", "ones", "roll", "stack", "zeros")
+    },
     "astype": Loop(None, "move", real=True),
     **_private_loops(),
 }

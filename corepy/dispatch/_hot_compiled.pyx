@@ -205,7 +205,7 @@ cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
 cdef tuple _MOVING = (MOVE, ACCUMULATION)
 #: Operations of other kinds that are, and up to how many elements: zeros need no recycled memory.
 cdef dict _MOST = {
-    "arange": SHORT_MOVE, "clip": SHORT_MOVE, "take": SHORT_MOVE, "vecdot": PY_SSIZE_T_MAX, "zeros": 1 << 31
+    "arange": SHORT_MOVE, "clip": PY_SSIZE_T_MAX, "take": SHORT_MOVE, "vecdot": PY_SSIZE_T_MAX, "zeros": 1 << 31
 }
 
 
@@ -287,8 +287,10 @@ cdef class Slots(dict):
             if target is not None:
                 _find_loop(&new, loop, self.native_dtype, target.native_dtype)
                 most = PY_SSIZE_T_MAX if new.kind in _ONE_PASS else SHORT
-                if new.kind in _MOVING or (new.kind == ELEMENTWISE and not new.finite):
+                if new.kind in _MOVING:
                     most = SHORT_MOVE
+                elif new.kind == ELEMENTWISE and not new.finite:
+                    most = PY_SSIZE_T_MAX
                 most = _MOST.get(name, most)
                 new.least = min(most, getattr(native, "least", most))
                 leasts = getattr(native, "leasts", None)

@@ -105,8 +105,90 @@ cdef inline bint _maps(Slot* slot, char** args, int count, npy_intp size, npy_in
     cdef Work work
     _describe(&work, slot, args, count, size, steps)
     work.stretch, work.rows = _map_stretch, (size + ROW - 1) // ROW
+    if COREPY_STREAMS and size * ((count - 1) * slot.size + slot.size_out) > STREAMED:
+        if <uintptr_t>args[count - 1] % LINE == 0:
+            work.stretch = _map_past_caches
     _do(&work, size, &slot.pace[ALIKE])
-    return _is_clean(size)
+    return _is_clean(size) or (slot.kind == ELEMENTWISE and _is_told(&work))
+
+
+cdef bint _is_told(Work* work) except -1:
+    """Have NumPy say what there is to say of each flag, by some of the elements that raise it.
+
+    False where that is an exception, or cannot be found out: the whole is computed once more then.
+    """
+    from numpy import errstate
+
+    cdef char some[ROW * 16]
+    cdef char* operands[4]
+    cdef npy_intp row, first, size
+    cdef int wanted = corepy_all_flags(), seen = 0, found, last = work.count - 1, i
+    if work.slot.native == NULL:
+        return False
+    native = <object>work.slot.native
+    places = {}
+    for row in range(work.rows):
+        first = row * ROW
+        size = min(<npy_intp>ROW, work.size - first)
+        for i in range(last):
+            operands[i] = work.operands[i] + first * work.steps[i]
+        operands[last] = some
+        with nogil:
+            corepy_none_of_all()
+            work.loop(operands, &size, work.steps, work.data)
+            found = corepy_all_flags() & ~seen
+        if found:
+            seen |= found
+            for bit, name in _CONDITIONS:
+                if found & <int>bit:
+                    places[name] = first, size
+            if seen == wanted:
+                break
+    corepy_none_of_all()
+    try:
+        for _, name in _CONDITIONS:
+            if name in places:
+                first, size = places[name]
+                with errstate(**{other: "ignore" for _, other in _CONDITIONS if other != name}):
+                    native(*[_some_of(work, i, first, size) for i in range(last)])
+    except Exception:  # the entry raises it again, where it is worded
+        return False
+    corepy_none_of_all()
+    return seen == wanted
+
+
+cdef object _some_of(Work* work, int operand, npy_intp first, npy_intp size):
+    """Return some elements of an operand, for as long as that is held; or its single value."""
+    cdef npy_intp step = work.steps[operand]
+    Py_INCREF(<object><PyObject*>work.slot.operand)  # stolen by the next line
+    return PyArray_NewFromDescr(
+        &PyArray_Type, work.slot.operand, 1 if step else 0, &size, NULL,
+        work.operands[operand] + first * step, 0, NULL,
+    )
+
+
+cdef enum:
+    STREAMED = 1 << 25  # bytes read and written beyond which results are in no cache anyway
+    LINE = 64  # bytes of a cache's line
+
+
+cdef void _map_past_caches(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    """As `_map_stretch`, into little memory: what is written to that is in no cache is read first."""
+    cdef char some[ROW * 16]  # of items of 16 bytes at the most
+    cdef char* operands[4]
+    cdef npy_intp row, first, size
+    cdef int last = work.count - 1, i
+    for row in range(start, stop):
+        first = row * ROW
+        size = min(<npy_intp>ROW, work.size - first)
+        for i in range(last):
+            operands[i] = work.operands[i] + first * work.steps[i]
+        operands[last] = some
+        work.loop(operands, &size, work.steps, work.data)
+        corepy_stream(
+            work.operands[last] + first * work.steps[last], some, size * work.steps[last]
+        )
+    corepy_streamed()
 
 
 cdef inline void _describe(
@@ -154,11 +236,11 @@ cdef bint _are_ignored(int flags) except -1:
     return True
 
 
-cdef tuple _CONDITIONS = (
-    (FE_INVALID, "invalid"),
+cdef tuple _CONDITIONS = (  # in the order in which NumPy tells of them
     (FE_DIVBYZERO, "divide"),
     (FE_OVERFLOW, "over"),
     (FE_UNDERFLOW, "under"),
+    (FE_INVALID, "invalid"),
 )
 
 

@@ -34,6 +34,29 @@ cdef extern from *:
     #endif
     }
 
+    /* Copy past the caches to where a line of theirs begins; to be ended by `corepy_streamed`. */
+    #if defined(__SSE2__) && !defined(_MSC_VER)
+    #include <emmintrin.h>
+    #define COREPY_STREAMS 1
+    static inline void corepy_stream(char* into, const char* from, ptrdiff_t bytes) {
+        ptrdiff_t i = 0;
+        for (; i + 64 <= bytes; i += 64) {
+            for (int k = 0; k < 64; k += 16) {
+                _mm_stream_si128(
+                    (__m128i*)(into + i + k), _mm_loadu_si128((const __m128i*)(from + i + k)));
+            }
+        }
+        memcpy(into + i, from + i, bytes - i);
+    }
+    static inline void corepy_streamed(void) { _mm_sfence(); }
+    #else
+    #define COREPY_STREAMS 0
+    static inline void corepy_stream(char* into, const char* from, ptrdiff_t bytes) {
+        memcpy(into, from, bytes);
+    }
+    static inline void corepy_streamed(void) {}
+    #endif
+
     static inline void corepy_join(int* flags, int more) {
     #if defined(_MSC_VER)
         _InterlockedOr((volatile long*)flags, more);
@@ -44,6 +67,9 @@ cdef extern from *:
     """
     double corepy_now() noexcept nogil
     int corepy_here() noexcept nogil
+    bint COREPY_STREAMS
+    void corepy_stream(char*, const char*, Py_ssize_t) noexcept nogil
+    void corepy_streamed() noexcept nogil
     void corepy_join(int*, int) noexcept nogil
     int feraiseexcept(int) noexcept nogil
 

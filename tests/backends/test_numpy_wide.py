@@ -114,9 +114,7 @@ def reduce(address: int, into: Array, x: Array, step: int) -> None:
     places = (ctypes.c_void_p * 3)(into.ctypes.data, x.ctypes.data, into.ctypes.data)
     steps = (ctypes.c_ssize_t * 3)(step, x.itemsize, step)
     sizes = (ctypes.c_ssize_t * 1)(x.size)
-    LOOP(address)(
-        ctypes.addressof(places), ctypes.addressof(sizes), ctypes.addressof(steps), None
-    )
+    LOOP(address)(ctypes.addressof(places), ctypes.addressof(sizes), ctypes.addressof(steps), None)
 
 
 @pytest.mark.parametrize(("address", "name", "dtype"), cases("clip"))
