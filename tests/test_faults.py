@@ -27,6 +27,8 @@ connection to a server lost    `BackendError`                                   
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -135,6 +137,43 @@ def test_the_host_without_memory_raises_and_the_operand_is_whole() -> None:
     with pytest.raises(MemoryError, match="^negative: the memory of cpu does not suffice"):
         -xp.broadcast_to(x[:1], (1 << 45,))
     assert x.tolist() == [1.0, 2.0]
+
+
+SHORT_OF_MEMORY = """
+import resource
+import numpy as np
+import corepy
+import corepy.array_api as xp
+
+x = xp.ones(30_000_000)
+x + x, x < x
+corepy.empty_cache()
+with open("/proc/self/statm") as file:
+    limit = int(file.read().split()[0]) * resource.getpagesize() + (100 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for name, call in {
+    "add": lambda: x + x,
+    "multiply": lambda: x * 2,
+    "sqrt": lambda: xp.sqrt(x),
+    "clip": lambda: xp.clip(x, 0, 1),
+}.items():
+    try:
+        call()
+    except corepy.InsufficientMemoryError as error:
+        assert str(error).startswith(f"{name}: the memory of cpu does not suffice"), error
+    else:
+        raise AssertionError(name)
+assert float(xp.sum(x)) == 30_000_000
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by Linux's means")
+def test_large_operations_of_the_host_without_memory_raise_too() -> None:
+    """Which the compiled hot path makes the results of."""
+    made = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_MEMORY], capture_output=True, check=False, text=True
+    )
+    assert (made.returncode, made.stderr) == (0, "")
 
 
 class Shortage(RuntimeError):

@@ -86,6 +86,17 @@ cdef inline object _result(Slot* slot, PyArrayObject* model):
     return _new_large(slot.descr, PyArray_NDIM(model), PyArray_DIMS(model))
 
 
+cdef object _mapped(Slot* slot, PyArrayObject* model):
+    """Make the result of an elementwise operation, None where there is no memory for it.
+
+    The entry has what is kept for later freed, and tries again.
+    """
+    try:
+        return _result(slot, model)
+    except MemoryError:
+        return None
+
+
 cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps) except -1:
     """Call the loop; False if its result is not to be used."""
     if size < LONG:
@@ -252,7 +263,9 @@ cdef object _short_unary(Slot* slot, PyObject* a):
     cdef npy_intp size = _size(x, slot.leasts[ALIKE])
     if size < 0 or (slot.finite and not _all_finite(x, slot.type_num, size)):
         return None
-    result = _result(slot, x)
+    result = _mapped(slot, x)
+    if result is None:
+        return None
     cdef char* args[2]
     cdef npy_intp steps[2]
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(<PyArrayObject*>result)
@@ -290,7 +303,9 @@ cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
         and _all_finite(y, slot.type_num, size if steps[1] else 1)
     ):
         return None
-    result = _result(slot, model)
+    result = _mapped(slot, model)
+    if result is None:
+        return None
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = <char*>PyArray_DATA(<PyArrayObject*>result)
     return result if _maps(slot, args, 3, size, steps) else None
@@ -319,7 +334,9 @@ cdef object _short_rows(Slot* slot, PyArrayObject* x, PyArrayObject* row, bint t
     size = _size(x, slot.leasts[LONG_ROWS if length >= SOME else SPREAD])
     if size < 0 or slot.finite or (length < SOME and size > length * MOST_ROWS):
         return None
-    result = _result(slot, x)
+    result = _mapped(slot, x)
+    if result is None:
+        return None
     cdef char* args[3]
     cdef npy_intp steps[3]
     steps[0], steps[1], steps[2] = slot.size, slot.size, slot.size_out
@@ -428,7 +445,9 @@ cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
         return None
     if slot.finite and not _all_finite(x, slot.type_num, size):
         return None
-    result = _result(slot, x)
+    result = _mapped(slot, x)
+    if result is None:
+        return None
     cdef char* args[3]
     cdef npy_intp steps[3]
     args[0], steps[0] = <char*>PyArray_DATA(x), slot.size

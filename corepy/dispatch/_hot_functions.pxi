@@ -349,7 +349,9 @@ cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
     size = _size(x, slot.least)
     if size < 0 or not _is_plain(<PyObject*>x) or low != low or high != high:
         return None
-    result = _result(slot, x)
+    result = _mapped(slot, x)
+    if result is None:
+        return None
     args[0], args[3] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(<PyArrayObject*>result)
     args[1], args[2] = <char*>&bounds[0], <char*>&bounds[1]
     steps[0] = steps[3] = slot.size

@@ -217,6 +217,26 @@ def test_what_a_helper_meets_is_told(dtype: str, wish: Any, helpers: StandIn) ->
     assert helpers.jobs
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, "int64"])
+@pytest.mark.parametrize("one", [True, False])
+def test_results_past_the_caches(dtype: str, one: bool, helpers: StandIn) -> None:
+    x = np.arange(6_000_001).astype(dtype)
+    y = x[::-1].copy()
+    a, b = xp.asarray(x), xp.asarray(y)
+    if not one:
+        enlist(helpers)
+    for _ in range(2):
+        for found, expected in (
+            (a + b, x + y),
+            (a < b, x < y),
+            (a * 3, x * np.array(3, dtype)),
+            (xp.square(a), x * x),
+            (xp.clip(a, 7, 5_999_999), x.clip(7, 5_999_999)),
+        ):
+            assert np.asarray(found).tobytes() == expected.tobytes()
+    assert bool(helpers.jobs) is not one
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_extremes_that_several_values_are(dtype: str, helpers: StandIn) -> None:
     enlist(helpers)
