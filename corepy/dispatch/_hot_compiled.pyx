@@ -302,9 +302,10 @@ cdef class Slots(dict):
                     new.leasts[form] = (
                         new.least if leasts is None else min(most, leasts.get(called, most))
                     )
+                # Whatever is routed, but not what else chooses: offloading, or the backend.
+                routed = leasts is not None or not hasattr(native, "least")
+                new.row_first = new.row_first and routed
                 if new.kind == ELEMENTWISE:
-                    # Whatever is routed, but not what else chooses: offloading, or the backend.
-                    routed = leasts is not None or not hasattr(native, "least")
                     new.leasts[LONG_ROWS] = MOST_SPREAD if routed else new.least
                 result = target
         elif name in self.scalars_first or name in self.scalars_second:
