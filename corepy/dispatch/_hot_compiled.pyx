@@ -304,7 +304,10 @@ cdef class Slots(dict):
                     )
                 # Whatever is routed, but not what else chooses: offloading, or the backend.
                 routed = leasts is not None or not hasattr(native, "least")
-                new.row_first = new.row_first and routed
+                # A route that begins with fewer elements than a row's own loop is to be gone.
+                new.row_first = (
+                    new.row_first and routed and min(new.leasts[ALL], new.leasts[ROWS]) > new.row_least
+                )
                 if new.kind == ELEMENTWISE:
                     new.leasts[LONG_ROWS] = MOST_SPREAD if routed else new.least
                 result = target
