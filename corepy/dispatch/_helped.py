@@ -1,4 +1,4 @@
-"""Who helps the compiled hot path with large elementwise operations.
+"""Who helps the compiled hot path with large operations.
 
 It calls NumPy's inner loops itself, for which the threads that help with Numba's loops are as good:
 each takes some of the elements, and the values are the same. As Numba takes half a second to
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from typing import Final
 
 from corepy._crew import Crew
 from corepy.dispatch import _hot, _routes
@@ -16,7 +17,7 @@ from corepy.dispatch import _hot, _routes
 __all__: list[str] = []
 
 #: Of the time of a loop, what a second thread saves.
-_SAVED = 0.4
+_SAVED: Final = 0.4
 
 
 def _find(seconds: float) -> Crew | None:
