@@ -130,7 +130,7 @@ cdef bint _is_told(Work* work) except -1:
     """
     from numpy import errstate
 
-    cdef char some[ROW * 16]
+    cdef double some[2 * ROW]  # of items of 16 bytes at the most
     cdef char* operands[4]
     cdef npy_intp row, first, size
     cdef int wanted = corepy_all_flags(), seen = 0, found, last = work.count - 1, i
@@ -141,9 +141,8 @@ cdef bint _is_told(Work* work) except -1:
     for row in range(work.rows):
         first = row * ROW
         size = min(<npy_intp>ROW, work.size - first)
-        for i in range(last):
-            operands[i] = work.operands[i] + first * work.steps[i]
-        operands[last] = some
+        _place_operands(work, first, operands)
+        operands[last] = <char*>some
         with nogil:
             corepy_none_of_all()
             work.loop(operands, &size, work.steps, work.data)
@@ -185,19 +184,18 @@ cdef enum:
 
 cdef void _map_past_caches(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     """As `_map_stretch`, into little memory: what is written to that is in no cache is read first."""
-    cdef char some[ROW * 16]  # of items of 16 bytes at the most
+    cdef double some[2 * ROW]  # of items of 16 bytes at the most
     cdef char* operands[4]
     cdef npy_intp row, first, size
-    cdef int last = work.count - 1, i
+    cdef int last = work.count - 1
     for row in range(start, stop):
         first = row * ROW
         size = min(<npy_intp>ROW, work.size - first)
-        for i in range(last):
-            operands[i] = work.operands[i] + first * work.steps[i]
-        operands[last] = some
+        _place_operands(work, first, operands)
+        operands[last] = <char*>some
         work.loop(operands, &size, work.steps, work.data)
         corepy_stream(
-            work.operands[last] + first * work.steps[last], some, size * work.steps[last]
+            work.operands[last] + first * work.steps[last], <char*>some, size * work.steps[last]
         )
     corepy_streamed()
 
@@ -216,10 +214,15 @@ cdef inline void _describe(
 cdef void _map_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     cdef npy_intp first = start * ROW, size = min(stop * ROW, work.size) - first
     cdef char* operands[4]
+    _place_operands(work, first, operands)
+    work.loop(operands, &size, work.steps, work.data)
+
+
+cdef inline void _place_operands(Work* work, npy_intp first, char** into) noexcept nogil:
+    """Find where the operands and the result of a loop stand, from an element on."""
     cdef int i
     for i in range(work.count):
-        operands[i] = work.operands[i] + first * work.steps[i]
-    work.loop(operands, &size, work.steps, work.data)
+        into[i] = work.operands[i] + first * work.steps[i]
 
 
 cdef inline bint _is_clean(npy_intp size) except -1:
