@@ -132,6 +132,9 @@ class Loop:
         Another one, where the operation needs two.
     rows : RowLoop or None
         What finds the same of long rows, in the loop's place.
+    columns : mapping of str to int
+        By the name of a dtype, the address of a loop that finds the same of columns, several rows
+        at a time (`corepy.backends._column_loops`).
     wide : mapping of str to int
         By the name of a dtype, the address of a loop with the same values that takes the place of
         the ufunc's where operands are contiguous or single values; or that of `kind` ``"plain"``
@@ -144,6 +147,7 @@ class Loop:
     real: bool = False
     second: np.ufunc | None = None
     rows: RowLoop | None = None
+    columns: Mapping[str, int] = field(default_factory=dict)
     wide: Mapping[str, int] = field(default_factory=dict)
 
 

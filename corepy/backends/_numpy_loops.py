@@ -17,6 +17,22 @@ _module: Final[Any] = extension("corepy.backends._wide_loops")[0]
 #: By operation and dtype, loops that fill wider registers than NumPy's do.
 WIDE: Final[dict[str, dict[str, int]]] = {} if _module is None else _module.LOOPS
 
+_columns: Final[Any] = extension("corepy.backends._column_loops")[0]
+
+#: By operation and dtype, loops that take several rows of columns at a time.
+COLUMNS: Final[dict[str, dict[str, int]]] = {} if _columns is None else _columns.LOOPS
+
+
+def _reduction(ufunc: np.ufunc, name: str, kind: str = "reduction") -> Loop:
+    """Return the loop of a reduction, and those of rows and columns by its name."""
+    return Loop(
+        ufunc,
+        kind,
+        rows=ROW_LOOPS.get(name),
+        columns=COLUMNS.get(name, {}),
+        wide=WIDE.get(name, {}) if kind == "reduction" else {},
+    )
+
 
 def _private_loops() -> dict[str, Loop]:
     """Return the loops of modules that NumPy calls private, where they are what is expected.
@@ -78,13 +94,13 @@ LOOPS: Final[dict[str, Loop]] = {
     "any": Loop(np.logical_or, "reduction"),
     "cumulative_prod": Loop(np.multiply, "accumulation"),
     "cumulative_sum": Loop(np.add, "accumulation"),
-    "max": Loop(np.maximum, "reduction"),
-    "mean": Loop(np.add, "mean", rows=ROW_LOOPS.get("sum")),
-    "min": Loop(np.minimum, "reduction"),
-    "prod": Loop(np.multiply, "reduction", rows=ROW_LOOPS.get("prod"), wide=WIDE.get("prod", {})),
-    "std": Loop(np.add, "deviation", rows=ROW_LOOPS.get("sum")),
-    "sum": Loop(np.add, "reduction", rows=ROW_LOOPS.get("sum"), wide=WIDE.get("sum", {})),
-    "var": Loop(np.add, "variance", rows=ROW_LOOPS.get("sum")),
+    "max": _reduction(np.maximum, "max"),
+    "mean": _reduction(np.add, "sum", "mean"),
+    "min": _reduction(np.minimum, "min"),
+    "prod": _reduction(np.multiply, "prod"),
+    "std": _reduction(np.add, "sum", "deviation"),
+    "sum": _reduction(np.add, "sum"),
+    "var": _reduction(np.add, "sum", "variance"),
     "__getitem__": Loop(None, "view"),
     "argmax": Loop(None, "argmax"),
     "argmin": Loop(None, "argmin"),

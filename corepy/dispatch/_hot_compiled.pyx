@@ -308,6 +308,9 @@ cdef class Slots(dict):
                 new.row_first = (
                     new.row_first and routed and min(new.leasts[ALL], new.leasts[ROWS]) > new.row_least
                 )
+                # Nobody was measured to be quicker than loops that take several rows at a time.
+                if new.column_loop != NULL and routed and new.leasts[COLUMNS] >= SHORT:
+                    new.leasts[COLUMNS] = most
                 if new.kind == ELEMENTWISE:
                     new.leasts[LONG_ROWS] = MOST_SPREAD if routed else new.least
                 result = target

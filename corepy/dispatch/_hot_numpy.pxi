@@ -146,6 +146,7 @@ cdef enum:
     SHORT_MOVE = 2097152
     MOST_SPREAD = 4194304  # elements of rows beside a row
     CHUNK = 32768  # elements of one row that threads reduce apart
+    GROUP = 512  # bytes of each row that columns reduced together take at least
     LONG = 2048  # elements from which other threads may run meanwhile
     SOME = 64  # elements from which a second look at them is worth a quicker way
     MOST_DIMENSIONS = 32
@@ -187,6 +188,7 @@ cdef dict _kinds = {
 }
 
 ctypedef double (*RowLoop)(const void*, Py_ssize_t) noexcept nogil
+ctypedef bint (*ColumnLoop)(void*, const void*, npy_intp, npy_intp, npy_intp) noexcept nogil
 ctypedef double (*Joining)(const double*, Py_ssize_t) noexcept nogil
 
 cdef struct Slot:
@@ -216,6 +218,7 @@ cdef struct Slot:
     bint row_first  # whether that comes before any route
     Joining row_join  # makes one result of those of a row's chunks
     npy_intp chunk  # elements of a chunk
+    ColumnLoop column_loop  # what reduces columns in the loop's place; NULL if there is none
     bint splits  # whether the loop may reduce chunks, and then what they come to
 
 
@@ -260,6 +263,8 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
         slot.row_join, slot.chunk = <Joining><uintptr_t>loop.rows.join, loop.rows.chunk
     if slot.chunk == 0:
         slot.chunk = CHUNK
+    if slot.kind == REDUCTION or slot.kind == MEAN:
+        slot.column_loop = <ColumnLoop><uintptr_t>loop.columns.get(dtype.name, 0)
     # Integers come to the same in any order, and so do extremes, but for what `_is_told_apart` says.
     cdef bint known = slot.type_num == NPY_FLOAT or slot.type_num == NPY_DOUBLE
     slot.splits = slot.kind == REDUCTION and (dtype.kind != "f" or known and not slot.has_initial)

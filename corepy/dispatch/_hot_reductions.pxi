@@ -56,12 +56,12 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
                 rows *= dims[i]
             length = dims[ndim - 1]
         elif axis == 0 or axis == -ndim:
-            by_column = True
             count = ndim - 1
             for i in range(count):
                 shape[i] = dims[i + 1]
                 rows *= dims[i + 1]
             length = dims[0]
+            by_column = rows > 1  # a single one is a row
         else:
             return None
     else:
@@ -105,8 +105,12 @@ cdef bint _reduces(
     work.slot, work.operands[0], work.operands[1] = slot, into, source
     work.size, work.length, work.rows = results, length, results
     if by_column:
-        # In one piece: threads that read parts of the same rows wait for memory longer than one does.
-        work.stretch, work.rows = _columns_stretch, 1
+        work.stretch = _columns_stretch
+        # Threads wait for memory where they read parts of rows one row after the other, or short parts.
+        work.group, work.parts = results, 1
+        if slot.column_loop != NULL:
+            work.group = GROUP // slot.size
+        work.rows = (results + work.group - 1) // work.group
     else:
         work.stretch = _long_rows_stretch if by_row_loop else _rows_stretch
     if many >= SHORT:
@@ -185,22 +189,40 @@ cdef void _chunks_stretch(Work* work, npy_intp start, npy_intp stop) noexcept no
 
 
 cdef void _columns_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
-    """Reduce all columns, row by row."""
+    """Reduce some groups of columns."""
     cdef Slot* slot = work.slot
+    cdef npy_intp first = start * work.group, columns = min(stop * work.group, work.size) - first
+    cdef npy_intp row = _begin_columns(work, first, columns)
     cdef npy_intp steps[3]
-    cdef npy_intp row, first = 0 if slot.has_initial else 1, i
     cdef char* args[3]
-    cdef char* into = work.operands[0]
-    if slot.has_initial:
-        for i in range(work.size):
-            _put(slot.type_num, into + i * slot.size, slot.initial)
-    else:
-        memcpy(into, work.operands[1], work.size * slot.size)
+    cdef char* into = work.operands[0] + first * slot.size
+    cdef char* source = work.operands[1] + first * slot.size
+    cdef npy_intp bytes_of_row = work.size * slot.size
+    if slot.column_loop != NULL:
+        if not slot.column_loop(
+            into, source + row * bytes_of_row, work.length - row, work.size, columns
+        ):
+            return
+        corepy_none_of_all()
+        row = _begin_columns(work, first, columns)
     steps[0] = steps[1] = steps[2] = slot.size
-    for row in range(first, work.length):
+    for row in range(row, work.length):
         args[0] = args[2] = into
-        args[1] = work.operands[1] + row * work.size * slot.size
-        slot.loop(args, &work.size, steps, slot.data)
+        args[1] = source + row * bytes_of_row
+        slot.loop(args, &columns, steps, slot.data)
+
+
+cdef npy_intp _begin_columns(Work* work, npy_intp first, npy_intp columns) noexcept nogil:
+    """Put what some columns begin with; return how many rows that takes."""
+    cdef Slot* slot = work.slot
+    cdef char* into = work.operands[0] + first * slot.size
+    cdef npy_intp i
+    if slot.has_initial:
+        for i in range(columns):
+            _put(slot.type_num, into + i * slot.size, slot.initial)
+        return 0
+    memcpy(into, work.operands[1] + first * slot.size, columns * slot.size)
+    return 1
 
 
 cdef void _rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:

@@ -104,6 +104,8 @@ cdef struct Work:
     npy_intp steps[4]  # bytes from element to element
     npy_intp size  # elements in all
     npy_intp length  # elements of a row
+    npy_intp group  # columns that are reduced together
+    npy_intp parts  # in which each thread's share is dealt out, if not in `STRETCHES`
     int types[2]  # NumPy's numbers of dtypes, of the operand and the result
     Slot* slot
     PyUFuncGenericFunction loop
@@ -207,7 +209,7 @@ cdef int _threads_for(Work* work, double seconds, double now) except -1:
 
 cdef int _do_together(Work* work, int threads, double start) except -1:
     global _taken, _ended, _waited, _jobs
-    cdef npy_intp parts = min(work.rows, STRETCHES * <npy_intp>threads)
+    cdef npy_intp parts = min(work.rows, (work.parts or STRETCHES) * <npy_intp>threads)
     cdef long long naps
     _shared_work[0] = work[0]
     _taken = True

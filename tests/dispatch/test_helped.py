@@ -155,6 +155,8 @@ ANY: Final[Calls] = {
     "take": lambda a, i, **_: xp.take(a, i, axis=0),
     "sum of rows": lambda m, **_: xp.sum(m, axis=-1),
     "max of rows": lambda m, **_: xp.max(m, axis=-1),
+    "sum of columns": lambda m, **_: xp.sum(m, axis=0),
+    "min of columns": lambda m, **_: xp.min(m, axis=0),
     "sum": lambda a, **_: xp.sum(a),
     "max": lambda a, **_: xp.max(a),
     "min": lambda a, **_: xp.min(a),
@@ -171,6 +173,7 @@ FLOATING: Final[Calls] = {
     "prod": lambda near, **_: xp.prod(near),
     "mean": lambda a, **_: xp.mean(a),
     "mean of rows": lambda m, **_: xp.mean(m, axis=1),
+    "mean of columns": lambda m, **_: xp.mean(m, axis=0),
 }
 FLOATS: Final = ("float32", "float64")
 CASES: Final = [

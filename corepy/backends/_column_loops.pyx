@@ -1,0 +1,199 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, auto_pickle=False
+"""What columns come to, several rows at a time, with NumPy's values.
+
+NumPy adds one row after the other to the results, and loads and stores these each time. Here rows
+are taken by sixteen, in the same order: each column meets the same numbers one after the other, so
+that bits and flags are NumPy's. A loop may be given some of the columns, which threads share.
+`corepy.backends._numpy_loops` says what these loops are used for.
+"""
+
+from libc.stdint cimport uintptr_t
+
+__all__ = ["BY_WIDTH", "LOOPS", "SOURCE"]
+
+
+cdef extern from *:
+    """
+    #ifndef COREPY_SOURCE
+    #define COREPY_SOURCE ""
+    #endif
+    """
+    const char* COREPY_SOURCE
+
+
+#: SHA-256 of the files in this folder that modules were compiled from.
+SOURCE = COREPY_SOURCE.decode()
+
+
+cdef extern from *:
+    """
+    #include <fenv.h>
+    #include <stddef.h>
+    #include <stdint.h>
+    #if defined(__GNUC__)
+    #define COREPY_APART __attribute__((noinline))
+    #elif defined(_MSC_VER)
+    #define COREPY_APART __declspec(noinline)
+    #else
+    #define COREPY_APART
+    #endif
+    #if defined(_MSC_VER) && !defined(__clang__)
+    #define COREPY_ONLY __restrict
+    #else
+    #define COREPY_ONLY restrict
+    #endif
+
+    enum { COREPY_TILE = 16384 };  /* bytes of results that stay in the first cache */
+
+    typedef int (*corepy_columns)(void*, const void*, ptrdiff_t, ptrdiff_t, ptrdiff_t);
+    typedef struct { const char* name; const char* dtype; corepy_columns loop; } corepy_column_loop;
+
+    /* Whether a number was compared with NaN since somebody last put that aside. */
+    static inline int corepy_met_nan(void) { return fetestexcept(FE_INVALID) != 0; }
+
+    #define COREPY_ROW(OP, K) value = OP(value, from[i + (K) * step]);
+    #define COREPY_FOUR(OP, K) \\
+        COREPY_ROW(OP, K) COREPY_ROW(OP, K + 1) COREPY_ROW(OP, K + 2) COREPY_ROW(OP, K + 3)
+    #define COREPY_PASS(ITEM, COUNT, STEPS) \\
+        for (; row + COUNT <= rows; row += COUNT, from += COUNT * step) { \\
+            for (ptrdiff_t i = 0; i < columns; i++) { \\
+                ITEM value = into[i]; \\
+                STEPS \\
+                into[i] = value; \\
+            } \\
+        }
+
+    /* Rows of some columns into results that are there already. */
+    #define COREPY_RUN(NAME, ITEM, TARGET, OP) \\
+        TARGET COREPY_APART static void NAME##_run( \\
+            ITEM* COREPY_ONLY into, const ITEM* COREPY_ONLY from, ptrdiff_t rows, ptrdiff_t step, \\
+            ptrdiff_t columns \\
+        ) { \\
+            ptrdiff_t row = 0; \\
+            COREPY_PASS(ITEM, 16, \\
+                COREPY_FOUR(OP, 0) COREPY_FOUR(OP, 4) COREPY_FOUR(OP, 8) COREPY_FOUR(OP, 12)) \\
+            COREPY_PASS(ITEM, 4, COREPY_FOUR(OP, 0)) \\
+            COREPY_PASS(ITEM, 1, COREPY_ROW(OP, 0)) \\
+        }
+    #define COREPY_COLUMNS(NAME, ITEM, TARGET, OP, BEFORE, IS_OTHER) \\
+        COREPY_RUN(NAME, ITEM, TARGET, OP) \\
+        static int NAME( \\
+            void* results, const void* source, ptrdiff_t rows, ptrdiff_t step, ptrdiff_t columns \\
+        ) { \\
+            const ptrdiff_t tile = COREPY_TILE / (ptrdiff_t)sizeof(ITEM); \\
+            ITEM* into = (ITEM*)results; \\
+            const ITEM* from = (const ITEM*)source; \\
+            BEFORE; \\
+            for (ptrdiff_t i = 0; i < columns; i += tile) { \\
+                NAME##_run(into + i, from + i, rows, step, columns - i < tile ? columns - i : tile); \\
+            } \\
+            return IS_OTHER; \\
+        }
+
+    #define COREPY_SUM(A, B) ((A) + (B))
+    #define COREPY_PRODUCT(A, B) ((A) * (B))
+    #define COREPY_MORE(A, B) ((B) > (A) ? (B) : (A))
+    #define COREPY_LESS(A, B) ((B) < (A) ? (B) : (A))
+
+    /* Of zeros of both signs, and of NaN, NumPy's loops may choose another one. */
+    static inline int corepy_any_zero_double(const double* x, ptrdiff_t size) {
+        int found = 0;
+        for (ptrdiff_t i = 0; i < size; i++) found |= x[i] == 0;
+        return found;
+    }
+    static inline int corepy_any_zero_float(const float* x, ptrdiff_t size) {
+        int found = 0;
+        for (ptrdiff_t i = 0; i < size; i++) found |= x[i] == 0;
+        return found;
+    }
+    #define COREPY_EXTREMES(NAME, ITEM, TARGET, OP) \\
+        COREPY_COLUMNS(NAME, ITEM, TARGET, OP, feclearexcept(FE_INVALID), \\
+            corepy_met_nan() || corepy_any_zero_##ITEM(into, columns))
+    #define COREPY_ALIKE(NAME, ITEM, TARGET, OP) COREPY_COLUMNS(NAME, ITEM, TARGET, OP, (void)0, 0)
+
+    #define COREPY_LOOPS(W, TARGET) \\
+        COREPY_ALIKE(corepy_sum_double_##W, double, TARGET, COREPY_SUM) \\
+        COREPY_ALIKE(corepy_sum_float_##W, float, TARGET, COREPY_SUM) \\
+        COREPY_ALIKE(corepy_sum_long_##W, uint64_t, TARGET, COREPY_SUM) \\
+        COREPY_ALIKE(corepy_product_double_##W, double, TARGET, COREPY_PRODUCT) \\
+        COREPY_ALIKE(corepy_product_float_##W, float, TARGET, COREPY_PRODUCT) \\
+        COREPY_ALIKE(corepy_product_long_##W, uint64_t, TARGET, COREPY_PRODUCT) \\
+        COREPY_EXTREMES(corepy_max_double_##W, double, TARGET, COREPY_MORE) \\
+        COREPY_EXTREMES(corepy_max_float_##W, float, TARGET, COREPY_MORE) \\
+        COREPY_ALIKE(corepy_max_long_##W, int64_t, TARGET, COREPY_MORE) \\
+        COREPY_ALIKE(corepy_max_int_##W, int32_t, TARGET, COREPY_MORE) \\
+        COREPY_EXTREMES(corepy_min_double_##W, double, TARGET, COREPY_LESS) \\
+        COREPY_EXTREMES(corepy_min_float_##W, float, TARGET, COREPY_LESS) \\
+        COREPY_ALIKE(corepy_min_long_##W, int64_t, TARGET, COREPY_LESS) \\
+        COREPY_ALIKE(corepy_min_int_##W, int32_t, TARGET, COREPY_LESS) \\
+        static const corepy_column_loop corepy_loops_##W[] = { \\
+            {"sum", "float64", corepy_sum_double_##W}, \\
+            {"sum", "float32", corepy_sum_float_##W}, \\
+            {"sum", "int64", corepy_sum_long_##W}, \\
+            {"sum", "uint64", corepy_sum_long_##W}, \\
+            {"prod", "float64", corepy_product_double_##W}, \\
+            {"prod", "float32", corepy_product_float_##W}, \\
+            {"prod", "int64", corepy_product_long_##W}, \\
+            {"prod", "uint64", corepy_product_long_##W}, \\
+            {"max", "float64", corepy_max_double_##W}, \\
+            {"max", "float32", corepy_max_float_##W}, \\
+            {"max", "int64", corepy_max_long_##W}, \\
+            {"max", "int32", corepy_max_int_##W}, \\
+            {"min", "float64", corepy_min_double_##W}, \\
+            {"min", "float32", corepy_min_float_##W}, \\
+            {"min", "int64", corepy_min_long_##W}, \\
+            {"min", "int32", corepy_min_int_##W}, \\
+            {NULL, NULL, NULL} \\
+        };
+
+    COREPY_LOOPS(16, )
+    #if defined(__GNUC__) && defined(__x86_64__)
+    #ifdef __clang__
+    #define COREPY_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+    #else
+    #define COREPY_AVX512 __attribute__(( \\
+        target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+    #endif
+    COREPY_LOOPS(32, __attribute__((target("avx2"))))
+    COREPY_LOOPS(64, COREPY_AVX512)
+    #endif
+
+    /* The loops in registers of so many bytes, up to one without a name; NULL if there are none. */
+    static const corepy_column_loop* corepy_loops_of(int bytes) {
+        if (bytes == 16) return corepy_loops_16;
+    #if defined(__GNUC__) && defined(__x86_64__)
+        __builtin_cpu_init();
+        if (bytes == 32 && __builtin_cpu_supports("avx2")) return corepy_loops_32;
+        if (bytes == 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+                && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+            return corepy_loops_64;
+        }
+    #endif
+        return NULL;
+    }
+    """
+    ctypedef struct ColumnLoop "corepy_column_loop":
+        const char* name
+        const char* dtype
+        void* loop
+    const ColumnLoop* corepy_loops_of(int)
+
+
+def _addresses(int width):
+    """Return the loops in registers of so many bytes, as `LOOPS`."""
+    cdef const ColumnLoop* found = corepy_loops_of(width)
+    made = {}
+    while found != NULL and found.name != NULL:
+        made.setdefault(found.name.decode(), {})[found.dtype.decode()] = <uintptr_t>found.loop
+        found += 1
+    return made
+
+
+#: By the bytes of a register, for those that the processor has: by operation and dtype, addresses of
+#: ``int (*)(void *results, const void *rows, ptrdiff_t count, ptrdiff_t step, ptrdiff_t columns)``.
+#: So many rows, each a step of elements after the other, are put into the results of so many columns.
+#: Whether NumPy's loop may have found another NaN, or a zero of another sign, is what they return.
+BY_WIDTH = {width: loops for width in (16, 32, 64) if (loops := _addresses(width))}
+
+#: Of the widest.
+LOOPS = BY_WIDTH[max(BY_WIDTH)]
