@@ -205,7 +205,8 @@ cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
 cdef tuple _MOVING = (MOVE, ACCUMULATION)
 #: Operations of other kinds that are, and up to how many elements: zeros need no recycled memory.
 cdef dict _MOST = {
-    "arange": SHORT_MOVE, "clip": PY_SSIZE_T_MAX, "take": SHORT_MOVE, "vecdot": PY_SSIZE_T_MAX, "zeros": 1 << 31
+    **dict.fromkeys(("astype", "clip", "concat", "roll", "stack", "vecdot"), PY_SSIZE_T_MAX),
+    **{"arange": SHORT_MOVE, "take": SHORT_MOVE, "zeros": 1 << 31},
 }
 
 

@@ -71,9 +71,12 @@ cdef bint _cast_array(PyArrayObject* x, PyArrayObject* into, npy_intp size) exce
     work.stretch, work.rows, work.size = _cast_stretch, (size + ROW - 1) // ROW, size
     work.operands[0], work.steps[0] = <char*>PyArray_DATA(x), PyArray_ITEMSIZE(x)
     work.operands[1], work.steps[1] = <char*>PyArray_DATA(into), PyArray_ITEMSIZE(into)
-    work.types[0], work.types[1] = source, target
+    work.types[0], work.types[1], work.count = source, target, 2
     cdef int threads
-    if to_float and size >= SHORT:
+    if _is_far(bytes, work.operands[1]):
+        work.stretch = _cast_past_caches
+        _do(&work, bytes, &_moving)
+    elif to_float and size >= SHORT:
         threads = _threads_for(&work, _moving * bytes, start)
         if threads < 2:
             # By NumPy's loop: ours takes as long, but in some places of memory 1.4 times (Zen 3).
@@ -89,12 +92,31 @@ cdef bint _cast_array(PyArrayObject* x, PyArrayObject* into, npy_intp size) exce
 cdef double _moving = 0.0  # seconds that it takes to read or write a byte
 
 
+cdef inline bint _is_far(npy_intp bytes, char* into) noexcept:
+    """Say whether a result is written past the caches: so many bytes are read and written."""
+    return COREPY_STREAMS and bytes > STREAMED and <uintptr_t>into % LINE == 0
+
+
 cdef void _cast_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     cdef npy_intp first = start * ROW, size = min(stop * ROW, work.size) - first
     cdef char* source = work.operands[0] + first * work.steps[0]
     cdef char* into = work.operands[1] + first * work.steps[1]
     if not _cast_all(source, work.types[0], into, work.types[1], size):
         work.failed = True
+
+
+cdef void _cast_past_caches(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    """As `_cast_stretch`, into little memory first: see `_map_past_caches`."""
+    cdef double some[ROW]  # of items of 8 bytes at the most
+    cdef npy_intp row, size
+    cdef char* source
+    for row in range(start, stop):
+        size = min(<npy_intp>ROW, work.size - row * ROW)
+        source = work.operands[0] + row * ROW * work.steps[0]
+        if not _cast_all(source, work.types[0], some, work.types[1], size):
+            work.failed = True
+        _put_past_caches(work, row, <char*>some, size)
+    corepy_streamed()
 
 
 cdef enum:
@@ -124,10 +146,21 @@ cdef int _move(Piece* pieces, npy_intp number) except -1:
     memset(&work, 0, sizeof(Work))
     work.stretch, work.rows, work.size = _move_stretch, (total + PAGES - 1) // PAGES, total
     work.operands[0] = <char*>pieces
+    if COREPY_STREAMS and 2 * total > STREAMED:
+        work.stretch = _move_past_caches
     return _do(&work, 2 * total, &_moving)
 
 
 cdef void _move_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    _move_some(work, start, stop, False)
+
+
+cdef void _move_past_caches(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    _move_some(work, start, stop, True)
+    corepy_streamed()
+
+
+cdef inline void _move_some(Work* work, npy_intp start, npy_intp stop, bint far) noexcept nogil:
     cdef npy_intp first = start * PAGES, last = min(stop * PAGES, work.size), done, count
     cdef Piece* piece = <Piece*>work.operands[0]
     while first < last:
@@ -135,8 +168,17 @@ cdef void _move_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
             piece += 1
         done = first - piece.first
         count = min(piece.bytes - done, last - first)
-        memcpy(piece.into + done, piece.source + done, count)
+        if far:
+            _copy_past_caches(piece.into + done, piece.source + done, count)
+        else:
+            memcpy(piece.into + done, piece.source + done, count)
         first += count
+
+
+cdef inline void _copy_past_caches(char* into, char* source, npy_intp bytes) noexcept nogil:
+    cdef npy_intp before = min(<npy_intp>(-<uintptr_t>into % LINE), bytes)  # up to a whole line
+    memcpy(into, source, before)
+    corepy_stream(into + before, source + before, bytes - before)
 
 
 cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
@@ -163,7 +205,9 @@ cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject
     cdef npy_intp size = _size(x, least)
     if size < 0:
         return None
-    made = _new_large(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    made = _new_if_any(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    if made is None:
+        return None
     cdef PyArrayObject* copy = <PyArrayObject*>made
     cdef Piece piece
     if into == slot.type_num:
@@ -234,7 +278,9 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     dims[place] = along
     for j in range(place):
         outer *= dims[j]
-    made = _new_large(slot.descr, ndim, dims)
+    made = _new_if_any(slot.descr, ndim, dims)
+    if made is None:
+        return None
     into = <char*>PyArray_DATA(<PyArrayObject*>made)
     cdef Piece few[FEW_PIECES]
     cdef Piece* pieces = few
@@ -288,7 +334,9 @@ cdef object _rolling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     size = _size(x, slot.least)
     if size < 1:
         return None
-    made = _new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    made = _new_if_any(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    if made is None:
+        return None
     cut = (-shift % size + size) % size * slot.size
     pieces[0].source, pieces[0].bytes = <char*>PyArray_DATA(x) + cut, size * slot.size - cut
     pieces[1].source, pieces[1].bytes = <char*>PyArray_DATA(x), cut

@@ -86,13 +86,18 @@ cdef inline object _result(Slot* slot, PyArrayObject* model):
     return _new_large(slot.descr, PyArray_NDIM(model), PyArray_DIMS(model))
 
 
-cdef object _mapped(Slot* slot, PyArrayObject* model):
-    """Make the result of an elementwise operation, None where there is no memory for it.
+cdef inline object _mapped(Slot* slot, PyArrayObject* model):
+    """Make the result of an elementwise operation, None where there is no memory for it."""
+    return _new_if_any(slot.descr, PyArray_NDIM(model), PyArray_DIMS(model))
+
+
+cdef object _new_if_any(PyArray_Descr* descr, int ndim, npy_intp* dims):
+    """As `_new_large`, None where there is no memory.
 
     The entry has what is kept for later freed, and tries again.
     """
     try:
-        return _result(slot, model)
+        return _new_large(descr, ndim, dims)
     except MemoryError:
         return None
 
@@ -186,18 +191,26 @@ cdef void _map_past_caches(Work* work, npy_intp start, npy_intp stop) noexcept n
     """As `_map_stretch`, into little memory: what is written to that is in no cache is read first."""
     cdef double some[2 * ROW]  # of items of 16 bytes at the most
     cdef char* operands[4]
-    cdef npy_intp row, first, size
-    cdef int last = work.count - 1
+    cdef npy_intp row, size
     for row in range(start, stop):
-        first = row * ROW
-        size = min(<npy_intp>ROW, work.size - first)
-        _place_operands(work, first, operands)
-        operands[last] = <char*>some
+        size = min(<npy_intp>ROW, work.size - row * ROW)
+        _place_operands(work, row * ROW, operands)
+        operands[work.count - 1] = <char*>some
         work.loop(operands, &size, work.steps, work.data)
-        corepy_stream(
-            work.operands[last] + first * work.steps[last], <char*>some, size * work.steps[last]
-        )
+        _put_past_caches(work, row, <char*>some, size)
     corepy_streamed()
+
+
+cdef inline void _put_past_caches(Work* work, npy_intp row, char* some, npy_intp size) noexcept nogil:
+    """Write results of a row past the caches, and fetch what the next one is made of."""
+    cdef char* places[4]
+    cdef npy_intp sizes[4]
+    cdef int last = work.count - 1, i
+    cdef char* into = work.operands[last] + row * ROW * work.steps[last]
+    _place_operands(work, (row + 1) * ROW, places)
+    for i in range(last):
+        sizes[i] = ROW * work.steps[i]
+    corepy_stream_and_fetch(into, some, size * work.steps[last], last, places, sizes)
 
 
 cdef inline void _describe(

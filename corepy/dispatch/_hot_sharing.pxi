@@ -48,10 +48,33 @@ cdef extern from *:
         }
         memcpy(into + i, from + i, bytes - i);
     }
+    /* And fetch meanwhile what is read next, of each operand so many bytes: as long as memory is
+       written it is not read otherwise. */
+    static inline void corepy_stream_and_fetch(
+        char* into, const char* from, ptrdiff_t bytes,
+        int count, char* const* next, const ptrdiff_t* sizes
+    ) {
+        ptrdiff_t each[4] = {0}, i, k;
+        for (k = 0; k < count; k++) each[k] = (sizes[k] + bytes - 1) / bytes;
+        for (i = 0; i + 64 <= bytes; i += 64) {
+            corepy_stream(into + i, from + i, 64);
+            for (k = 0; k < count; k++) {
+                const char* line = next[k] + i * each[k];
+                for (ptrdiff_t n = 0; n < each[k]; n++) _mm_prefetch(line + 64 * n, _MM_HINT_T0);
+            }
+        }
+        memcpy(into + bytes / 64 * 64, from + bytes / 64 * 64, bytes % 64);
+    }
     static inline void corepy_streamed(void) { _mm_sfence(); }
     #else
     #define COREPY_STREAMS 0
     static inline void corepy_stream(char* into, const char* from, ptrdiff_t bytes) {
+        memcpy(into, from, bytes);
+    }
+    static inline void corepy_stream_and_fetch(
+        char* into, const char* from, ptrdiff_t bytes,
+        int count, char* const* next, const ptrdiff_t* sizes
+    ) {
         memcpy(into, from, bytes);
     }
     static inline void corepy_streamed(void) {}
@@ -69,6 +92,9 @@ cdef extern from *:
     int corepy_here() noexcept nogil
     bint COREPY_STREAMS
     void corepy_stream(char*, const char*, Py_ssize_t) noexcept nogil
+    void corepy_stream_and_fetch(
+        char*, const char*, Py_ssize_t, int, char**, const Py_ssize_t*
+    ) noexcept nogil
     void corepy_streamed() noexcept nogil
     void corepy_join(int*, int) noexcept nogil
     int feraiseexcept(int) noexcept nogil
