@@ -507,6 +507,36 @@ def test_torch_pauses_after_a_call_that_lost_time(
     assert ran(xp.tan, x)[0][1] == "torch"
 
 
+@pytest.mark.backend("torch")
+@pytest.mark.parametrize(("slower", "lost"), [(0.5, False), (4.0, False), (20.0, True)])
+def test_far_from_where_a_route_begins_elements_may_take_longer(
+    use: Use, monkeypatch: pytest.MonkeyPatch, slower: float, lost: bool
+) -> None:
+    x = xp.asarray(np.linspace(0, 1, 1_000_000))
+    clock = iter(range(100))
+    # Whatever the clock is asked before and after, a second has passed.
+    monkeypatch.setattr(_routes, "perf_counter", lambda: float(next(clock)))
+    even = 1.0 / slower  # what so many elements would take NumPy, if they took as long as 100 do
+    use(replace(route("tan", "torch", gain=1.5), least=100, seconds=even * 100 / 1_000_000))
+    monkeypatch.setattr(NEIGHBOURS, "pause", 30.0)
+    assert ran(xp.tan, x)[0][1] == "torch"
+    assert NEIGHBOURS.pausing() == lost
+
+
+@pytest.mark.backend("torch")
+def test_a_call_that_takes_longer_than_others_of_its_size_lost_time(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = xp.asarray(np.linspace(0, 1, 1_000_000))
+    use(replace(route("tan", "torch", gain=1.5), least=100, seconds=1.0 * 100 / 1_000_000))
+    for seconds, lost in ((3.0, False), (1.2, False), (4.0, True)):
+        monkeypatch.setattr(NEIGHBOURS, "pause", 30.0)  # back at its least after a call that lost none
+        times = iter((0.0, seconds))
+        monkeypatch.setattr(_routes, "perf_counter", lambda times=times: next(times))
+        assert ran(xp.tan, x)[0][1] == "torch"
+        assert NEIGHBOURS.pausing() == lost
+
+
 @each_candidate
 def test_torchs_threads_wake_apart_and_nobody_elses(
     use: Use, monkeypatch: pytest.MonkeyPatch, candidate: str
