@@ -533,7 +533,8 @@ def test_a_call_that_takes_longer_than_others_of_its_size_lost_time(
         monkeypatch.setattr(NEIGHBOURS, "pause", 30.0)  # back at its least after a call that lost none
         times = iter((0.0, seconds))
         monkeypatch.setattr(_routes, "perf_counter", lambda times=times: next(times))
-        assert ran(xp.tan, x)[0][1] == "torch"
+        xp.tan(x)
+        assert not list(times)
         assert NEIGHBOURS.pausing() == lost
 
 
