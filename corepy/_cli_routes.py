@@ -148,6 +148,9 @@ def _render(found: sources.InForce) -> str:
         f"made on {on}: {_versions(machine)}",
     ]
     lines += spinning() if table.site.is_host else []
+    if table.alone:
+        few = ", ".join(f"{name} {rows}" for name, rows in sorted(table.alone.items()))
+        lines.append(f"BLAS in one thread up to so many rows: {few}")
     rows: list[tuple[str, ...]]
     rows = [("operation", "dtype", "operands", "from", "backend", "gain", "why")]
     rows += [row for route in table.routes for row in _rows(route, table.site)]

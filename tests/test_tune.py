@@ -30,7 +30,7 @@ from corepy.dispatch import _routes
 from corepy.dispatch._admitted import ADMITTED
 from corepy.dispatch._crossings import bound
 from corepy.dispatch._route_table import Option, RouteTable, parse
-from corepy.tuning import _calls, _cases, _check, _tune, tune
+from corepy.tuning import _alone, _calls, _cases, _check, _tune, tune
 from corepy.tuning._cases import NUMPY, Case, cases, operands
 from corepy.tuning._cells import ADMITTED as YES
 from corepy.tuning._cells import Cell, Cells, Entrant
@@ -385,8 +385,64 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_cases, "GREATER", (1 << 13,))
     monkeypatch.setattr(_cases, "SMALLER", (1 << 11, 1 << 10))
     monkeypatch.setattr(_tune, "ATTEMPTS", 1)
+    monkeypatch.setattr(_alone, "SIDES", (100,))
     monkeypatch.setattr(_tune, "_start", lambda name: 0.5)
     monkeypatch.setattr(_tune, "get_num_threads", lambda: 1)  # no other core to keep busy
+
+
+@pytest.mark.parametrize(
+    ("gains", "enough"),
+    [
+        ({}, 640),  # nobody gains anywhere: what holds for all machines
+        ({100: (1.4, 1.3)}, 0),
+        ({128: (1.4, 1.0), 181: (1.0, 1.4)}, 640),  # those that sleep do not help, or only those do
+        ({256: (1.2, 1.1), 362: (1.0, 1.0)}, 181),
+    ],
+)
+def test_one_thread_is_enough_up_to_where_several_gain_asleep_or_not(
+    gains: dict[int, tuple[float, float]], enough: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def works(name: str, side: int) -> dict[str, Any]:
+        seen.append(side)
+        return {"alone": lambda: None, "together": lambda: None}
+
+    def times(asleep: bool) -> dict[str, list[float]]:
+        return {"alone": [gains.get(seen[-1], (1.0, 1.0))[asleep] / 1e3] * 9, "together": [1e-3] * 9}
+
+    monkeypatch.setattr(_alone, "_works", works)
+    monkeypatch.setattr(_alone, "take_turns", lambda works, seconds: times(False))
+    monkeypatch.setattr(_alone, "after", lambda company, works, rounds: times(True))
+    assert _alone.rows_alone("linalg.qr", 0.1) == enough
+
+
+@pytest.mark.usefixtures("quick")
+def test_tuning_finds_where_one_thread_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, said = tmp_path / "cells.json", list[str]()
+    monkeypatch.setattr(_alone, "cores", lambda: 2)
+    monkeypatch.setattr(_alone, "budget", lambda: None)
+
+    def told(number: int, count: int, label: str) -> None:
+        said.append(label)
+
+    table = tune(["linalg.inv"], seconds=0.0, cells=path, progress=told).table
+    assert set(table.alone) == {"linalg.inv"}
+    assert "linalg.inv in one thread" in said
+    assert parse(table.dump()).alone == table.alone
+    said.clear()
+    assert tune(["linalg.inv"], seconds=0.0, cells=path, progress=told).table.alone == table.alone
+    assert "linalg.inv in one thread" not in said
+    monkeypatch.setattr(_alone, "cores", lambda: 1)
+    assert _alone.wanted(()) == []
+
+
+@pytest.mark.parametrize("name", _alone.OPERATIONS)
+def test_what_is_timed_in_one_thread_runs(name: str) -> None:
+    for work in _alone._works(name, 100).values():
+        work()
 
 
 @pytest.mark.backend("numba")

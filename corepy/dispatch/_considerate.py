@@ -6,7 +6,7 @@ of 10 x 100,000 by 100,000 x 32 took 2.6 s in the place of 3 ms. So before a lar
 what other processes use (`_neighbours`, some 10 us every 50 ms), and BLAS gets no more threads for
 it than there are free cores.
 
-Small matrices are decomposed in one thread in any case: that is many short steps, and threads that
+Small matrices are decomposed in one thread in any case, where tuning has not found that others help: that is many short steps, and threads that
 share each of them wake, or wait for each other, more than they work. Of 128 x 128 float64 on two
 processors `qr` took 1.7 ms in one thread and 4.9 in two, `svd` 5.1 and 9.8, `cholesky` 0.44 and
 0.84.
@@ -39,9 +39,9 @@ _SUMS: Final = frozenset({"linalg.vector_norm", "vecdot"})
 #: takes some 50 us.
 LEAST: Final = 10_000
 
-#: Rows or columns of a matrix that LAPACK decomposes up to which one thread is enough: the fewer,
-#: the more threads help that are awake already.
-_ROWS: Final[Mapping[str, int]] = {
+#: Rows or columns of a matrix that LAPACK decomposes up to which one thread is enough, where nobody
+#: has measured that (`corepy.tuning._alone`): the fewer, the sooner a machine's threads wake.
+ROWS: Final[Mapping[str, int]] = {
     "linalg.inv": 200,
     **dict.fromkeys(
         (
@@ -74,7 +74,9 @@ def reproducible_blas() -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def considerate(native: Callable[..., Any], name: str) -> Callable[..., Any]:
+def considerate(
+    native: Callable[..., Any], name: str, rows: int | None = None
+) -> Callable[..., Any]:
     """Return what calls a function with as many threads of BLAS as there are cores for them.
 
     One, where that is enough. Where they have all, they wake apart from the caller's
@@ -86,8 +88,10 @@ def considerate(native: Callable[..., Any], name: str) -> Callable[..., Any]:
     native : callable
     name : str
         The operation that it computes.
+    rows : int, optional
+        Of a matrix, up to which one thread is enough; by default what holds for all machines.
     """
-    alone = _ROWS.get(name, 0)
+    alone = ROWS.get(name, 0) if rows is None else rows
 
     def call(*args: Any, **params: Any) -> Any:
         if not REPRODUCIBLE.touched:

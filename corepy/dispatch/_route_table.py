@@ -12,7 +12,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -109,12 +109,15 @@ class RouteTable:
         Seconds that importing a backend's library takes.
     routes : tuple of Route
         Sorted by operation, dtype, form and size.
+    alone : dict of str to int
+        By operation, rows of a matrix up to which BLAS in one thread is as fast as in several.
     """
 
     machine: Mapping[str, Any]
     made: Mapping[str, Any]
     start: Mapping[str, float]
     routes: tuple[Route, ...]
+    alone: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def _by_operation(self) -> dict[tuple[str, str], dict[str, list[Route]]]:
@@ -161,6 +164,7 @@ class RouteTable:
             "made": dict(self.made),
             "machine": dict(self.machine),
             "start": dict(self.start),
+            **({"alone": dict(self.alone)} if self.alone else {}),
         }
         rows = ",\n  ".join(json.dumps(_row(route)) for route in self.routes)
         text = json.dumps(head, indent=1).removesuffix("\n}")
@@ -245,13 +249,17 @@ def parse(text: str) -> RouteTable:
             raise ValueError(f"machine.threads is {threads!r}; expected at least 1")
     for name, seconds in start.items():
         _number(f"start.{name}", seconds, 0)
+    alone = _mapping({"alone": {}, **content}, "alone")
+    for name, most in alone.items():
+        if not isinstance(most, int) or isinstance(most, bool) or most < 0:
+            raise ValueError(f"alone.{name} is {most!r}; expected a number of rows")
     rows = content.get("routes")
     if not isinstance(rows, list):
         raise ValueError("routes is missing; expected a list")
     routes = tuple(sorted((_route(row, site) for row in rows), key=_place))
     if len({_place(route) for route in routes}) < len(routes):
         raise ValueError("two routes are for the same operation, dtype, form and size")
-    return RouteTable(machine, made, start, routes)
+    return RouteTable(machine, made, start, routes, alone)
 
 
 def _place(route: Route) -> tuple[str, str, str, int]:

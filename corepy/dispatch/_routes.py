@@ -557,10 +557,11 @@ def routed(
     # A backend's own callable may look at sizes itself, and then has the same attributes.
     small, least = getattr(native, "small", native), getattr(native, "least", None)
     own = native
-    if _considerate.concerns(name):
-        own = _considerate.considerate(_single.chosen(native, name, backend, dtype), name)
-        least = min(_considerate.least(), _considerate.LEAST if least is None else least)
     table = in_force().table
+    if _considerate.concerns(name):
+        rows = None if table is None else table.alone.get(name)
+        own = _considerate.considerate(_single.chosen(native, name, backend, dtype), name, rows)
+        least = min(_considerate.least(), _considerate.LEAST if least is None else least)
     if table is not None and name in site.admitted and table.forms(name, dtype.name):
         choice = Choice(name, backend, CPU, dtype, own, table)
         if choice.least is not None:

@@ -104,6 +104,8 @@ class Cells:
     found : dict of str to Cell
     start : dict of str to float
         Seconds that importing a backend's library takes.
+    alone : dict of str to int
+        What `corepy.tuning._alone.rows_alone` found of an operation.
     site : Site
         Where they were measured.
     """
@@ -112,6 +114,7 @@ class Cells:
     machine: Mapping[str, Any]
     found: dict[str, Cell] = field(default_factory=dict)
     start: dict[str, float] = field(default_factory=dict)
+    alone: dict[str, int] = field(default_factory=dict)
     site: Site = HOST
 
     def read(self) -> str | None:
@@ -134,9 +137,10 @@ class Cells:
                 for row in content["cells"]
             ]
             start = {str(name): float(seconds) for name, seconds in content["start"].items()}
+            alone = {str(name): int(rows) for name, rows in content.get("alone", {}).items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             return f"{self.path} is damaged ({type(error).__name__}: {error})"
-        self.found, self.start = {cell.key: cell for cell in cells}, start
+        self.found, self.start, self.alone = {cell.key: cell for cell in cells}, start, alone
         return None
 
     def add(self, cell: Cell) -> None:
@@ -150,6 +154,7 @@ class Cells:
             "format": FORMAT,
             "machine": self.machine,
             "start": self.start,
+            "alone": self.alone,
             "cells": [asdict(cell) for cell in self.found.values()],
         }
         write(self.path, json.dumps(content))

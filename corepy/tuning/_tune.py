@@ -33,6 +33,7 @@ from corepy.dispatch._route_table import UNHURRIED, RouteTable
 from corepy.dispatch._settings import PRECISION, Precision
 from corepy.dispatch._sites import HOST, Site
 from corepy.dispatch._threads import get_num_threads
+from corepy.tuning import _alone
 from corepy.tuning._cases import Case, cases
 from corepy.tuning._cells import ADMITTED, Cell, Cells, Entrant, key_of
 from corepy.tuning._clock import (
@@ -132,6 +133,7 @@ def tune(
     OSError
         If the file of cells cannot be written.
     """
+    only = tuple(only)
     site, todo, gpu = _todo(device, only)
     seconds = seconds or (0.15 if site.is_host else 0.06)
     machine = key_of_machine(gpu)
@@ -147,17 +149,24 @@ def tune(
             for key, cell in kept.found.items()
             if (cell.operation, cell.dtype, cell.form) not in wanted
         }
+    counted = _alone.wanted(only) if site.is_host else []
+    todo_alone = [name for name in counted if again or name not in kept.alone]
+    count = len(todo) + len(todo_alone)
     usage = Usage()
     kept.start |= {name: _start(name) for name in {n for c in todo for n in c.candidates}}
     candidates = {name for case in todo for name in case.candidates}
     company = _company(candidates) if site.is_host else {}
     refused: list[str] = []
     for number, case in enumerate(todo):
-        progress(number, len(todo), case.label)
+        progress(number, count, case.label)
         refused += _measure_case(case, kept, company, seconds)
         if not site.is_host:
             release(device)  # each library keeps what the other needs next
-    progress(len(todo), len(todo), "")
+    for number, name in enumerate(todo_alone, len(todo)):
+        progress(number, count, f"{name} in one thread")
+        kept.alone[name] = _alone.rows_alone(name, seconds)
+        kept.write()
+    progress(count, count, "")
     kept.write()
     load_ = usage.cores()
     made = {
@@ -170,7 +179,7 @@ def tune(
         for cell in kept.found.values()
         if cell.undecided
     )
-    table = RouteTable(machine, made, kept.start, kept.routes())
+    table = RouteTable(machine, made, kept.start, kept.routes(), kept.alone)
     return Outcome(table, undecided, tuple(refused), load_)
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +20,10 @@ pytest.importorskip("threadpoolctl")
 import corepy
 from corepy import _apart, _blas, _places
 from corepy.dispatch import _considerate
+from corepy.dispatch import _route_table as files
 from corepy.dispatch._considerate import considerate
 from corepy.dispatch._neighbours import NEIGHBOURS, Neighbours
+from corepy.dispatch._route_table import RouteTable
 
 
 def blas_threads() -> list[int]:
@@ -158,6 +161,24 @@ def test_small_matrices_are_decomposed_in_one_thread(
     with pytest.raises(ZeroDivisionError):
         considerate(lambda *_, **__: 1 // 0, name)(definite(120), *more, **params)
     assert blas_threads() == two_threads
+
+
+def test_a_table_says_up_to_how_many_rows(
+    two_threads: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(_considerate, "cores", lambda: 2)
+    monkeypatch.setattr(_considerate, "budget", lambda: None)
+    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
+    monkeypatch.setattr(NEIGHBOURS, "looked", float("inf"))
+    path = tmp_path / "routes.json"
+    table = RouteTable(files.machine_key(), {}, {}, (), {"linalg.inv": 110, "linalg.eig": 0})
+    path.write_text(table.dump())
+    xp = corepy.array_api
+    with corepy.set_routes(path):
+        for name, side, one in (("inv", 110, True), ("inv", 120, False), ("det", 120, True)):
+            x = xp.asarray(definite(side))
+            reason = corepy.explain(getattr(xp.linalg, name), x).records[0].reason
+            assert ("BLAS in one thread" in reason) == one, (name, side)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

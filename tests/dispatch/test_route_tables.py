@@ -64,6 +64,16 @@ def test_a_table_that_is_half_right_is_refused(
         parse(json.dumps(content))
 
 
+def test_rows_for_one_thread_of_blas_are_read_and_checked() -> None:
+    made = parse(json.dumps({**GOOD, "alone": {"linalg.inv": 100}}))
+    assert made.alone == {"linalg.inv": 100}
+    assert parse(made.dump()) == made
+    assert parse(json.dumps(GOOD)).alone == {}
+    for value in (-1, 1.5, True, "many"):
+        with pytest.raises(ValueError, match="alone.linalg.inv is .*; expected a number of rows"):
+            parse(json.dumps({**GOOD, "alone": {"linalg.inv": value}}))
+
+
 def test_a_table_without_json_or_with_a_route_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="it is no JSON"):
         parse('{"format": 1, "rou')
