@@ -409,7 +409,8 @@ def test_one_thread_is_enough_up_to_where_several_gain_asleep_or_not(
         return {"alone": lambda: None, "together": lambda: None}
 
     def times(asleep: bool) -> dict[str, list[float]]:
-        return {"alone": [gains.get(seen[-1], (1.0, 1.0))[asleep] / 1e3] * 9, "together": [1e-3] * 9}
+        gain = gains.get(seen[-1], (1.0, 1.0))[asleep]
+        return {"alone": [gain / 1e3] * 9, "together": [1e-3] * 9}
 
     monkeypatch.setattr(_alone, "_works", works)
     monkeypatch.setattr(_alone, "take_turns", lambda works, seconds: times(False))

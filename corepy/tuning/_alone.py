@@ -43,7 +43,7 @@ _PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def wanted(only: Iterable[str]) -> list[str]:
-    """Return which of these operations are asked for, all if none is; none where BLAS has no say."""
+    """Return which of these are asked for, all if none is; nothing where BLAS cannot be told."""
     names = frozenset(only)
     threads = min(cores(), budget() or cores())
     if threads < 2 or not _blas.can_hold():

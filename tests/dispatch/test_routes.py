@@ -530,7 +530,8 @@ def test_a_call_that_takes_longer_than_others_of_its_size_lost_time(
     x = xp.asarray(np.linspace(0, 1, 1_000_000))
     use(replace(route("tan", "torch", gain=1.5), least=100, seconds=1.0 * 100 / 1_000_000))
     for seconds, lost in ((3.0, False), (1.2, False), (4.0, True)):
-        monkeypatch.setattr(NEIGHBOURS, "pause", 30.0)  # back at its least after a call that lost none
+        # Back at its least after a call that lost none.
+        monkeypatch.setattr(NEIGHBOURS, "pause", 30.0)
         times = iter((0.0, seconds))
         monkeypatch.setattr(_routes, "perf_counter", lambda times=times: next(times))
         xp.tan(x)
