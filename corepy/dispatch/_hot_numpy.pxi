@@ -139,9 +139,9 @@ cdef extern from *:
 
 cdef enum:
     OPERATIONS = 128  # that have a place in each table: more than there are
-    # Elements below which the short way is taken, but for elementwise operations, reductions and
-    # views, which take it at any size. From there on the machinery is a small part. What moves
-    # elements takes so little time that a way through Python that has left the caches shows longer.
+    # Elements below which the short way is taken, but for elementwise operations, reductions, copies
+    # and views, which take it at any size. From there on the machinery is a small part. New arrays
+    # take so little time that a way through Python that has left the caches shows longer.
     SHORT = 16384
     SHORT_MOVE = 2097152
     MOST_SPREAD = 4194304  # elements of rows beside a row
