@@ -156,6 +156,10 @@ for name, call in {
     "multiply": lambda: x * 2,
     "sqrt": lambda: xp.sqrt(x),
     "clip": lambda: xp.clip(x, 0, 1),
+    "astype": lambda: xp.astype(x, xp.float32),
+    "concat": lambda: xp.concat((x, x)),
+    "stack": lambda: xp.stack((x, x)),
+    "roll": lambda: xp.roll(x, 3),
 }.items():
     try:
         call()

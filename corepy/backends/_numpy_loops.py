@@ -126,6 +126,6 @@ LOOPS: Final[dict[str, Loop]] = {
         name: Loop(None, "move")
         for name in ("concat", "empty", "full", "ones", "roll", "stack", "zeros")
     },
-    "astype": Loop(None, "move", real=True),
+    "astype": Loop(None, "move", real=True, wide=WIDE.get("to float64", {})),
     **_private_loops(),
 }

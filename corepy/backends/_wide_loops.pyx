@@ -170,6 +170,7 @@ cdef extern from *:
         (x & 0x7FFFFFFFu) > 0x7F800000u)
     COREPY_MAP(corepy_nan_double_64, uint64_t, uint8_t, COREPY_AVX512,
         (x & 0x7FFFFFFFFFFFFFFFu) > 0x7FF0000000000000u)
+    COREPY_MAP(corepy_to_double_64, int64_t, double, COREPY_AVX512, (double)x)
     COREPY_TIMES(corepy_times_64, uint64_t, COREPY_AVX512)
     COREPY_FOLD(corepy_product_long_64, 64, COREPY_AVX512, *)
     static const corepy_wide_loop corepy_more_64[] = {
@@ -181,6 +182,7 @@ cdef extern from *:
         {"isnan", "float64", (void*)corepy_nan_double_64},
         {"prod", "int64", (void*)corepy_product_long_64},
         {"prod", "uint64", (void*)corepy_product_long_64},
+        {"to float64", "int64", (void*)corepy_to_double_64},
         {"multiply", "int64", (void*)corepy_times_64},
         {"multiply", "uint64", (void*)corepy_times_64},
         {NULL, NULL, NULL}

@@ -9,8 +9,8 @@ it than there are free cores.
 Small matrices are decomposed in one thread in any case: that is many short steps, and threads that
 share each of them wake, or wait for each other, more than they work. Of 128 x 128 float64 on two
 processors of a Zen 3 `qr` took 1.7 ms in one thread and 4.9 in two, `svd` 5.1 and 9.8, `cholesky`
-0.44 and 0.84. Of 512 x 512 on a Zen 5 `solve` takes one thread 1.4 times as long as two, and `qr` takes
-two 1.3 times as long as one: up to how many rows one is enough is measured by `corepy tune`.
+0.44 and 0.84. Of 512 x 512 on a Zen 5 `solve` takes one thread 1.4 times as long as two, and `qr`
+takes two 1.3 times as long as one: up to how many rows one is enough `corepy tune` measures.
 """
 
 from __future__ import annotations

@@ -54,8 +54,13 @@ cdef bint _cast_all(void* x, int source, void* into, int target, npy_intp size) 
     return False
 
 
-cdef bint _cast_array(PyArrayObject* x, PyArrayObject* into, npy_intp size) except -1:
-    """Convert as `_cast_all` does; False also where a value is out of range."""
+cdef bint _cast_array(
+    PyArrayObject* x, PyArrayObject* into, npy_intp size, PyUFuncGenericFunction wide
+) except -1:
+    """Convert as `_cast_all` does, many elements by a wide loop if that is not NULL.
+
+    False also where a value is out of range.
+    """
     cdef int source = PyArray_TYPE(x), target = PyArray_TYPE(into)
     cdef bint known
     if size < LONG:
@@ -72,11 +77,12 @@ cdef bint _cast_array(PyArrayObject* x, PyArrayObject* into, npy_intp size) exce
     work.operands[0], work.steps[0] = <char*>PyArray_DATA(x), PyArray_ITEMSIZE(x)
     work.operands[1], work.steps[1] = <char*>PyArray_DATA(into), PyArray_ITEMSIZE(into)
     work.types[0], work.types[1], work.count = source, target, 2
+    work.loop = wide
     cdef int threads
     if _is_far(bytes, work.operands[1]):
         work.stretch = _cast_past_caches
         _do(&work, bytes, &_moving)
-    elif to_float and size >= SHORT:
+    elif to_float and size >= SHORT and wide == NULL:
         threads = _threads_for(&work, _moving * bytes, start)
         if threads < 2:
             # By NumPy's loop: ours takes as long, but in some places of memory 1.4 times (Zen 3).
@@ -101,7 +107,15 @@ cdef void _cast_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
     cdef npy_intp first = start * ROW, size = min(stop * ROW, work.size) - first
     cdef char* source = work.operands[0] + first * work.steps[0]
     cdef char* into = work.operands[1] + first * work.steps[1]
-    if not _cast_all(source, work.types[0], into, work.types[1], size):
+    _cast_some(work, source, into, size)
+
+
+cdef inline void _cast_some(Work* work, char* source, char* into, npy_intp size) noexcept nogil:
+    cdef char* operands[2]
+    if work.loop != NULL:
+        operands[0], operands[1] = source, into
+        work.loop(operands, &size, work.steps, NULL)
+    elif not _cast_all(source, work.types[0], into, work.types[1], size):
         work.failed = True
 
 
@@ -113,8 +127,7 @@ cdef void _cast_past_caches(Work* work, npy_intp start, npy_intp stop) noexcept 
     for row in range(start, stop):
         size = min(<npy_intp>ROW, work.size - row * ROW)
         source = work.operands[0] + row * ROW * work.steps[0]
-        if not _cast_all(source, work.types[0], some, work.types[1], size):
-            work.failed = True
+        _cast_some(work, source, <char*>some, size)
         _put_past_caches(work, row, <char*>some, size)
     corepy_streamed()
 
@@ -215,7 +228,8 @@ cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject
         piece.source, piece.into = <char*>PyArray_DATA(x), <char*>PyArray_DATA(copy)
         piece.bytes = size * slot.size
         _move(&piece, 1)
-    elif not _cast_array(x, copy, size):
+    # The one dtype that there are wide loops to.
+    elif not _cast_array(x, copy, size, slot.loop if into == NPY_DOUBLE else NULL):
         return None  # what is to be done about values out of range is for the entry
     return _make(made, <Slots>found)
 
@@ -278,6 +292,9 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     dims[place] = along
     for j in range(place):
         outer *= dims[j]
+    cdef bint small = total * slot.size < outer * number * SMALL_PIECE
+    if small and total >= SHORT_MOVE:
+        return None  # many that are put together a few bytes at a time are NumPy's
     made = _new_if_any(slot.descr, ndim, dims)
     if made is None:
         return None
@@ -286,7 +303,7 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cdef Piece* pieces = few
     if total == 0:
         return _make(made, table)
-    if total * slot.size < outer * number * SMALL_PIECE:
+    if small:
         for row in range(outer):
             for i in range(number):
                 y = _native_of(parts[i])

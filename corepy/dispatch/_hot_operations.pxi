@@ -165,7 +165,7 @@ cdef object _converted(Slot* slot, Operand x):
     if size < 0:
         return None
     made = _new_large(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
-    return made if _cast_array(native, <PyArrayObject*>made, size) else None
+    return made if _cast_array(native, <PyArrayObject*>made, size, NULL) else None
 
 
 cdef bint _short_inplace(int place, Operand x, other) except -1:

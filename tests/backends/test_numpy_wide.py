@@ -26,6 +26,7 @@ UFUNCS: Final = {
     "isinf": np.isinf,
     "isnan": np.isnan,
     "multiply": np.multiply,
+    "to float64": np.float64,
 }
 LOOP: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 LENGTHS: Final = (*range(1, 70), 127, 128, 129, 1000, 1001)
@@ -72,7 +73,8 @@ def cases(*names: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("address", "name", "dtype"), cases("sqrt", "sign", "isfinite", "isinf", "isnan")
+    ("address", "name", "dtype"),
+    cases("sqrt", "sign", "isfinite", "isinf", "isnan", "to float64"),
 )
 def test_of_one_operand(address: int, name: str, dtype: str) -> None:
     with np.errstate(invalid="ignore"):

@@ -225,11 +225,21 @@ def test_what_a_helper_meets_is_told(dtype: str, wish: Any, helpers: StandIn) ->
 def test_results_past_the_caches(dtype: str, one: bool, helpers: StandIn) -> None:
     x = np.arange(6_000_001).astype(dtype)
     y = x[::-1].copy()
-    a, b = xp.asarray(x), xp.asarray(y)
+    few = np.array([7, 8, 9], dtype)  # so that what comes after begins where no line does
+    a, b, c = xp.asarray(x), xp.asarray(y), xp.asarray(few)
+    other = "float32" if dtype == "float64" else "float64"
     if not one:
         enlist(helpers)
     for _ in range(2):
         for found, expected in (
+            (xp.astype(a, getattr(xp, other)), x.astype(other)),
+            (xp.astype(a, xp.int32), x.astype(np.int32)),
+            (xp.astype(a, xp.bool), x.astype(np.bool_)),
+            (xp.astype(a, a.dtype), x),
+            (xp.concat((a, c, b)), np.concatenate((x, few, y))),
+            (xp.stack((a, b)), np.stack((x, y))),
+            (xp.stack((a, b), axis=1), np.stack((x, y), axis=1)),
+            (xp.roll(a, -1_234_567), np.roll(x, -1_234_567)),
             (a + b, x + y),
             (a < b, x < y),
             (a * 3, x * np.array(3, dtype)),
@@ -238,6 +248,19 @@ def test_results_past_the_caches(dtype: str, one: bool, helpers: StandIn) -> Non
         ):
             assert np.asarray(found).tobytes() == expected.tobytes()
     assert bool(helpers.jobs) is not one
+
+
+def test_conversions_past_the_caches_that_overflow(helpers: StandIn) -> None:
+    x = np.ones(6_000_001)
+    x[-1] = 1e300
+    a = xp.asarray(x)
+    enlist(helpers)
+    found, told = outcome(lambda: xp.astype(a, xp.float32).unwrap())
+    expected, by_numpy = outcome(lambda: x.astype(np.float32))
+    assert (found, set(told)) == (expected, set(by_numpy))
+    assert told
+    with np.errstate(over="ignore"):
+        assert outcome(lambda: xp.astype(a, xp.float32).unwrap()) == (expected, [])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
