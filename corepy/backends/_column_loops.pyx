@@ -96,16 +96,14 @@ cdef extern from *:
     #define COREPY_LESS(A, B) ((B) < (A) ? (B) : (A))
 
     /* Of zeros of both signs, and of NaN, NumPy's loops may choose another one. */
-    static inline int corepy_any_zero_double(const double* x, ptrdiff_t size) {
-        int found = 0;
-        for (ptrdiff_t i = 0; i < size; i++) found |= x[i] == 0;
-        return found;
-    }
-    static inline int corepy_any_zero_float(const float* x, ptrdiff_t size) {
-        int found = 0;
-        for (ptrdiff_t i = 0; i < size; i++) found |= x[i] == 0;
-        return found;
-    }
+    #define COREPY_ANY_ZERO(ITEM) \\
+        static inline int corepy_any_zero_##ITEM(const ITEM* x, ptrdiff_t size) { \\
+            int found = 0; \\
+            for (ptrdiff_t i = 0; i < size; i++) found |= x[i] == 0; \\
+            return found; \\
+        }
+    COREPY_ANY_ZERO(double)
+    COREPY_ANY_ZERO(float)
     #define COREPY_EXTREMES(NAME, ITEM, TARGET, OP) \\
         COREPY_COLUMNS(NAME, ITEM, TARGET, OP, feclearexcept(FE_INVALID), \\
             corepy_met_nan() || corepy_any_zero_##ITEM(into, columns))

@@ -98,11 +98,6 @@ cdef bint _cast_array(
 cdef double _moving = 0.0  # seconds that it takes to read or write a byte
 
 
-cdef inline bint _is_far(npy_intp bytes, char* into) noexcept:
-    """Say whether a result is written past the caches: so many bytes are read and written."""
-    return COREPY_STREAMS and bytes > STREAMED and <uintptr_t>into % LINE == 0
-
-
 cdef void _cast_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     cdef npy_intp first = start * ROW, size = min(stop * ROW, work.size) - first
     cdef char* source = work.operands[0] + first * work.steps[0]

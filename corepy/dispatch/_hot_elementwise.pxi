@@ -121,9 +121,8 @@ cdef inline bint _maps(Slot* slot, char** args, int count, npy_intp size, npy_in
     cdef Work work
     _describe(&work, slot, args, count, size, steps)
     work.stretch, work.rows = _map_stretch, (size + ROW - 1) // ROW
-    if COREPY_STREAMS and size * ((count - 1) * slot.size + slot.size_out) > STREAMED:
-        if <uintptr_t>args[count - 1] % LINE == 0:
-            work.stretch = _map_past_caches
+    if _is_far(size * ((count - 1) * slot.size + slot.size_out), args[count - 1]):
+        work.stretch = _map_past_caches
     _do(&work, size, &slot.pace[ALIKE])
     return _is_clean(size) or (slot.kind == ELEMENTWISE and _is_told(&work))
 
@@ -185,6 +184,11 @@ cdef object _some_of(Work* work, int operand, npy_intp first, npy_intp size):
 cdef enum:
     STREAMED = 1 << 25  # bytes read and written beyond which results are in no cache anyway
     LINE = 64  # bytes of a cache's line
+
+
+cdef inline bint _is_far(npy_intp bytes, char* into) noexcept:
+    """Say whether a result is written past the caches: so many bytes are read and written."""
+    return COREPY_STREAMS and bytes > STREAMED and <uintptr_t>into % LINE == 0
 
 
 cdef void _map_past_caches(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
