@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -27,8 +28,10 @@ _DIGITS: Final = 3
 #: Whether NumPy sorts in wide vector registers, and up to how many digits radix is faster even so.
 _WIDE: Final = fills_wide_registers("maximum", np.dtype(np.float64))
 _FEW_DIGITS: Final = 2
-#: Pieces in which two runs are merged.
-_PIECES: Final = 32
+#: Elements of a row that NumPy sorts in several threads, and where a sample of them lies, as parts
+#: of its length: evenly, but in step with nothing that repeats.
+_SHARED: Final = 65_536
+_SPREAD: Final = np.arange(1, 1024) * ((5**0.5 - 1) / 2) % 1
 #: Needles of a search that pay.
 _NEEDLES: Final = 512
 
@@ -144,41 +147,51 @@ def _is_radixs(x: Array) -> bool:
     return (int(x.max()) - int(x.min())).bit_length() <= _FEW_DIGITS * loops.DIGIT
 
 
-def _sort_runs(x: Array, out: Array, edges: Array, start: int, stop: int) -> None:
-    for i in range(start, stop):
-        run = out[edges[i] : edges[i + 1]]
-        run[...] = x[edges[i] : edges[i + 1]]
-        run.sort()
+def _sort_parts(
+    x: Array, pivots: Array, edges: Sequence[int], out: Array, start: int, stop: int
+) -> None:
+    last = len(pivots)
+    for part in range(start, stop):
+        into = out[edges[part] : edges[part + 1]]
+        ends = loops.FIRST if part == 0 else loops.LAST if part == last else loops.BETWEEN
+        low, high = pivots[max(part - 1, 0)], pivots[min(part, last - 1)]
+        loops.gather_between(x, low, high, ends, into)
+        into.sort()
 
 
-def _sort_by_runs(x: Array, out: Array, rounds: int) -> None:
-    """Put the elements of a vector in order: NumPy sorts ``2**rounds`` runs, which are merged."""
-    edges = np.arange((1 << rounds) + 1) * x.size >> rounds
-    runs, other = (np.empty_like(x), out) if rounds % 2 else (out, np.empty_like(x))
-    launch(_sort_runs, (x, runs, edges), 1 << rounds, 16 * x.size)
-    nan = x.dtype.type(np.nan) if x.dtype.kind == "f" else None
-    firsts, lasts = edges[:-1], edges[1:].copy()
-    if nan is not None:  # nothing is more or less
-        for i, (first, last) in enumerate(zip(firsts, edges[1:], strict=True)):
-            lasts[i] = first + runs[first:last].searchsorted(nan)
-    while len(firsts) > 1:
-        ends = np.stack((firsts, lasts), axis=1).reshape(-1, 4)
-        arguments = (runs, ends, other, _PIECES)
-        launch(loops.merge, arguments, len(ends) * _PIECES, 4 * x.size)
-        lasts = np.add.accumulate(ends[:, 1] - ends[:, 0] + ends[:, 3] - ends[:, 2])
-        firsts = np.concatenate(([0], lasts[:-1]))
-        runs, other = other, runs
-    if nan is not None:
-        out[lasts[0] :] = nan
+def _sort_by_parts(x: Array, out: Array, parts: int) -> None:
+    """Put the elements of a vector in order: NumPy sorts parts, of which each is above the last.
+
+    A sample tells where they begin. Each thread picks its own part from among all the elements,
+    and there is nothing to merge.
+    """
+    if parts == 1:
+        out[...] = x
+        out.sort()
+    else:
+        pivots, edges = _parted(x, parts)
+        launch(_sort_parts, (x, pivots, edges, out), parts, 16 * x.size)
+    if x.dtype.kind == "f":
         restore_order(x, out)
+
+
+def _parted(x: Array, parts: int) -> tuple[Array, list[int]]:
+    """Return the least element of each part but the first, and where in all parts begin and end."""
+    sample = np.sort(x[(_SPREAD * x.size).astype(np.intp)])
+    pivots = sample[np.arange(1, parts) * sample.size // parts]
+    if x.dtype.kind == "f":  # nothing is below NaN
+        pivots[np.isnan(pivots)] = np.inf
+    counts = np.empty((blocks(x.size), parts - 1), np.int64)
+    launch(loops.count_below, (x, pivots, counts), len(counts), x.size * (parts - 1))
+    return pivots, [0, *np.add.reduce(counts, axis=0).tolist(), x.size]
 
 
 def _sort_vector(x: Array, out: Array, descending: bool) -> None:
     """Put the elements of a vector in order."""
-    if x.size < _LONG or descending or _is_radixs(x):
+    if x.size < _SHARED or descending or _is_radixs(x):
         _Sorter(x, descending).values(out)
     else:
-        _sort_by_runs(x, out, free_threads(_PARTS).bit_length() - 1)
+        _sort_by_parts(x, out, free_threads(_PARTS))
 
 
 def _along(x: Array, axis: int, stable: bool) -> Array | None:

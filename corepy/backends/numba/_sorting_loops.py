@@ -30,6 +30,8 @@ HALF: Final = 32
 _TIES: Final = 32
 #: How keys are made of the bits of a number.
 UNSIGNED, SIGNED, FLOAT = range(3)
+#: Where a part of the elements lies that are sorted in parts.
+BETWEEN, FIRST, LAST = range(3)
 #: Needles that are looked for together. Of 16 the compiler unrolls the loop, of 32 it fills vector
 #: registers, which is ten times as fast.
 _TOGETHER: Final = 32
@@ -239,52 +241,43 @@ def straighten(keys: Array) -> bool:
 
 
 @kernel()
-def _before(x: Array, y: Array, place: int) -> int:
-    """Return how many of sorted ``x`` come before a place of what `x` and `y` make in order."""
-    low, high = max(0, place - y.size), min(place, x.size)
-    while low < high:
-        middle = (low + high) >> 1
-        if x[middle] <= y[place - middle - 1]:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def count_below(x: Array, pivots: Array, counts: Array, start: int, stop: int) -> None:
+    """Count the elements of ``x (size,)`` below each pivot, in blocks into ``counts (blocks,)``."""
+    for block in range(start, stop):
+        mine = x[block * BLOCK : (block + 1) * BLOCK]
+        for j in range(pivots.size):
+            pivot, below = pivots[j], 0
+            for i in range(mine.size):
+                below += mine[i] < pivot
+            counts[block, j] = below
 
 
 @kernel()
-def merge(runs: Array, ends: Array, out: Array, pieces: int, start: int, stop: int) -> None:
-    """Merge pairs of sorted runs, each in so many pieces: a task is a piece.
+def gather_between(x: Array, low: Any, high: Any, ends: int, out: Array) -> None:
+    """Put the elements of ``x (size,)`` that are not below `low`, but below `high`, into `out`.
 
-    ``ends (pairs, 4)`` are where the two runs of a pair begin and end in ``runs (size,)``. Pairs
-    fill ``out (size,)`` one after the other. A piece is merged from both its ends, as the
-    comparisons there need not wait for each other.
+    There are just as many as `out` takes. `ends` is `FIRST` where nothing is too low, and `LAST`
+    where nothing is too high, NaN among it. Which are wanted is not foretold, so all are stored,
+    and the next one overwrites what is not.
     """
-    for task in range(start, stop):
-        pair, piece = task // pieces, task % pieces
-        x, y = runs[ends[pair, 0] : ends[pair, 1]], runs[ends[pair, 2] : ends[pair, 3]]
-        length, offset = x.size + y.size, 0
-        for other in range(pair):
-            offset += ends[other, 1] - ends[other, 0] + ends[other, 3] - ends[other, 2]
-        first, last = piece * length // pieces, (piece + 1) * length // pieces
-        i, j = _before(x, y, first), _before(x, y, last) - 1
-        k, m = first - i, last - j - 2
-        into = out[offset + first : offset + last]
-        low, high = 0, into.size - 1
-        while i < j and k < m:
-            one, two = x[np.uint64(i)], y[np.uint64(k)]
-            other = two < one
-            into[np.uint64(low)] = two if other else one
-            i, k, low = i + (not other), k + other, low + 1
-            one, two = x[np.uint64(j)], y[np.uint64(m)]
-            other = two < one
-            into[np.uint64(high)] = one if other else two
-            j, m, high = j - other, m - (not other), high - 1
-        while i <= j and k <= m:
-            other = y[k] < x[i]
-            into[low] = y[k] if other else x[i]
-            i, k, low = i + (not other), k + other, low + 1
-        rest = x[i : j + 1] if i <= j else y[k : m + 1]
-        into[low : high + 1] = rest
+    some = np.empty(BLOCK, x.dtype)
+    filled = 0
+    for begin in range(0, x.size, BLOCK):
+        found, end = 0, min(x.size, begin + BLOCK)
+        if ends == FIRST:
+            for i in range(begin, end):
+                some[np.uint64(found)] = x[np.uint64(i)]
+                found += x[np.uint64(i)] < high
+        elif ends == LAST:
+            for i in range(begin, end):
+                some[np.uint64(found)] = x[np.uint64(i)]
+                found += not x[np.uint64(i)] < low
+        else:
+            for i in range(begin, end):
+                some[np.uint64(found)] = x[np.uint64(i)]
+                found += (not x[np.uint64(i)] < low) & (x[np.uint64(i)] < high)
+        out[filled : filled + found] = some[:found]
+        filled += found
 
 
 @kernel()
