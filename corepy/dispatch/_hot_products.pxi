@@ -158,7 +158,34 @@ cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
     made = _new_large(slot.descr, ndim - 1, PyArray_DIMS(x))
     parts[0], parts[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     parts[2] = _data(made)
-    return _make(made, table) if _core_calls(slot, False, parts, dims, steps) else None
+    # Of long rows the BLAS itself has each shared among its threads.
+    if dims[0] * dims[1] < SHORT or dims[1] > BLAS_SHARES:
+        return _make(made, table) if _core_calls(slot, False, parts, dims, steps) else None
+    return _make(made, table) if _dots_of_rows(slot, parts, dims) else None
+
+
+cdef bint _dots_of_rows(Slot* slot, char** parts, npy_intp* dims) except -1:
+    """Multiply many short rows, in several threads; False if the result is not to be used."""
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.slot, work.rows, work.length = _dots_stretch, slot, dims[0], dims[1]
+    work.operands[0], work.operands[1], work.operands[2] = parts[0], parts[1], parts[2]
+    _do(&work, dims[0] * dims[1], &slot.pace[ROWS])
+    return not corepy_all_flags()
+
+
+cdef void _dots_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Slot* slot = work.slot
+    cdef npy_intp dims[2]
+    cdef npy_intp steps[5]
+    cdef char* args[3]
+    cdef npy_intp row = work.length * slot.size
+    dims[0], dims[1] = stop - start, work.length
+    steps[0] = steps[1] = row
+    steps[2] = steps[3] = steps[4] = slot.size
+    args[0], args[1] = work.operands[0] + start * row, work.operands[1] + start * row
+    args[2] = work.operands[2] + start * slot.size
+    slot.loop(args, dims, steps, slot.data)
 
 
 # ---------------------------------------------------------------------------- linear algebra
