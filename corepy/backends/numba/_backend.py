@@ -8,7 +8,7 @@ arrays, and on operands that are neither C- nor F-contiguous.
 Loops share their rows among threads where that pays (`corepy._loops._sharing`), within the budget
 of `corepy.set_num_threads`. Results never depend on how many threads there are.
 
-Accuracy: sums, means, variances and running sums of float32 accumulate in float64 and are rounded
+Accuracy: long transforms err as NumPy's do, by two or three roundings. Sums, means, variances and running sums of float32 accumulate in float64 and are rounded
 once. Sums of float64 err, whatever their size, by at most 256 halves of a unit in the last place of
 the sum of the absolute values if nothing fills vector registers, some 20 if it does (NumPy's by
 some 20 and one more each time that the size doubles), and in practice by less than one; a variance
@@ -36,6 +36,7 @@ from corepy.backends.numba import (
     _selections,
     _sorting,
     _tall,
+    _transforms,
 )
 from corepy.backends.numba._glue import Operation
 
@@ -48,6 +49,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     **_selections.OPERATIONS,
     **_sorting.OPERATIONS,
     **_tall.OPERATIONS,
+    **_transforms.OPERATIONS,
 }
 
 

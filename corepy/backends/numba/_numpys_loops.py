@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 from corepy._loops._atomics import call
 from corepy.backends.numba._compiled import kernel, launch
 
-__all__ = ["NumPyLoop", "extremes", "flags", "loop_of", "tell"]
+__all__ = ["NumPyLoop", "addresses_of", "call_loop", "extremes", "flags", "loop_of", "tell"]
 
 Array = npt.NDArray[Any]
 
@@ -84,7 +84,7 @@ def _tells_addresses() -> bool:
     return bool(_address(x) == x.__array_interface__["data"][0])
 
 
-def _addresses(ufunc: np.ufunc, dtypes: tuple[np.dtype[Any], ...]) -> tuple[int, int] | None:
+def addresses_of(ufunc: np.ufunc, dtypes: tuple[np.dtype[Any], ...]) -> tuple[int, int] | None:
     """Return the addresses of the loop for some dtypes and of its data, None if not found."""
     if ufunc is np.power and dtypes[0].kind in "iu":
         return None  # which takes the interpreter's lock to raise an error of negative powers
@@ -105,7 +105,7 @@ def _addresses(ufunc: np.ufunc, dtypes: tuple[np.dtype[Any], ...]) -> tuple[int,
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _run(context: Any, function: Any, places: Any, counts: Any, steps: Any, data: Any) -> Any:
+def call_loop(context: Any, function: Any, places: Any, counts: Any, steps: Any, data: Any) -> Any:
     """Call ``void function(char **, intptr_t const *, intptr_t const *, void *)``."""
 
     def generate(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
@@ -139,7 +139,7 @@ def _some(
         for k in range(count):
             words[k] = operands[0, k] + row * operands[1, k]
         words[count] = min(length, size - row * length)
-        _run(loop, first, first + 8 * count, steps, data)
+        call_loop(loop, first, first + 8 * count, steps, data)
 
 
 @kernel()
@@ -285,7 +285,7 @@ def loop_of(ufunc: np.ufunc, *dtypes: np.dtype[Any]) -> NumPyLoop | None:
     if told is None or not _tells_addresses():
         return None
     resolved = ufunc.resolve_dtypes((*dtypes, None))
-    found = _addresses(ufunc, resolved)
+    found = addresses_of(ufunc, resolved)
     if found is None or resolved[:-1] != dtypes:
         return None
     used, clear, test = told

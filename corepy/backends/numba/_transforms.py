@@ -1,0 +1,163 @@
+"""Long Fourier transforms of one row.
+
+NumPy transforms a row in one thread, and a long one does not stay in the caches meanwhile. Here one
+of ``n1 * n2`` elements becomes a matrix whose columns NumPy transforms first, and then its rows,
+some at a time in several threads (Bailey, "FFTs in external or hierarchical memory", 1990). One of
+real elements is one of half as many complex ones, pairs of them.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from corepy.backends.numba import _transform_loops as loops
+from corepy.backends.numba._compiled import blocks, launch
+from corepy.backends.numba._glue import Operation, operation, size_from
+from corepy.backends.numba._numpys_loops import addresses_of
+
+Array = npt.NDArray[Any]
+
+#: Where NumPy has its transforms: no part of its public interface.
+_MODULE: Final = "numpy.fft._pocketfft_umath"
+#: Points from which two halves pay.
+_LONG: Final = 16_384
+#: What NumPy transforms quickly has no greater factor.
+_PRIMES: Final = (2, 3, 5, 7, 11)
+#: How much longer a point takes than an element of a cheap loop.
+_WORK: Final = 32
+
+
+@lru_cache(64)
+def _halves(points: int) -> tuple[int, int] | None:
+    """Return the two factors of a smooth number that are closest to each other; None of others."""
+    divisors, rest = [1], points
+    for prime in _PRIMES:
+        power = 1
+        found = divisors
+        while rest % prime == 0:
+            rest, power = rest // prime, power * prime
+            found = found + [power * each for each in divisors]
+        divisors = found
+    if rest > 1:
+        return None
+    first = max(each for each in divisors if each * each <= points)
+    return first, points // first
+
+
+def _roots(exponents: Array, points: int, inverse: bool) -> Array:
+    """Return powers of a root of unity, as exact as if angles beyond an eighth were not rounded."""
+    quarters, rest = np.divmod(4 * exponents + points // 2, points)
+    angles = (rest - points // 2) / points * (math.pi / 2)
+    turned = np.array([1, -1j, -1, 1j])[quarters % 4]
+    found: Array = (np.cos(angles) - 1j * np.sin(angles)) * turned
+    return found.conj() if inverse else found
+
+
+@lru_cache(16)
+def _tables(points: int, inverse: bool, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """Return the powers of the root of unity by the lower and the upper bits of the exponent."""
+    fine = np.arange(1 << loops.FINE)
+    coarse = np.arange(0, points, 1 << loops.FINE)
+    return tuple(_roots(each, points, inverse).astype(dtype) for each in (fine, coarse))  # type: ignore[return-value]
+
+
+@lru_cache(8)
+def _loop(inverse: bool, dtype: np.dtype[Any]) -> tuple[int, int] | None:
+    """Return the addresses of NumPy's own loop and of its data."""
+    try:
+        ufunc = getattr(import_module(_MODULE), "ifft" if inverse else "fft")
+    except (ImportError, AttributeError):
+        return None
+    real = np.dtype(dtype.char.lower())
+    return addresses_of(ufunc, (dtype, real, dtype))
+
+
+def _factor(norm: str | None, points: int, inverse: bool) -> float:
+    """Return what the elements of a transform are multiplied by."""
+    if norm == "ortho":
+        return 1 / math.sqrt(points)
+    return 1 / points if (norm == "forward") is not inverse else 1.0
+
+
+def _can_halve(x: Array, points: int, extent: int, axis: int, dtype: np.dtype[Any]) -> bool:
+    """Say whether an array is one row of an extent, and has so many points of a dtype, and many."""
+    if x.dtype.char not in "fdFD" or not x.dtype.isnative:
+        return False
+    if x.size != extent or x.shape[axis] != extent:
+        return False
+    if points < size_from(_LONG) or points < 4 or _halves(points) is None:
+        return False
+    return _loop(False, dtype) is not None
+
+
+def _row(x: Array) -> Array:
+    return np.require(x, requirements=["C", "A"]).reshape(-1)
+
+
+def _transform(x: Array, inverse: bool, factor: float) -> Array:
+    """Transform a contiguous vector, and multiply by a factor."""
+    dtype, halves = x.dtype, _halves(x.size)
+    addresses = _loop(inverse, dtype)
+    assert halves is not None
+    assert addresses is not None
+    rows, columns = halves
+    one, scale = (np.array([value], dtype.char.lower()) for value in (1.0, factor))
+    between, out = np.empty((rows, columns), dtype), np.empty((columns, rows), dtype)
+    work = _WORK * x.size
+    arguments = (addresses, one, x.reshape(halves), *_tables(x.size, inverse, dtype))
+    launch(loops.transform_columns, (*arguments, between), -(-columns // loops.TOGETHER), work)
+    turned = (addresses, scale, between, out)
+    launch(loops.transform_rows, turned, -(-rows // loops.TOGETHER), work)
+    return out.reshape(-1)
+
+
+def _of_complex(name: str) -> Operation:
+    inverse = name == "fft.ifft"
+
+    def transform(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
+        if x.dtype.kind != "c" or not _can_halve(x, n, n, axis, x.dtype):
+            return None
+        row = _row(x)
+        return _transform(row, inverse, _factor(norm, n, inverse)).reshape(x.shape)
+
+    return operation(name, _LONG)(transform)
+
+
+@operation("fft.rfft", _LONG)
+def _rfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
+    if x.dtype.char not in "fd" or n % 2:
+        return None
+    dtype = np.dtype(x.dtype.char.upper())
+    if not _can_halve(x, n // 2, n, axis, dtype):
+        return None
+    pairs = _row(x).view(dtype)
+    half = _transform(pairs, False, _factor(norm, n, inverse=False))
+    out = np.empty(half.size + 1, dtype)
+    tasks = blocks(half.size // 2 + 1)
+    launch(loops.separate, (half, *_tables(n, False, dtype), out), tasks, 8 * half.size)
+    return out.reshape([out.size if i == axis % x.ndim else 1 for i in range(x.ndim)])
+
+
+@operation("fft.irfft", _LONG // 2)
+def _irfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
+    if x.dtype.kind != "c" or n % 2 or not _can_halve(x, n // 2, n // 2 + 1, axis, x.dtype):
+        return None
+    half = np.empty(n // 2, x.dtype)
+    row = _row(x)
+    tasks = blocks(half.size // 2 + 1)
+    launch(loops.join, (row, *_tables(n, True, x.dtype), half), tasks, 8 * half.size)
+    out = _transform(half, True, _factor(norm, n, inverse=True)).view(x.dtype.char.lower())
+    return out.reshape([out.size if i == axis % x.ndim else 1 for i in range(x.ndim)])
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    **{name: _of_complex(name) for name in ("fft.fft", "fft.ifft")},
+    "fft.rfft": _rfft,
+    "fft.irfft": _irfft,
+}
