@@ -147,6 +147,7 @@ cdef enum:
     MOST_SPREAD = 4194304  # elements of rows beside a row
     CHUNK = 32768  # elements of one row that threads reduce apart
     GROUP = 512  # bytes of each row that columns reduced together take at least
+    FEW = 32  # elements of a row whose extreme is found without a branch
     BLAS_SHARES = 10000  # elements of a vector from which OpenBLAS has several threads multiply it
     LONG = 2048  # elements from which other threads may run meanwhile
     SOME = 64  # elements from which a second look at them is worth a quicker way

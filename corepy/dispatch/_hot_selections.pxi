@@ -1,6 +1,61 @@
 # Where extremes stand, choices by a condition, and what masks select.
 # Included by _hot_compiled.pyx.
 
+cdef extern from *:
+    """
+    typedef npy_intp (*corepy_placer)(const void*, npy_intp);
+
+    /* Where the first extreme of a short row stands, -1 where there is NaN: without a branch, which
+       would be guessed wrong a few times in each row. */
+    #define COREPY_PLACE(NAME, ITEM, OP) \
+        static npy_intp NAME(const void* row, npy_intp size) { \
+            const ITEM* x = (const ITEM*)row; \
+            ITEM best = x[0]; \
+            npy_intp at = 0; \
+            int odd = best != best; \
+            for (npy_intp i = 1; i < size; i++) { \
+                int better = x[i] OP best; \
+                odd |= x[i] != x[i]; \
+                best = better ? x[i] : best; \
+                at = better ? i : at; \
+            } \
+            return odd ? -1 : at; \
+        }
+    COREPY_PLACE(corepy_least_double, double, <)
+    COREPY_PLACE(corepy_least_float, float, <)
+    COREPY_PLACE(corepy_least_int, int32_t, <)
+    COREPY_PLACE(corepy_least_long, int64_t, <)
+    COREPY_PLACE(corepy_most_double, double, >)
+    COREPY_PLACE(corepy_most_float, float, >)
+    COREPY_PLACE(corepy_most_int, int32_t, >)
+    COREPY_PLACE(corepy_most_long, int64_t, >)
+    """
+    ctypedef npy_intp (*Placer "corepy_placer")(const void*, npy_intp) noexcept nogil
+    npy_intp corepy_least_double(const void*, npy_intp) noexcept nogil
+    npy_intp corepy_least_float(const void*, npy_intp) noexcept nogil
+    npy_intp corepy_least_int(const void*, npy_intp) noexcept nogil
+    npy_intp corepy_least_long(const void*, npy_intp) noexcept nogil
+    npy_intp corepy_most_double(const void*, npy_intp) noexcept nogil
+    npy_intp corepy_most_float(const void*, npy_intp) noexcept nogil
+    npy_intp corepy_most_int(const void*, npy_intp) noexcept nogil
+    npy_intp corepy_most_long(const void*, npy_intp) noexcept nogil
+
+
+cdef inline Placer _placer(Slot* slot) noexcept nogil:
+    """Return what finds the extreme of a short row, NULL for dtypes that have no such loop."""
+    cdef int type_num = slot.operand.type_num
+    cdef bint least = slot.kind == ARGMIN
+    if type_num == NPY_DOUBLE:
+        return corepy_least_double if least else corepy_most_double
+    if type_num == NPY_FLOAT:
+        return corepy_least_float if least else corepy_most_float
+    if type_num == NPY_INT32:
+        return corepy_least_int if least else corepy_most_int
+    if type_num == NPY_INT64:
+        return corepy_least_long if least else corepy_most_long
+    return NULL
+
+
 cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
     """Return where the extremes stand, or how many elements are not zero."""
     cdef int ndim = PyArray_NDIM(x), place = NPY_RAVEL_AXIS
@@ -17,9 +72,11 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
         if type(axis) is not int or not -ndim <= axis < ndim:
             return None
         place = axis
-    if size >= 2 * CHUNK and (axis is None or ndim == 1):
-        if slot.operand.type_num in (NPY_DOUBLE, NPY_FLOAT, NPY_INT32, NPY_INT64):
+    if axis is None or ndim == 1:
+        if size >= 2 * CHUNK and _placer(slot) != NULL:
             return _found_in_chunks(slot, x, size)
+    elif size >= LONG and place in (-1, ndim - 1) and _placer(slot) != NULL:
+        return _found_in_rows(slot, x, size)
     result = PyArray_ArgMax(x, place, NULL) if slot.kind == ARGMAX else PyArray_ArgMin(x, place, NULL)
     return result if _is_plain(<PyObject*>result) else None
 
@@ -49,13 +106,18 @@ cdef object _found_in_chunks(Slot* slot, PyArrayObject* x, npy_intp size):
     return result
 
 
+cdef inline ArgFunc _finder(Slot* slot) noexcept nogil:
+    """Return what finds the extreme of a long row: NumPy's own."""
+    if slot.kind == ARGMIN:
+        return PyDataType_GetArrFuncs(slot.operand).argmin
+    return PyDataType_GetArrFuncs(slot.operand).argmax
+
+
 cdef void _search_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     cdef Slot* slot = work.slot
     cdef npy_intp* places = <npy_intp*>work.operands[1]
     cdef npy_intp chunk, first
-    cdef ArgFunc find = PyDataType_GetArrFuncs(slot.operand).argmax
-    if slot.kind == ARGMIN:
-        find = PyDataType_GetArrFuncs(slot.operand).argmin
+    cdef ArgFunc find = _finder(slot)
     for chunk in range(start, stop):
         first = chunk * CHUNK
         find(
@@ -65,6 +127,37 @@ cdef void _search_stretch(Work* work, npy_intp start, npy_intp stop) noexcept no
             work.operands[2],
         )
         places[chunk] += first
+
+
+cdef object _found_in_rows(Slot* slot, PyArrayObject* x, npy_intp size):
+    """Return where the first extreme of each row stands, or its first NaN."""
+    cdef int count = PyArray_NDIM(x) - 1
+    result = _new_large(slot.descr, count, PyArray_DIMS(x))
+    held = <object>x  # somebody else may let go of it meanwhile
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.slot, work.length = _rows_search_stretch, slot, PyArray_DIMS(x)[count]
+    work.rows = size // work.length
+    work.operands[0] = <char*>PyArray_DATA(x)
+    work.operands[1] = <char*>PyArray_DATA(<PyArrayObject*>result)
+    work.operands[2] = <char*>x
+    _do(&work, size, &slot.pace[ROWS])
+    return result
+
+
+cdef void _rows_search_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Slot* slot = work.slot
+    cdef npy_intp* places = <npy_intp*>work.operands[1]
+    cdef npy_intp row, length = work.length, place
+    cdef Placer place_in = _placer(slot)
+    cdef ArgFunc find = _finder(slot)
+    cdef char* source
+    for row in range(start, stop):
+        source = work.operands[0] + row * length * slot.size
+        place = place_in(source, length) if length <= FEW else -1
+        if place < 0:
+            find(source, length, &place, work.operands[2])
+        places[row] = place
 
 
 ctypedef fused Ordered:
