@@ -143,6 +143,7 @@ include "_hot_numpy.pxi"
 include "_hot_memory.pxi"
 include "_hot_sharing.pxi"
 include "_hot_elementwise.pxi"
+include "_hot_spread.pxi"
 include "_hot_reductions.pxi"
 include "_hot_views.pxi"
 include "_hot_selections.pxi"
@@ -315,8 +316,9 @@ cdef class Slots(dict):
                     new.leasts[COLUMNS] = most
                 if new.column_loop != NULL and routed and new.leasts[NARROW] >= SHORT:
                     new.leasts[NARROW] = most
-                if new.kind == ELEMENTWISE:
-                    new.leasts[LONG_ROWS] = MOST_SPREAD if routed else new.least
+                # Nor to be quicker than threads that share rows beside which something stands.
+                if new.kind == ELEMENTWISE and new.shares and routed and new.leasts[SPREAD] >= SHORT:
+                    new.leasts[SPREAD] = most
                 result = target
         elif name in self.scalars_first or name in self.scalars_second:
             new.scalar_first = name in self.scalars_first

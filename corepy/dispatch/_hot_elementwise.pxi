@@ -309,12 +309,8 @@ cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
         elif PyArray_NDIM(x) == 0:
             steps[0] = 0
             model = y
-        elif _is_row_of(y, x):
-            return _short_rows(slot, x, y, False)
-        elif _is_row_of(x, y):
-            return _short_rows(slot, y, x, True)
         else:
-            return None
+            return _short_spread(slot, x, y)
     cdef npy_intp size = _size(model, slot.leasts[ALIKE])
     if size < 0:
         return None
@@ -329,74 +325,6 @@ cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = <char*>PyArray_DATA(<PyArrayObject*>result)
     return result if _maps(slot, args, 3, size, steps) else None
-
-
-cdef inline bint _is_row_of(PyArrayObject* row, PyArrayObject* x) noexcept:
-    """Say whether an array has the shape of the last dimensions of another."""
-    cdef int ndim = PyArray_NDIM(row), more = PyArray_NDIM(x) - ndim, i
-    if more < 1:
-        return False
-    cdef npy_intp* a = PyArray_DIMS(row)
-    cdef npy_intp* b = PyArray_DIMS(x)
-    for i in range(ndim):
-        if a[i] != b[i + more]:
-            return False
-    return True
-
-
-cdef object _short_rows(Slot* slot, PyArrayObject* x, PyArrayObject* row, bint turned):
-    """As `_short_binary`, for an array and a row that stands beside each of its rows.
-
-    For long rows NumPy's iteration takes twice the time of this, which no other library's threads
-    make good for certain; many short ones it does better.
-    """
-    cdef npy_intp length = _size(row, MOST_SPREAD), size
-    size = _size(x, slot.leasts[LONG_ROWS if length >= SOME else SPREAD])
-    if size < 0 or slot.finite or (length < SOME and size > length * MOST_ROWS):
-        return None
-    result = _mapped(slot, x)
-    if result is None:
-        return None
-    cdef char* args[3]
-    cdef npy_intp steps[3]
-    steps[0], steps[1], steps[2] = slot.size, slot.size, slot.size_out
-    args[1 if turned else 0] = <char*>PyArray_DATA(x)
-    args[0 if turned else 1] = <char*>PyArray_DATA(row)
-    args[2] = <char*>PyArray_DATA(<PyArrayObject*>result)
-    cdef Work work
-    _describe(&work, slot, args, 3, size, steps)
-    work.stretch = _map_rows_first if turned else _map_rows_second
-    work.length, work.rows = length, size // length if size else 0
-    if size < LONG:
-        work.stretch(&work, 0, work.rows)
-    elif size < SHORT or not slot.shares:
-        corepy_none_of_all()
-        with nogil:
-            work.stretch(&work, 0, work.rows)
-    else:
-        _do(&work, size, &slot.pace[SPREAD])
-    return result if _is_clean(size) else None
-
-
-cdef void _map_rows_first(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
-    _map_rows(work, 0, start, stop)
-
-
-cdef void _map_rows_second(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
-    _map_rows(work, 1, start, stop)
-
-
-cdef inline void _map_rows(Work* work, int single, npy_intp start, npy_intp stop) noexcept nogil:
-    """Call a loop for each row of the operand that has several; the other one is a single row."""
-    cdef char* operands[3]  # for each row anew: loops may change them
-    cdef npy_intp row
-    cdef int i
-    for row in range(start, stop):
-        for i in range(3):
-            operands[i] = work.operands[i]
-            if i != single:
-                operands[i] += row * work.length * work.steps[i]
-        work.loop(operands, &work.length, work.steps, work.data)
 
 
 cdef bint _scalar(Slot* slot, value, void* into) except -1:

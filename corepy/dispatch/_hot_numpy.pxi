@@ -144,7 +144,6 @@ cdef enum:
     # take so little time that a way through Python that has left the caches shows longer.
     SHORT = 16384
     SHORT_MOVE = 2097152
-    MOST_SPREAD = 4194304  # elements of rows beside a row
     CHUNK = 32768  # elements of one row that threads reduce apart
     GROUP = 512  # bytes of each row that columns reduced together take at least
     FEW = 32  # elements of a row whose extreme is found without a branch
@@ -152,7 +151,6 @@ cdef enum:
     LONG = 2048  # elements from which other threads may run meanwhile
     SOME = 64  # elements from which a second look at them is worth a quicker way
     MOST_DIMENSIONS = 32
-    MOST_ROWS = 64
     ALL = 0  # forms of reductions
     ROWS = 1
     COLUMNS = 2
@@ -162,7 +160,6 @@ cdef enum:
     TO_INTEGERS = 2
     ALIKE = 0  # of elementwise operations
     SPREAD = 1
-    LONG_ROWS = 2  # of SPREAD, rows of at least SOME
     FORMS = 4
     NARROWEST = 128  # columns up to which they are few, and rows for each of them
     LONGER = 8

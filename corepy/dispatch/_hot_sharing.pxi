@@ -132,6 +132,8 @@ cdef struct Work:
     npy_intp length  # elements of a row
     npy_intp group  # columns that are reduced together
     npy_intp parts  # in which each thread's share is dealt out, if not in `STRETCHES`
+    int forms[2]  # how operands stand beside the result
+    bint past_caches  # whether that is written past the caches
     int types[2]  # NumPy's numbers of dtypes, of the operand and the result
     Slot* slot
     PyUFuncGenericFunction loop

@@ -133,14 +133,15 @@ def test_resizing_a_result_keeps_its_values() -> None:
 @pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
 @pytest.mark.parametrize("routed", [False, True])
 def test_what_chooses_by_size_alone_is_asked_for_rows_too(routed: bool) -> None:
-    """Such as offloading: only of what routes say do long rows know better."""
+    """Such as offloading: only of what routes say do loops that threads share know better."""
     asked = []
 
     def gate(a: Any, b: Any) -> Any:
         asked.append(a.shape)
         return a + b
 
-    vars(gate).update({"least": 1000, "leasts": {"spread": 1000}} if routed else {"least": 1000})
+    least = 20_000
+    vars(gate).update({"least": least, "leasts": {"spread": least}} if routed else {"least": least})
     table = Table(NUMPY, CPU, _dtypes.float64)
     table["add"] = (gate, table)
     table.settle("add", gate, table, NUMPY.loop("add"))

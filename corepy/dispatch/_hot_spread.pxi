@@ -1,0 +1,243 @@
+# Elementwise operations on two arrays of which one stands beside each row of the other, or both do.
+# Included by _hot_compiled.pyx.
+#
+# NumPy calls its loop for each row. Of short ones that takes longer than the loop itself: here what
+# stands beside them is written out for some rows at a time, into little memory, and the loop runs on
+# all of these at once. Long rows are taken as they are.
+
+cdef extern from *:
+    """
+    /* Write each of some values so many times, and a few times more behind the last one. */
+    #define COREPY_REPEAT(NAME, ITEM) \\
+        static void NAME(ITEM* into, const ITEM* from, ptrdiff_t count, ptrdiff_t times) { \\
+            enum { TOGETHER = 16 / sizeof(ITEM) }; \\
+            for (ptrdiff_t i = 0; i < count; i++, into += times) { \\
+                for (ptrdiff_t j = 0; j < times; j += TOGETHER) { \\
+                    for (int k = 0; k < TOGETHER; k++) into[j + k] = from[i]; \\
+                } \\
+            } \\
+        }
+    COREPY_REPEAT(corepy_repeat_1, uint8_t)
+    COREPY_REPEAT(corepy_repeat_4, uint32_t)
+    COREPY_REPEAT(corepy_repeat_8, uint64_t)
+
+    /* As these for items of some size; 0 where there is none for it. */
+    static inline int corepy_repeat(
+        void* into, const void* from, ptrdiff_t count, ptrdiff_t times, ptrdiff_t size
+    ) {
+        if (size == 8) corepy_repeat_8((uint64_t*)into, (const uint64_t*)from, count, times);
+        else if (size == 4) corepy_repeat_4((uint32_t*)into, (const uint32_t*)from, count, times);
+        else if (size == 1) corepy_repeat_1((uint8_t*)into, (const uint8_t*)from, count, times);
+        else return 0;
+        return 1;
+    }
+    """
+    bint corepy_repeat(void*, const void*, npy_intp, npy_intp, npy_intp) noexcept nogil
+
+
+cdef enum:
+    WHOLE_OPERAND = 0  # how an operand stands beside the result
+    ROW_OPERAND = 1  # the same row beside each row
+    COLUMN_OPERAND = 2  # one element beside each row
+    WRITTEN_OUT = 64  # elements of a row below which what stands beside it is written out
+
+
+cdef bint _shape_of_both(PyArrayObject* x, PyArrayObject* y, int* ndim, npy_intp* shape) noexcept:
+    """Find the shape of two arrays beside each other; False where they do not fit, or are too many."""
+    cdef int i, of_x = PyArray_NDIM(x), of_y = PyArray_NDIM(y)
+    cdef npy_intp a, b
+    ndim[0] = max(of_x, of_y)
+    if ndim[0] > MOST_DIMENSIONS:
+        return False
+    for i in range(1, ndim[0] + 1):
+        a = PyArray_DIMS(x)[of_x - i] if i <= of_x else 1
+        b = PyArray_DIMS(y)[of_y - i] if i <= of_y else 1
+        if a != b and a != 1 and b != 1:
+            return False
+        shape[ndim[0] - i] = b if a == 1 else a
+    return True
+
+
+cdef int _stands(PyArrayObject* x, int ndim, npy_intp* shape, int* split) noexcept:
+    """Return how an operand stands beside a result, and before which dimension rows begin; -1 if else."""
+    cdef int more = ndim - PyArray_NDIM(x), i, first = ndim, last = -1
+    for i in range(ndim):
+        if shape[i] != 1 and (i < more or PyArray_DIMS(x)[i - more] == 1):
+            first, last = min(first, i), i
+    if last < 0:
+        return WHOLE_OPERAND
+    # Where it is repeated, and only there, it has one element: in the first dimensions, or the last.
+    split[0] = last + 1
+    for i in range(more, last + 1):
+        if PyArray_DIMS(x)[i - more] != 1:
+            break
+    else:
+        return ROW_OPERAND if last + 1 < ndim else -1
+    split[0] = first
+    for i in range(first, ndim):
+        if i >= more and PyArray_DIMS(x)[i - more] != 1:
+            return -1
+    return COLUMN_OPERAND
+
+
+cdef object _short_spread(Slot* slot, PyArrayObject* x, PyArrayObject* y):
+    """As `_short_binary`, for arrays of which at least one stands beside the rows of the result."""
+    cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef npy_intp size = 1, length = 1
+    cdef int ndim = 0, i, split = 0, other = 0
+    if slot.finite or not _shape_of_both(x, y, &ndim, shape):
+        return None
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.forms[0] = _stands(x, ndim, shape, &split)
+    work.forms[1] = _stands(y, ndim, shape, &other)
+    if work.forms[0] < 0 or work.forms[1] < 0:
+        return None
+    if work.forms[0] == WHOLE_OPERAND:
+        split = other
+    elif work.forms[1] != WHOLE_OPERAND and split != other:
+        return None
+    for i in range(ndim):
+        if shape[i] and size > slot.leasts[SPREAD] // shape[i]:
+            return None
+        size *= shape[i]
+        if i >= split:
+            length *= shape[i]
+    if size >= slot.leasts[SPREAD]:
+        return None
+    held, also_held = <object><PyObject*>x, <object><PyObject*>y
+    result = _new_if_any(slot.descr, ndim, shape)
+    if result is None or size == 0:
+        return result
+    work.slot, work.loop, work.data, work.count = slot, slot.loop, slot.data, 3
+    work.operands[0], work.operands[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
+    work.operands[2] = <char*>PyArray_DATA(<PyArrayObject*>result)
+    work.steps[0] = work.steps[1] = slot.size
+    work.steps[2] = slot.size_out
+    work.size, work.length = size, length
+    if not _plan_rows(&work):
+        return None
+    if size < LONG:
+        work.stretch(&work, 0, work.rows)
+    elif size < SHORT or not slot.shares:
+        corepy_none_of_all()
+        with nogil:
+            work.stretch(&work, 0, work.rows)
+    else:
+        _do(&work, size, &slot.pace[SPREAD])
+    return result if _is_clean(size) else None
+
+
+cdef bint _plan_rows(Work* work) noexcept:
+    """Say how rows are taken; False where there is no loop for what stands beside them."""
+    cdef npy_intp bytes = work.size * work.steps[2], number = work.size // work.length, unit
+    cdef int i
+    for i in range(2):
+        if work.forms[i] != COLUMN_OPERAND:
+            bytes += work.size * work.steps[i] if work.forms[i] == WHOLE_OPERAND else 0
+        else:
+            bytes += number * work.steps[i]
+    work.past_caches = _is_far(bytes, work.operands[2])
+    if work.length >= WRITTEN_OUT:
+        # Whole rows, unless what is written past the caches has to begin with a line of theirs.
+        work.group = ROW
+        if not work.past_caches and work.length < 4 * ROW:
+            work.group = work.length * max(<npy_intp>1, ROW // work.length)
+        work.stretch, work.rows = _long_spread_stretch, (work.size + work.group - 1) // work.group
+        return True
+    if work.steps[0] not in (1, 4, 8):
+        return False
+    # Lines of the cache that are written past it have to be whole.
+    unit = 1
+    while work.past_caches and unit * work.length * work.steps[2] % LINE:
+        unit *= 2
+    work.group = ROW // work.length
+    work.past_caches = work.past_caches and work.group >= unit
+    if work.past_caches:
+        work.group = work.group // unit * unit
+    work.group = min(work.group, number)
+    work.stretch, work.rows = _short_spread_stretch, (number + work.group - 1) // work.group
+    return True
+
+
+cdef void _short_spread_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    """Write out what stands beside some rows, and run the loop on all of these."""
+    cdef double beside[2][ROW + 2]  # of items of 8 bytes at the most, and what is written behind
+    cdef double some[2 * ROW]
+    cdef char* operands[3]
+    cdef npy_intp block, row, rows, size, number = work.size // work.length, i
+    cdef npy_intp item = work.steps[0], bytes_of_row = work.length * work.steps[0]
+    cdef int k
+    for k in range(2):
+        if work.forms[k] == ROW_OPERAND:
+            for i in range(work.group):
+                memcpy(<char*>beside[k] + i * bytes_of_row, work.operands[k], bytes_of_row)
+    for block in range(start, stop):
+        row = block * work.group
+        rows = min(work.group, number - row)
+        size = rows * work.length
+        for k in range(2):
+            operands[k] = <char*>beside[k]
+            if work.forms[k] == WHOLE_OPERAND:
+                operands[k] = work.operands[k] + row * bytes_of_row
+            elif work.forms[k] == COLUMN_OPERAND:
+                corepy_repeat(beside[k], work.operands[k] + row * item, rows, work.length, item)
+        operands[2] = work.operands[2] + row * work.length * work.steps[2]
+        if not work.past_caches:
+            work.loop(operands, &size, work.steps, work.data)
+            continue
+        operands[2] = <char*>some
+        work.loop(operands, &size, work.steps, work.data)
+        _put_spread_past_caches(work, row * work.length, work.group * work.length, <char*>some, size)
+    if work.past_caches:
+        corepy_streamed()
+
+
+cdef void _long_spread_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    """Run the loop on some of the elements of each row at a time."""
+    cdef double some[2 * ROW]  # of items of 16 bytes at the most
+    cdef char* operands[3]
+    cdef npy_intp steps[3]
+    cdef npy_intp chunk, at, end, row, column, size
+    cdef int k
+    for k in range(3):
+        steps[k] = 0 if k < 2 and work.forms[k] == COLUMN_OPERAND else work.steps[k]
+    for chunk in range(start, stop):
+        at, end = chunk * work.group, min(work.size, (chunk + 1) * work.group)
+        row = at // work.length
+        column = at - row * work.length
+        while at < end:
+            size = min(work.length - column, end - at)
+            for k in range(2):
+                operands[k] = work.operands[k] + work.steps[k] * (
+                    at if work.forms[k] == WHOLE_OPERAND
+                    else row if work.forms[k] == COLUMN_OPERAND else column
+                )
+            operands[2] = work.operands[2] + at * steps[2]
+            if work.past_caches:
+                operands[2] = <char*>some + (at - chunk * ROW) * steps[2]
+            at += size
+            row += 1
+            column = 0  # but for the last piece, behind which the next chunk begins
+            work.loop(operands, &size, steps, work.data)
+        if work.past_caches:
+            _put_spread_past_caches(work, chunk * ROW, ROW, <char*>some, end - chunk * ROW)
+    if work.past_caches:
+        corepy_streamed()
+
+
+cdef inline void _put_spread_past_caches(
+    Work* work, npy_intp first, npy_intp following, char* some, npy_intp size
+) noexcept nogil:
+    """Write results past the caches, and fetch what those that follow are made of."""
+    cdef char* places[2]
+    cdef npy_intp sizes[2]
+    cdef int k, count = 0
+    for k in range(2):
+        if work.forms[k] == WHOLE_OPERAND:
+            places[count] = work.operands[k] + (first + following) * work.steps[k]
+            sizes[count] = following * work.steps[k]
+            count += 1
+    corepy_stream_and_fetch(
+        work.operands[2] + first * work.steps[2], some, size * work.steps[2], count, places, sizes
+    )
