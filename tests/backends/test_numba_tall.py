@@ -65,6 +65,41 @@ def test_a_matrix_of_dependent_columns() -> None:
     np.testing.assert_allclose(q @ r, x, rtol=0, atol=1e-12)
 
 
+def test_products_of_columns_tell_as_much_as_the_columns() -> None:
+    from corepy.backends.numba import _tall
+
+    x = matrix((40_000, 30), "float32")
+    found = _tall._products(x)
+    assert found is not None
+    triangle, turn = found
+    wide = x.astype(float)
+    np.testing.assert_allclose(wide @ turn @ triangle, wide, rtol=0, atol=1e-12)
+    eye = (wide @ turn).T @ (wide @ turn)
+    np.testing.assert_allclose(eye, np.eye(30), rtol=0, atol=1e-10)
+    np.testing.assert_array_equal(np.tril(triangle, -1), 0)
+
+
+@pytest.mark.parametrize("change", ["double", "nearly alike", "alike", "zero", "NaN", "infinite"])
+def test_where_they_tell_too_little(change: str) -> None:
+    from corepy.backends.numba import _tall
+
+    x = matrix((40_000, 30), "float64" if change == "double" else "float32", 0.0)
+    if change in ("nearly alike", "alike"):
+        x[:, 3] = x[:, 4] + (1e-4 * x[:, 5] if change == "nearly alike" else 0)
+    elif change != "double":
+        x[:, 3] = {"zero": 0, "NaN": np.nan, "infinite": np.inf}[change]
+    assert _tall._products(x) is None
+    if change in ("NaN", "infinite"):
+        return
+    wide = x.astype(float)
+    u, s, vh = own("linalg.svd")(x, full_matrices=False)
+    np.testing.assert_allclose((u.astype(float) * s) @ vh, wide, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(own("linalg.svdvals")(x), s, rtol=0, atol=1e-6 * s[0])
+    q, r = own("linalg.qr")(x, mode="reduced")
+    np.testing.assert_allclose(q.T.astype(float) @ q, np.eye(30), rtol=0, atol=2e-6)
+    np.testing.assert_allclose(q.astype(float) @ r, wide, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(500, 500), (64, 4096), (1000, 100), (200, 2), (65_536, 1)])
 def test_other_shapes_are_lapacks(shape: tuple[int, int]) -> None:
     x = matrix(shape, "float64")

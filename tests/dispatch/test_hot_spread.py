@@ -83,6 +83,8 @@ FAR = [
 @pytest.mark.parametrize("shapes", FAR)
 def test_what_fits_no_cache(shapes: tuple[tuple[int, ...], ...], dtype: str) -> None:
     rng = np.random.default_rng(3)
+    x: Any
+    y: Any
     x, y = (rng.random(shape).astype(dtype) - 0.5 for shape in shapes)
     for ours, numpys in ((xp.subtract, np.subtract), (xp.less, np.less)):
         expected = numpys(x, y)
@@ -92,6 +94,8 @@ def test_what_fits_no_cache(shapes: tuple[tuple[int, ...], ...], dtype: str) -> 
 
 @pytest.mark.parametrize("shapes", [((9000, 1), (9000, 4)), ((9000, 1), (4,)), ((400, 90), (90,))])
 def test_a_warning_comes_once_and_an_error_raises(shapes: tuple[tuple[int, ...], ...]) -> None:
+    x: Any
+    y: Any
     x, y = (np.ones(shape) for shape in shapes)
     y[..., -1] = 0
     a, b = xp.asarray(x), xp.asarray(y)

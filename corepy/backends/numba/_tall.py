@@ -4,8 +4,16 @@ LAPACK goes over the whole matrix for each few columns. Here blocks of rows are 
 then the triangles that they leave, on top of each other, in the same way: as stable, for each step
 is orthogonal [1]_. All is computed in double precision, as NumPy computes these, and rounded once.
 
+In double precision the products of the columns of a float32 matrix tell as much as the columns
+themselves, but for columns that nearly depend on each other: of others R is Cholesky's factor of
+these products, and Q what solves ``Q R = x`` [2]_, in a fifth of the time and without Q in double
+precision. Columns are made equally long before, so that those that differ in size depend on each
+other no more than else.
+
 .. [1] Demmel, Grigori, Hoemmen and Langou, Communication-optimal Parallel and Sequential QR and LU
    Factorizations, 2012, https://arxiv.org/abs/0808.2664
+.. [2] Yamamoto, Nakatsukasa, Yanagisawa and Fukaya, Roundoff error analysis of the CholeskyQR2
+   algorithm, 2015: the columns of Q are orthogonal but for some ``eps cond(x)**2``.
 """
 
 from __future__ import annotations
@@ -29,6 +37,9 @@ WIDEST: Final = 256
 _BLOCK: Final = 1 << 17
 #: Elements from which it pays.
 _LEAST: Final = 1 << 16
+#: Condition of equally long columns up to which their products tell enough: what is lost is some
+#: 2e-11, far below what is rounded off in float32.
+_CONDITION: Final = 300.0
 
 
 def _is_tall(x: npt.NDArray[Any]) -> bool:
@@ -92,9 +103,53 @@ def _turn(q: Array, turns: list[Array], edges: list[int], out: Array) -> None:
 
     def multiply(i: int) -> None:
         rows = slice(edges[i], edges[i + 1])
-        out[rows] = q[rows] @ turns[i]
+        out[rows] = q[rows].astype(np.float64, copy=False) @ turns[i]
 
     _each(multiply, len(turns), q)
+
+
+def _products(x: Array) -> tuple[Array, Array] | None:
+    """Return R of a float32 matrix, and what turns it into Q; None where too much is lost."""
+    if x.dtype != np.float32:
+        return None
+    edges, n = _edges(x), x.shape[1]
+    parts = np.empty((len(edges) - 1, n, n))
+
+    def multiply(i: int) -> None:
+        block = x[edges[i] : edges[i + 1]].astype(np.float64)
+        np.matmul(block.T, block, out=parts[i])
+
+    _each(multiply, len(parts), x)
+    total = np.add.reduce(parts, axis=0)
+    lengths = np.sqrt(np.diagonal(total))
+    if not np.isfinite(lengths).all() or not lengths.all():
+        return None
+    try:
+        triangle = np.linalg.cholesky(total / np.outer(lengths, lengths)).T
+    except np.linalg.LinAlgError:
+        return None
+    u, values, right = np.linalg.svd(triangle)
+    if values[0] > _CONDITION * values[-1]:
+        return None
+    return triangle * lengths, (right.T / values) @ u.T / lengths[:, None]
+
+
+def _factor(x: Array) -> tuple[Array, Array, Array | None] | None:
+    """Return R, and Q as a matrix and what turns its rows; None where LAPACK has the word."""
+    found = _products(x)
+    if found is not None:
+        return found[0], x, found[1]
+    q = np.empty(x.shape)
+    triangle = _triangle(x, q)
+    return (triangle, q, None) if np.isfinite(triangle).all() else None
+
+
+def _turned(q: Array, turn: Array, x: Array) -> Array:
+    """Return `q` times a matrix in the dtype of `x`, in the memory of `q` where that is another's."""
+    out = q if q.dtype == x.dtype and q is not x else np.empty(x.shape, x.dtype)
+    edges = _edges(x)
+    _turn(q, [turn] * (len(edges) - 1), edges, out)
+    return out
 
 
 def _qr(x: Array, /, *, mode: str) -> tuple[Array, Array] | None:
@@ -102,25 +157,24 @@ def _qr(x: Array, /, *, mode: str) -> tuple[Array, Array] | None:
     if mode != "reduced" or not _is_tall(x):
         return None
     with single():
-        q = np.empty(x.shape)
-        triangle = _triangle(x, q)
-    if not np.isfinite(triangle).all():
-        return None  # LAPACK has the word on infinities and NaN
-    return q.astype(x.dtype, copy=False), triangle.astype(x.dtype, copy=False)
+        found = _factor(x)
+        if found is None:
+            return None  # LAPACK has the word on infinities and NaN
+        triangle, q, turn = found
+        q = q.astype(x.dtype, copy=False) if turn is None else _turned(q, turn, x)
+    return q, triangle.astype(x.dtype, copy=False)
 
 
 def _svd(x: Array, /, *, full_matrices: bool) -> tuple[Array, Array, Array] | None:
     if full_matrices or not _is_tall(x):
         return None
     with single():
-        q = np.empty(x.shape)
-        triangle = _triangle(x, q)
-        if not np.isfinite(triangle).all():
+        found = _factor(x)
+        if found is None:
             return None
+        triangle, q, turn = found
         left, values, right = np.linalg.svd(triangle)
-        u = q if x.dtype == q.dtype else np.empty(x.shape, x.dtype)
-        edges = _edges(x)
-        _turn(q, [left] * (len(edges) - 1), edges, u)
+        u = _turned(q, left if turn is None else turn @ left, x)
     return u, values.astype(x.dtype, copy=False), right.astype(x.dtype, copy=False)
 
 
@@ -128,7 +182,8 @@ def _svdvals(x: Array, /) -> Array | None:
     if not _is_tall(x):
         return None
     with single():
-        triangle = _triangle(x, None)
+        found = _products(x)
+        triangle = _triangle(x, None) if found is None else found[0]
     if not np.isfinite(triangle).all():
         return None
     values = np.linalg.svd(triangle, compute_uv=False)
