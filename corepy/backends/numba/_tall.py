@@ -119,8 +119,9 @@ def _products(x: Array) -> tuple[Array, Array] | None:
         block = x[edges[i] : edges[i + 1]].astype(np.float64)
         np.matmul(block.T, block, out=parts[i])
 
-    _each(multiply, len(parts), x)
-    total = np.add.reduce(parts, axis=0)
+    with np.errstate(invalid="ignore"):  # of infinities, of which LAPACK says what there is
+        _each(multiply, len(parts), x)
+        total = np.add.reduce(parts, axis=0)
     lengths = np.sqrt(np.diagonal(total))
     if not np.isfinite(lengths).all() or not lengths.all():
         return None
@@ -145,7 +146,7 @@ def _factor(x: Array) -> tuple[Array, Array, Array | None] | None:
 
 
 def _turned(q: Array, turn: Array, x: Array) -> Array:
-    """Return `q` times a matrix in the dtype of `x`, in the memory of `q` where that is another's."""
+    """Return `q` times a matrix in the dtype of `x`, in the memory of `q` if that is another's."""
     out = q if q.dtype == x.dtype and q is not x else np.empty(x.shape, x.dtype)
     edges = _edges(x)
     _turn(q, [turn] * (len(edges) - 1), edges, out)
