@@ -41,7 +41,7 @@ BEST_TIME: Final = 1.1
 #: From these sizes on an entry counts as large, and up to this order a matrix as small.
 LARGE_SIZE, LARGE_ORDER, SMALL_ORDER = 100_000, 512, 32
 #: What breaks a limit by no more than this factor is measured again.
-NARROW: Final = 1.25
+NARROW: Final = 1.5
 #: How many of the worst entries are listed.
 LISTED: Final = 12
 

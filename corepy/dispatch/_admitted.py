@@ -155,10 +155,13 @@ def _flat(args: Args, params: Params) -> str | None:
 
 
 def _transformed(args: Args, params: Params) -> str | None:
-    """A transform of a whole vector; the inverse of a real one gives twice as many elements."""
-    x = args[0]
-    whole = params["n"] in (x.size, 2 * (x.size - 1))
-    return "" if x.ndim == 1 and whole and x.flags.c_contiguous else None
+    """A transform of whole rows; the inverse of real ones gives twice as many elements."""
+    x, axis = args[0], params["axis"]
+    if not x.flags.c_contiguous or axis % x.ndim != x.ndim - 1:
+        return None
+    if params["n"] not in (x.shape[-1], 2 * (x.shape[-1] - 1)):
+        return None
+    return "" if x.ndim == 1 else "rows"
 
 
 def _square(args: Args, params: Params) -> str | None:
@@ -229,6 +232,7 @@ def _taken(args: Args, params: Params) -> str | None:
 #: Forms of conversions.
 _TARGETS: Final = ("to float32", "to float64", "to int64")
 _AXES: Final = ("all", "rows", "columns", "narrow")
+_TRANSFORMS: Final = ("", "rows")
 _UNARY: Final = Admission(_whole, ("",), 1, FLOATS)
 _KERNEL: Final = Admission(_whole, ("",), 1, _NONE)
 _KERNEL_OF_TWO: Final = Admission(_whole, ("",), 2, _NONE)
@@ -295,9 +299,11 @@ ADMITTED: Final[dict[str, Admission]] = {
     **dict.fromkeys(("arange", "full", "linspace", "ones"), _FILLING),
     "tensordot": Admission(_contracted, ("",), 2, _NONE),
     "matmul": Admission(_matrices, ("", "inner"), 2, frozenset({"int64"})),
-    **dict.fromkeys(("fft.fft", "fft.ifft"), Admission(_transformed, ("",), 1, FLOATS | _COMPLEX)),
-    "fft.rfft": Admission(_transformed, ("",), 1, FLOATS),
-    "fft.irfft": Admission(_transformed, ("",), 1, _COMPLEX),
+    **dict.fromkeys(
+        ("fft.fft", "fft.ifft"), Admission(_transformed, _TRANSFORMS, 1, FLOATS | _COMPLEX)
+    ),
+    "fft.rfft": Admission(_transformed, _TRANSFORMS, 1, FLOATS),
+    "fft.irfft": Admission(_transformed, _TRANSFORMS, 1, _COMPLEX),
     **{
         f"linalg.{name}": _DECOMPOSITION
         for name in ("cholesky", "det", "eigh", "eigvalsh", "inv", "solve")

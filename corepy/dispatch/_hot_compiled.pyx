@@ -153,6 +153,7 @@ include "_hot_copies.pxi"
 include "_hot_products.pxi"
 include "_hot_functions.pxi"
 include "_hot_guards.pxi"
+include "_hot_home.pxi"
 include "_hot_run.pxi"
 include "_hot_operations.pxi"
 

@@ -23,6 +23,7 @@ from corepy.dispatch._short_scalars import held
 
 if TYPE_CHECKING:
     from corepy._crew import Crew
+    from corepy.backends._base import Loop
     from corepy.dispatch._table import Table
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +35,7 @@ __all__ = [
     "bind",
     "forget_homes",
     "helped_by",
+    "home",
     "homes",
     "item",
     "make",
@@ -187,6 +189,32 @@ def guard(
 
     vars(call).update(small=small, least=least, choice=choice, around=around)
     return call
+
+
+def home(
+    table: Slots,
+    name: str,
+    native: Callable[..., Any],
+    result: Slots | None,
+    loop: Loop | None,
+) -> Callable[..., Any]:
+    """Return what computes an operation in its own backend, on arrays of any size.
+
+    In Python that is the backend's callable; compiled, the loops beside the tables come first.
+
+    Parameters
+    ----------
+    table : Slots
+        Of the operands.
+    name : str
+    native : callable
+        The backend's.
+    result : Slots or None
+        As of `Slots.settle`.
+    loop : Loop or None
+        As of `Slots.settle`.
+    """
+    return native
 
 
 def operator(name: str) -> Callable[[Any, Any], Any]:

@@ -25,7 +25,7 @@ from corepy.dispatch import (
     _route_sources,
     _routes,
 )
-from corepy.dispatch._hot import Slots
+from corepy.dispatch._hot import Slots, home
 from corepy.dispatch._operations import OPERATIONS, Operation
 from corepy.dispatch._reproducible import REPRODUCIBLE
 from corepy.dispatch._settings import STRICT
@@ -117,17 +117,17 @@ class Table(Slots):
         if self.dtype not in operation.dtypes:
             raise self._refusal(operation)
         place = name, self.backend, self.device, self.dtype
-        if self.backend.home is not None:
-            native = _offload.entry(*place)
-        else:
-            native = _fallback.resolve(*place)
-            native = _routes.routed(native, name, self.backend, self.device, self.dtype)
-            native = _autocast.applied(native, name, self.backend, self.dtype)
         result = None
         if operation.result is not None:
             fixed = operation.result(self.dtype)
             if fixed in self.dtypes:  # else the native result tells what stands in for it
                 result = table_of(self.backend, self.device, fixed)
+        if self.backend.home is not None:
+            native = _offload.entry(*place)
+        else:
+            native = _fallback.resolve(*place)
+            native = self._routed(native, name, result)
+            native = _autocast.applied(native, name, self.backend, self.dtype)
         with _LOCK:
             if _explain.listening():
                 # Not stored: the tables fill with plain callables again once nobody listens.
@@ -142,6 +142,16 @@ class Table(Slots):
             if own and self.repeats:
                 self.calls[name] = native, None, getattr(native, "plain", result)
         return entry
+
+    def _routed(
+        self, native: Callable[..., Any], name: str, result: Table | None
+    ) -> Callable[..., Any]:
+        """Return the router of a native callable, or the callable itself."""
+        elsewhere = isinstance(native, _fallback.Elsewhere)
+        at_home = home(self, name, native, result, None if elsewhere else self.backend.loop(name))
+        if _explain.listening():  # else the short way comes before the entry
+            native = at_home
+        return _routes.routed(native, name, self.backend, self.device, self.dtype, at_home)
 
     def _refusal(self, operation: Operation) -> TypeError:
         expected = describe(operation.dtypes)

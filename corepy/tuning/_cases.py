@@ -229,6 +229,10 @@ def operands(
         return (x.reshape(-1, columns), factor), {"axes": ((1,), (0,))}
     if case.form == "tall":
         return _parameters(name, _matrix(x, min(_COLUMNS, math.isqrt(size // 16))))
+    if name.startswith("fft."):
+        x = _matrix(x, _width(size)) if case.form == "rows" else x
+        points = 2 * (x.shape[-1] - 1) if name == "fft.irfft" else x.shape[-1]
+        return (x,), {"n": points, "axis": x.ndim - 1, "norm": "backward"}
     if case.form in ("rows", "columns", "narrow", "all"):
         return _reduction(case, x)
     if case.form == "spread":
@@ -236,9 +240,6 @@ def operands(
         return (x, without_zeros(case, _values(case, x.shape[1], rng))), {}
     if name == "clip":
         return (x,), {"min": np.asarray(x.dtype.type(-1)), "max": np.asarray(x.dtype.type(1))}
-    if name.startswith("fft."):
-        points = 2 * (size - 1) if name == "fft.irfft" else size
-        return (x,), {"n": points, "axis": 0, "norm": "backward"}
     if name == "astype":
         return (x, np.dtype(case.form.removeprefix("to "))), {"copy": True}
     if name in ("concat", "stack"):

@@ -85,9 +85,27 @@ def test_what_is_numpys(name: str) -> None:
         odd = operand(name, 2401, "complex128")
         assert whole(odd, n=2401, axis=0, norm="backward") is None
     several = np.stack([x, x])
-    assert whole(several, n=2400, axis=1, norm="backward") is None
-    swapped = x.astype(x.dtype.newbyteorder())
-    assert whole(swapped, n=2400, axis=0, norm="backward") is None
+    assert whole(several, n=2400, axis=0, norm="backward") is None
+    assert whole(several, n=1200, axis=1, norm="backward") is None
+    swapped = several.astype(x.dtype.newbyteorder())
+    for each, axis in ((swapped[0], 0), (swapped, 1)):
+        assert whole(each, n=2400, axis=axis, norm="backward") is None
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@pytest.mark.parametrize("dtype", list(WIDE))
+@pytest.mark.parametrize("points", [1, 2, 7, 100, 101])
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_are_transformed_as_numpy_does(
+    name: str, points: int, dtype: str, norm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share(monkeypatch)
+    rows = np.stack([operand(name, points, dtype) * k for k in range(1, 31)])
+    for x in (rows, rows.reshape(5, 6, -1), rows[::-2], np.asfortranarray(rows)):
+        params: dict[str, Any] = {"n": points, "axis": x.ndim - 1, "norm": norm}
+        found, expected = own(name, x, **params), numpys(name, x, **params)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -24,16 +24,29 @@ _MASK: Final = (1 << FINE) - 1
 
 @kernel()
 def _transform(
-    addresses: tuple[int, int], factor: Array, x: Array, out: Array, rows: int, points: int
+    addresses: tuple[int, int],
+    factor: Array,
+    x: Array,
+    out: Array,
+    sizes: tuple[int, int, int],
 ) -> None:
-    """Transform so many rows of ``x`` and points of them into those of ``out``."""
+    """Transform so many rows of ``x``, and elements of them, into those of ``out``."""
     words = np.empty(11, np.int64)
     words[0], words[1], words[2] = x.ctypes.data, factor.ctypes.data, out.ctypes.data
-    words[3], words[4], words[5] = rows, points, points
+    words[3], words[4], words[5] = sizes
     words[6], words[7], words[8] = x.strides[0], 0, out.strides[0]
-    words[9] = words[10] = x.itemsize
+    words[9], words[10] = x.itemsize, out.itemsize
     place = words.ctypes.data
     call_loop(addresses[0], place, place + 24, place + 48, addresses[1])
+
+
+@kernel()
+def transform_each(
+    addresses: tuple[int, int], factor: Array, x: Array, out: Array, start: int, stop: int
+) -> None:
+    """Transform the rows of ``x (rows, n)`` into those of ``out (rows, m)``."""
+    some = stop - start, x.shape[1], out.shape[1]
+    _transform(addresses, factor, x[start:stop], out[start:stop], some)
 
 
 @kernel()
@@ -98,7 +111,7 @@ def transform_columns(
             _turn_in(x, first, TOGETHER, some)
         else:
             _turn_in(x, first, count, some)
-        _transform(addresses, factor, some, some, count, rows)
+        _transform(addresses, factor, some, some, (count, rows, rows))
         for c in range(count):
             _multiply_by_powers(some[c], rows, fine, coarse, first + c)
         if count == TOGETHER:
@@ -120,7 +133,7 @@ def transform_rows(
     for task in range(start, stop):
         first = task * TOGETHER
         count = min(TOGETHER, rows - first)
-        _transform(addresses, factor, x[first : first + count], some, count, columns)
+        _transform(addresses, factor, x[first : first + count], some, (count, columns, columns))
         if count == TOGETHER:
             _turn_out(some, first, TOGETHER, out)
         else:

@@ -1,9 +1,10 @@
-"""Long Fourier transforms of one row.
+"""Long Fourier transforms, and those of many rows.
 
-NumPy transforms a row in one thread, and a long one does not stay in the caches meanwhile. Here one
-of ``n1 * n2`` elements becomes a matrix whose columns NumPy transforms first, and then its rows,
-some at a time in several threads (Bailey, "FFTs in external or hierarchical memory", 1990). One of
-real elements is one of half as many complex ones, pairs of them.
+Rows that NumPy transforms one after the other are shared among threads. It transforms a row in one
+thread, and a long one does not stay in the caches meanwhile. Here one of ``n1 * n2`` elements
+becomes a matrix whose columns NumPy transforms first, and then its rows, some at a time in several
+threads (Bailey, "FFTs in external or hierarchical memory", 1990). One of real elements is one of
+half as many complex ones, pairs of them.
 """
 
 from __future__ import annotations
@@ -67,15 +68,15 @@ def _tables(points: int, inverse: bool, dtype: np.dtype[Any]) -> tuple[Array, Ar
     return tuple(_roots(each, points, inverse).astype(dtype) for each in (fine, coarse))  # type: ignore[return-value]
 
 
-@lru_cache(8)
-def _loop(inverse: bool, dtype: np.dtype[Any]) -> tuple[int, int] | None:
-    """Return the addresses of NumPy's own loop and of its data."""
+@lru_cache(32)
+def _loop(name: str, *dtypes: np.dtype[Any]) -> tuple[int, int] | None:
+    """Return the addresses of NumPy's own loop for operands and a result, and of its data."""
     try:
-        ufunc = getattr(import_module(_MODULE), "ifft" if inverse else "fft")
+        ufunc = getattr(import_module(_MODULE), name)
     except (ImportError, AttributeError):
         return None
-    real = np.dtype(dtype.char.lower())
-    return addresses_of(ufunc, (dtype, real, dtype))
+    real = np.dtype(dtypes[1].char.lower())
+    return addresses_of(ufunc, (dtypes[0], real, dtypes[1]))
 
 
 def _factor(norm: str | None, points: int, inverse: bool) -> float:
@@ -93,7 +94,7 @@ def _can_halve(x: Array, points: int, extent: int, axis: int, dtype: np.dtype[An
         return False
     if points < size_from(_LONG) or points < 4 or _halves(points) is None:
         return False
-    return _loop(False, dtype) is not None
+    return _loop("fft", dtype, dtype) is not None
 
 
 def _row(x: Array) -> Array:
@@ -103,7 +104,7 @@ def _row(x: Array) -> Array:
 def _transform(x: Array, inverse: bool, factor: float) -> Array:
     """Transform a contiguous vector, and multiply by a factor."""
     dtype, halves = x.dtype, _halves(x.size)
-    addresses = _loop(inverse, dtype)
+    addresses = _loop("ifft" if inverse else "fft", dtype, dtype)
     assert halves is not None
     assert addresses is not None
     rows, columns = halves
@@ -117,27 +118,50 @@ def _transform(x: Array, inverse: bool, factor: float) -> Array:
     return out.reshape(-1)
 
 
+def _each_row(name: str, x: Array, out: np.dtype[Any], length: int, factor: float) -> Array | None:
+    """Transform the rows of an array, each as NumPy does; None where it has no loop for them."""
+    addresses = _loop(name, x.dtype, out)
+    if addresses is None:
+        return None
+    rows = np.require(x, requirements=["C", "A"]).reshape(-1, x.shape[-1])
+    found, scale = np.empty((len(rows), length), out), np.array([factor], out.char.lower())
+    launch(loops.transform_each, (addresses, scale, rows, found), len(rows), _WORK * x.size)
+    return found.reshape(*x.shape[:-1], length)
+
+
+def _has_rows(x: Array, extent: int, axis: int) -> bool:
+    """Say whether an array has several rows of an extent along an axis, its last one."""
+    if not x.dtype.isnative or axis % x.ndim != x.ndim - 1 or x.shape[-1] != extent:
+        return False
+    return x.size > extent > 0
+
+
 def _of_complex(name: str) -> Operation:
     inverse = name == "fft.ifft"
 
     def transform(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
-        if x.dtype.kind != "c" or not _can_halve(x, n, n, axis, x.dtype):
+        if x.dtype.char not in "FD":
             return None
-        row = _row(x)
-        return _transform(row, inverse, _factor(norm, n, inverse)).reshape(x.shape)
+        factor = _factor(norm, n, inverse)
+        if _has_rows(x, n, axis):
+            return _each_row(name.removeprefix("fft."), x, x.dtype, n, factor)
+        if not _can_halve(x, n, n, axis, x.dtype):
+            return None
+        return _transform(_row(x), inverse, factor).reshape(x.shape)
 
     return operation(name, _LONG)(transform)
 
 
 @operation("fft.rfft", _LONG)
 def _rfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
-    if x.dtype.char not in "fd" or n % 2:
+    if x.dtype.char not in "fd":
         return None
-    dtype = np.dtype(x.dtype.char.upper())
-    if not _can_halve(x, n // 2, n, axis, dtype):
+    dtype, factor = np.dtype(x.dtype.char.upper()), _factor(norm, n, inverse=False)
+    if _has_rows(x, n, axis):
+        return _each_row("rfft_n_odd" if n % 2 else "rfft_n_even", x, dtype, n // 2 + 1, factor)
+    if n % 2 or not _can_halve(x, n // 2, n, axis, dtype):
         return None
-    pairs = _row(x).view(dtype)
-    half = _transform(pairs, False, _factor(norm, n, inverse=False))
+    half = _transform(_row(x).view(dtype), False, factor)
     out = np.empty(half.size + 1, dtype)
     tasks = blocks(half.size // 2 + 1)
     launch(loops.separate, (half, *_tables(n, False, dtype), out), tasks, 8 * half.size)
@@ -146,13 +170,17 @@ def _rfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
 
 @operation("fft.irfft", _LONG // 2)
 def _irfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
-    if x.dtype.kind != "c" or n % 2 or not _can_halve(x, n // 2, n // 2 + 1, axis, x.dtype):
+    if x.dtype.char not in "FD":
+        return None
+    real, factor = np.dtype(x.dtype.char.lower()), _factor(norm, n, inverse=True)
+    if _has_rows(x, n // 2 + 1, axis):
+        return _each_row("irfft", x, real, n, factor)
+    if n % 2 or not _can_halve(x, n // 2, n // 2 + 1, axis, x.dtype):
         return None
     half = np.empty(n // 2, x.dtype)
-    row = _row(x)
     tasks = blocks(half.size // 2 + 1)
-    launch(loops.join, (row, *_tables(n, True, x.dtype), half), tasks, 8 * half.size)
-    out = _transform(half, True, _factor(norm, n, inverse=True)).view(x.dtype.char.lower())
+    launch(loops.join, (_row(x), *_tables(n, True, x.dtype), half), tasks, 8 * half.size)
+    out = _transform(half, True, factor).view(real)
     return out.reshape([out.size if i == axis % x.ndim else 1 for i in range(x.ndim)])
 
 

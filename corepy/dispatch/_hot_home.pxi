@@ -1,0 +1,56 @@
+# What an operation comes to in its own backend, whatever routes say of as many elements.
+# Included by _hot_compiled.pyx.
+
+cdef class Home:
+    """A native callable that takes the short way first, on arrays of any size.
+
+    For those who have decided that the operands' own backend is to run it: routes that lead nowhere
+    else, or are not open, and whoever listens.
+    """
+
+    cdef Slots _own  # of one operation
+    cdef int _place
+    cdef readonly object native
+
+    def __call__(self, *args, **params):
+        found = _found_at_home(&self._own.slots[self._place], args, params)
+        return self.native(*args, **params) if found is None else found
+
+
+def home(table, str name, native, result, loop):
+    """As `corepy.dispatch._hot_python.home`, which says what is what."""
+    if loop is None or name not in _places or hasattr(native, "least"):
+        return native
+    cdef Home made = Home.__new__(Home)
+    made._own, made._place, made.native = Slots(), _place(name), native
+    made._own.native_dtype = (<Slots>table).native_dtype
+    made._own.scalars_first = made._own.scalars_second = frozenset()
+    made._own.settle(name, native, result, loop)
+    cdef Slot* slot = &made._own.slots[made._place]
+    return made if slot.short and slot.kind in _AT_HOME else native
+
+
+cdef tuple _AT_HOME = (ELEMENTWISE, REDUCTION, MEAN, VARIANCE, DEVIATION, ARGMAX, ARGMIN, COUNT)
+cdef frozenset _OF_REDUCTIONS = frozenset(("axis", "correction", "dtype", "keepdims"))
+
+
+cdef object _found_at_home(Slot* slot, tuple args, dict params):
+    """Return what the short way gives, None where there is none."""
+    cdef Py_ssize_t count = len(args)
+    corepy_none_of_all()  # of before
+    if slot.kind == ELEMENTWISE:
+        if params or not 1 <= count <= 2:
+            return None
+        if count == 1:
+            return _short_unary(slot, <PyObject*>args[0])
+        first, second = args
+        if type(second) is int or type(second) is float:
+            return _short_scalar(slot, <PyObject*>first, second, False)
+        if type(first) is int or type(first) is float:
+            return _short_scalar(slot, <PyObject*>second, first, True)
+        return _short_binary(slot, <PyObject*>first, <PyObject*>second)
+    if count != 1 or not _OF_REDUCTIONS.issuperset(params) or params.get("keepdims", False):
+        return None
+    if params.get("correction", 0) != 0 or params.get("dtype") not in (None, <object>slot.descr):
+        return None
+    return _short_reduction(slot, <PyObject*>args[0], params.get("axis"))
