@@ -97,7 +97,11 @@ def test_operands_have_the_form_that_the_router_recognizes(case: Case) -> None:
     admission = ADMITTED[case.operation]
     assert admission.former(args, params) == case.form
     of = EXTENTS.get(case.operation)
-    assert (max(np.size(x) for x in args) if of is None else of(*args)) == 4096
+    size = max(np.size(x) for x in args) if of is None else of(*args)
+    if case.operation == "fft.irfft":  # of a number of points that is a product of small ones
+        assert 3072 < size <= 4096
+    else:
+        assert size == 4096
 
 
 def test_calls_are_written_as_users_write_them() -> None:

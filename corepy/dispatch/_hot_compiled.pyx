@@ -55,6 +55,7 @@ __all__ = [
     "binary_function",
     "forget_homes",
     "helped_by",
+    "home",
     "homes",
     "item",
     "make",

@@ -37,6 +37,12 @@ cdef frozenset _OF_REDUCTIONS = frozenset(("axis", "correction", "dtype", "keepd
 cdef object _found_at_home(Slot* slot, tuple args, dict params):
     """Return what the short way gives, None where there is none."""
     cdef Py_ssize_t count = len(args)
+    for x in args:  # the entry promotes dtypes, if it has to
+        if _is_array(<PyObject*>x):
+            if PyArray_TYPE(<PyArrayObject*><PyObject*>x) != slot.operand.type_num:
+                return None
+        elif type(x) is not int and type(x) is not float:
+            return None
     corepy_none_of_all()  # of before
     if slot.kind == ELEMENTWISE:
         if params or not 1 <= count <= 2:
@@ -44,9 +50,9 @@ cdef object _found_at_home(Slot* slot, tuple args, dict params):
         if count == 1:
             return _short_unary(slot, <PyObject*>args[0])
         first, second = args
-        if type(second) is int or type(second) is float:
+        if not _is_array(<PyObject*>second):
             return _short_scalar(slot, <PyObject*>first, second, False)
-        if type(first) is int or type(first) is float:
+        if not _is_array(<PyObject*>first):
             return _short_scalar(slot, <PyObject*>second, first, True)
         return _short_binary(slot, <PyObject*>first, <PyObject*>second)
     if count != 1 or not _OF_REDUCTIONS.issuperset(params) or params.get("keepdims", False):

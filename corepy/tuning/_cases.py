@@ -231,7 +231,10 @@ def operands(
         return _parameters(name, _matrix(x, min(_COLUMNS, math.isqrt(size // 16))))
     if name.startswith("fft."):
         x = _matrix(x, _width(size)) if case.form == "rows" else x
-        points = 2 * (x.shape[-1] - 1) if name == "fft.irfft" else x.shape[-1]
+        points = x.shape[-1]
+        if name == "fft.irfft":
+            x = x[..., : _smooth(points - 1) + 1]
+            points = 2 * (x.shape[-1] - 1)
         return (x,), {"n": points, "axis": x.ndim - 1, "norm": "backward"}
     if case.form in ("rows", "columns", "narrow", "all"):
         return _reduction(case, x)
@@ -279,6 +282,16 @@ def without_zeros(case: Case, x: Array) -> Array:
 def _width(size: int, form: str = "") -> int:
     """Return the columns of a matrix of so many elements."""
     return min(_SLENDER if form == "narrow" else _WIDTH, math.isqrt(size))
+
+
+def _smooth(most: int) -> int:
+    """Return a number without great factors that is nearly as great as this one, or just as great.
+
+    Sizes are such numbers, but not what comes of them by an addition.
+    """
+    return max(
+        (m << ((most // m).bit_length() - 1) for m in (1, 3, 5, 9, 15, 25) if m <= most), default=0
+    )
 
 
 def _matrix(x: Array, columns: int) -> Array:

@@ -100,12 +100,16 @@ def test_rows_are_transformed_as_numpy_does(
     name: str, points: int, dtype: str, norm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share(monkeypatch)
-    rows = np.stack([operand(name, points, dtype) * k for k in range(1, 31)])
-    for x in (rows, rows.reshape(5, 6, -1), rows[::-2], np.asfortranarray(rows)):
+    rows = np.stack([operand(name, points, dtype) * k for k in range(1, 91)])
+    for x in (rows, rows.reshape(15, 6, -1), rows[::-2], np.asfortranarray(rows)):
         params: dict[str, Any] = {"n": points, "axis": x.ndim - 1, "norm": norm}
         found, expected = own(name, x, **params), numpys(name, x, **params)
         assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
+        if dtype == "complex64" and norm == "backward":  # NumPy computes in double precision
+            allowed = 4 * np.finfo(dtype).eps * np.abs(expected).max()
+            np.testing.assert_allclose(found, expected, rtol=0, atol=allowed)
+        else:
+            np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,16 +8,17 @@ arrays, and on operands that are neither C- nor F-contiguous.
 Loops share their rows among threads where that pays (`corepy._loops._sharing`), within the budget
 of `corepy.set_num_threads`. Results never depend on how many threads there are.
 
-Accuracy: long transforms err as NumPy's do, by two or three roundings. Sums, means, variances and
-running sums of float32 accumulate in float64 and are rounded once. Sums of float64 err, whatever
-their size, by at most 256 halves of a unit in the last place of the sum of the absolute values if
-nothing fills vector registers, some 20 if it does (NumPy's by some 20 and one more each time that
-the size doubles), and in practice by less than one; a variance takes two such sums. Elementary
-functions err by at most 2 units. The results of all other loops equal NumPy's. Integer sums,
-products and matrix products wrap around, as NumPy's do. Decompositions of matrices of many rows err
-as LAPACK's of the whole do, and may choose other signs; they and small products of long matrices
-need the extra ``threads``, by which BLAS is held to one thread meanwhile; so do decompositions of
-small square matrices, which are LAPACK's in one thread.
+Accuracy: transforms err by two or three roundings; those of float32 are computed in float32, where
+NumPy computes them in double precision unless they are scaled. Sums, means, variances and running
+sums of float32 accumulate in float64 and are rounded once. Sums of float64 err, whatever their
+size, by at most 256 halves of a unit in the last place of the sum of the absolute values if nothing
+fills vector registers, some 20 if it does (NumPy's by some 20 and one more each time that the size
+doubles), and in practice by less than one; a variance takes two such sums. Elementary functions err
+by at most 2 units. The results of all other loops equal NumPy's. Integer sums, products and matrix
+products wrap around, as NumPy's do. Decompositions of matrices of many rows err as LAPACK's of the
+whole do, and may choose other signs; they and small products of long matrices need the extra
+``threads``, by which BLAS is held to one thread meanwhile; so do decompositions of small square
+matrices, which are LAPACK's in one thread.
 """
 
 from __future__ import annotations

@@ -101,7 +101,8 @@ def addresses_of(ufunc: np.ufunc, dtypes: tuple[np.dtype[Any], ...]) -> tuple[in
         return None
     row = rows.index(wanted)
     function = table.functions[row]
-    return (function, table.data[row] or 0) if function else None
+    data = table.data[row] if table.data else None
+    return (function, data or 0) if function else None
 
 
 @intrinsic  # type: ignore[untyped-decorator]

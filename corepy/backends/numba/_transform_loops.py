@@ -12,7 +12,8 @@ from corepy.backends.numba._numpys_loops import call_loop
 
 Array = npt.NDArray[Any]
 
-#: Columns and rows that are transformed at a time: they fill cache lines, and stay in the cache.
+#: Columns and rows that are transformed at a time: they fill cache lines, and stay in the cache; a
+#: multiple of what a vector register holds.
 TOGETHER: Final = 16
 #: Elements that are multiplied at a time. By as many are rows longer than they are, which is also
 #: so that they do not all begin in one set of the cache.
@@ -44,9 +45,14 @@ def _transform(
 def transform_each(
     addresses: tuple[int, int], factor: Array, x: Array, out: Array, start: int, stop: int
 ) -> None:
-    """Transform the rows of ``x (rows, n)`` into those of ``out (rows, m)``."""
-    some = stop - start, x.shape[1], out.shape[1]
-    _transform(addresses, factor, x[start:stop], out[start:stop], some)
+    """Transform the rows of ``x (rows, n)`` into those of ``out (rows, m)``.
+
+    A task is `TOGETHER` rows. NumPy fills a vector register with as many rows as it takes, from the
+    first one on, and takes those that are left one by one, which rounds otherwise: so it has the
+    same ones left in however many calls.
+    """
+    mine, into = x[start * TOGETHER : stop * TOGETHER], out[start * TOGETHER : stop * TOGETHER]
+    _transform(addresses, factor, mine, into, (len(mine), x.shape[1], out.shape[1]))
 
 
 @kernel()

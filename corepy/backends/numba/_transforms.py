@@ -125,7 +125,8 @@ def _each_row(name: str, x: Array, out: np.dtype[Any], length: int, factor: floa
         return None
     rows = np.require(x, requirements=["C", "A"]).reshape(-1, x.shape[-1])
     found, scale = np.empty((len(rows), length), out), np.array([factor], out.char.lower())
-    launch(loops.transform_each, (addresses, scale, rows, found), len(rows), _WORK * x.size)
+    tasks = -(-len(rows) // loops.TOGETHER)
+    launch(loops.transform_each, (addresses, scale, rows, found), tasks, _WORK * x.size)
     return found.reshape(*x.shape[:-1], length)
 
 
