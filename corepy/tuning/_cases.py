@@ -233,7 +233,7 @@ def operands(
         x = _matrix(x, _width(size)) if case.form == "rows" else x
         points = x.shape[-1]
         if name == "fft.irfft":
-            x = x[..., : _smooth(points - 1) + 1]
+            x = np.ascontiguousarray(x[..., : _smooth(points - 1) + 1])
             points = 2 * (x.shape[-1] - 1)
         return (x,), {"n": points, "axis": x.ndim - 1, "norm": "backward"}
     if case.form in ("rows", "columns", "narrow", "all"):

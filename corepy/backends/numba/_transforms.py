@@ -79,11 +79,12 @@ def _loop(name: str, *dtypes: np.dtype[Any]) -> tuple[int, int] | None:
     return addresses_of(ufunc, (dtypes[0], real, dtypes[1]))
 
 
-def _factor(norm: str | None, points: int, inverse: bool) -> float:
-    """Return what the elements of a transform are multiplied by."""
+def _factor(norm: str | None, points: int, inverse: bool, dtype: np.dtype[Any]) -> Array:
+    """Return what the elements of a transform are multiplied by, rounded as NumPy does."""
+    real = np.dtype(dtype.char.lower())
     if norm == "ortho":
-        return 1 / math.sqrt(points)
-    return 1 / points if (norm == "forward") is not inverse else 1.0
+        return np.reciprocal(np.sqrt(np.full(1, points, real)))
+    return np.full(1, 1 / points if (norm == "forward") is not inverse else 1, real)
 
 
 def _can_halve(x: Array, points: int, extent: int, axis: int, dtype: np.dtype[Any]) -> bool:
@@ -101,32 +102,36 @@ def _row(x: Array) -> Array:
     return np.require(x, requirements=["C", "A"]).reshape(-1)
 
 
-def _transform(x: Array, inverse: bool, factor: float) -> Array:
+def _transform(x: Array, inverse: bool, factor: Array) -> Array:
     """Transform a contiguous vector, and multiply by a factor."""
     dtype, halves = x.dtype, _halves(x.size)
     addresses = _loop("ifft" if inverse else "fft", dtype, dtype)
     assert halves is not None
     assert addresses is not None
     rows, columns = halves
-    one, scale = (np.array([value], dtype.char.lower()) for value in (1.0, factor))
     between, out = np.empty((rows, columns), dtype), np.empty((columns, rows), dtype)
     work = _WORK * x.size
-    arguments = (addresses, one, x.reshape(halves), *_tables(x.size, inverse, dtype))
+    arguments = (
+        addresses,
+        np.ones_like(factor),
+        x.reshape(halves),
+        *_tables(x.size, inverse, dtype),
+    )
     launch(loops.transform_columns, (*arguments, between), -(-columns // loops.TOGETHER), work)
-    turned = (addresses, scale, between, out)
+    turned = (addresses, factor, between, out)
     launch(loops.transform_rows, turned, -(-rows // loops.TOGETHER), work)
     return out.reshape(-1)
 
 
-def _each_row(name: str, x: Array, out: np.dtype[Any], length: int, factor: float) -> Array | None:
+def _each_row(name: str, x: Array, out: np.dtype[Any], length: int, factor: Array) -> Array | None:
     """Transform the rows of an array, each as NumPy does; None where it has no loop for them."""
     addresses = _loop(name, x.dtype, out)
     if addresses is None:
         return None
     rows = np.require(x, requirements=["C", "A"]).reshape(-1, x.shape[-1])
-    found, scale = np.empty((len(rows), length), out), np.array([factor], out.char.lower())
+    found = np.empty((len(rows), length), out)
     tasks = -(-len(rows) // loops.TOGETHER)
-    launch(loops.transform_each, (addresses, scale, rows, found), tasks, _WORK * x.size)
+    launch(loops.transform_each, (addresses, factor, rows, found), tasks, _WORK * x.size)
     return found.reshape(*x.shape[:-1], length)
 
 
@@ -143,7 +148,7 @@ def _of_complex(name: str) -> Operation:
     def transform(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
         if x.dtype.char not in "FD":
             return None
-        factor = _factor(norm, n, inverse)
+        factor = _factor(norm, n, inverse, x.dtype)
         if _has_rows(x, n, axis):
             return _each_row(name.removeprefix("fft."), x, x.dtype, n, factor)
         if not _can_halve(x, n, n, axis, x.dtype):
@@ -157,7 +162,7 @@ def _of_complex(name: str) -> Operation:
 def _rfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
     if x.dtype.char not in "fd":
         return None
-    dtype, factor = np.dtype(x.dtype.char.upper()), _factor(norm, n, inverse=False)
+    dtype, factor = np.dtype(x.dtype.char.upper()), _factor(norm, n, False, x.dtype)
     if _has_rows(x, n, axis):
         return _each_row("rfft_n_odd" if n % 2 else "rfft_n_even", x, dtype, n // 2 + 1, factor)
     if n % 2 or not _can_halve(x, n // 2, n, axis, dtype):
@@ -173,7 +178,7 @@ def _rfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
 def _irfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
     if x.dtype.char not in "FD":
         return None
-    real, factor = np.dtype(x.dtype.char.lower()), _factor(norm, n, inverse=True)
+    real, factor = np.dtype(x.dtype.char.lower()), _factor(norm, n, True, x.dtype)
     if _has_rows(x, n // 2 + 1, axis):
         return _each_row("irfft", x, real, n, factor)
     if n % 2 or not _can_halve(x, n // 2, n // 2 + 1, axis, x.dtype):
