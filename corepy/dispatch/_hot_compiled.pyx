@@ -224,6 +224,41 @@ cdef int _place(str name) except -1:
     return found
 
 
+cdef int _find_leasts(Slot* slot, str name, native) except -1:
+    """Keep from how many elements on a native callable is to be asked, as `Slots.settle` says."""
+    most = PY_SSIZE_T_MAX if slot.kind in _ONE_PASS else SHORT
+    if slot.kind in _MOVING:
+        most = SHORT_MOVE
+    elif slot.kind == ELEMENTWISE and not slot.finite:
+        most = PY_SSIZE_T_MAX
+    most = _MOST.get(name, most)
+    slot.least = min(most, getattr(native, "least", most))
+    leasts = getattr(native, "leasts", None)
+    if name == "astype":
+        forms = _FORMS_CONVERTED
+    else:
+        forms = _FORMS_ALIKE if slot.kind == ELEMENTWISE else _FORMS_REDUCED
+    for form, called in enumerate(forms):
+        slot.leasts[form] = slot.least if leasts is None else min(most, leasts.get(called, most))
+    # Whatever is routed, but not what else chooses: offloading, or the backend.
+    routed = leasts is not None or not hasattr(native, "least")
+    # A route that begins with fewer elements than a row's own loop is to be gone.
+    slot.row_first = (
+        slot.row_first and routed and min(slot.leasts[ALL], slot.leasts[ROWS]) > slot.row_least
+    )
+    # Nobody was measured to be quicker than loops that take several rows at a time (of narrow
+    # columns others are, but ten times slower where these are few), nor than threads that share rows
+    # beside which something stands.
+    if slot.column_loop != NULL:
+        ours = (COLUMNS, NARROW)
+    else:
+        ours = (SPREAD,) if slot.kind == ELEMENTWISE and slot.shares else ()
+    for form in ours:
+        if routed and slot.leasts[form] >= SHORT:
+            slot.leasts[form] = most
+    return 0
+
+
 # ---------------------------------------------------------------------------- tables
 
 
@@ -290,37 +325,7 @@ cdef class Slots(dict):
             target = self if result is None and loop.kind != "elementwise" else result
             if target is not None:
                 _find_loop(&new, loop, self.native_dtype, target.native_dtype)
-                most = PY_SSIZE_T_MAX if new.kind in _ONE_PASS else SHORT
-                if new.kind in _MOVING:
-                    most = SHORT_MOVE
-                elif new.kind == ELEMENTWISE and not new.finite:
-                    most = PY_SSIZE_T_MAX
-                most = _MOST.get(name, most)
-                new.least = min(most, getattr(native, "least", most))
-                leasts = getattr(native, "leasts", None)
-                if name == "astype":
-                    forms = _FORMS_CONVERTED
-                else:
-                    forms = _FORMS_ALIKE if new.kind == ELEMENTWISE else _FORMS_REDUCED
-                for form, called in enumerate(forms):
-                    new.leasts[form] = (
-                        new.least if leasts is None else min(most, leasts.get(called, most))
-                    )
-                # Whatever is routed, but not what else chooses: offloading, or the backend.
-                routed = leasts is not None or not hasattr(native, "least")
-                # A route that begins with fewer elements than a row's own loop is to be gone.
-                new.row_first = (
-                    new.row_first and routed and min(new.leasts[ALL], new.leasts[ROWS]) > new.row_least
-                )
-                # Nobody was measured to be quicker than loops that take several rows at a time; of
-                # narrow columns others are, but ten times slower where these are few.
-                if new.column_loop != NULL and routed and new.leasts[COLUMNS] >= SHORT:
-                    new.leasts[COLUMNS] = most
-                if new.column_loop != NULL and routed and new.leasts[NARROW] >= SHORT:
-                    new.leasts[NARROW] = most
-                # Nor to be quicker than threads that share rows beside which something stands.
-                if new.kind == ELEMENTWISE and new.shares and routed and new.leasts[SPREAD] >= SHORT:
-                    new.leasts[SPREAD] = most
+                _find_leasts(&new, name, native)
                 result = target
         elif name in self.scalars_first or name in self.scalars_second:
             new.scalar_first = name in self.scalars_first

@@ -123,7 +123,7 @@ cdef void _cast_past_caches(Work* work, npy_intp start, npy_intp stop) noexcept 
         size = min(<npy_intp>ROW, work.size - row * ROW)
         source = work.operands[0] + row * ROW * work.steps[0]
         _cast_some(work, source, <char*>some, size)
-        _put_past_caches(work, row, <char*>some, size)
+        _put_past_caches(work, row * ROW, ROW, <char*>some, size)
     corepy_streamed()
 
 

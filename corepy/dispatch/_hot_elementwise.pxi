@@ -201,19 +201,21 @@ cdef void _map_past_caches(Work* work, npy_intp start, npy_intp stop) noexcept n
         _place_operands(work, row * ROW, operands)
         operands[work.count - 1] = <char*>some
         work.loop(operands, &size, work.steps, work.data)
-        _put_past_caches(work, row, <char*>some, size)
+        _put_past_caches(work, row * ROW, ROW, <char*>some, size)
     corepy_streamed()
 
 
-cdef inline void _put_past_caches(Work* work, npy_intp row, char* some, npy_intp size) noexcept nogil:
-    """Write results of a row past the caches, and fetch what the next one is made of."""
+cdef inline void _put_past_caches(
+    Work* work, npy_intp first, npy_intp following, char* some, npy_intp size
+) noexcept nogil:
+    """Write results past the caches from an element on, and fetch what those are made of that follow."""
     cdef char* places[4]
     cdef npy_intp sizes[4]
     cdef int last = work.count - 1, i
-    cdef char* into = work.operands[last] + row * ROW * work.steps[last]
-    _place_operands(work, (row + 1) * ROW, places)
-    for i in range(last):
-        sizes[i] = ROW * work.steps[i]
+    cdef char* into = work.operands[last] + first * work.steps[last]
+    _place_operands(work, first + following, places)
+    for i in range(last):  # what stands beside rows is there already
+        sizes[i] = following * work.steps[i] if work.forms[i] == WHOLE_OPERAND else 0
     corepy_stream_and_fetch(into, some, size * work.steps[last], last, places, sizes)
 
 

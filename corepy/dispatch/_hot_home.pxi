@@ -8,12 +8,14 @@ cdef class Home:
     else, or are not open, and whoever listens.
     """
 
-    cdef Slots _own  # of one operation
-    cdef int _place
+    cdef Slot _slot
     cdef readonly object native
 
+    def __dealloc__(self):
+        _release(&self._slot)
+
     def __call__(self, *args, **params):
-        found = _found_at_home(&self._own.slots[self._place], args, params)
+        found = _found_at_home(&self._slot, args, params)
         return self.native(*args, **params) if found is None else found
 
 
@@ -21,13 +23,16 @@ def home(table, str name, native, result, loop):
     """As `corepy.dispatch._hot_python.home`, which says what is what."""
     if loop is None or name not in _places or hasattr(native, "least"):
         return native
+    target = table if result is None and loop.kind != "elementwise" else result
+    if target is None:
+        return native
     cdef Home made = Home.__new__(Home)
-    made._own, made._place, made.native = Slots(), _place(name), native
-    made._own.native_dtype = (<Slots>table).native_dtype
-    made._own.scalars_first = made._own.scalars_second = frozenset()
-    made._own.settle(name, native, result, loop)
-    cdef Slot* slot = &made._own.slots[made._place]
-    return made if slot.short and slot.kind in _AT_HOME else native
+    made.native = native
+    Py_INCREF(native)
+    made._slot.native = <PyObject*>native
+    _find_loop(&made._slot, loop, (<Slots>table).native_dtype, (<Slots>target).native_dtype)
+    _find_leasts(&made._slot, name, native)
+    return made if made._slot.short and made._slot.kind in _AT_HOME else native
 
 
 cdef tuple _AT_HOME = (ELEMENTWISE, REDUCTION, MEAN, VARIANCE, DEVIATION, ARGMAX, ARGMIN, COUNT)

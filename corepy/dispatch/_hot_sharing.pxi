@@ -110,6 +110,9 @@ ctypedef void (*Stretch)(Work*, npy_intp, npy_intp) noexcept nogil
 cdef enum:
     ROW = 1024  # elements of a row where there are no others
     STRETCHES = 8  # of rows, for each thread
+    WHOLE_OPERAND = 0  # how an operand stands beside the result
+    ROW_OPERAND = 1  # the same row beside each row
+    COLUMN_OPERAND = 2  # one element beside each row
     IN_A_ROW = 2  # operations after which helpers are woken for short ones
 
 #: Seconds of work that are worth to be shared with a helper that is awake, and to wake one; of rest
@@ -132,7 +135,7 @@ cdef struct Work:
     npy_intp length  # elements of a row
     npy_intp group  # columns that are reduced together
     npy_intp parts  # in which each thread's share is dealt out, if not in `STRETCHES`
-    int forms[2]  # how operands stand beside the result
+    int forms[3]  # how operands stand beside the result
     bint past_caches  # whether that is written past the caches
     int types[2]  # NumPy's numbers of dtypes, of the operand and the result
     Slot* slot

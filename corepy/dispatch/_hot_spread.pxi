@@ -36,9 +36,6 @@ cdef extern from *:
 
 
 cdef enum:
-    WHOLE_OPERAND = 0  # how an operand stands beside the result
-    ROW_OPERAND = 1  # the same row beside each row
-    COLUMN_OPERAND = 2  # one element beside each row
     WRITTEN_OUT = 64  # elements of a row below which what stands beside it is written out
 
 
@@ -188,7 +185,7 @@ cdef void _short_spread_stretch(Work* work, npy_intp start, npy_intp stop) noexc
             continue
         operands[2] = <char*>some
         work.loop(operands, &size, work.steps, work.data)
-        _put_spread_past_caches(work, row * work.length, work.group * work.length, <char*>some, size)
+        _put_past_caches(work, row * work.length, work.group * work.length, <char*>some, size)
     if work.past_caches:
         corepy_streamed()
 
@@ -221,23 +218,6 @@ cdef void _long_spread_stretch(Work* work, npy_intp start, npy_intp stop) noexce
             column = 0  # but for the last piece, behind which the next chunk begins
             work.loop(operands, &size, steps, work.data)
         if work.past_caches:
-            _put_spread_past_caches(work, chunk * ROW, ROW, <char*>some, end - chunk * ROW)
+            _put_past_caches(work, chunk * ROW, ROW, <char*>some, end - chunk * ROW)
     if work.past_caches:
         corepy_streamed()
-
-
-cdef inline void _put_spread_past_caches(
-    Work* work, npy_intp first, npy_intp following, char* some, npy_intp size
-) noexcept nogil:
-    """Write results past the caches, and fetch what those that follow are made of."""
-    cdef char* places[2]
-    cdef npy_intp sizes[2]
-    cdef int k, count = 0
-    for k in range(2):
-        if work.forms[k] == WHOLE_OPERAND:
-            places[count] = work.operands[k] + (first + following) * work.steps[k]
-            sizes[count] = following * work.steps[k]
-            count += 1
-    corepy_stream_and_fetch(
-        work.operands[2] + first * work.steps[2], some, size * work.steps[2], count, places, sizes
-    )

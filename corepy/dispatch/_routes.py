@@ -531,7 +531,7 @@ def routed(
     backend: Backend,
     device: Device,
     dtype: DType,
-    at_home: Callable[..., Any] | None = None,
+    at_home: Callable[[], Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
     """Return the router of an operation, or its native callable where there is no route.
 
@@ -548,7 +548,7 @@ def routed(
     dtype : DType
         Theirs.
     at_home : callable, optional
-        What runs in the place of `native` where no route leads elsewhere.
+        Makes what runs in the place of `native` where no route leads elsewhere.
 
     Returns
     -------
@@ -570,7 +570,7 @@ def routed(
         own = _considerate.considerate(_single.chosen(native, name, backend, dtype), name, rows)
         least = min(_considerate.least(), _considerate.LEAST if least is None else least)
     if table is not None and name in site.admitted and table.forms(name, dtype.name):
-        home = own if at_home is None or own is not native else at_home
+        home = own if at_home is None or own is not native else at_home()
         choice = Choice(name, backend, CPU, dtype, home, table)
         if choice.least is not None:
             # Where the backend's own callable chooses as well, nobody knows for which forms.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from corepy._dtypes import DTYPES, SINGLE, DType, describe, float64, int64, real_of
@@ -148,9 +149,10 @@ class Table(Slots):
     ) -> Callable[..., Any]:
         """Return the router of a native callable, or the callable itself."""
         elsewhere = isinstance(native, _fallback.Elsewhere)
-        at_home = home(self, name, native, result, None if elsewhere else self.backend.loop(name))
+        loop = None if elsewhere else self.backend.loop(name)
+        at_home = partial(home, self, name, native, result, loop)
         if _explain.listening():  # else the short way comes before the entry
-            native = at_home
+            native = at_home()
         return _routes.routed(native, name, self.backend, self.device, self.dtype, at_home)
 
     def _refusal(self, operation: Operation) -> TypeError:

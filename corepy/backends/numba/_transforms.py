@@ -89,9 +89,7 @@ def _factor(norm: str | None, points: int, inverse: bool, dtype: np.dtype[Any]) 
 
 def _can_halve(x: Array, points: int, extent: int, axis: int, dtype: np.dtype[Any]) -> bool:
     """Say whether an array is one row of an extent, and has so many points of a dtype, and many."""
-    if x.dtype.char not in "fdFD" or not x.dtype.isnative:
-        return False
-    if x.size != extent or x.shape[axis] != extent:
+    if not x.dtype.isnative or x.size != extent or x.shape[axis] != extent:
         return False
     if points < size_from(_LONG) or points < 4 or _halves(points) is None:
         return False
@@ -100,6 +98,15 @@ def _can_halve(x: Array, points: int, extent: int, axis: int, dtype: np.dtype[An
 
 def _row(x: Array) -> Array:
     return np.require(x, requirements=["C", "A"]).reshape(-1)
+
+
+def _along(row: Array, x: Array, axis: int) -> Array:
+    """Return a vector along an axis of an array, all others of which have one element."""
+    return row.reshape([row.size if i == axis % x.ndim else 1 for i in range(x.ndim)])
+
+
+def _tasks(rows: int) -> int:
+    return -(-rows // loops.TOGETHER)
 
 
 def _transform(x: Array, inverse: bool, factor: Array) -> Array:
@@ -117,9 +124,9 @@ def _transform(x: Array, inverse: bool, factor: Array) -> Array:
         x.reshape(halves),
         *_tables(x.size, inverse, dtype),
     )
-    launch(loops.transform_columns, (*arguments, between), -(-columns // loops.TOGETHER), work)
+    launch(loops.transform_columns, (*arguments, between), _tasks(columns), work)
     turned = (addresses, factor, between, out)
-    launch(loops.transform_rows, turned, -(-rows // loops.TOGETHER), work)
+    launch(loops.transform_rows, turned, _tasks(rows), work)
     return out.reshape(-1)
 
 
@@ -128,10 +135,10 @@ def _each_row(name: str, x: Array, out: np.dtype[Any], length: int, factor: Arra
     addresses = _loop(name, x.dtype, out)
     if addresses is None:
         return None
-    rows = np.require(x, requirements=["C", "A"]).reshape(-1, x.shape[-1])
+    rows = _row(x).reshape(-1, x.shape[-1])
     found = np.empty((len(rows), length), out)
-    tasks = -(-len(rows) // loops.TOGETHER)
-    launch(loops.transform_each, (addresses, factor, rows, found), tasks, _WORK * x.size)
+    work = _WORK * x.size
+    launch(loops.transform_each, (addresses, factor, rows, found), _tasks(len(rows)), work)
     return found.reshape(*x.shape[:-1], length)
 
 
@@ -171,7 +178,7 @@ def _rfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
     out = np.empty(half.size + 1, dtype)
     tasks = blocks(half.size // 2 + 1)
     launch(loops.separate, (half, *_tables(n, False, dtype), out), tasks, 8 * half.size)
-    return out.reshape([out.size if i == axis % x.ndim else 1 for i in range(x.ndim)])
+    return _along(out, x, axis)
 
 
 @operation("fft.irfft", _LONG // 2)
@@ -186,8 +193,7 @@ def _irfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
     half = np.empty(n // 2, x.dtype)
     tasks = blocks(half.size // 2 + 1)
     launch(loops.join, (_row(x), *_tables(n, True, x.dtype), half), tasks, 8 * half.size)
-    out = _transform(half, True, factor).view(real)
-    return out.reshape([out.size if i == axis % x.ndim else 1 for i in range(x.ndim)])
+    return _along(_transform(half, True, factor).view(real), x, axis)
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
