@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import math
@@ -21,10 +20,8 @@ import pytest
 
 import corepy
 from conformance.accuracy import bound as published
-from corepy import _cli_routes
 from corepy._cli import main
 from corepy.backends._extents import EXTENTS
-from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch import _routes
 from corepy.dispatch._admitted import ADMITTED
@@ -573,89 +570,6 @@ def test_numbas_loops_are_admitted_between_two_sizes_at_which_they_are() -> None
     assert len(steps(torch[0], torch[1], torch[0])) == 3
 
 
-# ---------------------------------------------------------------------------- the commands
-
-
-def made(**machine: Any) -> RouteTable:
-    routes = routes_of(
-        cell(1024, entrant(3.0, company=1.1, busy=2.0)),
-        cell(4096, entrant(1.0, verdict="no faster")),
-        cell(1024, entrant(2.0), operation="linalg.inv"),
-    )
-    routes += (replace(routes[1], dtype="float32"),)
-    key = {**files.machine_key(), **machine}
-    return RouteTable(key, {"command": "corepy tune", "load": None}, {}, routes)
-
-
-def test_routes_are_shown(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files.write(files.cache_file(files.machine_key()), made().dump())
-    assert main(["routes"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("measured on this machine, in ")
-    assert lines[0].endswith(" (command corepy tune)")
-    rows = [line.split(maxsplit=6) for line in lines[-5:]]
-    assert rows[0] == ["operation", "dtype", "operands", "from", "backend", "gain", "why"]
-    assert rows[1][:2] == ["linalg.inv", "float64"]
-    assert rows[2] == [
-        *("sin", "float32", "-", "1024", "torch", "3.0x"),
-        "1.1x its time in company, 2.0x NumPy beside busy cores",
-    ]
-    assert rows[4] == [*("sin", "float64", "-", "2581", "numpy", "-"), "nobody is faster there"]
-    assert main(["routes", "--json"]) == 0
-    assert parse(capsys.readouterr().out).routes == corepy.routes()
-
-
-def test_precision_is_told_of(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    single = replace(made(), routes=(replace(made().routes[0], dtype="float32"),))
-    files.write(files.cache_file(files.machine_key()), single.dump())
-    main(["routes"])
-    assert 'only under precision("fast")' in capsys.readouterr().out
-
-
-def test_routes_that_are_off(capsys: pytest.CaptureFixture[str]) -> None:
-    with corepy.set_routes("off"):
-        assert main(["routes"]) == 0
-        assert capsys.readouterr().out == "routes are off\n"
-        assert main(["routes", "--export", "x"]) == 2
-        assert "they are off; expected a table in force" in capsys.readouterr().err
-
-
-def test_export_and_import(
-    route_cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    files.write(files.cache_file(files.machine_key()), made().dump())
-    file = tmp_path / "mine.json"
-    assert main(["routes", "--export", str(file)]) == 0
-    assert parse(file.read_text()) == parse(made().dump())
-    files.cache_file(files.machine_key()).unlink()
-    assert main(["routes", "--import", str(file)]) == 0
-    corepy.set_routes(None)
-    assert corepy.routes() == parse(made().dump()).routes
-    file.write_text(made(cores=99).dump())
-    assert main(["routes", "--import", str(file)]) == 2
-    assert "measured elsewhere (cores 99 then" in capsys.readouterr().err
-    assert main(["routes", "--import", str(file), "--force"]) == 0
-    corepy.set_routes(None)
-    assert corepy.routes() == parse(made().dump()).routes
-    file.write_text("[]")
-    assert main(["routes", "--import", str(file)]) == 2
-    assert "holds no table of routes" in capsys.readouterr().err
-    assert main(["routes", "--export", str(tmp_path / "x" / "\0")]) == 2
-
-
-def test_freezing_and_thawing(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    key = files.machine_key()
-    files.write(files.cache_file(key), made().dump())
-    assert main(["routes", "--freeze"]) == 0
-    files.cache_file(key).unlink()
-    corepy.set_routes(None)
-    assert sources.in_force().origin.startswith("frozen in ")
-    assert corepy.routes() == parse(made().dump()).routes
-    assert main(["routes", "--thaw"]) == 0
-    corepy.set_routes(None)
-    assert corepy.routes() == sources.shipped().routes
-
-
 @pytest.mark.backend("numba")
 @pytest.mark.usefixtures("quick")
 def test_the_command_tunes_and_tells(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -667,34 +581,3 @@ def test_the_command_tunes_and_tells(route_cache: Path, capsys: pytest.CaptureFi
     assert parse(path.read_text()).made["command"] == "corepy tune"
     assert main(["tune", "rm"]) == 2
     assert "'rm' is no operation that can be routed" in capsys.readouterr().err
-
-
-def test_an_interrupted_command_says_that_nothing_is_lost(
-    route_cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("corepy.tuning.tune", interrupted)
-    assert main(["tune"]) == 130
-    assert "what was measured is kept" in capsys.readouterr().err
-    assert not route_cache.exists()
-
-
-def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    terminal, plain = Terminal(), io.StringIO()
-    for stream in (terminal, plain):
-        show = _cli_routes.Progress(stream)
-        show(0, 2, "sin float32")
-        show(1, 2, "sin float64")
-        show(2, 2, "")
-    assert plain.getvalue() == "0/2 sin float32\n1/2 sin float64\n2/2 \n"
-    first, second, last = terminal.getvalue().split("\r")[1:]
-    assert first.startswith("[" + "." * 30 + "] 0/2")
-    assert second.startswith("[" + "#" * 15 + "." * 15 + "] 1/2")
-    assert last.startswith("[" + "#" * 30 + "] 2/2")
-    assert last.endswith("\n")

@@ -25,9 +25,7 @@ def operand(name: str, points: int, dtype: str) -> Array:
     rng = np.random.default_rng(points)
     size = points // 2 + 1 if name == "fft.irfft" else points
     x = rng.standard_normal(size) + 1j * rng.standard_normal(size)
-    return (x.real if name == "fft.rfft" else x).astype(
-        dtype if name != "fft.rfft" else dtype_of(dtype)
-    )
+    return x.real.astype(dtype_of(dtype)) if name == "fft.rfft" else x.astype(dtype)
 
 
 def dtype_of(complex_dtype: str) -> str:

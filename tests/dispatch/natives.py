@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.backends._numpy import NumPyBackend
 from corepy.devices._device import CPU
-from corepy.dispatch import OPERATIONS
+from corepy.dispatch import OPERATIONS, make
 from corepy.dispatch._table import Table
 
 NUMPY = NumPyBackend()
@@ -61,3 +62,17 @@ def outcome(function: Callable[[], Any]) -> tuple[Any, list[str]]:
         except (ValueError, ZeroDivisionError) as error:
             result = type(error)
     return result, [str(w.message) for w in caught]
+
+
+def assert_as_entry(name: str, table: Table, natives: list[Any]) -> None:
+    """Hold a function of the namespace to its entry: bits, warnings, or the class of an error."""
+    entry = table[name][0]
+    expected, warned = outcome(lambda: NUMPY.normalize(entry(*natives)))
+    arrays = [make(x, table) for x in natives]
+    for _ in range(2):  # the first call fills the table
+        found, also = outcome(lambda: getattr(xp, name)(*arrays))
+        assert also == warned
+        if isinstance(expected, type):
+            assert found is expected
+        else:
+            assert_same_bits(found.unwrap(), expected)

@@ -23,7 +23,13 @@ from corepy.devices._device import CPU
 from corepy.dispatch import OPERATIONS, _hot, _hot_python, make
 from corepy.dispatch._factory import mixed
 from corepy.dispatch._table import Table
-from tests.dispatch.natives import NUMPY, assert_same_bits, outcome, tables, values
+from tests.dispatch.natives import (
+    NUMPY,
+    assert_as_entry,
+    assert_same_bits,
+    tables,
+    values,
+)
 
 compiled = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
 
@@ -51,16 +57,7 @@ def test_elementwise(name: str) -> None:
                     natives[number % 4 // 2] = values(table, (), number, tame)
                 elif rows and len(shape) > 1:  # one has the shape of the other's last dimensions
                     natives[number // 2 % 2] = values(table, shape[1:], number, tame)
-                entry = table[name][0]
-                expected, warned = outcome(lambda: NUMPY.normalize(entry(*natives)))  # noqa: B023
-                arrays = [make(x, table) for x in natives]
-                for _ in range(2):  # the first call fills the table
-                    found, also = outcome(lambda: getattr(xp, name)(*arrays))  # noqa: B023
-                    assert also == warned
-                    if isinstance(expected, type):
-                        assert found is expected
-                    else:
-                        assert_same_bits(found.unwrap(), expected)
+                assert_as_entry(name, table, natives)
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)

@@ -12,7 +12,7 @@ from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import _hot, make
 from corepy.dispatch._table import Table
-from tests.dispatch.natives import NUMPY, assert_same_bits, outcome, tables, values
+from tests.dispatch.natives import NUMPY, assert_as_entry, outcome, tables, values
 
 #: Rows that are short and long; more than are taken together, and just as many; parts of lines.
 PAIRS = [
@@ -51,19 +51,10 @@ PAIRS = [
 @pytest.mark.parametrize("name", ["add", "divide", "less", "logical_or", "pow", "bitwise_xor"])
 def test_values_and_warnings_are_numpys(name: str) -> None:
     for table in tables(name):
-        entry = table[name][0]
         for number, shapes in enumerate(PAIRS):
             for tame in (True, False):
                 natives = [values(table, shape, number + i, tame) for i, shape in enumerate(shapes)]
-                expected, warned = outcome(lambda: NUMPY.normalize(entry(*natives)))  # noqa: B023
-                arrays = [make(x, table) for x in natives]
-                for _ in range(2):  # the first call fills the table
-                    found, also = outcome(lambda: getattr(xp, name)(*arrays))  # noqa: B023
-                    assert also == warned
-                    if isinstance(expected, type):
-                        assert found is expected
-                    else:
-                        assert_same_bits(found.unwrap(), expected)
+                assert_as_entry(name, table, natives)
 
 
 #: More than 32 MiB with their results, so that these are written past the caches.
