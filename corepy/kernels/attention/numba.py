@@ -19,10 +19,10 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import overload
 
-from corepy._loops._simd import decay, number
+from corepy._loops._simd import decay, inlined, number
 from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import fetch, key, put, scratch, sum_of_weights, unkey
-from corepy.kernels._tiles import BYTES, FEW, ROWS, VECTORS, dots, flip, fused, lanes_of
+from corepy.kernels._tiles import BYTES, FEW, ROWS, VECTORS, dots, flip, fused, height, lanes_of
 
 Array = npt.NDArray[Any]
 
@@ -32,8 +32,9 @@ _LONG_BLOCK = 128
 #: Strips of a panel, which are 64 queries in float32. More, and 16-bit keys are widened less often.
 _STRIPS = 256 // (VECTORS * BYTES)
 
-_scores, _scores_of_one = fused(ROWS, VECTORS, "zero"), fused(1, VECTORS, "zero")
-_values, _values_of_one = fused(ROWS, VECTORS, "scale"), fused(1, VECTORS, "scale")
+_scores, _values = fused(ROWS, VECTORS, "zero"), fused(ROWS, VECTORS, "scale")
+_scores_of_four, _values_of_four = fused(4, VECTORS, "zero"), fused(4, VECTORS, "scale")
+_scores_of_one, _values_of_one = fused(1, VECTORS, "zero"), fused(1, VECTORS, "scale")
 _dots_of_four, _dots_of_one = dots(4), dots(1)
 _four_wide, _four_narrow = fused(4, FEW, "add"), fused(4, 1, "add")
 _one_wide, _one_narrow = fused(1, FEW, "add"), fused(1, 1, "add")
@@ -80,6 +81,48 @@ def _span(
 
 
 @kernel
+def _pack(
+    x: Array, at: int, stride: int, rows: int, size: int, held: Array, wide: int, brain: bool
+) -> None:
+    """Put rows into `held` in the dtype in which they are computed, `wide` elements apart."""
+    for n in range(rows):
+        start = at + n * stride
+        line = held[n * wide : n * wide + size]
+        values = fetch(x[start : start + size], line, brain)
+        if x.itemsize == line.itemsize:  # else they are there
+            for d in range(size):
+                line[d] = values[d]
+
+
+@inlined
+def _larger(a: Any, b: Any) -> Any:
+    """Return the larger number, `b` where `a` is NaN."""
+    return a if a > b else b
+
+
+@kernel
+def _find_tops(
+    scores: Array, keys: int, width: int, stride: int, tops: Array, found: Array
+) -> None:
+    """Put the largest of each column's scores and its former top into `found`.
+
+    Several rows at a time: what may stay as it is in memory would be stored by a mask, which takes
+    some processors fifteen times as long.
+    """
+    for c in range(width):
+        found[c] = tops[c]
+    last = (keys - 1) * stride
+    for at in range(0, keys * stride, 4 * stride):
+        first = scores[at : at + width]
+        second = scores[min(at + stride, last) : min(at + stride, last) + width]
+        third = scores[min(at + 2 * stride, last) : min(at + 2 * stride, last) + width]
+        fourth = scores[min(at + 3 * stride, last) : min(at + 3 * stride, last) + width]
+        for c in range(width):
+            best = _larger(second[c], _larger(first[c], found[c]))
+            found[c] = _larger(fourth[c], _larger(third[c], best))
+
+
+@kernel
 def _weigh_columns(
     scores: Array, keys: int, width: int, stride: int, held: Array, tops: Array, totals: Array
 ) -> None:
@@ -89,12 +132,7 @@ def _weigh_columns(
     """
     shares, bases, found = held[0], held[1], held[2]
     nothing, zero = number(-np.inf, tops[0]), number(0.0, tops[0])
-    for c in range(width):
-        found[c] = tops[c]
-    for j in range(keys):
-        line = scores[j * stride : j * stride + width]
-        for c in range(width):  # a NaN is never greater; it comes in again below
-            found[c] = line[c] if line[c] > found[c] else found[c]
+    _find_tops(scores, keys, width, stride, tops, found)  # a NaN comes in again below
     for c in range(width):
         bases[c] = found[c] if found[c] > nothing else zero
         shares[c] = decay(tops[c] - bases[c])
@@ -136,11 +174,13 @@ def _panels(
     heads, kv_heads, length, size = shape
     group = heads // kv_heads
     rows = group * length
-    held = scratch(q, size * _BLOCK)
-    lanes = lanes_of(held)
+    lanes = lanes_of(scratch(q, 1))
     strip = VECTORS * lanes
     stride = _STRIPS * strip
     padded = -(-size // lanes) * lanes
+    # Rows of K and V begin in different sets of the cache, and different banks of it.
+    wide = padded + lanes // 2
+    held = scratch(q, wide * _BLOCK)
     turned, sums = scratch(q, padded * stride), scratch(q, padded * stride)
     straight = scratch(q, lanes * padded)  # as many rows as are flipped at once
     weights = scratch(q, _BLOCK * stride)
@@ -181,31 +221,36 @@ def _panels(
                 all_from, all_to = max(all_from, low), min(all_to, high)
                 if low < high:
                     least, most = min(least, low), max(most, high)
+            place = some // strip * strip * padded + some % strip
             for d in range(0, padded, lanes):
-                flip(turned, d * stride + some, stride, straight, d, padded)
+                flip(turned, place + d * strip, strip, straight, d, padded)
 
         j = least
         while j < most:
             end = min(j + _BLOCK, most, (j // page + 1) * page)
             keys = end - j
             at = table[b, j // page] * k_strides[0] + g * k_strides[1] + j % page * k_strides[2]
-            lines, at, step = rows_of(k, at, k_strides[2], keys, size, held, brain)
+            _pack(k, at, k_strides[2], keys, size, held, wide, brain)
             for c in range(0, width, strip):
                 n = 0
                 while n < keys:
-                    line = at + n * step
-                    if n + ROWS <= keys:
+                    rows_of_tile = height(keys - n)
+                    if rows_of_tile == ROWS:
                         _scores(
-                            weights, n * stride + c, stride, lines, line, step, 1,
-                            turned, c, stride, size, tops, 0,
+                            weights, n * stride + c, stride, held, n * wide, wide, 1,
+                            turned, c * padded, strip, size, tops, 0,
                         )  # fmt: skip
-                        n += ROWS
+                    elif rows_of_tile == 4:
+                        _scores_of_four(
+                            weights, n * stride + c, stride, held, n * wide, wide, 1,
+                            turned, c * padded, strip, size, tops, 0,
+                        )  # fmt: skip
                     else:
                         _scores_of_one(
-                            weights, n * stride + c, stride, lines, line, step, 1,
-                            turned, c, stride, size, tops, 0,
+                            weights, n * stride + c, stride, held, n * wide, wide, 1,
+                            turned, c * padded, strip, size, tops, 0,
                         )  # fmt: skip
-                        n += 1
+                    n += rows_of_tile
             if bias.size:
                 for c in range(count):
                     h, i = g * group + (begin + c) // length, (begin + c) % length
@@ -220,32 +265,38 @@ def _panels(
                         taken = mask[place + (j + n) * mask_strides[3]]
                         score = weights[n * stride + c]
                         weights[n * stride + c] = score if taken else nothing
+            # Zero is added so that all is stored, and not by a mask; see `_find_tops`.
             if j < all_from or end > all_to:
                 for n in range(keys):
                     line_of = weights[n * stride : n * stride + width]
                     place32 = np.int32(j + n)
                     for c in range(width):
                         seen = (first[c] <= place32) & (place32 < last[c])
-                        line_of[c] = line_of[c] if seen else nothing
+                        line_of[c] = line_of[c] + zero if seen else nothing
             _weigh_columns(weights, keys, width, stride, columns, tops, totals)
             at = table[b, j // page] * v_strides[0] + g * v_strides[1] + j % page * v_strides[2]
-            lines, at, step = rows_of(v, at, v_strides[2], keys, size, held, brain)
+            _pack(v, at, v_strides[2], keys, size, held, wide, brain)
             shares = columns[0]
-            for c in range(0, width, strip):
-                d = 0
-                while d < size:
-                    if d + ROWS <= size:
+            d = 0
+            while d < size:
+                rows_of_tile = height(size - d)
+                for c in range(0, width, strip):
+                    if rows_of_tile == ROWS:
                         _values(
-                            sums, d * stride + c, stride, lines, at + d, 1, step,
+                            sums, d * stride + c, stride, held, d, 1, wide,
                             weights, c, stride, keys, shares, c,
                         )  # fmt: skip
-                        d += ROWS
+                    elif rows_of_tile == 4:
+                        _values_of_four(
+                            sums, d * stride + c, stride, held, d, 1, wide,
+                            weights, c, stride, keys, shares, c,
+                        )  # fmt: skip
                     else:
                         _values_of_one(
-                            sums, d * stride + c, stride, lines, at + d, 1, step,
+                            sums, d * stride + c, stride, held, d, 1, wide,
                             weights, c, stride, keys, shares, c,
                         )  # fmt: skip
-                        d += 1
+                d += rows_of_tile
             j = end
 
         for some in range(0, width, lanes):

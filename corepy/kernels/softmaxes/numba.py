@@ -98,7 +98,7 @@ def _softmax_columns(
     _, length, columns = x.shape
     blocks = -(-columns // _WIDTH)
     held, values = scratch(x[0], _WIDTH), scratch(x[0], _WIDTH)
-    tops, totals = scratch(x[0], _WIDTH), np.empty(_WIDTH)
+    tops, raised, totals = scratch(x[0], _WIDTH), scratch(x[0], _WIDTH), np.empty(_WIDTH)
     kept = np.empty(_WIDTH, np.int64)
     factor = number(scale, values[0])
     nothing, zero = number(-np.inf, values[0]), number(0.0, values[0])
@@ -113,15 +113,19 @@ def _softmax_columns(
         for step in range(3):
             for i in range(length):
                 row = fetch(x[s, i, first:last], held, brain)
-                for j in range(width):
-                    values[j] = row[j] * factor
                 if masked:
                     taken = mask[s, i, first:last]
                     for j in range(width):
-                        values[j] = values[j] if taken[j] else nothing
+                        values[j] = row[j] * factor if taken[j] else nothing
+                else:
+                    for j in range(width):
+                        values[j] = row[j] * factor
                 if step == 0:
-                    for j in range(width):  # a NaN is never greater; it comes in again below
-                        tops[j] = values[j] if values[j] > tops[j] else tops[j]
+                    # Into other memory: what may stay as it is would be stored by a mask, which
+                    # takes some processors long. A NaN is never greater; it comes in again below.
+                    for j in range(width):
+                        raised[j] = values[j] if values[j] > tops[j] else tops[j]
+                    tops, raised = raised, tops
                     if masked:
                         for j in range(width):
                             kept[j] += taken[j]
