@@ -155,13 +155,28 @@ def _flat(args: Args, params: Params) -> str | None:
 
 
 def _transformed(args: Args, params: Params) -> str | None:
-    """A transform of whole rows; the inverse of real ones gives twice as many elements."""
+    """A transform of whole rows or columns, or of one."""
     x, axis = args[0], params["axis"]
-    if not x.flags.c_contiguous or axis % x.ndim != x.ndim - 1:
+    if not x.flags.c_contiguous or not _is_extent(params["n"], x.shape[axis]):
         return None
-    if params["n"] not in (x.shape[-1], 2 * (x.shape[-1] - 1)):
+    if x.ndim == 1:
+        return ""
+    return "rows" if axis % x.ndim == x.ndim - 1 else "columns"
+
+
+def _transformed_along(args: Args, params: Params) -> str | None:
+    """A transform along several whole axes."""
+    x, axes, sizes = args[0], params["axes"], params["s"]
+    if not x.flags.c_contiguous or len(axes) < 2:
         return None
-    return "" if x.ndim == 1 else "rows"
+    own = [x.shape[axis] for axis in axes]
+    is_whole = own[:-1] == list(sizes[:-1]) and _is_extent(sizes[-1], own[-1])
+    return "" if is_whole else None
+
+
+def _is_extent(points: int, extent: int) -> bool:
+    """Say whether points are as many as elements; the inverse of real ones has twice as many."""
+    return points in (extent, 2 * (extent - 1))
 
 
 def _square(args: Args, params: Params) -> str | None:
@@ -232,7 +247,7 @@ def _taken(args: Args, params: Params) -> str | None:
 #: Forms of conversions.
 _TARGETS: Final = ("to float32", "to float64", "to int64")
 _AXES: Final = ("all", "rows", "columns", "narrow")
-_TRANSFORMS: Final = ("", "rows")
+_TRANSFORMS: Final = ("", "rows", "columns")
 _UNARY: Final = Admission(_whole, ("",), 1, FLOATS)
 _KERNEL: Final = Admission(_whole, ("",), 1, _NONE)
 _KERNEL_OF_TWO: Final = Admission(_whole, ("",), 2, _NONE)
@@ -304,6 +319,10 @@ ADMITTED: Final[dict[str, Admission]] = {
     ),
     "fft.rfft": Admission(_transformed, _TRANSFORMS, 1, FLOATS),
     "fft.irfft": Admission(_transformed, _TRANSFORMS, 1, _COMPLEX),
+    **dict.fromkeys(
+        ("fft.fftn", "fft.ifftn", "fft.irfftn"), Admission(_transformed_along, ("",), 1, _COMPLEX)
+    ),
+    "fft.rfftn": Admission(_transformed_along, ("",), 1, FLOATS),
     **{
         f"linalg.{name}": _DECOMPOSITION
         for name in ("cholesky", "det", "eigh", "eigvalsh", "inv", "solve")

@@ -87,8 +87,10 @@ def _array(value: Any, home: NumPyBackend) -> Any:
 def _written(operation: str, args: tuple[Any, ...], params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that a user writes."""
     found = {key: value for key, value in params.items() if key not in _UNNAMED}
-    if operation in ("concat", "stack", "roll") or operation.startswith("fft."):
+    if operation in ("concat", "stack", "roll"):
         found.pop("axis", None)  # the first one, which is also the last
+    elif operation.startswith("fft.") and operation.endswith("n"):
+        del found["s"], found["axes"]  # all of them
     elif operation == "tensordot":
         found["axes"] = len(found["axes"][0])
     elif operation == "clip":

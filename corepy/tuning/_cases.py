@@ -230,12 +230,7 @@ def operands(
     if case.form == "tall":
         return _parameters(name, _matrix(x, min(_COLUMNS, math.isqrt(size // 16))))
     if name.startswith("fft."):
-        x = _matrix(x, _width(size)) if case.form == "rows" else x
-        points = x.shape[-1]
-        if name == "fft.irfft":
-            x = np.ascontiguousarray(x[..., : _smooth(points - 1) + 1])
-            points = 2 * (x.shape[-1] - 1)
-        return (x,), {"n": points, "axis": x.ndim - 1, "norm": "backward"}
+        return _transform(case, x)
     if case.form in ("rows", "columns", "narrow", "all"):
         return _reduction(case, x)
     if case.form == "spread":
@@ -297,6 +292,25 @@ def _smooth(most: int) -> int:
 def _matrix(x: Array, columns: int) -> Array:
     """Return the elements as rows of so many, without those that are left over."""
     return x[: x.size // columns * columns].reshape(-1, columns)
+
+
+def _transform(case: Case, x: Array) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    several = case.operation.endswith("n")
+    axis = -1 if case.form != "columns" else 0
+    if several:
+        side = _smooth(math.isqrt(x.size))
+        x = _matrix(x, side)[:side]
+    elif case.form:
+        x = _matrix(x, _smooth(_width(x.size)))
+        x = x[: _smooth(len(x))]
+    points = x.shape[axis]
+    if "irfft" in case.operation:
+        half = _smooth(points - 1)
+        x = np.ascontiguousarray(x[: half + 1] if axis == 0 else x[..., : half + 1])
+        points = 2 * half
+    if several:
+        return (x,), {"s": (len(x), points), "axes": (0, 1), "norm": "backward"}
+    return (x,), {"n": points, "axis": axis % x.ndim, "norm": "backward"}
 
 
 def _reduction(case: Case, x: Array) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -28,6 +28,7 @@ ULP: Final[dict[str, float]] = {
     **dict.fromkeys(("matmul", "mean", "sum"), 16),
     **dict.fromkeys(("cumulative_prod", "cumulative_sum", "logaddexp", "prod", "std", "var"), 32),
     **dict.fromkeys(("fft.fft", "fft.ifft", "fft.irfft", "fft.rfft", "tanh"), 8),
+    **dict.fromkeys(("fft.fftn", "fft.ifftn", "fft.irfftn", "fft.rfftn"), 8),
     "linspace": 2,
     "linalg.cholesky": 16,
     **dict.fromkeys(("linalg.det", "linalg.inv", "linalg.qr", "linalg.solve"), 32),
@@ -77,7 +78,7 @@ def _trials(case: Case) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]
     sizes = _LONG if case.form in ("inner", "tall") else _SIZES
     for size in [side * side for side in _SIDES] if case.squares else sizes:
         args, params = operands(case, size, rng)
-        if params.get("n") == 0:  # what one element is the half of
+        if 0 in (params.get("n"), *params.get("s", ())):  # what one element is the half of
             continue
         yield f"{size} elements", args, params
     if case.is_linear or case.operation.startswith("fft."):

@@ -1,4 +1,4 @@
-"""The Numba backend's long transforms, beside NumPy's in extended precision."""
+"""The Numba backend's transforms, beside NumPy's: of long rows in extended precision."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.sharing import share
 
 #: Of the complex dtype that a transform computes in, one of more bits, where there is one.
 WIDE: Final = {"complex64": "complex128", "complex128": "clongdouble"}
+SEVERAL: Final = ("fft.fftn", "fft.ifftn", "fft.rfftn", "fft.irfftn")
 NAMES: Final = ("fft.fft", "fft.ifft", "fft.rfft", "fft.irfft")
 #: Products of few, and of many primes; of columns that come together, and of some over.
 SIZES: Final = (4, 12, 64, 1000, 2**13, 7 * 11 * 16, 16_384, 98_304)
@@ -23,9 +24,9 @@ SIZES: Final = (4, 12, 64, 1000, 2**13, 7 * 11 * 16, 16_384, 98_304)
 def operand(name: str, points: int, dtype: str) -> Array:
     """Make what has a transform of so many points."""
     rng = np.random.default_rng(points)
-    size = points // 2 + 1 if name == "fft.irfft" else points
+    size = points // 2 + 1 if "irfft" in name else points
     x = rng.standard_normal(size) + 1j * rng.standard_normal(size)
-    return x.real.astype(dtype_of(dtype)) if name == "fft.rfft" else x.astype(dtype)
+    return x.real.astype(dtype_of(dtype)) if ".rfft" in name else x.astype(dtype)
 
 
 def dtype_of(complex_dtype: str) -> str:
@@ -105,10 +106,71 @@ def test_rows_are_transformed_as_numpy_does(
         assert found.dtype == expected.dtype
         unscaled = "forward" if name in ("fft.ifft", "fft.irfft") else "backward"
         if dtype == "complex64" and norm == unscaled:  # NumPy computes in double precision
-            allowed = 4 * np.finfo(dtype).eps * np.abs(expected).max()
-            np.testing.assert_allclose(found, expected, rtol=0, atol=allowed)
+            check(found, expected)
         else:
             np.testing.assert_array_equal(found, expected)
+
+
+def check(found: Array, expected: Array) -> None:
+    """Hold a result as near to another one as a few roundings of its largest element."""
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    allowed = 4 * np.finfo(found.dtype).eps * np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@pytest.mark.parametrize("dtype", list(WIDE))
+@pytest.mark.parametrize("points", [1, 2, 7, 100, 101])
+@pytest.mark.parametrize("name", NAMES)
+def test_columns_are_transformed_some_at_a_time(
+    name: str, points: int, dtype: str, norm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share(monkeypatch)
+    rows = np.stack([operand(name, points, dtype) * k for k in range(1, 91)])
+    stacks = rows.reshape(5, 18, -1).swapaxes(1, 2)
+    for x, axis in [(rows.T, 0), (rows.T.copy(), 0), (stacks, 1), (stacks.copy(), 1)]:
+        params: dict[str, Any] = {"n": points, "axis": axis, "norm": norm}
+        check(own(name, x, **params), numpys(name, x, **params))
+        params["axis"] -= x.ndim
+        check(own(name, x, **params), numpys(name, x, **params))
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@pytest.mark.parametrize("dtype", list(WIDE))
+@pytest.mark.parametrize("points", [2, 21, 30])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_axes(
+    name: str, points: int, dtype: str, norm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share(monkeypatch)
+    rows = np.stack([operand(name, points, dtype) * k for k in range(1, 91)])
+    stacks = rows.reshape(5, 18, -1)
+    each: list[tuple[Array, tuple[int, ...]]] = [
+        *((stacks, axes) for axes in [(2,), (1, 2), (0, 2), (1, 0, 2)]),
+        *((stacks.swapaxes(0, 2), axes) for axes in [(0,), (1, 0), (2, 1, 0), (-1, -3)]),
+        *((stacks[::-1, ::2].swapaxes(1, 2), axes) for axes in [(2, 1), (0, 2, 1)]),
+    ]
+    for x, axes in each:
+        given = x.copy()
+        sizes = (*(x.shape[axis] for axis in axes[:-1]), points)
+        params: dict[str, Any] = {"s": sizes, "axes": axes, "norm": norm}
+        check(own(name, x, **params), numpys(name, x, **params))
+        np.testing.assert_array_equal(x, given)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_axes_that_are_numpys(name: str) -> None:
+    """What is padded, cut, empty, swapped or of another dtype."""
+    whole = OPERATIONS[name].own
+    x = np.stack([operand(name, 100, "complex128")] * 3)
+    for sizes in [(4, 100), (2, 100), (3, 90), (3, 110)]:
+        assert whole(x, s=sizes, axes=(0, 1), norm="backward") is None
+    params: dict[str, Any] = {"s": (3, 100), "axes": (0, 1), "norm": "backward"}
+    assert whole(x, **params) is not None
+    assert whole(x.astype(x.dtype.newbyteorder()), **params) is None
+    other = x.real.astype("c16") if name == "fft.rfftn" else x.real.copy()
+    assert whole(other, **params) is None
+    assert whole(x[:, :0], s=(3, 0), axes=(0, 1), norm="backward") is None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -120,10 +182,16 @@ def test_short_rows_are_numpys(name: str) -> None:
 def test_numpys_own_loop_may_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     x = operand("fft.fft", 2**16, "complex128")
     transform = _transforms.OPERATIONS["fft.fft"].own
+    square = x.reshape(256, 256)
+    several = [_transforms.OPERATIONS[name].own for name in SEVERAL]
+    sizes: list[Any] = [(256, 256)] * 3 + [(256, 510)]
     _transforms._loop.cache_clear()
     with monkeypatch.context() as hidden:
         hidden.setattr(_transforms, "_MODULE", "numpy.fft._elsewhere")
         assert transform(x, n=x.size, axis=0, norm="backward") is None
+        for each, s in zip(several, sizes, strict=True):
+            for given in (square, square.real.copy()):
+                assert each(given, s=s, axes=(0, 1), norm="backward") is None
     _transforms._loop.cache_clear()
     assert transform(x, n=x.size, axis=0, norm="backward") is not None
 

@@ -61,19 +61,55 @@ def _root(fine: Array, coarse: Array, exponent: int) -> Any:
 
 
 @kernel()
-def _turn_in(x: Array, first: int, count: int, some: Array) -> None:
-    """Put so many columns of `x` into the rows of `some`."""
+def _copy_in(x: Array, first: int, count: int, some: Array) -> None:
     for i in range(x.shape[0]):
         for c in range(count):
             some[np.uint64(c), np.uint64(i)] = x[np.uint64(i), np.uint64(first + c)]
 
 
 @kernel()
-def _turn_out(some: Array, first: int, count: int, out: Array) -> None:
-    """Undo `_turn_in`."""
+def _copy_out(some: Array, first: int, count: int, out: Array) -> None:
     for i in range(out.shape[0]):
         for c in range(count):
             out[np.uint64(i), np.uint64(first + c)] = some[np.uint64(c), np.uint64(i)]
+
+
+@kernel()
+def _turn_in(x: Array, first: int, count: int, some: Array) -> None:
+    """Put so many columns of `x` into the rows of `some`."""
+    if count == TOGETHER:  # as many as the compiler knows
+        _copy_in(x, first, TOGETHER, some)
+    else:
+        _copy_in(x, first, count, some)
+
+
+@kernel()
+def _turn_out(some: Array, first: int, count: int, out: Array) -> None:
+    """Undo `_turn_in`."""
+    if count == TOGETHER:
+        _copy_out(some, first, TOGETHER, out)
+    else:
+        _copy_out(some, first, count, out)
+
+
+@kernel()
+def transform_each_column(
+    addresses: tuple[int, int], factor: Array, x: Array, out: Array, start: int, stop: int
+) -> None:
+    """Transform the columns of each matrix of ``x (k, n, columns)`` into those of ``out``.
+
+    A task is some columns of one matrix. ``out (k, m, columns)`` may be `x` itself.
+    """
+    points, columns = x.shape[1:]
+    some = np.empty((TOGETHER, points + RUN), x.dtype)
+    found = np.empty((TOGETHER, out.shape[1] + RUN), out.dtype)
+    tasks = -(-columns // TOGETHER)
+    for task in range(start, stop):
+        matrix, first = task // tasks, task % tasks * TOGETHER
+        count = min(TOGETHER, columns - first)
+        _turn_in(x[matrix], first, count, some)
+        _transform(addresses, factor, some, found, (count, points, out.shape[1]))
+        _turn_out(found, first, count, out[matrix])
 
 
 @kernel()
@@ -113,17 +149,11 @@ def transform_columns(
     for task in range(start, stop):
         first = task * TOGETHER
         count = min(TOGETHER, columns - first)
-        if count == TOGETHER:  # as many as the compiler knows
-            _turn_in(x, first, TOGETHER, some)
-        else:
-            _turn_in(x, first, count, some)
+        _turn_in(x, first, count, some)
         _transform(addresses, factor, some, some, (count, rows, rows))
         for c in range(count):
             _multiply_by_powers(some[c], rows, fine, coarse, first + c)
-        if count == TOGETHER:
-            _turn_out(some, first, TOGETHER, out)
-        else:
-            _turn_out(some, first, count, out)
+        _turn_out(some, first, count, out)
 
 
 @kernel()
@@ -140,10 +170,7 @@ def transform_rows(
         first = task * TOGETHER
         count = min(TOGETHER, rows - first)
         _transform(addresses, factor, x[first : first + count], some, (count, columns, columns))
-        if count == TOGETHER:
-            _turn_out(some, first, TOGETHER, out)
-        else:
-            _turn_out(some, first, count, out)
+        _turn_out(some, first, count, out)
 
 
 @kernel()

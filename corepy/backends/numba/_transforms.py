@@ -1,6 +1,7 @@
-"""Long Fourier transforms, and those of many rows.
+"""Long Fourier transforms, and those of many rows and columns.
 
-Rows that NumPy transforms one after the other are shared among threads. It transforms a row in one
+Rows that NumPy transforms one after the other are shared among threads; columns are made rows, some
+at a time, and a transform along several axes is one along each. NumPy transforms a row in one
 thread, and a long one does not stay in the caches meanwhile. Here one of ``n1 * n2`` elements
 becomes a matrix whose columns NumPy transforms first, and then its rows, some at a time in several
 threads (Bailey, "FFTs in external or hierarchical memory", 1990). One of real elements is one of
@@ -23,6 +24,7 @@ from corepy.backends.numba._glue import Operation, operation, size_from
 from corepy.backends.numba._numpys_loops import addresses_of
 
 Array = npt.NDArray[Any]
+Sizes = tuple[int, ...]
 
 #: Where NumPy has its transforms: no part of its public interface.
 _MODULE: Final = "numpy.fft._pocketfft_umath"
@@ -130,23 +132,42 @@ def _transform(x: Array, inverse: bool, factor: Array) -> Array:
     return out.reshape(-1)
 
 
-def _each_row(name: str, x: Array, out: np.dtype[Any], length: int, factor: Array) -> Array | None:
-    """Transform the rows of an array, each as NumPy does; None where it has no loop for them."""
-    addresses = _loop(name, x.dtype, out)
+def _each(
+    name: str, x: Array, out: np.dtype[Any], length: int, axis: int, factor: Array
+) -> Array | None:
+    """Transform an array along an axis, rows as NumPy does; None where it has no loop for them."""
+    shape = list(x.shape)
+    shape[axis] = length
+    found = np.empty(shape, out)
+    return found if _put_each(name, x, found, axis, factor) else None
+
+
+def _put_each(name: str, x: Array, found: Array, axis: int, factor: Array) -> bool:
+    """Put the transforms along an axis into contiguous memory; say whether there is a loop."""
+    addresses = _loop(name, x.dtype, found.dtype)
     if addresses is None:
-        return None
-    rows = _row(x).reshape(-1, x.shape[-1])
-    found = np.empty((len(rows), length), out)
-    work = _WORK * x.size
-    launch(loops.transform_each, (addresses, factor, rows, found), _tasks(len(rows)), work)
-    return found.reshape(*x.shape[:-1], length)
-
-
-def _has_rows(x: Array, extent: int, axis: int) -> bool:
-    """Say whether an array has several rows of an extent along an axis, its last one."""
-    if not x.dtype.isnative or axis % x.ndim != x.ndim - 1 or x.shape[-1] != extent:
         return False
-    return x.size > extent > 0
+    x, work, axis = np.require(x, requirements=["C", "A"]), _WORK * x.size, axis % x.ndim
+    rows, columns = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    arguments = (addresses, factor)
+    if columns == 1:
+        each = (x.reshape(rows, -1), found.reshape(rows, -1))
+        launch(loops.transform_each, (*arguments, *each), _tasks(rows), work)
+    else:
+        each = (x.reshape(rows, -1, columns), found.reshape(rows, -1, columns))
+        tasks = rows * _tasks(columns)
+        launch(loops.transform_each_column, (*arguments, *each), tasks, work)
+    return True
+
+
+def _has_several(x: Array, extent: int, axis: int) -> bool:
+    """Say whether an array has an extent along an axis, and more than one row of it."""
+    return x.dtype.isnative and x.shape[axis] == extent and x.size > extent > 0
+
+
+def _of_reals(points: int) -> str:
+    """Return the name of NumPy's loop for so many real elements."""
+    return "rfft_n_odd" if points % 2 else "rfft_n_even"
 
 
 def _of_complex(name: str) -> Operation:
@@ -156,8 +177,8 @@ def _of_complex(name: str) -> Operation:
         if x.dtype.char not in "FD":
             return None
         factor = _factor(norm, n, inverse, x.dtype)
-        if _has_rows(x, n, axis):
-            return _each_row(name.removeprefix("fft."), x, x.dtype, n, factor)
+        if _has_several(x, n, axis):
+            return _each(name.removeprefix("fft."), x, x.dtype, n, axis, factor)
         if not _can_halve(x, n, n, axis, x.dtype):
             return None
         return _transform(_row(x), inverse, factor).reshape(x.shape)
@@ -170,8 +191,8 @@ def _rfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
     if x.dtype.char not in "fd":
         return None
     dtype, factor = np.dtype(x.dtype.char.upper()), _factor(norm, n, False, x.dtype)
-    if _has_rows(x, n, axis):
-        return _each_row("rfft_n_odd" if n % 2 else "rfft_n_even", x, dtype, n // 2 + 1, factor)
+    if _has_several(x, n, axis):
+        return _each(_of_reals(n), x, dtype, n // 2 + 1, axis, factor)
     if n % 2 or not _can_halve(x, n // 2, n, axis, dtype):
         return None
     half = _transform(_row(x).view(dtype), False, factor)
@@ -186,8 +207,8 @@ def _irfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
     if x.dtype.char not in "FD":
         return None
     real, factor = np.dtype(x.dtype.char.lower()), _factor(norm, n, True, x.dtype)
-    if _has_rows(x, n // 2 + 1, axis):
-        return _each_row("irfft", x, real, n, factor)
+    if _has_several(x, n // 2 + 1, axis):
+        return _each("irfft", x, real, n, axis, factor)
     if n % 2 or not _can_halve(x, n // 2, n // 2 + 1, axis, x.dtype):
         return None
     half = np.empty(n // 2, x.dtype)
@@ -196,8 +217,67 @@ def _irfft(x: Array, /, *, n: int, axis: int, norm: str | None) -> Array | None:
     return _along(_transform(half, True, factor).view(real), x, axis)
 
 
+# ---------------------------------------------------------------------------- along several axes
+
+
+def _along_each(
+    x: Array, s: Sizes, axes: Sizes, norm: str | None, inverse: bool, out: Array
+) -> bool:
+    """Put complex transforms along some axes into `out`, which may be `x`; say whether it can."""
+    for n, axis in zip(s, axes, strict=True):
+        factor = _factor(norm, n, inverse, x.dtype)
+        if not _put_each("ifft" if inverse else "fft", x, out, axis, factor):
+            return False
+        x = out
+    return True
+
+
+def _are_whole(x: Array, s: Sizes, axes: Sizes) -> bool:
+    """Say whether an array has these extents along these axes, and nothing stands in the way."""
+    return x.dtype.isnative and x.size > 0 and s == tuple(x.shape[axis] for axis in axes)
+
+
+def _along_axes(name: str) -> Operation:
+    inverse = name == "fft.ifftn"
+
+    def transform(x: Array, /, *, s: Sizes, axes: Sizes, norm: str | None) -> Array | None:
+        if x.dtype.char not in "FD" or not _are_whole(x, s, axes):
+            return None
+        out = np.empty(x.shape, x.dtype)
+        return out if _along_each(x, s[::-1], axes[::-1], norm, inverse, out) else None
+
+    return operation(name, _LONG)(transform)
+
+
+@operation("fft.rfftn", _LONG)
+def _rfftn(x: Array, /, *, s: Sizes, axes: Sizes, norm: str | None) -> Array | None:
+    if x.dtype.char not in "fd" or not _are_whole(x, s, axes):
+        return None
+    n, dtype = s[-1], np.dtype(x.dtype.char.upper())
+    out = _each(_of_reals(n), x, dtype, n // 2 + 1, axes[-1], _factor(norm, n, False, dtype))
+    if out is None or not _along_each(out, s[-2::-1], axes[-2::-1], norm, False, out):
+        return None
+    return out
+
+
+@operation("fft.irfftn", _LONG // 2)
+def _irfftn(x: Array, /, *, s: Sizes, axes: Sizes, norm: str | None) -> Array | None:
+    if x.dtype.char not in "FD" or not _are_whole(x, (*s[:-1], s[-1] // 2 + 1), axes):
+        return None
+    out = np.empty(x.shape, x.dtype)
+    if len(axes) > 1:
+        if not _along_each(x, s[:-1], axes[:-1], norm, True, out):
+            return None
+        x = out
+    real, n = np.dtype(x.dtype.char.lower()), s[-1]
+    return _each("irfft", x, real, n, axes[-1], _factor(norm, n, True, x.dtype))
+
+
 OPERATIONS: Final[dict[str, Operation]] = {
     **{name: _of_complex(name) for name in ("fft.fft", "fft.ifft")},
     "fft.rfft": _rfft,
     "fft.irfft": _irfft,
+    **{name: _along_axes(name) for name in ("fft.fftn", "fft.ifftn")},
+    "fft.rfftn": _rfftn,
+    "fft.irfftn": _irfftn,
 }
