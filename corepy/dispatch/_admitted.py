@@ -315,10 +315,9 @@ ADMITTED: Final[dict[str, Admission]] = {
     "tensordot": Admission(_contracted, ("",), 2, _NONE),
     "matmul": Admission(_matrices, ("", "inner"), 2, frozenset({"int64"})),
     **dict.fromkeys(
-        ("fft.fft", "fft.ifft"), Admission(_transformed, _TRANSFORMS, 1, FLOATS | _COMPLEX)
+        ("fft.fft", "fft.ifft", "fft.irfft"), Admission(_transformed, _TRANSFORMS, 1, _COMPLEX)
     ),
     "fft.rfft": Admission(_transformed, _TRANSFORMS, 1, FLOATS),
-    "fft.irfft": Admission(_transformed, _TRANSFORMS, 1, _COMPLEX),
     **dict.fromkeys(
         ("fft.fftn", "fft.ifftn", "fft.irfftn"), Admission(_transformed_along, ("",), 1, _COMPLEX)
     ),
