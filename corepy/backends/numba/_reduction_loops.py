@@ -497,7 +497,7 @@ def extreme_columns(x: Array, partials: Array, least: bool, start: int, stop: in
 
 
 @inlined
-def _is_beyond(value: Any, before: Any, least: bool) -> bool:
+def _is_beyond(value: Any, before: Any, least: bool) -> Any:
     """Say whether a value takes another's place: by its size, or as the first NaN."""
     beyond = value < before if least else value > before
     return beyond or (value != value and before == before)  # noqa: PLR0124

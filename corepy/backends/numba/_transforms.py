@@ -149,14 +149,13 @@ def _put_each(name: str, x: Array, found: Array, axis: int, factor: Array) -> bo
         return False
     x, work, axis = np.require(x, requirements=["C", "A"]), _WORK * x.size, axis % x.ndim
     rows, columns = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-    arguments = (addresses, factor)
     if columns == 1:
-        each = (x.reshape(rows, -1), found.reshape(rows, -1))
-        launch(loops.transform_each, (*arguments, *each), _tasks(rows), work)
+        flat = (x.reshape(rows, -1), found.reshape(rows, -1))
+        launch(loops.transform_each, (addresses, factor, *flat), _tasks(rows), work)
     else:
-        each = (x.reshape(rows, -1, columns), found.reshape(rows, -1, columns))
+        stacked = (x.reshape(rows, -1, columns), found.reshape(rows, -1, columns))
         tasks = rows * _tasks(columns)
-        launch(loops.transform_each_column, (*arguments, *each), tasks, work)
+        launch(loops.transform_each_column, (addresses, factor, *stacked), tasks, work)
     return True
 
 
