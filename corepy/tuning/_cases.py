@@ -33,10 +33,6 @@ Array = npt.NDArray[Any]
 #: The dtypes that are worth measuring, by the first letters of operations; others run in NumPy.
 _DTYPES: Final = ("float32", "float64", "int64")
 _MORE: Final = {"fft.": ("complex64", "complex128"), "logical": ("bool",)}
-#: Transforms whose real operands become complex ones.
-_OF_COMPLEX: Final = frozenset(
-    f"fft.{name}" for name in ("fft", "fftn", "ifft", "ifftn", "irfft", "irfftn")
-)
 #: Elements of the largest operand. The first one is measured first, then the greater, of which the
 #: last ones are in no cache, then down for as long as somebody beats NumPy. No powers of two: there
 #: the stretches of two threads fall on the same lines of the caches and banks of the memory, and
@@ -171,7 +167,8 @@ def cases(only: Iterable[str] = ()) -> Iterator[Case]:
 
 def _is_converted(operation: str, dtype: str) -> bool:
     """Say whether an operation makes complex numbers of a dtype before it chooses who runs it."""
-    return operation in _OF_COMPLEX and not dtype.startswith("complex")
+    of_complex = operation.startswith("fft.") and not operation.startswith("fft.rfft")
+    return of_complex and not dtype.startswith("complex")
 
 
 def _differs(operation: str, dtype: str, backend: str) -> bool:

@@ -20,6 +20,10 @@ NAMES: Final = ("fft.fft", "fft.ifft", "fft.rfft", "fft.irfft")
 #: Products of few, and of many primes; of columns that come together, and of some over.
 SIZES: Final = (4, 12, 64, 1000, 2**13, 7 * 11 * 16, 16_384, 98_304)
 
+each_norm = pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+each_dtype = pytest.mark.parametrize("dtype", list(WIDE))
+each_length = pytest.mark.parametrize("points", [1, 2, 7, 100, 101])
+
 
 def operand(name: str, points: int, dtype: str) -> Array:
     """Make what has a transform of so many points."""
@@ -41,8 +45,8 @@ def exact(name: str, x: Array, points: int, norm: str) -> Array:
     return np.asarray(getattr(np.fft, name.removeprefix("fft."))(x, n=points, norm=norm))
 
 
-@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
-@pytest.mark.parametrize("dtype", list(WIDE))
+@each_norm
+@each_dtype
 @pytest.mark.parametrize("points", SIZES)
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_are_of_a_few_roundings(name: str, points: int, dtype: str, norm: str) -> None:
@@ -91,9 +95,9 @@ def test_what_is_numpys(name: str) -> None:
         assert whole(each, n=2400, axis=axis, norm="backward") is None
 
 
-@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
-@pytest.mark.parametrize("dtype", list(WIDE))
-@pytest.mark.parametrize("points", [1, 2, 7, 100, 101])
+@each_norm
+@each_dtype
+@each_length
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_are_transformed_as_numpy_does(
     name: str, points: int, dtype: str, norm: str, monkeypatch: pytest.MonkeyPatch
@@ -118,9 +122,9 @@ def check(found: Array, expected: Array) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=allowed)
 
 
-@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
-@pytest.mark.parametrize("dtype", list(WIDE))
-@pytest.mark.parametrize("points", [1, 2, 7, 100, 101])
+@each_norm
+@each_dtype
+@each_length
 @pytest.mark.parametrize("name", NAMES)
 def test_columns_are_transformed_some_at_a_time(
     name: str, points: int, dtype: str, norm: str, monkeypatch: pytest.MonkeyPatch
@@ -135,8 +139,8 @@ def test_columns_are_transformed_some_at_a_time(
         check(own(name, x, **params), numpys(name, x, **params))
 
 
-@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
-@pytest.mark.parametrize("dtype", list(WIDE))
+@each_norm
+@each_dtype
 @pytest.mark.parametrize("points", [2, 21, 30])
 @pytest.mark.parametrize("name", SEVERAL)
 def test_several_axes(

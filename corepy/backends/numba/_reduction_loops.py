@@ -250,8 +250,6 @@ def sum_columns(x: Array, partials: Array, start: int, stop: int) -> None:
         total[:] = 0
         first, last = c * ROWS, min((c + 1) * ROWS, x.shape[1])
         paired = last - (last - first) % 4
-        # Several rows at a time, and what was found first: it is stored whether it changes or not,
-        # not by a mask, which takes some processors fifteen times as long.
         for i in range(first, paired, 4):
             a, b = x[s, i, left:right], x[s, i + 1, left:right]
             d, e = x[s, i + 2, left:right], x[s, i + 3, left:right]

@@ -263,8 +263,8 @@ def _rfftn(x: Array, /, *, s: Sizes, axes: Sizes, norm: str | None) -> Array | N
 def _irfftn(x: Array, /, *, s: Sizes, axes: Sizes, norm: str | None) -> Array | None:
     if x.dtype.char not in "FD" or not _are_whole(x, (*s[:-1], s[-1] // 2 + 1), axes):
         return None
-    out = np.empty(x.shape, x.dtype)
     if len(axes) > 1:
+        out = np.empty(x.shape, x.dtype)
         if not _along_each(x, s[:-1], axes[:-1], norm, True, out):
             return None
         x = out

@@ -174,7 +174,8 @@ def _panels(
     heads, kv_heads, length, size = shape
     group = heads // kv_heads
     rows = group * length
-    lanes = lanes_of(scratch(q, 1))
+    row = scratch(q, size)
+    lanes = lanes_of(row)
     strip = VECTORS * lanes
     stride = _STRIPS * strip
     padded = -(-size // lanes) * lanes
@@ -186,7 +187,6 @@ def _panels(
     weights = scratch(q, _BLOCK * stride)
     columns = scratch(q, 3 * stride).reshape(3, stride)
     tops, totals = scratch(q, stride), scratch(q, stride)
-    row = scratch(q, size)
     first, last = np.zeros(stride, np.int32), np.zeros(stride, np.int32)
     factor = number(scale, held[0])
     nothing, zero, one = (
