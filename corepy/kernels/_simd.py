@@ -149,11 +149,17 @@ def apart(out: Array, x: Array) -> bool:
 
 
 @inlined
+def expect_row(x: Array, at: int, size: int) -> None:
+    """Let the processor fetch `size` elements of a flat array; those beyond it are of no harm."""
+    for j in range(at, at + size, _LINE // x.itemsize):
+        expect(x, j)
+
+
+@inlined
 def expect_rows(x: Array, start: int, stop: int) -> None:
     """Let the processor fetch rows of ``x (rows, size)``; those beyond the end are of no harm."""
     size = x.shape[1]
-    for j in range(start * size, stop * size, _LINE // x.itemsize):
-        expect(x, j)
+    expect_row(x, start * size, (stop - start) * size)
 
 
 def target(row: Array, values: Array, apart: bool) -> Array:

@@ -3,7 +3,8 @@
 Many queries are taken in panels whose columns are queries: with scores and sums transposed, rows of
 K and V are read just as they lie, and maxima, exponentials and sums need no sum across lanes. Few
 queries, as in decoding, are rows: there all time goes to reading K and V, each row of which is read
-once for all queries of its head, and the keys may be shared among threads.
+once for all queries of its head, and the keys may be shared among threads. Memory does not wait for
+sums of several queries: rows of V are on their way while K's are multiplied.
 
 Keys come in pages, block ``table[b, j // page]`` of K and V holding those of sequence b from
 ``j // page * page`` on; arrays that are not paged are pages of their whole length.
@@ -21,7 +22,7 @@ from numba.extending import overload
 
 from corepy._loops._simd import decay, inlined, number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import fetch, key, put, scratch, sum_of_weights, unkey
+from corepy.kernels._simd import expect_row, fetch, key, put, scratch, sum_of_weights, unkey
 from corepy.kernels._tiles import BYTES, FEW, ROWS, VECTORS, dots, flip, fused, height, lanes_of
 
 Array = npt.NDArray[Any]
@@ -399,6 +400,9 @@ def _rows(
             keys = end - j
             at = table[b, j // page] * k_strides[0] + g * k_strides[1] + j % page * k_strides[2]
             lines, at, step = rows_of(k, at, k_strides[2], keys, size, held, brain)
+            next_at = (
+                table[b, j // page] * v_strides[0] + g * v_strides[1] + j % page * v_strides[2]
+            )
             n = 0
             if full:
                 while n + together <= keys:
@@ -408,6 +412,8 @@ def _rows(
                             weights, n, _LONG_BLOCK, queries, 0, padded, lines, line, step, full
                         )
                     else:
+                        for m in range(n, n + together):
+                            expect_row(v, next_at + m * v_strides[2], size)
                         for r in range(0, tall, 4):
                             _dots_of_four(
                                 weights, r * _LONG_BLOCK + n, _LONG_BLOCK,
@@ -443,8 +449,7 @@ def _rows(
                 total[r] = total[r] * share + number(part, zero)
                 for d in range(padded):
                     sums[r * padded + d] *= share
-            at = table[b, j // page] * v_strides[0] + g * v_strides[1] + j % page * v_strides[2]
-            lines, at, step = rows_of(v, at, v_strides[2], keys, size, held, brain)
+            lines, at, step = rows_of(v, next_at, v_strides[2], keys, size, held, brain)
             _add_values(weights, lines, at, step, keys, size, rows, padded, sums)
             j = end
         parts[task] = sums[: rows * padded]
