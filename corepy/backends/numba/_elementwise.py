@@ -41,6 +41,8 @@ Sizes = dict[np.dtype[Any], int]
 _SINGLE, _DOUBLE = FLOATS
 #: Integers that are divided as floats; so many fit float64, and the others are NumPy's.
 _WHOLE: Final = (np.dtype(np.int32), np.dtype(np.int64))
+#: How many times longer that takes.
+_SLOWER: Final = 3
 # ---------------------------------------------------------------------------- NumPy in threads
 
 
@@ -203,8 +205,8 @@ class Way(NamedTuple):
     narrow : int
         From how many it pays where NumPy does not.
     threads : int
-        How many of 8 bytes are worth a second thread: those of some 0.2 ms, by which one that has
-        slept has begun.
+        How many of 8 bytes are worth a second thread: those of some 80 us, of which one that has
+        slept still finds half.
     integers : callable or None
         The loop for `_WHOLE`.
     is_easy : callable or None
@@ -282,8 +284,10 @@ def _checked(name: str, way: Way) -> Operation:
         out = np.empty(model.shape, model.dtype, order(model))
         into = flat(out)
         failed = np.empty(blocks(into.size), np.bool_)
-        run = loop if model.dtype.kind == "f" or integers is None else integers
-        launch(run, (*views, into, failed, *steps), failed.size, _work(out, threads))
+        run, worth = loop, threads
+        if model.dtype.kind != "f" and integers is not None:
+            run, worth = integers, threads // _SLOWER
+        launch(run, (*views, into, failed, *steps), failed.size, _work(out, worth))
         for start, stop in runs(failed):
             part = slice(start * BLOCK, stop * BLOCK)
             into[part] = function(
@@ -360,33 +364,33 @@ _IN_PLACE: Final[dict[str, np.ufunc]] = {
 
 #: Functions of one operand.
 _LOOPED: Final[dict[str, Way]] = {
-    "acos": Way(loops.arc_cosines, {}, 1024, 60_000),
-    "asin": Way(loops.arc_sines, {}, 1024, 60_000),
-    "atan": Way(loops.arc_tangents, {}, 1024, 80_000),
-    "exp": Way(loops.exponentials, {_SINGLE: 32_768}, 2048, 120_000),
-    "expm1": Way(loops.growths, {_DOUBLE: 16_384}, 1024, 120_000),
-    "log": Way(loops.logarithms, {}, 2048, 100_000),
-    "log10": Way(loops.logarithms_10, {}, 1024, 80_000),
-    "log1p": Way(loops.logarithms_1p, {}, 1024, 80_000),
-    "log2": Way(loops.logarithms_2, {}, 1024, 100_000),
-    "tanh": Way(loops.hyperbolic_tangents, {_DOUBLE: 16_384}, 4096, 80_000),
+    "acos": Way(loops.arc_cosines, {}, 1024, 24_000),
+    "asin": Way(loops.arc_sines, {}, 1024, 24_000),
+    "atan": Way(loops.arc_tangents, {}, 1024, 32_000),
+    "exp": Way(loops.exponentials, {_SINGLE: 32_768}, 2048, 40_000),
+    "expm1": Way(loops.growths, {_DOUBLE: 16_384}, 1024, 40_000),
+    "log": Way(loops.logarithms, {}, 2048, 32_000),
+    "log10": Way(loops.logarithms_10, {}, 1024, 32_000),
+    "log1p": Way(loops.logarithms_1p, {}, 1024, 32_000),
+    "log2": Way(loops.logarithms_2, {}, 1024, 32_000),
+    "tanh": Way(loops.hyperbolic_tangents, {_DOUBLE: 16_384}, 4096, 32_000),
 }
 #: Those whose loops leave special values to NumPy.
 _CHECKED: Final[dict[str, Way]] = {
     # NumPy's of float32 is off by up to 2.04 units in the last place with AVX-512.
-    "atan2": Way(loops.angles, _anywhere(1024), 1024, 80_000),
-    "cos": Way(loops.cosines, {_DOUBLE: 1024}, 1024, 120_000),
-    "cosh": Way(loops.hyperbolic_cosines, {}, 1024, 100_000),
+    "atan2": Way(loops.angles, _anywhere(1024), 1024, 32_000),
+    "cos": Way(loops.cosines, {_DOUBLE: 1024}, 1024, 40_000),
+    "cosh": Way(loops.hyperbolic_cosines, {}, 1024, 32_000),
     "floor_divide": Way(
-        loops.floor_quotients, _anywhere(1024), 1024, 250_000, loops.integer_quotients
+        loops.floor_quotients, _anywhere(1024), 1024, 80_000, loops.integer_quotients
     ),
-    "hypot": Way(loops.lengths, _anywhere(4096), 4096, 250_000),
-    "logaddexp": Way(loops.sums_of_exponentials, _anywhere(1024), 1024, 40_000),
-    "pow": Way(loops.powers, {}, 1024, 30_000, is_easy=_to_an_easy_exponent),
-    "remainder": Way(loops.remainders, _anywhere(2048), 2048, 250_000, loops.integer_remainders),
-    "sin": Way(loops.sines, {_DOUBLE: 1024}, 1024, 120_000),
-    "sinh": Way(loops.hyperbolic_sines, {}, 1024, 80_000),
-    "tan": Way(loops.tangents, {}, 1024, 80_000),
+    "hypot": Way(loops.lengths, _anywhere(4096), 4096, 80_000),
+    "logaddexp": Way(loops.sums_of_exponentials, _anywhere(1024), 1024, 16_000),
+    "pow": Way(loops.powers, {}, 1024, 12_000, is_easy=_to_an_easy_exponent),
+    "remainder": Way(loops.remainders, _anywhere(2048), 2048, 80_000, loops.integer_remainders),
+    "sin": Way(loops.sines, {_DOUBLE: 1024}, 1024, 40_000),
+    "sinh": Way(loops.hyperbolic_sines, {}, 1024, 32_000),
+    "tan": Way(loops.tangents, {}, 1024, 32_000),
 }
 
 

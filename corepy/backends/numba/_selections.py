@@ -53,7 +53,7 @@ def compressed(x: Array, mask: Array) -> Array:
     """Return the elements of a vector where a mask holds."""
     ends = _ends(mask)
     out = np.empty(ends[-1], x.dtype)
-    launch(loops.compress, (bits(x), mask, ends, bits(out)), ends.size, 2 * x.size)
+    launch(loops.compress, (bits(x), mask, ends, bits(out)), ends.size, 6 * x.size)
     return out
 
 
