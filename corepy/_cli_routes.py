@@ -173,6 +173,8 @@ def _rows(route: Route, site: Site) -> list[tuple[str, ...]]:
             words = [f"beside {home}, alone on the GPU"]
         if option.busy is not None:
             words.append(f"{option.busy:.1f}x NumPy beside busy cores")
+        if option.single is not None:
+            words.append(f"{option.single:.1f}x in one thread")
         if option.backend == "torch" and route.dtype in site.routable[route.operation].fast:
             words.append('only under precision("fast")')
         gain = f"{option.gain:.{site.digits}f}x"

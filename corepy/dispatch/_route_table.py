@@ -55,18 +55,33 @@ class Option:
     busy : float or None
         The gain while another process keeps the other cores busy; None for backends that step
         aside by themselves.
+    single : float or None
+        The gain where both may use one thread; None if that was not measured.
     """
 
     backend: str
     gain: float
     company: float = 1.0
     busy: float | None = None
+    single: float | None = None
+
+    def gain_in(self, threads: int, measured: int) -> float:
+        """Return the gain in so many threads, of as many as it was measured in."""
+        if threads >= measured:
+            return self.gain
+        if self.single is None:
+            return self.gain * threads / measured  # as if threads were all that it gained by
+        return self.single if threads == 1 else max(self.single, self.gain * threads / measured)
 
     def at_worst(self, other: Option) -> Option:
         """Return what holds where this was measured, and where another one of the backend was."""
-        busy = None if self.busy is None or other.busy is None else min(self.busy, other.busy)
         gain, company = min(self.gain, other.gain), max(self.company, other.company)
-        return Option(self.backend, gain, company, busy)
+        busy, single = _lesser(self.busy, other.busy), _lesser(self.single, other.single)
+        return Option(self.backend, gain, company, busy, single)
+
+
+def _lesser(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else min(one, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,12 +317,14 @@ def _option(operation: str, dtype: str, row: Any, site: Site) -> Option:
     backend = row.get("backend") if isinstance(row, dict) else None
     if not isinstance(backend, str) or not site.admits(operation, dtype, backend):
         raise ValueError(f"{operation} of {dtype}: {backend!r} is not admitted for it")
-    busy = row.get("busy")
     return Option(
         backend,
         _number(f"{operation}: gain", row.get("gain"), 1),
         _number(f"{operation}: company", row.get("company"), 0),
-        None if busy is None else _number(f"{operation}: busy", busy, 0),
+        *[
+            None if row.get(name) is None else _number(f"{operation}: {name}", row[name], 0)
+            for name in ("busy", "single")
+        ],
     )
 
 

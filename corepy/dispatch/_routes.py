@@ -247,7 +247,7 @@ def hindrance(option: Option, threads: int) -> str | None:
     if option.gain < MARGIN:
         busy = NEIGHBOURS.busy(min(threads, limit or threads))
         return None if busy else "it gains only beside busy cores"
-    if limit is not None and option.gain * min(1.0, limit / threads) < MARGIN:
+    if limit is not None and option.gain_in(limit, threads) < MARGIN:
         return f"it gains nothing in {limit} of {threads} threads"
     if option.backend != "torch":
         return None  # its loops notice busy cores by themselves
@@ -512,11 +512,14 @@ class Choice:
 def _open_options(options: tuple[Option, ...], table: RouteTable) -> list[Option]:
     """Return the options that this machine has the libraries and the cores for."""
     site, records = table.site, _registry.records()
-    share = min(1.0, cores() / table.threads) if site.is_host else 1.0
+    threads = cores() if site.is_host else table.threads
     return [
         option
         for option in options
-        if (option.gain * share >= site.margin or (option.busy or 0.0) >= UNHURRIED)
+        if (
+            option.gain_in(threads, table.threads) >= site.margin
+            or (option.busy or 0.0) >= UNHURRIED
+        )
         and option.backend in records
         and records[option.backend].probe() is None
     ]

@@ -34,6 +34,8 @@ class Entrant:
         The gain while the other cores were busy; None if that was not measured.
     verdict : str
         ``"admitted"``, or why not.
+    single : float or None
+        The gain in one thread; None if that was not measured.
     """
 
     backend: str
@@ -42,6 +44,7 @@ class Entrant:
     company: float
     busy: float | None
     verdict: str
+    single: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +243,11 @@ def _ranked(cell: Cell, site: Site) -> tuple[Option, ...]:
     for threads that sleep. And only where its threads are worth waking.
     """
     options = [
-        Option(e.backend, round(e.gain, 2), round(e.company, 2), e.busy and round(e.busy, 2))
+        Option(
+            e.backend,
+            *(round(e.gain, 2), round(e.company, 2)),
+            *(e.busy and round(e.busy, 2), e.single and round(e.single, 2)),
+        )
         for e in cell.entrants
         if e.verdict == ADMITTED and (e.backend == "numba" or cell.seconds >= site.least_seconds)
     ]

@@ -2,9 +2,9 @@
 
 Each cell (operation, dtype, form, size) is measured in interleaved rounds, alone; then, for those
 who win, right after operations of other libraries, whose threads may still spin; then, for
-libraries that do not notice it themselves, with the other cores busy. After each cell the file of
-cells is replaced in one step, so that an interrupted tuning goes on where it was. The table of
-routes is written once everything is measured.
+libraries that do not notice it themselves, with the other cores busy, and for all of them in one
+thread. After each cell the file of cells is replaced in one step, so that an interrupted tuning
+goes on where it was. The table of routes is written once everything is measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from corepy.devices._device import CPU, Device
 from corepy.devices._libraries import release
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._crossings import bound
-from corepy.dispatch._registry import load
+from corepy.dispatch._registry import load, set_num_threads
 from corepy.dispatch._route_gpus import gpu_name
 from corepy.dispatch._route_gpus import key_of as key_of_machine
 from corepy.dispatch._route_table import UNHURRIED, RouteTable
@@ -253,6 +253,7 @@ def _measure_case(
         if middle is not None:
             found.append(_cell(case, middle, able, kept, company, seconds))
     _meet_neighbours(case, found, kept)
+    _run_in_one_thread(case, found, kept, seconds)
 
 
 def _between(case: AnyCase, smaller: int, greater: int) -> int | None:
@@ -279,13 +280,47 @@ def _meet_neighbours(case: AnyCase, cells: Iterable[Cell], kept: Cells) -> None:
             entrants = []
             for entrant in cell.entrants:
                 if _is_unmet(case, entrant):
-                    name = entrant.backend
-                    works = _works(case, cell.size, [name])
-                    times = take_turns(works, 0.0)
-                    gain = compare(times[_rival(name, works)], times[name]).gain
-                    entrant = _beside_busy(entrant, round(gain, 3))
+                    entrant = _beside_busy(entrant, _gain(case, cell.size, entrant.backend, 0.0))
                 entrants.append(entrant)
             kept.add(replace(cell, entrants=tuple(entrants)))
+
+
+def _gain(case: AnyCase, size: int, name: str, seconds: float) -> float:
+    """Measure how many times faster a candidate is just now."""
+    with np.errstate(all="ignore"):
+        works = _works(case, size, [name])
+        times = take_turns(works, seconds)
+    return round(compare(times[_rival(name, works)], times[name]).gain, 3)
+
+
+def _run_in_one_thread(case: AnyCase, cells: Iterable[Cell], kept: Cells, seconds: float) -> None:
+    """Measure what those who were admitted gain where programs hold corepy to one thread.
+
+    There a library's loops may be as much faster as ever, or have gained by threads alone.
+    """
+    threads = get_num_threads()
+    if not kept.site.is_host or threads < 2:
+        return
+    waiting = [kept.found[cell.key] for cell in cells]
+    waiting = [cell for cell in waiting if any(_is_unknown_in_one(e) for e in cell.entrants)]
+    if not waiting:
+        return
+    set_num_threads(1)
+    try:
+        for cell in waiting:
+            entrants = [
+                replace(e, single=_gain(case, cell.size, e.backend, seconds))
+                if _is_unknown_in_one(e)
+                else e
+                for e in cell.entrants
+            ]
+            kept.add(replace(cell, entrants=tuple(entrants)))
+    finally:
+        set_num_threads(threads)
+
+
+def _is_unknown_in_one(entrant: Entrant) -> bool:
+    return entrant.verdict == ADMITTED and entrant.single is None
 
 
 def _is_unmet(case: AnyCase, entrant: Entrant) -> bool:
