@@ -376,6 +376,35 @@ def test_who_wins_beside_busy_cores_alone_runs_there_alone(
         assert _routes.is_worth(route.options[0], 1) is busy
 
 
+def test_who_is_admitted_is_measured_in_one_thread_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def gain(case: Any, size: int, name: str, seconds: float) -> float:
+        asked.append(name)
+        return 2.5
+
+    monkeypatch.setattr(_tune, "_gain", gain)
+    monkeypatch.setattr(_tune, "get_num_threads", lambda: 2)
+    settled: list[int] = []
+    monkeypatch.setattr(_tune, "set_num_threads", settled.append)
+    case = Case("sin", "float64", "", ("numba", "torch"))
+    slower = entrant(0.8, verdict="no faster")
+    found = cell(1024, entrant(3.0, "numba"), slower)
+    kept = Cells(tmp_path / "cells.json", {}, {found.key: found})
+    _tune._run_in_one_thread(case, [found], kept, 0.1)
+    assert kept.found[found.key].entrants == (replace(found.entrants[0], single=2.5), slower)
+    assert (asked, settled) == (["numba"], [1, 2])
+    (route,) = kept.routes()
+    assert [option.single for option in route.options] == [2.5]
+    again = Cells(kept.path, {})
+    assert again.read() is None
+    assert again.found == kept.found
+    _tune._run_in_one_thread(case, [found], again, 0.1)  # it is known
+    assert settled == [1, 2]
+
+
 # ---------------------------------------------------------------------------- tuning
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -150,6 +150,14 @@ class Cells:
         """Keep a cell, on disk too."""
         self.found[cell.key] = cell
         self.write()
+
+    def keep(self, wanted: Container[tuple[str, str, str]]) -> None:
+        """Forget cells but those of some operations, dtypes and forms."""
+        self.found = {
+            key: cell
+            for key, cell in self.found.items()
+            if (cell.operation, cell.dtype, cell.form) in wanted
+        }
 
     def write(self) -> None:
         """Replace the file in one step."""

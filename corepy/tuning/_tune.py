@@ -142,13 +142,10 @@ def tune(
     trouble = kept.read()
     if trouble:
         notice(f"{trouble}: measuring anew")
+    # What an earlier version measured, and nobody does any more, would lead nowhere.
+    kept.keep({_of(case) for case in (_todo(device, ())[1] if only else todo)})
     if again:
-        wanted = {(case.operation, case.dtype, case.form) for case in todo}
-        kept.found = {
-            key: cell
-            for key, cell in kept.found.items()
-            if (cell.operation, cell.dtype, cell.form) not in wanted
-        }
+        kept.keep({_of(cell) for cell in kept.found.values()} - {_of(case) for case in todo})
     counted = _alone.wanted(only) if site.is_host else []
     todo_alone = [name for name in counted if again or name not in kept.alone]
     count = len(todo) + len(todo_alone)
@@ -192,6 +189,10 @@ def _todo(device: Device, only: Iterable[str]) -> tuple[Site, list[AnyCase], str
     if gpu is None:
         raise ValueError(f"device is {device}; expected one whose name the driver tells")
     return site, list(device_cases(site, device, libraries, only)), gpu
+
+
+def _of(measured: AnyCase | Cell) -> tuple[str, str, str]:
+    return measured.operation, measured.dtype, measured.form
 
 
 def _cells_name(machine: Mapping[str, Any]) -> str:

@@ -38,7 +38,12 @@ Use = Callable[..., None]
 def route(operation: str, backend: str, least: int = 100, **options: Any) -> Route:
     dtype = options.pop("dtype", "float64")
     form = options.pop("form", ADMITTED[operation].forms[0])
-    option = Option(backend, options.pop("gain", 9.0), busy=options.pop("busy", 9.0))
+    gain, busy, single = (
+        options.pop("gain", 9.0),
+        options.pop("busy", 9.0),
+        options.pop("single", None),
+    )
+    option = Option(backend, gain, busy=busy, single=single)
     return Route(operation, dtype, form, least, math.inf, (option,))
 
 
@@ -563,6 +568,24 @@ def test_with_fewer_threads_only_what_gains_without_them(
     assert [ran(f, x)[0][1] for f in (xp.sin, xp.cos)] == ["numpy", "torch"]
     (record,) = corepy.explain(xp.sin, x).records
     assert record.reason == SHUT + "it gains nothing in 1 of 2 threads"
+
+
+@pytest.mark.backend("torch")
+def test_in_one_thread_what_was_measured_in_one_counts(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(route("sin", "torch", gain=1.9, single=1.8), route("cos", "torch", gain=2.9, single=1.0))
+    x = xp.ones(200)
+    monkeypatch.setattr(_routes, "budget", lambda: 1)
+    assert [ran(f, x)[0][1] for f in (xp.sin, xp.cos)] == ["torch", "numpy"]
+
+
+def test_the_gain_in_fewer_threads() -> None:
+    option = Option("numba", 4.0)
+    assert [option.gain_in(n, 4) for n in (1, 2, 4, 8)] == [1.0, 2.0, 4.0, 4.0]
+    option = Option("numba", 4.0, single=3.0)
+    assert [option.gain_in(n, 4) for n in (1, 2, 3, 4)] == [3.0, 3.0, 3.0, 4.0]
+    assert Option("numba", 4.0, single=0.5).gain_in(2, 4) == 2.0
 
 
 def test_neighbours_are_seen_where_the_system_tells(monkeypatch: pytest.MonkeyPatch) -> None:
