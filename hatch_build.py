@@ -89,6 +89,7 @@ def compile_modules(root: Path, folder: Path) -> dict[str, Path]:
     command = Distribution({"ext_modules": modules}).get_command_obj("build_ext")
     command.build_lib = str(folder / "built")
     command.build_temp = str(folder / "objects")
+    command.parallel = os.cpu_count()
     command.ensure_finalized()
     command.run()
     built = Path(command.build_lib)
