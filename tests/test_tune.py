@@ -555,6 +555,7 @@ def test_between_who_loses_and_who_wins_is_measured_once_more(
 
     monkeypatch.setattr(_tune, "_measured", measured)
     monkeypatch.setattr(_tune, "_start", lambda name: 0.5)
+    monkeypatch.setattr(_tune, "_gain", lambda *_: 1.5)
     monkeypatch.setattr(_check, "deviation", lambda *_: None)
     path = tmp_path / "cells.json"
     outcome = tune(["linalg.eigh"], seconds=0.0, cells=path)
