@@ -135,9 +135,10 @@ def test_cells_that_are_damaged_or_of_another_machine_do_not_count(
     assert again.found == {}
 
 
-def test_what_is_no_longer_measured_is_forgotten() -> None:
+def test_what_is_no_longer_measured_leads_nowhere_and_is_kept() -> None:
     sin, cos = cell(1024, entrant(5.0)), cell(1024, entrant(5.0), operation="cos")
     kept = Cells(Path("unused"), {}, {each.key: each for each in (sin, cos)})
-    kept.keep({("cos", "float64", "")})
-    assert list(kept.found.values()) == [cos]
-    assert [route.operation for route in kept.routes()] == ["cos"]
+    counting = kept.of([cos])
+    assert list(counting.found.values()) == [cos]
+    assert [route.operation for route in counting.routes()] == ["cos"]
+    assert list(kept.found.values()) == [sin, cos]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -151,14 +151,6 @@ class Cells:
         self.found[cell.key] = cell
         self.write()
 
-    def keep(self, wanted: Container[tuple[str, str, str]]) -> None:
-        """Forget cells but those of some operations, dtypes and forms."""
-        self.found = {
-            key: cell
-            for key, cell in self.found.items()
-            if (cell.operation, cell.dtype, cell.form) in wanted
-        }
-
     def write(self) -> None:
         """Replace the file in one step."""
         content = {
@@ -169,6 +161,19 @@ class Cells:
             "cells": [asdict(cell) for cell in self.found.values()],
         }
         write(self.path, json.dumps(content))
+
+    def of(self, measured: Iterable[Any]) -> Cells:
+        """Return the cells of such operations, dtypes and forms as some cases have.
+
+        What an earlier version measured, and nobody does any more, would lead nowhere.
+        """
+        wanted = {(case.operation, case.dtype, case.form) for case in measured}
+        found = {
+            key: cell
+            for key, cell in self.found.items()
+            if (cell.operation, cell.dtype, cell.form) in wanted
+        }
+        return replace(self, found=found)
 
     def routes(self) -> tuple[Route, ...]:
         """Return the routes that follow: for each size who beat NumPy, the best first."""

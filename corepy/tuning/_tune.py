@@ -142,10 +142,9 @@ def tune(
     trouble = kept.read()
     if trouble:
         notice(f"{trouble}: measuring anew")
-    # What an earlier version measured, and nobody does any more, would lead nowhere.
-    kept.keep({_of(case) for case in (_todo(device, ())[1] if only else todo)})
     if again:
-        kept.keep({_of(cell) for cell in kept.found.values()} - {_of(case) for case in todo})
+        known = kept.of(todo).found
+        kept.found = {key: cell for key, cell in kept.found.items() if key not in known}
     counted = _alone.wanted(only) if site.is_host else []
     todo_alone = [name for name in counted if again or name not in kept.alone]
     count = len(todo) + len(todo_alone)
@@ -171,12 +170,13 @@ def tune(
         "date": datetime.date.today().isoformat(),
         "load": None if load_ is None else round(load_, 2),
     }
+    counting = kept.of(_todo(device, ())[1] if only else todo)
     undecided = tuple(
         f"{cell.operation} {cell.dtype} {cell.form} {cell.size}".replace("  ", " ")
-        for cell in kept.found.values()
+        for cell in counting.found.values()
         if cell.undecided
     )
-    table = RouteTable(machine, made, kept.start, kept.routes(), kept.alone)
+    table = RouteTable(machine, made, kept.start, counting.routes(), kept.alone)
     return Outcome(table, undecided, tuple(refused), load_)
 
 
@@ -189,10 +189,6 @@ def _todo(device: Device, only: Iterable[str]) -> tuple[Site, list[AnyCase], str
     if gpu is None:
         raise ValueError(f"device is {device}; expected one whose name the driver tells")
     return site, list(device_cases(site, device, libraries, only)), gpu
-
-
-def _of(measured: AnyCase | Cell) -> tuple[str, str, str]:
-    return measured.operation, measured.dtype, measured.form
 
 
 def _cells_name(machine: Mapping[str, Any]) -> str:
