@@ -359,18 +359,45 @@ cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
     return result if _maps(slot, args, 4, size, steps) else None
 
 
+cdef str _MIN = "min"
+cdef str _MAX = "max"
+
+
+cdef bint _both_bounds(
+    PyObject** args, Py_ssize_t count, PyObject* names, PyObject** low, PyObject** high
+) noexcept:
+    """Find two bounds, by their places or names; False where there are fewer, or others."""
+    cdef Py_ssize_t named = 0 if names == NULL else PyTuple_GET_SIZE(names), i
+    cdef PyObject* name
+    low[0] = args[1] if count > 1 else NULL
+    high[0] = args[2] if count > 2 else NULL
+    if count < 1 or count + named != 3:
+        return False
+    for i in range(named):
+        name = PyTuple_GET_ITEM(names, i)
+        if name == <PyObject*>_MIN and low[0] == NULL:
+            low[0] = args[count + i]
+        elif name == <PyObject*>_MAX and high[0] == NULL:
+            high[0] = args[count + i]
+        else:
+            return False
+    return True
+
+
 cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Clamp between Python scalars: by a loop, or the entry, which knows them without a look."""
-    if count != 3 or names != NULL:
+    cdef PyObject* least
+    cdef PyObject* most
+    if not _both_bounds(args, count, names, &least, &most):
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL:
         return None
     if slot.loop != NULL:
-        made = _clamped(slot, _native_of(args[0]), <object>args[1], <object>args[2])
+        made = _clamped(slot, _native_of(args[0]), <object>least, <object>most)
         if made is not None:
             return _make(made, (<Operand>args[0])._table)
-    low, high = _element(slot, <object>args[1]), _element(slot, <object>args[2])
+    low, high = _element(slot, <object>least), _element(slot, <object>most)
     if low is None or high is None or slot.native == NULL:
         return None
     x = <Operand>args[0]

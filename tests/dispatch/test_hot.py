@@ -10,7 +10,7 @@ import threading
 import warnings
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -92,9 +92,16 @@ def test_clamps() -> None:
         x = make(values(table, (4, 9), 1, tame=False), table)
         for low, high in bounds:
             outcomes: list[Any] = []
-            for function in (getattr(xp.clip, "__wrapped__", xp.clip), xp.clip, xp.clip):
+            calls = (
+                lambda: getattr(xp.clip, "__wrapped__", xp.clip)(x, low, high),  # noqa: B023
+                *2 * (lambda: xp.clip(x, low, high),),  # noqa: B023
+                lambda: xp.clip(x, low, max=high),  # noqa: B023
+                lambda: xp.clip(x, min=low, max=high),  # noqa: B023
+                lambda: xp.clip(x, max=high, min=low),  # noqa: B023
+            )
+            for call in calls:
                 try:
-                    outcomes.append(function(x, low, high).unwrap())
+                    outcomes.append(call().unwrap())
                 except (TypeError, OverflowError) as error:
                     outcomes.append((type(error), str(error)))
             for found in outcomes[1:]:
@@ -102,6 +109,20 @@ def test_clamps() -> None:
                     assert found == outcomes[0]
                 else:
                     assert_same_bits(found, outcomes[0])
+
+
+def test_clamps_refuse_a_bound_that_comes_twice() -> None:
+    x, clip = xp.asarray(np.arange(5.0)), cast(Any, xp.clip)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="min"):
+            clip(x, 1, min=2)
+        with pytest.raises(TypeError, match="max"):
+            clip(x, 1, 2, max=2)
+        with pytest.raises(TypeError, match="most"):
+            clip(x, 1, most=2)
+        with pytest.raises(TypeError, match="positional"):
+            clip(x, 1, 2, 3)
+        assert xp.all(clip(x, min=1, max=3) == xp.asarray([1.0, 1, 2, 3, 3]))
 
 
 @pytest.mark.parametrize("name", ["cumulative_sum", "cumulative_prod"])
