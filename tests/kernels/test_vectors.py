@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ def widest(code: str) -> int:
     return max((4 * int(n) for n in re.findall(r"<(\d+) x (?:float|i32)>", code)), default=0)
 
 
+@cache  # it compiles
 def width() -> int:
     """Return the bytes of the vectors that the compiler takes for the simplest of loops.
 
