@@ -16,7 +16,8 @@ from corepy.backends import _numpy_creation as creation
 from corepy.backends import _numpy_elementwise as elementwise
 from corepy.backends._base import Backend, Capabilities, Loop
 from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
-from corepy.backends._numpy_loops import LOOPS, WIDE
+from corepy.backends._numpy_loops import LOOPS, WIDE, accumulated
+from corepy.backends._numpy_order import ordered
 from corepy.backends._numpy_rows import ROW_LOOPS, reduced
 from corepy.backends._numpy_single import OPERATIONS as SINGLE
 from corepy.backends._rounding import rounded
@@ -244,6 +245,9 @@ def _argmin(x: Array, *, axis: int | None = None, keepdims: bool = False) -> Arr
 
 
 def _argsort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    found = ordered(x, axis, descending) if stable else None
+    if found is not None:
+        return found
     if descending:
         return cast("Array", compat.argsort(x, axis=axis, descending=True, stable=stable))
     return x.argsort(axis, "stable" if stable else None)
@@ -352,24 +356,19 @@ def _stack(arrays: tuple[Array, ...], *, axis: int = 0) -> Array:
     return np.concatenate([x[place] for x in arrays], axis)
 
 
-def _cumulative_sum(
-    x: Array, *, axis: int, dtype: Any = None, include_initial: bool = False
-) -> Array:
-    return _cumulate(compat.cumulative_sum, np.add, x, axis, dtype, include_initial)
+def _running(name: str, ufunc: np.ufunc) -> Callable[..., Array]:
+    """Return the operation of running sums or products, by NumPy's ufunc."""
+    whole: Callable[..., Array] = getattr(compat, name)
 
+    def accumulate(
+        x: Array, *, axis: int, dtype: Any = None, include_initial: bool = False
+    ) -> Array:
+        if include_initial:
+            return whole(x, axis=axis, dtype=dtype, include_initial=True)
+        found = accumulated(name, x, axis) if dtype is None or dtype == x.dtype else None
+        return ufunc.accumulate(x, axis, dtype) if found is None else found
 
-def _cumulative_prod(
-    x: Array, *, axis: int, dtype: Any = None, include_initial: bool = False
-) -> Array:
-    return _cumulate(compat.cumulative_prod, np.multiply, x, axis, dtype, include_initial)
-
-
-def _cumulate(
-    function: Callable[..., Any], ufunc: np.ufunc, x: Array, axis: int, dtype: Any, initial: bool
-) -> Array:
-    if initial:
-        return cast("Array", function(x, axis=axis, dtype=dtype, include_initial=True))
-    return ufunc.accumulate(x, axis, dtype)
+    return accumulate
 
 
 # ---------------------------------------------------------------------------- others
@@ -412,8 +411,8 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "mean": _mean,
     "std": _std,
     "var": _var,
-    "cumulative_prod": _cumulative_prod,
-    "cumulative_sum": _cumulative_sum,
+    "cumulative_prod": _running("cumulative_prod", np.multiply),
+    "cumulative_sum": _running("cumulative_sum", np.add),
     # The arrays' methods, likewise.
     "argmax": _argmax,
     "argmin": _argmin,

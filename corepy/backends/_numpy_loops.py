@@ -5,17 +5,50 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from corepy._extensions import extension
 from corepy.backends._base import Loop
+from corepy.backends._numpy_order import ORDER_LOOP
 from corepy.backends._numpy_rows import ROW_LOOPS
 
-__all__ = ["LOOPS", "WIDE", "private_ufunc"]
+__all__ = ["LOOPS", "RUNNING", "WIDE", "accumulated", "private_ufunc"]
+
+Array = npt.NDArray[Any]
 
 _module: Final[Any] = extension("corepy.backends._wide_loops")[0]
 
 #: By operation and dtype, loops that fill wider registers than NumPy's do.
 WIDE: Final[dict[str, dict[str, int]]] = {} if _module is None else _module.LOOPS
+
+
+#: Elements of running sums and products from which several threads find them sooner.
+RUNNING: Final = 2**18
+
+
+def accumulated(name: str, x: Array, axis: int) -> Array | None:
+    """Return running sums or products along the last axis, of the array's dtype.
+
+    Parameters
+    ----------
+    name : str
+        ``"cumulative_sum"`` or ``"cumulative_prod"``.
+    x : ndarray
+    axis : int
+        Not below 0.
+
+    Returns
+    -------
+    ndarray or None
+        None where NumPy's own loops have to find it: on other dtypes, layouts and axes, and where
+        they would warn.
+    """
+    address = WIDE.get(name, {}).get(x.dtype.name)
+    if address is None or axis != x.ndim - 1 or not x.size or not x.flags.c_contiguous:
+        return None
+    out = np.empty(x.shape, x.dtype)
+    return out if _module.accumulate(address, x, out, x.shape[axis]) else None
+
 
 _columns: Final[Any] = extension("corepy.backends._column_loops")[0]
 
@@ -32,6 +65,10 @@ def _reduction(ufunc: np.ufunc, name: str, kind: str = "reduction") -> Loop:
         columns=COLUMNS.get(name, {}),
         wide=WIDE.get(name, {}) if kind == "reduction" else {},
     )
+
+
+def _running(ufunc: np.ufunc, name: str) -> Loop:
+    return Loop(ufunc, "accumulation", wide=WIDE.get(name, {}), first=RUNNING)
 
 
 def _private_loops() -> dict[str, Loop]:
@@ -92,8 +129,8 @@ LOOPS: Final[dict[str, Loop]] = {
     "sign": Loop(np.sign, real=True, wide=WIDE.get("sign", {})),
     "all": Loop(np.logical_and, "reduction"),
     "any": Loop(np.logical_or, "reduction"),
-    "cumulative_prod": Loop(np.multiply, "accumulation"),
-    "cumulative_sum": Loop(np.add, "accumulation"),
+    "cumulative_prod": _running(np.multiply, "cumulative_prod"),
+    "cumulative_sum": _running(np.add, "cumulative_sum"),
     "max": _reduction(np.maximum, "max"),
     "mean": _reduction(np.add, "sum", "mean"),
     "min": _reduction(np.minimum, "min"),
@@ -118,10 +155,8 @@ LOOPS: Final[dict[str, Loop]] = {
         for name in ("__setitem__", "arange", "linspace", "take", "tensordot", "where")
     },
     "clip": Loop(None, "plain", wide=WIDE.get("clip", {})),
-    **{
-        name: Loop(None, "plain", real=True)
-        for name in ("argsort", "searchsorted", "sort", "unique_values")
-    },
+    **{name: Loop(None, "plain", real=True) for name in ("searchsorted", "sort", "unique_values")},
+    "argsort": Loop(None, "plain", real=True, order=ORDER_LOOP),
     **{
         name: Loop(None, "move")
         for name in ("concat", "empty", "full", "ones", "roll", "stack", "zeros")

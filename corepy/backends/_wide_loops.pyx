@@ -6,9 +6,15 @@ have the signature of a ufunc's loops, and take contiguous operands and single v
 several; sums and products reduce, to a single value or to those of columns. `corepy.backends._numpy_loops` says what they stand for.
 """
 
+from cpython.buffer cimport (
+    PyBUF_ND,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from libc.stdint cimport uintptr_t
 
-__all__ = ["BY_WIDTH", "LOOPS", "SOURCE"]
+__all__ = ["BY_WIDTH", "LOOPS", "SOURCE", "accumulate"]
 
 
 cdef extern from *:
@@ -26,11 +32,31 @@ SOURCE = COREPY_SOURCE.decode()
 
 cdef extern from *:
     """
+    #include <fenv.h>
     #include <stddef.h>
     #include <stdint.h>
     #include <string.h>
 
     typedef struct { const char* name; const char* dtype; void* loop; } corepy_wide_loop;
+    typedef void (*corepy_ufunc_loop)(char**, const ptrdiff_t*, const ptrdiff_t*, void*);
+
+    /* Give each element of rows and all before it to a loop; whether it met no condition that NumPy
+       would warn of. */
+    static int corepy_accumulate(
+        uintptr_t loop, const char* from, char* into, ptrdiff_t rows, ptrdiff_t length, ptrdiff_t item
+    ) {
+        const ptrdiff_t rest = length - 1, steps[3] = {item, item, item};
+        int clean;
+        feclearexcept(FE_ALL_EXCEPT);
+        for (; rows > 0; rows--, from += length * item, into += length * item) {
+            char* args[3] = {into, (char*)from + item, into + item};
+            memcpy(into, from, item);
+            ((corepy_ufunc_loop)loop)(args, &rest, steps, NULL);
+        }
+        clean = !fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
+        feclearexcept(FE_ALL_EXCEPT);
+        return clean;
+    }
 
     #if defined(__GNUC__) && defined(__x86_64__)
     #include <immintrin.h>
@@ -116,6 +142,29 @@ cdef extern from *:
                 *into = total; \\
             })
 
+    /* Each of an element and all before it: a ufunc's loop reads from memory what it has stored
+       there just now, which takes longer than adding to it. Nothing is wide here. */
+    #define COREPY_RUN(NAME, ITEM, OP) COREPY_LOOP(NAME, , \\
+        ITEM sofar = *(const ITEM*)args[0]; \\
+        const ITEM* restrict from = (const ITEM*)args[1]; \\
+        ITEM* restrict into = (ITEM*)args[2]; \\
+        for (; i < size; i++) into[i] = sofar = sofar OP from[i];)
+    COREPY_RUN(corepy_sums_float, float, +)
+    COREPY_RUN(corepy_sums_double, double, +)
+    COREPY_RUN(corepy_sums_long, uint64_t, +)
+    COREPY_RUN(corepy_products_float, float, *)
+    COREPY_RUN(corepy_products_double, double, *)
+    COREPY_RUN(corepy_products_long, uint64_t, *)
+    #define COREPY_RUNS \\
+        {"cumulative_sum", "float32", (void*)corepy_sums_float}, \\
+        {"cumulative_sum", "float64", (void*)corepy_sums_double}, \\
+        {"cumulative_sum", "int64", (void*)corepy_sums_long}, \\
+        {"cumulative_sum", "uint64", (void*)corepy_sums_long}, \\
+        {"cumulative_prod", "float32", (void*)corepy_products_float}, \\
+        {"cumulative_prod", "float64", (void*)corepy_products_double}, \\
+        {"cumulative_prod", "int64", (void*)corepy_products_long}, \\
+        {"cumulative_prod", "uint64", (void*)corepy_products_long},
+
     #define COREPY_LOOPS(W, TARGET) \\
         COREPY_MAP(corepy_sign_float_##W, uint32_t, uint32_t, TARGET, \\
             COREPY_SIGN(0x3F800000u, 0x7F800000u, 0x7FFFFFFFu)) \\
@@ -137,6 +186,7 @@ cdef extern from *:
             {"clip", "float64", (void*)corepy_clip_double_##W}, \\
             {"clip", "int32", (void*)corepy_clip_int_##W}, \\
             {"clip", "int64", (void*)corepy_clip_long_##W}, \\
+            COREPY_RUNS \\
             {NULL, NULL, NULL} \\
         };
 
@@ -209,6 +259,9 @@ cdef extern from *:
         const char* dtype
         void* loop
     const WideLoop* corepy_loops_in(int, bint)
+    bint corepy_accumulate(
+        uintptr_t, const char*, char*, Py_ssize_t, Py_ssize_t, Py_ssize_t
+    ) noexcept nogil
 
 
 def _addresses(int width):
@@ -230,3 +283,35 @@ BY_WIDTH = {width: loops for width in (32, 64) if (loops := _addresses(width))}
 
 #: Of the widest.
 LOOPS = BY_WIDTH[max(BY_WIDTH)] if BY_WIDTH else {}
+
+
+def accumulate(uintptr_t loop, x, out, Py_ssize_t length):
+    """Accumulate contiguous rows; return whether the results are to be used.
+
+    Parameters
+    ----------
+    loop : int
+        The address in `LOOPS` of an operation of running values.
+    x, out : buffer
+        Rows of elements, of which there is one at least; `out` is as long, and elsewhere.
+    length : int
+        Elements of a row.
+    """
+    cdef Py_buffer source, into
+    cdef bint clean
+    PyObject_GetBuffer(x, &source, PyBUF_ND)
+    try:
+        PyObject_GetBuffer(out, &into, PyBUF_ND | PyBUF_WRITABLE)
+        with nogil:
+            clean = corepy_accumulate(
+                loop,
+                <const char*>source.buf,
+                <char*>into.buf,
+                source.len // (length * source.itemsize),
+                length,
+                source.itemsize,
+            )
+        PyBuffer_Release(&into)
+    finally:
+        PyBuffer_Release(&source)
+    return clean

@@ -188,6 +188,8 @@ cdef dict _kinds = {
 
 ctypedef double (*RowLoop)(const void*, Py_ssize_t) noexcept nogil
 ctypedef bint (*ColumnLoop)(void*, const void*, npy_intp, npy_intp, npy_intp) noexcept nogil
+ctypedef int (*Packing)(const void*, long long*, npy_intp, npy_intp, bint) noexcept nogil
+ctypedef bint (*Unpacking)(const void*, long long*, npy_intp, npy_intp, bint, int) noexcept nogil
 ctypedef double (*Joining)(const double*, Py_ssize_t) noexcept nogil
 
 cdef struct Slot:
@@ -205,6 +207,7 @@ cdef struct Slot:
     npy_intp size_out
     npy_intp least  # elements from which the entry has the choice
     npy_intp leasts[FORMS]  # the same by form
+    npy_intp first  # elements below which the loop comes before any route
     int type_num  # of the operands
     Kind kind
     bint shares  # whether other threads may run the loop on some of the elements
@@ -218,6 +221,9 @@ cdef struct Slot:
     Joining row_join  # makes one result of those of a row's chunks
     npy_intp chunk  # elements of a chunk
     ColumnLoop column_loop  # what reduces columns in the loop's place; NULL if there is none
+    Packing pack  # what makes words to sort of elements, for a stable order; NULL if there is none
+    Unpacking unpack  # what makes places of them
+    npy_intp order_least  # elements of a row from which they are used
     bint splits  # whether the loop may reduce chunks, and then what they come to
 
 
@@ -254,6 +260,7 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     cdef uintptr_t wide = loop.wide.get(dtype.name, 0)
     if wide:
         slot.loop, slot.data = <PyUFuncGenericFunction>wide, NULL
+        slot.first = loop.first
     if loop.rows is not None:
         slot.row_loop = <RowLoop><uintptr_t>loop.rows.addresses.get(dtype.name, 0)
         slot.row_least, slot.row_longer = loop.rows.least, loop.rows.longer
@@ -262,6 +269,10 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
         slot.row_join, slot.chunk = <Joining><uintptr_t>loop.rows.join, loop.rows.chunk
     if slot.chunk == 0:
         slot.chunk = CHUNK
+    if loop.order is not None and dtype.name in loop.order.addresses:
+        slot.pack = <Packing><uintptr_t>loop.order.addresses[dtype.name][0]
+        slot.unpack = <Unpacking><uintptr_t>loop.order.addresses[dtype.name][1]
+        slot.order_least, slot.first = loop.order.least, loop.order.first
     if slot.kind == REDUCTION or slot.kind == MEAN:
         slot.column_loop = <ColumnLoop><uintptr_t>loop.columns.get(dtype.name, 0)
     # Integers come to the same in any order, and so do extremes, but for what `_is_told_apart` says.

@@ -331,7 +331,7 @@ cdef object _short_accumulation(Slot* slot, PyArrayObject* x, axis):
         axis is None or type(axis) is int and (axis == 0 or axis == -1)
     ):
         return None
-    cdef npy_intp size = _size(x, slot.least)
+    cdef npy_intp size = _size(x, max(slot.least, slot.first))
     if size < 1:
         return None
     result = _result(slot, x)

@@ -168,3 +168,36 @@ def test_clip_between_what_is_no_number(dtype: str) -> None:
     assert xp.clip(x, -1, xp.ones_like(x))[5] == -1
     with pytest.raises(OverflowError):
         xp.clip(xp.ones(3, dtype=xp.int32), 0, 2**40)
+
+
+RUNNING: Final = {"cumulative_sum": np.add, "cumulative_prod": np.multiply}
+
+
+@pytest.mark.parametrize(("address", "name", "dtype"), cases(*RUNNING))
+def test_running_values(address: int, name: str, dtype: str) -> None:
+    with np.errstate(all="ignore"):
+        for x in samples(dtype):
+            expected = RUNNING[name].accumulate(x)
+            found = x.copy()
+            run(address, [found[:-1], x[1:]], found[1:])
+            assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("name", RUNNING)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint64"])
+def test_running_values_of_the_namespace_are_numpys(name: str, dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    whole = rng.integers(1, 4, 20_000).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        whole = (whole / 2).astype(dtype)
+    function, ufunc = getattr(xp, name), RUNNING[name]
+    for x in (specials(dtype), whole[:1], whole[:1000], whole, whole.reshape(10, 2000)):
+        for axis in range(x.ndim):
+            made = xp.asarray(x)
+            for _ in range(2):  # the first call fills the table
+                found = outcome(lambda: function(made, axis=axis))  # noqa: B023
+                assert found == outcome(lambda: ufunc.accumulate(x, axis))  # noqa: B023
+        with np.errstate(all="ignore"):
+            initial = np.asarray(function(made, axis=-1, include_initial=True))
+            expected = getattr(np, name)(x, axis=-1, include_initial=True)
+        np.testing.assert_array_equal(initial, expected)

@@ -393,11 +393,17 @@ def test_slots_and_methods_of_operators_do_the_same() -> None:
 @compiled
 def test_what_runs_was_compiled_from_what_stands_here() -> None:
     """Otherwise these tests would say nothing: install corepy again after an edit."""
-    from corepy.backends import _column_loops, _row_loops, _wide_loops  # type: ignore[attr-defined]
+    from corepy.backends import (  # type: ignore[attr-defined]
+        _column_loops,
+        _order_loops,
+        _row_loops,
+        _wide_loops,
+    )
     from corepy.devices import _host_pool  # type: ignore[attr-defined]
     from corepy.dispatch import _hot_compiled
 
-    for module in (_hot_compiled, _host_pool, _column_loops, _row_loops, _wide_loops):
+    loops = (_column_loops, _order_loops, _row_loops, _wide_loops)
+    for module in (_hot_compiled, _host_pool, *loops):
         folder = Path(module.__file__).parent
         sources = sorted(path for path in folder.iterdir() if path.suffix in (".pyx", ".pxi"))
         texts = [path.read_bytes() for path in sources]

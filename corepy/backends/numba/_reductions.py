@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from corepy.backends._numpy_loops import RUNNING, WIDE
 from corepy.backends._numpy_rows import ROW_LOOPS
 from corepy.backends.numba import _reduction_loops as loops
 from corepy.backends.numba._compiled import launch
@@ -346,6 +347,15 @@ def _longer(x: Array, axis: int, dtype: Any, initial: bool) -> tuple[Array, Arra
     return out, view
 
 
+def _runs_in_numpy(name: str, x: Array, rows: Array) -> bool:
+    """Say whether NumPy's backend has a loop for an array that is not worth waking threads for.
+
+    `rows` is the array as ``(before, along, after)``.
+    """
+    few = x.size < size_from(RUNNING) and rows.shape[2] == 1
+    return few and x.dtype.name in WIDE.get(name, {})
+
+
 def _run_up(x: Array, out: Array) -> bool:
     """Sum up to each element of a long vector; say whether no sum of a segment overflows."""
     segments = -(-x.size // _SEGMENT)
@@ -361,9 +371,11 @@ def _run_up(x: Array, out: Array) -> bool:
 
 @operation("cumulative_sum", _SMALL)
 def _cumulative_sum(x: Array, /, *, axis: int, dtype: Any, include_initial: bool) -> Array | None:
-    # int64 stays with NumPy, whose loop is as fast.
+    # int64 stays with NumPy, whose backend has a loop that is as fast.
     found = split(x, axis) if x.dtype in FLOATS and _accumulates(x, dtype) else None
     if found is None:
+        return None
+    if not include_initial and dtype == x.dtype and _runs_in_numpy("cumulative_sum", x, found):
         return None
     out, view = _longer(x, axis, dtype, include_initial)
     if found.shape[2] == 1 and found.shape[1] >= 8 * _SEGMENT:
@@ -378,7 +390,7 @@ def _cumulative_sum(x: Array, /, *, axis: int, dtype: Any, include_initial: bool
 @operation("cumulative_prod", _SMALL)
 def _cumulative_prod(x: Array, /, *, axis: int, dtype: Any, include_initial: bool) -> Array | None:
     found = split(x, axis) if x.dtype in FLOATS and x.dtype == dtype else None
-    if found is None:
+    if found is None or (not include_initial and _runs_in_numpy("cumulative_prod", x, found)):
         return None
     out, view = _longer(x, axis, dtype, include_initial)
     launch(loops.running_products, (found, view), len(found), 4 * x.size)

@@ -1,0 +1,283 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, auto_pickle=False
+"""What a stable order of numbers is found with: words to be sorted, of a number and its place.
+
+To sort numbers of 64 bits, NumPy fills vector registers; a stable order it finds by merging, some
+ten times as slowly. So each element becomes one word: what it is above the least, as far as there
+is room for it, above its place in the row. Words are sorted, by NumPy; where the upper bits of some
+are the same their elements are compared, and the places are left.
+`corepy.backends._numpy_order` says what this is used for.
+"""
+
+from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int64_t, uintptr_t
+
+__all__ = ["BY_WIDTH", "LOOPS", "SOURCE", "pack", "unpack"]
+
+
+cdef extern from *:
+    """
+    #ifndef COREPY_SOURCE
+    #define COREPY_SOURCE ""
+    #endif
+    """
+    const char* COREPY_SOURCE
+
+
+#: SHA-256 of the files in this folder that modules were compiled from.
+SOURCE = COREPY_SOURCE.decode()
+
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #if defined(_MSC_VER) && !defined(__clang__)
+    #define COREPY_ONLY __restrict
+    #else
+    #define COREPY_ONLY restrict
+    #endif
+
+    /* Elements with the same upper bits that one may have to pass. */
+    enum { COREPY_TIES = 32 };
+
+    typedef int (*corepy_pack_loop)(const void*, int64_t*, ptrdiff_t, ptrdiff_t, int);
+    typedef int (*corepy_unpack_loop)(const void*, int64_t*, ptrdiff_t, ptrdiff_t, int, int);
+    typedef struct {
+        const char* dtype;
+        corepy_pack_loop pack;
+        corepy_unpack_loop unpack;
+    } corepy_order_loop;
+
+    static inline int corepy_bits_of(uint64_t value) {
+        int bits = 0;
+        for (; value; value >>= 1) bits++;
+        return bits;
+    }
+
+    /* Numbers of the same order without a sign. Both zeros have one, and NaN has the greatest. */
+    #define COREPY_SIGNED_KEY(BITS, WORD) ((BITS)(WORD) ^ ((BITS)1 << (sizeof(BITS) * 8 - 1)))
+    #define COREPY_UNSIGNED_KEY(BITS, WORD) (WORD)
+    #define COREPY_FLOAT_KEY(BITS, SIGNED, INFINITE) \\
+        static inline BITS corepy_key_of_##SIGNED(BITS word) { \\
+            const BITS top = (BITS)1 << (sizeof(BITS) * 8 - 1); \\
+            const BITS key = word ^ ((BITS)((SIGNED)word >> (sizeof(BITS) * 8 - 1)) | top); \\
+            const BITS size = word & ~top; \\
+            return size == 0 ? top : size > (BITS)INFINITE ? ~(BITS)0 : key; \\
+        }
+    COREPY_FLOAT_KEY(uint32_t, int32_t, 0x7F800000u)
+    COREPY_FLOAT_KEY(uint64_t, int64_t, 0x7FF0000000000000u)
+    #define COREPY_FLOAT32_KEY(BITS, WORD) corepy_key_of_int32_t(WORD)
+    #define COREPY_FLOAT64_KEY(BITS, WORD) corepy_key_of_int64_t(WORD)
+
+    /* Rows of elements of BITS into words below 2**63; returns how many bits there is no room for. */
+    #define COREPY_PACK(NAME, BITS, KEY, TARGET) \\
+        TARGET static int NAME##_pack( \\
+            const void* source, int64_t* COREPY_ONLY words, ptrdiff_t rows, ptrdiff_t length, int down \\
+        ) { \\
+            const BITS* COREPY_ONLY x = (const BITS*)source; \\
+            const BITS flip = down ? ~(BITS)0 : 0; \\
+            const ptrdiff_t size = rows * length; \\
+            BITS low = ~(BITS)0, high = 0; \\
+            for (ptrdiff_t i = 0; i < size; i++) { \\
+                const BITS key = KEY(BITS, x[i]) ^ flip; \\
+                low = key < low ? key : low; \\
+                high = key > high ? key : high; \\
+            } \\
+            const int room = 63 - corepy_bits_of(length - 1); \\
+            const int width = corepy_bits_of((BITS)(high - low)), cut = width > room ? width - room : 0; \\
+            for (ptrdiff_t row = 0; row < rows; row++, x += length, words += length) { \\
+                for (ptrdiff_t i = 0; i < length; i++) { \\
+                    const BITS above = (KEY(BITS, x[i]) ^ flip) - low; \\
+                    words[i] = (int64_t)((uint64_t)above >> cut << (63 - room)) | i; \\
+                } \\
+            } \\
+            return cut; \\
+        }
+
+    /* Places in the place of sorted words; 0 where too many elements have the same upper bits. */
+    #define COREPY_UNPACK(NAME, BITS, KEY, TARGET) \\
+        static int NAME##_settle( \\
+            const BITS* x, int64_t* words, ptrdiff_t length, int bits, BITS flip \\
+        ) { \\
+            const int64_t mask = ((int64_t)1 << bits) - 1; \\
+            ptrdiff_t i = 1; \\
+            while (i < length) { \\
+                const ptrdiff_t first = i - 1; \\
+                const int64_t upper = words[first] >> bits; \\
+                for (; i < length && words[i] >> bits == upper; i++) { \\
+                    const int64_t word = words[i]; \\
+                    const BITS key = KEY(BITS, x[word & mask]) ^ flip; \\
+                    ptrdiff_t j = i; \\
+                    for (; j > first && (BITS)(KEY(BITS, x[words[j - 1] & mask]) ^ flip) > key; j--) { \\
+                        if (i - j >= COREPY_TIES) return 0; \\
+                        words[j] = words[j - 1]; \\
+                    } \\
+                    words[j] = word; \\
+                } \\
+                if (i == first + 1) i++; \\
+            } \\
+            return 1; \\
+        } \\
+        TARGET static int NAME##_unpack( \\
+            const void* source, int64_t* words, ptrdiff_t rows, ptrdiff_t length, int down, int cut \\
+        ) { \\
+            const BITS* x = (const BITS*)source; \\
+            const int bits = corepy_bits_of(length - 1); \\
+            const int64_t mask = ((int64_t)1 << bits) - 1; \\
+            for (ptrdiff_t row = 0; row < rows; row++, x += length, words += length) { \\
+                int alike = 0; \\
+                if (cut) { \\
+                    for (ptrdiff_t i = 1; i < length; i++) { \\
+                        alike |= words[i] >> bits == words[i - 1] >> bits; \\
+                    } \\
+                } \\
+                if (alike && !NAME##_settle(x, words, length, bits, down ? ~(BITS)0 : 0)) return 0; \\
+                for (ptrdiff_t i = 0; i < length; i++) words[i] &= mask; \\
+            } \\
+            return 1; \\
+        }
+
+    #define COREPY_ORDER(NAME, BITS, KEY, TARGET) \\
+        COREPY_PACK(NAME, BITS, KEY, TARGET) \\
+        COREPY_UNPACK(NAME, BITS, KEY, TARGET)
+    #define COREPY_LOOPS(W, TARGET) \\
+        COREPY_ORDER(corepy_float_##W, uint32_t, COREPY_FLOAT32_KEY, TARGET) \\
+        COREPY_ORDER(corepy_double_##W, uint64_t, COREPY_FLOAT64_KEY, TARGET) \\
+        COREPY_ORDER(corepy_int_##W, uint32_t, COREPY_SIGNED_KEY, TARGET) \\
+        COREPY_ORDER(corepy_long_##W, uint64_t, COREPY_SIGNED_KEY, TARGET) \\
+        COREPY_ORDER(corepy_uint_##W, uint32_t, COREPY_UNSIGNED_KEY, TARGET) \\
+        COREPY_ORDER(corepy_ulong_##W, uint64_t, COREPY_UNSIGNED_KEY, TARGET) \\
+        static const corepy_order_loop corepy_loops_##W[] = { \\
+            {"float32", corepy_float_##W##_pack, corepy_float_##W##_unpack}, \\
+            {"float64", corepy_double_##W##_pack, corepy_double_##W##_unpack}, \\
+            {"int32", corepy_int_##W##_pack, corepy_int_##W##_unpack}, \\
+            {"int64", corepy_long_##W##_pack, corepy_long_##W##_unpack}, \\
+            {"uint32", corepy_uint_##W##_pack, corepy_uint_##W##_unpack}, \\
+            {"uint64", corepy_ulong_##W##_pack, corepy_ulong_##W##_unpack}, \\
+            {NULL, NULL, NULL} \\
+        };
+
+    COREPY_LOOPS(16, )
+    #if defined(__GNUC__) && defined(__x86_64__)
+    #ifdef __clang__
+    #define COREPY_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+    #else
+    #define COREPY_AVX512 __attribute__(( \\
+        target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+    #endif
+    COREPY_LOOPS(32, __attribute__((target("avx2"))))
+    COREPY_LOOPS(64, COREPY_AVX512)
+    #endif
+
+    /* The loops in registers of so many bytes, up to one without a name; NULL if there are none. */
+    static const corepy_order_loop* corepy_loops_of(int bytes) {
+        if (bytes == 16) return corepy_loops_16;
+    #if defined(__GNUC__) && defined(__x86_64__)
+        __builtin_cpu_init();
+        if (bytes == 32 && __builtin_cpu_supports("avx2")) return corepy_loops_32;
+        if (bytes == 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+                && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+            return corepy_loops_64;
+        }
+    #endif
+        return NULL;
+    }
+    """
+    ctypedef int (*Pack "corepy_pack_loop")(
+        const void*, int64_t*, Py_ssize_t, Py_ssize_t, bint
+    ) noexcept nogil
+    ctypedef bint (*Unpack "corepy_unpack_loop")(
+        const void*, int64_t*, Py_ssize_t, Py_ssize_t, bint, int
+    ) noexcept nogil
+    ctypedef struct OrderLoop "corepy_order_loop":
+        const char* dtype
+        Pack pack
+        Unpack unpack
+    const OrderLoop* corepy_loops_of(int)
+
+
+def _addresses(int width):
+    """Return the loops in registers of so many bytes: by dtype, those that pack and unpack."""
+    cdef const OrderLoop* found = corepy_loops_of(width)
+    made = {}
+    while found != NULL and found.dtype != NULL:
+        made[found.dtype.decode()] = <uintptr_t>found.pack, <uintptr_t>found.unpack
+        found += 1
+    return made
+
+
+#: By the bytes of a register, for those that the processor has: by dtype, the addresses of
+#: ``int pack(const void *rows, int64_t *words, ptrdiff_t count, ptrdiff_t length, int descending)``,
+#: which returns how many bits there is no room for, and of
+#: ``int unpack(const void *rows, int64_t *words, ..., int descending, int cut)``, which puts places,
+#: and returns 0 where too many elements could not be told apart.
+BY_WIDTH = {width: loops for width in (16, 32, 64) if (loops := _addresses(width))}
+
+#: Of the widest.
+LOOPS = BY_WIDTH[max(BY_WIDTH)]
+
+
+def pack(uintptr_t loop, x, words, Py_ssize_t length, bint descending):
+    """Make words of the elements of contiguous rows; return how many bits there is no room for.
+
+    Parameters
+    ----------
+    loop : int
+        The first address in `LOOPS` for the dtype of `x`.
+    x : buffer
+        At least one row.
+    words : buffer of int64
+        As many as there are elements.
+    length : int
+        Elements of a row.
+    descending : bool
+    """
+    cdef Py_buffer source, into
+    cdef int cut
+    PyObject_GetBuffer(x, &source, PyBUF_ND)
+    try:
+        PyObject_GetBuffer(words, &into, PyBUF_ND | PyBUF_WRITABLE)
+        with nogil:
+            cut = (<Pack>loop)(
+                source.buf,
+                <int64_t*>into.buf,
+                source.len // (source.itemsize * length),
+                length,
+                descending,
+            )
+        PyBuffer_Release(&into)
+    finally:
+        PyBuffer_Release(&source)
+    return cut
+
+
+def unpack(uintptr_t loop, x, words, Py_ssize_t length, bint descending, int cut):
+    """Turn the sorted words of each row into the places of its elements; say whether that was done.
+
+    Parameters
+    ----------
+    loop : int
+        The second address in `LOOPS`.
+    x, words, length, descending
+        As `pack` was given them.
+    cut : int
+        What it returned.
+    """
+    cdef Py_buffer source, into
+    cdef bint done
+    PyObject_GetBuffer(x, &source, PyBUF_ND)
+    try:
+        PyObject_GetBuffer(words, &into, PyBUF_ND | PyBUF_WRITABLE)
+        with nogil:
+            done = (<Unpack>loop)(
+                source.buf,
+                <int64_t*>into.buf,
+                source.len // (source.itemsize * length),
+                length,
+                descending,
+                cut,
+            )
+        PyBuffer_Release(&into)
+    finally:
+        PyBuffer_Release(&source)
+    return done

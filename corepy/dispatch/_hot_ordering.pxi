@@ -1,0 +1,192 @@
+# Sorting, searching and sets.
+# Included by _hot_compiled.pyx.
+
+cdef inline bint _alike(PyArrayObject* x, int type_num, npy_intp size) noexcept:
+    """Say whether elements that compare equal are the same, so that no order of them shows."""
+    cdef npy_intp i
+    cdef int other = 0  # without a branch, which would keep the loops from vector registers
+    cdef double* d = <double*>PyArray_DATA(x)
+    cdef float* f = <float*>PyArray_DATA(x)
+    if type_num == NPY_DOUBLE:
+        for i in range(size):
+            other |= (d[i] != d[i]) | ((<long long*>d)[i] == LLONG_MIN)
+    elif type_num == NPY_FLOAT:
+        for i in range(size):
+            other |= (f[i] != f[i]) | ((<int*>f)[i] == INT_MIN)
+    return not other
+
+
+cdef bint _held_apart(PyArrayObject* made, int type_num, npy_intp size) noexcept:
+    """Say of a sorted vector whether no two elements compare equal and are not the same.
+
+    As `_alike`, and sooner. Such are zeros, of which the quickest sorting changes signs, and NaN.
+    """
+    cdef double* d = <double*>PyArray_DATA(made)
+    cdef float* f = <float*>PyArray_DATA(made)
+    cdef bint wide = type_num == NPY_DOUBLE
+    cdef npy_intp low = 0, high = size, middle
+    if size < 2 or (not wide and type_num != NPY_FLOAT):
+        return True
+    if isnan(d[size - 1] if wide else f[size - 1]):
+        return False
+    while low < high:
+        middle = (low + high) // 2
+        if (d[middle] if wide else f[middle]) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low + 1 >= size or (d[low + 1] if wide else f[low + 1]) > 0
+
+
+cdef inline object _sorted(Slot* slot, PyArrayObject* x, npy_intp size, int axis):
+    """Return a copy in order; `axis` -1 flattens it."""
+    cdef npy_intp dims[1]
+    dims[0] = size
+    made = _new(slot.descr, 1, dims) if axis < 0 else _result(slot, x)
+    cdef PyArrayObject* order = <PyArrayObject*>made
+    cdef bint vector = PyArray_NDIM(order) == 1
+    axis = max(axis, 0)
+    memcpy(PyArray_DATA(order), PyArray_DATA(x), size * slot.size)
+    # Small integers are sorted by radix where the order is to be stable, which is the quickest.
+    if slot.size >= 4 and (vector or _alike(x, slot.type_num, size)):
+        PyArray_Sort(order, axis, NPY_QUICKSORT)
+        if not vector or _held_apart(order, slot.type_num, size):
+            return made
+        memcpy(PyArray_DATA(order), PyArray_DATA(x), size * slot.size)
+    PyArray_Sort(order, axis, NPY_STABLESORT)
+    return made
+
+
+cdef object _ordered(Slot* slot, PyArrayObject* x, npy_intp size):
+    """Return the stable order of each row; None where it has to be found in another way."""
+    cdef npy_intp length = PyArray_DIMS(x)[PyArray_NDIM(x) - 1]
+    if slot.pack == NULL or length < slot.order_least:
+        return None
+    made = _new(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    cdef const void* source = PyArray_DATA(x)
+    cdef long long* words = <long long*>PyArray_DATA(<PyArrayObject*>made)
+    cdef npy_intp rows = size // length
+    cdef bint done
+    cdef int cut
+    if size < LONG:
+        cut = slot.pack(source, words, rows, length, False)
+    else:
+        with nogil:
+            cut = slot.pack(source, words, rows, length, False)
+    PyArray_Sort(<PyArrayObject*>made, PyArray_NDIM(x) - 1, NPY_QUICKSORT)
+    if size < LONG:
+        done = slot.unpack(source, words, rows, length, False, cut)
+    else:
+        with nogil:
+            done = slot.unpack(source, words, rows, length, False, cut)
+    return made if done else None
+
+
+cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Sort along an axis, or find the indices that would: ascending, and equal ones in order."""
+    cdef PyObject* word
+    cdef npy_intp size
+    cdef int axis
+    if count != 1 or not _one_word(args, count, names, "axis", &word):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
+        return None
+    cdef PyArrayObject* x = _native_of(args[0])
+    axis = _axis_of(word, PyArray_NDIM(x), -1)
+    size = _size(x, max(slot.least, slot.first))
+    if axis < 0 or size < 0:
+        return None
+    if self.place == _SORT:
+        return _make(_sorted(slot, x, size, axis), <Slots>slot.result)
+    held = <object><PyObject*>x  # sorting lets other threads run
+    if size and axis == PyArray_NDIM(x) - 1:
+        made = _ordered(slot, x, size)
+        if made is not None:
+            return _make(made, <Slots>slot.result)
+    if slot.least <= size:
+        return None
+    made = PyArray_ArgSort(x, axis, NPY_STABLESORT)
+    return _make(made, <Slots>slot.result) if _is_plain(<PyObject*>made) else None
+
+
+cdef str _left = "left"
+cdef str _right = "right"
+
+
+cdef object _searching_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Find where elements stand in a sorted array of the same table."""
+    cdef PyObject* word
+    cdef NPY_SEARCHSIDE side = NPY_SEARCHLEFT
+    if count != 2 or not _one_word(args, count, names, "side", &word):
+        return None
+    if word != NULL and word != <PyObject*>_left:
+        if word != <PyObject*>_right:
+            return None
+        side = NPY_SEARCHRIGHT
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or args[1].ob_type != <void*>_Array:
+        return None
+    x, values = <Operand>args[0], <Operand>args[1]
+    if x._table is not values._table:
+        return None
+    cdef PyArrayObject* a = _native_of(args[0])
+    cdef PyArrayObject* b = _native_of(args[1])
+    if not _is_plain(<PyObject*>a) or not _is_plain(<PyObject*>b) or PyArray_NDIM(a) != 1:
+        return None
+    if _size(a, slot.least) < 0 or _size(b, slot.least) < 0:
+        return None
+    made = PyArray_SearchSorted(a, <object><PyObject*>b, side, NULL)
+    return _make(made, <Slots>slot.result) if _is_plain(<PyObject*>made) else None
+
+
+ctypedef fused Element:
+    signed char
+    short
+    int
+    long long
+    float
+    double
+
+
+cdef inline npy_intp _distinct(Element* x, npy_intp size) noexcept:
+    """Move the first of equal neighbours to the front; return how many there are."""
+    cdef npy_intp i, count = 1
+    for i in range(1, size):
+        if x[i] != x[i - 1]:
+            x[count] = x[i]
+            count += 1
+    return count
+
+
+cdef object _distinct_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Sort, and keep the first of equal elements."""
+    cdef npy_intp size
+    cdef npy_intp dims[1]
+    if count != 1 or names != NULL:
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
+        return None
+    cdef PyArrayObject* x = _native_of(args[0])
+    size = _size(x, slot.least)
+    if size < 1:
+        return None
+    found = _sorted(slot, x, size, -1)
+    cdef void* data = PyArray_DATA(<PyArrayObject*>found)
+    if slot.type_num == NPY_DOUBLE:
+        size = _distinct(<double*>data, size)
+    elif slot.type_num == NPY_FLOAT:
+        size = _distinct(<float*>data, size)
+    elif slot.size == 8:
+        size = _distinct(<long long*>data, size)
+    elif slot.size == 4:
+        size = _distinct(<int*>data, size)
+    elif slot.size == 2:
+        size = _distinct(<short*>data, size)
+    else:
+        size = _distinct(<signed char*>data, size)
+    dims[0] = size
+    made = _new(slot.descr, 1, dims)
+    memcpy(PyArray_DATA(<PyArrayObject*>made), data, size * slot.size)
+    return _make(made, <Slots>slot.result)

@@ -1,0 +1,123 @@
+"""The stable order that NumPy's backend finds by sorting words of a number and its place."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import corepy.array_api as xp
+from corepy._extensions import extension
+from corepy.backends import _numpy_order
+
+Array = npt.NDArray[Any]
+
+_module: Final[Any] = extension("corepy.backends._order_loops")[0]
+pytestmark = pytest.mark.skipif(_module is None, reason="no loops were compiled")
+
+WIDTHS: Final = {} if _module is None else _module.BY_WIDTH
+INTEGERS: Final = ("int32", "int64", "uint32", "uint64")
+FLOATS: Final = ("float32", "float64")
+SIZES: Final = (64, 65, 100, 1000, 4097)
+#: Samples of which many elements may have the same upper bits.
+LEFT: Final = ("both ends", "pairs near each other", "special")
+
+
+def by_merging(x: Array, axis: int, descending: bool) -> Array:
+    """Return the stable order that NumPy merges."""
+    if not descending:
+        return np.argsort(x, axis, stable=True)
+    backwards = np.argsort(np.flip(x, axis), axis, stable=True)
+    return x.shape[axis] - 1 - np.flip(backwards, axis)
+
+
+def integers(dtype: str, size: int) -> dict[str, Array]:
+    rng, limits = np.random.default_rng(size), np.iinfo(dtype)
+    return {
+        "any": rng.integers(limits.min, limits.max, size, dtype, endpoint=True),
+        "few": rng.integers(0, 3, size).astype(dtype),
+        "least": np.full(size, limits.min, dtype),
+        "greatest": np.full(size, limits.max, dtype),
+        "both ends": rng.choice(np.array([limits.min, limits.max, 7], dtype), size),
+        "near the end": limits.max - rng.integers(0, 1000, size).astype(dtype),
+    }
+
+
+def floats(dtype: str, size: int) -> dict[str, Array]:
+    rng, limits = np.random.default_rng(size), np.finfo(dtype)
+    special = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, limits.max, limits.min]
+    special += [limits.smallest_subnormal, -limits.smallest_subnormal, 1.0]
+    near = 1 + rng.integers(0, 1000, size).astype(dtype) * limits.eps
+    made = {
+        "normal": rng.standard_normal(size),
+        "whole": rng.integers(-3, 3, size),
+        "special": rng.choice(np.array(special, dtype), size),
+        "near each other": near,
+        "pairs near each other": np.where(np.arange(size) % 2, near, rng.standard_normal(size)),
+        "any exponent": 10.0 ** rng.uniform(-37, 37, size) * rng.choice([-1, 1], size),
+    }
+    return {name: x.astype(dtype) for name, x in made.items()}
+
+
+@pytest.fixture(params=WIDTHS)
+def in_registers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the loops in registers of one width."""
+    monkeypatch.setattr(_module, "LOOPS", WIDTHS[request.param])
+
+
+@pytest.mark.usefixtures("in_registers")
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_the_order_is_that_of_merging(dtype: str, descending: bool) -> None:
+    for size in SIZES:
+        samples = floats(dtype, size) if dtype in FLOATS else integers(dtype, size)
+        for name, x in samples.items():
+            found = _numpy_order.ordered(x, 0, descending)
+            if found is None:
+                assert name in LEFT, name
+                continue
+            np.testing.assert_array_equal(found, by_merging(x, 0, descending), err_msg=name)
+
+
+@pytest.mark.usefixtures("in_registers")
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_rows_along_any_axis(dtype: str, axis: int) -> None:
+    x = np.random.default_rng(0).integers(0, 50, (70, 80, 90)).astype(dtype)
+    for array in (x, x[:, ::-1], x.transpose(2, 0, 1)):
+        found = _numpy_order.ordered(array, axis, False)
+        assert found is not None
+        assert found.flags.c_contiguous
+        np.testing.assert_array_equal(found, np.argsort(array, axis, stable=True))
+
+
+@pytest.mark.usefixtures("in_registers")
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "float64"])
+def test_elements_that_cannot_be_told_apart_are_left_to_others(dtype: str) -> None:
+    far = -1e300 if dtype == "float64" else np.iinfo(dtype).max
+    x = np.random.default_rng(0).permutation(1000).astype(dtype)
+    if dtype == "float64":
+        x = 1 + x * np.finfo(dtype).eps
+    x[::50] = far
+    assert _numpy_order.ordered(x, 0, False) is None
+    np.testing.assert_array_equal(np.asarray(xp.argsort(xp.asarray(x))), np.argsort(x, stable=True))
+
+
+def test_other_dtypes_and_short_rows_are_left_to_others() -> None:
+    assert _numpy_order.ordered(np.zeros(63), 0, False) is None
+    assert _numpy_order.ordered(np.zeros((100, 10)), 1, False) is None
+    assert _numpy_order.ordered(np.zeros((0, 100)), 1, False) is None
+    assert _numpy_order.ordered(np.zeros(100, np.int8), 0, False) is None
+    assert _numpy_order.ordered(np.zeros(100, np.complex128), 0, False) is None
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+@pytest.mark.parametrize("size", [10, 63, 64, 1000, 20_000])
+def test_the_namespace_finds_it(size: int, dtype: str, descending: bool) -> None:
+    samples = floats(dtype, size) if dtype in FLOATS else integers(dtype, size)
+    for name, x in samples.items():
+        found = np.asarray(xp.argsort(xp.asarray(x), descending=descending))
+        np.testing.assert_array_equal(found, by_merging(x, 0, descending), err_msg=name)
