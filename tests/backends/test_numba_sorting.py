@@ -202,6 +202,17 @@ def test_searching(length: int, dtype: str, side: str, ran: Counter[str]) -> Non
     assert ran["searchsorted"] == 3
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_searching_among_nothing_but_nan(dtype: str, side: str, ran: Counter[str]) -> None:
+    x, needles = np.full(5, np.nan, dtype), mixed(500, dtype)
+    params = {"side": side, "sorter": None}
+    assert_same(
+        run("searchsorted", x, needles, **params), numpys("searchsorted", x, needles, **params)
+    )
+    assert ran["searchsorted"] == 1
+
+
 # ---------------------------------------------------------------------------- gathering
 
 

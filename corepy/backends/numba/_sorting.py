@@ -326,7 +326,13 @@ def _searchsorted(x1: Array, x2: Array, /, *, side: str, sorter: Array | None) -
     needles = np.require(x2, requirements=["C", "A"]).reshape(-1)
     hay = np.require(x1, requirements=["C", "A"])
     out = np.empty(x2.shape, np.int64)
-    arguments = (hay, needles, side == "right", out.reshape(-1))
+    size, rest, infinity = hay.size, None, None
+    if hay.dtype.kind == "f":
+        size = loops.numbers(hay)
+        bits = np.dtype(f"i{hay.itemsize}")
+        infinity = np.array(np.inf, hay.dtype).view(bits)[()]
+        hay, needles, rest = hay.view(bits), needles.view(bits), bits.type(np.iinfo(bits).max)
+    arguments = (hay, needles, side == "right", rest, infinity, size, out.reshape(-1))
     launch(loops.search, arguments, blocks(needles.size), 16 * needles.size)
     return out
 

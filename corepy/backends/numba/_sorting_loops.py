@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from corepy._loops._simd import inlined
 from corepy.backends.numba._compiled import BLOCK, kernel
 
 Array = npt.NDArray[Any]
@@ -364,9 +365,32 @@ def number(first: Array, places: Array, out: Array) -> None:
 # ---------------------------------------------------------------------------- searching
 
 
+@inlined
+def _key(word: Any, rest: Any) -> Any:
+    """Return a number in the order of floats from the bits of one; anything else as it is."""
+    if rest is None:
+        return word
+    return word ^ rest if word < 0 else word
+
+
 @kernel()
-def search(x: Array, needles: Array, right: bool, out: Array, start: int, stop: int) -> None:
+def search(
+    x: Array,
+    needles: Array,
+    right: bool,
+    rest: Any,
+    infinity: Any,
+    numbers: int,
+    out: Array,
+    start: int,
+    stop: int,
+) -> None:
     """Put where needles belong in sorted ``x (size,)``, in blocks; NaN is the greatest.
+
+    Both hold integers, or the bits of floats as signed ones, which are compared as such: of floats
+    a compiler fills no vector registers. `rest` has all bits set but the sign's then, and
+    `infinity` those of infinity; of integers they are None. The first `numbers` elements are not
+    NaN.
 
     All needles of a group take the same steps, each with a select in place of a branch, in vector
     registers: so memory is not waited for one by one.
@@ -374,33 +398,38 @@ def search(x: Array, needles: Array, right: bool, out: Array, start: int, stop: 
     at, wanted = np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER, needles.dtype)
     for first in range(start * BLOCK, min(stop * BLOCK, needles.size), _TOGETHER):
         count = min(_TOGETHER, needles.size - first)
-        strange = False
         for j in range(_TOGETHER):
-            wanted[j] = needles[first + min(j, count - 1)]
-            strange |= wanted[j] != wanted[j]
+            word = needles[first + min(j, count - 1)]
+            if rest is not None and word & rest == 0:  # before all zeros, or behind them
+                word = needles.dtype.type(0) if right else ~rest
+            wanted[j] = _key(word, rest)
             at[j] = 0
-        rest = x.size
-        while rest > 1:
-            half = rest >> 1
-            rest -= half
+        left = numbers
+        while left > 1:
+            half = left >> 1
+            left -= half
             if right:
                 for j in range(_TOGETHER):
-                    at[j] += half if x[np.uint64(at[j] + half - 1)] <= wanted[j] else 0
+                    key = _key(x[np.uint64(at[j] + half - 1)], rest)
+                    at[j] += half if key <= wanted[j] else 0
             else:
                 for j in range(_TOGETHER):
-                    at[j] += half if x[np.uint64(at[j] + half - 1)] < wanted[j] else 0
+                    key = _key(x[np.uint64(at[j] + half - 1)], rest)
+                    at[j] += half if key < wanted[j] else 0
         for j in range(count):
-            last = x[np.uint64(at[j])]
+            last = _key(x[np.uint64(at[j])], rest)
             out[first + j] = at[j] + (last <= wanted[j] if right else last < wanted[j])
-        if strange:
+        if rest is not None:
             for j in range(count):
-                if wanted[j] != wanted[j]:
-                    out[first + j] = x.size if right else _numbers(x)
+                if needles[first + j] & rest > infinity:
+                    out[first + j] = x.size if right else numbers
+                elif numbers == 0:
+                    out[first + j] = 0
 
 
 @kernel()
-def _numbers(x: Array) -> int:
-    """Return how many elements of a sorted vector come before its NaN."""
+def numbers(x: Array) -> int:
+    """Return how many elements of a sorted vector of floats come before its NaN."""
     low, high = 0, x.size
     while low < high:
         middle = (low + high) >> 1
