@@ -16,6 +16,8 @@ from typing import Any, Final, TypeVar
 
 from numba import njit
 
+from corepy._loops._width import PIPELINE
+
 __all__ = ["REASSOCIATED", "compiler", "digest", "kept"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -33,6 +35,8 @@ def digest(paths: tuple[Path, ...]) -> str:
 def kept(function: Kernel, **options: Any) -> Kernel:
     """Compile a function that needs no lock of the interpreter, and keep it on disk."""
     options |= {"nogil": True, "error_model": "numpy"}
+    if PIPELINE is not None:
+        options["pipeline_class"] = PIPELINE
     try:
         compiled: Kernel = njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written: each process compiles for itself
@@ -55,7 +59,7 @@ def compiler(paths: Iterable[Path]) -> Callable[..., Callable[[Kernel], Kernel]]
         ``kernel(*, fastmath=frozenset())`` gives the decorator; of LLVM's flags for floats
         ``contract`` (fused multiply-adds) and ``reassoc`` are used, and no others.
     """
-    files = (Path(__file__).with_name("_simd.py"), *paths)
+    files = (*(Path(__file__).with_name(name) for name in ("_simd.py", "_width.py")), *paths)
 
     def kernel(*, fastmath: Set[str] = frozenset()) -> Callable[[Kernel], Kernel]:
         def decorate(function: Kernel) -> Kernel:

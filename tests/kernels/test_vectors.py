@@ -17,23 +17,36 @@ def widest(code: str) -> int:
     return max((4 * int(n) for n in re.findall(r"<(\d+) x (?:float|i32)>", code)), default=0)
 
 
+def compiled(function: Any, **options: Any) -> Any:
+    """Compile a function as the loops are, without keeping it."""
+    from numba import njit
+
+    from corepy._loops._width import PIPELINE
+
+    if PIPELINE is not None:
+        options["pipeline_class"] = PIPELINE
+    return njit(nogil=True, error_model="numpy", **options)(function)
+
+
 @cache  # it compiles
 def width() -> int:
     """Return the bytes of the vectors that the compiler takes for the simplest of loops.
 
-    On some processors that is half a register: LLVM prefers 256 bits on Intel's with AVX-512.
+    On some processors that is half a register: LLVM prefers 256 bits on Intel's first with AVX-512.
     """
     from llvmlite import binding
-    from numba import njit
 
-    @njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+    from corepy._loops._width import PIPELINE
+
+    @compiled
     def doubled(x: Any, out: Any) -> None:
         for i in range(x.size):
             out[i] = x[i] + x[i]
 
     doubled(*np.zeros((2, 256), np.float32))
     found = widest(*doubled.inspect_llvm().values())
-    assert found >= (32 if binding.get_host_cpu_features().get("avx2") else 16)
+    wide = PIPELINE is not None
+    assert found >= (64 if wide else 32 if binding.get_host_cpu_features().get("avx2") else 16)
     return found
 
 
@@ -59,12 +72,10 @@ def loops() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     "name", ["silu", "gelu", "gelu_tanh", "exponentials", "greatest", "squares", "weights"]
 )
 def test_loops_fill_vector_registers(name: str) -> None:
-    from numba import njit
-
     loop, operands = loops()[name]
     flags = loop.targetoptions["fastmath"]
     flags = getattr(flags, "flags", flags)
-    fresh = njit(nogil=True, error_model="numpy", fastmath=flags)(loop.py_func)
+    fresh = compiled(loop.py_func, fastmath=flags)
     fresh(*operands)
     (code,) = fresh.inspect_llvm().values()
     assert widest(code) >= width()
