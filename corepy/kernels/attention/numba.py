@@ -30,8 +30,12 @@ Array = npt.NDArray[Any]
 #: Keys of a block: those of K and V, and their scores, fit in the second-level cache.
 _BLOCK = 64
 _LONG_BLOCK = 128
-#: Strips of a panel, which are 64 queries in float32. More, and 16-bit keys are widened less often.
-_STRIPS = 256 // (VECTORS * BYTES)
+#: Bytes of queries side by side in a panel: with more, keys are packed less often. What is held of
+#: a panel, its queries and their sums, has to stay in the second-level cache, and there have to be
+#: some panels for threads to share.
+_WIDTHS = (1024, 512, 256)
+_HELD = 1 << 18
+_PANELS = 8
 
 _scores, _values = fused(ROWS, VECTORS, "zero"), fused(ROWS, VECTORS, "scale")
 _scores_of_four, _values_of_four = fused(4, VECTORS, "zero"), fused(4, VECTORS, "scale")
@@ -103,17 +107,18 @@ def _larger(a: Any, b: Any) -> Any:
 
 @kernel
 def _find_tops(
-    scores: Array, keys: int, width: int, stride: int, tops: Array, found: Array
+    scores: Array, keys: int, left: int, right: int, stride: int, tops: Array, found: Array
 ) -> None:
-    """Put the largest of each column's scores and its former top into `found`.
+    """Put the largest of some columns' scores and their former tops into `found`.
 
     Several rows at a time: what may stay as it is in memory would be stored by a mask, which takes
     some processors fifteen times as long.
     """
+    width, tops, found = right - left, tops[left:right], found[left:right]
     for c in range(width):
         found[c] = tops[c]
-    last = (keys - 1) * stride
-    for at in range(0, keys * stride, 4 * stride):
+    last = (keys - 1) * stride + left
+    for at in range(left, keys * stride + left, 4 * stride):
         first = scores[at : at + width]
         second = scores[min(at + stride, last) : min(at + stride, last) + width]
         third = scores[min(at + 2 * stride, last) : min(at + 2 * stride, last) + width]
@@ -125,22 +130,30 @@ def _find_tops(
 
 @kernel
 def _weigh_columns(
-    scores: Array, keys: int, width: int, stride: int, held: Array, tops: Array, totals: Array
+    scores: Array,
+    keys: int,
+    left: int,
+    right: int,
+    stride: int,
+    held: Array,
+    tops: Array,
+    totals: Array,
 ) -> None:
-    """Replace scores by weights, column by column.
+    """Replace scores by weights, column by column from `left` to `right`.
 
     ``held[0]`` is left with what each column's former sums have to be multiplied by.
     """
-    shares, bases, found = held[0], held[1], held[2]
     nothing, zero = number(-np.inf, tops[0]), number(0.0, tops[0])
-    _find_tops(scores, keys, width, stride, tops, found)  # a NaN comes in again below
+    _find_tops(scores, keys, left, right, stride, tops, held[2])  # a NaN comes in again below
+    shares, bases, found = held[0, left:right], held[1, left:right], held[2, left:right]
+    tops, totals, width = tops[left:right], totals[left:right], right - left
     for c in range(width):
         bases[c] = found[c] if found[c] > nothing else zero
         shares[c] = decay(tops[c] - bases[c])
         totals[c] *= shares[c]
         tops[c] = found[c]
     for j in range(keys):
-        line = scores[j * stride : j * stride + width]
+        line = scores[j * stride + left : j * stride + right]
         for c in range(width):
             line[c] = decay(line[c] - bases[c])
         for c in range(width):
@@ -167,6 +180,7 @@ def _panels(
     bias: Array,
     bias_strides: tuple[int, int, int, int],
     brain: bool,
+    stride: int,
     out: Array,
     lse: Array,
     start: int,
@@ -178,7 +192,6 @@ def _panels(
     row = scratch(q, size)
     lanes = lanes_of(row)
     strip = VECTORS * lanes
-    stride = _STRIPS * strip
     padded = -(-size // lanes) * lanes
     # Rows of K and V begin in different sets of the cache, and different banks of it.
     wide = padded + lanes // 2
@@ -189,6 +202,8 @@ def _panels(
     columns = scratch(q, 3 * stride).reshape(3, stride)
     tops, totals = scratch(q, stride), scratch(q, stride)
     first, last = np.zeros(stride, np.int32), np.zeros(stride, np.int32)
+    strips = stride // strip
+    seen_from, seen_to = np.zeros(strips, np.int64), np.zeros(strips, np.int64)
     factor = number(scale, held[0])
     nothing, zero, one = (
         number(-np.inf, held[0]),
@@ -207,6 +222,8 @@ def _panels(
         totals[:] = zero
         first[:] = 0
         last[:] = 0
+        seen_from[:] = 1 << 40
+        seen_to[:] = 0
         least, most, all_from, all_to = 1 << 40, 0, 0, 1 << 40
         for some in range(0, width, lanes):
             straight[:] = zero
@@ -222,6 +239,8 @@ def _panels(
                 all_from, all_to = max(all_from, low), min(all_to, high)
                 if low < high:
                     least, most = min(least, low), max(most, high)
+                    seen_from[c // strip] = min(seen_from[c // strip], low)
+                    seen_to[c // strip] = max(seen_to[c // strip], high)
             place = some // strip * strip * padded + some % strip
             for d in range(0, padded, lanes):
                 flip(turned, place + d * strip, strip, straight, d, padded)
@@ -232,7 +251,11 @@ def _panels(
             keys = end - j
             at = table[b, j // page] * k_strides[0] + g * k_strides[1] + j % page * k_strides[2]
             _pack(k, at, k_strides[2], keys, size, held, wide, brain)
+            left, right = width, 0
             for c in range(0, width, strip):
+                if seen_to[c // strip] <= j or end <= seen_from[c // strip]:
+                    continue  # what weights hold is replaced below
+                left, right = min(left, c), c + strip
                 n = 0
                 while n < keys:
                     rows_of_tile = height(keys - n)
@@ -269,12 +292,12 @@ def _panels(
             # Zero is added so that all is stored, and not by a mask; see `_find_tops`.
             if j < all_from or end > all_to:
                 for n in range(keys):
-                    line_of = weights[n * stride : n * stride + width]
-                    place32 = np.int32(j + n)
-                    for c in range(width):
-                        seen = (first[c] <= place32) & (place32 < last[c])
+                    line_of = weights[n * stride + left : n * stride + right]
+                    begun, ended, place32 = first[left:right], last[left:right], np.int32(j + n)
+                    for c in range(right - left):
+                        seen = (begun[c] <= place32) & (place32 < ended[c])
                         line_of[c] = line_of[c] + zero if seen else nothing
-            _weigh_columns(weights, keys, width, stride, columns, tops, totals)
+            _weigh_columns(weights, keys, left, right, stride, columns, tops, totals)
             at = table[b, j // page] * v_strides[0] + g * v_strides[1] + j % page * v_strides[2]
             _pack(v, at, v_strides[2], keys, size, held, wide, brain)
             shares = columns[0]
@@ -282,6 +305,8 @@ def _panels(
             while d < size:
                 rows_of_tile = height(size - d)
                 for c in range(0, width, strip):
+                    if seen_to[c // strip] <= j or end <= seen_from[c // strip]:
+                        continue  # to sums without a top nothing is added, and none is rescaled
                     if rows_of_tile == ROWS:
                         _values(
                             sums, d * stride + c, stride, held, d, 1, wide,
@@ -555,6 +580,17 @@ _CHUNK = 1024
 Flat = tuple[Array, tuple[int, ...]]
 
 
+def _queries(rows: int, pairs: int, size: int, lanes: int, itemsize: int) -> int:
+    """Return how many queries stand side by side, which depends on shapes alone, as results do."""
+    padded = -(-size // lanes) * lanes
+    for width in _WIDTHS:
+        panels = pairs * -(-rows * itemsize // width)
+        filled = 2 * rows * itemsize > width
+        if filled and 2 * padded * width <= _HELD and panels >= _PANELS:
+            break
+    return max(1, width // (VECTORS * BYTES)) * VECTORS * lanes
+
+
 def attention(
     q: Flat,
     k: Flat,
@@ -600,9 +636,9 @@ def attention(
     longest = int(spans[:, 1].max())
     common = (*q, *k, *v, table, page, spans, shape, reach, top_left, scale, *mask, *bias, brain)
     if rows > FEW_ROWS:
-        panels = -(-rows // (_STRIPS * VECTORS * lanes))
+        stride = _queries(rows, pairs, size, lanes, lse.itemsize)
         work = pairs * rows * longest * size // 2
-        launch(_panels, (*common, out, lse), pairs * panels, work)
+        launch(_panels, (*common, stride, out, lse), pairs * -(-rows // stride), work)
         return
     chunks = max(1, -(-longest // _CHUNK))
     parts = np.empty((pairs * chunks, rows * (-(-size // lanes) * lanes)), lse.dtype)
