@@ -160,10 +160,13 @@ class Loop:
         the ufunc's where operands are contiguous or single values; or that of `kind` ``"plain"``
         has besides.
     first : int
-        Elements below which a loop of `wide` comes before any route: no other library was measured
-        to be quicker.
+        Elements below which a loop of `wide` or `parts` comes before any route: no other library
+        was measured to be quicker.
     order : OrderLoop or None
         What finds a stable order, of `kind` ``"plain"``.
+    parts : mapping of str to int
+        By the name of a dtype, the address of what picks the elements between two values, so that
+        threads sort parts of a vector (`corepy.backends._order_loops`).
     """
 
     ufunc: np.ufunc | None
@@ -176,6 +179,7 @@ class Loop:
     wide: Mapping[str, int] = field(default_factory=dict)
     first: int = 0
     order: OrderLoop | None = None
+    parts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

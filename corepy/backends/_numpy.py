@@ -245,7 +245,7 @@ def _argmin(x: Array, *, axis: int | None = None, keepdims: bool = False) -> Arr
 
 
 def _argsort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    found = ordered(x, axis, descending) if stable else None
+    found = ordered(x, axis, descending)
     if found is not None:
         return found
     if descending:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from corepy._extensions import extension
 from corepy.backends._base import Loop
-from corepy.backends._numpy_order import ORDER_LOOP
+from corepy.backends._numpy_order import ORDER_LOOP, PARTS
 from corepy.backends._numpy_rows import ROW_LOOPS
 
 __all__ = ["LOOPS", "RUNNING", "WIDE", "accumulated", "private_ufunc"]
@@ -21,6 +21,9 @@ _module: Final[Any] = extension("corepy.backends._wide_loops")[0]
 #: By operation and dtype, loops that fill wider registers than NumPy's do.
 WIDE: Final[dict[str, dict[str, int]]] = {} if _module is None else _module.LOOPS
 
+
+#: Elements up to which nobody sorts sooner than by `PARTS`.
+SORTED: Final = 2**22
 
 #: Elements of running sums and products from which several threads find them sooner.
 RUNNING: Final = 2**18
@@ -155,8 +158,12 @@ LOOPS: Final[dict[str, Loop]] = {
         for name in ("__setitem__", "arange", "linspace", "take", "tensordot", "where")
     },
     "clip": Loop(None, "plain", wide=WIDE.get("clip", {})),
-    **{name: Loop(None, "plain", real=True) for name in ("searchsorted", "sort", "unique_values")},
+    "searchsorted": Loop(None, "plain", real=True),
     "argsort": Loop(None, "plain", real=True, order=ORDER_LOOP),
+    **{
+        name: Loop(None, "plain", real=True, parts=PARTS, first=SORTED)
+        for name in ("sort", "unique_values")
+    },
     **{
         name: Loop(None, "move")
         for name in ("concat", "empty", "full", "ones", "roll", "stack", "zeros")

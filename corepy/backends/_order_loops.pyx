@@ -11,7 +11,7 @@ are the same their elements are compared, and the places are left.
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uintptr_t
 
-__all__ = ["BY_WIDTH", "LOOPS", "SOURCE", "pack", "unpack"]
+__all__ = ["BY_WIDTH", "LOOPS", "PARTS", "SOURCE", "pack", "unpack"]
 
 
 cdef extern from *:
@@ -169,6 +169,81 @@ cdef extern from *:
     COREPY_LOOPS(64, COREPY_AVX512)
     #endif
 
+    /* What is not below `low`, but below `high`, to where it belongs in `out`, in any order; NULL is
+       no bound, and none is NaN. Returns how many there are, and puts how many are below these. */
+    typedef ptrdiff_t (*corepy_part_loop)(
+        const void*, ptrdiff_t, const void*, const void*, void*, ptrdiff_t*
+    );
+    typedef struct { const char* dtype; corepy_part_loop loop; } corepy_part_entry;
+
+    #if defined(__GNUC__) && defined(__x86_64__)
+    #include <immintrin.h>
+    /* Whole registers are stored, of which the next overwrites what is not wanted; to store some lanes
+       takes AMD's processors long. */
+    #define COREPY_PART(NAME, ITEM, MASK, VECTOR, SET, LOAD, STORE, LESS, COMPRESS, STORE_SOME) \\
+        COREPY_AVX512 static ptrdiff_t NAME( \\
+            const void* source, ptrdiff_t size, const void* low, const void* high, void* out, \\
+            ptrdiff_t* first \\
+        ) { \\
+            enum { LANES = 64 / sizeof(ITEM) }; \\
+            const ITEM* x = (const ITEM*)source; \\
+            const ITEM least = low ? *(const ITEM*)low : 0, most = high ? *(const ITEM*)high : 0; \\
+            const VECTOR from = SET(least), to = SET(most); \\
+            const MASK any_low = low ? 0 : (MASK)-1, any_high = high ? 0 : (MASK)-1; \\
+            ptrdiff_t i = 0, below = 0, under = 0, filled = 0; \\
+            for (; i + LANES <= size; i += LANES) { \\
+                const VECTOR some = LOAD(x + i); \\
+                below += __builtin_popcount(LESS(some, from)); \\
+                under += __builtin_popcount(LESS(some, to)); \\
+            } \\
+            for (; i < size; i++) { \\
+                below += x[i] < least; \\
+                under += x[i] < most; \\
+            } \\
+            *first = low ? below : 0; \\
+            ITEM* into = (ITEM*)out + *first; \\
+            const ptrdiff_t room = (high ? under : size) - *first; \\
+            for (i = 0; i + LANES <= size; i += LANES) { \\
+                const VECTOR some = LOAD(x + i); \\
+                const MASK wanted = (any_low | (MASK)~LESS(some, from)) & (any_high | LESS(some, to)); \\
+                if (filled + LANES <= room) STORE(into + filled, COMPRESS(wanted, some)); \\
+                else STORE_SOME(into + filled, wanted, some); \\
+                filled += __builtin_popcount(wanted); \\
+            } \\
+            for (; i < size; i++) { \\
+                if ((!low || !(x[i] < least)) && (!high || x[i] < most)) into[filled++] = x[i]; \\
+            } \\
+            return room; \\
+        }
+    #define COREPY_LESS_PD(A, B) _mm512_cmp_pd_mask(A, B, _CMP_LT_OQ)
+    #define COREPY_LESS_PS(A, B) _mm512_cmp_ps_mask(A, B, _CMP_LT_OQ)
+    #define COREPY_PART_64(NAME, ITEM, LESS) \
+        COREPY_PART(NAME, ITEM, __mmask8, __m512i, _mm512_set1_epi64, _mm512_loadu_si512, \
+            _mm512_storeu_si512, LESS, _mm512_maskz_compress_epi64, _mm512_mask_compressstoreu_epi64)
+    #define COREPY_PART_32(NAME, ITEM, LESS) \
+        COREPY_PART(NAME, ITEM, __mmask16, __m512i, _mm512_set1_epi32, _mm512_loadu_si512, \
+            _mm512_storeu_si512, LESS, _mm512_maskz_compress_epi32, _mm512_mask_compressstoreu_epi32)
+    COREPY_PART(corepy_part_double, double, __mmask8, __m512d, _mm512_set1_pd, _mm512_loadu_pd,
+        _mm512_storeu_pd, COREPY_LESS_PD, _mm512_maskz_compress_pd, _mm512_mask_compressstoreu_pd)
+    COREPY_PART(corepy_part_float, float, __mmask16, __m512, _mm512_set1_ps, _mm512_loadu_ps,
+        _mm512_storeu_ps, COREPY_LESS_PS, _mm512_maskz_compress_ps, _mm512_mask_compressstoreu_ps)
+    COREPY_PART_64(corepy_part_long, int64_t, _mm512_cmplt_epi64_mask)
+    COREPY_PART_64(corepy_part_ulong, uint64_t, _mm512_cmplt_epu64_mask)
+    COREPY_PART_32(corepy_part_int, int32_t, _mm512_cmplt_epi32_mask)
+    COREPY_PART_32(corepy_part_uint, uint32_t, _mm512_cmplt_epu32_mask)
+    static const corepy_part_entry corepy_parts[] = {
+        {"float64", corepy_part_double},
+        {"float32", corepy_part_float},
+        {"int64", corepy_part_long},
+        {"uint64", corepy_part_ulong},
+        {"int32", corepy_part_int},
+        {"uint32", corepy_part_uint},
+        {NULL, NULL}
+    };
+    #else
+    static const corepy_part_entry corepy_parts[] = {{NULL, NULL}};
+    #endif
+
     /* The loops in registers of so many bytes, up to one without a name; NULL if there are none. */
     static const corepy_order_loop* corepy_loops_of(int bytes) {
         if (bytes == 16) return corepy_loops_16;
@@ -194,6 +269,10 @@ cdef extern from *:
         Pack pack
         Unpack unpack
     const OrderLoop* corepy_loops_of(int)
+    ctypedef struct PartEntry "corepy_part_entry":
+        const char* dtype
+        void* loop
+    const PartEntry* corepy_parts
 
 
 def _addresses(int width):
@@ -215,6 +294,21 @@ BY_WIDTH = {width: loops for width in (16, 32, 64) if (loops := _addresses(width
 
 #: Of the widest.
 LOOPS = BY_WIDTH[max(BY_WIDTH)]
+
+
+def _parts():
+    cdef const PartEntry* found = corepy_parts
+    made = {}
+    while 64 in BY_WIDTH and found.dtype != NULL:
+        made[found.dtype.decode()] = <uintptr_t>found.loop
+        found += 1
+    return made
+
+
+#: By dtype, with AVX-512, addresses of ``ptrdiff_t part(const void *x, ptrdiff_t size, const void
+#: *low, const void *high, void *out, ptrdiff_t *first)``, which puts the elements between two values
+#: where they belong, and returns how many there are.
+PARTS = _parts()
 
 
 def pack(uintptr_t loop, x, words, Py_ssize_t length, bint descending):
@@ -281,3 +375,4 @@ def unpack(uintptr_t loop, x, words, Py_ssize_t length, bint descending, int cut
     finally:
         PyBuffer_Release(&source)
     return done
+

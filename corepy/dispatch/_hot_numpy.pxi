@@ -42,9 +42,11 @@ cdef extern from "numpy/arrayobject.h":
         NPY_SEARCHRIGHT
     int _import_array() except -1
     ctypedef int (*ArgFunc "PyArray_ArgFunc *")(void*, npy_intp, npy_intp*, void*) noexcept nogil
+    ctypedef int (*SortFunction "PyArray_SortFunc *")(void*, npy_intp, void*) noexcept nogil
     ctypedef struct PyArray_ArrFuncs:
         ArgFunc argmax
         ArgFunc argmin
+        SortFunction* sort
     PyArray_ArrFuncs* PyDataType_GetArrFuncs(PyArray_Descr*) nogil
     int PyArray_NDIM(PyArrayObject*) nogil
     npy_intp* PyArray_DIMS(PyArrayObject*) nogil
@@ -149,6 +151,9 @@ cdef enum:
     FEW = 32  # elements of a row whose extreme is found without a branch
     BLAS_SHARES = 10000  # elements of a vector from which OpenBLAS has several threads multiply it
     LONG = 2048  # elements from which other threads may run meanwhile
+    PARTED = 32768  # elements of a vector from which threads may sort parts of it
+    PARTS = 4
+    SAMPLE = 1023  # elements that tell where parts begin
     SOME = 64  # elements from which a second look at them is worth a quicker way
     MOST_DIMENSIONS = 32
     ALL = 0  # forms of reductions
@@ -190,7 +195,16 @@ ctypedef double (*RowLoop)(const void*, Py_ssize_t) noexcept nogil
 ctypedef bint (*ColumnLoop)(void*, const void*, npy_intp, npy_intp, npy_intp) noexcept nogil
 ctypedef int (*Packing)(const void*, long long*, npy_intp, npy_intp, bint) noexcept nogil
 ctypedef bint (*Unpacking)(const void*, long long*, npy_intp, npy_intp, bint, int) noexcept nogil
+ctypedef npy_intp (*Parting)(
+    const void*, npy_intp, const void*, const void*, void*, npy_intp*
+) noexcept nogil
 ctypedef double (*Joining)(const double*, Py_ssize_t) noexcept nogil
+
+cdef struct Sorting:  # how threads sort parts of a vector
+    Parting part  # what picks one; NULL if there is nothing
+    SortFunction sort
+    npy_intp size  # bytes of an element
+    double pace  # seconds that sorting takes for each, 0 if nobody knows
 
 cdef struct Slot:
     PyObject* native  # of the entry; NULL where it was not stored
@@ -223,6 +237,7 @@ cdef struct Slot:
     ColumnLoop column_loop  # what reduces columns in the loop's place; NULL if there is none
     Packing pack  # what makes words to sort of elements, for a stable order; NULL if there is none
     Unpacking unpack  # what makes places of them
+    Sorting sorting
     npy_intp order_least  # elements of a row from which they are used
     bint splits  # whether the loop may reduce chunks, and then what they come to
 
@@ -260,6 +275,7 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     cdef uintptr_t wide = loop.wide.get(dtype.name, 0)
     if wide:
         slot.loop, slot.data = <PyUFuncGenericFunction>wide, NULL
+    if wide or dtype.name in loop.parts:
         slot.first = loop.first
     if loop.rows is not None:
         slot.row_loop = <RowLoop><uintptr_t>loop.rows.addresses.get(dtype.name, 0)
@@ -273,12 +289,24 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
         slot.pack = <Packing><uintptr_t>loop.order.addresses[dtype.name][0]
         slot.unpack = <Unpacking><uintptr_t>loop.order.addresses[dtype.name][1]
         slot.order_least, slot.first = loop.order.least, loop.order.first
+    if dtype.name in loop.parts:
+        _find_sorting(&slot.sorting, loop.parts[dtype.name], dtype)
     if slot.kind == REDUCTION or slot.kind == MEAN:
         slot.column_loop = <ColumnLoop><uintptr_t>loop.columns.get(dtype.name, 0)
     # Integers come to the same in any order, and so do extremes, but for what `_is_told_apart` says.
     cdef bint known = slot.type_num == NPY_FLOAT or slot.type_num == NPY_DOUBLE
     slot.splits = slot.kind == REDUCTION and (dtype.kind != "f" or known and not slot.has_initial)
     slot.short = True
+    return 0
+
+
+cdef int _find_sorting(Sorting* sorting, uintptr_t address, dtype) except -1:
+    """Keep how threads sort parts of vectors of a dtype, by what picks these."""
+    cdef PyArray_ArrFuncs* functions = PyDataType_GetArrFuncs(<PyArray_Descr*><PyObject*>dtype)
+    if functions == NULL or functions.sort[<int>NPY_QUICKSORT] == NULL:
+        return 0
+    sorting.sort, sorting.size = functions.sort[<int>NPY_QUICKSORT], dtype.itemsize
+    sorting.part = <Parting><void*>address
     return 0
 
 

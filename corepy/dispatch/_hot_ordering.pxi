@@ -38,22 +38,102 @@ cdef bint _held_apart(PyArrayObject* made, int type_num, npy_intp size) noexcept
     return low + 1 >= size or (d[low + 1] if wide else f[low + 1]) > 0
 
 
+cdef bint _sorts_in_parts(
+    Sorting* sorting, char* x, char* into, npy_intp size, PyArrayObject* array
+) except -1:
+    """Put a vector in order, elsewhere, in several threads; False if that is not worth it.
+
+    A sample tells where parts begin. Each thread picks what is its own from among all elements, and
+    nothing is merged.
+    """
+    if sorting.part == NULL or size < PARTED:
+        return False
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.rows, work.size = _part_stretch, PARTS, size
+    cdef double start = corepy_now()
+    cdef int threads = _threads_for(&work, sorting.pace * size, start)
+    if threads < 2:
+        return False
+    cdef char sample[SAMPLE * 8]
+    cdef npy_intp i, bytes = sorting.size
+    for i in range(SAMPLE):  # evenly, but in step with nothing that repeats
+        memcpy(sample + i * bytes, x + <npy_intp>(_spread(i) * size) * bytes, bytes)
+    sorting.sort(sample, SAMPLE, <void*>array)
+    _bound_by_numbers(sample, PyArray_TYPE(array))
+    work.operands[0], work.operands[1], work.operands[2] = into, x, sample
+    work.data = sorting
+    work.operands[3] = <char*>array
+    _do_together(&work, threads, start)
+    return True
+
+
+cdef void _bound_by_numbers(char* sample, int type_num) noexcept:
+    """Put infinity in the place of NaN: nothing is below that, and so no part would be."""
+    cdef double* d = <double*>sample
+    cdef float* f = <float*>sample
+    cdef npy_intp i = SAMPLE
+    while i and type_num == NPY_DOUBLE and isnan(d[i - 1]):
+        i -= 1
+        d[i] = INFINITY
+    while i and type_num == NPY_FLOAT and isnan(f[i - 1]):
+        i -= 1
+        f[i] = <float>INFINITY
+
+
+cdef inline double _spread(npy_intp i) noexcept nogil:
+    """Return the fractional part of a multiple of the golden ratio."""
+    cdef double value = (i + 1) * 0.6180339887498949
+    return value - <npy_intp>value
+
+
+cdef void _part_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Sorting* sorting = <Sorting*>work.data
+    cdef npy_intp part, first = 0, count, bytes = sorting.size
+    cdef char* sample = work.operands[2]
+    for part in range(start, stop):
+        count = sorting.part(
+            work.operands[1],
+            work.size,
+            sample + part * SAMPLE // PARTS * bytes if part else NULL,
+            sample + (part + 1) * SAMPLE // PARTS * bytes if part < PARTS - 1 else NULL,
+            work.operands[0],
+            &first,
+        )
+        sorting.sort(work.operands[0] + first * bytes, count, work.operands[3])
+
+
+cdef int _sort_vector(Sorting* sorting, PyArrayObject* array, npy_intp size) except -1:
+    """Sort a vector in one thread, and take note of how long that takes."""
+    cdef double start = corepy_now()
+    PyArray_Sort(array, 0, NPY_QUICKSORT)
+    if size >= PARTED and sorting.part != NULL:
+        _did_alone(size, &sorting.pace, start)
+    return 0
+
+
 cdef inline object _sorted(Slot* slot, PyArrayObject* x, npy_intp size, int axis):
     """Return a copy in order; `axis` -1 flattens it."""
     cdef npy_intp dims[1]
     dims[0] = size
-    made = _new(slot.descr, 1, dims) if axis < 0 else _result(slot, x)
+    made = _new_large(slot.descr, 1, dims) if axis < 0 else _result(slot, x)
     cdef PyArrayObject* order = <PyArrayObject*>made
     cdef bint vector = PyArray_NDIM(order) == 1
+    cdef char* source = <char*>PyArray_DATA(x)
+    cdef char* into = <char*>PyArray_DATA(order)
     axis = max(axis, 0)
-    memcpy(PyArray_DATA(order), PyArray_DATA(x), size * slot.size)
     # Small integers are sorted by radix where the order is to be stable, which is the quickest.
-    if slot.size >= 4 and (vector or _alike(x, slot.type_num, size)):
-        PyArray_Sort(order, axis, NPY_QUICKSORT)
-        if not vector or _held_apart(order, slot.type_num, size):
+    if slot.size >= 4 and vector:
+        if not _sorts_in_parts(&slot.sorting, source, into, size, order):
+            memcpy(into, source, size * slot.size)
+            _sort_vector(&slot.sorting, order, size)
+        if _held_apart(order, slot.type_num, size):
             return made
-        memcpy(PyArray_DATA(order), PyArray_DATA(x), size * slot.size)
-    PyArray_Sort(order, axis, NPY_STABLESORT)
+    memcpy(into, source, size * slot.size)
+    if slot.size >= 4 and not vector and _alike(x, slot.type_num, size):
+        PyArray_Sort(order, axis, NPY_QUICKSORT)
+    else:
+        PyArray_Sort(order, axis, NPY_STABLESORT)
     return made
 
 
@@ -62,7 +142,7 @@ cdef object _ordered(Slot* slot, PyArrayObject* x, npy_intp size):
     cdef npy_intp length = PyArray_DIMS(x)[PyArray_NDIM(x) - 1]
     if slot.pack == NULL or length < slot.order_least:
         return None
-    made = _new(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    made = _new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
     cdef const void* source = PyArray_DATA(x)
     cdef long long* words = <long long*>PyArray_DATA(<PyArrayObject*>made)
     cdef npy_intp rows = size // length
@@ -73,6 +153,7 @@ cdef object _ordered(Slot* slot, PyArrayObject* x, npy_intp size):
     else:
         with nogil:
             cut = slot.pack(source, words, rows, length, False)
+    # In one thread: words that were written just now are in the cache of the processor that has.
     PyArray_Sort(<PyArrayObject*>made, PyArray_NDIM(x) - 1, NPY_QUICKSORT)
     if size < LONG:
         done = slot.unpack(source, words, rows, length, False, cut)
@@ -169,10 +250,11 @@ cdef object _distinct_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
         return None
     cdef PyArrayObject* x = _native_of(args[0])
-    size = _size(x, slot.least)
+    size = _size(x, max(slot.least, slot.first))
     if size < 1:
         return None
     found = _sorted(slot, x, size, -1)
+    cdef npy_intp all = size
     cdef void* data = PyArray_DATA(<PyArrayObject*>found)
     if slot.type_num == NPY_DOUBLE:
         size = _distinct(<double*>data, size)
@@ -186,7 +268,9 @@ cdef object _distinct_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         size = _distinct(<short*>data, size)
     else:
         size = _distinct(<signed char*>data, size)
+    if size == all:
+        return _make(found, <Slots>slot.result)
     dims[0] = size
-    made = _new(slot.descr, 1, dims)
+    made = _new_large(slot.descr, 1, dims)
     memcpy(PyArray_DATA(<PyArrayObject*>made), data, size * slot.size)
     return _make(made, <Slots>slot.result)

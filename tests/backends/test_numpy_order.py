@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Final
 
 import numpy as np
@@ -121,3 +122,35 @@ def test_the_namespace_finds_it(size: int, dtype: str, descending: bool) -> None
     for name, x in samples.items():
         found = np.asarray(xp.argsort(xp.asarray(x), descending=descending))
         np.testing.assert_array_equal(found, by_merging(x, 0, descending), err_msg=name)
+
+
+PART: Final = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_void_p, ctypes.c_ssize_t,
+                               *[ctypes.c_void_p] * 4)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", _numpy_order.PARTS)
+def test_parts_of_a_vector(dtype: str) -> None:
+    loop = PART(_numpy_order.PARTS[dtype])
+    rng = np.random.default_rng(4)
+    for size in (1, 7, 15, 16, 17, 64, 1000, 5003):
+        samples = floats(dtype, size) if dtype in FLOATS else integers(dtype, size)
+        for x in samples.values():
+            pivots = np.sort(rng.choice(x, 3))
+            pivots[np.isnan(pivots)] = np.inf if dtype in FLOATS else 0
+            out, filled = np.empty(size + 8, dtype), np.zeros(size, np.int64)
+            out[size:] = 99
+            for part in range(4):
+                first = ctypes.c_ssize_t()
+                low = pivots[part - 1 :].ctypes.data if part else None
+                high = pivots[part:].ctypes.data if part < 3 else None
+                count = loop(x.ctypes.data, size, low, high, out.ctypes.data, ctypes.byref(first))
+                wanted = np.ones(size, np.bool_)
+                if part:
+                    wanted &= ~(x < pivots[part - 1])
+                if part < 3:
+                    wanted &= x < pivots[part]
+                mine = slice(first.value, first.value + count)
+                assert out[mine].tobytes() == x[wanted].tobytes()
+                filled[mine] += 1
+            assert (filled == 1).all()
+            assert (out[size:] == 99).all()

@@ -23,6 +23,7 @@ import corepy
 import corepy.array_api as xp
 from corepy._budget import cores
 from corepy._crew import Crew, Entrance
+from corepy.backends._numpy_order import PARTS
 from corepy.dispatch import _helped, _hot
 
 pytestmark = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
@@ -287,6 +288,28 @@ def test_extremes_that_several_values_are(dtype: str, helpers: StandIn) -> None:
                 assert int(xp.argmax(xp.asarray(values))) == values.argmax()
                 assert int(xp.argmin(xp.asarray(values))) == values.argmin()
     assert helpers.jobs
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int32", "int64", "uint32", "uint64"])
+def test_parts_of_a_vector_are_sorted(dtype: str, helpers: StandIn) -> None:
+    rng = np.random.default_rng(2)
+    samples = [rng.integers(0, 2**31, 100_003).astype(dtype), np.full(40_000, 7, dtype)]
+    samples.append(rng.integers(0, 3, 50_001).astype(dtype))
+    if dtype in FLOATS:
+        special = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.0, -1.0], dtype)
+        samples += [rng.choice(special, 60_007), np.full(40_000, np.nan, dtype)]
+        samples.append(np.where(rng.random(70_000) < 0.01, special[2], samples[0][:70_000]))
+    expected = [np.sort(x, stable=True).tobytes() for x in samples]
+    few = [np.unique_values(x).tobytes() for x in samples[:3]]
+    enlist(helpers)
+    helpers.jobs.clear()
+    for _ in range(3):
+        assert [np.asarray(xp.sort(xp.asarray(x))).tobytes() for x in samples] == expected
+        found = [np.asarray(xp.unique_values(xp.asarray(x))) for x in samples[:3]]
+        assert [np.sort(x).tobytes() for x in found] == [
+            np.sort(np.frombuffer(x, dtype)).tobytes() for x in few
+        ]
+    assert bool(helpers.jobs) is bool(PARTS)  # there is an instruction, or nobody does this
 
 
 def test_integers_wrap_around_alike(helpers: StandIn) -> None:
