@@ -206,11 +206,13 @@ cdef extern from *:
             for (i = 0; i + LANES <= size; i += LANES) { \\
                 const VECTOR some = LOAD(x + i); \\
                 const MASK wanted = (any_low | (MASK)~LESS(some, from)) & (any_high | LESS(some, to)); \\
+                const int count = __builtin_popcount(wanted); \\
                 if (filled + LANES <= room) STORE(into + filled, COMPRESS(wanted, some)); \\
-                else STORE_SOME(into + filled, wanted, some); \\
-                filled += __builtin_popcount(wanted); \\
+                else if (filled + count <= room) STORE_SOME(into + filled, wanted, some); \\
+                else return room; /* somebody writes to `x` meanwhile */ \\
+                filled += count; \\
             } \\
-            for (; i < size; i++) { \\
+            for (; i < size && filled < room; i++) { \\
                 if ((!low || !(x[i] < least)) && (!high || x[i] < most)) into[filled++] = x[i]; \\
             } \\
             return room; \\
