@@ -17,7 +17,7 @@ from corepy.backends import _numpy_elementwise as elementwise
 from corepy.backends._base import Backend, Capabilities, Loop
 from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
 from corepy.backends._numpy_loops import LOOPS, WIDE, accumulated
-from corepy.backends._numpy_order import ordered
+from corepy.backends._numpy_order import SORTS_WIDE, ordered
 from corepy.backends._numpy_rows import ROW_LOOPS, reduced
 from corepy.backends._numpy_single import OPERATIONS as SINGLE
 from corepy.backends._rounding import rounded
@@ -290,13 +290,15 @@ _ANY_ORDER: Final = frozenset(np.dtype(c).num for c in "iIlLqQ")
 
 def _unique_values(x: Array) -> Array:
     # NumPy looks all but floats up, and sorts what it has found: more work unless they are many,
-    # and few of them distinct.
-    if x.size == 0 or x.dtype.kind == "c" or (x.size >= _FEW and x.dtype.char not in "fd"):
+    # and few of them distinct, or where it sorts in vector registers.
+    floats = x.dtype.char in "fd"
+    looked_up = not floats and not (SORTS_WIDE and x.dtype.num in _ANY_ORDER)
+    if x.size == 0 or x.dtype.kind == "c" or (x.size >= _FEW and looked_up):
         return cast("Array", compat.unique_values(x))
     values = x.flatten()
     quickly = x.size >= _FEW or x.dtype.num in _ANY_ORDER
     values.sort(kind=None if quickly else "stable")
-    if x.size >= _FEW:
+    if x.size >= _FEW and floats:
         restore_order(x.reshape(-1), values)
     first = np.empty(values.size, np.bool_)
     first[0] = True

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from corepy._extensions import extension
 from corepy.backends._base import OrderLoop
 
-__all__ = ["ORDER_LOOP", "PARTS", "ordered"]
+__all__ = ["ORDER_LOOP", "PARTS", "SORTS_WIDE", "ordered"]
 
 Array = npt.NDArray[Any]
 
@@ -28,6 +28,9 @@ _FIRST: Final = {16: 0, 32: 2**14, 64: 2**17}
 ORDER_LOOP: Final[OrderLoop | None] = (
     None if _module is None else OrderLoop(_module.LOOPS, _LEAST, _FIRST[max(_module.BY_WIDTH)])
 )
+
+#: Whether NumPy sorts numbers of 32 and 64 bits in vector registers.
+SORTS_WIDE: Final = ORDER_LOOP is not None and ORDER_LOOP.first > 0
 
 #: By dtype, what puts the elements between two values of a vector where they belong.
 PARTS: Final[dict[str, int]] = {} if _module is None else _module.PARTS
