@@ -19,21 +19,23 @@ Array = npt.NDArray[Any]
 
 _module: Final[Any] = extension("corepy.backends._order_loops")[0]
 
-#: Elements of a row from which words are sorted sooner than NumPy inserts and merges.
+#: Whether words are sorted sooner than NumPy merges: on Zen 4 they are not.
+QUICK: Final = _module is not None and not _module.STORES_SLOWLY
+#: Elements of a row from which that is so.
 _LEAST: Final = 64
 #: Elements below which no other library has found an order sooner, by the bytes of registers:
 #: with 32 and more NumPy sorts in them.
 _FIRST: Final = {16: 0, 32: 2**14, 64: 2**17}
 
 ORDER_LOOP: Final[OrderLoop | None] = (
-    None if _module is None else OrderLoop(_module.LOOPS, _LEAST, _FIRST[max(_module.BY_WIDTH)])
+    OrderLoop(_module.LOOPS, _LEAST, _FIRST[max(_module.BY_WIDTH)]) if QUICK else None
 )
 
-#: Whether NumPy sorts numbers of 32 and 64 bits in vector registers.
+#: Whether NumPy sorts numbers of 32 and 64 bits in vector registers, and that is quick.
 SORTS_WIDE: Final = ORDER_LOOP is not None and ORDER_LOOP.first > 0
 
 #: By dtype, what puts the elements between two values of a vector where they belong.
-PARTS: Final[dict[str, int]] = {} if _module is None else _module.PARTS
+PARTS: Final[dict[str, int]] = _module.PARTS if QUICK else {}
 
 
 def ordered(x: Array, axis: int, descending: bool) -> Array | None:
@@ -52,7 +54,7 @@ def ordered(x: Array, axis: int, descending: bool) -> Array | None:
         None where NumPy has to find it: of other dtypes, of short rows, and of rows in which many
         elements differ by next to nothing beside how far others are apart.
     """
-    loops = None if _module is None else _module.LOOPS.get(x.dtype.name)
+    loops = _module.LOOPS.get(x.dtype.name) if QUICK else None
     if loops is None or not x.size or x.shape[axis] < _LEAST:
         return None
     rows = np.ascontiguousarray(x.swapaxes(axis, -1))

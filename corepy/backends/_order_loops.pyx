@@ -11,7 +11,7 @@ are the same their elements are compared, and the places are left.
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uintptr_t
 
-__all__ = ["BY_WIDTH", "LOOPS", "PARTS", "SOURCE", "pack", "unpack"]
+__all__ = ["BY_WIDTH", "LOOPS", "PARTS", "SOURCE", "STORES_SLOWLY", "pack", "unpack"]
 
 
 cdef extern from *:
@@ -177,6 +177,7 @@ cdef extern from *:
     typedef struct { const char* dtype; corepy_part_loop loop; } corepy_part_entry;
 
     #if defined(__GNUC__) && defined(__x86_64__)
+    #include <cpuid.h>
     #include <immintrin.h>
     /* Whole registers are stored, of which the next overwrites what is not wanted; to store some lanes
        takes AMD's processors long. */
@@ -246,6 +247,18 @@ cdef extern from *:
     static const corepy_part_entry corepy_parts[] = {{NULL, NULL}};
     #endif
 
+    /* Whether to store some lanes of a register takes a processor of AMD's Zen 4 a hundred cycles. */
+    static int corepy_stores_slowly(void) {
+    #if defined(__GNUC__) && defined(__x86_64__)
+        unsigned a, b, c, d;
+        if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx) return 0;
+        if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
+        return __builtin_cpu_supports("avx512f") && (a >> 8 & 15) + (a >> 20 & 255) == 25;
+    #else
+        return 0;
+    #endif
+    }
+
     /* The loops in registers of so many bytes, up to one without a name; NULL if there are none. */
     static const corepy_order_loop* corepy_loops_of(int bytes) {
         if (bytes == 16) return corepy_loops_16;
@@ -275,6 +288,7 @@ cdef extern from *:
         const char* dtype
         void* loop
     const PartEntry* corepy_parts
+    bint corepy_stores_slowly()
 
 
 def _addresses(int width):
@@ -296,6 +310,10 @@ BY_WIDTH = {width: loops for width in (16, 32, 64) if (loops := _addresses(width
 
 #: Of the widest.
 LOOPS = BY_WIDTH[max(BY_WIDTH)]
+
+
+#: Whether that is why NumPy sorts slowly in registers of 512 bits: it stores some lanes of them.
+STORES_SLOWLY = corepy_stores_slowly()
 
 
 def _parts():

@@ -66,6 +66,7 @@ def floats(dtype: str, size: int) -> dict[str, Array]:
 def in_registers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Use the loops in registers of one width."""
     monkeypatch.setattr(_module, "LOOPS", WIDTHS[request.param])
+    monkeypatch.setattr(_numpy_order, "QUICK", True)
 
 
 @pytest.mark.usefixtures("in_registers")
@@ -106,6 +107,12 @@ def test_elements_that_cannot_be_told_apart_are_left_to_others(dtype: str) -> No
     np.testing.assert_array_equal(np.asarray(xp.argsort(xp.asarray(x))), np.argsort(x, stable=True))
 
 
+def test_where_merging_is_quicker_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_numpy_order, "QUICK", False)
+    assert _numpy_order.ordered(np.zeros(1000), 0, False) is None
+
+
+@pytest.mark.usefixtures("in_registers")
 def test_other_dtypes_and_short_rows_are_left_to_others() -> None:
     assert _numpy_order.ordered(np.zeros(63), 0, False) is None
     assert _numpy_order.ordered(np.zeros((100, 10)), 1, False) is None
@@ -128,9 +135,9 @@ PART: Final = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_void_p, ctypes.c_ssize
                                *[ctypes.c_void_p] * 4)  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", _numpy_order.PARTS)
+@pytest.mark.parametrize("dtype", {} if _module is None else _module.PARTS)
 def test_parts_of_a_vector(dtype: str) -> None:
-    loop = PART(_numpy_order.PARTS[dtype])
+    loop = PART(_module.PARTS[dtype])
     rng = np.random.default_rng(4)
     for size in (1, 7, 15, 16, 17, 64, 1000, 5003):
         samples = floats(dtype, size) if dtype in FLOATS else integers(dtype, size)
