@@ -126,7 +126,7 @@ def unwrapped(made: Any) -> Any:
     [
         *(
             pytest.param(name, "numba", marks=pytest.mark.backend("numba"))
-            for name in ("sqrt", "sum", "where", "__getitem__", "take", "sort")
+            for name in ("sqrt", "sum", "where", "__getitem__", "take", "searchsorted")
         ),
         # Of real operands it converts them, and asks the table of another dtype.
         pytest.param("fft.fft", "torch", marks=pytest.mark.backend("torch")),

@@ -12,17 +12,7 @@ from libc.stdint cimport uintptr_t
 __all__ = ["BY_WIDTH", "LOOPS", "SOURCE"]
 
 
-cdef extern from *:
-    """
-    #ifndef COREPY_SOURCE
-    #define COREPY_SOURCE ""
-    #endif
-    """
-    const char* COREPY_SOURCE
-
-
-#: SHA-256 of the files in this folder that modules were compiled from.
-SOURCE = COREPY_SOURCE.decode()
+include "_targets.pxi"
 
 
 cdef extern from *:
@@ -36,11 +26,6 @@ cdef extern from *:
     #define COREPY_APART __declspec(noinline)
     #else
     #define COREPY_APART
-    #endif
-    #if defined(_MSC_VER) && !defined(__clang__)
-    #define COREPY_ONLY __restrict
-    #else
-    #define COREPY_ONLY restrict
     #endif
 
     enum { COREPY_TILE = 16384 };  /* bytes of results that stay in the first cache */
@@ -145,27 +130,16 @@ cdef extern from *:
         };
 
     COREPY_LOOPS(16, )
-    #if defined(__GNUC__) && defined(__x86_64__)
-    #ifdef __clang__
-    #define COREPY_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-    #else
-    #define COREPY_AVX512 __attribute__(( \\
-        target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
-    #endif
-    COREPY_LOOPS(32, __attribute__((target("avx2"))))
+    #ifdef COREPY_VARIANTS
+    COREPY_LOOPS(32, COREPY_AVX2)
     COREPY_LOOPS(64, COREPY_AVX512)
     #endif
 
     /* The loops in registers of so many bytes, up to one without a name; NULL if there are none. */
     static const corepy_column_loop* corepy_loops_of(int bytes) {
         if (bytes == 16) return corepy_loops_16;
-    #if defined(__GNUC__) && defined(__x86_64__)
-        __builtin_cpu_init();
-        if (bytes == 32 && __builtin_cpu_supports("avx2")) return corepy_loops_32;
-        if (bytes == 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-                && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-            return corepy_loops_64;
-        }
+    #ifdef COREPY_VARIANTS
+        if (corepy_fills(bytes)) return bytes == 32 ? corepy_loops_32 : corepy_loops_64;
     #endif
         return NULL;
     }

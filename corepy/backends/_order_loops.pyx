@@ -14,28 +14,13 @@ from libc.stdint cimport int64_t, uintptr_t
 __all__ = ["BY_WIDTH", "LOOPS", "PARTS", "SOURCE", "STORES_SLOWLY", "pack", "unpack"]
 
 
-cdef extern from *:
-    """
-    #ifndef COREPY_SOURCE
-    #define COREPY_SOURCE ""
-    #endif
-    """
-    const char* COREPY_SOURCE
-
-
-#: SHA-256 of the files in this folder that modules were compiled from.
-SOURCE = COREPY_SOURCE.decode()
+include "_targets.pxi"
 
 
 cdef extern from *:
     """
     #include <stddef.h>
     #include <stdint.h>
-    #if defined(_MSC_VER) && !defined(__clang__)
-    #define COREPY_ONLY __restrict
-    #else
-    #define COREPY_ONLY restrict
-    #endif
 
     /* Elements with the same upper bits that one may have to pass. */
     enum { COREPY_TIES = 32 };
@@ -158,14 +143,8 @@ cdef extern from *:
         };
 
     COREPY_LOOPS(16, )
-    #if defined(__GNUC__) && defined(__x86_64__)
-    #ifdef __clang__
-    #define COREPY_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-    #else
-    #define COREPY_AVX512 __attribute__(( \\
-        target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
-    #endif
-    COREPY_LOOPS(32, __attribute__((target("avx2"))))
+    #ifdef COREPY_VARIANTS
+    COREPY_LOOPS(32, COREPY_AVX2)
     COREPY_LOOPS(64, COREPY_AVX512)
     #endif
 
@@ -176,7 +155,7 @@ cdef extern from *:
     );
     typedef struct { const char* dtype; corepy_part_loop loop; } corepy_part_entry;
 
-    #if defined(__GNUC__) && defined(__x86_64__)
+    #ifdef COREPY_VARIANTS
     #include <cpuid.h>
     #include <immintrin.h>
     /* Whole registers are stored, of which the next overwrites what is not wanted; to store some lanes
@@ -249,11 +228,11 @@ cdef extern from *:
 
     /* Whether to store some lanes of a register takes a processor of AMD's Zen 4 a hundred cycles. */
     static int corepy_stores_slowly(void) {
-    #if defined(__GNUC__) && defined(__x86_64__)
+    #ifdef COREPY_VARIANTS
         unsigned a, b, c, d;
         if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx) return 0;
         if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
-        return __builtin_cpu_supports("avx512f") && (a >> 8 & 15) + (a >> 20 & 255) == 25;
+        return corepy_fills(64) && (a >> 8 & 15) + (a >> 20 & 255) == 25;
     #else
         return 0;
     #endif
@@ -262,13 +241,8 @@ cdef extern from *:
     /* The loops in registers of so many bytes, up to one without a name; NULL if there are none. */
     static const corepy_order_loop* corepy_loops_of(int bytes) {
         if (bytes == 16) return corepy_loops_16;
-    #if defined(__GNUC__) && defined(__x86_64__)
-        __builtin_cpu_init();
-        if (bytes == 32 && __builtin_cpu_supports("avx2")) return corepy_loops_32;
-        if (bytes == 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-                && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-            return corepy_loops_64;
-        }
+    #ifdef COREPY_VARIANTS
+        if (corepy_fills(bytes)) return bytes == 32 ? corepy_loops_32 : corepy_loops_64;
     #endif
         return NULL;
     }

@@ -17,17 +17,7 @@ from libc.stdint cimport uintptr_t
 __all__ = ["BY_WIDTH", "CHUNK", "JOINS", "LOOPS", "SOURCE", "join", "reduce"]
 
 
-cdef extern from *:
-    """
-    #ifndef COREPY_SOURCE
-    #define COREPY_SOURCE ""
-    #endif
-    """
-    const char* COREPY_SOURCE
-
-
-#: SHA-256 of the file that this was compiled from.
-SOURCE = COREPY_SOURCE.decode()
+include "_targets.pxi"
 
 
 cdef extern from *:
@@ -186,7 +176,7 @@ cdef extern from *:
             {NULL, NULL, NULL} \\
         };
     COREPY_ROWS(16, )  /* which counts no faster than NumPy does */
-    #if defined(__x86_64__)
+    #ifdef COREPY_VARIANTS
     #define COREPY_COUNTS(W, TARGET) \\
         COREPY_COUNT(corepy_count_doubles_##W, double, TARGET) \\
         COREPY_COUNT(corepy_count_floats_##W, float, TARGET) \\
@@ -196,8 +186,6 @@ cdef extern from *:
         {"count_nonzero", "float32", corepy_count_floats_##W}, \\
         {"count_nonzero", "int64", corepy_count_longs_##W}, \\
         {"count_nonzero", "uint64", corepy_count_longs_##W},
-    #define COREPY_AVX2 __attribute__((target("avx2")))
-    #define COREPY_AVX512 __attribute__((target("avx512f")))
     COREPY_COUNTS(32, COREPY_AVX2)
     COREPY_ROWS(32, COREPY_AVX2, COREPY_COUNTED(32))
     COREPY_COUNTS(64, COREPY_AVX512)
@@ -209,11 +197,9 @@ cdef extern from *:
     static const corepy_row_loop* corepy_loops_of(int bytes) {
     #if defined(__GNUC__)
         if (bytes == 16) return corepy_rows_16;
-    #if defined(__x86_64__)
-        __builtin_cpu_init();
-        if (bytes == 32 && __builtin_cpu_supports("avx2")) return corepy_rows_32;
-        if (bytes == 64 && __builtin_cpu_supports("avx512f")) return corepy_rows_64;
     #endif
+    #ifdef COREPY_VARIANTS
+        if (corepy_fills(bytes)) return bytes == 32 ? corepy_rows_32 : corepy_rows_64;
     #endif
         return NULL;
     }

@@ -17,17 +17,7 @@ from libc.stdint cimport uintptr_t
 __all__ = ["BY_WIDTH", "LOOPS", "SOURCE", "accumulate"]
 
 
-cdef extern from *:
-    """
-    #ifndef COREPY_SOURCE
-    #define COREPY_SOURCE ""
-    #endif
-    """
-    const char* COREPY_SOURCE
-
-
-#: SHA-256 of the files in this folder that modules were compiled from.
-SOURCE = COREPY_SOURCE.decode()
+include "_targets.pxi"
 
 
 cdef extern from *:
@@ -58,7 +48,7 @@ cdef extern from *:
         return clean;
     }
 
-    #if defined(__GNUC__) && defined(__x86_64__)
+    #ifdef COREPY_VARIANTS
     #include <immintrin.h>
 
     #define COREPY_LOOP(NAME, TARGET, ...) \\
@@ -190,13 +180,6 @@ cdef extern from *:
             {NULL, NULL, NULL} \\
         };
 
-    #define COREPY_AVX2 __attribute__((target("avx2")))
-    #ifdef __clang__
-    #define COREPY_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-    #else
-    #define COREPY_AVX512 __attribute__(( \\
-        target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
-    #endif
     COREPY_ROOT(corepy_sqrt_float_32, float, COREPY_AVX2, 8,
         _mm256_loadu_ps, _mm256_sqrt_ps, _mm256_storeu_ps, COREPY_FLOAT_ROOT)
     COREPY_ROOT(corepy_sqrt_double_32, double, COREPY_AVX2, 4,
@@ -237,13 +220,6 @@ cdef extern from *:
         {"multiply", "uint64", (void*)corepy_times_64},
         {NULL, NULL, NULL}
     };
-
-    static int corepy_fills(int bytes) {
-        __builtin_cpu_init();
-        if (bytes == 32) return __builtin_cpu_supports("avx2");
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-            && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    }
 
     static const corepy_wide_loop* corepy_loops_in(int bytes, int more) {
         if (!corepy_fills(bytes)) return NULL;
