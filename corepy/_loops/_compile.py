@@ -18,10 +18,12 @@ from numba import njit
 
 from corepy._loops._width import PIPELINE
 
-__all__ = ["REASSOCIATED", "compiler", "digest", "kept"]
+__all__ = ["OPTIONS", "REASSOCIATED", "compiler", "digest", "kept"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
+#: How all loops are compiled.
+OPTIONS: Final = {"nogil": True, "error_model": "numpy", "pipeline_class": PIPELINE}
 #: Sums may be taken in any order, which lets them fill vector registers.
 REASSOCIATED: Final = frozenset({"reassoc", "contract"})
 
@@ -34,9 +36,7 @@ def digest(paths: tuple[Path, ...]) -> str:
 
 def kept(function: Kernel, **options: Any) -> Kernel:
     """Compile a function that needs no lock of the interpreter, and keep it on disk."""
-    options |= {"nogil": True, "error_model": "numpy"}
-    if PIPELINE is not None:
-        options["pipeline_class"] = PIPELINE
+    options |= OPTIONS
     try:
         compiled: Kernel = njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written: each process compiles for itself

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from llvmlite import binding
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 
-__all__ = ["PIPELINE"]
+__all__ = ["IS_WIDE", "PIPELINE"]
 
 _WIDTH: Final = '"prefer-vector-width"="512"'
 #: Of Ice Lake and later ones.
@@ -51,10 +51,12 @@ class _WideCompiler(CompilerBase):  # type: ignore[misc]
         return [made]
 
 
-def _is_wide() -> bool:
+def _has_needed() -> bool:
     features = binding.get_host_cpu_features()
     return all(features.get(name, False) for name in _NEEDED)
 
 
-#: What Numba compiles loops by; None for its own choice.
-PIPELINE: Final[type[CompilerBase] | None] = _WideCompiler if _is_wide() else None
+#: Whether registers have 512 bits, and filling them does not slow the processor down.
+IS_WIDE: Final = _has_needed()
+#: What Numba compiles loops by.
+PIPELINE: Final[type[CompilerBase]] = _WideCompiler if IS_WIDE else Compiler

@@ -120,13 +120,10 @@ class OrderLoop:
         words (`corepy.backends._order_loops`).
     least : int
         Elements of a row from which they are used.
-    first : int
-        Elements of an array below which they come before any route.
     """
 
     addresses: Mapping[str, tuple[int, int]]
     least: int
-    first: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +157,8 @@ class Loop:
         the ufunc's where operands are contiguous or single values; or that of `kind` ``"plain"``
         has besides.
     first : int
-        Elements below which a loop of `wide` or `parts` comes before any route: no other library
-        was measured to be quicker.
+        Elements below which a loop of `wide`, `order` or `parts` comes before any route: no other
+        library was measured to be quicker.
     order : OrderLoop or None
         What finds a stable order, of `kind` ``"plain"``.
     parts : mapping of str to int

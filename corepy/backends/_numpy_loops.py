@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from corepy._extensions import extension
 from corepy.backends._base import Loop
-from corepy.backends._numpy_order import ORDER_LOOP, PARTS
+from corepy.backends._numpy_order import ORDER_LOOP, ORDERED, PARTS, SORTED
 from corepy.backends._numpy_rows import ROW_LOOPS
 
 __all__ = ["LOOPS", "RUNNING", "WIDE", "accumulated", "private_ufunc"]
@@ -21,9 +21,10 @@ _module: Final[Any] = extension("corepy.backends._wide_loops")[0]
 #: By operation and dtype, loops that fill wider registers than NumPy's do.
 WIDE: Final[dict[str, dict[str, int]]] = {} if _module is None else _module.LOOPS
 
+_columns: Final[Any] = extension("corepy.backends._column_loops")[0]
 
-#: Elements up to which nobody sorts sooner than by `PARTS`.
-SORTED: Final = 2**22
+#: By operation and dtype, loops that take several rows of columns at a time.
+COLUMNS: Final[dict[str, dict[str, int]]] = {} if _columns is None else _columns.LOOPS
 
 #: Elements of running sums and products from which several threads find them sooner.
 RUNNING: Final = 2**18
@@ -51,12 +52,6 @@ def accumulated(name: str, x: Array, axis: int) -> Array | None:
         return None
     out = np.empty(x.shape, x.dtype)
     return out if _module.accumulate(address, x, out, x.shape[axis]) else None
-
-
-_columns: Final[Any] = extension("corepy.backends._column_loops")[0]
-
-#: By operation and dtype, loops that take several rows of columns at a time.
-COLUMNS: Final[dict[str, dict[str, int]]] = {} if _columns is None else _columns.LOOPS
 
 
 def _reduction(ufunc: np.ufunc, name: str, kind: str = "reduction") -> Loop:
@@ -159,7 +154,7 @@ LOOPS: Final[dict[str, Loop]] = {
     },
     "clip": Loop(None, "plain", wide=WIDE.get("clip", {})),
     "searchsorted": Loop(None, "plain", real=True),
-    "argsort": Loop(None, "plain", real=True, order=ORDER_LOOP),
+    "argsort": Loop(None, "plain", real=True, order=ORDER_LOOP, first=ORDERED),
     **{
         name: Loop(None, "plain", real=True, parts=PARTS, first=SORTED)
         for name in ("sort", "unique_values")

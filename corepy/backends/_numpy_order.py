@@ -13,7 +13,7 @@ import numpy.typing as npt
 from corepy._extensions import extension
 from corepy.backends._base import OrderLoop
 
-__all__ = ["ORDER_LOOP", "PARTS", "SORTS_WIDE", "ordered"]
+__all__ = ["ORDERED", "ORDER_LOOP", "PARTS", "SORTED", "SORTS_WIDE", "ordered"]
 
 Array = npt.NDArray[Any]
 
@@ -27,15 +27,17 @@ _LEAST: Final = 64
 #: with 32 and more NumPy sorts in them.
 _FIRST: Final = {16: 0, 32: 2**14, 64: 2**17}
 
-ORDER_LOOP: Final[OrderLoop | None] = (
-    OrderLoop(_module.LOOPS, _LEAST, _FIRST[max(_module.BY_WIDTH)]) if QUICK else None
-)
+ORDERED: Final = _FIRST[max(_module.BY_WIDTH)] if QUICK else 0
+
+ORDER_LOOP: Final[OrderLoop | None] = OrderLoop(_module.LOOPS, _LEAST) if QUICK else None
 
 #: Whether NumPy sorts numbers of 32 and 64 bits in vector registers, and that is quick.
-SORTS_WIDE: Final = ORDER_LOOP is not None and ORDER_LOOP.first > 0
+SORTS_WIDE: Final = ORDERED > 0
 
 #: By dtype, what puts the elements between two values of a vector where they belong.
 PARTS: Final[dict[str, int]] = _module.PARTS if QUICK else {}
+#: Elements up to which nobody sorts sooner than by these.
+SORTED: Final = 2**22
 
 
 def ordered(x: Array, axis: int, descending: bool) -> Array | None:

@@ -8,12 +8,12 @@ are the same their elements are compared, and the places are left.
 `corepy.backends._numpy_order` says what this is used for.
 """
 
-from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uintptr_t
 
 __all__ = ["BY_WIDTH", "LOOPS", "PARTS", "SOURCE", "STORES_SLOWLY", "pack", "unpack"]
 
 
+include "_buffers.pxi"
 include "_targets.pxi"
 
 
@@ -293,7 +293,7 @@ STORES_SLOWLY = corepy_stores_slowly()
 def _parts():
     cdef const PartEntry* found = corepy_parts
     made = {}
-    while 64 in BY_WIDTH and found.dtype != NULL:
+    while found.dtype != NULL:
         made[found.dtype.decode()] = <uintptr_t>found.loop
         found += 1
     return made
@@ -302,7 +302,7 @@ def _parts():
 #: By dtype, with AVX-512, addresses of ``ptrdiff_t part(const void *x, ptrdiff_t size, const void
 #: *low, const void *high, void *out, ptrdiff_t *first)``, which puts the elements between two values
 #: where they belong, and returns how many there are.
-PARTS = _parts()
+PARTS = _parts() if 64 in BY_WIDTH else {}
 
 
 def pack(uintptr_t loop, x, words, Py_ssize_t length, bint descending):
@@ -322,20 +322,11 @@ def pack(uintptr_t loop, x, words, Py_ssize_t length, bint descending):
     """
     cdef Py_buffer source, into
     cdef int cut
-    PyObject_GetBuffer(x, &source, PyBUF_ND)
-    try:
-        PyObject_GetBuffer(words, &into, PyBUF_ND | PyBUF_WRITABLE)
-        with nogil:
-            cut = (<Pack>loop)(
-                source.buf,
-                <int64_t*>into.buf,
-                source.len // (source.itemsize * length),
-                length,
-                descending,
-            )
-        PyBuffer_Release(&into)
-    finally:
-        PyBuffer_Release(&source)
+    _hold(x, words, &source, &into)
+    cdef Py_ssize_t rows = into.len // (into.itemsize * length)
+    with nogil:
+        cut = (<Pack>loop)(source.buf, <int64_t*>into.buf, rows, length, descending)
+    _let_go(&source, &into)
     return cut
 
 
@@ -353,20 +344,9 @@ def unpack(uintptr_t loop, x, words, Py_ssize_t length, bint descending, int cut
     """
     cdef Py_buffer source, into
     cdef bint done
-    PyObject_GetBuffer(x, &source, PyBUF_ND)
-    try:
-        PyObject_GetBuffer(words, &into, PyBUF_ND | PyBUF_WRITABLE)
-        with nogil:
-            done = (<Unpack>loop)(
-                source.buf,
-                <int64_t*>into.buf,
-                source.len // (source.itemsize * length),
-                length,
-                descending,
-                cut,
-            )
-        PyBuffer_Release(&into)
-    finally:
-        PyBuffer_Release(&source)
+    _hold(x, words, &source, &into)
+    cdef Py_ssize_t rows = into.len // (into.itemsize * length)
+    with nogil:
+        done = (<Unpack>loop)(source.buf, <int64_t*>into.buf, rows, length, descending, cut)
+    _let_go(&source, &into)
     return done
-

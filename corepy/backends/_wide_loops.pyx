@@ -6,17 +6,12 @@ have the signature of a ufunc's loops, and take contiguous operands and single v
 several; sums and products reduce, to a single value or to those of columns. `corepy.backends._numpy_loops` says what they stand for.
 """
 
-from cpython.buffer cimport (
-    PyBUF_ND,
-    PyBUF_WRITABLE,
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-)
 from libc.stdint cimport uintptr_t
 
 __all__ = ["BY_WIDTH", "LOOPS", "SOURCE", "accumulate"]
 
 
+include "_buffers.pxi"
 include "_targets.pxi"
 
 
@@ -275,19 +270,11 @@ def accumulate(uintptr_t loop, x, out, Py_ssize_t length):
     """
     cdef Py_buffer source, into
     cdef bint clean
-    PyObject_GetBuffer(x, &source, PyBUF_ND)
-    try:
-        PyObject_GetBuffer(out, &into, PyBUF_ND | PyBUF_WRITABLE)
-        with nogil:
-            clean = corepy_accumulate(
-                loop,
-                <const char*>source.buf,
-                <char*>into.buf,
-                source.len // (length * source.itemsize),
-                length,
-                source.itemsize,
-            )
-        PyBuffer_Release(&into)
-    finally:
-        PyBuffer_Release(&source)
+    _hold(x, out, &source, &into)
+    cdef Py_ssize_t item = into.itemsize, rows = into.len // (item * length)
+    with nogil:
+        clean = corepy_accumulate(
+            loop, <const char*>source.buf, <char*>into.buf, rows, length, item
+        )
+    _let_go(&source, &into)
     return clean

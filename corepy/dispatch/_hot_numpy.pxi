@@ -275,8 +275,6 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     cdef uintptr_t wide = loop.wide.get(dtype.name, 0)
     if wide:
         slot.loop, slot.data = <PyUFuncGenericFunction>wide, NULL
-    if wide or dtype.name in loop.parts:
-        slot.first = loop.first
     if loop.rows is not None:
         slot.row_loop = <RowLoop><uintptr_t>loop.rows.addresses.get(dtype.name, 0)
         slot.row_least, slot.row_longer = loop.rows.least, loop.rows.longer
@@ -288,9 +286,11 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     if loop.order is not None and dtype.name in loop.order.addresses:
         slot.pack = <Packing><uintptr_t>loop.order.addresses[dtype.name][0]
         slot.unpack = <Unpacking><uintptr_t>loop.order.addresses[dtype.name][1]
-        slot.order_least, slot.first = loop.order.least, loop.order.first
+        slot.order_least = loop.order.least
     if dtype.name in loop.parts:
         _find_sorting(&slot.sorting, loop.parts[dtype.name], dtype)
+    if wide or slot.pack != NULL or slot.sorting.part != NULL:
+        slot.first = loop.first
     if slot.kind == REDUCTION or slot.kind == MEAN:
         slot.column_loop = <ColumnLoop><uintptr_t>loop.columns.get(dtype.name, 0)
     # Integers come to the same in any order, and so do extremes, but for what `_is_told_apart` says.

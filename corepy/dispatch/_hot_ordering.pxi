@@ -55,7 +55,8 @@ cdef bint _sorts_in_parts(
     cdef int threads = _threads_for(&work, sorting.pace * size, start)
     if threads < 2:
         return False
-    cdef char sample[SAMPLE * 8]
+    cdef double room[SAMPLE]  # for elements of 8 bytes at most
+    cdef char* sample = <char*>room
     cdef npy_intp i, bytes = sorting.size
     for i in range(SAMPLE):  # evenly, but in step with nothing that repeats
         memcpy(sample + i * bytes, x + <npy_intp>(_spread(i) * size) * bytes, bytes)
@@ -104,10 +105,11 @@ cdef void _part_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
 
 
 cdef int _sort_vector(Sorting* sorting, PyArrayObject* array, npy_intp size) except -1:
-    """Sort a vector in one thread, and take note of how long that takes."""
-    cdef double start = corepy_now()
+    """Sort a vector in one thread, and take note of how long that takes where others may share it."""
+    cdef bint is_shared = size >= PARTED and sorting.part != NULL
+    cdef double start = corepy_now() if is_shared else 0.0
     PyArray_Sort(array, 0, NPY_QUICKSORT)
-    if size >= PARTED and sorting.part != NULL:
+    if is_shared:
         _did_alone(size, &sorting.pace, start)
     return 0
 

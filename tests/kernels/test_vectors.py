@@ -21,11 +21,9 @@ def compiled(function: Any, **options: Any) -> Any:
     """Compile a function as the loops are, without keeping it."""
     from numba import njit
 
-    from corepy._loops._width import PIPELINE
+    from corepy._loops._compile import OPTIONS
 
-    if PIPELINE is not None:
-        options["pipeline_class"] = PIPELINE
-    return njit(nogil=True, error_model="numpy", **options)(function)
+    return njit(**OPTIONS, **options)(function)
 
 
 @cache  # it compiles
@@ -36,7 +34,7 @@ def width() -> int:
     """
     from llvmlite import binding
 
-    from corepy._loops._width import PIPELINE
+    from corepy._loops._width import IS_WIDE
 
     @compiled
     def doubled(x: Any, out: Any) -> None:
@@ -45,8 +43,7 @@ def width() -> int:
 
     doubled(*np.zeros((2, 256), np.float32))
     found = widest(*doubled.inspect_llvm().values())
-    wide = PIPELINE is not None
-    assert found >= (64 if wide else 32 if binding.get_host_cpu_features().get("avx2") else 16)
+    assert found >= (64 if IS_WIDE else 32 if binding.get_host_cpu_features().get("avx2") else 16)
     return found
 
 

@@ -50,6 +50,14 @@ _KINDS: Final = {
 }
 
 
+#: By the dtype of floats, all bits but the sign's, and infinity's, as signed integers.
+_REST: Final = {
+    dtype: ((~top).view(f"i{dtype.itemsize}"), infinity.view(f"i{dtype.itemsize}"))
+    for dtype, (kind, _, top, infinity) in _KINDS.items()
+    if kind == loops.FLOAT
+}
+
+
 class _Sorter:
     """One row that is sorted in parts, each digit by several threads."""
 
@@ -329,9 +337,8 @@ def _searchsorted(x1: Array, x2: Array, /, *, side: str, sorter: Array | None) -
     size, rest, infinity = hay.size, None, None
     if hay.dtype.kind == "f":
         size = loops.numbers(hay)
-        bits = np.dtype(f"i{hay.itemsize}")
-        infinity = np.array(np.inf, hay.dtype).view(bits)[()]
-        hay, needles, rest = hay.view(bits), needles.view(bits), bits.type(np.iinfo(bits).max)
+        rest, infinity = _REST[hay.dtype]
+        hay, needles = hay.view(rest.dtype), needles.view(rest.dtype)
     arguments = (hay, needles, side == "right", rest, infinity, size, out.reshape(-1))
     launch(loops.search, arguments, blocks(needles.size), 16 * needles.size)
     return out

@@ -105,6 +105,11 @@ def _larger(a: Any, b: Any) -> Any:
     return a if a > b else b
 
 
+@inlined
+def _overlap(first: int, last: int, start: int, stop: int) -> bool:
+    return first < stop and start < last
+
+
 @kernel
 def _find_tops(
     scores: Array, keys: int, left: int, right: int, stride: int, tops: Array, found: Array
@@ -253,7 +258,7 @@ def _panels(
             _pack(k, at, k_strides[2], keys, size, held, wide, brain)
             left, right = width, 0
             for c in range(0, width, strip):
-                if seen_to[c // strip] <= j or end <= seen_from[c // strip]:
+                if not _overlap(seen_from[c // strip], seen_to[c // strip], j, end):
                     continue  # what weights hold is replaced below
                 left, right = min(left, c), c + strip
                 n = 0
@@ -305,7 +310,7 @@ def _panels(
             while d < size:
                 rows_of_tile = height(size - d)
                 for c in range(0, width, strip):
-                    if seen_to[c // strip] <= j or end <= seen_from[c // strip]:
+                    if not _overlap(seen_from[c // strip], seen_to[c // strip], j, end):
                         continue  # to sums without a top nothing is added, and none is rescaled
                     if rows_of_tile == ROWS:
                         _values(
