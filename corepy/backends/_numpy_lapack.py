@@ -28,7 +28,7 @@ from corepy import _blas
 
 Array = npt.NDArray[Any]
 
-__all__ = ["LARGE", "OPERATIONS", "SINGLE", "is_large"]
+__all__ = ["LARGE", "OPERATIONS", "SINGLE", "determinant", "is_large"]
 
 #: Rows from which it pays; of fewer, copies are a small part, and threads of BLAS a greater one.
 LARGE: Final = 400
@@ -180,10 +180,24 @@ def _turns(factors: Array, pivots: Array) -> bool:
     return bool((exchanges + np.count_nonzero(factors.diagonal() < 0)) % 2)
 
 
-def _det(x: Array, dtype: npt.DTypeLike) -> Any:
-    factors, pivots, singular = _factored(x, dtype)
-    if singular:
-        return x.dtype.type(0)
+def determinant(factors: Array, pivots: Array, dtype: npt.DTypeLike) -> Any:
+    """Return the determinant of a matrix by its factors, as LAPACK's ``getrf`` leaves them.
+
+    Parameters
+    ----------
+    factors : ndarray
+        Real, of n rows and columns; only the diagonal of U is looked at.
+    pivots : ndarray
+        Which row each one was exchanged with, counted from one.
+    dtype : dtype
+        Of the determinant.
+
+    Returns
+    -------
+    scalar
+        Infinite or zero only where the determinant is beyond what the
+        dtype holds, whatever the products of the first pivots are.
+    """
     # Mantissas and exponents apart: the product may lie within what floats hold where parts of it
     # do not. Each of 512 mantissas is at least a half.
     values, exponents = np.frexp(np.abs(factors.diagonal()).astype(np.float64))
@@ -195,7 +209,12 @@ def _det(x: Array, dtype: npt.DTypeLike) -> Any:
     power = int(np.clip(exponents.sum(dtype=np.int64), -(2**20), 2**20))
     value = -values[0] if _turns(factors, pivots) else values[0]
     with np.errstate(under="ignore"):
-        return np.ldexp(value, power).astype(x.dtype)
+        return np.ldexp(value, power).astype(dtype)
+
+
+def _det(x: Array, dtype: npt.DTypeLike) -> Any:
+    factors, pivots, singular = _factored(x, dtype)
+    return x.dtype.type(0) if singular else determinant(factors, pivots, x.dtype)
 
 
 def _slogdet(x: Array, dtype: npt.DTypeLike) -> tuple[Any, Any]:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import array_api_compat.torch as compat
+import numpy as np
 import torch
 from torch import Tensor
 
+from corepy.backends._numpy_lapack import determinant
 from corepy.backends.torch._reductions import sum_, unreduced
 
 
@@ -45,6 +47,11 @@ def det(x: Tensor) -> Tensor:
     metal = x.device.type == "mps"
     # The transpose has the same determinant, and lies in the order of LAPACK: it is not copied.
     factors, pivots, _ = torch.linalg.lu_factor_ex(x if metal else x.mT)
+    if type(x) is Tensor and x.device.type == "cpu" and x.ndim == 2 and not x.is_complex():
+        # A dozen of torch's operations on so few numbers take a tenth of the time of the factors.
+        with np.errstate(all="ignore"):
+            found = determinant(factors.numpy(), pivots.numpy(), factors.numpy().dtype)
+        return torch.from_numpy(np.asarray(found))
     diagonal = torch.diagonal(factors, dim1=-2, dim2=-1).contiguous()  # as Metal wants it
     if not metal:  # which has no double precision
         diagonal = diagonal.to(torch.complex128 if x.is_complex() else torch.float64)
