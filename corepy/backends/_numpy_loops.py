@@ -141,6 +141,7 @@ LOOPS: Final[dict[str, Loop]] = {
     "argmin": Loop(None, "argmin"),
     "count_nonzero": Loop(None, "count", rows=ROW_LOOPS.get("count_nonzero")),
     "matmul": Loop(np.matmul, "core"),
+    "tensordot": Loop(np.matmul, "core"),
     "vecdot": Loop(np.vecdot, "core", real=True),
     **{
         name: Loop(None, "view")
@@ -149,8 +150,7 @@ LOOPS: Final[dict[str, Loop]] = {
         )
     },
     **{
-        name: Loop(None, "plain")
-        for name in ("__setitem__", "arange", "linspace", "take", "tensordot", "where")
+        name: Loop(None, "plain") for name in ("__setitem__", "arange", "linspace", "take", "where")
     },
     "clip": Loop(None, "plain", wide=WIDE.get("clip", {})),
     "searchsorted": Loop(None, "plain", real=True),

@@ -352,6 +352,10 @@ cdef class Slots(dict):
 # ---------------------------------------------------------------------------- arrays
 
 
+#: Has no entries: of an `Array` that nobody has bound to a table all fails, and the process goes on.
+cdef Slots _nowhere = Slots()
+
+
 @cython.no_gc
 cdef class Operand:
     """What the dispatcher sees of an `Array`: a native array, bound to a table.
@@ -365,6 +369,9 @@ cdef class Operand:
     cdef object __weakref__
 
     __hash__ = None
+
+    def __cinit__(self):
+        self._table = _nowhere  # until it is bound to one, which nothing below asks
 
     def __init__(self, *args, **kwargs):
         if args or kwargs:

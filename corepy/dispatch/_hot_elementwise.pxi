@@ -281,6 +281,7 @@ cdef object _short_unary(Slot* slot, PyObject* a):
     """Return the result of the loop, None where the entry has to compute it."""
     if not _is_plain(a):
         return None
+    held = <object>a  # another thread may put other memory into its Array meanwhile
     cdef PyArrayObject* x = <PyArrayObject*>a
     cdef npy_intp size = _size(x, slot.leasts[ALIKE])
     if size < 0 or (slot.finite and not _all_finite(x, slot.type_num, size)):
@@ -299,6 +300,7 @@ cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
     """Return the result of the loop, None where the entry has to compute it."""
     if not _is_plain(a) or not _is_plain(b):
         return None
+    held, also_held = <object>a, <object>b  # as in `_short_unary`
     cdef PyArrayObject* x = <PyArrayObject*>a
     cdef PyArrayObject* y = <PyArrayObject*>b
     cdef PyArrayObject* model = x
@@ -389,6 +391,7 @@ cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
     cdef double element  # room for any
     if not _is_plain(a):
         return None
+    held = <object>a
     cdef PyArrayObject* x = <PyArrayObject*>a
     cdef npy_intp size = _size(x, slot.leasts[ALIKE])
     if size < 0 or not _scalar(slot, value, &element):

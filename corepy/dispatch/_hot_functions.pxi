@@ -346,6 +346,7 @@ cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
     cdef npy_intp size
     if not _scalar(slot, low, &bounds[0]) or not _scalar(slot, high, &bounds[1]):
         return None
+    held = <object>x
     size = _size(x, slot.least)
     if size < 0 or not _is_plain(<PyObject*>x) or low != low or high != high:
         return None

@@ -68,7 +68,6 @@ cdef extern from "numpy/arrayobject.h":
     int PyArray_Sort(PyArrayObject*, int, NPY_SORTKIND) except -1
     object PyArray_ArgSort(PyArrayObject*, int, NPY_SORTKIND)
     object PyArray_SearchSorted(PyArrayObject*, object, NPY_SEARCHSIDE, PyObject*)
-    object PyArray_MatrixProduct2(object, object, PyArrayObject*)
     int NPY_RAVEL_AXIS
     object PyArray_ArgMax(PyArrayObject*, int, PyArrayObject*)
     object PyArray_ArgMin(PyArrayObject*, int, PyArrayObject*)
@@ -150,6 +149,9 @@ cdef enum:
     GROUP = 512  # bytes of each row that columns reduced together take at least
     FEW = 32  # elements of a row whose extreme is found without a branch
     BLAS_SHARES = 10000  # elements of a vector from which OpenBLAS has several threads multiply it
+    BLAS_ALONE = 262144  # products of two elements up to which OpenBLAS multiplies in one thread
+    BLOCK = 64  # rows of a matrix that are multiplied apart, at least
+    LONG_BLOCK = 4096  # and at most
     LONG = 2048  # elements from which other threads may run meanwhile
     PARTED = 32768  # elements of a vector from which threads may sort parts of it
     PARTS = 4

@@ -118,6 +118,7 @@ cdef inline object _sorted(Slot* slot, PyArrayObject* x, npy_intp size, int axis
     """Return a copy in order; `axis` -1 flattens it."""
     cdef npy_intp dims[1]
     dims[0] = size
+    held = <object>x
     made = _new_large(slot.descr, 1, dims) if axis < 0 else _result(slot, x)
     cdef PyArrayObject* order = <PyArrayObject*>made
     cdef bint vector = PyArray_NDIM(order) == 1
@@ -197,7 +198,7 @@ cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return None
     if self.place == _SORT:
         return _make(_sorted(slot, x, size, axis), <Slots>slot.result)
-    held = <object><PyObject*>x  # sorting lets other threads run
+    held = <object>x  # sorting lets other threads run
     if size and axis == PyArray_NDIM(x) - 1:
         made = _ordered(slot, x, size)
         if made is not None:

@@ -33,36 +33,108 @@ cdef inline char* _data(made) noexcept:
 # ---------------------------------------------------------------------------- products
 
 
+# OpenBLAS computes a product of some size in all threads, which takes it longer than one thread
+# where matrices are long and narrow. Block by block it takes one for each.
+
+cdef struct Blocks:
+    npy_intp dims[4]  # as NumPy's loop takes them, of the whole
+    npy_intp steps[9]
+    npy_intp count
+    npy_intp each  # rows of a block
+    bint across  # or columns
+
+
 cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     """Multiply matrices or vectors of any strides, None where the entry has to."""
-    cdef npy_intp dims[4]
-    cdef npy_intp steps[9]
+    cdef Blocks product
+    cdef npy_intp* dims = product.dims
+    cdef npy_intp* steps = product.steps
     cdef char* args[3]
-    cdef npy_intp shape[2]
+    cdef npy_intp shape[MOST_DIMENSIONS]
     # A vector is a row on the left and a column on the right; the loop gets no stride beside it.
-    cdef int rows = PyArray_NDIM(x) - 1, columns = PyArray_NDIM(y) - 1
-    if not 0 <= rows <= 1 or not 0 <= columns <= 1:
+    cdef int rows = PyArray_NDIM(x) - 1, columns = PyArray_NDIM(y) - 1, i
+    if not 0 <= rows < MOST_DIMENSIONS or not 0 <= columns <= 1:
+        return None
+    # All rows of a stack are one matrix's, beside a matrix that is none.
+    if rows > 1 and not (columns and PyArray_FLAGS(x) & NPY_ARRAY_C_CONTIGUOUS):
         return None
     if PyArray_DIMS(x)[rows] != PyArray_DIMS(y)[0]:
         return None
     if not PyArray_FLAGS(x) & PyArray_FLAGS(y) & NPY_ARRAY_ALIGNED:
         return None
-    if _size(x, slot.least) < 1 or _size(y, slot.least) < 1:
-        return None
-    dims[0], dims[2] = 1, PyArray_DIMS(y)[0]
-    dims[1] = PyArray_DIMS(x)[0] if rows else 1
-    dims[3] = PyArray_DIMS(y)[1] if columns else 1
+    dims[0], dims[1], dims[2] = 1, 1, PyArray_DIMS(y)[0]
+    for i in range(rows):
+        dims[1] *= PyArray_DIMS(x)[i]
+        shape[i] = PyArray_DIMS(x)[i]
+    dims[3] = shape[rows] = PyArray_DIMS(y)[1] if columns else 1
     steps[0] = steps[1] = steps[2] = 0
-    steps[3], steps[4] = PyArray_STRIDES(x)[0] if rows else 0, PyArray_STRIDES(x)[rows]
+    steps[3], steps[4] = PyArray_STRIDES(x)[rows - 1] if rows else 0, PyArray_STRIDES(x)[rows]
     steps[5], steps[6] = PyArray_STRIDES(y)[0], PyArray_STRIDES(y)[1] if columns else 0
     steps[7] = (dims[3] if columns else 1) * slot.size if rows else 0
     steps[8] = slot.size if columns else 0
-    shape[0] = dims[1] if rows else dims[3]
-    shape[1] = dims[3]
-    made = _new(slot.descr, rows + columns, shape)
+    cdef bint whole = _size(x, slot.least) >= 1 and _size(y, slot.least) >= 1
+    if not whole and not _falls_into_blocks(slot, &product):
+        return None
+    held, also_held = <object><PyObject*>x, <object><PyObject*>y
+    made = _new_large(slot.descr, rows + columns, shape)
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = _data(made)
-    return made if _core_calls(slot, False, args, dims, steps) else None
+    if whole or product.count == 1:
+        return made if _core_calls(slot, False, args, dims, steps) else None
+    return made if _block_by_block(slot, &product, args) else None
+
+
+cdef bint _falls_into_blocks(Slot* slot, Blocks* product) noexcept:
+    """Say whether blocks of a product of floats are for one thread of BLAS each, and divide it."""
+    cdef npy_intp* dims = product.dims
+    cdef npy_intp* steps = product.steps
+    cdef npy_intp size = slot.size
+    # A least of 1 has the entry asked in any case, for results that are to be reproducible.
+    if slot.type_num != NPY_FLOAT and slot.type_num != NPY_DOUBLE or slot.least <= 1:
+        return False
+    if steps[3] != size and steps[4] != size or steps[5] != size and steps[6] != size:
+        return False  # NumPy has copies made, or takes no BLAS
+    cdef npy_intp length = max(dims[1], dims[3]), width = min(dims[1], dims[3])
+    # Beside a vector OpenBLAS raises flags now and then that nothing in the operands gives rise to.
+    if width < 2 or not 1 <= dims[2] <= BLAS_ALONE or width > BLAS_ALONE // (BLOCK * dims[2]):
+        return False
+    product.across = dims[3] > dims[1]
+    product.each = min(LONG_BLOCK, BLAS_ALONE // (width * dims[2]))
+    product.count = (length + product.each - 1) // product.each
+    return True
+
+
+cdef bint _block_by_block(Slot* slot, Blocks* product, char** args) except -1:
+    """Multiply in several threads; False if the result is not to be used."""
+    cdef Work work
+    cdef npy_intp* dims = product.dims
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.slot, work.data, work.rows = _block_stretch, slot, product, product.count
+    work.operands[0], work.operands[1], work.operands[2] = args[0], args[1], args[2]
+    # As long as to read or write an element takes to add eight products or so.
+    cdef npy_intp length = max(dims[1], dims[3]), width = min(dims[1], dims[3])
+    _do(&work, length * (dims[2] + width + dims[2] * width // 8), &slot.pace[ROWS])
+    return not corepy_all_flags()
+
+
+cdef void _block_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Blocks* product = <Blocks*>work.data
+    cdef int place = 3 if product.across else 1
+    cdef npy_intp block, first
+    cdef npy_intp dims[4]
+    cdef char* args[3]
+    memcpy(dims, product.dims, sizeof(dims))
+    for block in range(start, stop):
+        first = block * product.each
+        dims[place] = min(product.each, product.dims[place] - first)
+        args[0], args[1] = work.operands[0], work.operands[1]
+        if product.across:
+            args[1] += first * product.steps[6]
+            args[2] = work.operands[2] + first * product.steps[8]
+        else:
+            args[0] += first * product.steps[3]
+            args[2] = work.operands[2] + first * product.steps[7]
+        work.slot.loop(args, dims, product.steps, work.slot.data)
 
 
 cdef object _short_product(PyObject* a, PyObject* b, int place):
@@ -87,47 +159,41 @@ cdef object _product_way(Function self, PyObject** args, Py_ssize_t count, PyObj
 
 
 cdef object _contraction_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Contract one axis of two matrices: as `numpy.tensordot` does, by `numpy.dot`."""
+    """Contract one axis of two matrices, which is to multiply them."""
     cdef PyObject* axes
     cdef long number
     if count != 2 or not _one_word(args, count, names, "axes", &axes):
         return None
+    if axes == NULL or not _whole(axes, &number) or number != 1:
+        return None
     cdef Slot* slot = _slot_of(args[0], self.place)
-    if slot == NULL or axes == NULL or not _whole(axes, &number) or number != 1:
-        return None
-    table = (<Operand>args[0])._table
-    cdef PyArrayObject* x = _operand(args[0], table, slot.least)
-    cdef PyArrayObject* y = _operand(args[1], table, slot.least)
-    if x == NULL or y == NULL:
-        return _contracted_by_entry(slot, args)
-    if PyArray_NDIM(x) != 2 or PyArray_NDIM(y) != 2 or PyArray_DIMS(x)[1] != PyArray_DIMS(y)[0]:
-        return None
-    made = PyArray_MatrixProduct2(<object><PyObject*>x, <object><PyObject*>y, NULL)
-    return _make(made, table) if _is_array(<PyObject*>made) else None
-
-
-cdef tuple _ONE_AXIS = ((1,), (0,))
-
-
-cdef object _contracted_by_entry(Slot* slot, PyObject** args):
-    """Contract two matrices that fit by the entry, without a look at what is known of them."""
-    if args[1].ob_type != <void*>_Array or slot.native == NULL:
+    if slot == NULL or args[1].ob_type != <void*>_Array:
         return None
     x, y = <Operand>args[0], <Operand>args[1]
-    if x._table is not y._table or not _is_array(<PyObject*>y._native):
+    if x._table is not y._table or not _is_array(<PyObject*>x._native):
         return None
-    cdef PyArrayObject* a = _native_of(args[0])
-    cdef PyArrayObject* b = _native_of(args[1])
+    left, right = x._native, y._native
+    if not _is_array(<PyObject*>right):
+        return None
+    cdef PyArrayObject* a = <PyArrayObject*><PyObject*>left
+    cdef PyArrayObject* b = <PyArrayObject*><PyObject*>right
     if PyArray_NDIM(a) != 2 or PyArray_NDIM(b) != 2 or PyArray_DIMS(a)[1] != PyArray_DIMS(b)[0]:
+        return None
+    made = _matrix_product(slot, a, b)
+    if made is not None:
+        return _make(made, x._table)
+    # The entry, without another look at what is known of them.
+    if slot.native == NULL:
         return None
     native = <object>slot.native
     try:
-        made = native(x._native, y._native, axes=_ONE_AXIS)
+        made = native(left, right, axes=_ONE_AXIS)
     except Exception as error:
-        made = _recover(
-            "tensordot", x._table, (x, y), error, native, x._native, y._native, axes=_ONE_AXIS
-        )
+        made = _recover("tensordot", x._table, (x, y), error, native, left, right, axes=_ONE_AXIS)
     return _make(made, x._table) if _is_array(<PyObject*>made) else None
+
+
+cdef tuple _ONE_AXIS = ((1,), (0,))
 
 
 cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

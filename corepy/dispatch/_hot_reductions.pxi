@@ -34,6 +34,7 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
     """Return what an array is reduced to, None where the entry has to compute it."""
     if not _is_plain(a):
         return None
+    held = <object>a
     cdef PyArrayObject* x = <PyArrayObject*>a
     if slot.kind >= ARGMAX:
         return _short_search(slot, x, axis)

@@ -87,7 +87,6 @@ cdef object _found_in_chunks(Slot* slot, PyArrayObject* x, npy_intp size):
     cdef npy_intp* places = <npy_intp*>PyMem_Malloc(count * sizeof(npy_intp))
     if places == NULL:
         raise MemoryError
-    held = <object>x  # somebody else may let go of it meanwhile
     cdef Work work
     memset(&work, 0, sizeof(Work))
     work.stretch, work.rows, work.size, work.slot = _search_stretch, count, size, slot
@@ -133,7 +132,6 @@ cdef object _found_in_rows(Slot* slot, PyArrayObject* x, npy_intp size):
     """Return where the first extreme of each row stands, or its first NaN."""
     cdef int count = PyArray_NDIM(x) - 1
     result = _new_large(slot.descr, count, PyArray_DIMS(x))
-    held = <object>x  # somebody else may let go of it meanwhile
     cdef Work work
     memset(&work, 0, sizeof(Work))
     work.stretch, work.slot, work.length = _rows_search_stretch, slot, PyArray_DIMS(x)[count]

@@ -213,7 +213,9 @@ cdef int _ask_for_helpers() except -1:
     cdef int flags = corepy_all_flags()
     spent, _alone = _alone, 0.0
     crew = _find_helpers(spent)
-    if crew is not None:
+    # Several threads may have asked: once one has helpers, a job of theirs may be under way. And
+    # the process may be about to end.
+    if crew is not None and _enter == NULL and _find_helpers is not None:
         _enlist(crew)
     corepy_none_of_all()
     if flags:

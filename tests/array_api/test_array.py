@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,26 @@ def test_attributes(x: Any) -> None:
 
 
 def test_arrays_are_made_by_functions_and_take_no_attributes() -> None:
+    x = xp.ones(1)
     with pytest.raises(TypeError, match="Array.. takes no arguments"):
         corepy.Array([1])
-    x = xp.ones(1)
+    empty = corepy.Array()  # which is of no use, and does no harm
+    uses: list[Callable[[], object]] = [
+        *(lambda: empty + 1.0, lambda: 1 - empty, lambda: -empty, lambda: empty.shape),
+        *(lambda: empty + empty, lambda: x + empty, lambda: empty @ x, lambda: empty.T),
+        *(lambda: empty[0], lambda: x[empty], lambda: len(empty), lambda: float(empty)),
+        *(lambda: xp.sum(empty), lambda: xp.concat([x, empty]), lambda: xp.concat([empty, x])),
+        *(lambda: xp.reshape(empty, (1,)), lambda: xp.zeros_like(empty), lambda: repr(empty)),
+        *(lambda: xp.sort(empty), lambda: xp.where(empty, x, x), lambda: xp.clip(empty, 0, 1)),
+        *(lambda: xp.linalg.inv(empty), lambda: xp.astype(empty, xp.float32)),
+        *(lambda: xp.take(x, empty), lambda: xp.argmax(empty), lambda: xp.roll(empty, 1)),
+        *(lambda: xp.tensordot(empty, x), lambda: xp.vecdot(x, empty), lambda: xp.var(empty)),
+        *(lambda: x.__setitem__(0, empty), lambda: empty.__setitem__(0, 1.0)),
+        *(lambda: x.__iadd__(empty), lambda: xp.searchsorted(x, empty)),
+    ]
+    for use in uses:
+        with pytest.raises((AttributeError, KeyError, TypeError)):
+            use()
     with pytest.raises(AttributeError):
         x.color = "red"
     with pytest.raises(TypeError, match="unhashable type"):

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -135,6 +136,8 @@ def arrays(dtype: str) -> dict[str, Any]:
         "signs": xp.asarray(np.sign(a)),
         "i": xp.asarray(rng.integers(-SIZE, SIZE, SIZE)),
         "no": xp.asarray(np.zeros(3 * SIZE, np.bool_)),
+        "tall": xp.asarray(a[: SIZE // 77 * 77].reshape(-1, 7)),
+        "few": xp.asarray(b[:35].reshape(7, 5)),
     }
 
 
@@ -175,6 +178,10 @@ FLOATING: Final[Calls] = {
     "mean": lambda a, **_: xp.mean(a),
     "mean of rows": lambda m, **_: xp.mean(m, axis=1),
     "mean of columns": lambda m, **_: xp.mean(m, axis=0),
+    "a tall matrix": lambda tall, few, **_: tall @ few,
+    "a wide matrix": lambda tall, few, **_: few.T @ tall.T,
+    "a stack": lambda tall, few, **_: xp.reshape(tall, (-1, 11, 7)) @ few,
+    "tensordot": lambda tall, few, **_: xp.tensordot(tall, few, axes=1),
 }
 FLOATS: Final = ("float32", "float64")
 CASES: Final = [
@@ -417,6 +424,72 @@ def test_who_finds_the_place_taken_works_alone(helpers: StandIn) -> None:
     other.join()
     assert (np.asarray(root) == 2).all()
     assert (np.asarray(roots[0]) == 3).all()
+
+
+def test_who_asked_for_helpers_too_late_keeps_those_that_are_there(helpers: StandIn) -> None:
+    """A job of theirs may be under way, which would lose its memory."""
+    late, x = StandIn(), xp.full(SIZE, 4.0)
+    asked, leave = threading.Event(), threading.Event()
+
+    def find(seconds: float) -> Crew:
+        if asked.is_set():
+            return helpers.crew
+        asked.set()
+        leave.wait(60)
+        return late.crew
+
+    def use() -> None:
+        for _ in range(100):
+            xp.sqrt(x)
+
+    _hot.helped_by(find)
+    first = threading.Thread(target=use)
+    first.start()
+    assert asked.wait(60)
+    use()
+    assert helpers.jobs
+    leave.set()
+    first.join()
+    use()
+    assert not late.jobs
+
+
+HOLDING: Final[Calls] = {
+    "negative": lambda x: -x,
+    "add": lambda x: x + x,
+    "times 3": lambda x: x * 3,
+    "clip": lambda x: xp.clip(x, 1, 2),
+    "sum": xp.sum,
+    "max": xp.max,
+    "argmax": xp.argmax,
+    "count_nonzero": xp.count_nonzero,
+    "sort": xp.sort,
+    "cast": lambda x: xp.astype(x, xp.float32),
+}
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_operands_stay_while_another_thread_replaces_their_memory(
+    name: str, helpers: StandIn
+) -> None:
+    values = np.random.default_rng(3).random(SIZE)
+    values.flags.writeable = False
+    x, seen = xp.asarray(values), weakref.ref(values)
+    del values
+    enlist(helpers)
+    HOLDING[name](x)  # how long it takes is known then
+    there: list[bool] = []
+
+    def replace() -> None:
+        helpers.began = lambda: None
+        x[0] = 2.0  # of memory that is read-only a copy is written to
+        there.append(seen() is not None)
+
+    helpers.began = replace
+    for _ in range(3):
+        HOLDING[name](x)
+    assert there == [True]
+    assert seen() is None
 
 
 def test_rows_of_no_length() -> None:
