@@ -191,6 +191,8 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     cdef double most = max(fabs(start), fabs(stop), fabs(step))
     if whole and length > 0 and (slot.type_num != NPY_FLOAT or most < _EXACT_IN_FLOAT):
         return _make(_counted(slot, start, step, <npy_intp>ceil(length)), <Slots>home)
+    if not _keeps_pace(slot, start, step):
+        return _make(_paced(slot, start, step, <npy_intp>max(0, ceil(length))), <Slots>home)
     return _make(PyArray_Arange(start, stop, step, slot.type_num), <Slots>home)
 
 
@@ -227,6 +229,46 @@ cdef inline void _count(Counted* into, Counted start, Counted step, npy_intp siz
         into[i] = into[i - APART] + step
 
 
+cdef inline bint _keeps_pace(Slot* slot, double start, double step) noexcept:
+    """As `corepy.backends._numpy_creation.keeps_pace`."""
+    if slot.type_num == NPY_FLOAT:
+        return (
+            fabs(start) + fabs(step) < FLT_MAX
+            and <float>(start + step) - <float>start == <float>step
+        )
+    return fabs(start) + fabs(step) < DBL_MAX and (start + step) - start == step
+
+
+cdef object _paced(Slot* slot, double start, double step, npy_intp size):
+    """Make a range of which each value is computed by itself."""
+    cdef double part[STRETCH]
+    cdef npy_intp first
+    cdef int i  # which any processor converts several of at once
+    made = _new_large(slot.descr, 1, &size)
+    for first in range(0, size, STRETCH):
+        for i in range(<int>min(STRETCH, size - first)):
+            part[i] = (<double>first + <double>i) * step
+        _put_after(slot, part, start, _data(made), first, min(STRETCH, size - first))
+    return made
+
+
+cdef inline void _put_after(
+    Slot* slot, double* part, double start, char* into, npy_intp first, npy_intp count
+) noexcept:
+    """Store what comes after a start.
+
+    In a loop of its own, as NumPy does: in one expression with what `part` comes from some processors
+    round once for both.
+    """
+    cdef npy_intp i
+    if slot.type_num == NPY_FLOAT:
+        for i in range(count):
+            (<float*>into)[first + i] = <float>(part[i] + start)
+    else:
+        for i in range(count):
+            (<double*>into)[first + i] = part[i] + start
+
+
 cdef object _spacing_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make evenly spaced floats from one finite end to the other, in NumPy's steps."""
     cdef PyObject* dtype
@@ -256,15 +298,9 @@ cdef object _spacing_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     made = _new_large(slot.descr, 1, &size)
     cdef char* into = _data(made)
     for first in range(0, size, STRETCH):
-        # One rounding a loop, as NumPy does: in one expression some processors round once for both.
         for i in range(min(STRETCH, size - first)):
             part[i] = <double>(first + i) / parts * length if tiny else (first + i) * step
-        if single:
-            for i in range(min(STRETCH, size - first)):
-                (<float*>into)[first + i] = <float>(part[i] + start)
-        else:
-            for i in range(min(STRETCH, size - first)):
-                (<double*>into)[first + i] = part[i] + start
+        _put_after(slot, part, start, into, first, min(STRETCH, size - first))
     if parts > 0 and single:
         (<float*>into)[parts] = <float>stop
     elif parts > 0:

@@ -178,11 +178,34 @@ cdef bint _short_store(Operand owner, key, value) except -1:
     target = _selected(slot, x, key, True)
     if target is None or PyArray_NDIM(<PyArrayObject*>given) > PyArray_NDIM(<PyArrayObject*>target):
         return False
+    if _reads_what_it_wrote(<PyArrayObject*>target, <PyArrayObject*>given):
+        return False
     try:
         PyArray_CopyInto(<PyArrayObject*>target, <PyArrayObject*>given)
     except ValueError:  # the shapes do not fit: the method says so
         return False
     return True
+
+
+cdef bint _reads_what_it_wrote(PyArrayObject* target, PyArrayObject* given) noexcept:
+    """Say whether NumPy copies an array into one that overlaps it as if it did not.
+
+    A vector into one of another stride: see `_setitem` of `corepy.backends._numpy`.
+    """
+    cdef npy_intp into, source
+    if PyArray_NDIM(target) != 1 or PyArray_NDIM(given) != 1:
+        return False
+    if PyArray_STRIDES(target)[0] == PyArray_STRIDES(given)[0] or PyArray_DIMS(given)[0] < 2:
+        return False
+    into = (PyArray_DIMS(target)[0] - 1) * PyArray_STRIDES(target)[0]
+    source = (PyArray_DIMS(given)[0] - 1) * PyArray_STRIDES(given)[0]
+    cdef char* first = <char*>PyArray_DATA(target)
+    cdef char* other = <char*>PyArray_DATA(given)
+    # Elements lie whole before or behind each other: their first bytes tell.
+    return (
+        first + min(into, 0) <= other + max(source, 0)
+        and other + min(source, 0) <= first + max(into, 0)
+    )
 
 
 cdef bint _mark(Operand owner, Slot* slot, PyArrayObject* x, Operand key, given) except -1:
