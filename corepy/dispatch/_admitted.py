@@ -330,6 +330,10 @@ ADMITTED: Final[dict[str, Admission]] = {
 }
 
 
+#: Who may compute fused kernels; JAX does with its own arrays alone.
+KERNEL_CANDIDATES: Final = (*CANDIDATES, "jax")
+
+
 @dataclass(frozen=True, slots=True)
 class KernelAdmission:
     """Who may compute a fused kernel: corepy's own loops, and functions of the libraries.
@@ -339,21 +343,22 @@ class KernelAdmission:
     forms : tuple of str
         The library of the arrays, and what else tells how the work is shaped.
     dtypes : frozenset of str
+    backends : tuple of str
+        Who means the same.
     fast : frozenset of str
         Never: kernels round as they say.
     """
 
     forms: tuple[str, ...]
     dtypes: frozenset[str] = frozenset({"float16", "bfloat16", "float32", "float64"})
+    backends: tuple[str, ...] = KERNEL_CANDIDATES
     fast: frozenset[str] = _NONE
 
     def admits(self, dtype: str, backend: str) -> bool:
         """Say whether a backend may compute it in a dtype."""
-        return backend in KERNEL_CANDIDATES and dtype in self.dtypes
+        return backend in self.backends and dtype in self.dtypes
 
 
-#: Who may compute fused kernels; JAX does with its own arrays alone.
-KERNEL_CANDIDATES: Final = (*CANDIDATES, "jax")
 #: Libraries for whose arrays there is a choice.
 _CHOOSING: Final = ("numpy", "torch", "jax")
 #: Few queries read all keys once; many queries compute most of the time.
@@ -363,9 +368,9 @@ _ATTENTION: Final = tuple(f"{library} {work}" for library in _CHOOSING for work 
 KERNELS: Final[dict[str, KernelAdmission]] = {
     "kernels.attention": KernelAdmission(_ATTENTION),
     "kernels.conv2d": KernelAdmission(("numpy",)),
-    **dict.fromkeys(
-        ("kernels.layer_norm", "kernels.rms_norm", "kernels.softmax"), KernelAdmission(_CHOOSING)
-    ),
+    # torch's function loses the digits of rows far from zero.
+    "kernels.layer_norm": KernelAdmission(_CHOOSING, backends=("numba", "jax")),
+    **dict.fromkeys(("kernels.rms_norm", "kernels.softmax"), KernelAdmission(_CHOOSING)),
 }
 
 #: All that a table of routes may be about.

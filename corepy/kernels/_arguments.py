@@ -117,7 +117,9 @@ def given(function: str, argument: str, value: Any) -> Given:
         if owner is None:
             expected = "an array of corepy or of a library it has a backend for"
             raise bad_type(function, argument, value, expected)
-        native, table, backend = value, None, owner
+        # Of a subclass of NumPy's the plain array: its operators may be others, as of np.matrix.
+        native = owner.normalize(value) if isinstance(value, (np.ndarray, np.generic)) else value
+        table, backend = None, owner
         dtype = name_of(native.dtype)
         device = _device_of(backend, native)
     shape = tuple(backend.shape_of(native))
@@ -209,8 +211,10 @@ def beside(
     """
     found = given(x.function, argument, value)
     if found.library != x.library:
-        expected = f"an array of {x.library}, as {x.argument} is"
-        raise bad_type(x.function, argument, value, expected)
+        raise TypeError(
+            f"{x.function}: {argument} is an array of {found.library}; expected one of "
+            f"{x.library}, as {x.argument} is"
+        )
     if found.dtype not in dtypes:
         expected = f"{listing(dtypes)} beside {x.argument} of {x.dtype}"
         raise wrong_dtype(x.function, argument, found.dtype, found.device, expected)
@@ -267,6 +271,13 @@ def writable(x: Given) -> None:
         raise ValueError(f"{x.function}: {x.argument} is read-only; expected writable memory")
 
 
+def in_common(x: Given, y: Given) -> ValueError:
+    """Two arrays, of which one is to be written to, have memory in common."""
+    return ValueError(
+        f"{y.function}: {y.argument} has memory of {x.argument}; expected another array"
+    )
+
+
 def finite(function: str, argument: str, value: Any, least: float = -math.inf) -> float:
     """Return a finite real number.
 
@@ -279,7 +290,10 @@ def finite(function: str, argument: str, value: Any, least: float = -math.inf) -
     """
     if value.__class__ is not float and (isinstance(value, bool) or not isinstance(value, Real)):
         raise bad_type(function, argument, value, "a real number")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # of an integer
+        number = math.inf
     if not math.isfinite(number) or number < least:
         bound = "" if least == -math.inf else f" of at least {least:g}"
         raise bad_argument(function, argument, value, f"a finite number{bound}")
@@ -346,10 +360,15 @@ def broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 def is_traced(x: Given) -> bool:
-    """Say whether an array has no values yet, only a shape."""
+    """Say whether an array has no values yet, only a shape, or none that can be looked at."""
     if x.library == "jax":
         return isinstance(x.native, sys.modules["jax"].core.Tracer)
     if x.library == "torch":
         torch = sys.modules["torch"]
-        return torch.compiler.is_compiling() or x.native.__class__ is not torch.Tensor
+        if torch.compiler.is_compiling() or x.native.__class__ is not torch.Tensor:
+            return True
+        try:
+            x.native.detach().data_ptr()
+        except RuntimeError:  # inside torch.func it stands for others, or all that is made of it
+            return True
     return False

@@ -34,6 +34,7 @@ from corepy.kernels._memory import (
     place_of,
     setting,
     supports,
+    without_autocast,
 )
 
 NUMBA: Final = "numba"
@@ -165,14 +166,17 @@ def by_torch(
     ran(TORCH, x.backend, place_of(x), "torch has a function of its own for it")
     natives = [None if g is None else g.native for g in (x, *operands)]
     if x.library == TORCH:
-        native = function(*natives)
+        with without_autocast(x):
+            native = function(*natives)
     elif x.library == CUPY:
         from corepy.kernels._device import _tensors
 
-        native = _tensors.computed(function, *natives)
+        with without_autocast(x):
+            native = _tensors.computed(function, *natives)
     else:
         torch = load(TORCH)
-        native = function(*(None if n is None else torch.from_numpy(n, CPU) for n in natives))
+        with without_autocast(x):
+            native = function(*(None if n is None else torch.from_numpy(n, CPU) for n in natives))
         native = torch.to_numpy(native)
     return delivered(native if x.table is None else make(native, x.table), out)
 

@@ -35,7 +35,7 @@ from corepy.dispatch import (
     reproducible_blas,
     table_of,
 )
-from corepy.kernels._arguments import Given
+from corepy.kernels._arguments import Given, in_common
 from corepy.kernels._libraries import DeviceLibrary
 
 Host = npt.NDArray[Any]
@@ -124,14 +124,19 @@ def is_plain(native: Any) -> bool:
 
 
 def is_transformed(*tensors: Any) -> bool:
-    """Say whether forward gradients or a function of `torch.func` are about some tensors."""
+    """Say whether forward gradients or a function of `torch.func` are about some tensors.
+
+    Inside of one the results stand for others, even of tensors that do not.
+    """
     torch = sys.modules["torch"]
     if getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0:
+        return True
+    if torch._C._functorch.maybe_current_level() is not None:
         return True
     try:
         for tensor in tensors:
             tensor.data_ptr()
-    except RuntimeError:  # inside torch.func.vmap or grad it stands for others
+    except RuntimeError:  # it has no memory
         return True
     return False
 
@@ -275,6 +280,38 @@ def is_fixed(array: Host) -> bool:
     return _fixed.get(id(array)) is array
 
 
+#: Comparisons that an answer about strided memory may take: enough for any two axes.
+_EFFORT: Final = 1000
+
+
+def refuse_overlap(*arrays: Given) -> None:
+    """Refuse arrays of which a write to one would change another, as far as libraries tell.
+
+    Those of JAX never change: an `Array` goes on to another one.
+
+    Raises
+    ------
+    ValueError
+        If two are so.
+    """
+    is_jax = arrays[0].library == "jax"
+    looks = not is_jax and lies_plain(*arrays)
+    hosts = [_words(g.native, g.library, g.dtype) for g in arrays] if looks else []
+    for n, x in enumerate(arrays):
+        for m, y in enumerate(arrays[:n]):
+            if is_jax:
+                is_one = x.value is y.value and x.table is not None
+            else:
+                is_one = x.native is y.native
+            if is_one or (looks and _share(hosts[n], hosts[m])):
+                raise in_common(y, x)
+
+
+def _share(one: Host, other: Host) -> bool:
+    # NumPy's annotations know two efforts of all.
+    return np.may_share_memory(one, other, max_work=_EFFORT)  # type: ignore[arg-type]
+
+
 def _is_apart(array: Host, inputs: tuple[Given, ...]) -> bool:
     """Say whether a kernel may write here: elsewhere than its operands, or just where they are."""
     for x in inputs:
@@ -353,7 +390,9 @@ def delivered(result: Any, out: Given | None) -> Any:
     """Return a result, or put it where the caller wants it."""
     if out is None:
         return result
-    out.value[...] = result
+    # Into an array of the library only such a one goes; into an `Array` both kinds do.
+    plain = out.table is None and isinstance(result, Operand)
+    out.value[...] = result.unwrap() if plain else result
     return out.value
 
 
@@ -418,11 +457,14 @@ def setting(*operands: Given | None) -> AbstractContextManager[Any]:
     """Return the context in which a library computes.
 
     JAX has 64 bits only in one of its own, and accelerators cut the float32 operands of its
-    products to fewer bits unless told; `corepy.enable_tf32` allows it on NVIDIA's and AMD's.
+    products to fewer bits unless told; `corepy.enable_tf32` allows it on NVIDIA's and AMD's. torch
+    has other dtypes in its autocast.
     """
-    own = [g for g in operands if g is not None and g.library == "jax"]
+    own = [g for g in operands if g is not None and g.library in ("jax", "torch")]
     if not own:
         return nullcontext()
+    if own[0].library == "torch":
+        return without_autocast(own[0])
     jax = sys.modules["jax"]
     exact = jax.default_matmul_precision("tensorfloat32" if _may_cut(own[0]) else "highest")
     if any("64" in g.dtype for g in own):
@@ -430,6 +472,25 @@ def setting(*operands: Given | None) -> AbstractContextManager[Any]:
         return _both(wide(True), exact)
     context: AbstractContextManager[Any] = exact
     return context
+
+
+def without_autocast(x: Given) -> AbstractContextManager[Any]:
+    """Return a context in which torch, which is imported, keeps to the dtypes of its operands.
+
+    Its autocast has a state for each kind of its devices; CuPy's arrays are on one of "cuda".
+    """
+    torch = sys.modules["torch"]
+    if not torch._C._is_any_autocast_enabled():
+        return _UNCHANGED
+    other = "cuda" if x.library == "cupy" else "cpu"
+    kind = x.native.device.type if x.library == "torch" else other
+    if not torch.amp.is_autocast_available(kind):
+        return _UNCHANGED
+    off: AbstractContextManager[Any] = torch.autocast(kind, enabled=False)
+    return off
+
+
+_UNCHANGED: Final = nullcontext()
 
 
 def _may_cut(x: Given) -> bool:

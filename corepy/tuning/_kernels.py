@@ -167,7 +167,8 @@ def kernel_cases(only: Iterable[str] = ()) -> Iterator[KernelCase]:
             if records()[library].probe() is not None:
                 continue
             able = ("numba", "jax" if library == "jax" else "torch")
-            usable = tuple(name for name in able if records()[name].probe() is None)
+            admitted = (name for name in able if name in admission.backends)
+            usable = tuple(name for name in admitted if records()[name].probe() is None)
             for dtype in sorted(admission.dtypes - ({"bfloat16"} if library == "numpy" else set())):
                 yield KernelCase(operation, dtype, form, usable)
 

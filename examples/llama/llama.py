@@ -6,6 +6,7 @@ Nothing here names a library. The model's arrays say where it runs.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,7 +169,8 @@ def nucleus(logits: Any, temperature: float, top_p: float) -> tuple[Any, Any]:
         In falling order; the probabilities are zero from where those before reach `top_p`.
     """
     tokens = xp.argsort(logits, descending=True)
-    p = kernels.softmax(xp.take(logits, tokens), -1, scale=1.0 / temperature)
+    scale = min(1.0 / temperature, sys.float_info.max)  # the least of temperatures are zero
+    p = kernels.softmax(xp.take(logits, tokens), -1, scale=scale)
     before = xp.cumulative_sum(p) - p
     return tokens, xp.where(before < top_p, p, 0.0)
 

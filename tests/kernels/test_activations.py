@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -96,3 +97,35 @@ def test_every_16_bit_float_comes_and_goes(function: Any, oracle: Any) -> None:
     away = np.abs(out.view(np.int16).astype(int) - expected.view(np.int16))[finite]
     assert away.max() <= 1
     assert (away > 0).sum() < 10
+
+
+#: The first three derivatives at zero.
+AT_ZERO = {
+    "silu": (0.5, 0.5, 0.0),
+    "gelu": (0.5, math.sqrt(2.0 / math.pi), 0.0),
+    "gelu_tanh": (0.5, math.sqrt(2.0 / math.pi), 0.0),
+}
+
+
+@each
+@pytest.mark.backend("torch")
+def test_derivatives_at_zero_by_torch(function: Any, oracle: Any) -> None:
+    import torch
+
+    for zero in (0.0, -0.0):
+        x = torch.tensor([zero, zero], dtype=torch.float64, requires_grad=True)
+        y = function(x)
+        for expected in AT_ZERO[oracle.__name__]:
+            (y,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+            np.testing.assert_allclose(host(y), expected, atol=1e-6)
+
+
+@each
+@pytest.mark.backend("jax")
+def test_derivatives_at_zero_by_jax(function: Any, oracle: Any) -> None:
+    import jax
+
+    for expected in AT_ZERO[oracle.__name__][:2]:  # the third one has float32's errors in it
+        function = jax.grad(function)
+        for zero in (0.0, -0.0):
+            np.testing.assert_allclose(function(zero + jax.numpy.zeros(())), expected, atol=2e-5)

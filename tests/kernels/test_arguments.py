@@ -97,6 +97,7 @@ def attend(q: Any = Q, k: Any = K, v: Any = None, **options: Any) -> Any:
             "rms_norm: eps is -1.0; expected a fin",
         ),
         (lambda: kernels.rms_norm(X, None, np.nan), ValueError, "rms_norm: eps is nan; expected a"),
+        (lambda: kernels.rms_norm(X, None, 10**400), ValueError, "; expected a finite number of a"),
         (
             lambda: kernels.rms_norm(X, None, "1"),
             TypeError,
@@ -366,7 +367,7 @@ def test_libraries_do_not_mix() -> None:
     import torch
 
     with pytest.raises(
-        TypeError, match="swiglu: gate is of type torch.Tensor; expected an array of"
+        TypeError, match="swiglu: gate is an array of torch; expected one of numpy, as x"
     ):
         kernels.swiglu(X, torch.ones(2, 3, 4))
 
@@ -391,9 +392,7 @@ def test_other_devices() -> None:
         out = kernels.rms_norm(there, there, 0.0)
         assert out.device is there.device
         assert host(out).tolist() == [1.0] * 4
-        with pytest.raises(
-            TypeError, match="rms_norm: weight is of type numpy.ndarray; expected an"
-        ):
+        with pytest.raises(TypeError, match="rms_norm: weight is an array of numpy; expected one"):
             kernels.rms_norm(here, ones(4), 1e-5)
 
 

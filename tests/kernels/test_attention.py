@@ -131,6 +131,8 @@ HIDDEN: list[dict[str, Any]] = [
     {"query_lengths": np.asarray([0, 5]), "window": (2, 0)},
     {"scale": -2.0},
     {"scale": 0},
+    {"window": 2**31 - 1},
+    {"window": (2**63, 1), "causal_align": "top-left"},
 ]
 
 
@@ -405,9 +407,10 @@ def test_small_work_is_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
         return function(*args, **options)
 
     monkeypatch.setattr(library.nn.functional, "scaled_dot_product_attention", counted)
+    torch.function_of.cache_clear()
     for kind in (Kind("torch", compiled=False), Kind("torch", compiled=True)):
         select(monkeypatch, kind)
-        q, k, v = sample(1, 4, 5, 8), sample(1, 2, 5, 8, seed=1), sample(1, 2, 5, 8, seed=2)
+        q, k, v = sample(1, 4, 20, 8), sample(1, 2, 20, 8, seed=1), sample(1, 2, 20, 8, seed=2)
         out = {n: expected_of(q, k, v, causal=n)[:2] for n in (False, True)}
         arrays = [kind.array(x, "float32") for x in (q, k, v)]
         for causal, (expected, terms) in out.items():
@@ -421,9 +424,11 @@ def test_small_work_is_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
         called.clear()
         # What torch means otherwise, or lacks.
         kernels.attention(arrays[0][:, :, :2], *arrays[1:], causal=True)
+        kernels.attention(*(x[:, :, :15] for x in arrays))
         for options in (
-            {"mask": library.ones(5, dtype=library.bool)},
-            {"bias": library.ones(5)},
+            {"mask": library.ones(20, dtype=library.bool)},
+            {"bias": library.ones(20)},
+            {"scale": -1.0},
             {"window": 1},
             {"lengths": library.tensor([3])},
             {"query_lengths": library.tensor([3])},

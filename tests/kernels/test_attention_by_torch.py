@@ -15,6 +15,7 @@ import pytest
 
 import corepy
 from corepy import kernels
+from corepy.kernels._choice import only
 from tests.kernels.libraries import Kind, check, host
 from tests.kernels.test_attention import expected_of, sample
 
@@ -122,6 +123,47 @@ def test_gradients_pass_through_what_is_computed_at_once(asked: list[Any]) -> No
     kernels.attention(q, k, v).sum().backward()
     assert len(asked) == 1
     assert q.grad is not None
+
+
+@pytest.mark.backend("torch")
+def test_autocast_is_looked_at_closely(asked: list[Any]) -> None:
+    import torch
+
+    (q,) = tensors((1, 2, 3, 8))
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        kernels.attention(q, q, q)
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+    assert asked == []
+
+
+@pytest.mark.backend("torch")
+@pytest.mark.parametrize("scale", [-0.5, 0.0])
+def test_keys_stay_hidden_whatever_multiplies_them(asked: list[Any], scale: float) -> None:
+    q, k, v = tensors(*[(1, 2, 20, 8)] * 3)
+    options: dict[str, Any] = {"causal": True, "scale": scale}
+    expected, terms, _ = expected_of(*map(host, (q, k, v)), **options)
+    check(q, kernels.attention(q, k, v, **options), expected, "float32", 2 * terms)
+    assert asked == []
+    with only("torch"):
+        check(q, kernels.attention(q, k, v, **options), expected, "float32", 2 * terms)
+
+
+# ---------------------------------------------------------------------------- on the host
+
+
+@pytest.mark.backend("torch")
+@pytest.mark.parametrize("dtype", TORCH.dtypes)
+@pytest.mark.parametrize(("queries", "keys"), [(2, 1), (2, 7), (2, 15), (3, 24), (24, 3), (18, 18)])
+def test_nan_for_all_of_few_keys(dtype: str, queries: int, keys: int) -> None:
+    """Fewer than fill a register of torch's kernel, and more."""
+    (k,) = tensors((1, 1, keys, 8), dtype=dtype)
+    q = k.new_full((1, 1, queries, 8), np.nan)
+    with only("torch"):
+        for causal in (False, True):
+            found = kernels.attention(q, k, k, causal=causal, causal_align="top-left")
+            assert np.isnan(host(found)).all()
 
 
 # ---------------------------------------------------------------------------- on a GPU

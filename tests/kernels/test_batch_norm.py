@@ -80,16 +80,32 @@ def test_gradients_of_torch() -> None:
     assert torch.autograd.gradcheck(lambda x, *a: kernels.batch_norm(x.mT, *a, axis=2), few)
 
 
-@pytest.mark.backend("torch")
+@pytest.mark.device("cuda")
 def test_explain_says_who() -> None:
     import torch
 
-    x, mean, variance = torch.ones(1, 2, 3), torch.zeros(2), torch.ones(2)
+    x, mean, variance = (a.cuda() for a in (torch.ones(1, 2, 3), torch.zeros(2), torch.ones(2)))
     (record,) = corepy.explain(kernels.batch_norm, x, mean, variance).records
     assert "function of its own" in record.reason
     mean.requires_grad_()  # to which torch's function passes nothing on
     (record,) = corepy.explain(kernels.batch_norm, x, mean, variance).records
     assert "by its formula" in record.reason
+
+
+def test_digits_far_from_zero_are_kept(kind: Kind) -> None:
+    x = kind.array(sample(2, 3, 4) + 1e5, "float32")
+    mean, variance = (kind.array(np.full(3, value), "float32") for value in (1e5, 0.25))
+    expected = (host(x) - 1e5) / np.sqrt(0.25 + 1e-5)
+    check(x, kernels.batch_norm(x, mean, variance), expected, "float32")
+
+
+@pytest.mark.backend("torch")
+def test_digits_far_from_zero_are_kept_with_gradients() -> None:
+    import torch
+
+    x = torch.full((1, 2, 3), 1e5).add_(0.5).requires_grad_()
+    found = kernels.batch_norm(x, torch.full((2,), 1e5), torch.full((2,), 0.25), eps=1e-30)
+    np.testing.assert_allclose(host(found), 1.0, rtol=1e-6)
 
 
 def test_special_values(kind: Kind) -> None:

@@ -246,7 +246,7 @@ def pages() -> kernels.PagedKVCache:
             TypeError,
             "PagedKVCache.append: sequences is of type int; expected a sequence of integers",
         ),
-        (lambda: pages().free(-1), IndexError, "PagedKVCache.free: sequences is -1; expected 0"),
+        (lambda: pages().free(-1), IndexError, "PagedKVCache.free: sequence is -1; expected 0"),
         (
             lambda: pages().attend(ONES[:1]),
             ValueError,
@@ -282,3 +282,21 @@ def test_nothing_is_written_where_there_is_no_room() -> None:
     assert held.free_blocks == 1
     held.append(ONES[:1, :, :1], ONES[:1, :, :1], sequences=[0])  # fits in its last block
     assert held.free_blocks == 1
+
+
+@pytest.mark.needs("ml_dtypes")
+def test_bfloat16_of_numpy() -> None:
+    import ml_dtypes
+
+    x = np.asarray(sample(1, 1, 3, 4), ml_dtypes.bfloat16)
+    for like in (x, x.astype("f4")):
+        cache = kernels.KVCache(1, 1, 3, 4, x.dtype.name if like is not x else None, like=x)
+        cache.append(x, x)
+        assert cache.keys.dtype == ml_dtypes.bfloat16
+        np.testing.assert_array_equal(cache.values, x)
+
+
+def test_what_is_freed_is_a_sequence() -> None:
+    cache = kernels.PagedKVCache(2, 1, 4, 2, 1)
+    with pytest.raises(TypeError, match="PagedKVCache.free: sequence is of type str; expected an"):
+        cache.free("a")  # type: ignore[arg-type]

@@ -101,10 +101,11 @@ def test_the_first_option_of_a_route_computes(
     if way != "numba":
         way = "jax" if library == "jax" else "torch"
     use(
-        *(route(name, home, way) for name in ("layer_norm", "rms_norm", "softmax")),
+        route("layer_norm", home, "torch", "numba" if way == "torch" else way),
+        *(route(name, home, way) for name in ("rms_norm", "softmax")),
         *(route("attention", f"{home} {work}", way) for work in ("decode", "prefill")),
     )
-    x, q = x_of(library, 8, 16), x_of(library, 1, 2, 4, 8)
+    x, q = x_of(library, 8, 16), x_of(library, 1, 2, 16, 8)
     weight, one = x_of(library, 16), x_of(library, 1, 2, 1, 8)
     why = "route: measured 3.0x its formula from 1"
     calls: list[Callable[[], Any]] = [
@@ -115,7 +116,9 @@ def test_the_first_option_of_a_route_computes(
         lambda: kernels.attention(one, q, q),
     ]
     for call in calls:
-        assert who(call) == (way, why)
+        # torch is not taken for what loses digits far from zero.
+        expected = "numba" if way == "torch" and call is calls[0] else way
+        assert who(call) == (expected, why)
         assert type(call()) is type(x)
 
 
@@ -126,7 +129,7 @@ def test_where_the_measured_way_does_not_serve_the_usual_one_does(
     home = HOMES.get(library, library)
     way = "jax" if library == "jax" else "torch"
     use(route("softmax", home, "torch"), route("attention", f"{home} prefill", way))
-    x, q = x_of(library, 4, 8), x_of(library, 1, 2, 4, 8)
+    x, q = x_of(library, 4, 8), x_of(library, 1, 2, 16, 8)
     masked = Kind(library, True).array(np.ones((4, 8), bool))
     assert who(lambda: kernels.softmax(x, -1, mask=masked))[1].startswith("by its formula")
     assert who(lambda: kernels.softmax(x, -1, scale=2.0))[1].startswith("by its formula")

@@ -406,3 +406,17 @@ def test_bad_input(call: Callable[[], Any], error: type[Exception], words: str) 
     with pytest.raises(error) as caught:
         call()
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", kinds("array"))
+def test_read_only_memory_is_copied_before_a_result_comes_in(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    select(monkeypatch, kind)
+    memory = np.zeros((1, 1, 3, 3), np.float32)
+    memory.flags.writeable = False
+    out = corepy.array_api.asarray(memory, copy=False)
+    x, weight = kind.array(np.ones((1, 1, 3, 3), "f4")), kind.array(np.ones((1, 1, 1, 1), "f4"))
+    assert kernels.conv2d(x, weight, out=out) is out
+    assert (host(out) == 1).all()
+    assert not memory.any()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from corepy import kernels
+from corepy.kernels._choice import only
 from tests.kernels import libraries
 from tests.kernels.libraries import Kind, check, host, kinds, select
 
@@ -70,11 +71,27 @@ def test_layer_norm_without_parameters(kind: Kind) -> None:
 
 
 def test_layer_norm_keeps_digits_far_from_zero(kind: Kind) -> None:
-    x = kind.array(sample(2, 3001) + 10000.0, "float32")  # the mean of whose rows takes many sums
-    expected, _ = libraries.layer_norm(host(x), 1.0, 0.0, 1e-5)
-    np.testing.assert_allclose(
-        host(kernels.layer_norm(x, None, None, 1e-5)), expected, rtol=1e-4, atol=1e-5
-    )
+    for dtype, away, bound in (
+        ("float32", 1e4, 1e-5),
+        ("float32", 1e6, 1e-5),
+        ("float64", 1e6, 1e-13),
+        ("float64", 1e14, 1e-13),
+    ):
+        x = kind.array(sample(2, 3001) + away, dtype)  # the mean of whose rows takes many sums
+        expected, _ = libraries.layer_norm(host(x) - away, 1.0, 0.0, 1e-5)
+        found = host(kernels.layer_norm(x, None, None, 1e-5))
+        np.testing.assert_allclose(found, expected, rtol=10 * bound, atol=bound)
+
+
+@pytest.mark.parametrize("way", ["numba", "torch", "jax", "formula"])
+@pytest.mark.parametrize("kind", kinds("numpy", "torch", "jax"))
+def test_no_way_loses_digits_far_from_zero(kind: Kind, way: str) -> None:
+    values = sample(4, 1024) + 1e6
+    x = kind.array(values, "float32")
+    expected, _ = libraries.layer_norm(host(x) - 1e6, 1.0, 0.0, 1e-5)
+    with only(way):
+        found = host(kernels.layer_norm(x, None, None, 1e-5))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])

@@ -78,6 +78,35 @@ def test_special_groups(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("kind", [*kinds("numpy", "torch", "array"), *device_kinds()])
+def test_subnormal_scales_keep_integers_in_range(
+    kind: Kind, bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    select(monkeypatch, kind)
+    most = 127 if bits == 8 else 7
+    least = 2.0**-149
+    x = [[1.4 * most * least, 0.0, -1.4 * most * least, 0.0]]
+    values, scales = kernels.quantize(kind.array(x, "float32"), bits=bits)
+    if host(scales)[0, 0]:  # what has no subnormal numbers has no such scales
+        assert host(scales)[0, 0] == least
+        assert integers_of(values).tolist() == [[most, 0, -most, 0]]
+
+
+@pytest.mark.needs("ml_dtypes")
+def test_products_of_bfloat16_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ml_dtypes
+
+    matrix = kernels.quantize(np.asarray(sample(40, 64), "f4"))
+    narrow = sample(3, 64).astype(ml_dtypes.bfloat16)
+    expected = kernels.matmul_int8(narrow.astype("f4"), *matrix).astype(ml_dtypes.bfloat16)
+    for compiled in (False, True):
+        select(monkeypatch, Kind("numpy", compiled))
+        found = kernels.matmul_int8(narrow, *matrix)
+        assert found.dtype == ml_dtypes.bfloat16
+        np.testing.assert_allclose(host(found), host(expected), rtol=1.6e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize(
     ("vectors", "rows", "size", "group"),
     [((), 3, 8, 8), ((2,), 5, 96, 32), ((2, 1), 7, 40, 4), ((20,), 4, 16, 2)],

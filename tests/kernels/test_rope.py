@@ -125,6 +125,7 @@ def test_scalings() -> None:
     ntk = angles(scaling="ntk", factor=4.0)
     np.testing.assert_allclose(ntk[[0, -1]], [plain[0], plain[-1] / 4], rtol=1e-12)
     assert (np.diff(ntk / plain) < 0).all()
+    assert angles(scaling="ntk", factor=1e300)[1:].tolist() == [0.0] * 7
 
 
 def test_yarn() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from corepy import kernels
 from tests.kernels import libraries
-from tests.kernels.libraries import Kind, check, host
+from tests.kernels.libraries import Kind, check, host, kinds, select
 
 SHAPES = [(1,), (6,), (1, 1), (3, 5), (2, 3, 65), (2, 4, 300)]
 
@@ -96,6 +96,46 @@ def test_special_values(kind: Kind) -> None:
             assert np.isnan(out[1:6]).all()
             assert out[6].tolist() == [0.5, 0.5, 0.0]
             np.testing.assert_allclose(out[7], 1 / 3, rtol=1e-6)
+
+
+def test_great_scales(kind: Kind) -> None:
+    values = np.array([[1.0, 2.0, 3.0], [1e38, 0.0, -1e38], [5.0, 5.0, -np.inf], [3.0, 3.5, 2.0]])
+    for dtype in {"float32", "float64"} & {*kind.dtypes}:
+        for scale in (10.0, 1e39, -1e39, 1e300):
+            expected = np.zeros((4, 3))
+            expected[[0, 1, 3], [2, 0, 1] if scale > 0 else [0, 2, 2]] = 1.0
+            # Minus infinity times what is negative is the greatest.
+            expected[2] = [0.5, 0.5, 0.0] if scale > 0 else np.nan
+            if scale == 10.0:
+                expected[[0, 3]] = libraries.softmax(values[[0, 3]], -1, scale)
+            for given, axis in ((values, -1), (values.T.copy(), 0)):
+                x = kind.array(given, dtype)
+                taken = kind.array(np.ones(given.shape, bool))
+                for mask in (None, taken):
+                    found = kernels.softmax(x, axis, scale=scale, mask=mask)
+                    check(x, found, expected if axis == -1 else expected.T, dtype)
+
+
+def test_small_scales_of_great_elements(kind: Kind) -> None:
+    x = kind.array([[3e38, -3e38, 0.0]], "float32")
+    expected = libraries.softmax(host(x), -1, 2e-38)
+    check(x, kernels.softmax(x, -1, scale=2e-38), expected, "float32")
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", kinds("numpy", "torch"))
+def test_every_nan_counts(kind: Kind, axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    for dtype, words, bits in (
+        ("float32", "u4", (0x7FC00000, 0xFFC00001, 0xFFFFFFFF, 0x7F800001, 0xFF923456)),
+        ("float64", "u8", (0x7FF8000000000000, 0xFFF8000000000001, 0xFFFFFFFFFFFFFFFF)),
+    ):
+        for word in bits:
+            values = np.zeros((40, 40), dtype)
+            values.view(words)[5, 5] = word
+            found = host(kernels.softmax(kind.array(values, dtype), axis))
+            assert np.isnan(found[:, 5] if axis == 0 else found[5]).all(), hex(word)
+            assert np.isfinite(found).sum() == 39 * 40
 
 
 def test_no_elements(kind: Kind) -> None:

@@ -24,7 +24,7 @@ from corepy.kernels._device._runtime import (
     numpy_dtype,
 )
 from corepy.kernels._libraries import DeviceLibrary
-from corepy.kernels._memory import is_plain
+from corepy.kernels._memory import is_plain, is_transformed
 from corepy.kernels._replay import LOOKS, NUMBERS, Launched, Plan, Seen, Unclear, note
 
 #: Static local memory of a work-group; more has to be asked for.
@@ -231,7 +231,7 @@ def _seen_arrays(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
 def _seen_tensors(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
     """Look at the arguments of a call on torch's tensors, by all that `is_plain` looks at."""
     torch = sys.modules["torch"]
-    if torch.compiler.is_compiling() or _forward_level(torch) >= 0:
+    if torch.compiler.is_compiling() or is_transformed():
         return None
     key: list[Any] = [names, torch.is_grad_enabled()]
     arrays, bases = [], []
@@ -243,7 +243,7 @@ def _seen_tensors(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
                 return None
             try:
                 base = value.data_ptr()
-            except RuntimeError:  # inside torch.func.vmap or grad it stands for others
+            except RuntimeError:  # it has no memory
                 return None
             fits, passes = base % VECTOR_BYTES == 0, value.requires_grad
             place, strides = value.get_device(), value.stride()
@@ -255,10 +255,6 @@ def _seen_tensors(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
         else:
             return None
     return Seen(tuple(key), arrays, bases)
-
-
-def _forward_level(torch: Any) -> int:
-    return int(getattr(torch.autograd.forward_ad, "_current_level", -1))
 
 
 #: A device, a kernel, its grid and block, its arguments, and its bytes of shared memory.

@@ -26,7 +26,7 @@ from corepy._errors import BackendError, CorepyError
 from corepy.devices import _shortage
 from corepy.devices._device import CPU
 from corepy.dispatch import make, ran, table_of
-from corepy.kernels._arguments import Given
+from corepy.kernels._arguments import Given, in_common
 from corepy.kernels._memory import delivered, place_of
 
 #: Bytes of an element in memory, by the name of its dtype.
@@ -560,6 +560,24 @@ def apart(*arrays: Given) -> list[Memory] | None:
                 return None
     ran(target.name, x.backend, place_of(x), "device kernels take it")
     return found
+
+
+def refuse_overlap(*arrays: Given) -> None:
+    """Refuse arrays that have memory in common; of those with gaps nobody says.
+
+    Raises
+    ------
+    ValueError
+        If two have.
+    """
+    target = target_of(arrays[0])
+    if not target.writes:  # their library puts results there
+        return
+    found = [target.memory(array) for array in arrays]
+    for n, one in enumerate(found):
+        for m, other in enumerate(found[:n]):
+            if one.is_contiguous and other.is_contiguous and one.overlaps(other):
+                raise in_common(arrays[m], arrays[n])
 
 
 def tell_changed(x: Given) -> None:

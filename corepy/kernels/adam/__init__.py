@@ -10,7 +10,7 @@ from corepy._errors import bad_argument
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, beside, finite, floating, whole, writable
 from corepy.kernels._device import on_device
-from corepy.kernels._memory import Result, by_reference, supports, view
+from corepy.kernels._memory import Result, by_reference, refuse_overlap, supports, view
 from corepy.kernels.adam import reference
 
 __all__ = ["adam_step"]
@@ -55,7 +55,7 @@ def adam_step(
     Returns
     -------
     tuple of three arrays
-        The parameter and both moments: those that were given, or new ones in JAX, whose arrays
+        The parameter and both moments: those that were given, or new ones for JAX's own, which
         never change.
 
     Raises
@@ -64,7 +64,7 @@ def adam_step(
         If an argument is of another type, library or dtype.
     ValueError
         If a shape does not fit, a number is out of its range, an array is read-only, or two of
-        them are one.
+        them have memory in common.
     DeviceMismatchError
         If an array lives on another device than `parameter`.
 
@@ -107,17 +107,15 @@ def adam_step(
         "correction": 1.0 / math.sqrt(1.0 - betas[1] ** step),
         "eps": finite(name, "eps", eps, 0.0),
     }
-    if p.table is None and p.library == "jax":
+    p, g, m, v = map(_without_gradient, (p, g, m, v))
+    refuse_overlap(p, g, m, v)
+    if p.library == "jax" and any(x.table is None for x in (p, m, v)):
+        plain = replace(p, value=p.native, table=None)
+        outs = tuple(None if x.table is None else x for x in (p, m, v))
         found: tuple[Any, Any, Any] = by_reference(
-            reference.adam_step, p, (g, m, v), (None,) * 3, **settings
+            reference.adam_step, plain, (g, m, v), outs, **settings
         )
         return found
-    every = (p, g, m, v)
-    for n, x in enumerate(every):
-        for y in every[n + 1 :]:
-            if x.native is y.native:
-                raise ValueError(f"{name}: {y.argument} is {x.argument}; expected another array")
-    p, g, m, v = (_without_gradient(x) for x in every)
     for x in (p, m, v):
         writable(x)
     if p.size:

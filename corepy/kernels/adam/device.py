@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from corepy.kernels._arguments import Given
-from corepy.kernels._device import Program, Result, apart, launch, memory, tell_changed
+from corepy.kernels._device import (
+    Program,
+    Result,
+    apart,
+    launch,
+    memory,
+    refuse_overlap,
+    tell_changed,
+)
 from corepy.kernels._device._sharing import by_elements, vector_of
 
 _program = Program(__file__)
@@ -16,6 +24,7 @@ def adam_step(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]
     results: list[Result] = []
     old = apart(p, g, m, v)
     if old is None:
+        refuse_overlap(p, g, m, v)
         results = [Result(p, p, g, m, v), Result(m, m, g, p, v), Result(v, v, g, p, m)]
         old, new = [memory(x) for x in (p, g, m, v)], [result.memory for result in results]
     else:

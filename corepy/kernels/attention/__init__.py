@@ -87,7 +87,8 @@ def attention(
         If an argument is of another type, library or dtype; a mask of numbers is no mask.
     ValueError
         If a shape does not fit, heads are no multiple, `window` is negative, `scale` is not
-        finite, a length is negative or too great, or `out` is read-only.
+        finite, a length is negative or too great, or `out` is read-only. Lengths without values, as
+        inside ``jax.jit`` and ``torch.func.grad``, are not looked at.
     DeviceMismatchError
         If an array lives on another device than `q`.
 

@@ -34,6 +34,8 @@ def at_once(q: Any, k: Any, v: Any, causal: Any, causal_align: Any, scale: Any) 
         return None
     if scale is not None and scale.__class__ is not float:
         return None
+    if torch.is_autocast_enabled("cuda"):
+        return None
     how = causal, causal_align, scale
     if kind is torch.Tensor:
         if torch.compiler.is_compiling() or not _is_on_gpu(q):
@@ -78,7 +80,7 @@ def _how_of_tensors(
         return None
     if scale is None:
         scale = 1 / math.sqrt(size)
-    if not math.isfinite(scale) or causal_align not in ("bottom-right", "top-left"):
+    if not 0 < scale < math.inf or causal_align not in ("bottom-right", "top-left"):
         return None
     if causal and causal_align == "bottom-right" and queries != keys:
         if queries != 1:

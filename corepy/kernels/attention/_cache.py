@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from operator import index
 from typing import Any, Final
@@ -11,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from corepy._errors import bad_argument, bad_type, listing, out_of_range
-from corepy.dispatch import one_operation
+from corepy.dispatch import Operand, one_operation
 from corepy.kernels._arguments import (
     FLOATS,
     Given,
@@ -38,6 +39,8 @@ def _zeros(function: str, shape: tuple[int, ...], dtype: str | None, like: Any) 
     name = model.dtype if dtype is None else dtype
     options = FLOATS if model.table is None and model.library != "numpy" else _OF_STANDARD
     options = (*options, "float16") if model.library == "numpy" and model.table is None else options
+    if model.dtype not in options:  # NumPy's bfloat16, of another package
+        options = (*options, model.dtype)
     if name not in options:
         raise bad_argument(function, "dtype", dtype, f"{listing(options)}, or None")
     if isinstance(model.backend, DeviceLibrary):
@@ -48,19 +51,18 @@ def _zeros(function: str, shape: tuple[int, ...], dtype: str | None, like: Any) 
 
     xp = array_namespace(model.native)
     with setting(replace(model, dtype=name)):
-        return xp.zeros(shape, dtype=getattr(xp, name), device=device(model.native))
+        own = model.native.dtype if name == model.dtype else getattr(xp, name)
+        return xp.zeros(shape, dtype=own, device=device(model.native))
 
 
-def _written(memory: Any, library: str, at: tuple[Any, ...], values: Given) -> Any:
+def _written(memory: Any, at: tuple[Any, ...], values: Given) -> Any:
     """Write into memory, and return it or, in libraries whose arrays never change, what follows."""
-    if values.table is None and library == "jax":
+    wrapped = isinstance(memory, Operand)  # whatever the values are
+    if values.library == "jax" and not wrapped:
         with setting(values):
             return memory.at[at].set(values.native)
-    if values.table is None and library == "torch":
-        with sys.modules["torch"].no_grad():
-            memory[at] = values.native.detach()
-    else:
-        memory[at] = values.value
+    with sys.modules["torch"].no_grad() if values.library == "torch" else nullcontext():
+        memory[at] = values.value if wrapped else values.native
     return memory
 
 
@@ -101,8 +103,8 @@ class _Memory:
         return True
 
     def _put(self, at: tuple[Any, ...], k: Given, v: Given) -> None:
-        self._k = _written(self._k, k.library, at, k)
-        self._v = _written(self._v, v.library, at, v)
+        self._k = _written(self._k, at, k)
+        self._v = _written(self._v, at, v)
 
 
 def _part(x: Given, at: tuple[Any, ...]) -> Given:
@@ -341,7 +343,7 @@ class PagedKVCache(_Memory):
 
     def free(self, sequence: int) -> None:
         """Forget a sequence, and give its blocks to others."""
-        (s,) = self._chosen("free", [sequence])
+        s = self._known("PagedKVCache.free", "sequence", sequence)
         self._free += self._tables[s][::-1]
         self._tables[s] = []
         self._lengths[s] = 0
@@ -393,6 +395,15 @@ class PagedKVCache(_Memory):
         lengths = given(name, "lengths", placed(self._lengths[chosen], g))
         return replace(problem, lengths=lengths).solve()
 
+    def _known(self, name: str, argument: str, sequence: int) -> int:
+        try:
+            s = index(sequence)
+        except TypeError:
+            raise bad_type(name, argument, sequence, "an integer") from None
+        if not 0 <= s < len(self._tables):
+            raise out_of_range(name, argument, s, f"0 to {len(self._tables) - 1}")
+        return s
+
     def _chosen(self, method: str, sequences: Sequence[int] | None) -> list[int]:
         if sequences is None:
             return list(range(len(self._tables)))
@@ -402,8 +413,7 @@ class PagedKVCache(_Memory):
         except TypeError:
             raise bad_type(name, "sequences", sequences, "a sequence of integers") from None
         for s in chosen:
-            if not 0 <= s < len(self._tables):
-                raise out_of_range(name, "sequences", s, f"0 to {len(self._tables) - 1}")
+            self._known(name, "sequences", s)
         if len(set(chosen)) < len(chosen):
             raise bad_argument(name, "sequences", sequences, "each sequence once")
         return chosen

@@ -70,6 +70,14 @@ class Problem:
     #: Whether torch's function takes all of it, once somebody has asked.
     _by_torch: bool | None = field(default=None, init=False)
 
+    def __post_init__(self) -> None:
+        # No key is further away, and places are counted in integers of 32 and 64 bits.
+        everywhere = self.q.shape[2] + self.keys
+        if self.left is not None:
+            self.left = min(self.left, everywhere)
+        if self.right is not None:
+            self.right = min(self.right, everywhere)
+
     @property
     def keys(self) -> int:
         """Keys of each sequence, at most."""

@@ -117,11 +117,10 @@ class _Call:
         p = self._problem
         q = p.q
         lengths = [None if x is None else memory(x) for x in (p.lengths, p.query_lengths)]
-        everywhere = q.shape[2] + p.keys
         numbers = (
             *(0 if p.table is None else p.table.shape[1], p.k.shape[2], q.shape[1], p.k.shape[1]),
             *(q.shape[2], p.keys, q.shape[3]),
-            *(-1 if n is None else min(n, everywhere) for n in (p.left, p.right)),
+            *(-1 if n is None else n for n in (p.left, p.right)),
             *(p.top_left, self.packed),
         )
         return [

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from corepy.devices._device import CPU
 from corepy.dispatch import is_reproducible
 from corepy.kernels._choice import CUPY, TORCH, by_torch, torch_takes
 from corepy.kernels._memory import is_transformed
@@ -17,16 +18,21 @@ if TYPE_CHECKING:
 #: Work, in products of two elements, from which the compiled kernels are the faster ones. It takes
 #: some 60 us to start them.
 SMALL: Final = 1 << 22
+#: Bytes of the widest registers. Where the scores of a query fill none, torch on the host passes
+#: over NaN in its search for the greatest, and a query of which all are NaN is zero.
+_REGISTER: Final = 64
 
 
 def serves(problem: Problem) -> bool:
     """Say whether torch's function has all that a problem asks for.
 
     torch adds a mask to the scores, so that a NaN among hidden keys would be seen, and aligns
-    causal queries at the top left. It has no rules for forward gradients and `torch.func.vmap`.
+    causal queries at the top left. It multiplies by the scale after it has hidden keys by minus
+    infinity, and on GPUs after it has found the greatest score. It has no rules for forward
+    gradients and `torch.func.vmap`.
     """
     p = problem
-    if p.return_lse:
+    if p.return_lse or p.scale <= 0:
         return False
     if p.mask is not None or p.bias is not None or p.table is not None or p.left is not None:
         return False
@@ -50,6 +56,8 @@ def takes(problem: Problem) -> bool:
         from corepy.kernels._device import _tensors
 
         return _tensors.takes(*(x.native for x in (p.q, p.k, p.v)))
+    if p.q.device is CPU and p.keys * (8 if p.q.wide == "float64" else 4) < _REGISTER:
+        return False
     if library != TORCH:
         return torch_takes(p.q, p.k, p.v)
     if sys.modules["torch"].compiler.is_compiling():

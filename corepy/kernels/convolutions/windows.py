@@ -54,7 +54,7 @@ def _place(out: Given | None, *inputs: Given | None) -> Host | None:
     if out is None or out.dtype != out.wide:
         return None
     found: Host = out.native
-    fits = found.flags.c_contiguous and found.flags.aligned and found.dtype.isnative
+    fits = found.flags.carray and found.dtype.isnative
     apart = not any(np.may_share_memory(found, g.native) for g in inputs if g is not None)
     return found if fits and apart else None
 

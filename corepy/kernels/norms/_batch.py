@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from corepy._errors import bad_type
+from corepy.devices._device import CPU
 from corepy.kernels._arguments import Given, destination, finite, floating, parameter, place
 from corepy.kernels._choice import by_torch
 from corepy.kernels._device import on_device
@@ -143,10 +144,9 @@ def _torch_serves(
     """Say whether torch's function has all that is asked for.
 
     It passes no gradient on to the statistics, and has no rules for `torch.func`. On the host it
-    computes ``x * scale + (bias - mean * scale)``, which is another value where the scale is
-    infinite.
+    computes ``x * scale + (bias - mean * scale)``, which loses digits far from zero.
     """
-    if x.library != "torch" or axis != 1 or eps == 0.0:
+    if x.library != "torch" or x.device is CPU or axis != 1 or eps == 0.0:
         return False
     torch = sys.modules["torch"]
     return (

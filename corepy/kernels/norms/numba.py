@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import types
 
-from corepy._loops._simd import number
+from corepy._loops._simd import by_type, number
 from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import apart, expect_rows, fetch, put, scratch, squares_of, sum_of, target
 
@@ -54,6 +56,31 @@ def _rms_rows(
         put(into, out[i], brain)
 
 
+def _centre(row: Array, mean: float, values: Array) -> None:
+    """Take their mean from the elements of a row, so that those far from zero lose nothing."""
+    raise NotImplementedError("compiled code only")
+
+
+def _centre_32(row: Array, mean: float, values: Array) -> None:
+    high = number(mean, values[0])
+    low = number(mean - high, values[0])  # what its rounding took away
+    for j in range(row.size):
+        values[j] = (row[j] - high) - low
+
+
+def _centre_64(row: Array, mean: float, values: Array) -> None:
+    for j in range(row.size):
+        values[j] = row[j] - mean
+    rest = sum_of(values) / row.size  # the mean has no more digits than the elements
+    for j in range(row.size):
+        values[j] -= rest
+
+
+@by_type(_centre)
+def _centre_by_type(row: Any, mean: Any, values: Any) -> Callable[..., Any]:
+    return _centre_64 if values.dtype == types.float64 else _centre_32
+
+
 @kernel
 def _layer_rows(
     x: Array,
@@ -70,12 +97,7 @@ def _layer_rows(
     there = apart(out, x)
     for i in range(start, stop):
         row = fetch(x[i], held, brain)
-        mean = sum_of(row) / size
-        # In two parts, so that values far from zero lose nothing when it is subtracted.
-        high = number(mean, values[0])
-        low = number(mean - high, values[0])
-        for j in range(size):
-            values[j] = (row[j] - high) - low
+        _centre(row, sum_of(row) / size, values)
         scale = number(1.0 / np.sqrt(squares_of(values) / size + eps), values[0])
         into = target(out[i], values, there)
         for j in range(size):

@@ -1,4 +1,4 @@
-"""Norms by torch's own functions, which round as ours do: once, after the parameters."""
+"""RMSNorm by torch's own function, which rounds as ours does: once, after the weight."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from corepy.kernels._arguments import Given
 
 
-def serves(x: Given, *parameters: Given | None) -> bool:
-    """Say whether torch's functions take the parameters: of the dtype of `x` alone."""
-    return all(p is None or p.dtype == x.dtype for p in parameters)
+def serves(x: Given, weight: Given | None) -> bool:
+    """Say whether torch's function takes the weight: of the dtype of `x` alone."""
+    return weight is None or weight.dtype == x.dtype
 
 
 def rms_norm(x: Any, weight: Any, *, eps: float) -> Any:
@@ -17,10 +17,3 @@ def rms_norm(x: Any, weight: Any, *, eps: float) -> Any:
     import torch
 
     return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
-
-
-def layer_norm(x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
-    """Centre and norm the rows of a tensor."""
-    import torch
-
-    return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)

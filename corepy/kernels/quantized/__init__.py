@@ -66,7 +66,8 @@ def quantize(x: Any, *, bits: Literal[4, 8] = 8, group_size: int | None = None) 
 
     Notes
     -----
-    Halves are rounded to even. The error is at most half a scale. A NaN or infinity makes the
+    Halves are rounded to even. The error is at most half a scale, unless that is subnormal, of few
+    digits. A NaN or infinity makes the
     scale of its group NaN or infinite and the integers 0, so that all of it comes back as NaN.
 
     Examples
@@ -263,7 +264,7 @@ def _matmul(name: str, integers: str, x: Any, values: Any, scales: Any, out: Any
         return delivered(native, to)
 
     def rounded(xp: Any, y: Any, *, wide: Any) -> Any:
-        return xp.astype(y, getattr(xp, g.dtype))
+        return xp.astype(y, g.native.dtype)  # which may be of another package than `xp`
 
     result = by_reference(rounded, given(name, "x", native), (), (to,))
     compiled(g)

@@ -16,10 +16,14 @@ DEVICE real integer(GLOBAL const TYPE(VALUES) *memory, i64 i)
 
 #ifdef X
 
-/* The number of scales nearest to a value, ties to even, or 0 where scales are not usable. */
+#define MOST ((1 << (BITS - 1)) - 1)
+
+/* The number of scales nearest to a value, ties to even, or 0 where scales are not usable. A subnormal
+ * scale may have been rounded much. */
 DEVICE int nearest(real value, real scale, int usable)
 {
-    return usable ? (int)rint(value / scale) : 0;
+    const int steps = usable ? (int)rint(value / scale) : 0;
+    return steps > MOST ? MOST : steps < -MOST ? -MOST : steps;
 }
 
 /* LANES work-items for a group of `size` elements. */
@@ -36,7 +40,7 @@ KERNEL(quantize)(IN(X, x), OUT(VALUES, values), OUT(WIDE, scales), const i64 gro
     }
     greatest = row_max(greatest, scratch);
     strange = row_max(strange, scratch);
-    const real scale = strange == 0 ? greatest / ((1 << (BITS - 1)) - 1) : INFINITE - INFINITE;
+    const real scale = strange == 0 ? greatest / MOST : INFINITE - INFINITE;
     /* What has no scale, or none that is finite, is zero: then NaN comes of the scale. */
     const int usable = scale > 0 && scale < INFINITE;
     for (int i = LANE; i < end / (8 / BITS); i += LANES) {

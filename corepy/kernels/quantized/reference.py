@@ -10,10 +10,12 @@ def quantize(xp: Any, x: Any, *, wide: Any, bits: int, group_size: int) -> tuple
     *axes, size = x.shape
     groups = size // group_size
     parts = xp.reshape(xp.astype(x, wide), (*axes, groups, group_size))
-    scales = xp.max(xp.abs(parts), axis=-1, keepdims=True) / float(2 ** (bits - 1) - 1)
+    most = float(2 ** (bits - 1) - 1)
+    scales = xp.max(xp.abs(parts), axis=-1, keepdims=True) / most
     # What has no scale of its own, or none that is finite, is zero: then NaN comes of the scale.
     usable = xp.isfinite(scales) & (scales > 0)
     steps = xp.round(parts / xp.where(usable, scales, xp.ones_like(scales)))
+    steps = xp.clip(steps, min=-most, max=most)  # of a subnormal scale, which may be rounded much
     steps = xp.reshape(xp.where(usable, steps, xp.zeros_like(steps)), (*axes, size))
     scales = xp.reshape(scales, (*axes, groups))
     if bits == 8:

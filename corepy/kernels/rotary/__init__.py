@@ -76,8 +76,8 @@ def rope(
         If a shape does not fit, the tables are too short, `layout` is another word, or `out` is
         read-only.
     IndexError
-        If a position lies outside the tables. Positions without values, as inside ``jax.jit``, are
-        not looked at.
+        If a position lies outside the tables. Positions without values, as inside ``jax.jit`` and
+        ``torch.func.grad``, are not looked at.
     DeviceMismatchError
         If an array lives on another device than `x`.
 

@@ -118,7 +118,10 @@ def rope_tables(
     if scaling == "ntk":
         if size == 2:
             raise bad_argument(name, "head_dim", head_dim, 'more than 2, with scaling="ntk"')
-        base *= factor ** (size / (size - 2))
+        try:
+            base *= factor ** (size / (size - 2))
+        except OverflowError:
+            base = math.inf  # all pairs but the fastest stand still
     speeds = base**-exponents
     if scaling == "linear":
         speeds = speeds / factor

@@ -39,7 +39,7 @@ def softmax(
     axis : int
         Along which the results sum to one.
     scale : float or None
-        Multiplies `x` first. None: 1.
+        Multiplies `x`. None: 1.
     mask : array of bool or None
         True where an element takes part; broadcast to the shape of `x`. None: all do.
     out : array or None
@@ -66,8 +66,9 @@ def softmax(
     Notes
     -----
     Computed in float32, or float64 where `x` has that, less the greatest element, so that nothing
-    overflows, and rounded once. NaN, positive infinity, or nothing but negative infinities among
-    the elements that take part give NaN; what does not take part may be anything.
+    overflows, and rounded once. A scale beyond that dtype's greatest number counts as it. NaN,
+    positive infinity, or nothing but negative infinities among the elements that take part, times
+    the scale, give NaN; what does not take part may be anything.
 
     References
     ----------
@@ -83,7 +84,7 @@ def softmax(
     """
     g = floating("softmax", "x", x)
     along = place(g, axis)
-    factor = 1.0 if scale is None else finite("softmax", "scale", scale)
+    factors = _parts(g, 1.0 if scale is None else finite("softmax", "scale", scale))
     m = None if mask is None else beside("mask", mask, g, ("bool",))
     if m is not None and not broadcasts(m.shape, g.shape):
         raise ValueError(
@@ -96,14 +97,14 @@ def softmax(
     if on_device(g, m):
         from corepy.kernels.softmaxes import device
 
-        return device.softmax(g, along, factor, m, to)
-    way = over_elements(g, m, torch=m is None and factor == 1.0)
+        return device.softmax(g, along, *factors, m, to)
+    way = over_elements(g, m, torch=m is None and factors == (1.0, 1.0))
     if way == TORCH:
         return by_torch(g, partial(torch.softmax, axis=along), out=to)
     if way == JAX:
-        return by_jax(g, reference.softmax, m, outs=(to,), axis=along, scale=factor)
+        return by_jax(g, reference.softmax, m, outs=(to,), axis=along, factors=factors)
     if way != NUMBA:
-        return by_reference(reference.softmax, g, (m,), (to,), axis=along, scale=factor)
+        return by_reference(reference.softmax, g, (m,), (to,), axis=along, factors=factors)
 
     from corepy.kernels.softmaxes import numba
 
@@ -115,12 +116,22 @@ def softmax(
     brain = g.dtype == "bfloat16"
     if after == 1:
         rows = (a.reshape(before, size) for a in (view(g), result.host))
-        numba.softmax_rows(next(rows), factor, _period(m, g, size), brain, next(rows))
+        numba.softmax_rows(next(rows), *factors, _period(m, g, size), brain, next(rows))
     else:
         stacks = (a.reshape(before, size, after) for a in (view(g), result.host))
         whole = None if m is None else _spread(m, g).reshape(before, size, after)
-        numba.softmax_columns(next(stacks), factor, whole, brain, next(stacks))
+        numba.softmax_columns(next(stacks), *factors, whole, brain, next(stacks))
     return result.array()
+
+
+def _parts(x: Given, scale: float) -> tuple[float, float]:
+    """Return what elements are multiplied by before the greatest is taken away, and what after.
+
+    Before, a scale of more than 1 might overflow, and after, one of less what was so already.
+    """
+    if abs(scale) <= 1.0:
+        return scale, 1.0
+    return math.copysign(1.0, scale), min(abs(scale), float(np.finfo(x.wide).max))
 
 
 def _spread(mask: Given, x: Given) -> Host:

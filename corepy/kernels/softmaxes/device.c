@@ -3,8 +3,10 @@
  *
  * The sum is at least 1 where anything takes part, for the greatest element adds exp(0). */
 
-/* Scaled, as a number of its own: beyond the greatest float it is infinite, fused or not. */
-#define SCALED(value) product(value, scale)
+/* Scaled, by a part of the scale that is at most 1, and less the greatest such number by the other
+ * part. The first is a number of its own: a fused subtraction would leave something of the greatest. */
+#define SCALED(value) product(value, before)
+#define LESS(scaled, top) (((scaled) - (top)) * after)
 #define TAKEN(at) (!MASKED || POINTER(mask)[places + (at) * mask_step])
 
 KERNEL(softmax_rows)(
@@ -16,7 +18,8 @@ KERNEL(softmax_rows)(
     OUT(X, out),
     const i64 rows,
     const i64 size,
-    const real scale)
+    const real before,
+    const real after)
 {
     SHARED(real, scratch, ITEMS);
     KEEP(values);
@@ -46,7 +49,7 @@ KERNEL(softmax_rows)(
             for (int j = 0; j < VECTOR; ++j) {
                 const real scaled = HELD ? KEPT(values, step)[j] : SCALED(KEPT(values, step)[j]);
                 const int taken = IN_ROW(step, length) && TAKEN(ROW_AT(step) + j);
-                const real weight = EXP_FOR(X, scaled - top); /* of all, as a branch would take longer */
+                const real weight = EXP_FOR(X, LESS(scaled, top)); /* of all, as a branch would take longer */
                 KEPT(values, step)[j] = taken ? weight : 0;
                 total += KEPT(values, step)[j];
             }
@@ -62,7 +65,7 @@ KERNEL(softmax_rows)(
             for (int j = 0; j < VECTOR; ++j) {
                 real weight = KEPT(values, step)[j];
                 if (!HELD)
-                    weight = TAKEN(ROW_AT(step) + j) ? EXP_FOR(X, SCALED(weight) - top) : 0;
+                    weight = TAKEN(ROW_AT(step) + j) ? EXP_FOR(X, LESS(SCALED(weight), top)) : 0;
                 KEPT(values, step)[j] = weight * share;
             }
             STORE_VECTOR(X, POINTER(out) + row * size + ROW_AT(step), KEPT(values, step));
@@ -79,7 +82,8 @@ KERNEL(softmax_columns)(
     const i64 stack,
     const i64 length,
     const i64 columns,
-    const real scale)
+    const real before,
+    const real after)
 {
     const i64 mask_step = columns;
     for (i64 i = GROUP_ID(0) * BLOCK_X + LOCAL_ID(0); i < stack * columns;
@@ -91,12 +95,12 @@ KERNEL(softmax_columns)(
                 continue;
             const real scaled = SCALED(LOAD(X, POINTER(x), places + at * columns));
             if (scaled > top) {
-                total = total * EXP_FOR(X, top - scaled) + EXP_FOR(X, scaled - scaled); /* of infinity NaN */
+                total = total * EXP_FOR(X, LESS(top, scaled)) + EXP_FOR(X, scaled - scaled); /* of infinity NaN */
                 top = scaled;
             } else if (scaled == -INFINITE) {
                 least = 1; /* nothing, beside anything that is greater */
             } else {
-                total += EXP_FOR(X, scaled - top);
+                total += EXP_FOR(X, LESS(scaled, top));
             }
         }
         if (total == 0 && least == 1)
@@ -105,7 +109,7 @@ KERNEL(softmax_columns)(
         for (i64 at = 0; at < length; ++at) {
             real value = 0;
             if (TAKEN(at))
-                value = EXP_FOR(X, SCALED(LOAD(X, POINTER(x), places + at * columns)) - top);
+                value = EXP_FOR(X, LESS(SCALED(LOAD(X, POINTER(x), places + at * columns)), top));
             STORE(X, POINTER(out), places + at * columns, value * share);
         }
     }

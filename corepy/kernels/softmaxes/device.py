@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,20 +12,27 @@ from corepy.kernels._device import Program, Result, broadcast, broadcast_rows, l
 from corepy.kernels._device._sharing import by_elements, by_rows, held_of, vector_of
 
 _program = Program(__file__)
+_Factors: TypeAlias = tuple[np.generic, np.generic]
 
 
-def softmax(x: Given, axis: int, scale: float, mask: Given | None, out: Given | None) -> Any:
-    """Return the exponentials along an axis, by their sum."""
+def softmax(
+    x: Given, axis: int, before: float, after: float, mask: Given | None, out: Given | None
+) -> Any:
+    """Return the exponentials along an axis, by their sum.
+
+    Elements are multiplied before the greatest is taken away and after.
+    """
     result = Result(x, out, read_again=(mask,))
-    factor = np.dtype(x.wide).type(scale)
+    real = np.dtype(x.wide).type
+    factors = real(before), real(after)
     if axis == len(x.shape) - 1:
-        _rows(x, factor, mask, result)
+        _rows(x, factors, mask, result)
     else:
-        _columns(x, axis, factor, mask, result)
+        _columns(x, axis, factors, mask, result)
     return result.array()
 
 
-def _rows(x: Given, factor: np.generic, mask: Given | None, result: Result) -> None:
+def _rows(x: Given, factors: _Factors, mask: Given | None, result: Result) -> None:
     size = x.shape[-1]
     count = x.size // size
     source, places = rows(x)
@@ -41,7 +48,7 @@ def _rows(x: Given, factor: np.generic, mask: Given | None, result: Result) -> N
         block=block,
         arguments=(
             *(source, places, taken, taken_places, step, result.memory),
-            *(np.int64(count), np.int64(size), factor),
+            *(np.int64(count), np.int64(size), *factors),
         ),
         X=x.dtype,
         MASKED=int(mask is not None),
@@ -49,7 +56,7 @@ def _rows(x: Given, factor: np.generic, mask: Given | None, result: Result) -> N
     )
 
 
-def _columns(x: Given, axis: int, factor: np.generic, mask: Given | None, result: Result) -> None:
+def _columns(x: Given, axis: int, factors: _Factors, mask: Given | None, result: Result) -> None:
     before, columns = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     taken = None if mask is None else broadcast(mask, x.shape)
     grid, block, defines = by_elements(x, before * columns, 1)
@@ -59,7 +66,8 @@ def _columns(x: Given, axis: int, factor: np.generic, mask: Given | None, result
         block=block,
         arguments=(
             *(memory(x), taken, result.memory),
-            *(np.int64(before), np.int64(x.shape[axis]), np.int64(columns), factor),
+            *(np.int64(before), np.int64(x.shape[axis]), np.int64(columns)),
+            *factors,
         ),
         X=x.dtype,
         MASKED=int(mask is not None),

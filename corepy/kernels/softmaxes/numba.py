@@ -38,14 +38,17 @@ def _any(taken: Array) -> bool:
 @kernel
 def _exponentials(row: Array, top: Any, values: Array) -> None:
     """Put the exponentials there, `raised`; their sum is as well, and nothing has to be lowered."""
+    nothing = number(0.0, values[0])
     for j in range(row.size):
-        values[j] = raised(floored(row[j] - top))
+        x = floored(row[j] - top)
+        values[j] = raised(x) + x * nothing  # a NaN, whose bits were moved
 
 
 @kernel
 def _softmax_rows(
     x: Array,
-    scale: float,
+    before: float,
+    after: float,
     mask: Array,
     masked: bool,
     brain: bool,
@@ -55,13 +58,13 @@ def _softmax_rows(
 ) -> None:
     size = x.shape[1]
     held, values = scratch(x, size), scratch(x, size)
-    factor = number(scale, values[0])
-    nothing = number(-np.inf, values[0])
+    factor, further = number(before, values[0]), number(after, values[0])
+    nothing, zero = number(-np.inf, values[0]), number(0.0, values[0])
     there = apart(out, x)
     for i in range(start, stop):
         row = fetch(x[i], held, brain)
         into = target(out[i], values, there)
-        if scale != 1.0:
+        if before != 1.0:
             for j in range(size):
                 held[j] = row[j] * factor
             row = held
@@ -74,20 +77,26 @@ def _softmax_rows(
             kept = _any(taken)
         if kept:
             top = _greatest(row)
-            _exponentials(row, top, into)
+            if after == 1.0:
+                _exponentials(row, top, into)
+            else:
+                for j in range(size):
+                    held[j] = (row[j] - top) * further
+                _exponentials(held, zero, into)
             # A NaN is the greatest of its row, and an infinity less itself is one: all are NaN.
             share = number(1.0 / sum_of_weights(into) if abs(top) < np.inf else np.nan, top)
             for j in range(size):
                 into[j] *= share
         else:
-            into[:] = number(0.0, values[0])
+            into[:] = zero
         put(into, out[i], brain)
 
 
 @kernel
 def _softmax_columns(
     x: Array,
-    scale: float,
+    before: float,
+    after: float,
     mask: Array,
     masked: bool,
     brain: bool,
@@ -100,7 +109,7 @@ def _softmax_columns(
     held, values = scratch(x[0], _WIDTH), scratch(x[0], _WIDTH)
     tops, raised, totals = scratch(x[0], _WIDTH), scratch(x[0], _WIDTH), np.empty(_WIDTH)
     kept = np.empty(_WIDTH, np.int64)
-    factor = number(scale, values[0])
+    factor, further = number(before, values[0]), number(after, values[0])
     nothing, zero = number(-np.inf, values[0]), number(0.0, values[0])
     for task in range(start, stop):
         s, first = task // blocks, task % blocks * _WIDTH
@@ -131,7 +140,7 @@ def _softmax_columns(
                             kept[j] += taken[j]
                 else:
                     for j in range(width):
-                        values[j] = decay(values[j] - tops[j])
+                        values[j] = decay((values[j] - tops[j]) * further)
                     if step == 1:
                         for j in range(width):
                             totals[j] += values[j]
@@ -146,19 +155,24 @@ _NO_MASK = fixed(np.ones((1, 1), np.bool_))
 _NO_MASKS = fixed(np.ones((1, 1, 1), np.bool_))
 
 
-def softmax_rows(x: Array, scale: float, mask: Array | None, brain: bool, out: Array) -> None:
+def softmax_rows(
+    x: Array, before: float, after: float, mask: Array | None, brain: bool, out: Array
+) -> None:
     """Put the softmax of each row of ``x (rows, size)`` into `out`.
 
-    Row i takes part where ``mask[i % len(mask)]`` is true.
+    Row i takes part where ``mask[i % len(mask)]`` is true. Elements are multiplied before the
+    greatest is taken away and after.
     """
     found = _NO_MASK if mask is None else mask
-    arguments = (x, scale, found, mask is not None, brain, out)
+    arguments = (x, before, after, found, mask is not None, brain, out)
     launch(_softmax_rows, arguments, len(x), 4 * x.size)
 
 
-def softmax_columns(x: Array, scale: float, mask: Array | None, brain: bool, out: Array) -> None:
+def softmax_columns(
+    x: Array, before: float, after: float, mask: Array | None, brain: bool, out: Array
+) -> None:
     """Put the softmax along the middle axis of ``x (stack, length, columns)`` into `out`."""
     found = _NO_MASKS if mask is None else mask
-    arguments = (x, scale, found, mask is not None, brain, out)
+    arguments = (x, before, after, found, mask is not None, brain, out)
     tasks = len(x) * -(-x.shape[2] // _WIDTH)
     launch(_softmax_columns, arguments, tasks, 8 * x.size)

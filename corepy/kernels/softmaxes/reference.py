@@ -6,20 +6,31 @@ import math
 from typing import Any
 
 
-def softmax(xp: Any, x: Any, mask: Any, *, wide: Any, axis: int, scale: float) -> Any:
-    """Return ``exp(scale * x) / sum(exp(scale * x))``, zero where a mask is false."""
+def softmax(
+    xp: Any, x: Any, mask: Any, *, wide: Any, axis: int, factors: tuple[float, float]
+) -> Any:
+    """Return ``exp(scale * x) / sum(exp(scale * x))``, zero where a mask is false.
+
+    The scale has two factors: before and after the greatest element is taken away.
+    """
+    before, after = factors
+
+    def exponentials(y: Any, top: Any) -> Any:
+        y = y - top
+        return xp.exp(y if after == 1.0 else y * after)
+
     y = xp.astype(x, wide)
-    if scale != 1.0:
-        y = y * scale
+    if before != 1.0:
+        y = y * before
     if mask is None:
-        y = xp.exp(y - xp.max(y, axis=axis, keepdims=True))
+        y = exponentials(y, xp.max(y, axis=axis, keepdims=True))
         return xp.astype(y / xp.sum(y, axis=axis, keepdims=True), x.dtype)
     mask = xp.broadcast_to(mask, x.shape)
     kept = xp.any(mask, axis=axis, keepdims=True)
     y = xp.where(mask, y, xp.full_like(y, -math.inf))
     top = xp.max(y, axis=axis, keepdims=True)
     # A row without anything kept has no greatest element and no sum: it stays zero.
-    y = xp.exp(y - xp.where(kept, top, xp.zeros_like(top)))
+    y = exponentials(y, xp.where(kept, top, xp.zeros_like(top)))
     y = xp.where(mask, y, xp.zeros_like(y))
     total = xp.sum(y, axis=axis, keepdims=True)
     return xp.astype(y / xp.where(kept, total, xp.ones_like(total)), x.dtype)

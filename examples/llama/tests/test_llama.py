@@ -252,6 +252,14 @@ def test_nucleus(temperature: float, top_p: float) -> None:
     assert (found > 0).sum() == (expected > 0).sum()
 
 
+@pytest.mark.parametrize("temperature", [1e-30, 1e-40, 1e-310])
+def test_low_temperatures_choose_the_likeliest(temperature: float) -> None:
+    logits = xp.asarray(np.asarray([1.0, 3.0, 2.0], np.float32))
+    tokens, p = nucleus(logits, temperature, 1.0)
+    assert host(tokens).tolist() == [1, 2, 0]
+    assert host(p).tolist() == [1.0, 0.0, 0.0]
+
+
 def test_choosing() -> None:
     p = np.asarray([0.5, 0.0625, 0.25, 0.125, 0.0625])
     logits = xp.asarray(np.log(p).astype(np.float32))

@@ -1,0 +1,151 @@
+"""What torch does around a call: functions of `torch.func`, and `torch.autocast`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corepy import kernels
+from corepy.kernels._choice import only
+from tests.kernels.libraries import Kind, select
+
+torch = pytest.importorskip("torch")
+
+pytestmark = [
+    pytest.mark.backend("torch"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning"),  # torch's own use
+]
+
+
+def sample(*shape: int, seed: int = 0) -> Any:
+    values = np.random.default_rng([seed, *shape]).standard_normal(shape)
+    return torch.from_numpy(values.astype("f4"))
+
+
+# ---------------------------------------------------------------------------- torch.func
+
+X = sample(2, 1, 4, 8)
+PLACES = torch.tensor([[[3, 0, 2, 2]], [[0, 1, 5, 4]]])
+LENGTHS = torch.tensor([4, 2])
+TABLES = kernels.rope_tables(6, 8, like=X)
+
+
+def turned(x: Any, places: Any) -> Any:
+    return kernels.rope(x, *TABLES, positions=places)
+
+
+def attended(x: Any, lengths: Any) -> Any:
+    return kernels.attention(x, x, x, lengths=lengths)
+
+
+each = pytest.mark.parametrize(
+    ("function", "numbers"), [(turned, PLACES), (attended, LENGTHS)], ids=["rope", "attention"]
+)
+Function = Callable[[Any, Any], Any]
+
+
+@each
+def test_gradients_beside_integers(function: Function, numbers: Any) -> None:
+    """Which torch.func lets nobody look at."""
+    leaf = X.clone().requires_grad_()
+    (function(leaf, numbers) ** 2).sum().backward()
+
+    def size(x: Any) -> Any:
+        return (function(x, numbers) ** 2).sum()
+
+    def of_its_own(x: Any) -> Any:
+        return (function(x, torch.tensor(numbers.tolist())) ** 2).sum()
+
+    for measured in (size, of_its_own):
+        torch.testing.assert_close(torch.func.grad(measured)(X), leaf.grad)
+        value, slope = torch.func.jvp(measured, (X,), (torch.ones_like(X),))
+        torch.testing.assert_close(value, size(X))
+        torch.testing.assert_close(slope, leaf.grad.sum())
+
+
+@each
+def test_integers_that_are_mapped_over(function: Function, numbers: Any) -> None:
+    x, numbers = torch.stack([X, -X, X]), torch.stack([numbers, numbers.flip(0), numbers * 0 + 1])
+    expected = torch.stack([function(*pair) for pair in zip(x, numbers, strict=True)])
+    torch.testing.assert_close(torch.func.vmap(function)(x, numbers), expected)
+    once = torch.func.vmap(lambda n: function(X, n))(numbers[:2])
+    torch.testing.assert_close(once[0], expected[0])
+
+
+def test_integers_that_are_not_mapped_over_are_looked_at() -> None:
+    with pytest.raises(IndexError, match="rope: positions has values from 0 to 6; expected 0 to 5"):
+        torch.func.vmap(lambda x: turned(x, PLACES[:1] * 2))(X[:, None])
+    with pytest.raises(ValueError, match="attention: lengths has values from 5 to 5; expected 0 t"):
+        torch.func.vmap(lambda x: attended(x, LENGTHS[:1] + 1))(X[:, None])
+
+
+@pytest.mark.backend("numba")
+def test_operands_that_a_gradient_passes_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are plain tensors, but what is made of them inside is not."""
+    select(monkeypatch, Kind("torch", compiled=True))
+    x, weight = X[0, 0], sample(8)
+    functions: list[Callable[[], Any]] = [
+        lambda: kernels.silu(x),
+        lambda: kernels.rms_norm(x, weight, 1e-5),
+        lambda: kernels.softmax(x, -1),
+        lambda: turned(x, PLACES[0, 0]),
+        lambda: kernels.attention(X, X, X, return_lse=True)[0][0, 0],
+        lambda: kernels.attention(*[X.repeat(1, 1, 5, 1)] * 3)[0, 0, :4],
+    ]
+    for function in functions:
+
+        def share(other: Any, function: Callable[[], Any] = function) -> Any:
+            return (function() * other).sum()
+
+        torch.testing.assert_close(torch.func.grad(share)(x), function())
+
+
+# ---------------------------------------------------------------------------- autocast
+
+ROWS, IMAGES, HEADS = sample(16, 24), sample(2, 3, 6, 6), sample(1, 2, 20, 16)
+INTEGERS = kernels.quantize(sample(8, 64, seed=1))
+
+CALLS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "silu": (ROWS, kernels.silu),
+    "rms_norm": (ROWS, lambda x: kernels.rms_norm(x, None, 1e-5)),
+    "layer_norm": (ROWS, lambda x: kernels.layer_norm(x, None, None, 1e-5)),
+    "softmax": (ROWS, lambda x: kernels.softmax(x, -1)),
+    "gemm": (ROWS, lambda x: kernels.gemm(x, ROWS.T.contiguous())),
+    "matmul_int8": (sample(3, 64), lambda x: kernels.matmul_int8(x, *INTEGERS)),
+    "conv2d": (IMAGES, lambda x: kernels.conv2d(x, sample(4, 3, 3, 3))),
+    "batch_norm": (IMAGES, lambda x: kernels.batch_norm(x, torch.zeros(3), torch.ones(3))),
+    "attention": (HEADS, lambda x: kernels.attention(x, x, x, causal=True)),
+    "attention, lse": (HEADS, lambda x: kernels.attention(x, x, x, return_lse=True)[1]),
+}
+
+
+@pytest.mark.parametrize("way", ["torch", "formula"])
+@pytest.mark.parametrize("name", CALLS)
+def test_autocast_changes_nothing(name: str, way: str) -> None:
+    x, function = CALLS[name]
+    plain, other = (x.clone().requires_grad_() for _ in range(2))
+    with only(way):
+        expected = function(x), function(plain)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = function(x), function(other)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    expected[1].sum().backward()
+    found[1].sum().backward()
+    torch.testing.assert_close(other.grad, plain.grad, rtol=0, atol=0)
+
+
+def test_autocast_changes_nothing_for_numpy() -> None:
+    x = HEADS.numpy()
+    with only("torch"):
+        expected = kernels.attention(x, x, x)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = kernels.attention(x, x, x)
+    np.testing.assert_array_equal(found, expected, strict=True)
+
+
+def test_devices_without_autocast() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        assert kernels.silu(torch.ones(3, device="meta")).shape == (3,)
