@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from contextlib import AbstractContextManager
 from functools import cache, partial
@@ -66,7 +67,10 @@ class _Hold:
         self._lock = threading.Lock()
         self._holders = 0
         self._count = 0
+        #: What is to be put back; empty where nobody holds it.
         self._before: list[int] = []
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
 
     def enter(self, count: int) -> None:
         with self._lock:
@@ -85,14 +89,24 @@ class _Hold:
 
     def leave(self) -> None:
         with self._lock:
-            self._holders -= 1
-            if self._holders:
-                return
-            most = budget()
-            for library, before in zip(_libraries(), self._before, strict=True):
-                # Who has asked for another number meanwhile has it.
-                if before > self._count and library.get_num_threads() == self._count:
-                    _give(library, before if most is None else min(before, most))
+            self._holders = max(0, self._holders - 1)  # a block may have been left by forking
+            if self._before and not self._holders:
+                self._put_back()
+
+    def _put_back(self) -> None:
+        most = budget()
+        for library, before in zip(_libraries(), self._before, strict=True):
+            # Who has asked for another number meanwhile has it.
+            if before > self._count and library.get_num_threads() == self._count:
+                _give(library, before if most is None else min(before, most))
+        self._before = []
+
+    def _after_fork(self) -> None:
+        """Put back what is held: those who hold it are in the parent, but for who forks itself."""
+        self._lock = threading.Lock()
+        self._holders = 0
+        if self._before:
+            self._put_back()
 
 
 _HOLD: Final = _Hold()

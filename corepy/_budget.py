@@ -6,6 +6,8 @@ import os
 from typing import Final
 
 ENVIRONMENT: Final = "COREPY_NUM_THREADS"
+#: As many as libraries can be told, in C's int.
+MOST: Final = 2**31 - 1
 
 _budget: int | None = None
 _environment_read = False
@@ -30,6 +32,8 @@ def budget() -> int | None:
         text = os.environ.get(ENVIRONMENT, "").strip()
         if text and not (text.isascii() and text.isdecimal() and int(text)):
             raise ValueError(f"{ENVIRONMENT} is {text!r}; expected a positive number of threads")
+        if text and int(text) > MOST:
+            raise ValueError(f"{ENVIRONMENT} is {text!r}; expected at most {MOST} threads")
         _budget, _environment_read = (int(text) if text else None), True
     return _budget
 

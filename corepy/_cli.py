@@ -35,7 +35,6 @@ import argparse
 import json
 import os
 import platform
-import runpy
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 import corepy
-from corepy import _cli_routes
+from corepy import _cli_profile, _cli_routes
 from corepy._errors import BackendUnavailableError, CorepyError
 from corepy.devices import DeviceInfo, GpuInfo, detect_devices, memory_info
 from corepy.dispatch import (
@@ -71,6 +70,7 @@ ENVIRONMENT: Final = (
     "COREPY_BACKEND_PRIORITY",
     "COREPY_NUM_THREADS",
     "COREPY_OFFLOAD",
+    "COREPY_POOL_BYTES",
     "COREPY_PRECISION",
     "COREPY_PURE_PYTHON",
     "COREPY_REPRODUCIBLE",
@@ -96,13 +96,18 @@ def gather() -> dict[str, Any]:
     Raises
     ------
     UserError
-        If ``COREPY_BACKEND_PRIORITY`` cannot be honoured.
+        If a variable cannot be honoured.
     """
+    try:
+        get_num_threads()
+    except ValueError as error:
+        raise UserError(str(error)) from error
     try:
         default = default_placement()
     except (CorepyError, ValueError) as error:
         wish = os.environ.get("COREPY_BACKEND_PRIORITY")
-        raise UserError(f"{error} (COREPY_BACKEND_PRIORITY is {wish!r})") from error
+        why = f" (COREPY_BACKEND_PRIORITY is {wish!r})" if wish else ""
+        raise UserError(f"{error}{why}") from error
     backends = corepy.backend_status()
     serving: dict[str, list[str]] = {default.device.name: []}
     for row in backends:
@@ -404,63 +409,6 @@ def conformance(argv: Sequence[str], root: Path | None = None) -> int:
     return status
 
 
-def profile_program(options: argparse.Namespace) -> int:
-    """Run a program and say on stderr where its time went, also if it fails.
-
-    Raises
-    ------
-    UserError
-        If there is no such program, or a file cannot be written.
-    """
-    argv = [options.program, *options.arguments]
-    if options.module:
-        if find_spec(options.program) is None:
-            raise UserError(f"profile: -m: there is no module {options.program!r}")
-    elif not Path(options.program).is_file():
-        raise UserError(f"profile: there is no file {options.program!r}")
-    for name in (options.html, options.trace):
-        if name is not None and not Path(name).absolute().parent.is_dir():
-            raise UserError(f"profile: there is no folder for {name!r}")
-    before = sys.argv, sys.path[:]
-    status: object = None
-    try:
-        # As Python itself would start it.
-        sys.argv = argv
-        sys.path.insert(0, os.getcwd() if options.module else str(Path(argv[0]).resolve().parent))
-        with corepy.profile() as found:
-            if options.module:
-                runpy.run_module(options.program, run_name="__main__", alter_sys=True)
-            else:
-                runpy.run_path(options.program, run_name="__main__")
-    except SystemExit as ending:
-        status = ending.code
-    finally:
-        sys.argv, sys.path[:] = before
-        _report(found, options)
-    if status is None or isinstance(status, int):
-        return status or 0
-    print(status, file=sys.stderr)  # as Python does with a message
-    return 1
-
-
-def _report(found: corepy.Profile, options: argparse.Namespace) -> None:
-    print(found.table(options.top), file=sys.stderr)
-    try:
-        if options.html is not None:
-            found.write_html(options.html)
-        if options.trace is not None:
-            found.write_trace(options.trace)
-    except OSError as error:
-        raise UserError(f"profile: {error}") from error
-
-
-def _row_count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = argparse.ArgumentParser(
@@ -475,13 +423,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="one JSON object, for programs")
     commands.add_parser("demo", help="run one program on every usable backend")
     commands.add_parser("conformance", help="run array-api-tests on a backend")
-    command = commands.add_parser("profile", help="say where a program's time goes")
-    command.add_argument("--html", metavar="FILE", help="write a page with a picture")
-    command.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
-    command.add_argument("--top", type=_row_count, default=20, help="rows of a table (default: 20)")
-    command.add_argument("-m", dest="module", action="store_true", help="the program is a module")
-    command.add_argument("program", help="a file, or with -m a module")
-    command.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    _cli_profile.add_profile(commands)
     _cli_routes.add_routes(commands)
     _cli_routes.add_tune(commands)
     return made
@@ -500,7 +442,7 @@ def run(argv: Sequence[str]) -> int:
     if options.command == "info":
         return info(options.json)
     if options.command == "profile":
-        return profile_program(options)
+        return _cli_profile.profile_program(options)
     if options.command == "routes":
         return _cli_routes.show_routes(options)
     if options.command == "tune":
@@ -523,6 +465,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0 if all went well, 2 after a mistake of the user, which one line on
         stderr explains, 141 if the reader of stdout went away; else what the command says.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed before Python began
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         try:
             return run(sys.argv[1:] if argv is None else argv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -74,16 +75,22 @@ def show_routes(options: argparse.Namespace) -> int:
         if options.source is not None:
             return _import(Path(options.source), device, force=options.force)
         found = sources.in_force(device)
-        if options.export is None and not options.freeze:
-            print(found.table.dump() if options.json and found.table else _render(found))
-            if options.device is None and not options.json:
+        shown = options.export is None and not options.freeze
+        if shown and not options.json:
+            print(_render(found))
+            if options.device is None:
                 _show_devices()
             return 0
         if found.table is None:
             off = "they are off" if device is CPU else found.origin
             raise RouteError(f"routes: {off}; expected a table in force")
+        if shown:
+            print(found.table.dump())
+            return 0
         path = files.frozen_file(found.table.gpu) if options.freeze else Path(options.export)
         files.write(path, found.table.dump())
+    except BrokenPipeError:
+        raise  # whoever read went away: that is no error
     except (OSError, ValueError) as error:
         raise RouteError(f"routes: {error}") from error
     print(f"wrote {path}")
@@ -132,7 +139,19 @@ def _import(source: Path, device: Device, *, force: bool) -> int:
     machine = key if table.gpu is not None else {**key, "threads": table.threads}
     files.write(path, replace(table, machine=machine).dump())
     print(f"wrote {path}")
+    _tell_if_unused(key.get("gpu"))
     return 0
+
+
+def _tell(text: str) -> None:
+    """Print what the user should know besides."""
+    print(f"corepy: {text}", file=sys.stderr)
+
+
+def _tell_if_unused(gpu: str | None) -> None:
+    why = sources.unused(gpu)
+    if why is not None:
+        _tell(f"that table is not in force: {why}")
 
 
 def _render(found: sources.InForce) -> str:
@@ -221,7 +240,10 @@ class Progress:
         left = f"{passed / number * (count - number):4.0f} s left" if number else ""
         bar = "#" * filled + "." * (30 - filled)
         end = "\n" if number == count else ""
-        print(f"\r[{bar}] {number}/{count} {left} {label:40.40}", end=end, file=self.stream)
+        # A line as wide as the terminal would go on in the next one.
+        width = shutil.get_terminal_size().columns - 1
+        line = f"[{bar}] {number}/{count} {left} {label:40.40}"[:width]
+        print(f"\r{line}", end=end, file=self.stream)
         self.stream.flush()
 
 
@@ -235,42 +257,46 @@ def run_tune(options: argparse.Namespace) -> int:
     """
     from corepy.tuning import tune
 
-    def notice(text: str) -> None:
-        print(f"corepy: {text}", file=sys.stderr)
-
     device = _device("tune", options.device)
     try:
         if options.offload:
             if device is not CPU:
                 raise RouteError("tune: --offload measures every device; expected no --device")
-            return _tune_offload(options, notice)
+            return _tune_offload(options, _tell)
         outcome = tune(
             options.operations,
             device=device,
+            others=sources.otherwise(_gpu_of(device)) if options.operations else None,
             again=options.again,
             progress=Progress(sys.stderr),
-            notice=notice,
+            notice=_tell,
         )
         path = files.cache_file(outcome.table.machine)
         path = path if options.output is None else Path(options.output)
         files.write(path, outcome.table.dump())
+    except BrokenPipeError:
+        raise
     except (OSError, ValueError) as error:
         raise RouteError(f"tune: {error}") from error
     except KeyboardInterrupt:
         print(file=sys.stderr)
-        notice("interrupted; what was measured is kept, and the next `corepy tune` goes on there")
+        _tell("interrupted; what was measured is kept, and the next `corepy tune` goes on there")
         return 130
     for text in outcome.refused:
-        notice(f"not routed, because it means something else: {text}")
+        _tell(f"not routed, because it means something else: {text}")
     if outcome.undecided:
-        notice(
+        _tell(
             f"the machine was too noisy to decide {len(outcome.undecided)} cells, which stay "
             f"{'with NumPy' if device is CPU else 'where they are'}; run `corepy tune` again when "
             f"it is quiet: {', '.join(outcome.undecided)}"
         )
     if outcome.load is not None and outcome.load > 0.5:
-        notice(f"other processes used {outcome.load:.1f} cores meanwhile")
+        _tell(f"other processes used {outcome.load:.1f} cores meanwhile")
+    if files.OTHERS in outcome.table.made:
+        _tell(f"what was not measured keeps the routes {outcome.table.made[files.OTHERS]}")
     _summarize(outcome.table, path)
+    if options.output is None:
+        _tell_if_unused(outcome.table.gpu)
     return 0
 
 

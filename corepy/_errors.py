@@ -56,7 +56,9 @@ class FallbackError(CorepyError, RuntimeError):
     """An operation would have to leave its device and ``fallback="raise"`` forbids it."""
 
 
-class InsufficientMemoryError(CorepyError, MemoryError):
+# MemoryError comes first, for it makes its objects itself: behind another base, `__new__` of the
+# class would not be that of its objects, which what unpickles exceptions in their bases' way minds.
+class InsufficientMemoryError(MemoryError, CorepyError):
     """A device has less free memory than was asked for."""
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 from types import ModuleType
+
+from corepy._variables import flag
 
 
 def extension(name: str) -> tuple[ModuleType | None, str | None]:
@@ -17,12 +18,9 @@ def extension(name: str) -> tuple[ModuleType | None, str | None]:
     Raises
     ------
     ValueError
-        If ``COREPY_PURE_PYTHON`` is neither 0 nor 1.
+        If ``COREPY_PURE_PYTHON`` is neither on nor off.
     """
-    wish = os.environ.get("COREPY_PURE_PYTHON", "")
-    if wish not in ("", "0", "1"):
-        raise ValueError(f"COREPY_PURE_PYTHON is {wish!r}; expected 0 or 1")
-    if wish == "1":
+    if flag("COREPY_PURE_PYTHON"):
         return None, "COREPY_PURE_PYTHON=1"
     if importlib.util.find_spec(name) is None:
         return None, "it was not built: installing corepy found no C compiler, or none that worked"

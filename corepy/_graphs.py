@@ -52,7 +52,7 @@ def graph(function: Callable[..., Any], /, *examples: Any) -> Graph:
     Notes
     -----
     Recorded in CuPy and torch on CUDA, and in torch on ROCm (which has never been run there).
-    Elsewhere, and for arrays of other libraries, the function is called each time:
+    Elsewhere, and for arrays of other libraries, the function is called each time, and not here:
     `Graph.is_captured` tells. CuPy 14 records no products of matrices: it calls no cuBLAS then.
 
     Examples
@@ -140,7 +140,8 @@ class Graph:
         Raises
         ------
         TypeError
-            If there are more or fewer, or one is no array.
+            If there are more or fewer, or one is no array, or, where nothing was recorded, a
+            result is none.
         ValueError
             If one has another shape, dtype or device than its example.
         """
@@ -150,7 +151,9 @@ class Graph:
             )
         given = [self._like(i, x) for i, x in enumerate(operands)]
         if not self.is_captured:
-            return self._function(*given)
+            made = self._function(*given)
+            _check(made)
+            return _copied(made)  # it may be an operand, or a view of one
         with self._lock, self._stream:
             for kept, x in zip(self._operands, given, strict=True):
                 table = kept._table

@@ -103,7 +103,7 @@ def to(
     copying = copy_argument("to", copy)
     if not isinstance(non_blocking, bool):
         raise bad_type("to", "non_blocking", non_blocking, "a bool")
-    array = _array(x)
+    array = _array(x, copy=copying)
     source = array._table
     target = _target(source, device, backend)
     if target is source:
@@ -168,13 +168,13 @@ def pin_memory(x: Any) -> Array:
     return cast("Array", make(values.copy() if made is None else made, table))
 
 
-def _array(x: object, function: str = "to") -> Array:
+def _array(x: object, function: str = "to", copy: bool | None = None) -> Array:
     if isinstance(x, Operand):
         return cast("Array", x)
     owner = owner_of(x)
     if owner is None:
         raise bad_type(function, "x", x, "an array of corepy or of a library it has a backend for")
-    return cast("Array", adopt(function, "x", x, owner))
+    return cast("Array", adopt(function, "x", x, owner, copy))
 
 
 def _target(source: Table, device: object, backend: object) -> Table:

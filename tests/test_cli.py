@@ -234,6 +234,7 @@ def test_json_tells_the_default_and_the_settings(
             "COREPY_BACKEND_PRIORITY": "reference, cpu",
             "COREPY_NUM_THREADS": None,
             "COREPY_OFFLOAD": None,
+            "COREPY_POOL_BYTES": None,
             "COREPY_PRECISION": None,
             "COREPY_PURE_PYTHON": os.environ.get("COREPY_PURE_PYTHON"),
             "COREPY_REPRODUCIBLE": None,
@@ -346,6 +347,16 @@ def test_a_wrong_priority_is_told_in_one_line(
     assert err.startswith("corepy: ")
     assert err.count("\n") == 1
     assert f"COREPY_BACKEND_PRIORITY is {wish!r}" in err
+
+
+def test_a_wrong_number_of_threads_is_not_the_prioritys_fault() -> None:
+    for text, expected in (("abc", "a positive number of threads"), ("9" * 20, "at most 21474836")):
+        done = python("info", COREPY_NUM_THREADS=text)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(
+            f"corepy: COREPY_NUM_THREADS is '{text}'; expected {expected}"
+        )
+        assert "COREPY_BACKEND_PRIORITY" not in done.stderr
 
 
 def test_a_wrong_priority_gives_no_traceback_in_a_process() -> None:
@@ -464,3 +475,14 @@ def test_devices_without_hardware_facts_are_listed(capsys: pytest.CaptureFixture
         corepy.unregister_backend("remote")
     words = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["remote:0", "remote"] in words
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no shell of this kind here")
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_closed_stream_is_no_error(closed: str) -> None:
+    command = f"{sys.executable} -m corepy routes {closed}"
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, env=env, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -15,6 +15,7 @@ from corepy._cli import main
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._route_table import RouteTable, parse
+from corepy.tuning import Outcome
 from tests.test_tune_cells import cell, entrant, routes_of
 
 
@@ -127,3 +128,79 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
     assert second.startswith("[" + "#" * 15 + "." * 15 + "] 1/2")
     assert last.startswith("[" + "#" * 30 + "] 2/2")
     assert last.endswith("\n")
+
+
+def test_a_line_of_progress_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "50")
+    terminal = Terminal()
+    show = _cli_routes.Progress(terminal)
+    for number in (0, 999):
+        show(number, 1000, "linalg.matrix_rank float64 with a long label")
+    lines = terminal.getvalue().split("\r")[1:]
+    assert [len(line) for line in lines] == [49, 49]
+
+
+def test_a_table_of_more_threads_is_in_force_once_it_was_imported(
+    route_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "theirs.json"
+    for threads in (99, 1):
+        monkeypatch.setattr(files, "get_num_threads", lambda: 2)
+        file.write_text(made(threads=threads).dump())
+        assert main(["routes", "--import", str(file), "--force"]) == 0
+        corepy.set_routes(None)
+        table = sources.in_force().table
+        assert table is not None
+        assert (table.threads, table.routes) == (threads, parse(file.read_text()).routes)
+
+
+def test_a_table_that_is_not_in_force_is_told_of(
+    route_cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(made().dump())
+    outcome = Outcome(made(), (), (), None)
+    monkeypatch.setattr("corepy.tuning.tune", lambda *_, **__: outcome)
+    commands = ["routes", "--import", str(file)], ["tune"]
+    for command in commands:
+        assert main(command) == 0
+        assert capsys.readouterr().err == ""
+    assert main(["routes", "--freeze"]) == 0
+    for command in commands:
+        assert main(command) == 0
+        told = capsys.readouterr().err
+        assert told.startswith("corepy: that table is not in force: ")
+        assert "frozen.json is frozen: `corepy routes --thaw` lets it go" in told
+    monkeypatch.setenv("COREPY_ROUTES", "off")
+    for command in commands:
+        assert main(command) == 0
+        assert "not in force: COREPY_ROUTES is 'off'" in capsys.readouterr().err
+    assert main(["tune", "--output", str(file)]) == 0  # it was not to be
+    assert capsys.readouterr().err == ""
+
+
+def test_programs_are_given_a_table_or_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with corepy.set_routes("off"):
+        assert main(["routes", "--json"]) == 2
+        out, err = capsys.readouterr()
+    assert (out, err) == ("", "corepy: routes: they are off; expected a table in force\n")
+
+
+def test_a_reader_who_leaves_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    seen: list[int] = []
+    monkeypatch.setattr("corepy._cli.os.dup2", lambda *_: seen.append(1))
+    monkeypatch.setattr("sys.stdout", Closed())
+    monkeypatch.setattr(Closed, "fileno", lambda self: 1, raising=False)
+    assert main(["routes"]) == 141
+    assert seen == [1]

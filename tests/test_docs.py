@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,12 @@ def test_links_and_anchors_are_read() -> None:
     page = "# A title, with `code`\n[a](b.md#c) [web](https://x.org)\n```\n[no](no.md)\n```\n"
     assert links(page) == ["b.md#c"]
     assert anchors(page) == {"a-title-with-code"}
+
+
+def test_a_source_distribution_holds_what_tests_and_make_read() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        build = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["sdist"]
+    named = {entry.strip("/") for entry in build["include"]}
+    read = {"corepy", "tests", "conformance", "examples", "docs", "benchmarks", "scripts", ".ci"}
+    assert read <= named
+    assert all((ROOT / name).is_dir() for name in read)

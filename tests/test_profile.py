@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from html.parser import HTMLParser
 from pathlib import Path
@@ -264,9 +265,66 @@ def test_a_module(
     assert "... and 1 more" in err
 
 
+def test_a_module_of_the_current_folder(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `python -m` finds it; the command's own process need not look there."""
+    Path(program).rename(Path(program).with_name("module_here.py"))
+    monkeypatch.chdir(Path(program).parent)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    before = sys.path[:]
+    assert main(["profile", "-m", "module_here"]) == 0
+    assert sys.path == before
+    assert capsys.readouterr().out.endswith("__main__\n")
+
+
+_THREADS = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+import corepy.array_api as xp
+main = threading.main_thread()
+def work(begun, name):
+    begun.wait()  # until the program itself is over
+    getattr(xp, name)(xp.ones(3))
+begun, pool = threading.Event(), ThreadPoolExecutor(1)
+pool.submit(work, begun, "sin")
+pool.submit(work, begun, "cos")  # and the pool is never shut down
+threading.Thread(target=lambda: threading.Thread(target=work, args=(begun, "exp")).start()).start()
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+begun.set()
+keep.append(pool)
+"""
+
+
+def test_threads_that_outlive_the_program_are_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "threads.py"
+    path.write_text(_THREADS)
+    monkeypatch.setattr("builtins.keep", [], raising=False)
+    assert main(["profile", str(path)]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("6 operations took ")
+    assert {"sin", "cos", "exp"} <= set(err.split())
+
+
+def test_a_report_that_cannot_be_written_hides_no_error(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["profile", "--html", str(tmp_path), "--trace", str(tmp_path / "trace.json"), program]
+    with pytest.raises(KeyError, match="mine"):
+        main([*command, "error"])
+    assert "corepy: profile: [Errno 21]" in capsys.readouterr().err
+    assert (tmp_path / "trace.json").is_file()  # what can be written is
+    assert main([*command, "exit"]) == 3
+    assert main(command) == 2
+    assert "corepy: profile: [Errno 21]" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
+        (["-m", "no_such.sub"], "corepy: profile: -m: there is no module 'no_such.sub' (No module"),
         (["no_such.py"], "corepy: profile: there is no file 'no_such.py'"),
         (["-m", "no_such"], "corepy: profile: -m: there is no module 'no_such'"),
         (["--html", "/no/such/x.html", __file__], "corepy: profile: there is no folder for '/no"),
@@ -280,4 +338,4 @@ def test_mistakes(argv: list[str], message: str, capsys: pytest.CaptureFixture[s
 def test_a_table_of_no_rows_is_refused(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["profile", "--top", "0", program])
-    assert "--top: invalid" in capsys.readouterr().err
+    assert "--top: it is '0'; expected a number of at least 1" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -271,3 +272,14 @@ def test_init_backend_lets_libraries_give_back_what_they_keep(
     monkeypatch.setattr(_selection, "release", release)
     assert init_backend(["numpy"], 8) == "numpy"
     assert happened == ["asked for 8", "freed cpu", "asked for 8"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [corepy.CorepyError, *corepy.CorepyError.__subclasses__()],
+    ids=lambda kind: kind.__name__,
+)
+def test_errors_travel_between_processes(kind: type[Exception]) -> None:
+    # Either as Python pickles them, or made by `__new__` alone, as tblib does for Dask.
+    for made in (pickle.loads(pickle.dumps(kind("text"))), kind.__new__(kind, "text")):
+        assert (type(made), made.args) == (kind, ("text",))

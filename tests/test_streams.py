@@ -98,6 +98,17 @@ def test_a_graph_on_the_host_calls_its_function(backend: str) -> None:
     assert (recorded.is_captured, len(calls)) == (False, 1)
 
 
+def test_what_a_graph_gives_on_the_host_has_memory_of_its_own(backend: str) -> None:
+    x = xp.ones(2)
+    both = corepy.graph(lambda x: [x, xp.reshape(x, (1, 2))], xp.zeros(2))(x)
+    for made in both:
+        made[..., 0] = 9.0
+    assert x.tolist() == [1.0, 1.0]
+    recorded = corepy.graph(lambda x: 1.0, xp.zeros(2))
+    with pytest.raises(TypeError, match="^graph: the result is of type float; expected an Array"):
+        recorded(x)
+
+
 def test_a_graph_refuses_what_it_cannot_call() -> None:
     with pytest.raises(TypeError, match="^graph: function is of type int; expected a callable"):
         corepy.graph(1)  # type: ignore[arg-type]

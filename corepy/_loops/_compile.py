@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from numba import njit
+from numba.core.compiler_lock import global_compiler_lock
 
+from corepy import _forks
 from corepy._loops._width import PIPELINE
 
 __all__ = ["OPTIONS", "REASSOCIATED", "compiler", "digest", "kept"]
@@ -26,6 +28,8 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 OPTIONS: Final = {"nogil": True, "error_model": "numpy", "pipeline_class": PIPELINE}
 #: Sums may be taken in any order, which lets them fill vector registers.
 REASSOCIATED: Final = frozenset({"reassoc", "contract"})
+
+_forks.wait_for(global_compiler_lock)
 
 
 @cache

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from corepy.demo.digits import (
     pca,
     project,
 )
+from corepy.devices import as_device
 
 N_CLASSES: Final = 10
 #: Backends that work in Python, an element at a time: they get a task of their size.
@@ -83,7 +85,9 @@ def to_host(result: Study) -> Study:
 
 
 def _values(array: Array) -> npt.NDArray[Any]:
-    return np.asarray(array.to_device("cpu"))
+    # By no name of a device, which the strict reading of the standard has none of.
+    here = array if isinstance(array, np.ndarray) else array.to_device(as_device("cpu"))
+    return np.asarray(here)
 
 
 # ---------------------------------------------------------------------------- the account
@@ -287,6 +291,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BackendUnavailableError as error:
         return _refuse(str(error))
 
+    if can_draw():
+        try:
+            make_folder(options.out)
+        except OSError as error:
+            return _refuse(f"--out is {str(options.out)!r}; expected a folder to write to: {error}")
+
     images, digits = load(options.size)
     few = min(options.size, SMALL)
     full = make_task(images, digits, n_components=32, iterations=20)
@@ -321,12 +331,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if len(found) == len(tasks) else 1
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and see whether files can be written there.
+
+    Raises
+    ------
+    OSError
+        If not.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder):
+        pass
+
+
 def save_picture(folder: Path, result: Study, digits: npt.NDArray[Any], backend: str) -> None:
-    """Save ``digits.png`` in a folder, which is made, or say why there is none."""
+    """Save ``digits.png`` in a folder, or say why there is none."""
     if not can_draw():
         print('\nNo picture: matplotlib is missing, pip install "corepy[demo]"')
         return
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "digits.png"
     draw(path, result.found, result.projected, result.clusters, digits, backend)
     print(f"\nPicture: {path}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
 
+from corepy import _forks
 from corepy._errors import bad_argument, bad_type
 from corepy.devices import _probe
 from corepy.devices._probe import GpuInfo, Ground, MemoryInfo
@@ -172,7 +172,7 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-_LOCK: Final = threading.Lock()
+_LOCK: Final = _forks.lock()
 _detected: DeviceInfo | None = None
 
 

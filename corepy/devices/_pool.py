@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from corepy._errors import bad_argument, bad_type
 from corepy._extensions import extension
+from corepy._variables import number
 
 __all__ = ["MemoryStats", "recycling", "release", "set_memory_pool", "statistics"]
 
@@ -102,17 +103,8 @@ def lender() -> tuple[Any, int] | None:
     return None if _pool is None else _pool.lender()
 
 
-def _bytes_in(variable: str) -> int | None:
-    text = os.environ.get(variable)
-    if text is None:
-        return None
-    if not text.isdecimal():
-        raise ValueError(f"{variable} is {text!r}; expected a number of bytes")
-    return int(text)
-
-
 def _default_limit() -> int:
-    wished = _bytes_in("COREPY_POOL_BYTES")
+    wished = number("COREPY_POOL_BYTES", "bytes")
     if wished is not None:
         return wished
     try:
@@ -124,5 +116,5 @@ def _default_limit() -> int:
 
 set_memory_pool(_default_limit())
 # A private setting for the tests, which recycle small arrays with it.
-if _pool is not None and (_least := _bytes_in("COREPY_POOL_LEAST")) is not None:
+if _pool is not None and (_least := number("COREPY_POOL_LEAST", "bytes")) is not None:
     _pool.least(_least)

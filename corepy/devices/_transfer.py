@@ -127,7 +127,15 @@ def look(native: Native, source: Backend) -> np.ndarray[Any, Any]:
 def from_host(
     array: np.ndarray[Any, Any], target: Backend, device: Device, *, copy: bool | None = None
 ) -> Native:
-    """Make a native array of values in host memory; arguments and errors as `convert`."""
+    """Make a native array of values in host memory; arguments and errors as `convert`.
+
+    Values in another byte order than the machine's, which loops of libraries would misread, are
+    copied to its own.
+    """
+    if not array.dtype.isnative:
+        if copy is False:
+            raise ValueError("the values have another byte order; expected the machine's own")
+        array, copy = array.astype(array.dtype.newbyteorder("=")), None
     return tried(lambda: target.from_numpy(array, device, copy=copy), target, CPU, device)
 
 

@@ -137,7 +137,7 @@ class _Note(threading.local):
 
 _note: Final = _Note()
 #: Who listens to this thread or task, and who to all of them.
-_here: Final[ContextVar[Listener | None]] = ContextVar("corepy_listener", default=None)
+_here: Final[ContextVar[tuple[Listener, ...]]] = ContextVar("corepy_listeners", default=())
 _everywhere: tuple[Listener, ...] = ()
 _listeners = 0
 _refill: Callable[[], None]
@@ -159,7 +159,7 @@ def listening() -> bool:
 def listen(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
     """Let somebody listen to this thread or task, or to all of them, for the length of a block."""
     global _listeners, _everywhere
-    token = None if everywhere else _here.set(listener)
+    token = None if everywhere else _here.set((*_here.get(), listener))
     with _lock:
         _everywhere += (listener,) * everywhere
         _listeners += 1
@@ -180,8 +180,7 @@ def listen(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
 def _listening_here() -> tuple[Listener, ...]:
     if _note.inside:
         return ()
-    listener = _here.get()
-    return _everywhere if listener is None else (listener, *_everywhere)
+    return (*_here.get(), *_everywhere)
 
 
 def explain(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:
@@ -206,8 +205,8 @@ def explain(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Expla
 
     Notes
     -----
-    Only operations of the calling thread or task are recorded. Others run a little slower
-    meanwhile.
+    Only operations of the calling thread or task are recorded, those inside another `explain`
+    included. Others run a little slower meanwhile.
     """
     if not callable(function):
         from corepy._errors import bad_type

@@ -19,6 +19,8 @@ from corepy.dispatch import _route_table as files
 
 #: Version of the file's form; another one is not read.
 FORMAT: Final = 1
+#: Where costs are kept in the cache.
+FOLDER: Final = "offload"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +167,7 @@ def parse(text: str) -> Costs:
     ValueError
         If it holds none, saying what is wrong: costs that are half right are not used.
     """
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"it is no JSON ({error})") from None
+    content = files.from_json(text)
     found = content.get("format") if isinstance(content, dict) else None
     if found != FORMAT:
         raise ValueError(f"its format is {found!r}; expected {FORMAT}")
@@ -200,7 +199,7 @@ def _curve(points: Any) -> Curve:
 
 def costs_folder() -> Path:
     """Return where costs are kept: beside the tables of routes, which are not looked for there."""
-    return files.cache_folder() / "offload"
+    return files.cache_folder() / FOLDER
 
 
 def costs_file(machine: Mapping[str, Any]) -> Path:
@@ -210,9 +209,11 @@ def costs_file(machine: Mapping[str, Any]) -> Path:
 
 def read_costs() -> tuple[Costs | None, str]:
     """Return what was measured on this machine as it is now, or None and why there is nothing."""
-    folder = costs_folder()
-    if not any(folder.glob("costs-*.json")):
-        return None, "nothing was measured on this machine"
+    try:
+        if not files.has_files(FOLDER):
+            return None, "nothing was measured on this machine"
+    except OSError as error:
+        return None, f"the cache folder cannot be read ({error})"
     machine = files.machine_key()
     path = costs_file(machine)
     try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from corepy import _forks
 from corepy._errors import BackendUnavailableError, RouteWarning
 from corepy.backends._base import Backend
 from corepy.devices._capabilities import detect_devices
@@ -55,7 +55,7 @@ class Accelerator:
         return f"{self.backend.name} on {self.device}"
 
 
-_LOCK: Final = threading.RLock()
+_LOCK: Final = _forks.lock()
 _accelerators: tuple[Accelerator, ...] | None = None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,6 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
+from corepy import _forks
 from corepy._errors import BackendUnavailableError, bad_argument, bad_type, listing
 from corepy.backends._base import Backend
 from corepy.devices import _libraries
@@ -94,7 +94,7 @@ def _built_in(
     return BackendRecord(name, kinds, probe, loader, priority, modules)
 
 
-_LOCK: Final = threading.RLock()
+_LOCK: Final = _forks.lock()
 _records: dict[str, BackendRecord] = {
     record.name: record
     for record in (

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from corepy._errors import bad_type
-from corepy.dispatch._settings import Restore, Setting, _from_environment
+from corepy._variables import flag
+from corepy.dispatch._settings import Restore, Setting
 
-REPRODUCIBLE: Final[Setting[bool]] = Setting(
-    "reproducible", _from_environment("COREPY_REPRODUCIBLE")
-)
+REPRODUCIBLE: Final[Setting[bool]] = Setting("reproducible", flag("COREPY_REPRODUCIBLE"))
 if REPRODUCIBLE.get():
     REPRODUCIBLE.touch()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from corepy import _forks
 from corepy._errors import RouteWarning, bad_argument, bad_type
 from corepy.devices._device import CPU, Device, as_device
 from corepy.dispatch import _explain
@@ -58,7 +58,7 @@ class InForce:
     notice: str | None = None
 
 
-_LOCK: Final = threading.RLock()
+_LOCK: Final = _forks.lock()
 _source: str | None = None
 _found: dict[Device, InForce] = {}
 
@@ -160,22 +160,36 @@ def cached(gpu: str | None = None) -> tuple[RouteTable | None, str]:
     Raises
     ------
     ValueError
-        If there is one that does not fit, saying why.
+        If there is one that does not fit, or none can be looked for, saying why.
     """
-    folder = files.cache_folder()
-    if not any(folder.glob("*.json")):
-        return None, ""  # before the key is asked for, which reads the libraries' metadata
-    frozen = files.frozen_file(gpu)
-    if frozen.is_file():
-        return read(frozen, "corepy"), f"frozen in {frozen}"
+    try:
+        if not files.has_files():
+            return None, ""  # before the key is asked for, which reads the libraries' metadata
+        frozen = files.frozen_file(gpu)
+        if frozen.is_file():
+            return read(frozen, "corepy"), f"frozen in {frozen}"
+        return measured(gpu)
+    except OSError as error:  # another user's folder, perhaps
+        raise ValueError(f"corepy: the cache folder cannot be read ({error})") from None
+
+
+def measured(gpu: str | None = None) -> tuple[RouteTable | None, str]:
+    """Return the table that was measured on this machine as it is now, and where it is.
+
+    Raises
+    ------
+    OSError, ValueError
+        As `cached`.
+    """
     key = key_of(gpu)
-    path = files.cache_file(key)
-    if path.is_file():
-        table = read(path, "corepy")
-        found = files.differences(table, key)
-        if found:
-            raise ValueError(f"corepy: {path} was measured elsewhere: {'; '.join(found)}")
-        return table, f"measured on this machine, in {path}"
+    for path in _files_for(key):
+        if path.is_file():
+            table = read(path, "corepy")
+            # Its name says of which threads it is taken for; an imported one has had others.
+            found = files.differences(table, {**key, "threads": table.machine.get("threads")})
+            if found:
+                raise ValueError(f"corepy: {path} was measured elsewhere: {'; '.join(found)}")
+            return table, f"measured on this machine, in {path}"
     others = files.others(gpu)
     if others:
         found = files.differences(read(others[-1], "corepy"), key)
@@ -184,6 +198,45 @@ def cached(gpu: str | None = None) -> tuple[RouteTable | None, str]:
             f"({'; '.join(found)}): run it again"
         )
     return None, ""
+
+
+def otherwise(gpu: str | None = None) -> RouteTable | None:
+    """Return the table whose routes hold for what a tuning of some operations does not measure.
+
+    That which was measured on this machine before, else the one that ships; None without either.
+    """
+    try:
+        found, _ = measured(gpu)
+    except (OSError, ValueError):  # `corepy routes` says why
+        found = None
+    if found is None:
+        found = shipped(gpu)
+        if found is not None:
+            found = replace(found, made={**found.made, files.OTHERS: f"of {_SHIPPED}"})
+    return found
+
+
+def unused(gpu: str | None = None) -> str | None:
+    """Say why a table that is measured or imported now is not in force; None if it is."""
+    wish = os.environ.get(ENVIRONMENT, "").strip()
+    if wish:
+        return f"{ENVIRONMENT} is {wish!r}"
+    frozen = files.frozen_file(gpu)
+    if frozen.is_file():
+        return f"{frozen} is frozen: `corepy routes --thaw` lets it go"
+    return None
+
+
+def _files_for(key: dict[str, Any]) -> list[Path]:
+    """Return where tables may be, the best first: of as many threads, or of as few more as can be.
+
+    A program that is held to fewer threads than were measured has the routes that gain in these.
+    """
+    if "threads" not in key:
+        return [files.cache_file(key)]  # on a GPU they do not matter
+    most = max(key["threads"], key["cores"])
+    counts = range(key["threads"], most + 1)
+    return [files.cache_file({**key, "threads": count}) for count in counts]
 
 
 def _where(gpu: str | None) -> str:

@@ -20,11 +20,14 @@ from typing import Any, Final
 from corepy._budget import cores
 from corepy.devices._probe import FAILURES, Ground, cpu_flags, has_avx512
 from corepy.dispatch._admitted_devices import home_of
+from corepy.dispatch._hot import PURE
 from corepy.dispatch._sites import CUDA, HOST, Site
 from corepy.dispatch._threads import get_num_threads
 
 #: Version of the files' form; another one is not read.
 FORMAT: Final = 1
+#: Under which a table that was measured in part says whose routes it has for all else.
+OTHERS: Final = "others"
 #: How many times faster than NumPy a candidate has to be where the other cores are busy; one that
 #: is no faster alone runs only there.
 UNHURRIED: Final = 1.5
@@ -109,6 +112,11 @@ class Route:
     seconds: float
     options: tuple[Option, ...]
 
+    @property
+    def place(self) -> tuple[str, str, str, int]:
+        """By what a table's routes are told apart, and sorted."""
+        return self.operation, self.dtype, self.form, self.least
+
 
 @dataclass(frozen=True)
 class RouteTable:
@@ -119,7 +127,8 @@ class RouteTable:
     machine : dict
         What `machine_key` said there, or `corepy.dispatch._route_gpus.gpu_key`.
     made : dict
-        ``command``, ``date``, and ``load`` (cores that other processes used meanwhile).
+        ``command``, ``date``, ``load`` (cores that other processes used meanwhile), and
+        ``others`` if what was not measured has routes from elsewhere.
     start : dict of str to float
         Seconds that importing a backend's library takes.
     routes : tuple of Route
@@ -237,6 +246,20 @@ def _common_steps(
 # ---------------------------------------------------------------------------- reading
 
 
+def from_json(text: str) -> Any:
+    """Return what JSON holds.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or nested beyond what can be read.
+    """
+    try:
+        return json.loads(text)
+    except (RecursionError, ValueError) as error:
+        raise ValueError(f"it is no JSON ({error})") from None
+
+
 def parse(text: str) -> RouteTable:
     """Return the table that a file's text holds.
 
@@ -245,10 +268,7 @@ def parse(text: str) -> RouteTable:
     ValueError
         If it holds none, saying what is wrong: a table that is half right is not used.
     """
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"it is no JSON ({error})") from None
+    content = from_json(text)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
         raise ValueError(f"its format is {found!r}; expected {FORMAT}")
@@ -271,14 +291,10 @@ def parse(text: str) -> RouteTable:
     rows = content.get("routes")
     if not isinstance(rows, list):
         raise ValueError("routes is missing; expected a list")
-    routes = tuple(sorted((_route(row, site) for row in rows), key=_place))
-    if len({_place(route) for route in routes}) < len(routes):
+    routes = tuple(sorted((_route(row, site) for row in rows), key=lambda route: route.place))
+    if len({route.place for route in routes}) < len(routes):
         raise ValueError("two routes are for the same operation, dtype, form and size")
     return RouteTable(machine, made, start, routes, alone)
-
-
-def _place(route: Route) -> tuple[str, str, str, int]:
-    return route.operation, route.dtype, route.form, route.least
 
 
 def _mapping(content: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -340,7 +356,10 @@ def machine_key() -> dict[str, Any]:
         "cores": cores(),
         "threads": get_num_threads(),
         "versions": versions(_DISTRIBUTIONS),
-        "settings": {name: os.environ[name] for name in _SETTINGS if name in os.environ},
+        "settings": {
+            **{name: os.environ[name] for name in _SETTINGS if name in os.environ},
+            **({} if PURE is None else {"hot path": "Python"}),
+        },
     }
 
 
@@ -440,14 +459,43 @@ def differences(table: RouteTable, key: Mapping[str, Any]) -> list[str]:
 
 
 def cache_folder() -> Path:
-    """Return where the user's machine keeps what it can make again."""
+    """Return where the user's machine keeps what it can make again.
+
+    Raises
+    ------
+    FileNotFoundError
+        If nobody says where: the user has no home folder.
+    """
+    variables = {"win32": "LOCALAPPDATA", "darwin": None}
+    variable = variables.get(sys.platform, "XDG_CACHE_HOME")
+    base = None if variable is None else os.environ.get(variable)
+    return (Path(base) if base else _home_caches()) / "corepy"
+
+
+def _home_caches() -> Path:
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        message = f"there is no folder for caches ({error}); expected $HOME to name one"
+        raise FileNotFoundError(message) from None
     if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "corepy"
+        return home / "AppData" / "Local"
+    return home / "Library" / "Caches" if sys.platform == "darwin" else home / ".cache"
+
+
+def has_files(inside: str = "") -> bool:
+    """Say whether anything was measured here: whether the cache, or a folder in it, holds files.
+
+    Raises
+    ------
+    OSError
+        If there is a folder that cannot be read.
+    """
+    try:
+        with os.scandir(cache_folder() / inside) as found:
+            return any(entry.name.endswith(".json") for entry in found)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def cache_file(key: Mapping[str, Any]) -> Path:
@@ -482,8 +530,13 @@ def others(gpu: str | None) -> list[Path]:
 
     Whatever their key.
     """
-    found = cache_folder().glob(f"{_stem('routes', gpu)}-*.json")
-    return sorted(found, key=lambda path: path.stat().st_mtime)
+    found: dict[Path, float] = {}
+    for path in cache_folder().glob(f"{_stem('routes', gpu)}-*.json"):
+        try:
+            found[path] = path.stat().st_mtime
+        except FileNotFoundError:
+            continue  # a link that leads nowhere, or removed meanwhile
+    return sorted(found, key=found.__getitem__)
 
 
 def _stem(what: str, gpu: str | None) -> str:
@@ -498,11 +551,18 @@ def _words(name: str) -> str:
 def write(path: Path, text: str) -> None:
     """Replace a file in one step: whoever reads it sees the old text or the new one, whole.
 
+    A link goes on leading to it, and what is no file, such as a pipe, is written to.
+
     Raises
     ------
     OSError
         If it cannot be written.
     """
+    if path.exists() and not path.is_file():
+        with open(path, "w", encoding="utf-8") as file:  # a pipe or a device stays what it is
+            file.write(text)
+        return
+    path = path.resolve()  # a link stays, and what it leads to is replaced
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import lru_cache
 from itertools import chain, count
 from typing import Final, TypeAlias
 
-from corepy import _dtypes
+from corepy import _dtypes, _forks
 from corepy._dtypes import DType
 from corepy._errors import (
     BackendUnavailableError,
@@ -197,6 +196,10 @@ def _defaults() -> Iterator[Placement]:
             yield Placement(backend, CPU, "the host")
 
 
+#: One for all orders: what takes long under it is the import of a library.
+_LOCK: Final = _forks.lock()
+
+
 class _Order:
     """The placements of a priority, each found when it is first asked for, and kept."""
 
@@ -204,12 +207,11 @@ class _Order:
         wished = (place for entry in wish for place in _placements(ENVIRONMENT, entry))
         self._rest = chain(wished, _defaults())
         self._found: list[Placement] = []
-        self._lock = threading.RLock()
 
     def __iter__(self) -> Iterator[Placement]:
         for i in count():
             if i == len(self._found):
-                with self._lock:
+                with _LOCK:
                     if i == len(self._found) and not self._find():
                         return
             yield self._found[i]

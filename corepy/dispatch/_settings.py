@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from types import TracebackType
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from corepy._errors import bad_argument, bad_type
+from corepy._variables import choice, flag
 
 T = TypeVar("T")
 FallbackPolicy: TypeAlias = Literal["allow", "warn", "raise"]
 _POLICIES: Final = ("allow", "warn", "raise")
 Precision: TypeAlias = Literal["full", "fast"]
-_PRECISIONS: Final = ("full", "fast")
+_PRECISIONS: Final[tuple[Precision, ...]] = ("full", "fast")
 Offload: TypeAlias = Literal["off", "auto"]
-_OFFLOADS: Final = ("off", "auto")
+_OFFLOADS: Final[tuple[Offload, ...]] = ("off", "auto")
 Autocast: TypeAlias = Literal["bfloat16", "float16"]
 _AUTOCASTS: Final = ("bfloat16", "float16")
 
@@ -52,11 +51,26 @@ class Setting(Generic[T]):
         if self.watcher is not None:
             self.watcher()
 
-    def set(self, value: T) -> None:
-        self._local.set(value)
-        if threading.current_thread() is threading.main_thread() and not _in_event_loop():
+    def set(self, value: T) -> Callable[[], None]:
+        """Change it, and return what changes it back."""
+        before, default = self.get(), self._default
+        token = self._local.set(value)
+        for_all = threading.current_thread() is threading.main_thread() and not _in_event_loop()
+        if for_all:
             self._default = value
         self.touch()  # last: who is told may keep the default
+
+        def undo() -> None:
+            try:
+                self._local.reset(token)  # to nothing where nothing was, so that defaults hold
+            except (RuntimeError, ValueError):  # for the second time, or in another thread or task
+                self.set(before)
+                return
+            if for_all:
+                self._default = default
+            self.touch()
+
+        return undo
 
     @contextmanager
     def scoped(self, value: T) -> Iterator[None]:
@@ -78,9 +92,7 @@ class Restore:
     """What the switches return: leave it, or use it as a context manager to switch back."""
 
     def __init__(self, setting: Setting[T], value: T) -> None:
-        before = setting.get()
-        setting.set(value)
-        self._undo: Callable[[], None] = partial(setting.set, before)
+        self._undo = setting.set(value)
 
     def __enter__(self) -> None:
         return None
@@ -94,31 +106,13 @@ class Restore:
         self._undo()
 
 
-def _from_environment(name: str) -> bool:
-    text = os.environ.get(name, "").strip().lower()
-    if text not in (*_YES, *_NO):
-        raise bad_argument("corepy", name, text, f"one of {', '.join((*_YES, *_NO[1:]))}")
-    return text in _YES
-
-
-_YES: Final = ("1", "true", "yes", "on")
-_NO: Final = ("", "0", "false", "no", "off")
-STRICT: Final[Setting[bool]] = Setting("strict", _from_environment("COREPY_STRICT"))
+STRICT: Final[Setting[bool]] = Setting("strict", flag("COREPY_STRICT"))
 if STRICT.get():
     STRICT.touch()
 #: Where new arrays are created, in order of preference; None where nobody said.
 PRIORITY: Final[Setting[tuple[str, ...] | None]] = Setting("backend_priority", None)
 FALLBACK: Final[Setting[FallbackPolicy]] = Setting("fallback", "warn")
-
-
-def _precision_wanted() -> Precision:
-    text = os.environ.get("COREPY_PRECISION", "").strip().lower()
-    if text not in ("", *_PRECISIONS):
-        raise bad_argument("corepy", "COREPY_PRECISION", text, '"full" or "fast"')
-    return "fast" if text == "fast" else "full"
-
-
-PRECISION: Final[Setting[Precision]] = Setting("precision", _precision_wanted())
+PRECISION: Final[Setting[Precision]] = Setting("precision", choice("COREPY_PRECISION", _PRECISIONS))
 
 
 def strict(on: bool = True) -> Restore:
@@ -220,10 +214,7 @@ def get_precision() -> Precision:
 
 
 def _offload_wanted() -> Offload:
-    text = os.environ.get("COREPY_OFFLOAD", "").strip().lower()
-    if text not in ("", *_OFFLOADS):
-        raise bad_argument("corepy", "COREPY_OFFLOAD", text, '"off" or "auto"')
-    return "auto" if text == "auto" else "off"
+    return choice("COREPY_OFFLOAD", _OFFLOADS)
 
 
 OFFLOAD: Final[Setting[Offload]] = Setting("offload", _offload_wanted())

@@ -7,11 +7,11 @@ and the table of the result where the operation fixes it (None where the native 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from corepy import _forks
 from corepy._dtypes import DTYPES, SINGLE, DType, describe, float64, int64, real_of
 from corepy._errors import UnsupportedOperationError, wrong_dtype
 from corepy.backends._base import Backend
@@ -231,7 +231,7 @@ def preferred(dtype: DType, there: frozenset[DType], held: frozenset[DType]) -> 
     return single
 
 
-_LOCK: Final = threading.RLock()
+_LOCK: Final = _forks.lock()
 _tables: Final[dict[tuple[Backend, Device, DType], Table]] = {}
 
 

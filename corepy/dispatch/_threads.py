@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import Final
 
-from corepy._budget import budget, cores, settle
+from corepy._budget import MOST, budget, cores, settle
 from corepy._errors import bad_argument, bad_type
 from corepy.backends._base import Backend
 
@@ -32,6 +32,8 @@ def set_budget(count: object, backends: Iterable[Backend]) -> dict[str, str]:
         raise bad_type("set_num_threads", "count", count, "an int")
     if count < 1:
         raise bad_argument("set_num_threads", "count", count, "at least 1")
+    if count > MOST:
+        raise bad_argument("set_num_threads", "count", count, f"at most {MOST}")
     settle(count)
     for backend in backends:
         hold(backend)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from corepy.dispatch._route_table import Option, Route, write
+from corepy.dispatch._route_table import Option, Route, from_json, write
 from corepy.dispatch._sites import HOST, Site
 
 #: Version of the file's form; what another one holds is measured anew.
@@ -132,7 +132,7 @@ class Cells:
         except OSError as error:
             return f"{self.path} cannot be read ({error.strerror})"
         try:
-            content = json.loads(text)
+            content = from_json(text)
             if content["format"] != FORMAT or content["machine"] != self.machine:
                 return f"{self.path} is of another version or machine"
             cells = [

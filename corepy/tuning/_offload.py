@@ -37,6 +37,7 @@ from corepy.tuning._cases import NUMPY, Case
 from corepy.tuning._check import deviation
 from corepy.tuning._clock import Work, take_turns
 from corepy.tuning._tune import ATTEMPTS, LONGEST, Progress
+from corepy.tuning._usual import as_usual
 
 #: Bytes that are moved, and elements or sides of the operands of operations.
 BYTES: Final = (8, 1 << 16, 1 << 20, 1 << 24)
@@ -75,6 +76,7 @@ def found_accelerators() -> Iterator[tuple[Backend, Device]]:
                 yield backend, device
 
 
+@as_usual()
 def tune_offload(
     only: Iterable[str] = (),
     *,

@@ -48,6 +48,8 @@ from corepy.tuning._clock import (
 )
 from corepy.tuning._device_cases import DeviceCase, device_cases, libraries_on
 from corepy.tuning._kernels import KernelCase, kernel_cases
+from corepy.tuning._others import beside
+from corepy.tuning._usual import as_usual
 
 #: Greatest time of a cell's operation in NumPy, in seconds: greater sizes are not measured.
 LONGEST: Final = 0.5
@@ -91,10 +93,12 @@ class Outcome:
     load: float | None
 
 
+@as_usual()
 def tune(
     only: Iterable[str] = (),
     *,
     device: Device = CPU,
+    others: RouteTable | None = None,
     again: bool = False,
     seconds: float | None = None,
     cells: Path | None = None,
@@ -109,6 +113,8 @@ def tune(
         Operations to measure; by default all that can be routed. What is known of others stays.
     device : Device
         Whose memory the libraries share: the host, or a GPU.
+    others : RouteTable, optional
+        Where `only` is given, whose routes what nobody has measured here keeps; else it has none.
     again : bool
         Whether to measure also what is known already.
     seconds : float, optional
@@ -177,7 +183,14 @@ def tune(
         if cell.undecided
     )
     table = RouteTable(machine, made, kept.start, counting.routes(), kept.alone)
+    if only and others is not None:
+        places = {_place_of(each) for each in [*counting.found.values(), *todo]}
+        table = beside(table, places, others)
     return Outcome(table, undecided, tuple(refused), load_)
+
+
+def _place_of(measured: Cell | AnyCase) -> tuple[str, str, str]:
+    return measured.operation, measured.dtype, measured.form
 
 
 def _todo(device: Device, only: Iterable[str]) -> tuple[Site, list[AnyCase], str | None]:
@@ -199,10 +212,15 @@ def _start(backend: str) -> float:
     """Return the seconds that importing a backend's library takes, beside NumPy."""
     clock = "time.perf_counter()"
     code = f"import numpy, time; start = {clock}; import {backend}; print({clock} - start)"
-    taken = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
-        for _ in range(3)
-    ]
+    # Not from the current folder, which may hold a file of the library's name.
+    command = [sys.executable, "-P", "-c", code]
+    taken = []
+    for _ in range(3):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            why = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+            raise ValueError(f"{backend} cannot be imported in a process of its own: {why}")
+        taken.append(float(done.stdout))
     return round(min(taken), 2)
 
 

@@ -108,6 +108,33 @@ def test_draws_nothing_without_matplotlib(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.needs("matplotlib")
+def test_refuses_a_folder_that_it_cannot_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert _run.main(["--out", str(tmp_path / "file")]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""  # before anything ran
+    assert captured.err.startswith("corepy demo: --out is ")
+    assert captured.err.count("\n") == 1
+
+    def refused(**_: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(_run, "TemporaryFile", refused)
+    assert _run.main(["--out", str(tmp_path)]) == 2
+    assert "expected a folder to write to: [Errno 13]" in capsys.readouterr().err
+
+
+def test_runs_under_the_strict_reading_of_the_standard(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with corepy.strict():
+        assert _run.main(["--backend", "numpy", "--size", "100", "--out", str(tmp_path)]) == 0
+    assert backends_of(table_of(capsys.readouterr().out)) == ["(none)", "numpy"]
+
+
 def test_refuses_an_unknown_backend(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run.main(["--backend", "numpy", "--backend", "abacus"]) == 2
     captured = capsys.readouterr()

@@ -98,7 +98,7 @@ def test_explain_inside_explain() -> None:
 
     outer = corepy.explain(work)
     assert [record.operation for record in inner[0].records] == ["zeros"]
-    assert [record.operation for record in outer.records] == ["ones", "ones"]
+    assert [record.operation for record in outer.records] == ["ones", "zeros", "ones"]
 
 
 def test_kernels_are_one_operation() -> None:

@@ -417,7 +417,10 @@ def test_it_is_compiled_where_that_is_expected() -> None:
 
 @pytest.mark.parametrize(
     ("wish", "found"),
-    [("1", "COREPY_PURE_PYTHON=1"), ("maybe", "COREPY_PURE_PYTHON is 'maybe'; expected 0 or 1")],
+    [
+        ("1", "COREPY_PURE_PYTHON=1"),
+        ("maybe", "COREPY_PURE_PYTHON is 'maybe'; expected one of 1, true"),
+    ],
 )
 def test_the_form_in_python_can_be_forced(wish: str, found: str) -> None:
     code = (

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
 import corepy
+from corepy.dispatch import _offload_costs
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted import admits
@@ -77,6 +79,8 @@ def test_rows_for_one_thread_of_blas_are_read_and_checked() -> None:
 def test_a_table_without_json_or_with_a_route_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="it is no JSON"):
         parse('{"format": 1, "rou')
+    with pytest.raises(ValueError, match="it is no JSON"):
+        parse("[" * 200_000)
     with pytest.raises(ValueError, match="two routes are for the same operation"):
         parse(json.dumps({**GOOD, "routes": GOOD["routes"] * 2}))
 
@@ -226,6 +230,78 @@ def test_a_table_of_other_versions_is_told_of_and_not_used(route_cache: Path) ->
         assert corepy.routes() == sources.shipped().routes
 
 
+def test_what_was_measured_in_more_threads_holds_in_fewer(
+    route_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "cores", lambda: 8)
+    monkeypatch.setattr(files, "get_num_threads", lambda: 4)
+    key = files.machine_key()
+    files.write(files.cache_file(key), RouteTable(key, {}, {}, tuned().routes).dump())
+    more = {**key, "threads": 8}
+    files.write(files.cache_file(more), RouteTable(more, {}, {}, ()).dump())
+    for threads, measured in ((1, 4), (4, 4), (5, 8)):
+        monkeypatch.setattr(files, "get_num_threads", lambda threads=threads: threads)
+        corepy.set_routes(None)
+        table = sources.in_force().table
+        assert table is not None
+        assert table.threads == measured
+    monkeypatch.setattr(files, "get_num_threads", lambda: 9)
+    corepy.set_routes(None)
+    with pytest.warns(corepy.RouteWarning, match=r"fit any more \(threads \d then, 9 now"):
+        corepy.routes()
+
+
+@pytest.mark.parametrize("what", ["listed", "searched"])
+def test_a_cache_that_cannot_be_read_is_told_of_and_not_used(
+    what: str, route_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write(route_cache / "routes-1.json", tuned().dump())
+    refusal = PermissionError(13, "Permission denied", str(route_cache))
+    stat = Path.stat
+
+    def listed(_: object) -> NoReturn:
+        raise refusal
+
+    def searched(self: Path, **options: Any) -> Any:
+        if route_cache in self.parents:
+            raise refusal
+        return stat(self, **options)
+
+    owner, name, refused = (os, "scandir", listed) if what == "listed" else (Path, "stat", searched)
+    monkeypatch.setattr(owner, name, refused)
+    with pytest.warns(corepy.RouteWarning, match="cache folder cannot be read .*denied"):
+        assert corepy.routes() == sources.shipped().routes
+    assert sources.otherwise() is not None
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+def test_without_a_home_nothing_is_cached(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> NoReturn:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", "COREPY_ROUTES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    monkeypatch.setattr(sys, "platform", platform)
+    with pytest.raises(
+        FileNotFoundError, match="no folder for caches .*; expected \\$HOME to name"
+    ):
+        files.cache_folder()
+    assert sources.cached() == (None, "")
+    assert _offload_costs.read_costs() == (None, "nothing was measured on this machine")
+
+
+def test_a_cache_folder_that_is_none_is_empty(tmp_path: Path, route_cache: Path) -> None:
+    route_cache.write_text("")
+    assert corepy.routes() == sources.shipped().routes
+
+
+def test_a_table_that_went_away_is_no_other_one(route_cache: Path) -> None:
+    files.write(route_cache / "routes-1.json", tuned().dump())
+    (route_cache / "routes-2.json").symlink_to(route_cache / "gone.json")
+    assert files.others(None) == [route_cache / "routes-1.json"]
+
+
 def test_a_frozen_table_holds_whatever_changes(route_cache: Path) -> None:
     older = replace(tuned(), machine={**files.machine_key(), "versions": {"numpy": "1.0"}})
     files.write(files.frozen_file(), older.dump())
@@ -247,6 +323,28 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         files.write(path, "\ud800")
     assert path.read_text() == "one"
     assert [each.name for each in path.parent.iterdir()] == ["routes.json"]
+
+
+def test_a_link_stays_and_a_folder_is_refused(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    link.symlink_to(real)
+    for text in ("new", "other"):
+        files.write(link, text)
+        assert (link.is_symlink(), real.read_text()) == (True, text)
+    with pytest.raises(IsADirectoryError):
+        files.write(tmp_path, "text")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        files.write(pipe, "text")
+        assert (pipe.is_fifo(), os.read(reader, 99)) == (True, b"text")
+    finally:
+        os.close(reader)
 
 
 def test_the_cache_lies_where_the_system_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:

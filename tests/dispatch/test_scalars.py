@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import math
+import operator
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +14,15 @@ import pytest
 import corepy
 from corepy._dtypes import DTYPES, DType, integer_range
 from corepy.dispatch import _hot
+
+
+class Level(enum.IntEnum):
+    LOW = 2
+
+
+class Metres(float):
+    """A float by another name."""
+
 
 FLOATS = (0.0, -0.0, 1.0, -1.5, 0.1, 1e-45, 1e38, 2.0**60, math.inf, -math.inf, math.nan)
 
@@ -175,3 +186,29 @@ def test_the_compiled_form_takes_what_the_one_in_python_takes(xp: ModuleType) ->
             else:
                 assert one.dtype is other.dtype
                 assert one.tolist() == other.tolist()
+
+
+def test_numbers_of_subclasses_are_pythons_own(xp: ModuleType) -> None:
+    whole, real = xp.asarray([1, 2], dtype=xp.int8), xp.asarray([1.0, 2.0], dtype=xp.float32)
+    for found, dtype, expected in (
+        (whole + Level.LOW, "int8", [3, 4]),
+        (Level.LOW - whole, "int8", [1, 0]),
+        (xp.add(Level.LOW, whole), "int8", [3, 4]),
+        (whole == Level.LOW, "bool", [False, True]),
+        (real * Metres(1.5), "float32", [1.5, 3.0]),
+        (operator.iadd(xp.asarray(whole, copy=True), Level.LOW), "int8", [3, 4]),
+        (xp.clip(whole, Level.LOW), "int8", [2, 2]),
+        (xp.where(whole > 1, real, Metres(0.5)), "float32", [0.5, 2.0]),
+        (xp.full(2, Level.LOW), "int64", [2, 2]),
+        (xp.full_like(real, Metres(0.5)), "float32", [0.5, 0.5]),
+        (xp.linspace(Metres(0.0), Level.LOW, 2), "float64", [0.0, 2.0]),
+        (xp.arange(Level.LOW), "int64", [0, 1]),
+    ):
+        assert (found.dtype.name, found.tolist()) == (dtype, expected)
+    whole[0] = Level.LOW
+    assert whole.tolist() == [2, 2]
+    assert xp.result_type(whole, Level.LOW) is xp.int8
+    with pytest.raises(OverflowError, match="^add: x2 is 300; expected -128 to 127 for int8"):
+        whole + enum.IntEnum("Far", {"OFF": 300}).OFF
+    with pytest.raises(TypeError):
+        whole @ Level.LOW

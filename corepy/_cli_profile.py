@@ -1,0 +1,130 @@
+"""The command ``corepy profile``: a program run as Python would, and where its time went."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import runpy
+import sys
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from corepy._errors import CorepyError
+from corepy._profile import Profile, profile
+
+
+class ProfileError(CorepyError):
+    """There is no such program or folder: told in one line."""
+
+
+def add_profile(commands: Any) -> None:
+    """Describe ``corepy profile``."""
+    command = commands.add_parser("profile", help="say where a program's time goes")
+    command.add_argument("--html", metavar="FILE", help="write a page with a picture")
+    command.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
+    command.add_argument("--top", type=_row_count, default=20, help="rows of a table (default: 20)")
+    command.add_argument("-m", dest="module", action="store_true", help="the program is a module")
+    command.add_argument("program", help="a file, or with -m a module")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+
+
+def _row_count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"it is {text!r}; expected a number of at least 1")
+    return int(text)
+
+
+def profile_program(options: argparse.Namespace) -> int:
+    """Run a program and say on stderr where its time went, also if it fails.
+
+    Raises
+    ------
+    ProfileError
+        If there is no such program, or no folder for a file. What the program raises passes
+        through.
+    """
+    if not options.module and not Path(options.program).is_file():
+        raise ProfileError(f"profile: there is no file {options.program!r}")
+    for name in (options.html, options.trace):
+        if name is not None and not Path(name).absolute().parent.is_dir():
+            raise ProfileError(f"profile: there is no folder for {name!r}")
+    before = sys.argv, sys.path[:]
+    # As Python itself would start it.
+    sys.argv = [options.program, *options.arguments]
+    folder = os.getcwd() if options.module else str(Path(options.program).resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        if options.module:
+            _find_module(options.program)
+        status, is_whole = _run(options)
+    finally:
+        sys.argv, sys.path[:] = before
+    if not (status is None or isinstance(status, int)):
+        print(status, file=sys.stderr)  # as Python does with a message
+        return 1
+    return status or (0 if is_whole else 2)
+
+
+def _find_module(name: str) -> None:
+    try:
+        found, why = find_spec(name), ""
+    except (ImportError, ValueError) as error:  # of a package that it would be in
+        found, why = None, f" ({error})"
+    if found is None:
+        raise ProfileError(f"profile: -m: there is no module {name!r}{why}")
+
+
+def _run(options: argparse.Namespace) -> tuple[object, bool]:
+    """Return with what the program exited, and whether all of the report could be written."""
+    status: object = None
+    others = frozenset(threading.enumerate())
+    try:
+        with profile() as found:
+            try:
+                if options.module:
+                    runpy.run_module(options.program, run_name="__main__", alter_sys=True)
+                else:
+                    runpy.run_path(options.program, run_name="__main__")
+            except SystemExit as ending:
+                status = ending.code
+            _wait_for_threads(others)
+    finally:
+        is_whole = _report(found, options)
+    return status, is_whole
+
+
+def _wait_for_threads(others: frozenset[threading.Thread]) -> None:
+    """Wait for the threads that a program has started, as Python does before it ends."""
+    pools = sys.modules.get("concurrent.futures.thread")
+    if pools is not None:  # whose threads wait for work until they are told that none will come
+        for each in gc.get_objects():
+            # By their type: what stands in for another object is asked nothing.
+            if issubclass(type(each), pools.ThreadPoolExecutor) and each._threads - others:
+                each.shutdown()
+    while threads := [
+        thread
+        for thread in threading.enumerate()
+        if not thread.daemon and thread not in others and thread is not threading.current_thread()
+    ]:
+        for thread in threads:
+            thread.join()
+
+
+def _report(found: Profile, options: argparse.Namespace) -> bool:
+    """Say what was found; return whether all that was wished for could be written.
+
+    It raises nothing: what the program raised goes on its way.
+    """
+    print(found.table(options.top), file=sys.stderr)
+    is_whole = True
+    for name, write in ((options.html, found.write_html), (options.trace, found.write_trace)):
+        try:
+            if name is not None:
+                write(name)
+        except OSError as error:
+            print(f"corepy: profile: {error}", file=sys.stderr)
+            is_whole = False
+    return is_whole

@@ -1,0 +1,84 @@
+"""Settings: what a ``with`` leaves behind, in the thread that had it and in others."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import corepy
+from corepy.dispatch._settings import Restore, Setting
+
+#: How each setting is changed, the value that the test gives it, and how it is asked for.
+SETTINGS: dict[str, tuple[Callable[[Any], Restore], Any, Callable[[], Any]]] = {
+    "strict": (corepy.strict, True, corepy.is_strict),
+    "reproducible": (corepy.reproducible, True, corepy.is_reproducible),
+    "precision": (corepy.precision, "fast", corepy.get_precision),
+    "fallback": (corepy.set_fallback, "raise", corepy.get_fallback),
+    "autocast": (corepy.autocast, "bfloat16", corepy.get_autocast),
+}
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(work()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_thread_that_leaves_its_block_hears_of_the_default_again(name: str) -> None:
+    change, value, ask = SETTINGS[name]
+    entered, changed = threading.Event(), threading.Event()
+
+    def worker() -> Any:
+        with change(ask()):
+            pass
+        entered.set()
+        changed.wait()
+        return ask()
+
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(worker()))
+    thread.start()
+    entered.wait()
+    with change(value):
+        changed.set()
+        thread.join()
+    assert found == [value]
+
+
+def test_a_block_on_the_main_thread_puts_the_default_back() -> None:
+    setting = Setting("test", 1)
+    with Restore(setting, 2):
+        assert (setting.get(), in_thread(setting.get)) == (2, 2)
+        with Restore(setting, 3):
+            assert in_thread(setting.get) == 3
+        assert (setting.get(), in_thread(setting.get)) == (2, 2)
+    assert (setting.get(), in_thread(setting.get)) == (1, 1)
+
+
+def test_a_block_that_ends_elsewhere_or_twice_gives_the_value_from_before() -> None:
+    setting = Setting("test", 1)
+    setting.set(2)
+    block = Restore(setting, 3)
+    contextvars.copy_context().run(block.__exit__, None, None, None)
+    assert setting._default == 2
+    with block:
+        pass
+    assert setting.get() == 2
+    with block:
+        pass
+    assert setting.get() == 2
+
+
+def test_who_watches_hears_of_the_end_too() -> None:
+    setting, seen = Setting("test", 1), list[int]()
+    setting.watcher = lambda: seen.append(setting._default)
+    with Restore(setting, 2):
+        pass
+    assert seen == [2, 1]

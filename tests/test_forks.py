@@ -1,0 +1,121 @@
+"""Children that are forked while other threads are at work: what these hold is free there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+_COMMON = """
+import os, threading
+
+def beside(held, done, code):
+    '''Fork while another thread has something, and return with what the child ends.'''
+    begun, over = threading.Event(), threading.Event()
+    def hold():
+        with held:
+            begun.set()
+            done(over)
+    thread = threading.Thread(target=hold)
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(code())
+    status = os.waitpid(child, 0)[1]
+    over.set()
+    thread.join()
+    return os.waitstatus_to_exitcode(status)
+"""
+
+
+def run(code: str) -> str:
+    # Python warns of each fork beside threads.
+    command = [sys.executable, "-W", "ignore", "-c", _COMMON + code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_who_forks_waits_for_locks_under_which_libraries_are_imported() -> None:
+    code = """
+import time
+from corepy import _forks
+from corepy.devices import _capabilities
+from corepy.dispatch import _offload_places, _registry, _route_sources, _select, _table
+modules = _capabilities, _offload_places, _registry, _route_sources, _select, _table
+for module in modules:
+    lock = module._LOCK
+    assert lock in _forks._locks
+    # The fork comes after the hold, however long that is.
+    print(beside(lock, lambda over: time.sleep(0.05), lambda: not lock.acquire(blocking=False)))
+    assert lock.acquire(blocking=False)  # and the parent has it too
+    lock.release()
+order = [_forks._locks.index(module._LOCK) for module in (_table, _route_sources, _registry)]
+assert order == sorted(order)  # as entries are filled: the outermost first
+"""
+    assert run(code) == "0\n" * 6
+
+
+@pytest.mark.backend("numba")
+def test_who_forks_waits_for_what_numba_compiles() -> None:
+    code = """
+import time
+from numba.core.compiler_lock import global_compiler_lock as lock
+from corepy import _forks
+from corepy.dispatch import load
+load("numba")
+assert _forks._locks[-1] is lock
+print(beside(lock, lambda over: time.sleep(0.05), lambda: not lock._lock.acquire(blocking=False)))
+"""
+    assert run(code) == "0\n"
+
+
+def test_a_lock_that_comes_while_somebody_forks_is_waited_for_too() -> None:
+    code = """
+import threading
+from corepy import _forks
+late, outer = threading.RLock(), _forks.lock()
+class Bringing:
+    def acquire(self):
+        _forks.wait_for(late)
+    def release(self):
+        pass
+_forks.wait_for(Bringing())
+_forks._take()
+threading.Thread(target=lambda: print(late.acquire(blocking=False))).start()
+"""
+    assert run(code) == "False\n"
+
+
+@pytest.mark.needs("threadpoolctl")
+def test_a_child_has_all_threads_of_blas_that_another_thread_has_held() -> None:
+    code = """
+from corepy import _blas
+libraries = _blas._libraries()
+for library in libraries:
+    library.set_num_threads(2)
+count = lambda: [library.get_num_threads() for library in libraries]
+two = count()
+def child():
+    free = _blas._HOLD._lock.acquire(blocking=False)
+    if free:
+        _blas._HOLD._lock.release()
+    if not free or _blas._HOLD._holders or count() != two:
+        return 1
+    with _blas.single():
+        held = count()
+    return held != [1] * len(two) or count() != two
+print(beside(_blas.single(), lambda over: over.wait(), child))
+print(beside(_blas._HOLD._lock, lambda over: over.wait(), child))
+assert count() == two
+with _blas.single():
+    if os.fork() == 0:  # and who forks in a block leaves it in the child as well
+        os._exit(count() != two or _blas._HOLD.leave() is not None or _blas._HOLD._holders)
+    print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    assert run(code) == "0\n" * 3

@@ -1,0 +1,188 @@
+"""`corepy tune` of some operations, and under settings, in folders, that are the user's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import corepy
+from corepy._cli import main
+from corepy.devices._device import CPU
+from corepy.dispatch import _route_sources as sources
+from corepy.dispatch import _route_table as files
+from corepy.dispatch._route_table import Option, Route, RouteTable, parse
+from corepy.dispatch._settings import OFFLOAD
+from corepy.tuning import _alone, _cases, _tune, _usual, tune, tune_offload
+from corepy.tuning._others import beside
+from tests.test_tune_cells import cell, entrant, routes_of
+
+# ---------------------------------------------------------------------------- some operations
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure one small array, once, beside which nobody is faster."""
+    monkeypatch.setattr(_cases, "FIRST", 1 << 10)
+    monkeypatch.setattr(_cases, "GREATER", ())
+    monkeypatch.setattr(_cases, "SMALLER", ())
+    monkeypatch.setattr(_alone, "wanted", lambda only: [])
+    monkeypatch.setattr(_tune, "_start", lambda name: 0.5)
+    monkeypatch.setattr(
+        _tune,
+        "_measured",
+        lambda case, size, *_: replace(
+            cell(size, entrant(0.5, "numba", verdict="no faster")),
+            **{name: getattr(case, name) for name in ("operation", "dtype", "form")},
+        ),
+    )
+
+
+def of(routes: tuple[Route, ...], operation: str) -> list[Route]:
+    return [route for route in routes if route.operation == operation]
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+def test_what_was_not_measured_keeps_the_routes_that_ship(
+    route_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = [route for route in corepy.routes() if route.operation != "sign"]
+    assert main(["tune", "sign"]) == 0
+    assert "keeps the routes of the table that ships with corepy" in capsys.readouterr().err
+    corepy.set_routes(None)
+    assert [route for route in corepy.routes() if route.operation != "sign"] == before
+    assert of(corepy.routes(), "sign") == []  # measured: nobody is faster
+    table = sources.in_force().table
+    assert table is not None
+    assert sources.in_force().origin.startswith("measured on this machine")
+    assert table.made["others"] == "of the table that ships with corepy"
+    assert {"numba", "torch"} <= table.start.keys()  # what importing the others costs
+    assert main(["tune", "square"]) == 0  # and what was measured before stays too
+    corepy.set_routes(None)
+    assert of(corepy.routes(), "sign") == []
+    assert main(["routes"]) == 0
+    assert "others of the table that ships with corepy" in capsys.readouterr().out
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+def test_what_was_imported_stays_where_it_is_not_measured(route_cache: Path) -> None:
+    key = files.machine_key()
+    mine = RouteTable(key, {}, {}, routes_of(cell(1024, entrant(2.0))))
+    files.write(files.cache_file(key), mine.dump())
+    assert main(["tune", "sign"]) == 0
+    corepy.set_routes(None)
+    assert of(corepy.routes(), "sin") == list(mine.routes)
+    assert "others" not in sources.in_force().table.made  # type: ignore[union-attr]
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+def test_a_whole_tuning_has_no_routes_of_others(tmp_path: Path) -> None:
+    table = RouteTable({"threads": 2}, {}, {}, routes_of(cell(1024, entrant(2.0))))
+    path = tmp_path / "cells.json"
+    assert of(tune(["sign"], seconds=0.0, cells=path, others=table).table.routes, "sin")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_tune, "_todo", lambda *_, todo=_tune._todo: todo(CPU, ["sign"]))
+        assert not tune(seconds=0.0, cells=path, others=table).table.routes
+
+
+def test_routes_of_others_are_reckoned_for_the_threads_of_the_table() -> None:
+    def routes(*options: Option) -> tuple[Route, ...]:
+        return (Route("sin", "float64", "", 1000, 1e-3, options),)
+
+    whole, half = Option("numba", 4.0, single=3.0), Option("torch", 2.0, busy=1.4)
+    others = RouteTable({"threads": 2}, {}, {"torch": 1.0}, routes(whole, half), {"linalg.qr": 9})
+    mine = RouteTable({"threads": 1}, {"date": "today"}, {"torch": 2.0}, ())
+    found = beside(mine, (), others)
+    assert found.routes == routes(replace(whole, gain=3.0))  # torch gained by threads alone
+    assert (found.made, found.start) == ({"date": "today"}, {"torch": 2.0})
+    assert found.alone == {"linalg.qr": 9}
+    assert parse(found.dump()) == found
+    assert beside(replace(mine, machine={"threads": 4}), (), others).routes == others.routes
+    assert beside(mine, {("sin", "float64", "")}, others) is mine
+
+
+# ---------------------------------------------------------------------------- the user's own
+
+
+@pytest.mark.parametrize("measure", [tune, tune_offload])
+def test_settings_of_the_user_do_not_decide_what_is_measured(
+    measure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def stop(*_: Any) -> Any:
+        seen.append([setting.get() for setting, _ in _usual._USUAL])
+        raise KeyError
+
+    monkeypatch.setattr("corepy.tuning._tune._todo", stop)
+    monkeypatch.setattr("corepy.tuning._offload.found_accelerators", stop)
+    with (
+        corepy.reproducible(),
+        corepy.precision("fast"),
+        OFFLOAD.scoped("auto"),
+        corepy.strict(),
+        corepy.autocast("float16"),
+    ):
+        with pytest.raises(KeyError):
+            measure()
+        assert corepy.is_reproducible()
+    assert seen == [[usual for _, usual in _usual._USUAL]]
+
+
+@pytest.mark.backend("numba")
+def test_a_candidate_runs_under_reproducible_too() -> None:
+    import numpy as np
+
+    from corepy.dispatch import _routes
+
+    gone: list[str] = []
+    go = _routes.Choice._go
+
+    def watched(self: Any, *rest: Any) -> Any:
+        gone.append("numba")
+        return go(self, *rest)
+
+    x = np.ones(10_000)
+    case = next(iter(_cases.cases(["atan2"])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_routes.Choice, "_go", watched)
+        with corepy.reproducible(), _usual.as_usual():
+            work = case.work("numba", (x.astype(case.dtype), x.astype(case.dtype)), {})
+            gone.clear()
+            work()
+    assert gone == ["numba"]
+
+
+def test_what_no_setting_changed_stays_untouched() -> None:
+    settings = [setting for setting, _ in _usual._USUAL]
+    before = [setting.touched for setting in settings]
+    with _usual.as_usual():
+        assert [setting.touched for setting in settings] == before
+
+
+def test_libraries_are_not_those_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit(3)")
+    (tmp_path / "json.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    assert _tune._start("json") >= 0
+    with pytest.raises(ValueError, match=r"^no_such cannot be imported in .*: ModuleNotFoundError"):
+        _tune._start("no_such")
+
+
+def test_the_key_says_that_the_hot_path_is_the_one_in_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "PURE", None)
+    compiled = files.machine_key()
+    monkeypatch.setattr(files, "PURE", "COREPY_PURE_PYTHON=1")
+    pure = files.machine_key()
+    assert files.cache_file(pure) != files.cache_file(compiled)
+    table = RouteTable(compiled, {}, {}, ())
+    assert files.differences(table, pure) == ["hot path absent then, Python now"]
