@@ -35,6 +35,7 @@ from corepy.dispatch import (
     load,
     make,
     operator,
+    plain,
     product,
     promoted,
     rebind,
@@ -239,6 +240,8 @@ class Array(Operand):
         try:
             found = native(self._native, key)
         except (IndexError, OverflowError) as error:  # OverflowError: of integers beyond 64 bits
+            if key.__class__ is int:
+                native_key("__getitem__", self, key)  # which says so of those, where NumPy does not
             raise IndexError(f"__getitem__: key: {error}") from None
         except ValueError as error:  # a slice with a step of zero
             raise ValueError(f"__getitem__: key: {error}") from None
@@ -256,7 +259,8 @@ class Array(Operand):
         ----------
         key : as in `__getitem__`
         value : Array or scalar
-            Broadcast to the shape of the selection; its dtype must promote to the array's.
+            Broadcast to the shape of the selection, which need not have its leading dimensions of
+            size one; its dtype must promote to the array's.
 
         Raises
         ------
@@ -275,6 +279,7 @@ class Array(Operand):
         """
         table = self._table
         place = native_key("__setitem__", self, key)
+        value = plain(value)
         if is_scalar(value):
             dtype = scalar_dtype("__setitem__", "value", cast("Scalar", value), table.dtype)
             self._require_same("__setitem__", dtype)
@@ -283,7 +288,8 @@ class Array(Operand):
         else:
             other = as_operand("__setitem__", "value", value)
             self._require_same("__setitem__", promoted("__setitem__", table.dtype, other.dtype))
-            native = cast_to(gathered("__setitem__", "x", table, "value", other), table.dtype)
+            other = gathered("__setitem__", "x", table, "value", _without_ones(other))
+            native = cast_to(other, table.dtype)
             native = native._native
         writable(self, "__setitem__")
         write, x = table["__setitem__"][0], self._native
@@ -500,9 +506,10 @@ class Array(Operand):
 
         if self.device.kind != "cpu" and copy is False:
             raise ValueError(f"__array__: x is on {self.device}; expected copy other than False")
-        if copy is None:
-            return np.asarray(self._host(), dtype=dtype)
-        return np.array(self._host(), dtype=dtype, copy=copy)
+        host = self._host()
+        made = np.asarray(host, dtype) if copy is None else np.array(host, dtype, copy=copy)
+        # The caller may give it another shape or dtype in place, which is not for ours to have.
+        return made.view() if made is host else made
 
     def __buffer__(self, flags: int, /) -> memoryview:
         """Export host memory by the buffer protocol (Python 3.12 and later call this).
@@ -553,6 +560,15 @@ class Array(Operand):
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in ("_native", "_table")]
+
+
+def _without_ones(x: Array) -> Array:
+    """Drop leading dimensions of size one, which libraries take beyond a selection's or not."""
+    shape = x.shape
+    if not shape or shape[0] != 1:
+        return x
+    count = next((i for i, size in enumerate(shape) if size != 1), len(shape))
+    return cast("Array", run("squeeze", x, axis=tuple(range(count))))
 
 
 def _is_pair(value: object) -> bool:

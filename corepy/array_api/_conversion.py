@@ -5,14 +5,14 @@ NumPy reads what is no array; what the standard says of dtypes, and clear messag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType
 from corepy._errors import bad_type
 from corepy.array_api._arguments import device_argument, dtype_argument
 from corepy.devices._device import CPU
-from corepy.devices._transfer import convert, from_host
+from corepy.devices._transfer import convert, from_host, look
 from corepy.dispatch import (
     FLOAT32_LIMIT,
     Operand,
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from corepy.array_api._array import Array
 
 
+_PYTHONS: Final = (bool, int, float, complex)
+
+
 def parse(obj: Any, dtype: DType | None) -> tuple[np.ndarray[Any, Any], DType, bool]:
     """Read an object that is no array.
 
@@ -51,13 +54,17 @@ def parse(obj: Any, dtype: DType | None) -> tuple[np.ndarray[Any, Any], DType, b
 
     buffered = _buffer(obj)
     if buffered is not None:
-        found = _dtypes.as_dtype(buffered.dtype, "asarray", "obj")
+        found = _held(buffered)
         if dtype is None or dtype is found:
             return buffered, found, True
+        from corepy.array_api._data_type import cast_allowed
+
+        cast_allowed("asarray", "obj", found, dtype)
+        _check(buffered, found, dtype)
         return buffered.astype(dtype.name), dtype, False
     if isinstance(obj, (list, tuple)):
         obj = _plain(obj)
-    elif not isinstance(obj, (bool, int, float, complex)):
+    elif not isinstance(obj, _PYTHONS):
         raise bad_type(
             "asarray", "obj", obj, "an array, a scalar, a nested sequence of scalars or a buffer"
         )
@@ -68,6 +75,15 @@ def parse(obj: Any, dtype: DType | None) -> tuple[np.ndarray[Any, Any], DType, b
     if values.dtype == object:  # integers beyond 64 bits, on their way to a floating-point dtype
         return np.array(values, dtype=wanted.name), wanted, False
     return values.astype(wanted.name, copy=False), wanted, False
+
+
+def _held(values: np.ndarray[Any, Any]) -> DType:
+    """Return the dtype of a buffer's elements."""
+    try:
+        return _dtypes.as_dtype(values.dtype)
+    except TypeError:
+        expected = f"one of {', '.join(_dtypes.DTYPES)}"
+        raise TypeError(f"asarray: obj holds {values.dtype}; expected {expected}") from None
 
 
 def _buffer(obj: Any) -> np.ndarray[Any, Any] | None:
@@ -94,8 +110,8 @@ def _plain(obj: Any) -> Any:
             return obj
         return [_plain(item) for item in obj]
     if isinstance(obj, Operand):
-        return obj.tolist()  # type: ignore[attr-defined]
-    if not isinstance(obj, (bool, int, float, complex)):
+        return look(obj._native, obj._table.backend)  # with its dtype
+    if not isinstance(obj, _PYTHONS):
         owner = owner_of(obj)
         if owner is None:
             raise bad_type("asarray", "obj", obj, "scalars in the nested sequence")
@@ -112,7 +128,9 @@ def _read(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         # Integers on both sides of 2**63 become float64 in NumPy, and beyond int64 uint64.
         beyond = values.dtype.kind in "fu" and values.size and np.abs(values).max() >= 2.0**63
         if beyond or (values.dtype.kind == "f" and wanted is not None and wanted.rank == 1):
-            return np.array(obj, dtype=object)
+            exact = np.array(obj, dtype=object)
+            if all(isinstance(value, _PYTHONS) for value in exact.flat):
+                return exact  # NumPy's own scalars and arrays have dtypes, which it knows best
         return values
     except ValueError as error:
         raise ValueError(
@@ -128,8 +146,8 @@ def _found(values: np.ndarray[Any, Any]) -> DType:
         flat = values.ravel().tolist()
         if not flat:
             return _dtypes.float64
-        if not all(isinstance(value, (bool, int, float, complex)) for value in flat):
-            odd = next(v for v in flat if not isinstance(v, (bool, int, float, complex)))
+        if not all(isinstance(value, _PYTHONS) for value in flat):
+            odd = next(v for v in flat if not isinstance(v, _PYTHONS))
             raise bad_type("asarray", "obj", odd, "scalars in the nested sequence")
         if any(isinstance(value, complex) for value in flat):
             return _dtypes.complex128
@@ -149,8 +167,8 @@ def _check(values: np.ndarray[Any, Any], found: DType, wanted: DType) -> None:
         raise TypeError(f"asarray: obj holds complex values; expected real ones for {wanted}")
     if found.rank == 2 and wanted.rank == 1:
         raise TypeError(f"asarray: obj holds floats; expected integers for {wanted}")
-    if wanted in (_dtypes.float32, _dtypes.complex64) and found.rank > 1:
-        _check_float32(values, wanted)
+    if wanted.rank > 1 and values.dtype.char in "dDO":  # all others fit
+        _check_floats(values, wanted)
     if wanted.rank == 1 and found.rank == 1:
         low, high = _dtypes.integer_range(wanted)
         least, most = int(values.min()), int(values.max())
@@ -161,10 +179,19 @@ def _check(values: np.ndarray[Any, Any], found: DType, wanted: DType) -> None:
             )
 
 
-def _check_float32(values: np.ndarray[Any, Any], wanted: DType) -> None:
+def _check_floats(values: np.ndarray[Any, Any], wanted: DType) -> None:
     import numpy as np
 
-    parts = np.asarray(values, dtype=np.complex128).ravel().view(np.float64)
+    if values.dtype == object:
+        try:
+            values = values.astype(np.complex128)
+        except OverflowError:
+            raise OverflowError(
+                f"asarray: obj holds an integer beyond the range of {wanted}"
+            ) from None
+    if wanted not in (_dtypes.float32, _dtypes.complex64):
+        return
+    parts = values.ravel().view(np.float64)
     beyond = np.isfinite(parts) & (np.abs(parts) >= FLOAT32_LIMIT)
     if beyond.any():
         raise OverflowError(
@@ -221,22 +248,21 @@ def import_dlpack(x: Any, copy: bool | None) -> Array:
     """Read an object that speaks DLPack; its library, if corepy knows it, lends the memory."""
     backend = owner_of(x)
     if backend is not None:
-        array: Array = adopt("from_dlpack", "x", x, backend)
         try:
+            array: Array = adopt("from_dlpack", "x", x, backend, copy)
             if get_backend_priority():
                 return preferred("from_dlpack", array, None, copy)
             return from_array(array, None, None, copy)
         except ValueError as error:
             if copy is not False:
                 raise
-            raise BufferError(f"from_dlpack: x: {error}") from error
+            named = str(error).startswith("from_dlpack: ")
+            raise BufferError(str(error) if named else f"from_dlpack: x: {error}") from error
     kind = int(x.__dlpack_device__()[0])
     if kind != 1:  # kDLCPU; a backend of that device takes it once there is one
         raise BufferError(f"from_dlpack: x is on DLPack device type {kind}; expected 1, the host")
-    import numpy as np
-
     try:
-        values = np.from_dlpack(x, copy=copy)
+        values = _lent(x, copy)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise BufferError(f"from_dlpack: x: {error}") from error
     table = creation_table("from_dlpack", CPU, _dtypes.as_dtype(values.dtype, "from_dlpack", "x"))
@@ -247,3 +273,16 @@ def import_dlpack(x: Any, copy: bool | None) -> Array:
         if copy is not False:
             raise
         raise BufferError(f"from_dlpack: x: {error}") from error
+
+
+def _lent(x: Any, copy: bool | None) -> np.ndarray[Any, Any]:
+    """Return what an object of no known library exports; producers before DLPack 1.0 too."""
+    import numpy as np
+
+    if copy is False:
+        try:
+            return np.from_dlpack(x, copy=False)
+        except TypeError:  # of a producer that was never asked for a copy, and makes none
+            pass
+    values = np.from_dlpack(x)
+    return values.copy() if copy else values

@@ -27,6 +27,7 @@ from corepy.array_api._conversion import from_array, import_dlpack, parse, prefe
 from corepy.devices._device import Device
 from corepy.devices._transfer import from_host
 from corepy.dispatch import (
+    FLOAT32_LIMIT,
     Operand,
     Table,
     adopt,
@@ -42,6 +43,7 @@ from corepy.dispatch import (
     make,
     operation,
     owner_of,
+    plain,
     run,
     shortened,
 )
@@ -67,6 +69,7 @@ def _table(
 def _real(function: str, argument: str, value: Any) -> int | float:
     if value.__class__ is int or value.__class__ is float:
         return value
+    value = plain(value)
     if is_scalar(value) and not isinstance(value, (bool, complex)):
         return cast("int | float", value)
     if not isinstance(value, (bool, complex, str)):
@@ -77,6 +80,15 @@ def _real(function: str, argument: str, value: Any) -> int | float:
                 except (TypeError, ValueError):
                     continue  # arrays have both methods, whatever their dtype and shape
     raise bad_type(function, argument, value, "an int or float")
+
+
+def _float(function: str, argument: str, value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise OverflowError(
+            f"{function}: {argument} is an integer beyond the range of float64"
+        ) from None
 
 
 @operation()
@@ -126,19 +138,24 @@ def arange(
     whole = isinstance(first, int) and isinstance(last, int) and isinstance(pace, int)
     if not whole:
         for name, value in (("start", first), ("stop", last), ("step", pace)):
-            if not math.isfinite(value):
+            if not math.isfinite(_float("arange", name, value)):
                 raise bad_argument("arange", name, value, "a finite number")
     if pace == 0:
         raise bad_argument("arange", "step", step, "a number other than 0")
     default = _dtypes.int64 if whole else _dtypes.float64
     table = _table("arange", dtype, device, default, _dtypes.REAL)
     # In integers, for they may be beyond what floats tell apart.
-    count = -((first - last) // pace) if whole else math.ceil((last - first) / pace)
-    count = max(0, cast("int", count))
+    if whole:
+        steps: int | float = -((first - last) // pace)
+    elif math.isfinite(last - first):
+        steps = (last - first) / pace
+    else:
+        raise OverflowError("arange: the distance of start and stop is beyond the range of float64")
+    count = math.ceil(max(0, min(steps, 2**63)))
     addressable("arange", count)
     if not count:  # whose ends may be beyond what libraries hold
         first, last, pace = 0, 0, 1
-    if count and table.dtype.rank == 1 and whole:
+    if count and whole:
         fitting("arange", "start", first, table.dtype)
         fitting("arange", "last value", first + (count - 1) * pace, table.dtype)
     return cast("Array", create("arange", table, first, last, pace))
@@ -161,7 +178,7 @@ def asarray(
         What to convert.
     dtype : DType or None
         By default the dtype of an array or buffer, and for Python scalars bool, int64, float64 or
-        complex128, the first that holds them all.
+        complex128, the first that holds them all. Arrays in a sequence keep theirs.
     device : Device or None
         By default the device of an array, else the default device.
     copy : bool or None
@@ -176,11 +193,13 @@ def asarray(
     Raises
     ------
     TypeError
-        If `obj` holds anything that is no number, or a complex value where a real dtype was asked.
+        If `obj` holds anything that is no number, or a dtype of a lower kind than its values have
+        was asked: a real one of complex values, an integer one of floats.
     ValueError
         If the nesting is ragged, or ``copy=False`` cannot be had.
     OverflowError
-        If a value does not fit the dtype.
+        If a value of a scalar, sequence or buffer does not fit the dtype. Those of arrays are
+        converted as `astype` does.
 
     Notes
     -----
@@ -193,7 +212,7 @@ def asarray(
     if not isinstance(obj, Operand) and not is_scalar(obj):
         backend = None if isinstance(obj, (list, tuple)) else owner_of(obj)
         if backend is not None:
-            adopted: Array = adopt("asarray", "obj", obj, backend)
+            adopted: Array = adopt("asarray", "obj", obj, backend, copying)
             if device is None and get_backend_priority():
                 return preferred("asarray", adopted, wanted, copying)
             obj = adopted
@@ -211,7 +230,12 @@ def asarray(
     else:
         table = creation_table("asarray", device, own)
     fresh = None if not shared else copying
-    native = from_host(values, table.backend, table.device, copy=fresh)
+    try:
+        native = from_host(values, table.backend, table.device, copy=fresh)
+    except ValueError as error:
+        if copying is not False:
+            raise
+        raise ValueError(f"asarray: obj cannot be shared for copy=False: {error}") from error
     return cast("Array", make(native, table))
 
 
@@ -420,6 +444,7 @@ def full_like(
 
 def _scalar(function: str, value: Any) -> Scalar:
     """Return a fill value as a Python scalar; 0-D arrays are taken too."""
+    value = plain(value)
     if is_scalar(value):
         return cast("Scalar", value)
     if isinstance(value, Operand) or owner_of(value) is not None:
@@ -474,6 +499,8 @@ def linspace(
     ------
     TypeError
         If an end is no number, or complex where a real dtype was asked.
+    OverflowError
+        If an end does not fit the dtype.
     ValueError
         If `num` is negative or `dtype` is not a floating-point one.
     """
@@ -486,7 +513,21 @@ def linspace(
     table = _table("linspace", dtype, device, default, _dtypes.FLOATING)
     if is_complex and table.dtype.rank < 3:
         raise bad_argument("linspace", "dtype", table.dtype.name, _dtypes.describe(_dtypes.COMPLEX))
-    return cast("Array", create("linspace", table, first, last, count, endpoint=whole))
+    first = fitting("linspace", "start", first, table.dtype)
+    last = fitting("linspace", "stop", last, table.dtype)
+    if _fits_between(first, last, table.dtype):
+        return cast("Array", create("linspace", table, first, last, count, endpoint=whole))
+    # Of ends so great the halves are exact.
+    made = create("linspace", table, first / 2, last / 2, count, endpoint=whole)
+    return cast("Array", made * 2.0)
+
+
+def _fits_between(first: Scalar, last: Scalar, dtype: DType) -> bool:
+    """Say whether the distance of two ends, by which libraries multiply, fits the dtype."""
+    distance = last - first
+    limit = FLOAT32_LIMIT if dtype in (_dtypes.float32, _dtypes.complex64) else math.inf
+    finite = max(abs(first.real), abs(first.imag), abs(last.real), abs(last.imag)) < math.inf
+    return not finite or max(abs(distance.real), abs(distance.imag)) < limit
 
 
 def _end(argument: str, value: Any) -> Scalar:

@@ -20,6 +20,7 @@ from corepy.dispatch import (
     is_scalar,
     operation,
     owner_of,
+    plain,
     promoted,
     run,
     scalar_dtype,
@@ -298,10 +299,11 @@ def result_type(*arrays_and_dtypes: Array | Scalar | DType) -> DType:
         If there is no array and no dtype.
     """
     function = "result_type"
-    scalars = [value for value in arrays_and_dtypes if is_scalar(value)]
+    given = [plain(value) for value in arrays_and_dtypes]
+    scalars = [value for value in given if is_scalar(value)]
     dtypes = [
         _dtype_of(function, f"arrays_and_dtypes[{i}]", value)
-        for i, value in enumerate(arrays_and_dtypes)
+        for i, value in enumerate(given)
         if not is_scalar(value)
     ]
     if not dtypes:

@@ -20,12 +20,14 @@ from corepy._dtypes import (
     REAL_FLOATING,
     DType,
 )
+from corepy._errors import broadcast_mismatch
 from corepy.array_api._docs import binary_doc, unary_doc
 from corepy.dispatch import (
     BinaryFunction,
     UnaryFunction,
     as_operand,
     binary,
+    broadcasts,
     operation,
     run,
     same,
@@ -236,6 +238,9 @@ def clip(x: Array, /, min: Array | float | None = None, max: Array | float | Non
     x = as_operand("clip", "x", x)
     low = None if min is None else _bound(x, "min", min)
     high = None if max is None else _bound(x, "max", max)
+    shapes = [bound.shape for bound in (x, low, high) if bound is not None]
+    if any(shape and shape != x.shape for shape in shapes) and not broadcasts(shapes):
+        raise broadcast_mismatch("clip", shapes)
     return cast("Array", run("clip", x, min=low, max=high))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from corepy import _dtypes
 from corepy._errors import bad_argument, broadcast_mismatch, out_of_range, wrong_dtype
 from corepy.array_api._arguments import axis_of
+from corepy.array_api._keys import signed
 from corepy.dispatch import (
     as_operand,
     broadcasts,
@@ -27,7 +28,7 @@ def _indices(function: str, indices: Any) -> Array:
     if found.dtype not in _dtypes.INTEGER:
         expected = _dtypes.describe(_dtypes.INTEGER)
         raise wrong_dtype(function, "indices", found.dtype, found.device, expected)
-    return cast("Array", found)
+    return cast("Array", signed(found))
 
 
 @operation(result=same)

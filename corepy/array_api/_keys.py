@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from corepy import _dtypes
 from corepy._errors import bad_type, out_of_range
-from corepy.dispatch import STRICT, Operand, as_operand, gathered, owner_of
+from corepy.dispatch import STRICT, Operand, as_operand, cast_to, gathered, owner_of
 
 if TYPE_CHECKING:
     from corepy.array_api._array import Array
@@ -55,7 +56,7 @@ def native_key(function: str, x: Array, key: Any) -> Any:
             shape, rank = x.shape, table.dtype.rank
             if rank == 0 and _shape(x, key._native) <= len(shape):
                 return key._native
-            if rank == 1 and shape and 0 not in shape:
+            if rank == 1 and shape and 0 not in shape and table.dtype is not _dtypes.uint64:
                 return key._native
     parts = key if isinstance(key, tuple) else (key,)
     parts = tuple(_part(function, x, part) for part in parts)
@@ -94,7 +95,20 @@ def _part(function: str, x: Array, part: Any) -> Any:
             f"{function}: key has dtype {dtype} on {part._table.device}; expected an integer or "
             f"bool dtype"
         )
-    return gathered(function, "x", x._table, "key", part)._native
+    return signed(gathered(function, "x", x._table, "key", part))._native
+
+
+def signed(indices: Any) -> Any:
+    """Return indices of uint64 as int64: those that it does not hold, as one that no axis has.
+
+    Libraries let them wrap around, to indices that count from the end.
+    """
+    if indices.dtype is not _dtypes.uint64:
+        return indices
+    from corepy.array_api._searching import where
+
+    found = cast_to(indices, _dtypes.int64)
+    return where(found < 0, 2**63 - 1, found)
 
 
 def _within(function: str, x: Array, parts: tuple[Any, ...]) -> None:

@@ -18,6 +18,7 @@ from corepy.dispatch import (
     is_operand,
     is_scalar,
     operation,
+    plain,
     run,
     same,
     same_sizes,
@@ -33,7 +34,7 @@ def _pair(function: str, x1: Any, x2: Any) -> tuple[Array, Array]:
     if isinstance(x1, Operand) and isinstance(x2, Operand) and x1._table is x2._table:
         return cast("Array", x1), cast("Array", x2)
     for name, x in (("x1", x1), ("x2", x2)):
-        if is_scalar(x):
+        if is_scalar(plain(x)):
             raise bad_type(function, name, x, "an array")
     a, b = unify(function, ("x1", "x2"), (x1, x2))
     return a, b
@@ -42,7 +43,7 @@ def _pair(function: str, x1: Any, x2: Any) -> tuple[Array, Array]:
 def matmul_operator(x1: Any, x2: Any) -> Any:
     """Run the operator ``@``: NotImplemented where an operand is no array."""
     known = isinstance(x1, Operand) and isinstance(x2, Operand)
-    if known or all(is_operand(x) and not is_scalar(x) for x in (x1, x2)):
+    if known or all(is_operand(x) and not is_scalar(plain(x)) for x in (x1, x2)):
         return matmul(x1, x2)
     return NotImplemented
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from corepy import _dtypes
 from corepy._errors import bad_argument, bad_type, broadcast_mismatch
 from corepy.array_api._arguments import (
+    _ADDRESSABLE,
     addressable,
     axes_of,
     axis_of,
@@ -26,7 +27,6 @@ from corepy.dispatch import (
     Operand,
     as_operand,
     cast_to,
-    index_value,
     known_sizes,
     operation,
     promoted,
@@ -332,6 +332,8 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
         If `repeats` has no integer dtype.
     ValueError
         If a count is negative, or there are not as many as elements.
+    MemoryError
+        If the result has more elements than any memory holds.
     """
     x = as_operand("repeat", "x", x)
     place = optional_axis("repeat", axis, x.ndim)
@@ -349,10 +351,26 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     length = math.prod(known_sizes(x, None if place is None else (place,)))
     if counts.ndim > 1 or counts.shape not in ((), (1,), (length,)):
         raise bad_argument("repeat", "repeats.shape", counts.shape, f"() or ({length},)")
-    if counts.size and bool(run("any", counts < 0, axis=None, keepdims=False)):
-        raise ValueError("repeat: repeats holds a negative number; expected counts of at least 0")
+    if counts.size:
+        _countable(x, counts, place, length)
     counts = cast_to(counts, counts._table.narrowed(_dtypes.int64))
     return cast("Array", run("repeat", x, counts, axis=place))
+
+
+def _countable(x: Array, counts: Array, place: int | None, length: int) -> None:
+    """Refuse counts that are negative, or whose sum libraries would let wrap around."""
+    least, most = (int(run(bound, counts, axis=None, keepdims=False)) for bound in ("min", "max"))
+    if least < 0:
+        raise ValueError("repeat: repeats holds a negative number; expected counts of at least 0")
+    if most >= 2**63:
+        raise bad_argument("repeat", "repeats", most, "counts below 2**63")
+    each = 1 if place is None else math.prod((*x.shape[:place], *x.shape[place + 1 :]))
+    if most * length * each < _ADDRESSABLE:  # however many of them there are
+        return
+    wide = cast_to(counts, counts._table.narrowed(_dtypes.float64))
+    kind = wide._table.native_dtype
+    total = run("sum", wide, axis=None, dtype=kind, keepdims=False)
+    addressable("repeat", int(float(total)) * (length if counts.size == 1 else 1), each)
 
 
 @operation(result=same)
@@ -428,12 +446,22 @@ def roll(
     if places == ():  # nothing rolls along no axis; libraries refuse the empty tuple
         ints_of("roll", "shift", shift)
         return cast("Array", run("astype", x, x.dtype, copy=True))
-    if not isinstance(shift, (tuple, list)):
-        return cast("Array", run("roll", x, index_value("roll", "shift", shift), axis=places))
     shifts = ints_of("roll", "shift", shift)
-    if places is None or len(shifts) != len(places):
+    if not isinstance(shift, (tuple, list)):
+        if places is not None and len(places) > 1:
+            shifts *= len(places)  # torch takes no other
+    elif places is None or len(shifts) != len(places):
         raise bad_argument("roll", "shift", shift, "an int, or one for each axis")
-    return cast("Array", run("roll", x, shifts, axis=places))
+    if not all(-_FAR < n < _FAR for n in shifts):  # once around is nothing, and some libraries fail
+        sizes = known_sizes(x, places)
+        rounds = (math.prod(sizes),) if places is None else sizes
+        shifts = tuple(n % max(size, 1) for n, size in zip(shifts, rounds, strict=True))
+    several = isinstance(shift, (tuple, list)) or len(shifts) > 1
+    return cast("Array", run("roll", x, shifts if several else shifts[0], axis=places))
+
+
+#: Beyond every size, and within the integers of 64 bits.
+_FAR: Final = 2**62
 
 
 def _axes_repeated(function: str, axes: Any, ndim: int) -> tuple[int, ...]:

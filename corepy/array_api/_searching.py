@@ -11,10 +11,10 @@ from corepy import _dtypes
 from corepy._dtypes import Scalar
 from corepy._errors import bad_argument, broadcast_mismatch, wrong_dtype
 from corepy.array_api._arguments import choice_of, flag_of, optional_axes, optional_axis
+from corepy.array_api._keys import signed
 from corepy.dispatch import (
     as_operand,
     broadcasts,
-    cast_to,
     gathered,
     operation,
     run,
@@ -172,12 +172,13 @@ def searchsorted(
     ------
     ValueError
         If `x1` is not 1-D, `sorter` has another shape, or `side` is another word.
+    IndexError
+        If `sorter` points outside `x1` (where the library can tell).
     """
     edge = choice_of("searchsorted", "side", side, ("left", "right"))
     haystack, needles = unify("searchsorted", ("x1", "x2"), (x1, x2))
     if haystack.ndim != 1:
         raise bad_argument("searchsorted", "x1.shape", haystack.shape, "one dimension")
-    order = None
     if sorter is not None:
         order = as_operand("searchsorted", "sorter", sorter)
         if order.dtype not in _dtypes.INTEGER:
@@ -185,8 +186,13 @@ def searchsorted(
             raise wrong_dtype("searchsorted", "sorter", order.dtype, order.device, expected)
         if order.ndim != 1 or not same_sizes(order, haystack, [(0, 0)]):
             raise bad_argument("searchsorted", "sorter.shape", order.shape, str(haystack.shape))
-        order = cast_to(order, order._table.narrowed(_dtypes.int64))
-    return cast("Array", run("searchsorted", haystack, needles, side=edge, sorter=order))
+        order = signed(gathered("searchsorted", "x1", haystack._table, "sorter", order))
+        try:
+            # Of indices out of bounds libraries make what they like.
+            haystack = run("take", haystack, order, axis=0)
+        except IndexError as error:
+            raise IndexError(f"searchsorted: sorter: {error}") from None
+    return cast("Array", run("searchsorted", haystack, needles, side=edge, sorter=None))
 
 
 @operation(result=same, argument="x1")

@@ -29,6 +29,7 @@ from corepy.dispatch import (
     Operand,
     as_operand,
     broadcasts,
+    create,
     gathered,
     index_value,
     known_sizes,
@@ -385,10 +386,18 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     Returns
     -------
     Array
-        Of shape ``(...)`` and dtype int64.
+        Of shape ``(...)`` and dtype int64; 0 for matrices without elements.
     """
     x = _matrices("matrix_rank", x)
-    return cast("Array", run("linalg.matrix_rank", x, rtol=_rtol("matrix_rank", x, rtol)))
+    tolerance = _rtol("matrix_rank", x, rtol)
+    if 0 in x.shape[-2:]:  # which has no greatest singular value
+        return _filled(x, known_sizes(x)[:-2], _dtypes.int64, 0)
+    return cast("Array", run("linalg.matrix_rank", x, rtol=tolerance))
+
+
+def _filled(x: Array, shape: tuple[int, ...], dtype: DType, value: float) -> Array:
+    """Return an array of one value, in the backend and on the device of another."""
+    return cast("Array", create("full", x._table.sibling(dtype), shape, value))
 
 
 def _rtol(function: str, x: Array, rtol: Any) -> Any:
@@ -615,7 +624,7 @@ def vector_norm(
         Whether the axes stay, with size one.
     ord : int or float
         Order of the norm; 0 counts the elements that are not zero, ``inf`` and ``-inf`` give the
-        greatest and least magnitude.
+        greatest and least magnitude. Of no elements the norm is 0, of a negative order ``inf``.
 
     Returns
     -------
@@ -632,4 +641,9 @@ def vector_norm(
     keep = flag_of("vector_norm", "keepdims", keepdims)
     if isinstance(ord, bool) or not isinstance(ord, (int, float)):
         raise bad_type("vector_norm", "ord", ord, "an int or float")
+    if 0 in x.shape:  # of which libraries make this, or an error
+        gone = range(x.ndim) if axes is None else axes
+        sizes = enumerate(known_sizes(x))
+        shape = [1 if i in gone else n for i, n in sizes if keep or i not in gone]
+        return _filled(x, tuple(shape), _dtypes.real_of(x.dtype), math.inf if ord < 0 else 0.0)
     return cast("Array", run("linalg.vector_norm", x, axis=axes, keepdims=keep, ord=ord))

@@ -392,6 +392,10 @@ class Backend(ABC):
         """
         return self.normalize(native)
 
+    def adopts_by_copy(self, native: Native) -> bool:
+        """Say whether `adopt` has to copy the values, so that ``copy=False`` cannot be had."""
+        return False
+
     def is_writable(self, native: Native) -> bool:
         """Say whether ``__setitem__`` may write into this memory."""
         return True

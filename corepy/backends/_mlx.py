@@ -190,10 +190,13 @@ class _Exporter:
         self, *, max_version: tuple[int, int] | None, copy: bool | None, **params: Any
     ) -> Any:
         mx.synchronize()
+        host = _host(self.native)
+        backwards = min(host.strides, default=0) < 0  # where torch ends the process
+        if backwards and copy is False:
+            raise BufferError("x has a negative stride; expected none for copy=False")
         if max_version is None and copy is False:  # who says so shares, and must not write
             return self.native.__dlpack__(**params)
-        host = _host(self.native)
-        if max_version is None:
+        if max_version is None or backwards:
             host = host.copy()
         return host.__dlpack__(max_version=max_version, copy=copy, **params)
 
@@ -403,6 +406,8 @@ def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array
 
 
 def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None) -> Array:
+    if copy is False:  # MLX copies where it has to, and does not say so, as NumPy does
+        _host(x).reshape(shape, copy=False)
     made = mx.reshape(x, shape)
     return mx.array(made) if copy else made
 
@@ -456,8 +461,9 @@ def _to_index(function: Callable[..., Array], on_host: Callable[..., Any]) -> Ca
 
 
 def _sort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
-    made = mx.sort(x, axis)
-    return mx.flip(made, axis) if descending else made
+    if not descending:
+        return mx.sort(x, axis)
+    return mx.flip(mx.sort(mx.flip(x, axis), axis), axis)  # as in `_argsort`
 
 
 def _argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:

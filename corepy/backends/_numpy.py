@@ -113,13 +113,40 @@ class NumPyBackend(Backend):
 
     def adopt(self, native: Any) -> Array:
         array = self.normalize(native)
-        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+        if not array.dtype.isnative:
+            return array.astype(array.dtype.newbyteorder("="))
+        # Whoever has the array may give it another shape or dtype in place.
+        return array.view() if array is native else array
+
+    def adopts_by_copy(self, native: Any) -> bool:
+        return not native.dtype.isnative
 
     def is_writable(self, native: Array) -> bool:
         return native.flags.writeable
 
+    def exporter(self, native: Array) -> Any:
+        return _Backwards(native) if min(native.strides, default=0) < 0 else native
+
     def shares_memory(self, native: Array, array: Array) -> bool:
         return bool(np.may_share_memory(native, array)) or native.size == 0
+
+
+class _Backwards:
+    """Exports a copy of an array with a negative stride, where torch ends the process.
+
+    https://github.com/pytorch/pytorch/issues/59786
+    """
+
+    def __init__(self, native: Array) -> None:
+        self._native = native
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._native.__dlpack_device__()
+
+    def __dlpack__(self, *, copy: bool | None = None, **params: Any) -> Any:
+        if copy is False:
+            raise BufferError("x has a negative stride; expected none for copy=False")
+        return self._native.copy().__dlpack__(**params)
 
 
 _NATIVE: Final[dict[DType, np.dtype[Any]]] = {d: np.dtype(d.name) for d in DTYPES.values()}
@@ -138,6 +165,10 @@ def _foreign_dtype(native: Array) -> DType:
 
 
 def _setitem(x: Array, key: Any, value: Array) -> Array:
+    # NumPy writes a vector into one of another stride that it overlaps element by element
+    # (raw_array_assign_array), and so reads what it has just written.
+    if value.ndim and value.base is not None and np.may_share_memory(x, value):
+        value = value.copy()
     x[key] = value
     return x
 
@@ -255,7 +286,9 @@ def _argsort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool
 
 def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     if descending:
-        return cast("Array", compat.sort(x, axis=axis, descending=True, stable=stable))
+        # Equal elements stay in their order, as `argsort` has it, where what is sorted and turned
+        # round was turned round before. Zeros of both signs are equal, and so are NaN.
+        return np.flip(_sort(np.flip(x, axis), axis=axis, stable=stable), axis)
     result = x.copy("K")
     if stable and x.ndim == 1 and x.size > _FEW and x.dtype.char in "fd":
         result.sort()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -61,16 +62,25 @@ def linspace(
         values += start
         return values
 
-    if num <= _STRETCH:
-        result = spread(np.arange(num, dtype=np.float64)).astype(dtype, copy=False)
-    else:  # a stretch at a time, which stays in the cache from one step to the next
-        result = np.empty(num, dtype)
-        counted = np.arange(_STRETCH, dtype=np.float64)
-        for first in range(0, num, _STRETCH):
-            part = result[first : first + _STRETCH]
-            part[...] = spread(counted[: part.size] + first)
+    result = _counted(num, dtype, spread)
     if endpoint and num > 1:
         result[-1] = stop
+    return result
+
+
+def _counted(num: int, dtype: Any, spread: Callable[[Array], Array]) -> Array:
+    """Make an array of float64 numbers from 0 on, which a function changes in place."""
+    if num <= _STRETCH:
+        return spread(np.arange(num, dtype=np.float64)).astype(dtype, copy=False)
+    # A stretch at a time, which stays in the cache from one step to the next.
+    result = np.empty(num, dtype)
+    counted = np.arange(_STRETCH, dtype=np.float64)
+    for first in range(0, num, _STRETCH):
+        part = result[first : first + _STRETCH]
+        if dtype == counted.dtype:
+            spread(np.add(counted[: part.size], first, out=part))
+        else:
+            part[...] = spread(counted[: part.size] + first)
     return result
 
 
@@ -89,7 +99,41 @@ def arange(first: Any, last: Any, pace: Any, *, dtype: Any, device: Device) -> A
                 np.add(result[: more.size], dtype.type(done * step), out=more)
                 done += more.size
             return result
+    elif dtype.kind != "f":  # NumPy would make the ends and the step integers
+        return _paced(first, last, pace, dtype)
+    if dtype.kind == "f" and not keeps_pace(first, pace, dtype):
+        return _paced(first, last, pace, dtype)
     return np.arange(first, last, pace, dtype)  # type: ignore[call-overload,no-any-return]
+
+
+def keeps_pace(first: Any, pace: Any, dtype: Any) -> bool:
+    """Say whether the second value of a range lies a step behind the first one.
+
+    NumPy goes on by their distance (`fill` of its dtypes), which is that of rounded numbers. Beside
+    a great start hardly anything of the step is left in it, and each value adds to the error.
+    """
+    number, most = _NUMBERS[dtype]
+    if not abs(first) + abs(pace) < most:
+        return False
+    return bool(number(first + pace) - number(first) == number(pace))
+
+
+#: By dtype: what rounds to it, and the greatest number.
+_NUMBERS: Final[dict[np.dtype[Any], tuple[Any, float]]] = {
+    np.dtype(np.float32): (np.float32, float(np.finfo(np.float32).max)),
+    np.dtype(np.float64): (float, float(np.finfo(np.float64).max)),
+}
+
+
+def _paced(first: Any, last: Any, pace: Any, dtype: Any) -> Array:
+    """Make a range of ``first + i * pace``, each computed in float64."""
+
+    def spread(values: Array) -> Array:
+        values *= pace
+        values += first
+        return values
+
+    return _counted(max(0, math.ceil((last - first) / pace)), dtype, spread)
 
 
 #: Elements that stay in the second-level cache while something is computed of them.

@@ -24,6 +24,7 @@ from corepy.dispatch._operands import (
     fitting,
     gathered,
     is_operand,
+    plain,
     promoted,
     scalar_dtype,
     unify,
@@ -111,6 +112,10 @@ def mixed(name: str, x1: Any, x2: Any) -> Any:
     if x1.__class__ in SCALARS and isinstance(x2, Operand):
         return _with_scalar(name, x2, x1, "x1")
     if x1.__class__ not in SCALARS and x2.__class__ not in SCALARS:
+        if not (isinstance(x1, Operand) and isinstance(x2, Operand)):
+            a, b = plain(x1), plain(x2)
+            if a is not x1 or b is not x2:
+                return mixed(name, a, b)
         x1, x2 = as_operand(name, "x1", x1), as_operand(name, "x2", x2)
         done = _unconverted(name, x1, x2)
         if done is not None:
@@ -218,6 +223,7 @@ def inplace(symbol: str) -> Callable[[Any, Any], Any]:
 
 def _inplace_operands(name: str, symbol: str, self: Operand, other: Any) -> tuple[Operand, Any]:
     """Return two operands of one dtype, the other one as a scalar where the operator takes one."""
+    other = plain(other)
     if other.__class__ in SCALARS:
         a, native = _beside(name, self, other, "x2")
         table = a._table

@@ -60,9 +60,25 @@ def is_scalar(value: object) -> bool:
     return value.__class__ in SCALARS
 
 
+def plain(value: Any) -> Any:
+    """Return a number of a subclass of Python's, such as an ``IntEnum``, as Python's own.
+
+    Whatever else comes is returned as it is; so are NumPy's scalars, some of which are such.
+    """
+    if value.__class__ in SCALARS or isinstance(value, Operand):
+        return value
+    kind: Any
+    for kind in (int, float, complex):
+        if isinstance(value, kind) and _registry.owner_of(value) is None:
+            return kind(value)
+    return value
+
+
 def is_operand(value: object) -> bool:
     """Say whether a value can be an operand at all; operators leave others to Python."""
-    return isinstance(value, Operand) or is_scalar(value) or _registry.owner_of(value) is not None
+    return (
+        isinstance(value, (Operand, int, float, complex)) or _registry.owner_of(value) is not None
+    )
 
 
 def wrap_native(function: str, argument: str, value: object) -> Any:
@@ -83,13 +99,17 @@ def wrap_native(function: str, argument: str, value: object) -> Any:
     return adopt(function, argument, value, backend)
 
 
-def adopt(function: str, argument: str, value: Native, backend: Backend) -> Any:
-    """Wrap a native array of a backend, without a copy.
+def adopt(
+    function: str, argument: str, value: Native, backend: Backend, copy: bool | None = None
+) -> Any:
+    """Wrap a native array of a backend, without a copy unless it has another byte order.
 
     Raises
     ------
     TypeError
         If its dtype is not one of the standard's.
+    ValueError
+        If `copy` is False and it has to be copied.
     BackendError
         If the library cannot use it here.
     """
@@ -97,6 +117,11 @@ def adopt(function: str, argument: str, value: Native, backend: Backend) -> Any:
         dtype = backend.dtype_of(value)
     except TypeError as error:
         raise TypeError(f"{function}: {argument}: {error}") from None
+    if copy is False and backend.adopts_by_copy(value):
+        raise ValueError(
+            f"{function}: {argument} has another byte order; expected the machine's own for "
+            f"copy=False"
+        )
     try:
         native = backend.adopt(value)
     except RuntimeError as error:
@@ -234,7 +259,7 @@ def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> lis
             return list(values)
     operands = [
         value if is_scalar(value) else as_operand(function, name, value)
-        for name, value in zip(names, values, strict=True)
+        for name, value in zip(names, map(plain, values), strict=True)
     ]
     arrays = [(n, x) for n, x in zip(names, operands, strict=True) if isinstance(x, Operand)]
     if not arrays:

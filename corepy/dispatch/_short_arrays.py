@@ -219,6 +219,7 @@ def item(function: Function) -> Function:
                 there.backend is not table.backend
                 or there.device is not table.device
                 or there.dtype.rank > 1
+                or there.dtype is _dtypes.uint64
                 or 0 in a.shape
                 or (known[1] is not None and place.size >= known[1])
             ):

@@ -167,6 +167,33 @@ def test_arange_of_floats(start: float, length: int, step: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("args", "dtype"),
+    [
+        ((2**24, 2**24 + 8), "float32"),
+        ((1e16, 1e16 + 16, 1.0), "float64"),
+        ((-1e16, -1e16 - 40, -2.5), "float64"),
+        ((1.0, 3.0, 0.1), "float64"),
+        ((1e8, 1e8 + 500, 0.5), "float32"),
+        ((1e6, 1e6 + 20_000, 0.1), "float64"),  # which threads make
+    ],
+)
+def test_arange_of_floats_keeps_the_step_beside_a_great_start(args: Any, dtype: str) -> None:
+    start, stop, step = (*args, 1)[:3]
+    exact = start + step * np.arange(math.ceil((stop - start) / step), dtype=np.float64)
+    for _ in range(2):  # the second call may know a shorter way
+        result = xp.arange(*args, dtype=DTYPES[dtype])
+        assert result.shape == exact.shape
+        error = np.abs(to_numpy(result) - exact)
+        assert error.max() <= np.spacing(np.abs(exact.astype(dtype))).max()
+
+
+def test_arange_of_floats_from_zero_is_the_multiples_of_the_step() -> None:
+    for stop in (1.0, 2000.0):
+        found = to_numpy(xp.arange(0.0, stop, 0.1))
+        np.testing.assert_array_max_ulp(found, 0.1 * np.arange(found.size), 1)
+
+
+@pytest.mark.parametrize(
     ("args", "kwargs", "error", "message"),
     [
         ((0, 5, 0), {}, ValueError, "arange: step is 0; expected a number other than 0"),
@@ -179,6 +206,10 @@ def test_arange_of_floats(start: float, length: int, step: float) -> None:
         ((3,), {"dtype": "bool"}, ValueError, "arange: dtype is 'bool'; expected a real-valued"),
         ((3,), {"dtype": "float16"}, ValueError, "arange: dtype is 'float16'; expected one of bo"),
         ((2**62,), {}, (MemoryError, ValueError), "arange: "),
+        ((0, 1e308, 1e-10), {}, MemoryError, "arange: the result has "),
+        ((0, 10**400, 0.5), {}, OverflowError, "arange: stop is an integer beyond the range of f"),
+        ((-1.7e308, 1.7e308, 1e308), {}, OverflowError, "arange: the distance of start and stop"),
+        ((10**39, 10**39 + 3), {"dtype": "float32"}, OverflowError, "arange: start is 1000"),
     ],
 )
 def test_bad_ranges_raise(args: Any, kwargs: Any, error: Any, message: str) -> None:
@@ -236,6 +267,27 @@ def test_linspace_checks_its_arguments() -> None:
         xp.linspace("0", 1, 2)
     with pytest.raises((TypeError, ValueError), match="^linspace: "):
         xp.linspace(0, 1j, 2, dtype=xp.float64)
+    with pytest.raises(OverflowError, match="^linspace: stop is an integer beyond the range of fl"):
+        xp.linspace(0, 10**400, 3)
+    for end, dtype in ((1e39, xp.float32), (1e39j, xp.complex64), (10**39, xp.float32)):
+        with pytest.raises(OverflowError, match="^linspace: start is .*; expected at most 3.40282"):
+            xp.linspace(end, 0, 3, dtype=dtype)
+
+
+def test_linspace_between_great_ends() -> None:
+    assert xp.linspace(0, 2**64, 3).tolist() == [0.0, 2.0**63, 2.0**64]
+    assert xp.linspace(10**300, 10**301, 2).tolist() == [1e300, 1e301]
+    for most, dtype in ((1.7e308, xp.float64), (3e38, xp.float32)):
+        eps = xp.finfo(dtype).eps
+        found = xp.linspace(-most, most, 5, dtype=dtype)
+        assert to_numpy(found) == pytest.approx(
+            [-most, -most / 2, 0.0, most / 2, most], rel=4 * eps, abs=4 * eps * most
+        )
+        open_ended = xp.linspace(most, -most, 4, dtype=dtype, endpoint=False)
+        assert to_numpy(open_ended) == pytest.approx(
+            [most, most / 2, 0.0, -most / 2], rel=4 * eps, abs=4 * eps * most
+        )
+        assert to_numpy(xp.linspace(-most, most, 1, dtype=dtype)).tolist() == pytest.approx([-most])
 
 
 # ---------------------------------------------------------------------------- matrices

@@ -427,6 +427,22 @@ def test_clip_special_cases() -> None:
     assert float(x[0]) == -1.0
 
 
+def test_clip_bounds_have_to_broadcast() -> None:
+    x = xp.ones(3)
+    with pytest.raises(
+        ValueError, match=r"^clip: operands have shapes \(3,\) and \(2,\); expected"
+    ):
+        xp.clip(x, xp.asarray([1.0, 2.0]), None)
+    with pytest.raises(
+        ValueError, match=r"^clip: operands have shapes \(3,\) and \(2, 1\) and \(2,"
+    ):
+        xp.clip(x, xp.ones((2, 1)), xp.ones(2))
+    with pytest.raises(
+        ValueError, match=r"^clip: operands have shapes \(3,\) and \(2,\); expected"
+    ):
+        xp.clip(x, max=xp.ones(2))
+
+
 def test_clip_bounds_do_not_change_the_dtype() -> None:
     x = xp.asarray([1, 2], dtype=xp.int8)
     with pytest.raises(TypeError, match="^clip: min .*; expected .* that promotes to int8"):

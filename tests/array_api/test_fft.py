@@ -65,6 +65,19 @@ def test_inverses(dtype: str, n: int) -> None:
         assert_values(xp.fft.irfftn(xp.fft.rfftn(x), s=[n]), to_numpy(x), close)
 
 
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_rows_that_are_not_there_have_transforms(name: str) -> None:
+    dtype = xp.float64 if name in REAL_INPUT else xp.complex128
+    size = {"rfft": 3, "ihfft": 3, "irfft": 6, "hfft": 6}.get(name, 4)
+    for shape, axis in (((0, 4), 1), ((4, 0), 0), ((3, 0, 4), 2)):
+        found = function(f"fft.{name}")(xp.zeros(shape, dtype=dtype), axis=axis)
+        assert found.shape == tuple(size if i == axis else n for i, n in enumerate(shape))
+        assert found.dtype is (xp.float64 if name in ("irfft", "hfft") else xp.complex128)
+    if "h" not in name:  # those two have no form of several axes
+        several = function(f"fft.{name}n")
+        assert several(xp.zeros((0, 2, 4), dtype=dtype), axes=(1, 2)).shape == (0, 2, size)
+
+
 def test_along_no_axes() -> None:
     for x in (xp.asarray(2.5), xp.asarray([1.0, 2.0])):
         none = () if x.ndim else None

@@ -155,12 +155,63 @@ def test_bad_values_raise(value: Any, error: type[Exception], message: str) -> N
     assert x.tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [
+        (slice(None, None, 2), slice(None, 6)),
+        (slice(None, 6), slice(None, None, 2)),
+        (slice(None, None, 4), slice(2, 5)),
+        (slice(3, 9), slice(None, None, 2)),
+        (slice(1, None), slice(None, -1)),
+        (slice(None, -1), slice(1, None)),
+        (slice(None, None, -1), slice(None)),
+        (slice(None, None, -2), slice(None, 6)),
+    ],
+)
+def test_writing_what_it_overlaps_is_as_if_it_had_been_copied(target: slice, source: slice) -> None:
+    wanted = np.arange(12.0)
+    wanted[target] = wanted[source].copy()
+    x, rows = xp.arange(12.0), xp.asarray([[0.0] * 12, list(range(12))])
+    x[target] = x[source]
+    rows[1, target] = rows[1, source]
+    assert x.tolist() == rows[1, :].tolist() == wanted.tolist()
+
+
+def test_an_array_is_written_into_itself_the_other_way_round() -> None:
+    x = xp.arange(5.0)
+    x[::-1] = x
+    assert x.tolist() == [4.0, 3.0, 2.0, 1.0, 0.0]
+    x[...] = x
+    assert x.tolist() == [4.0, 3.0, 2.0, 1.0, 0.0]
+
+
 @given(x=arrays(shape=shapes(min_dims=1, min_side=1)), data=st.data())
 def test_take(x: Any, data: st.DataObject) -> None:
     axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
     size = x.shape[axis]
     indices = data.draw(st.lists(st.integers(-size, size - 1), max_size=4))
     agrees("take", x, xp.asarray(indices, dtype=xp.int64), axis=axis)
+
+
+def test_take_puts_the_shape_of_the_indices_where_the_axis_was() -> None:
+    x, indices = xp.reshape(xp.arange(6), (2, 3)), [[0, 2], [1, -1], [0, 0]]
+    for axis in (0, 1):
+        chosen = np.asarray(indices) % x.shape[axis]
+        found = xp.take(x, xp.asarray(chosen.tolist()), axis=axis)
+        assert_values(found, np.take(np.arange(6).reshape(2, 3), chosen, axis))
+
+
+def test_values_may_have_leading_dimensions_of_size_one() -> None:
+    x = xp.asarray([[1.0, 2.0], [3.0, 9.0]])
+    x[0, 0] = xp.asarray([5.0])
+    x[1, :] = xp.asarray([[[6.0, 7.0]]])
+    x[x > 6] = xp.asarray([[0.0]])
+    assert x.tolist() == [[5.0, 2.0], [6.0, 0.0]]
+    x[xp.asarray([0, 1]), 1] = xp.asarray([[8.0, 9.0]])
+    x[0, ...] = xp.asarray([[1.0], [2.0]])[:1, :]
+    assert x.tolist() == [[1.0, 1.0], [6.0, 9.0]]
+    with pytest.raises(ValueError, match="^__setitem__: value"):
+        x[0, 0] = xp.asarray([1.0, 2.0])
 
 
 @given(x=arrays(shape=shapes(min_dims=1, min_side=1)), data=st.data())
@@ -193,6 +244,27 @@ def test_indices_out_of_bounds_are_refused_where_nothing_is_copied() -> None:
 
 
 @pytest.mark.at_once
+def test_great_indices_without_a_sign_do_not_wrap_around() -> None:
+    x = xp.asarray([1, 2, 3])
+    for number in (3, 2**63, 2**64 - 1):
+        far = xp.asarray([0, number], dtype=xp.uint64)
+        with pytest.raises(IndexError, match="^take: "):
+            xp.take(x, far)
+        with pytest.raises(IndexError, match="^take_along_axis: "):
+            xp.take_along_axis(x, far)
+        for key in (far, (far,), (..., far)):
+            with pytest.raises(IndexError, match="^__getitem__: "):
+                x[key]
+            with pytest.raises(IndexError, match="^__setitem__: "):
+                x[key] = 5
+    x, near = xp.asarray([1, 2, 3]), xp.asarray([2, 0], dtype=xp.uint64)
+    assert x[near].tolist() == xp.take(x, near).tolist() == [3, 1]
+    assert xp.take_along_axis(x, near).tolist() == [3, 1]
+    x[near] = xp.asarray([7, 8])
+    assert x.tolist() == [8, 2, 7]
+
+
+@pytest.mark.at_once
 def test_take_checks_its_arguments() -> None:
     x = xp.zeros((2, 3))
     two = xp.asarray([0, 1])
@@ -217,6 +289,16 @@ def test_take_checks_its_arguments() -> None:
         with pytest.raises(error) as caught:
             call()
         assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("far", [2**63, 2**70, -(2**70)])
+def test_ints_beyond_64_bits_are_out_of_bounds(far: int) -> None:
+    x = xp.asarray([1, 2, 3])
+    for key in (far, (far,)):
+        with pytest.raises(IndexError, match=f"^__getitem__: key is {far}; expected an index with"):
+            x[key]
+        with pytest.raises(IndexError, match=f"^__setitem__: key is {far}; expected an index with"):
+            x[key] = 1
 
 
 def test_slices_reach_as_far_as_they_say() -> None:

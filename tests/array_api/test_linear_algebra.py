@@ -241,6 +241,16 @@ def test_svd_qr_and_pseudo_inverse(rows: int, columns: int, dtype: str) -> None:
     assert xp.linalg.matrix_rank(x, rtol=2.0).tolist() == [0, 0]
 
 
+def test_matrices_without_elements_have_rank_0() -> None:
+    for dtype in FLOATING:
+        for shape in ((0, 0), (3, 0), (2, 3, 0), (2, 0, 3), (0, 2, 3)):
+            x = xp.zeros(shape, dtype=DTYPES[dtype])
+            for rtol in (None, 1e-3, xp.asarray(1e-3)):
+                rank = xp.linalg.matrix_rank(x, rtol=rtol)
+                assert rank.dtype is xp.int64
+                assert_values(rank, np.zeros(shape[:-2], np.int64))
+
+
 def test_results_of_decompositions_have_names() -> None:
     x = xp.eye(2)
     assert xp.linalg.eigh(x)._fields == ("eigenvalues", "eigenvectors")
@@ -271,6 +281,22 @@ def test_vector_norm(order: Any, data: st.DataObject) -> None:
     axis = data.draw(st.sampled_from((None, *range(-x.ndim, x.ndim))))
     keepdims = data.draw(st.booleans())
     agrees("linalg.vector_norm", x, ord=order, axis=axis, keepdims=keepdims, tolerance=tolerance(x))
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3, INF, -1, -2, -INF])
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_vector_norm_of_no_elements(order: Any, dtype: str) -> None:
+    norm = INF if order < 0 else 0.0
+    x = xp.zeros((2, 0), dtype=DTYPES[dtype])
+    for found, expected in (
+        (xp.linalg.vector_norm(x[0, :], ord=order), norm),
+        (xp.linalg.vector_norm(x, ord=order, axis=1), [norm, norm]),
+        (xp.linalg.vector_norm(x, ord=order, axis=-1, keepdims=True), [[norm], [norm]]),
+        (xp.linalg.vector_norm(x, ord=order, axis=0), []),
+        (xp.linalg.vector_norm(x, ord=order, keepdims=True), [[norm]]),
+    ):
+        assert found.tolist() == expected
+        assert found.dtype.name == ("float32" if dtype in ("float32", "complex64") else "float64")
 
 
 # ---------------------------------------------------------------------------- refusals

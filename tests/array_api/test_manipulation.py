@@ -143,6 +143,16 @@ def test_roll(x: Any, data: st.DataObject) -> None:
         agrees("roll", x, data.draw(shift), axis=axis)
 
 
+def test_one_shift_holds_for_all_axes_however_far_it_is() -> None:
+    x = xp.reshape(xp.arange(6), (2, 3))
+    assert xp.roll(x, 1, axis=(0, 1)).tolist() == [[5, 3, 4], [2, 0, 1]]
+    assert xp.roll(x, 1, axis=(1, 1)).tolist() == [[1, 2, 0], [4, 5, 3]]
+    assert xp.roll(x, 2**70).tolist() == np.roll(np.arange(6), 2**70 % 6).reshape(2, 3).tolist()
+    assert xp.roll(x, -(2**70), axis=1).tolist() == [[1, 2, 0], [4, 5, 3]]
+    assert xp.roll(x, (2**70 + 1, -(2**64)), axis=(0, 1)).tolist() == [[4, 5, 3], [1, 2, 0]]
+    assert xp.roll(xp.zeros((0, 2)), 2**70).shape == (0, 2)
+
+
 @given(x=arrays(), data=st.data())
 def test_tile(x: Any, data: st.DataObject) -> None:
     agrees("tile", x, data.draw(st.lists(st.integers(0, 2), max_size=3).map(tuple)))
@@ -209,6 +219,17 @@ def test_repeat_checks_its_counts() -> None:
         xp.repeat(x, xp.asarray([1, 2]))
     with pytest.raises(ValueError, match="^repeat: repeats holds a negative number"):
         xp.repeat(x, xp.asarray([1, -2, 3]))
+    with pytest.raises(ValueError, match=f"^repeat: repeats is {2**64 - 1}; expected counts below"):
+        xp.repeat(x, xp.asarray([1, 2**64 - 1, 0], dtype=xp.uint64))
+    assert xp.repeat(x, xp.asarray([2, 0, 1], dtype=xp.uint64)).tolist() == [0, 0, 2]
+
+
+@pytest.mark.parametrize("counts", [[2**62] * 4 + [3], [2**46, 2**46, 0, 0, 0], [2**62], 2**45])
+def test_repeat_refuses_more_elements_than_memory_holds(counts: Any) -> None:
+    with pytest.raises(MemoryError, match=r"^repeat: the result has \d+ elements; expected fewer"):
+        xp.repeat(xp.arange(5), xp.asarray(counts))
+    with pytest.raises(MemoryError, match=r"^repeat: the result has \d+ elements; expected fewer"):
+        xp.repeat(xp.zeros((2, 5)), xp.asarray(counts), axis=1)
 
 
 def test_reshape_without_a_copy_shares_memory_or_raises(backend: str) -> None:

@@ -119,6 +119,10 @@ def test_copies_have_memory_of_their_own() -> None:
         assert address(np.asarray(copy)) != address(x.unwrap())
     assert BACKEND.to_numpy(x.unwrap(), copy=True).flags.writeable
     assert address(xp.reshape(x, (2, 1), copy=False).unwrap()) == address(x.unwrap())
+    rows = a([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    for odd in (rows.T, rows[:, :2], xp.broadcast_to(x, (3, 2))):
+        with pytest.raises(ValueError, match="^reshape: "):
+            xp.reshape(odd, (odd.size,), copy=False)
 
 
 def test_exported_memory_outlives_the_array_and_later_writes() -> None:

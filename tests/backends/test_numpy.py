@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+import corepy.array_api as xp
 from corepy._dtypes import DTYPES
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends._numpy_rows import reduced
@@ -20,6 +21,22 @@ def numpys(name: str, *args: Any, **params: Any) -> Any:
     function = BACKEND.operation(name)
     assert function is not None
     return function(*args, **params)
+
+
+def test_native_arrays_are_changed_in_place_by_their_owners_alone() -> None:
+    values = np.arange(4.0)
+    x = xp.asarray(values)
+    values.shape = (2, 2)
+    assert x.shape == (4,)
+    given = np.asarray(x)
+    given.shape = (2, 2)
+    given[0, 0] = 7
+    assert x.shape == (4,)
+    assert values[0, 0] == float(x[0]) == 7.0  # the memory is one
+    for _ in range(3):
+        given = np.asarray(x)
+        given.dtype = np.int8  # type: ignore[misc]
+        assert (x + x).dtype == xp.float64
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -62,8 +79,11 @@ def test_long_ranges(dtype: str) -> None:
         assert found.dtype == dtype
         if dtype == "int64" or max(map(abs, ends)) < 2**23:
             np.testing.assert_array_equal(found, wanted)
-        else:
+        elif dtype == "float32" or ends[2] < 2**46:
             np.testing.assert_array_equal(found, np.arange(*ends, dtype=dtype))
+        else:  # beside the start NumPy rounds this step, and adds what is left of it
+            steps = np.arange(wanted.size, dtype=dtype)
+            np.testing.assert_array_equal(found, ends[0] + ends[2] * steps)
 
 
 @pytest.mark.parametrize("endpoint", [True, False])

@@ -301,6 +301,5 @@ def test_singular_matrices_raise() -> None:
     for call in (xp.linalg.eig, xp.linalg.svdvals):
         with pytest.raises(ValueError, match=f"^{call.__name__}: "):
             call(xp.full((2, 2), nan))
-    with pytest.raises(ValueError, match="^vector_norm: "):
-        xp.linalg.vector_norm(a([]), ord=inf)
+    assert float(xp.linalg.vector_norm(a([]), ord=inf)) == 0.0
     assert float(xp.linalg.vector_norm(a([1 + 1j, 0j]), ord=0)) == 1.0

@@ -223,6 +223,10 @@ class _Exporter:
         return found
 
     def __dlpack__(self, *, copy: bool | None = None, **params: Any) -> Any:
+        if min(self.native.strides, default=0) < 0:  # where torch ends the process
+            if copy is False:
+                raise BufferError("x has a negative stride; expected none for copy=False")
+            copy = True
         if not copy or params.get("dl_device") not in (None, self.__dlpack_device__()):
             return self.native.__dlpack__(copy=copy, **params)
         with self.native.device:  # in its current stream, which that of the consumer waits for

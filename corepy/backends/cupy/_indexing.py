@@ -31,7 +31,7 @@ getitem.plain = operator.getitem  # type: ignore[attr-defined]
 
 def setitem(x: Array, key: Any, value: Array) -> Array:
     _look_at_key(x, key)
-    x[key] = _apart(x, value)
+    x[key] = value.copy() if value is x else _apart(x, value)  # a key may turn it round
     return x
 
 

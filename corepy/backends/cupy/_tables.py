@@ -57,6 +57,13 @@ TAKEN: Final = SCALARS_OF_KERNELS if int(cupy.__version__.partition(".")[0]) >= 
 
 Function = Callable[..., Any]
 
+
+def _sort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+    made = cupy.sort(cupy.flip(x, axis) if descending else x, axis)
+    # compat turns round what is sorted, and with it the order of zeros of both signs and of NaN.
+    return cupy.flip(made, axis) if descending else made
+
+
 FIXES: Final[dict[str, Function]] = {
     **{
         name: creation.on_device(getattr(cupy, name)) for name in ("empty", "full", "ones", "zeros")
@@ -75,6 +82,7 @@ FIXES: Final[dict[str, Function]] = {
     "take": indexing.take,
     "take_along_axis": indexing.take_along_axis,
     "repeat": indexing.repeat,
+    "sort": _sort,
     **{name: reductions.Method(name, reductions.accumulation) for name in ("prod", "sum")},
     **{
         name: reductions.Method(name, reductions.reduction) for name in ("all", "any", "max", "min")

@@ -105,6 +105,9 @@ class DaskBackend(Backend):
         dtype = native.dtype
         return native if dtype.isnative else native.astype(dtype.newbyteorder("="))
 
+    def adopts_by_copy(self, native: Array) -> bool:
+        return NUMPY.adopts_by_copy(native)
+
 
 class _Exporter:
     """Speaks DLPack for an array whose values are computed, on the host, when they are exported."""
@@ -116,7 +119,7 @@ class _Exporter:
         return np.empty(0).__dlpack_device__()
 
     def __dlpack__(self, **options: Any) -> Any:
-        return np.asarray(self._native).__dlpack__(**options)
+        return NUMPY.exporter(np.asarray(self._native)).__dlpack__(**options)
 
 
 #: What runs on chunks that are aligned and broadcast, exactly as the NumPy backend has it.

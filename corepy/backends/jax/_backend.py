@@ -496,6 +496,13 @@ def _arg_extreme(library: Function, primitive: Function) -> Function:
     return find
 
 
+def _sort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
+    if not descending:
+        return jnp.sort(x, axis=axis, stable=stable)
+    # JAX turns the sorted array round, and with it the order of zeros of both signs and of NaN.
+    return jnp.flip(jnp.sort(jnp.flip(x, axis), axis=axis, stable=stable), axis)
+
+
 def _searchsorted(x1: Array, x2: Array, *, side: str, sorter: Array | None) -> Array:
     # JAX gives int32 while the positions fit.
     return jnp.searchsorted(x1, x2, side=side, sorter=sorter).astype(jnp.int64)
@@ -523,6 +530,7 @@ _FIXES: Final[dict[str, Function]] = {
     "argmax": _arg_extreme(jnp.argmax, jax.lax.argmax),
     "argmin": _arg_extreme(jnp.argmin, jax.lax.argmin),
     "searchsorted": _searchsorted,
+    "sort": _sort,
     "linalg.cholesky": _cholesky,
     "linalg.det": _det,
     "linalg.inv": _inv,

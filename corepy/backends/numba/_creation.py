@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from corepy.backends._numpy_creation import EXACT, is_exact
+from corepy.backends._numpy_creation import EXACT, is_exact, keeps_pace
 from corepy.backends.numba import _creation_loops as loops
 from corepy.backends.numba._compiled import blocks, launch
 from corepy.backends.numba._glue import Operation, operation
@@ -41,7 +41,13 @@ def _arange(
     ends = first, last, pace
     most = EXACT.get(dtype, 0)
     if any(end.__class__ is not int or abs(end) >= most for end in ends):
-        return None  # NumPy rounds as it does
+        if dtype not in FLOATS or not is_exact(first) or not is_exact(pace):
+            return None
+        if keeps_pace(first, pace, dtype):
+            return None  # NumPy rounds as it does
+        out = np.empty(max(0, math.ceil((last - first) / pace)), dtype)
+        launch(loops.space, (float(first), float(pace), out), blocks(out.size), 2 * out.size)
+        return out
     out = np.empty(-((first - last) // pace), dtype)
     launch(loops.count, (first, pace, out), blocks(out.size), out.nbytes // 8)
     return out

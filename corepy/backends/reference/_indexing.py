@@ -251,29 +251,27 @@ def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Ref
     x : array
         Of any dtype.
     indices : array
-        Integers, 0-D or 1-D; negative ones count from the end.
+        Integers; negative ones count from the end.
     axis : int, optional
         The axis; may be left out if there is only one.
 
     Returns
     -------
     array
-        Of the shape of `x`, but of the size of `indices` along the axis.
+        Of the shape of `x`, but for the shape of `indices` where the axis was.
 
     Raises
     ------
     TypeError
         If `indices` are no integers.
     ValueError
-        If `indices` have more than one dimension, or `axis` is left out and `x` is not 1-D.
+        If `axis` is left out and `x` is not 1-D.
     IndexError
         If there is no such axis, or an index is out of bounds.
     """
     x = as_array("take", "x", x)
     chosen = as_array("take", "indices", indices, _dtypes.int64)
     check_dtype("take", "indices", chosen, _dtypes.INTEGER)
-    if chosen.ndim > 1:
-        raise wrong_shape("take", "indices", chosen, "at most 1 dimension")
     if axis is None:
         if x.ndim != 1:
             raise bad_argument("take", "axis", axis, f"an axis of the {x.ndim} dimensions")

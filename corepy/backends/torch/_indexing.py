@@ -39,7 +39,7 @@ def _goes_as_it_is(key: slice) -> bool:
 
 
 def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
-    value = _apart(x, value)
+    value = value.clone() if value is x else _apart(x, value)  # a key may turn it round
     view, parts = x, _parts(x, key)
     if any(_is_reversed(part) for part in parts):
         view, turned, parts = _forward(x, parts)

@@ -13,6 +13,7 @@ from corepy import _dtypes
 from corepy._dtypes import DType
 from corepy.backends.torch import _creation as creation
 from corepy.backends.torch import _elementwise as elementwise
+from corepy.backends.torch import _fft as fft
 from corepy.backends.torch import _indexing as indexing
 from corepy.backends.torch import _linalg as linalg
 from corepy.backends.torch import _reductions as reductions
@@ -89,6 +90,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
         for name in ("empty", "eye", "full", "linspace", "ones", "zeros")
     },
     "arange": creation.on_device(creation.arange),
+    **fft.OPERATIONS,
     "fft.fftfreq": creation.on_device(compat.fft.fftfreq),
     "fft.rfftfreq": creation.on_device(compat.fft.rfftfreq),
     "__getitem__": indexing.getitem,

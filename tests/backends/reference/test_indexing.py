@@ -168,8 +168,13 @@ def test_take_refuses() -> None:
         reference.take([[1]], [0])
     with pytest.raises(IndexError, match="take: index of axis 0 is 3"):
         reference.take([1, 2, 3], [3])
-    with pytest.raises(ValueError, match="take: indices has shape"):
-        reference.take([1, 2, 3], [[0]])
+
+
+def test_take_with_indices_of_several_dimensions() -> None:
+    indices = np.array([[0, 2], [-1, 0], [1, 1]])
+    for axis in (0, 1):
+        found = reference.take(from_numpy(X), from_numpy(indices % 2), axis=axis)
+        assert_same(found, np.take(X, indices % 2, axis))
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

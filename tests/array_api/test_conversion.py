@@ -1,0 +1,183 @@
+"""What `asarray` and `from_dlpack` take: byte orders, dtypes, old producers, and refusals."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from tests.helpers import to_numpy
+
+pytestmark = pytest.mark.usefixtures("backend")
+
+
+class Interface:
+    """An object whose memory is known by ``__array_interface__`` alone."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+        self.__array_interface__ = values.__array_interface__
+
+
+# ---------------------------------------------------------------------------- byte order
+
+#: The byte order that is not this machine's.
+SWAPPED = np.dtype("f8").newbyteorder("S")
+
+
+def test_buffers_of_another_byte_order_have_their_values() -> None:
+    swapped = np.asarray([1.0, 2.0, 3.0], SWAPPED)
+    names = ("__ctype_be__", "__ctype_le__")
+    other = next(
+        getattr(ctypes.c_double, name)
+        for name in names
+        if np.dtype(getattr(ctypes.c_double, name)) == SWAPPED
+    )
+    for obj in (Interface(swapped), memoryview((other * 3)(1, 2, 3)), swapped):
+        x = xp.asarray(obj)
+        for _ in range(3):  # the loops that come in after the first call read it, too
+            assert (x * 2.0).tolist() == [2.0, 4.0, 6.0]
+        assert xp.asarray(obj, copy=True).tolist() == [1.0, 2.0, 3.0]
+        assert xp.asarray(obj, dtype=xp.complex128).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_arrays_pickled_where_the_byte_order_is_another() -> None:
+    rebuild, (_, *where) = xp.asarray([1.0, 2.0]).__reduce__()
+    x = rebuild(pickle.loads(pickle.dumps(np.asarray([1.0, 2.0], SWAPPED))), *where)
+    for _ in range(3):
+        assert (x + 1.0).tolist() == [2.0, 3.0]
+
+
+def test_another_byte_order_is_not_shared() -> None:
+    swapped = np.arange(3.0).astype(SWAPPED)
+    for obj in (swapped, Interface(swapped)):
+        with pytest.raises(ValueError, match=r"^asarray: obj .* for copy=False"):
+            xp.asarray(obj, copy=False)
+    with pytest.raises(BufferError, match="^from_dlpack: x has another byte order"):
+        xp.from_dlpack(swapped, copy=False)
+    with pytest.raises(ValueError, match="^to: x has another byte order; expected the machine's"):
+        corepy.to(swapped, copy=False)
+    assert corepy.to(swapped).tolist() == xp.from_dlpack(swapped).tolist() == [0.0, 1.0, 2.0]
+
+
+# ---------------------------------------------------------------------------- dtypes
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "error", "message"),
+    [
+        ([1.5], "int64", TypeError, "obj has dtype float64; expected one that converts to int64"),
+        ([1j], "float64", TypeError, "obj has dtype complex128; expected one that converts to"),
+        ([-1, 300], "uint8", OverflowError, "obj holds -1; expected 0 to 255 for uint8"),
+        ([1, 300], "uint8", OverflowError, "obj holds 300; expected 0 to 255 for uint8"),
+        ([1e300], "float32", OverflowError, "obj holds 1e+300; expected at most 3.4028235e38"),
+        ([1e300j], "complex64", OverflowError, "obj holds 1e+300; expected at most 3.4028235e38"),
+    ],
+)
+def test_buffers_keep_their_values_or_are_refused(
+    values: Any, dtype: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as caught:
+        xp.asarray(memoryview(np.asarray(values)), dtype=getattr(xp, dtype))
+    assert type(caught.value) is error
+    assert str(caught.value).startswith(f"asarray: {message}")
+
+
+def test_buffers_are_converted_upwards() -> None:
+    small = array.array("h", [1, 200])
+    for dtype in ("uint8", "int64", "float32", "complex64"):
+        x = xp.asarray(small, dtype=getattr(xp, dtype))
+        assert x.dtype.name == dtype
+        assert x.tolist() == [1, 200]
+    single = xp.asarray(array.array("f", [1.0, float("inf")]), dtype=xp.complex64)
+    assert to_numpy(single).real.tolist() == [1.0, float("inf")]
+
+
+def test_a_buffer_of_what_the_standard_lacks() -> None:
+    with pytest.raises(TypeError, match="^asarray: obj holds float16; expected one of bool, int8"):
+        xp.asarray(memoryview(np.ones(2, np.float16)))
+
+
+def test_great_integers_have_to_fit_floats() -> None:
+    for obj in (10**39, [10**39], [1.5, 10**39]):
+        for name in ("float32", "complex64"):
+            with pytest.raises(OverflowError, match=f"^asarray: obj .* {name}"):
+                xp.asarray(obj, dtype=getattr(xp, name))
+    with pytest.raises(OverflowError, match="^asarray: obj holds an integer beyond the range of"):
+        xp.asarray([10**400], dtype=xp.float64)
+    assert xp.asarray([10**38], dtype=xp.float32).tolist() == [float(np.float32(1e38))]
+
+
+def test_arrays_in_sequences_keep_their_dtype() -> None:
+    for dtype in ("bool", "int8", "uint64", "float32", "complex64"):
+        for values in (xp.ones(2, dtype=getattr(xp, dtype)), np.ones(2, dtype)):
+            assert xp.asarray([values, values]).dtype.name == dtype
+            assert xp.asarray([[values[0]], [values[1]]]).dtype.name == dtype
+    most, great = xp.asarray(2**64 - 1, dtype=xp.uint64), np.float32(1e30)
+    assert xp.asarray([most]).tolist() == [2**64 - 1]
+    assert xp.asarray([great]).tolist() == [float(great)]
+    assert xp.asarray([xp.asarray(1e300), 2]).tolist() == [1e300, 2.0]
+
+
+# ---------------------------------------------------------------------------- DLPack
+
+
+class Old:
+    """A producer from before DLPack 1.0, which knows a stream and nothing else."""
+
+    def __init__(self) -> None:
+        self.values = np.arange(3.0)
+
+    def __dlpack__(self, stream: Any = None) -> Any:
+        return self.values.__dlpack__(stream=stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def test_old_producers_are_copied_where_asked() -> None:
+    old = Old()
+    copied = xp.from_dlpack(old, copy=True)
+    old.values[0] = 9.0
+    assert copied.tolist() == [0.0, 1.0, 2.0]
+    copied[1] = 5.0
+    assert old.values.tolist() == [9.0, 1.0, 2.0]
+
+
+@pytest.mark.backend("numpy")
+def test_old_producers_share_where_asked() -> None:
+    old = Old()
+    with corepy.backend_priority(["numpy"]):
+        assert np.shares_memory(xp.from_dlpack(old, copy=False).unwrap(), old.values)
+
+
+def test_arrays_that_run_backwards_are_exported_as_copies() -> None:
+    line, plane = xp.flip(xp.arange(4.0)), xp.reshape(xp.arange(6.0), (2, 3))[:, ::-2]
+    for x in (line, plane, xp.flip(xp.ones(1)), xp.flip(xp.zeros((0, 2)))):
+        given = np.from_dlpack(x)
+        assert min(given.strides) >= 0  # torch ends the process where one is negative
+        assert given.tolist() == x.tolist()
+        try:
+            strides = np.from_dlpack(x, copy=False).strides
+        except BufferError:
+            continue
+        assert min(strides) >= 0
+    if line.backend == "numpy":
+        with pytest.raises(
+            BufferError, match="^__dlpack__: x has a negative stride; expected none"
+        ):
+            np.from_dlpack(line, copy=False)
+
+
+@pytest.mark.needs("torch")
+def test_torch_takes_arrays_that_run_backwards() -> None:
+    torch = pytest.importorskip("torch")
+    for x in (xp.flip(xp.arange(4.0)), xp.reshape(xp.arange(6.0), (2, 3))[:, ::-2]):
+        assert min(np.from_dlpack(x).strides) >= 0  # or the process ends here
+        assert torch.from_dlpack(x).tolist() == x.tolist()
