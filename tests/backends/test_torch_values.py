@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -303,3 +304,17 @@ def test_singular_matrices_raise() -> None:
             call(xp.full((2, 2), nan))
     assert float(xp.linalg.vector_norm(a([]), ord=inf)) == 0.0
     assert float(xp.linalg.vector_norm(a([1 + 1j, 0j]), ord=0)) == 1.0
+
+
+def test_autocast_leaves_products_in_the_dtype_of_their_operands() -> None:
+    x = a(np.random.default_rng(4).random((3, 3)).astype("float32") + np.eye(3, dtype="float32"))
+    products: list[Callable[[], corepy.Array]] = [
+        *(lambda: x @ x, lambda: xp.tensordot(x, x, axes=1), lambda: xp.vecdot(x, x)),
+        *(lambda: xp.linalg.matrix_power(x, 3), lambda: xp.linalg.pinv(x)),
+    ]
+    for product in products:
+        wanted = product()
+        with torch.autocast("cpu", torch.bfloat16):
+            found = product()
+        assert found.unwrap().dtype is torch.float32
+        same(found, np.asarray(wanted))

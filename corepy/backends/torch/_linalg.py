@@ -31,6 +31,19 @@ def solvable(name: str) -> Callable[..., Any]:
     return compute
 
 
+def in_own_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Multiply in the dtype of the operands where torch's autocast would take a narrower one."""
+
+    def compute(x: Tensor, *args: Any, **params: Any) -> Any:
+        kind = x.device.type
+        if not torch.is_autocast_enabled(kind):
+            return function(x, *args, **params)
+        with torch.autocast(kind, enabled=False):
+            return function(x, *args, **params)
+
+    return compute
+
+
 #: Rows up to which a determinant costs less than a look at its factors.
 _FEW = 16
 

@@ -45,7 +45,6 @@ _RIGHT: Final = {
     "multiply": torch.multiply,
     "nextafter": torch.nextafter,
     "not_equal": torch.not_equal,
-    "matmul": torch.matmul,
     "where": torch.where,
 }
 
@@ -139,8 +138,16 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     },
     **{
         f"linalg.{name}": linalg.solvable(name)
-        for name in ("matrix_power", "matrix_rank", "pinv", "solve", "svd", "svdvals")
+        for name in ("matrix_rank", "solve", "svd", "svdvals")
     },
+    **{
+        f"linalg.{name}": linalg.in_own_dtype(linalg.solvable(name))
+        for name in ("matrix_power", "pinv")
+    },
+    # compat promotes the operands of a product first, and so does the dispatcher.
+    "matmul": linalg.in_own_dtype(torch.matmul),
+    "tensordot": linalg.in_own_dtype(compat.tensordot),
+    "vecdot": linalg.in_own_dtype(compat.vecdot),
     "__iadd__": indexing.inplace(elementwise.by_parts(operator.iadd)),
     "__isub__": indexing.inplace(elementwise.by_parts(operator.isub)),
     "__imul__": indexing.inplace(operator.imul),
