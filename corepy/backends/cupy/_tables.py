@@ -59,7 +59,7 @@ Function = Callable[..., Any]
 
 
 def _sort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
-    made = cupy.sort(cupy.flip(x, axis) if descending else x, axis)
+    made = compat.sort(cupy.flip(x, axis) if descending else x, axis=axis, stable=stable)
     # compat turns round what is sorted, and with it the order of zeros of both signs and of NaN.
     return cupy.flip(made, axis) if descending else made
 
