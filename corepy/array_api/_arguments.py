@@ -13,7 +13,7 @@ from corepy.dispatch import STRICT, index_value
 
 #: Elements that no machine of today can address, so that absurd sizes fail at once and alike on
 #: every backend instead of filling its memory first.
-_ADDRESSABLE: Final = 2**47
+ADDRESSABLE: Final = 2**47
 
 
 def axis_of(function: str, axis: Any, ndim: int, argument: str = "axis") -> int:
@@ -72,7 +72,7 @@ def size_of(function: str, argument: str, value: Any) -> int:
 
 def shape_of(function: str, shape: Any, argument: str = "shape") -> tuple[int, ...]:
     """Return a shape, given as an int or a sequence of ints, as a tuple."""
-    if shape.__class__ is int and 0 <= shape < _ADDRESSABLE:  # what most programs write
+    if shape.__class__ is int and 0 <= shape < ADDRESSABLE:  # what most programs write
         return (shape,)
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     sizes = tuple(size_of(function, argument, n) for n in given)
@@ -89,7 +89,7 @@ def addressable(function: str, *sizes: int | None) -> None:
         If there are too many.
     """
     count = math.prod(size for size in sizes if size is not None)
-    if count >= _ADDRESSABLE:
+    if count >= ADDRESSABLE:
         raise MemoryError(f"{function}: the result has {count} elements; expected fewer than 2**47")
 
 

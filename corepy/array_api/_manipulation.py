@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from corepy import _dtypes
 from corepy._errors import bad_argument, bad_type, broadcast_mismatch
 from corepy.array_api._arguments import (
-    _ADDRESSABLE,
+    ADDRESSABLE,
     addressable,
     axes_of,
     axis_of,
@@ -365,7 +365,7 @@ def _countable(x: Array, counts: Array, place: int | None, length: int) -> None:
     if most >= 2**63:
         raise bad_argument("repeat", "repeats", most, "counts below 2**63")
     each = 1 if place is None else math.prod((*x.shape[:place], *x.shape[place + 1 :]))
-    if most * length * each < _ADDRESSABLE:  # however many of them there are
+    if most * length * each < ADDRESSABLE:  # however many of them there are
         return
     wide = cast_to(counts, counts._table.narrowed(_dtypes.float64))
     kind = wide._table.native_dtype

@@ -195,8 +195,8 @@ def determinant(factors: Array, pivots: Array, dtype: npt.DTypeLike) -> Any:
     Returns
     -------
     scalar
-        Infinite or zero only where the determinant is beyond what the
-        dtype holds, whatever the products of the first pivots are.
+        Infinite or zero only where the determinant is beyond what the dtype holds, whatever the
+        products of the first pivots are.
     """
     # Mantissas and exponents apart: the product may lie within what floats hold where parts of it
     # do not. Each of 512 mantissas is at least a half.

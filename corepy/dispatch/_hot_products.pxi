@@ -39,13 +39,14 @@ cdef inline char* _data(made) noexcept:
 cdef struct Blocks:
     npy_intp dims[4]  # as NumPy's loop takes them, of the whole
     npy_intp steps[9]
-    npy_intp count
-    npy_intp each  # rows of a block
+    npy_intp length, width  # of the result: how many rows there are, and elements in each
     bint across  # or columns
+    npy_intp each  # rows of a block
+    npy_intp count
 
 
 cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
-    """Multiply matrices or vectors of any strides, None where the entry has to."""
+    """Multiply matrices or vectors that the caller holds, None where the entry has to."""
     cdef Blocks product
     cdef npy_intp* dims = product.dims
     cdef npy_intp* steps = product.steps
@@ -75,7 +76,6 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     cdef bint whole = _size(x, slot.least) >= 1 and _size(y, slot.least) >= 1
     if not whole and not _falls_into_blocks(slot, &product):
         return None
-    held, also_held = <object><PyObject*>x, <object><PyObject*>y
     made = _new_large(slot.descr, rows + columns, shape)
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = _data(made)
@@ -94,26 +94,27 @@ cdef bint _falls_into_blocks(Slot* slot, Blocks* product) noexcept:
         return False
     if steps[3] != size and steps[4] != size or steps[5] != size and steps[6] != size:
         return False  # NumPy has copies made, or takes no BLAS
-    cdef npy_intp length = max(dims[1], dims[3]), width = min(dims[1], dims[3])
+    cdef npy_intp width = min(dims[1], dims[3])
     # Beside a vector OpenBLAS raises flags now and then that nothing in the operands gives rise to.
     if width < 2 or not 1 <= dims[2] <= BLAS_ALONE or width > BLAS_ALONE // (BLOCK * dims[2]):
         return False
     product.across = dims[3] > dims[1]
+    product.length, product.width = max(dims[1], dims[3]), width
     product.each = min(LONG_BLOCK, BLAS_ALONE // (width * dims[2]))
-    product.count = (length + product.each - 1) // product.each
+    product.count = (product.length + product.each - 1) // product.each
     return True
 
 
 cdef bint _block_by_block(Slot* slot, Blocks* product, char** args) except -1:
     """Multiply in several threads; False if the result is not to be used."""
     cdef Work work
-    cdef npy_intp* dims = product.dims
+    cdef npy_intp deep = product.dims[2]
     memset(&work, 0, sizeof(Work))
     work.stretch, work.slot, work.data, work.rows = _block_stretch, slot, product, product.count
     work.operands[0], work.operands[1], work.operands[2] = args[0], args[1], args[2]
     # As long as to read or write an element takes to add eight products or so.
-    cdef npy_intp length = max(dims[1], dims[3]), width = min(dims[1], dims[3])
-    _do(&work, length * (dims[2] + width + dims[2] * width // 8), &slot.pace[ROWS])
+    cdef npy_intp each = deep + product.width + deep * product.width // 8
+    _do(&work, product.length * each, &slot.pace[ROWS])
     return not corepy_all_flags()
 
 
@@ -126,7 +127,7 @@ cdef void _block_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nog
     memcpy(dims, product.dims, sizeof(dims))
     for block in range(start, stop):
         first = block * product.each
-        dims[place] = min(product.each, product.dims[place] - first)
+        dims[place] = min(product.each, product.length - first)
         args[0], args[1] = work.operands[0], work.operands[1]
         if product.across:
             args[1] += first * product.steps[6]
