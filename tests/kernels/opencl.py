@@ -10,22 +10,33 @@ from typing import Any
 def device() -> Any:
     """Return the first device that has float64 and builds what it is given.
 
-    Not every one does: PoCL 3.0 of the package ``pocl-binary-distribution`` knows no processor that
-    is younger than its LLVM, and refuses all programs there (pocl#1049); Debian's 3.1 takes such a
-    processor for one that it knows.
-
     Raises
     ------
     LookupError
         If there is none; the message says what is wrong with those that there are.
     """
+    usable, wrong = devices()
+    if not usable:
+        raise LookupError("; ".join(wrong) or "no device of OpenCL")
+    return usable[0]
+
+
+@cache
+def devices() -> tuple[list[Any], list[str]]:
+    """Return those devices, and what is wrong with the others.
+
+    Not every one builds: PoCL 3.0 of the package ``pocl-binary-distribution`` knows no processor
+    that is younger than its LLVM, and refuses all programs on some (pocl#1049); Debian's 3.1
+    takes such a processor for one that it knows.
+    """
     import pyopencl as cl
 
+    usable: list[Any] = []
     wrong = []
     try:
         found = [d for platform in cl.get_platforms() for d in platform.get_devices()]
     except cl.LogicError as error:  # no platform at all
-        raise LookupError(str(error)) from error
+        return [], [str(error)]
     for candidate in found:
         if not candidate.double_fp_config:
             wrong.append(f"{candidate.name} has no float64")
@@ -36,5 +47,5 @@ def device() -> Any:
         except cl.RuntimeError as error:
             wrong.append(f"{candidate.name} builds nothing: {str(error).splitlines()[0]}")
             continue
-        return candidate
-    raise LookupError("; ".join(wrong) or "no device of OpenCL")
+        usable.append(candidate)
+    return usable, wrong

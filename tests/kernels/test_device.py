@@ -17,6 +17,7 @@ from corepy.kernels._arguments import given
 from corepy.kernels._device import Program, _runtime, launch, on_device
 from corepy.kernels._memory import by_reference
 from tests.kernels import libraries
+from tests.kernels import opencl as opencl_devices
 from tests.kernels.libraries import Kind, check, device_kinds, exchanged, host, queue
 
 each = pytest.mark.parametrize("kind", device_kinds())
@@ -98,6 +99,21 @@ def test_layouts_of_pyopencl_run_backwards() -> None:
     for view in (np.s_[::-1], np.s_[:, :, ::-1], np.s_[::-1, ::-2, 1:]):
         x = kind.array(values)[view]
         check(x, norm(x), expected_norm(values[view].astype("f8"))[0], "float32")
+
+
+@opencl
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_softmax_of_vectors_on_every_device_of_opencl(dtype: str) -> None:
+    """Each compiler chooses among four exponentials; that of one made zeros of them."""
+    import pyopencl as cl
+    import pyopencl.array as cla
+
+    values = sample(7, 16)
+    values[0, 3] = np.nan
+    values[1, 5:9] = -np.inf
+    for device in opencl_devices.devices()[0]:
+        x = cla.to_device(cl.CommandQueue(cl.Context([device])), values.astype(dtype))
+        check(x, softmax(x), libraries.softmax(host(x), -1), dtype)
 
 
 @opencl

@@ -289,6 +289,16 @@ DEVICE real product(real a, real b)
 #endif
 }
 
+/* `value` where `taken`, else `other`. PoCL's LLVM 14, on processors newer than itself, makes zeros of
+ * four results of exp that `?:` chooses side by side. */
+#if defined(TARGET_OPENCL)
+#define CHOSEN(taken, value, other) select((real)(other), value, (PASTE(choice_, WIDE))(taken))
+typedef i32 choice_float32;
+typedef i64 choice_float64;
+#else
+#define CHOSEN(taken, value, other) ((taken) ? (value) : (other))
+#endif
+
 /* 1 / a, within a unit in the last place, where neither is subnormal. */
 DEVICE real reciprocal(real a)
 {

@@ -50,7 +50,7 @@ KERNEL(softmax_rows)(
                 const real scaled = HELD ? KEPT(values, step)[j] : SCALED(KEPT(values, step)[j]);
                 const int taken = IN_ROW(step, length) && TAKEN(ROW_AT(step) + j);
                 const real weight = EXP_FOR(X, LESS(scaled, top)); /* of all, as a branch would take longer */
-                KEPT(values, step)[j] = taken ? weight : 0;
+                KEPT(values, step)[j] = CHOSEN(taken, weight, 0);
                 total += KEPT(values, step)[j];
             }
         }
