@@ -45,6 +45,10 @@ STORED: Final[dict[tuple[str, str], str]] = {
 KERNELS: Final = "kernels on pyopencl's arrays"
 NEVER: Final = "never"
 
+_TORCH: Final = (
+    "in stand-ins for `torch.cuda`: streams, copies, graphs, memory; else the code of `cpu`"
+)
+
 #: How each is tested on every push. A backend or a kind that is new has to say so here.
 TESTED: Final[dict[tuple[str, str], str]] = {
     **{
@@ -52,10 +56,10 @@ TESTED: Final[dict[tuple[str, str], str]] = {
         for name in ("numpy", "numba", "torch", "jax", "mlx", "reference")
     },
     ("dask", "dask"): "on the library itself, in threads and in processes",
-    ("torch", "cuda"): "not run: the code of `cpu`",
-    ("torch", "rocm"): "not run: the code of `cpu`",
+    ("torch", "cuda"): _TORCH,
+    ("torch", "rocm"): _TORCH,
     ("torch", "mps"): "on a stand-in with Metal's limits and faults, in host memory",
-    ("torch", "xpu"): "its dtypes, on a fake driver; else not run",
+    ("torch", "xpu"): "its dtypes and memory, on a fake driver; else not run",
     ("cupy", "cuda"): "on a stand-in that computes with NumPy",
     ("cupy", "rocm"): "on a stand-in that computes with NumPy",
     ("jax", "cuda"): "not run: the code of `cpu`",

@@ -51,6 +51,13 @@ def profile_program(options: argparse.Namespace) -> int:
     for name in (options.html, options.trace):
         if name is not None and not Path(name).absolute().parent.is_dir():
             raise ProfileError(f"profile: there is no folder for {name!r}")
+    for name, wanted in (("--html", options.html), ("--trace", options.trace)):
+        given = (argument.partition("=")[0] for argument in options.arguments)
+        if wanted is None and name in given:
+            print(
+                f"corepy: profile: {name} is passed to the program, for it comes after its name",
+                file=sys.stderr,
+            )
     before = sys.argv, sys.path[:]
     # As Python itself would start it.
     sys.argv = [options.program, *options.arguments]

@@ -10,20 +10,16 @@ table is silent.
 from __future__ import annotations
 
 import builtins
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from corepy._errors import bad_argument, bad_type
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Kind: TypeAlias = Literal["b", "i", "u", "f", "c"]
 Scalar: TypeAlias = "bool | int | float | complex"
 
-_KIND_NAMES: Final = {
-    "b": "bool",
-    "i": "signed integer",
-    "u": "unsigned integer",
-    "f": "real floating",
-    "c": "complex floating",
-}
 #: bool < integer < floating < complex, the order in which a mixed operation takes sides.
 _RANK: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
@@ -80,9 +76,14 @@ class DType:
         return self
 
     @property
-    def kind_name(self) -> str:
-        """The kind in the standard's words, as `isdtype` takes it."""
-        return _KIND_NAMES[self.kind]
+    def __numpy_dtype__(self) -> np.dtype[Any]:
+        """NumPy's dtype of the name, for which NumPy 2.4 and newer ask what is no dtype of theirs.
+
+        Code that takes corepy's arrays for NumPy's passes their dtype on, as scikit-learn does.
+        """
+        import numpy as np
+
+        return np.dtype(self.name)
 
 
 #: Every dtype by its name, in the standard's order.
@@ -113,6 +114,17 @@ REAL: Final = INTEGER | REAL_FLOATING
 NUMERIC: Final = REAL | COMPLEX
 INTEGER_OR_BOOLEAN: Final = INTEGER | BOOLEAN
 ANY: Final = NUMERIC | BOOLEAN
+
+#: What the standard's `isdtype` calls some of these sets.
+KINDS: Final[dict[str, frozenset[DType]]] = {
+    "bool": BOOLEAN,
+    "signed integer": SIGNED,
+    "unsigned integer": UNSIGNED,
+    "integral": INTEGER,
+    "real floating": REAL_FLOATING,
+    "complex floating": COMPLEX,
+    "numeric": NUMERIC,
+}
 
 #: How messages speak of a set of dtypes.
 _SET_NAMES: Final[dict[frozenset[DType], str]] = {

@@ -23,7 +23,7 @@ def extension(name: str) -> tuple[ModuleType | None, str | None]:
     if flag("COREPY_PURE_PYTHON"):
         return None, "COREPY_PURE_PYTHON=1"
     if importlib.util.find_spec(name) is None:
-        return None, "it was not built: installing corepy found no C compiler, or none that worked"
+        return None, "it was not built as corepy was installed (see COREPY_COMPILE)"
     try:
         return importlib.import_module(name), None
     except ImportError as error:  # built for another Python

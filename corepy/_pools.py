@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from corepy._errors import BackendUnavailableError, UnsupportedOperationError, bad_type
+from corepy._errors import UnsupportedOperationError, bad_type
 from corepy.backends._base import Backend
 from corepy.dispatch import load
-from corepy.dispatch._registry import records
+from corepy.dispatch._registry import load_each, records
 
 __all__ = ["share_memory_pool"]
 
@@ -65,14 +65,5 @@ def share_memory_pool(owner: str | None = "torch") -> dict[str, str]:
 
 def _others(lender: Backend | None) -> list[Backend]:
     """Return the usable backends for accelerators but one."""
-    found = []
-    for name, record in records().items():
-        if set(record.kinds) == {"cpu"}:
-            continue
-        try:
-            backend = load(name, "share_memory_pool")
-        except BackendUnavailableError:
-            continue  # its reason is kept and shown by `corepy info`
-        if backend is not lender:
-            found.append(backend)
-    return found
+    wanted = (name for name, record in records().items() if set(record.kinds) != {"cpu"})
+    return [backend for backend in load_each(wanted) if backend is not lender]

@@ -21,6 +21,7 @@ from corepy.backends._base import Backend
 from corepy.devices import Device, OperationProperties, as_device, memory_info, require_memory
 from corepy.devices._device import GPU_KINDS
 from corepy.devices._libraries import release
+from corepy.devices._pinned import let_go
 from corepy.dispatch import (
     OPERATIONS,
     default_placement,
@@ -247,6 +248,7 @@ def synchronize(device: Device | str | None = None) -> None:
         for place in backend.devices():
             if place in wanted:
                 backend.synchronize(place)
+    let_go()
 
 
 def init_backend(priority: Sequence[str], required_bytes: int | None = None) -> str:

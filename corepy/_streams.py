@@ -20,6 +20,7 @@ from corepy._errors import (
 from corepy.backends._streams import Mark, Streams
 from corepy.devices import Device, as_device
 from corepy.devices._libraries import serving
+from corepy.devices._pinned import let_go
 from corepy.dispatch import default_placement, devices_present
 from corepy.dispatch._streams import Block
 
@@ -165,7 +166,7 @@ class Stream:
             self._streams.wait(self.address, other._mark)
 
     def query(self) -> bool:
-        """Say whether everything that the stream was asked is done."""
+        """Say whether everything that the stream was asked is done; see `Event.query`."""
         return self.record().query()
 
     def synchronize(self) -> None:
@@ -173,11 +174,7 @@ class Stream:
 
         Libraries without streams are waited for altogether.
         """
-        if self._streams is not None:
-            self.record().synchronize()
-        for backend in serving(self.device):
-            if backend.streams(self.device) is None:
-                backend.synchronize(self.device)
+        self.record().synchronize()
 
 
 class _Entered(threading.local):
@@ -211,16 +208,30 @@ class Event:
         self._timing = timing
 
     def query(self) -> bool:
-        """Say whether everything before the event is done."""
-        return self._streams is None or self._streams.is_done(self._mark)
+        """Say whether everything before the event is done.
+
+        Libraries without streams do not say how far they are. Where nothing else is left to wait
+        for, they are waited for altogether.
+        """
+        if self._streams is not None and not self._streams.is_done(self._mark):
+            return False
+        self._finish_others()
+        return True
 
     def synchronize(self) -> None:
-        """Wait until everything before the event is done."""
+        """Wait until everything before the event is done.
+
+        Libraries without streams are waited for altogether.
+        """
         if self._streams is not None:
             self._streams.finish(self._mark)
-            return
+        self._finish_others()
+        let_go()
+
+    def _finish_others(self) -> None:
         for backend in serving(self.device):
-            backend.synchronize(self.device)
+            if self._streams is None or backend.streams(self.device) is None:
+                backend.synchronize(self.device)
 
     def elapsed_time(self, end: Event) -> float:
         """Return the milliseconds from this event to a later one; waits for both.

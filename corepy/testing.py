@@ -182,6 +182,7 @@ class FakeBackend(Backend):
 
     def item(self, native: FakeArray) -> Scalar:
         """Return the one element of a fake array."""
+        self._answer(native.device)
         return self._numpy.item(native._values)
 
     # ------------------------------------------------------------------ transfers

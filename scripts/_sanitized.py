@@ -28,11 +28,11 @@ SUMMARY: Final = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)")
 FOUND: Final = 2000
 
 
-def sanitized(tool: str, program: str, script: Path = KERNELS) -> dict[str, Any]:
+def sanitized(tool: str, program: str) -> dict[str, Any]:
     """Run the kernels under a tool; return its record."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
-            *(program, "--tool", tool, "--error-exitcode", "99", sys.executable, str(script)),
+            *(program, "--tool", tool, "--error-exitcode", "99", sys.executable, str(KERNELS)),
             *("--records", str(Path(folder) / "records.jsonl"), "--library", "cupy", "--bare"),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

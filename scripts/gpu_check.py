@@ -21,6 +21,9 @@ benchmarks-dispatch-python
 conformance-cupy, conformance-torch, conformance-jax
     `conformance/run.py`: array-api-tests on the device of that backend.
 
+A step of tests of which none passed has failed, and so has a test that is skipped because a library
+does not see the GPU here, which that library itself said it does.
+
 Each step is a process of its own, with a limit of time; what it had found when it was stopped or
 broke down is kept, and the others go on. OUT_DIR gets ``gpu-check.json``, to which every call adds,
 ``gpu-check.md``, made of it, and ``gpu-check.log``, all that the steps printed.
@@ -57,8 +60,10 @@ NAME: Final = "gpu-check"
 #: How many failures of a step are kept, and how much of what a step printed last.
 MOST_FAILURES: Final = 200
 TAIL: Final = 2000
-#: pytest's status where no test was selected.
+#: pytest's status where no test was selected, as it may be of one command among several.
 NOTHING: Final = "5"
+#: The state of a step that ran no test to its end.
+NONE_PASSED: Final = "no test passed"
 #: Seconds in which a step that is stopped may end by itself.
 GRACE: Final = 5.0
 DISTRIBUTIONS: Final = (
@@ -168,7 +173,7 @@ def jax():
     return [d.device_kind for d in found], any("rocm" in d.client.platform_version for d in found)
 
 found = {}
-for look in (cupy, torch, jax):
+for look in (cupy, jax, torch):  # JAX may miss a GPU after torch (jax-ml/jax#18032)
     try:
         names, amd = look()
         found[look.__name__] = {"gpus": names, "amd": amd}
@@ -244,16 +249,31 @@ def compile_here() -> str | None:
 # ------------------------------------------------------------------------------ the steps
 
 
+def expected(machine: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variable that lets tests fail, and not be skipped, for what a machine has."""
+    found = [name for name, row in machine["seen_by"].items() if row["gpus"]]
+    names = os.environ.get("COREPY_EXPECT_BACKENDS") or ",".join(["gpu", *found])
+    return {"COREPY_EXPECT_BACKENDS": names} if found else {}
+
+
 def run_step(
-    step: Step, words: dict[str, str], limit: float, log: TextIO, *, rehearse: bool
+    step: Step,
+    words: dict[str, str],
+    limit: float,
+    log: TextIO,
+    *,
+    rehearse: bool,
+    variables: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Run a step's commands, each with what is left of its time; return its record."""
     start = time.monotonic()
-    states, tail = [], ""
+    states, tail, printed = [], "", ""
     with tempfile.TemporaryDirectory() as folder:
         records = Path(folder) / "records.jsonl"
         words = words | {"folder": folder, "records": str(records)}
-        environment = _environment(OUTCOMES=str(records), **step.environment)
+        environment = _environment(
+            OUTCOMES=str(records), **({} if rehearse else variables or {}), **step.environment
+        )
         if step.counts:
             # conformance/run.py hands no arguments on to pytest.
             environment["PYTEST_ADDOPTS"] = "-p scripts._outcomes"
@@ -274,7 +294,12 @@ def run_step(
     }
     if bad:
         record["tail"] = tail
-    return record | (counted(rows) if step.counts else {"rows": rows})
+    if not step.counts:
+        return record | {"rows": rows}
+    record |= counted(rows)
+    if not bad and not record["counts"].get("passed"):
+        record |= {"state": NONE_PASSED, "tail": printed[-TAIL:]}
+    return record
 
 
 def _run(argv: Sequence[str], environment: dict[str, str], limit: float) -> tuple[str, str]:
@@ -444,7 +469,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             else:
                 print(f"gpu_check: {name}", flush=True)
                 limit = min(step.limit, left - GRACE)
-                record = run_step(step, words, limit, log, rehearse=options.rehearse)
+                record = run_step(
+                    *(step, words, limit, log),
+                    rehearse=options.rehearse,
+                    variables=expected(machine),
+                )
                 print(f"gpu_check: {name}: {record['state']}", record.get("counts", ""), flush=True)
             content["steps"][name] = record
             write(out, merge([*earlier, content]))  # after each: the next one may take all down

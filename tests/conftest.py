@@ -52,6 +52,9 @@ from corepy.dispatch import _route_sources, _route_table
 if importlib.util.find_spec("jaxlib") and importlib.metadata.version("jaxlib") == "0.10.2":
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
+# SciPy reads it when it is imported, and scikit-learn takes arrays of other libraries with it only.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 # What somebody measured on this machine is not what the tests are about.
 os.environ.setdefault("COREPY_ROUTES", "shipped")
 

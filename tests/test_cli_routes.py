@@ -86,7 +86,7 @@ def test_export_and_import(
     assert main(["routes", "--export", str(tmp_path / "x" / "\0")]) == 2
 
 
-def test_freezing_and_thawing(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_freezing_and_thawing(route_cache: Path) -> None:
     key = files.machine_key()
     files.write(files.cache_file(key), made().dump())
     assert main(["routes", "--freeze"]) == 0

@@ -17,7 +17,9 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES
-from corepy.devices._device import CPU, as_device
+from corepy.devices import _capabilities
+from corepy.devices._device import CPU, GPU_KINDS, as_device
+from corepy.dispatch import _select
 from corepy.testing import DEVICES, FakeArray, FakeBackend, fake_devices
 
 NO_FLOAT64, NO_X64, DEVICE1 = "fake:no_float64", "fake:no_x64", "fake:device1"
@@ -251,6 +253,47 @@ def test_a_priority_for_a_device_that_is_not_served(fake: FakeBackend) -> None:
             corepy.backend_priority([entry])
 
 
+@pytest.mark.parametrize("name", ["cuda:0", "rocm:0", "mps", "xpu:0"])
+def test_gpu_is_the_first_of_any_kind(name: str) -> None:
+    backend = FakeBackend(devices={DEVICE1: DEVICES[DEVICE1], name: DEVICES[DEVICE1]})
+    corepy.register_backend("fake", backend, priority=1)
+    try:
+        for entry in ("gpu", "fake:gpu"):
+            with corepy.backend_priority([entry]):
+                assert xp.ones(1).device.name == name
+        x = xp.ones(2, device="gpu")
+        assert (x.backend, x.device) == ("fake", as_device(name))
+        assert xp.ones(2).to_device("gpu").device is x.device
+        assert corepy.to(np.ones(1), device="gpu").device is x.device
+        assert corepy.stream("gpu").device is x.device
+        assert xp.__array_namespace_info__().dtypes(device="gpu")
+        assert x.device.name == name  # and no device has that name
+        with corepy.strict(True), pytest.raises(TypeError, match="^ones: device is of type str"):
+            xp.ones(2, device="gpu")
+    finally:
+        corepy.unregister_backend("fake")
+
+
+def test_gpu_where_there_is_none(fake: FakeBackend) -> None:
+    if any(device.kind in GPU_KINDS for device in corepy.list_devices()):
+        pytest.skip("this machine has a GPU that a backend can use")
+    for call in (
+        lambda: xp.ones(2, device="gpu"),
+        lambda: xp.ones(2).to_device("gpu"),
+        lambda: corepy.stream("gpu"),
+    ):
+        with pytest.raises(corepy.BackendUnavailableError, match="device is 'gpu'; expected one "):
+            call()
+    with pytest.raises(corepy.BackendUnavailableError, match="backend fake has no gpu; expected"):
+        corepy.set_backend("fake:gpu")
+
+
+def test_what_becomes_the_default_can_be_found() -> None:
+    """Without loading any library."""
+    assert set(_select._ACCELERATORS) <= set(_select._FOUND)
+    assert set(_select._FOUND) == {k for kinds in _capabilities._GPU_KINDS.values() for k in kinds}
+
+
 HIDDEN = """
 import corepy, corepy.testing
 from corepy._dtypes import ANY, float64
@@ -280,8 +323,16 @@ def test_a_gpu_becomes_the_default_only_with_every_dtype() -> None:
 
 
 def test_another_backend_on_the_device_comes_before_the_host(poor: FakeBackend) -> None:
-    second = FakeBackend(devices={DEVICE1: DEVICES[DEVICE1]})
-    second.name = "second"  # type: ignore[misc]
+    class Second(FakeBackend):
+        name = "second"
+
+        def import_(self, exporter: Any, device: corepy.Device) -> tuple[FakeArray, bool]:
+            return exporter, False  # it has the same arrays
+
+    poor.exporter = lambda native: native  # type: ignore[method-assign]
+    second = Second(devices={DEVICE1: DEVICES[DEVICE1]})
+    second.exporter = lambda native: native  # type: ignore[method-assign]
+    poor.import_ = lambda exporter, device: (exporter, False)  # type: ignore[method-assign]
     corepy.register_backend("second", second)
     try:
         x = xp.asarray([4.0, 9.0], device=DEVICE1)
@@ -325,7 +376,9 @@ def test_allow_is_silent_and_raise_moves_nothing(poor: FakeBackend) -> None:
     before = (poor.arrived, poor.left)
     with (
         corepy.set_fallback("raise"),
-        pytest.raises(corepy.FallbackError, match=r"^sqrt: .* 8 bytes cross, which fallback="),
+        pytest.raises(
+            corepy.FallbackError, match=r"^sqrt: .* 8 bytes cross, besides the result, whi"
+        ),
     ):
         xp.sqrt(x)
     assert (poor.arrived, poor.left) == before

@@ -20,15 +20,18 @@ connection to a server lost    `BackendError`                                   
 1. ``tests/test_broken_installs.py``, each library in its own way; here for one that breaks at its
    first use inside a program.
 2. ``tests/test_broken_installs.py`` (torch), ``tests/backends/test_cupy.py`` (CuPy).
-3. ``tests/backends/on_stand_in_gpu.py``; here with the fake library.
+3. ``tests/backends/on_stand_in_gpu.py``, ``tests/backends/test_tinygrad_memory.py`` (OpenCL and
+   WebGPU); here with the fake library.
 4. ``tests/test_fake_devices.py``; here for operations in place.
 5. ``examples/remote_backend/tests``.
 """
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -254,6 +257,92 @@ def test_then_the_policy_decides(fake: FakeBackend, scarce: Callable[[int], list
     assert (y.device.name, y.tolist(), x.tolist()) == (DEVICE, [1.0], [0.0])
 
 
+def test_what_failed_lets_its_memory_go_before_the_next_try(
+    fake: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Part:
+        """A result of some part of the operation."""
+
+    made: list[weakref.ref[Part]] = []
+    alive: list[int] = []
+    plain = type(fake).operation
+
+    def exp(x: Any) -> Any:
+        alive.append(sum(ref() is not None for ref in made))
+        part = Part()
+        made.append(weakref.ref(part))
+        raise Shortage("RESOURCE_EXHAUSTED")
+
+    def sent(self: Any, native: Any, *, copy: Any = None) -> Any:
+        alive.append(sum(ref() is not None for ref in made))
+        return FakeBackend.to_numpy(self, native, copy=copy)
+
+    monkeypatch.setattr(
+        FakeBackend, "is_out_of_memory", lambda self, error: isinstance(error, Shortage)
+    )
+    x = xp.asarray([0.0], device=DEVICE)
+    monkeypatch.setattr(fake, "operation", lambda name: exp if name == "exp" else plain(fake, name))
+    monkeypatch.setattr(fake, "to_numpy", sent.__get__(fake))
+    forget_entries()
+    with corepy.set_fallback("allow"):
+        y = xp.exp(x)
+    assert alive == [0, 0, 0]  # at both tries, and when the host takes over
+    monkeypatch.undo()
+    assert y.tolist() == [1.0]
+
+
+CASTS: list[tuple[str, str, Callable[[Any], Any]]] = [
+    ("__getitem__", "__getitem__", lambda x: x[1:]),
+    ("__getitem__", "__getitem__", lambda x: x[xp.asarray([1], device=DEVICE)]),
+    ("astype", "copy", lambda x: copy.copy(x)[1:]),
+    ("astype", "add", lambda x: x + xp.ones(2, dtype=xp.complex64, device=DEVICE)[1:]),
+    ("astype", "multiply", lambda x: x * (1 + 0j)),
+    ("astype", "concat", lambda x: xp.concat([x, xp.ones(1, dtype=xp.complex128, device=DEVICE)])),
+    ("astype", "fft", xp.fft.fft),
+]
+
+
+@pytest.mark.parametrize(("operation", "function", "call"), CASTS)
+def test_selections_copies_and_conversions_are_tried_again_too(
+    fake: FakeBackend,
+    monkeypatch: pytest.MonkeyPatch,
+    operation: str,
+    function: str,
+    call: Callable[[Any], Any],
+) -> None:
+    x = xp.asarray([1.0, 2.0], device=DEVICE)
+    right = call(x).tolist()
+    monkeypatch.setattr(
+        FakeBackend, "is_out_of_memory", lambda self, error: isinstance(error, Shortage)
+    )
+    plain, left = type(fake).operation, [1]
+
+    def offered(name: str) -> Callable[..., Any] | None:
+        native = plain(fake, name)
+
+        def short(*args: Any, **params: Any) -> Any:
+            assert native is not None
+            if left:
+                left.pop()
+                raise Shortage("RESOURCE_EXHAUSTED")
+            return native(*args, **params)
+
+        return short if name == operation else native
+
+    monkeypatch.setattr(fake, "operation", offered)
+    forget_entries()
+    assert call(x).tolist() == right
+    assert left == []
+    left += [1] * 99
+    with pytest.raises(
+        corepy.InsufficientMemoryError, match=f"^{function}: the memory of {DEVICE} does not suff"
+    ):
+        call(x)
+    with corepy.set_fallback("allow"):
+        assert call(x).tolist() == right  # the host
+    assert x.tolist() == [1.0, 2.0]
+
+
 def test_an_error_of_another_kind_is_not_tried_again(
     fake: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +368,8 @@ def test_an_error_of_another_kind_is_not_tried_again(
 
 def test_a_device_that_is_gone_takes_nothing_else_with_it(fake: FakeBackend) -> None:
     x = xp.asarray([1.0, 2.0], device=DEVICE)
+    narrow = xp.asarray([1.0, 2.0], dtype=xp.float32, device=DEVICE)
+    index, scalar = xp.asarray([0], device=DEVICE), x[0]
     other = xp.asarray([1.0], dtype=xp.float32, device="fake:no_float64")
     host = xp.asarray([3.0])
     gone = f"DeviceLost.* {DEVICE} is gone"
@@ -287,6 +378,18 @@ def test_a_device_that_is_gone_takes_nothing_else_with_it(fake: FakeBackend) -> 
         lambda: x + 1.0,
         lambda: x.__iadd__(x),
         lambda: x.__setitem__(0, 5.0),
+        lambda: x.__setitem__(0, narrow[0]),
+        lambda: x[0],
+        lambda: x[1:],
+        lambda: x[index],
+        lambda: x + narrow,
+        lambda: narrow.__radd__(1j),
+        lambda: copy.copy(x),
+        lambda: copy.deepcopy(x),
+        lambda: float(scalar),
+        lambda: bool(scalar),
+        scalar.item,
+        lambda: repr(x),
         lambda: xp.sum(x),
         lambda: xp.concat([x, x]),
         x.tolist,

@@ -58,7 +58,7 @@ def python(code: str, limit: float = 60, counts: bool = False) -> Step:
 
 
 def test_a_step_that_fails_or_hangs_loses_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     steps = {
         "broken": python(f"{WRITES}; raise SystemExit('its last words')"),
@@ -120,6 +120,46 @@ def test_counts_tests_that_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     messages = [row["message"].strip() for row in record["failures"]]
     assert messages == ["assert 1 == 2", "OSError: at the start"]
     assert record["skips"] == {"Skipped: no reason": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "state", "counts"),
+    [
+        ("def test_it():\n  pytest.skip('no GPU')", "no test passed", {"skipped": 1}),
+        ("@pytest.mark.gpu\ndef test_it(): pass", "no test passed", {}),
+        (
+            "import os\ndef test_it(): assert os.environ['COREPY_EXPECT_BACKENDS'] == 'gpu,torch'",
+            "done",
+            {"passed": 1},
+        ),
+    ],
+)
+def test_tests_that_do_not_run_are_no_success(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    body: str,
+    state: str,
+    counts: dict[str, int],
+) -> None:
+    monkeypatch.delenv("COREPY_EXPECT_BACKENDS", raising=False)
+    (tmp_path / "test_it.py").write_text(f"import pytest\n{body}\n")
+    command = (*gpu_check._PYTEST, str(tmp_path / "test_it.py"), "--rootdir", str(tmp_path))
+    command = (*command, "-m", "not gpu", "-W", "ignore", "-c", os.devnull)
+    steps = {"tests": Step(60, (command,), (), counts=True)}
+    status, content = check(monkeypatch, tmp_path, steps, "--steps", "tests")
+    record = content["steps"]["tests"]
+    assert (record["state"], record["counts"]) == (state, counts)
+    assert status == (state != "done")
+
+
+def test_expects_what_sees_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COREPY_EXPECT_BACKENDS", raising=False)
+    seen = {"cupy": {"gpus": ["X"]}, "torch": {"gpus": []}, "jax": {"gpus": ["X"]}}
+    told = gpu_check.expected({"seen_by": seen})
+    assert told == {"COREPY_EXPECT_BACKENDS": "gpu,cupy,jax"}
+    monkeypatch.setenv("COREPY_EXPECT_BACKENDS", "cuda")
+    assert gpu_check.expected({"seen_by": seen}) == {"COREPY_EXPECT_BACKENDS": "cuda"}
+    assert gpu_check.expected({"seen_by": {}}) == {}
 
 
 def test_names_steps_by_their_beginnings() -> None:

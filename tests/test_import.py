@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+from corepy._extensions import extension
+
 #: None of these may be loaded by the import, whether installed or not.
 OPTIONAL = [
     "array_api_strict",
@@ -52,3 +56,9 @@ def test_computing_with_numpy_loads_no_other_library() -> None:
 def test_import_leaves_numpy_for_the_first_array() -> None:
     code = "import sys, corepy\nassert 'numpy' not in sys.modules"
     assert loaded_after(code) == []
+
+
+def test_what_was_not_compiled_says_no_more_than_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COREPY_PURE_PYTHON", raising=False)
+    why = "it was not built as corepy was installed (see COREPY_COMPILE)"
+    assert extension("corepy._never") == (None, why)

@@ -246,6 +246,20 @@ def test_a_programs_exit_is_the_commands(
     assert err.endswith("done\n") is (how == "message")
 
 
+def test_options_after_the_program_are_the_programs_and_that_is_told(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, trace = str(tmp_path / "page.html"), str(tmp_path / "trace.json")
+    given = ["exit", f"--html={page}", "--trace", "x"]
+    assert main(["profile", "--trace", trace, program, *given]) == 3
+    out, err = capsys.readouterr()
+    assert out == f"{[program, *given]} __main__\n"
+    told = "corepy: profile: --html is passed to the program, for it comes after its name\n"
+    assert err.startswith(told)
+    assert "--trace is passed" not in err
+    assert not Path(page).exists()
+
+
 def test_a_program_that_fails_is_reported_all_the_same(
     program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

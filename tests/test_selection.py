@@ -123,14 +123,20 @@ def test_selects_a_gpu_only_where_one_is_required(register: Any, free: dict[Devi
         select_backend(OperationProperties("add", 80, requires_gpu=True))
 
 
+@pytest.mark.parametrize("kind", ["cuda", "rocm", "mps", "xpu"])
+def test_every_kind_of_gpu_is_one(register: Any, free: dict[Device, int], kind: str) -> None:
+    register(Fake(CPU, as_device(kind)))
+    assert select_backend(OperationProperties("add", 0, requires_gpu=True), ["fake"]) == "fake"
+
+
 def test_no_gpu_names_every_backend_and_its_reason() -> None:
-    if any(device.kind in ("cuda", "rocm", "mps") for device in list_devices()):
+    if any(device.kind in ("cuda", "rocm", "mps", "xpu") for device in list_devices()):
         pytest.skip("this machine has a GPU that a backend can use")
     with pytest.raises(corepy.BackendUnavailableError) as caught:
         select_backend(OperationProperties("add", 8, requires_gpu=True))
     message = str(caught.value)
     assert message.startswith("select_backend: operation is OperationProperties(op_type='add'")
-    assert "expected a usable backend with a cuda, rocm or mps device" in message
+    assert "expected a usable backend with a cuda, rocm, mps or xpu device" in message
     for row in corepy.backend_status():
         assert f"{row.name} has no GPU" in message or f"{row.name} is not usable" in message
 

@@ -124,6 +124,26 @@ def test_what_means_something_else_is_refused(
     assert sorted(device.work) == ["sort/float32", "sort/float64"]
 
 
+def test_what_runs_on_the_device_is_measured_and_computed(
+    fake: Accelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, asked = FakeBackend.operation, set()
+
+    def operation_on(self: Any, name: str, device: Any) -> Callable[..., Any] | None:
+        asked.add((name, device.name))
+        return plain(self, name)
+
+    def computed(self: Any, native: Any) -> Any:  # as a lazy library
+        self.now += 1.0
+        return native
+
+    monkeypatch.setattr(FakeBackend, "operation_on", operation_on)
+    monkeypatch.setattr(FakeBackend, "computed", computed)
+    (device,) = tune_offload(["matmul"], seconds=0.0).costs.devices
+    assert asked == {("matmul", "fake:0")}
+    assert device.work["matmul/float64"](64) == pytest.approx(1.0, rel=0.02)
+
+
 def test_a_dtype_that_the_device_lacks_is_not_measured(fake: Accelerator) -> None:
     fake._dtypes = {place: ANY - {float64} for place in fake._dtypes}
     found = tune_offload(["matmul"], seconds=0.0)
@@ -168,7 +188,7 @@ def test_accelerators_are_other_devices_than_the_host() -> None:
 
 
 def test_the_command_measures_and_offload_reckons_with_it(
-    fake: Accelerator, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    fake: Accelerator, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["tune", "--offload", "matmul"]) == 0
     shown = capsys.readouterr()

@@ -47,7 +47,7 @@ def of(routes: tuple[Route, ...], operation: str) -> list[Route]:
 @pytest.mark.backend("numba")
 @pytest.mark.usefixtures("quick")
 def test_what_was_not_measured_keeps_the_routes_that_ship(
-    route_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    route_cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = [route for route in corepy.routes() if route.operation != "sign"]
     assert main(["tune", "sign"]) == 0

@@ -15,7 +15,6 @@ from corepy.array_api._constants import (
     pi,
 )
 from corepy.array_api._creation import (
-    arange,
     asarray,
     empty,
     empty_like,
@@ -23,7 +22,6 @@ from corepy.array_api._creation import (
     from_dlpack,
     full,
     full_like,
-    linspace,
     meshgrid,
     ones,
     ones_like,
@@ -154,6 +152,7 @@ from corepy.array_api._manipulation import (
     tile,
     unstack,
 )
+from corepy.array_api._ranges import arange, linspace
 from corepy.array_api._searching import (
     argmax,
     argmin,

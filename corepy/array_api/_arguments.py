@@ -1,15 +1,31 @@
-"""Checks of the arguments that many functions share: axes, shapes, counts, keywords."""
+"""Checks of the arguments that many functions share.
+
+Axes, shapes, counts, keywords, matrices; ``dtype=`` and ``device=``, and the table that they
+choose.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from corepy._dtypes import DType, as_dtype
+from corepy._dtypes import ANY, DType, as_dtype, describe
 from corepy._errors import bad_argument, bad_type, out_of_range
 from corepy.devices._device import Device, as_device
-from corepy.dispatch import STRICT, index_value
+from corepy.dispatch import (
+    STRICT,
+    Table,
+    as_operand,
+    creation_table,
+    default_table,
+    index_value,
+    same_sizes,
+    table_of,
+)
+
+if TYPE_CHECKING:
+    from corepy.array_api._array import Array
 
 #: Elements that no machine of today can address, so that absurd sizes fail at once and alike on
 #: every backend instead of filling its memory first.
@@ -135,3 +151,42 @@ def device_argument(function: str, device: Any) -> Device:
 def copy_argument(function: str, copy: Any) -> bool | None:
     """Return a ``copy`` argument: True, False or None."""
     return None if copy is None else flag_of(function, "copy", copy)
+
+
+def new_table(
+    function: str, dtype: Any, device: Any, default: DType, allowed: frozenset[DType] = ANY
+) -> Table:
+    """Choose backend, device and dtype of a new array."""
+    if dtype is None:
+        return default_table(function, device, default)
+    chosen = dtype_argument(function, dtype)
+    if chosen not in allowed:
+        raise bad_argument(function, "dtype", chosen.name, describe(allowed))
+    return creation_table(function, device, chosen)
+
+
+def table_like(function: str, x: Array, dtype: Any, device: Any) -> Table:
+    """Choose the table of an array that resembles another: same backend unless moved."""
+    table = x._table
+    if table.backend.home is not None:  # what is new lies at home
+        table = table_of(table.backend.home, table.device, table.dtype)
+    chosen = table.dtype if dtype is None else dtype_argument(function, dtype)
+    if device is None or device_argument(function, device) is table.device:
+        return table.sibling(chosen, function)
+    return creation_table(function, device, chosen)
+
+
+def matrices_of(function: str, x: Any, argument: str = "x") -> Array:
+    """Return an operand of matrices, which has two dimensions or more."""
+    x = as_operand(function, argument, x)
+    if x.ndim < 2:
+        raise bad_argument(function, f"{argument}.shape", x.shape, "at least two dimensions")
+    return cast("Array", x)
+
+
+def square_of(function: str, x: Any, argument: str = "x") -> Array:
+    """Return an operand of square matrices."""
+    matrices = matrices_of(function, x, argument)
+    if not same_sizes(matrices, matrices, [(-1, -2)]):
+        raise bad_argument(function, f"{argument}.shape", matrices.shape, "square matrices")
+    return matrices

@@ -16,15 +16,17 @@ from corepy._errors import bad_argument, bad_type
 from corepy.array_api import _elementwise  # noqa: F401  operators are forms of its functions
 from corepy.array_api._arguments import device_argument
 from corepy.array_api._keys import is_plain, native_key
-from corepy.devices._device import Device, as_device
-from corepy.devices._transfer import convert, from_host, look, nbytes, to_host
+from corepy.devices._device import CPU, Device, as_device
+from corepy.devices._transfer import convert, from_host, look, nbytes, to_host, tried
 from corepy.dispatch import (
     STRICT,
     Operand,
     as_operand,
     cast_to,
+    converted,
     creation_table,
     declare,
+    entered,
     fitting,
     gathered,
     inplace,
@@ -245,6 +247,8 @@ class Array(Operand):
             raise IndexError(f"__getitem__: key: {error}") from None
         except ValueError as error:  # a slice with a step of zero
             raise ValueError(f"__getitem__: key: {error}") from None
+        except (MemoryError, RuntimeError) as error:
+            found = recover("__getitem__", table, (self,), error, native, self._native, key)
         if found.__class__ is not self._native.__class__:
             if table.backend.home is not None:
                 return cast("Array", wrap(found, table, table))
@@ -279,17 +283,17 @@ class Array(Operand):
         """
         table = self._table
         place = native_key("__setitem__", self, key)
-        value = plain(value)
+        value = plain(value, written=True)
         if is_scalar(value):
             dtype = scalar_dtype("__setitem__", "value", cast("Scalar", value), table.dtype)
-            self._require_same("__setitem__", dtype)
+            self._require_same(dtype)
             number = fitting("__setitem__", "value", cast("Scalar", value), dtype)
             native = table.backend.scalar(number, dtype, table.device)
         else:
             other = as_operand("__setitem__", "value", value)
-            self._require_same("__setitem__", promoted("__setitem__", table.dtype, other.dtype))
+            self._require_same(promoted("__setitem__", table.dtype, other.dtype))
             other = gathered("__setitem__", "x", table, "value", _without_ones(other))
-            native = cast_to(other, table.dtype)
+            native = cast_to(other, table.dtype, "__setitem__")
             native = native._native
         writable(self, "__setitem__")
         write, x = table["__setitem__"][0], self._native
@@ -304,10 +308,10 @@ class Array(Operand):
             made = recover("__setitem__", table, (self,), error, write, *args)
         rebind(self, made)
 
-    def _require_same(self, function: str, dtype: DType) -> None:
+    def _require_same(self, dtype: DType) -> None:
         if dtype is not self.dtype:
             raise TypeError(
-                f"{function}: value promotes x to {dtype}; expected a value that keeps "
+                f"__setitem__: value promotes x to {dtype}; expected a value that keeps "
                 f"{self.dtype}: use astype on the value or on x"
             )
 
@@ -336,7 +340,11 @@ class Array(Operand):
         backend = self._table.backend
         if backend.shape_of(self._native) != ():
             raise error(f"{function}: x has shape {self.shape}; expected a 0-D array")
-        return backend.item(self._native)
+        try:
+            return backend.item(self._native)
+        except (MemoryError, OSError, RuntimeError):  # as `tolist` ends, if it does so again
+            start = backend.device_of(self._native)
+            return tried(lambda: backend.item(self._native), backend, start, CPU)
 
     def __bool__(self, /) -> bool:
         """Truth of a 0-D array.
@@ -407,8 +415,10 @@ class Array(Operand):
         Parameters
         ----------
         device : Device or str
-        stream : None
-            No backend with streams is in this release; anything else raises ``ValueError``.
+        stream : None, or a stream
+            In which the array is copied, of either device: that of `corepy.stream`, another
+            library's with ``__cuda_stream__``, or the address of one. What comes after waits for
+            it. None: the current one.
 
         Returns
         -------
@@ -417,6 +427,10 @@ class Array(Operand):
 
         Raises
         ------
+        TypeError
+            If `device` or `stream` is of another type.
+        ValueError
+            If neither device has streams, or `stream` is of another one.
         BackendUnavailableError
             If the device is not present.
         UnsupportedOperationError
@@ -424,10 +438,12 @@ class Array(Operand):
         BackendError
             If a library fails to move the array, which is left as it was.
         """
-        if stream is not None:
-            raise bad_argument("to_device", "stream", stream, "None: the device has no streams")
         place = device_argument("to_device", device)
         source = self._table
+        if stream is not None:
+            creation_table("to_device", place, source.dtype)  # loads who has streams there
+            with entered("to_device", stream, place, source.device):
+                return self.to_device(place)
         if place is source.device:
             return self
         target = creation_table("to_device", place, source.dtype)
@@ -581,8 +597,7 @@ def _is_pair(value: object) -> bool:
 
 def _duplicate(x: Array) -> Array:
     table = x._table
-    native = table["astype"][0](x._native, table.native_dtype, copy=True)
-    return cast("Array", make(native, table))
+    return cast("Array", make(converted(x, "copy", table.native_dtype, copy=True), table))
 
 
 def _unpickle(values: Any, backend: str, device: str) -> Array:

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from corepy import _dtypes
 from corepy._dtypes import DType
 from corepy._errors import bad_type
-from corepy.array_api._arguments import device_argument, dtype_argument
+from corepy.array_api._arguments import table_like
 from corepy.devices._device import CPU
 from corepy.devices._transfer import convert, from_host, look
 from corepy.dispatch import (
     FLOAT32_LIMIT,
+    STRICT,
     Operand,
-    Table,
     adopt,
     creation_table,
     get_backend_priority,
     make,
     owner_of,
     run,
-    table_of,
 )
 from corepy.dispatch import _explain as account
 
@@ -57,9 +56,7 @@ def parse(obj: Any, dtype: DType | None) -> tuple[np.ndarray[Any, Any], DType, b
         found = _held(buffered)
         if dtype is None or dtype is found:
             return buffered, found, True
-        from corepy.array_api._data_type import cast_allowed
-
-        cast_allowed("asarray", "obj", found, dtype)
+        _convertible(found, dtype)
         _check(buffered, found, dtype)
         return buffered.astype(dtype.name), dtype, False
     if isinstance(obj, (list, tuple)):
@@ -75,6 +72,15 @@ def parse(obj: Any, dtype: DType | None) -> tuple[np.ndarray[Any, Any], DType, b
     if values.dtype == object:  # integers beyond 64 bits, on their way to a floating-point dtype
         return np.array(values, dtype=wanted.name), wanted, False
     return values.astype(wanted.name, copy=False), wanted, False
+
+
+def _convertible(source: DType, target: DType) -> None:
+    """Refuse a dtype that an array's or a buffer's does not become."""
+    from corepy.array_api._data_type import CASTS, CONVERSIONS, cast_allowed
+
+    # The standard leaves it open whether floats become integers here. All libraries have it, and
+    # programs that were written for them rely on it.
+    cast_allowed("asarray", "obj", source, target, CONVERSIONS if STRICT.get() else CASTS)
 
 
 def _held(values: np.ndarray[Any, Any]) -> DType:
@@ -163,20 +169,32 @@ def _check(values: np.ndarray[Any, Any], found: DType, wanted: DType) -> None:
     """Refuse values that the dtype cannot hold."""
     if values.size == 0:
         return
-    if found.rank == 3 and wanted.rank < 3:
+    if found.rank == 3 and 0 < wanted.rank < 3:
         raise TypeError(f"asarray: obj holds complex values; expected real ones for {wanted}")
-    if found.rank == 2 and wanted.rank == 1:
-        raise TypeError(f"asarray: obj holds floats; expected integers for {wanted}")
+    if found.rank == 2 and wanted.rank == 1 and STRICT.get():  # as in `_convertible`
+        raise TypeError(f"asarray: obj holds floats; expected integers for {wanted} (strict mode)")
     if wanted.rank > 1 and values.dtype.char in "dDO":  # all others fit
         _check_floats(values, wanted)
-    if wanted.rank == 1 and found.rank == 1:
+    if wanted.rank == 1 and found.rank > 0:
         low, high = _dtypes.integer_range(wanted)
-        least, most = int(values.min()), int(values.max())
+        least, most = _ends(values, wanted)
         if least < low or most > high:
             value = least if least < low else most
             raise OverflowError(
                 f"asarray: obj holds {value}; expected {low} to {high} for {wanted}"
             )
+
+
+def _ends(values: np.ndarray[Any, Any], wanted: DType) -> tuple[int, int]:
+    """Return the least and the greatest value, floats among them truncated towards zero."""
+    try:
+        if values.dtype == object:  # where NaN would hide from min and max
+            whole = [int(value) for value in values.flat]
+            return min(whole), max(whole)
+        return int(values.min()), int(values.max())
+    except (OverflowError, ValueError) as error:  # of an infinity, and of NaN
+        held = "NaN" if isinstance(error, ValueError) else "an infinity"
+        raise type(error)(f"asarray: obj holds {held}; expected integers for {wanted}") from None
 
 
 def _check_floats(values: np.ndarray[Any, Any], wanted: DType) -> None:
@@ -199,17 +217,6 @@ def _check_floats(values: np.ndarray[Any, Any], wanted: DType) -> None:
         )
 
 
-def table_like(function: str, x: Array, dtype: Any, device: Any) -> Table:
-    """Choose the table of an array that resembles another: same backend unless moved."""
-    table = x._table
-    if table.backend.home is not None:  # what is new lies at home
-        table = table_of(table.backend.home, table.device, table.dtype)
-    chosen = table.dtype if dtype is None else dtype_argument(function, dtype)
-    if device is None or device_argument(function, device) is table.device:
-        return table.sibling(chosen, function)
-    return creation_table(function, device, chosen)
-
-
 def from_array(x: Array, dtype: DType | None, device: Any, copy: bool | None) -> Array:
     target = table_like("asarray", x, dtype, device)
     moves = target.device is not x.device
@@ -221,9 +228,7 @@ def from_array(x: Array, dtype: DType | None, device: Any, copy: bool | None) ->
             f"copy=False"
         )
     if casts:
-        from corepy.array_api._data_type import cast_allowed
-
-        cast_allowed("asarray", "obj", x.dtype, target.dtype)
+        _convertible(x.dtype, target.dtype)
         home = x._table.sibling(target.dtype, "asarray")
         x = cast("Array", make(run("astype", x, target.dtype, copy=True)._native, home))
     elif copy and not moves:

@@ -1,12 +1,10 @@
-"""Creation functions.
+"""Creation functions; those of evenly spaced values are in `_ranges.py`.
 
 https://data-apis.org/array-api/2025.12/API_specification/creation_functions.html
 """
 
 from __future__ import annotations
 
-import math
-import operator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,17 +17,17 @@ from corepy.array_api._arguments import (
     copy_argument,
     device_argument,
     dtype_argument,
-    flag_of,
+    matrices_of,
+    new_table,
     shape_of,
     size_of,
+    table_like,
 )
-from corepy.array_api._conversion import from_array, import_dlpack, parse, preferred, table_like
+from corepy.array_api._conversion import from_array, import_dlpack, parse, preferred
 from corepy.devices._device import Device
 from corepy.devices._transfer import from_host
 from corepy.dispatch import (
-    FLOAT32_LIMIT,
     Operand,
-    Table,
     adopt,
     as_operand,
     create,
@@ -52,113 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from corepy.array_api._array import Array
-
-
-def _table(
-    function: str, dtype: Any, device: Any, default: DType, allowed: frozenset[DType] = _dtypes.ANY
-) -> Table:
-    """Choose backend, device and dtype of a new array."""
-    if dtype is None:
-        return default_table(function, device, default)
-    chosen = dtype_argument(function, dtype)
-    if chosen not in allowed:
-        raise bad_argument(function, "dtype", chosen.name, _dtypes.describe(allowed))
-    return creation_table(function, device, chosen)
-
-
-def _real(function: str, argument: str, value: Any) -> int | float:
-    if value.__class__ is int or value.__class__ is float:
-        return value
-    value = plain(value)
-    if is_scalar(value) and not isinstance(value, (bool, complex)):
-        return cast("int | float", value)
-    if not isinstance(value, (bool, complex, str)):
-        for method, convert in (("__index__", operator.index), ("__float__", float)):
-            if hasattr(value, method):
-                try:
-                    return convert(value)
-                except (TypeError, ValueError):
-                    continue  # arrays have both methods, whatever their dtype and shape
-    raise bad_type(function, argument, value, "an int or float")
-
-
-def _float(function: str, argument: str, value: int | float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise OverflowError(
-            f"{function}: {argument} is an integer beyond the range of float64"
-        ) from None
-
-
-@operation()
-def arange(
-    start: int | float,
-    /,
-    stop: int | float | None = None,
-    step: int | float = 1,
-    *,
-    dtype: DType | None = None,
-    device: Device | None = None,
-) -> Array:
-    """Evenly spaced values within the half-open interval ``[start, stop)``.
-
-    Parameters
-    ----------
-    start : int or float
-        First value; the end of an interval from 0 if `stop` is None.
-    stop : int, float or None
-        End of the interval.
-    step : int or float
-        Distance of two values, not 0.
-    dtype : DType or None
-        A real-valued dtype; by default int64 if all arguments are ints, else float64.
-    device : Device or None
-        None for the default device.
-
-    Returns
-    -------
-    Array
-        1-D, of ``ceil((stop - start) / step)`` elements, or none if that is negative.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no real number.
-    ValueError
-        If `step` is 0, or a bound is infinite or NaN, or `dtype` is not real-valued.
-    OverflowError
-        If a value does not fit the dtype.
-    """
-    first = _real("arange", "start", start)
-    last = None if stop is None else _real("arange", "stop", stop)
-    pace = _real("arange", "step", step)
-    if last is None:
-        first, last = 0, first
-    whole = isinstance(first, int) and isinstance(last, int) and isinstance(pace, int)
-    if not whole:
-        for name, value in (("start", first), ("stop", last), ("step", pace)):
-            if not math.isfinite(_float("arange", name, value)):
-                raise bad_argument("arange", name, value, "a finite number")
-    if pace == 0:
-        raise bad_argument("arange", "step", step, "a number other than 0")
-    default = _dtypes.int64 if whole else _dtypes.float64
-    table = _table("arange", dtype, device, default, _dtypes.REAL)
-    # In integers, for they may be beyond what floats tell apart.
-    if whole:
-        steps: int | float = -((first - last) // pace)
-    elif math.isfinite(last - first):
-        steps = (last - first) / pace
-    else:
-        raise OverflowError("arange: the distance of start and stop is beyond the range of float64")
-    count = math.ceil(max(0, min(steps, 2**63)))
-    addressable("arange", count)
-    if not count:  # whose ends may be beyond what libraries hold
-        first, last, pace = 0, 0, 1
-    if count and whole:
-        fitting("arange", "start", first, table.dtype)
-        fitting("arange", "last value", first + (count - 1) * pace, table.dtype)
-    return cast("Array", create("arange", table, first, last, pace))
 
 
 @operation()
@@ -266,7 +157,7 @@ def empty(
         If a size is negative.
     """
     sizes = shape_of("empty", shape)
-    return cast("Array", create("empty", _table("empty", dtype, device, _dtypes.float64), sizes))
+    return cast("Array", create("empty", new_table("empty", dtype, device, _dtypes.float64), sizes))
 
 
 @partial(shortened, "empty_like")
@@ -325,7 +216,7 @@ def eye(
     columns = rows if n_cols is None else size_of("eye", "n_cols", n_cols)
     addressable("eye", rows, columns)
     offset = max(-rows - 1, min(columns + 1, index_value("eye", "k", k)))
-    table = _table("eye", dtype, device, _dtypes.float64)
+    table = new_table("eye", dtype, device, _dtypes.float64)
     return cast("Array", create("eye", table, rows, columns, k=offset))
 
 
@@ -400,7 +291,7 @@ def full(
     """
     sizes = shape_of("full", shape)
     value = _scalar("full", fill_value)
-    table = _table("full", dtype, device, _dtypes.as_dtype(type(value)))
+    table = new_table("full", dtype, device, _dtypes.as_dtype(type(value)))
     return cast("Array", create("full", table, sizes, _filling("full", value, table.dtype)))
 
 
@@ -465,76 +356,6 @@ def _filling(function: str, value: Scalar, dtype: DType) -> Scalar:
 
 
 @operation()
-def linspace(
-    start: int | float | complex,
-    stop: int | float | complex,
-    /,
-    num: int,
-    *,
-    dtype: DType | None = None,
-    device: Device | None = None,
-    endpoint: bool = True,
-) -> Array:
-    """Evenly spaced numbers over an interval.
-
-    Parameters
-    ----------
-    start, stop : int, float or complex
-        Ends of the interval.
-    num : int
-        Number of values.
-    dtype : DType or None
-        A floating-point dtype; by default float64, or complex128 if an end is complex.
-    device : Device or None
-        None for the default device.
-    endpoint : bool
-        Whether `stop` is the last value, or the one after it.
-
-    Returns
-    -------
-    Array
-        1-D, of `num` elements.
-
-    Raises
-    ------
-    TypeError
-        If an end is no number, or complex where a real dtype was asked.
-    OverflowError
-        If an end does not fit the dtype.
-    ValueError
-        If `num` is negative or `dtype` is not a floating-point one.
-    """
-    first, last = _end("start", start), _end("stop", stop)
-    count = size_of("linspace", "num", num)
-    addressable("linspace", count)
-    whole = flag_of("linspace", "endpoint", endpoint)
-    is_complex = isinstance(first, complex) or isinstance(last, complex)
-    default = _dtypes.complex128 if is_complex else _dtypes.float64
-    table = _table("linspace", dtype, device, default, _dtypes.FLOATING)
-    if is_complex and table.dtype.rank < 3:
-        raise bad_argument("linspace", "dtype", table.dtype.name, _dtypes.describe(_dtypes.COMPLEX))
-    first = fitting("linspace", "start", first, table.dtype)
-    last = fitting("linspace", "stop", last, table.dtype)
-    if _fits_between(first, last, table.dtype):
-        return cast("Array", create("linspace", table, first, last, count, endpoint=whole))
-    # Of ends so great the halves are exact.
-    made = create("linspace", table, first / 2, last / 2, count, endpoint=whole)
-    return cast("Array", made * 2.0)
-
-
-def _fits_between(first: Scalar, last: Scalar, dtype: DType) -> bool:
-    """Say whether the distance of two ends, by which libraries multiply, fits the dtype."""
-    distance = last - first
-    limit = FLOAT32_LIMIT if dtype in (_dtypes.float32, _dtypes.complex64) else math.inf
-    finite = max(abs(first.real), abs(first.imag), abs(last.real), abs(last.imag)) < math.inf
-    return not finite or max(abs(distance.real), abs(distance.imag)) < limit
-
-
-def _end(argument: str, value: Any) -> Scalar:
-    return value if isinstance(value, complex) else _real("linspace", argument, value)
-
-
-@operation()
 def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
     """Coordinate matrices of coordinate vectors.
 
@@ -593,7 +414,7 @@ def ones(
         Of that shape.
     """
     sizes = shape_of("ones", shape)
-    return cast("Array", create("ones", _table("ones", dtype, device, _dtypes.float64), sizes))
+    return cast("Array", create("ones", new_table("ones", dtype, device, _dtypes.float64), sizes))
 
 
 @partial(shortened, "ones_like")
@@ -618,9 +439,7 @@ def ones_like(x: Array, /, *, dtype: DType | None = None, device: Device | None 
 
 
 def _triangle(function: str, x: Any, k: Any) -> Array:
-    x = as_operand(function, "x", x)
-    if x.ndim < 2:
-        raise bad_argument(function, "x.shape", x.shape, "at least two dimensions")
+    x = matrices_of(function, x)
     rows, columns = known_sizes(x, (-2, -1))
     # Diagonals beyond the corners are all alike; keeping them near spares libraries overflow.
     offset = max(-rows - 1, min(columns + 1, index_value(function, "k", k)))
@@ -685,7 +504,7 @@ def zeros(
         Of that shape.
     """
     sizes = shape_of("zeros", shape)
-    return cast("Array", create("zeros", _table("zeros", dtype, device, _dtypes.float64), sizes))
+    return cast("Array", create("zeros", new_table("zeros", dtype, device, _dtypes.float64), sizes))
 
 
 @partial(shortened, "zeros_like")

@@ -29,16 +29,6 @@ from corepy.dispatch import (
 if TYPE_CHECKING:
     from corepy.array_api._array import Array
 
-_KINDS: Final = {
-    "bool": _dtypes.BOOLEAN,
-    "signed integer": _dtypes.SIGNED,
-    "unsigned integer": _dtypes.UNSIGNED,
-    "integral": _dtypes.INTEGER,
-    "real floating": _dtypes.REAL_FLOATING,
-    "complex floating": _dtypes.COMPLEX,
-    "numeric": _dtypes.NUMERIC,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class finfo_object:
@@ -123,7 +113,7 @@ def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Device | Non
     x = as_operand("astype", "x", x)
     target = dtype_argument("astype", dtype)
     copying = flag_of("astype", "copy", copy)
-    cast_allowed("astype", "x", x.dtype, target, _CASTS)
+    cast_allowed("astype", "x", x.dtype, target, CASTS)
     moved: Array = x if device is None else x.to_device(device_argument("astype", device))
     if moved.dtype is target and (not copying or moved is not x):
         return moved
@@ -132,16 +122,14 @@ def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Device | Non
 
 
 #: What ``astype`` converts: everything but complex to real (complex to bool is allowed).
-_CASTS: Final = frozenset(
+CASTS: Final = frozenset(
     (a, b)
     for a in _dtypes.ANY
     for b in _dtypes.ANY
     if a.rank < 3 or b.rank == 3 or b is _dtypes.bool
 )
-#: What ``asarray`` converts: nothing to a lower kind, where values would be lost.
-_CONVERSIONS: Final = frozenset(
-    (a, b) for a in _dtypes.ANY for b in _dtypes.ANY if a.rank <= b.rank
-)
+#: What converts without being told to: nothing to a lower kind, where values would be lost.
+CONVERSIONS: Final = frozenset((a, b) for a in _dtypes.ANY for b in _dtypes.ANY if a.rank <= b.rank)
 
 
 def cast_allowed(
@@ -149,7 +137,7 @@ def cast_allowed(
     argument: str,
     source: DType,
     target: DType,
-    allowed: frozenset[tuple[DType, DType]] = _CONVERSIONS,
+    allowed: frozenset[tuple[DType, DType]] = CONVERSIONS,
 ) -> None:
     """Raise ``TypeError`` for a conversion that would drop a part of the values."""
     if (source, target) not in allowed:
@@ -264,9 +252,9 @@ def _parts(kind: Any) -> tuple[Any, ...]:
 
 def _kind(kind: Any) -> frozenset[DType]:
     if isinstance(kind, str):
-        found = _KINDS.get(kind)
+        found = _dtypes.KINDS.get(kind)
         if found is None:
-            raise bad_argument("isdtype", "kind", kind, f"one of {tuple(_KINDS)}")
+            raise bad_argument("isdtype", "kind", kind, f"one of {tuple(_dtypes.KINDS)}")
         return found
     if isinstance(kind, tuple):
         raise bad_type("isdtype", "kind", kind, "a dtype or str in the tuple")

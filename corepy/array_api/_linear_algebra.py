@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from corepy import _dtypes
 from corepy._errors import bad_argument, bad_type, broadcast_mismatch
-from corepy.array_api._arguments import axes_of, axis_of, size_of
+from corepy.array_api._arguments import axes_of, axis_of, matrices_of, size_of
 from corepy.dispatch import (
     Operand,
-    as_operand,
     broadcasts,
     is_operand,
     is_scalar,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from corepy.array_api._array import Array
 
 
-def _pair(function: str, x1: Any, x2: Any) -> tuple[Array, Array]:
+def pair_of(function: str, x1: Any, x2: Any) -> tuple[Array, Array]:
     """Bring two array operands to one table; scalars are no operands of linear algebra."""
     if isinstance(x1, Operand) and isinstance(x2, Operand) and x1._table is x2._table:
         return cast("Array", x1), cast("Array", x2)
@@ -70,7 +69,7 @@ def matmul(x1: Array, x2: Array, /) -> Array:
     ValueError
         If an operand is 0-D or the shapes do not fit.
     """
-    a, b = _pair("matmul", x1, x2)
+    a, b = pair_of("matmul", x1, x2)
     left, right = a.shape, b.shape
     if len(left) == len(right) == 2 and left[1] == right[0]:  # as most are
         return cast("Array", run("matmul", a, b))
@@ -105,9 +104,7 @@ def matrix_transpose(x: Array, /) -> Array:
     ValueError
         If `x` has fewer than two dimensions.
     """
-    x = as_operand("matrix_transpose", "x", x)
-    if x.ndim < 2:
-        raise bad_argument("matrix_transpose", "x.shape", x.shape, "at least two dimensions")
+    x = matrices_of("matrix_transpose", x)
     return cast("Array", run("matrix_transpose", x))
 
 
@@ -138,7 +135,7 @@ def tensordot(
     IndexError
         If an axis is out of range.
     """
-    a, b = _pair("tensordot", x1, x2)
+    a, b = pair_of("tensordot", x1, x2)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
             raise bad_argument("tensordot", "axes", axes, "an int, or two sequences of int")
@@ -186,7 +183,7 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     IndexError
         If `axis` is out of range.
     """
-    a, b = _pair("vecdot", x1, x2)
+    a, b = pair_of("vecdot", x1, x2)
     left, right = a.shape, b.shape
     if not left or not right:
         raise broadcast_mismatch("vecdot", (left, right))

@@ -57,7 +57,7 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
     dtype = found[0].dtype
     for x in found[1:]:
         dtype = promoted(function, dtype, x.dtype)
-    return [cast_to(x, dtype) for x in found]
+    return [cast_to(x, dtype, function) for x in found]
 
 
 @operation()
@@ -353,7 +353,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
         raise bad_argument("repeat", "repeats.shape", counts.shape, f"() or ({length},)")
     if counts.size:
         _countable(x, counts, place, length)
-    counts = cast_to(counts, counts._table.narrowed(_dtypes.int64))
+    counts = cast_to(counts, counts._table.narrowed(_dtypes.int64), "repeat")
     return cast("Array", run("repeat", x, counts, axis=place))
 
 
@@ -367,7 +367,7 @@ def _countable(x: Array, counts: Array, place: int | None, length: int) -> None:
     each = 1 if place is None else math.prod((*x.shape[:place], *x.shape[place + 1 :]))
     if most * length * each < ADDRESSABLE:  # however many of them there are
         return
-    wide = cast_to(counts, counts._table.narrowed(_dtypes.float64))
+    wide = cast_to(counts, counts._table.narrowed(_dtypes.float64), "repeat")
     kind = wide._table.native_dtype
     total = run("sum", wide, axis=None, dtype=kind, keepdims=False)
     addressable("repeat", int(float(total)) * (length if counts.size == 1 else 1), each)

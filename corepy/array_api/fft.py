@@ -16,8 +16,8 @@ from corepy.array_api._arguments import (
     axes_of,
     axis_of,
     choice_of,
-    dtype_argument,
     ints_of,
+    new_table,
     size_of,
 )
 from corepy.devices._device import Device
@@ -26,9 +26,7 @@ from corepy.dispatch import (
     as_operand,
     cast_to,
     create,
-    creation_table,
     declare,
-    default_dtype,
     known_sizes,
     operation,
     run,
@@ -120,7 +118,7 @@ def _input(name: str, x: Any) -> Array:
         if STRICT.get():
             expected = f"{_dtypes.describe(_dtypes.COMPLEX)} (strict mode)"
             raise wrong_dtype(name, "x", x.dtype, x.device, expected)
-        x = cast_to(x, _dtypes.complex_of(x.dtype))
+        x = cast_to(x, _dtypes.complex_of(x.dtype), name)
     return cast("Array", x)
 
 
@@ -526,14 +524,7 @@ def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: Any) -> Array:
         raise bad_type(name, "d", d, "an int or float")
     if d == 0:
         raise bad_argument(name, "d", d, "a distance other than 0")
-    if dtype is None:
-        chosen = default_dtype(_dtypes.float64, device, name)
-    else:
-        chosen = dtype_argument(name, dtype)
-    if chosen not in _dtypes.REAL_FLOATING:
-        expected = _dtypes.describe(_dtypes.REAL_FLOATING)
-        raise bad_argument(name, "dtype", chosen.name, expected)
-    table = creation_table(name, device, chosen)
+    table = new_table(name, dtype, device, _dtypes.float64, _dtypes.REAL_FLOATING)
     return cast("Array", create(f"fft.{name}", table, points, d=float(d)))
 
 

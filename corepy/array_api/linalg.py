@@ -1,4 +1,4 @@
-"""The linear algebra extension.
+"""The linear algebra extension; its decompositions are in `_decompositions.py`.
 
 https://data-apis.org/array-api/2025.12/extensions/linear_algebra_functions.html
 """
@@ -14,13 +14,24 @@ from corepy._errors import bad_argument, bad_type, broadcast_mismatch
 from corepy.array_api._arguments import (
     axes_of,
     axis_of,
-    choice_of,
     flag_of,
+    matrices_of,
+    square_of,
+)
+from corepy.array_api._decompositions import (
+    cholesky,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    qr,
+    svd,
+    svdvals,
 )
 from corepy.array_api._linear_algebra import (
-    _pair,
     matmul,
     matrix_transpose,
+    pair_of,
     tensordot,
     vecdot,
 )
@@ -29,6 +40,7 @@ from corepy.dispatch import (
     Operand,
     as_operand,
     broadcasts,
+    cast_to,
     create,
     gathered,
     index_value,
@@ -70,79 +82,11 @@ __all__ = [
 ]
 
 
-class EigResult(NamedTuple):
-    """What `eig` returns."""
-
-    eigenvalues: Array
-    eigenvectors: Array
-
-
-class EighResult(NamedTuple):
-    """What `eigh` returns."""
-
-    eigenvalues: Array
-    eigenvectors: Array
-
-
-class QRResult(NamedTuple):
-    """What `qr` returns."""
-
-    Q: Array
-    R: Array
-
-
 class SlogdetResult(NamedTuple):
     """What `slogdet` returns."""
 
     sign: Array
     logabsdet: Array
-
-
-class SVDResult(NamedTuple):
-    """What `svd` returns."""
-
-    U: Array
-    S: Array
-    Vh: Array
-
-
-def _matrices(function: str, x: Any, argument: str = "x") -> Array:
-    x = as_operand(function, argument, x)
-    if x.ndim < 2:
-        raise bad_argument(function, f"{argument}.shape", x.shape, "at least two dimensions")
-    return cast("Array", x)
-
-
-def _square(function: str, x: Any, argument: str = "x") -> Array:
-    matrices = _matrices(function, x, argument)
-    if not same_sizes(matrices, matrices, [(-1, -2)]):
-        raise bad_argument(function, f"{argument}.shape", matrices.shape, "square matrices")
-    return matrices
-
-
-@operation(_dtypes.FLOATING, extension="linalg")
-def cholesky(x: Array, /, *, upper: bool = False) -> Array:
-    """Cholesky factor of Hermitian positive definite matrices.
-
-    Parameters
-    ----------
-    x : Array
-        Of shape ``(..., M, M)``, with a floating-point dtype.
-    upper : bool
-        Whether to return the upper factor.
-
-    Returns
-    -------
-    Array
-        Triangular, of the shape and dtype of `x`.
-
-    Raises
-    ------
-    ValueError
-        If a matrix is not square or not positive definite.
-    """
-    x = _square("cholesky", x)
-    return cast("Array", run("linalg.cholesky", x, upper=flag_of("cholesky", "upper", upper)))
 
 
 @operation(_dtypes.NUMERIC, extension="linalg", argument="x1")
@@ -165,7 +109,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     ValueError
         If `axis` has another size, or the shapes do not broadcast.
     """
-    a, b = _pair("cross", x1, x2)
+    a, b = pair_of("cross", x1, x2)
     width = max(a.ndim, b.ndim)
     place = axis_of("cross", axis, width) - width
     for name, x in (("x1", a), ("x2", b)):
@@ -191,7 +135,7 @@ def det(x: Array, /) -> Array:
     Array
         Of shape ``(...)`` and the dtype of `x`.
     """
-    return cast("Array", run("linalg.det", _square("det", x)))
+    return cast("Array", run("linalg.det", square_of("det", x)))
 
 
 @operation(extension="linalg")
@@ -210,7 +154,7 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     Array
         Of shape ``(..., min(M, N))``, shorter for other offsets.
     """
-    x = _matrices("diagonal", x)
+    x = matrices_of("diagonal", x)
     return cast("Array", run("linalg.diagonal", x, offset=_offset("diagonal", offset, x)))
 
 
@@ -219,76 +163,6 @@ def _offset(function: str, offset: Any, x: Array) -> int:
     number = index_value(function, "offset", offset)
     rows, columns = known_sizes(x, (-2, -1))
     return max(-rows, min(columns, number))
-
-
-@operation(_dtypes.FLOATING, extension="linalg")
-def eig(x: Array, /) -> EigResult:
-    """Eigenvalues and eigenvectors.
-
-    Parameters
-    ----------
-    x : Array
-        Of shape ``(..., M, M)``, with a floating-point dtype.
-
-    Returns
-    -------
-    EigResult
-        ``eigenvalues`` of shape ``(..., M)`` and ``eigenvectors`` of shape ``(..., M, M)``, one
-        a column; both complex.
-    """
-    return EigResult(*run("linalg.eig", _square("eig", x)))
-
-
-@operation(_dtypes.FLOATING, extension="linalg", into=EighResult)
-def eigh(x: Array, /) -> EighResult:
-    """Eigenvalues and eigenvectors of Hermitian matrices.
-
-    Parameters
-    ----------
-    x : Array
-        Of shape ``(..., M, M)``, with a floating-point dtype; one triangle is read.
-
-    Returns
-    -------
-    EighResult
-        ``eigenvalues``, real and ascending, of shape ``(..., M)``; ``eigenvectors`` of the shape
-        and dtype of `x`, one a column.
-    """
-    return EighResult(*run("linalg.eigh", _square("eigh", x)))
-
-
-@operation(_dtypes.FLOATING, extension="linalg")
-def eigvals(x: Array, /) -> Array:
-    """Eigenvalues.
-
-    Parameters
-    ----------
-    x : Array
-        Of shape ``(..., M, M)``, with a floating-point dtype.
-
-    Returns
-    -------
-    Array
-        Of shape ``(..., M)``, complex.
-    """
-    return cast("Array", run("linalg.eigvals", _square("eigvals", x)))
-
-
-@operation(_dtypes.FLOATING, extension="linalg")
-def eigvalsh(x: Array, /) -> Array:
-    """Eigenvalues of Hermitian matrices.
-
-    Parameters
-    ----------
-    x : Array
-        Of shape ``(..., M, M)``, with a floating-point dtype; one triangle is read.
-
-    Returns
-    -------
-    Array
-        Of shape ``(..., M)``, real and ascending.
-    """
-    return cast("Array", run("linalg.eigvalsh", _square("eigvalsh", x)))
 
 
 @operation(_dtypes.FLOATING, extension="linalg")
@@ -310,7 +184,7 @@ def inv(x: Array, /) -> Array:
     ValueError
         If a matrix is not square or singular.
     """
-    return cast("Array", run("linalg.inv", _square("inv", x)))
+    return cast("Array", run("linalg.inv", square_of("inv", x)))
 
 
 @operation(_dtypes.FLOATING, extension="linalg")
@@ -338,7 +212,7 @@ def matrix_norm(
     ValueError
         If `ord` is another one.
     """
-    x = _matrices("matrix_norm", x)
+    x = matrices_of("matrix_norm", x)
     keep = flag_of("matrix_norm", "keepdims", keepdims)
     kinds = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
     kind = "fro" if ord is None else ord
@@ -368,7 +242,7 @@ def matrix_power(x: Array, n: int, /) -> Array:
     ValueError
         If a matrix is not square, or singular and `n` negative.
     """
-    x = _square("matrix_power", x)
+    x = square_of("matrix_power", x)
     return cast("Array", run("linalg.matrix_power", x, index_value("matrix_power", "n", n)))
 
 
@@ -388,7 +262,7 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     Array
         Of shape ``(...)`` and dtype int64; 0 for matrices without elements.
     """
-    x = _matrices("matrix_rank", x)
+    x = matrices_of("matrix_rank", x)
     tolerance = _rtol("matrix_rank", x, rtol)
     if 0 in x.shape[-2:]:  # which has no greatest singular value
         return _filled(x, known_sizes(x)[:-2], _dtypes.int64, 0)
@@ -402,8 +276,6 @@ def _filled(x: Array, shape: tuple[int, ...], dtype: DType, value: float) -> Arr
 
 def _rtol(function: str, x: Array, rtol: Any) -> Any:
     """Return a tolerance as a float or as an array of the dtype of the singular values."""
-    from corepy.dispatch import cast_to
-
     if rtol is None or (isinstance(rtol, (int, float)) and not isinstance(rtol, bool)):
         return rtol
     if isinstance(rtol, Operand) or hasattr(rtol, "shape"):
@@ -411,7 +283,7 @@ def _rtol(function: str, x: Array, rtol: Any) -> Any:
         if tolerance.dtype not in _dtypes.REAL:
             raise bad_type(function, "rtol", rtol, "a real number")
         real = _dtypes.real_of(x.dtype)
-        return cast_to(gathered(function, "x", x._table, "rtol", tolerance), real)
+        return cast_to(gathered(function, "x", x._table, "rtol", tolerance), real, function)
     raise bad_type(function, "rtol", rtol, "a float, an array or None")
 
 
@@ -434,7 +306,7 @@ def outer(x1: Array, x2: Array, /) -> Array:
     ValueError
         If an operand is not 1-D.
     """
-    a, b = _pair("outer", x1, x2)
+    a, b = pair_of("outer", x1, x2)
     for name, x in (("x1", a), ("x2", b)):
         if x.ndim != 1:
             raise bad_argument("outer", f"{name}.shape", x.shape, "one dimension")
@@ -458,34 +330,8 @@ def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     Array
         Of shape ``(..., N, M)`` and the dtype of `x`.
     """
-    x = _matrices("pinv", x)
+    x = matrices_of("pinv", x)
     return cast("Array", run("linalg.pinv", x, rtol=_rtol("pinv", x, rtol)))
-
-
-@operation(_dtypes.FLOATING, extension="linalg", into=QRResult)
-def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
-    """QR decomposition.
-
-    Parameters
-    ----------
-    x : Array
-        Of shape ``(..., M, N)``, with a floating-point dtype.
-    mode : {"reduced", "complete"}
-        Whether `Q` has ``min(M, N)`` columns or ``M``.
-
-    Returns
-    -------
-    QRResult
-        ``Q`` with orthonormal columns and ``R`` upper triangular.
-
-    Raises
-    ------
-    ValueError
-        If `mode` is another word.
-    """
-    x = _matrices("qr", x)
-    chosen = choice_of("qr", "mode", mode, ("reduced", "complete"))
-    return QRResult(*run("linalg.qr", x, mode=chosen))
 
 
 @operation(_dtypes.FLOATING, extension="linalg")
@@ -502,7 +348,7 @@ def slogdet(x: Array, /) -> SlogdetResult:
     SlogdetResult
         ``sign`` of the dtype of `x` and ``logabsdet`` of its real dtype, of shape ``(...)``.
     """
-    return SlogdetResult(*run("linalg.slogdet", _square("slogdet", x)))
+    return SlogdetResult(*run("linalg.slogdet", square_of("slogdet", x)))
 
 
 @operation(_dtypes.FLOATING, extension="linalg", argument="x1")
@@ -526,8 +372,8 @@ def solve(x1: Array, x2: Array, /) -> Array:
     ValueError
         If the shapes do not fit, or a matrix is singular.
     """
-    a, b = _pair("solve", x1, x2)
-    a = _square("solve", a, "x1")
+    a, b = pair_of("solve", x1, x2)
+    a = square_of("solve", a, "x1")
     vector = b.ndim == 1
     fits = b.ndim > 0 and same_sizes(a, b, [(-1, 0 if vector else -2)])
     stacks = [a.shape[:-2], () if vector else b.shape[:-2]]
@@ -537,44 +383,6 @@ def solve(x1: Array, x2: Array, /) -> Array:
             f"(M,) or (..., M, K)"
         )
     return cast("Array", run("linalg.solve", a, b))
-
-
-@operation(_dtypes.FLOATING, extension="linalg", into=SVDResult)
-def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
-    """Singular value decomposition.
-
-    Parameters
-    ----------
-    x : Array
-        Of shape ``(..., M, N)``, with a floating-point dtype.
-    full_matrices : bool
-        Whether `U` and `Vh` are square.
-
-    Returns
-    -------
-    SVDResult
-        ``U``, ``S`` (real, descending, of shape ``(..., min(M, N))``) and ``Vh``.
-    """
-    x = _matrices("svd", x)
-    full = flag_of("svd", "full_matrices", full_matrices)
-    return SVDResult(*run("linalg.svd", x, full_matrices=full))
-
-
-@operation(_dtypes.FLOATING, extension="linalg")
-def svdvals(x: Array, /) -> Array:
-    """Singular values.
-
-    Parameters
-    ----------
-    x : Array
-        Of shape ``(..., M, N)``, with a floating-point dtype.
-
-    Returns
-    -------
-    Array
-        Of shape ``(..., min(M, N))``, real and descending.
-    """
-    return cast("Array", run("linalg.svdvals", _matrices("svdvals", x)))
 
 
 @operation(_dtypes.NUMERIC, extension="linalg")
@@ -595,7 +403,7 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
     Array
         Of shape ``(...)`` and that dtype.
     """
-    x = _matrices("trace", x)
+    x = matrices_of("trace", x)
     x._table["linalg.trace"]
     wanted = accumulator("trace", x, dtype)
     if wanted.rank < x.dtype.rank:

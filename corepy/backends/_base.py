@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 from corepy import _dtypes
 from corepy._dtypes import DType, Scalar
 from corepy._errors import UnsupportedOperationError
+from corepy.backends._exports import Unordered
 from corepy.devices._device import CPU, Device
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from corepy._crew import Crew
     from corepy.backends._streams import Streams
     from corepy.devices._pool import MemoryStats
+    from corepy.devices._probe import MemoryInfo
 
 __all__ = ["Allocator", "Backend", "Capabilities", "LeftToOthersError", "Loop", "Native"]
 
@@ -298,7 +300,13 @@ class Backend(ABC):
         UnsupportedOperationError
             If the table has no such operation.
         """
-        function = self.operation(operation)
+        first = inputs[0] if inputs else None
+        if isinstance(first, (tuple, list)):
+            first = first[0] if first else None
+        if self.owns(first):
+            function = self.operation_on(operation, self.device_of(first))
+        else:
+            function = self.operation(operation)
         if function is None:
             raise UnsupportedOperationError(
                 f"{operation}: backend {self.name} has no such operation; expected one of its table"
@@ -461,7 +469,7 @@ class Backend(ABC):
         BufferError
             If that takes a copy.
         """
-        made, new = self.import_(_Unordered(exporter), device)
+        made, new = self.import_(Unordered(exporter), device)
         if new:
             raise BufferError(f"{self.name} copies")
         return made
@@ -527,6 +535,13 @@ class Backend(ABC):
         """
         return None
 
+    def computed(self, native: Native) -> Native:
+        """Return a native array whose values are there or on their way.
+
+        Override it where the library is lazy and computes by itself only what somebody reads.
+        """
+        return native
+
     def synchronize(self, device: Device) -> None:
         """Wait until everything asked of a device is done; nothing to do where it always is."""
 
@@ -549,6 +564,20 @@ class Backend(ABC):
 
     def memory_stats(self, device: Device) -> MemoryStats | None:
         """Tell what the library holds on a device, None where it does not count."""
+        return None
+
+    def memory_info(self, device: Device) -> MemoryInfo | None:
+        """Tell how much memory a device has and how much of it is free; None if nobody knows.
+
+        Asked for devices whose drivers corepy does not know to ask itself.
+        """
+        return None
+
+    def hardware(self, device: Device) -> str | None:
+        """Name the hardware, and its driver's version, as the library knows them.
+
+        None if it does not tell. Costs that were measured on other hardware are measured again.
+        """
         return None
 
     def limit_memory(self, device: Device, limit: int | None) -> str | None:
@@ -574,14 +603,9 @@ class Backend(ABC):
         return None
 
 
-class _Unordered:
-    """Exports memory to a consumer that works in the same stream."""
-
-    def __init__(self, exporter: Any) -> None:
-        self._exporter = exporter
-
-    def __dlpack_device__(self) -> Any:
-        return self._exporter.__dlpack_device__()
-
-    def __dlpack__(self, *, stream: Any = None, **params: Any) -> Any:
-        return self._exporter.__dlpack__(stream=-1, **params)
+def native_function(namespace: Any, name: str) -> Callable[..., Any] | None:
+    """Return a library's own function of an operation, such as ``linalg.inv``, if it has one."""
+    extension, _, function = name.rpartition(".")
+    home = getattr(namespace, extension) if extension else namespace
+    found: Callable[..., Any] | None = getattr(home, function, None)
+    return found

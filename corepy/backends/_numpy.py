@@ -14,7 +14,8 @@ import numpy.typing as npt
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends import _numpy_creation as creation
 from corepy.backends import _numpy_elementwise as elementwise
-from corepy.backends._base import Backend, Capabilities, Loop
+from corepy.backends._base import Backend, Capabilities, Loop, native_function
+from corepy.backends._exports import runs_backwards
 from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
 from corepy.backends._numpy_loops import LOOPS, WIDE, accumulated
 from corepy.backends._numpy_order import SORTS_WIDE, ordered
@@ -45,13 +46,7 @@ class NumPyBackend(Backend):
         return Capabilities(max_dimensions=64)
 
     def operation(self, name: str) -> Callable[..., Any] | None:
-        fixed = _FIXES.get(name)
-        if fixed is not None:
-            return fixed
-        extension, _, function = name.rpartition(".")
-        namespace = getattr(compat, extension) if extension else compat
-        found: Callable[..., Any] | None = getattr(namespace, function, None)
-        return found
+        return _FIXES.get(name) or native_function(compat, name)
 
     def loop(self, name: str) -> Loop | None:
         special = LOOPS.get(name)
@@ -125,17 +120,14 @@ class NumPyBackend(Backend):
         return native.flags.writeable
 
     def exporter(self, native: Array) -> Any:
-        return _Backwards(native) if min(native.strides, default=0) < 0 else native
+        return _Backwards(native) if runs_backwards(native) else native
 
     def shares_memory(self, native: Array, array: Array) -> bool:
         return bool(np.may_share_memory(native, array)) or native.size == 0
 
 
 class _Backwards:
-    """Exports a copy of an array with a negative stride, where torch ends the process.
-
-    https://github.com/pytorch/pytorch/issues/59786
-    """
+    """Exports a copy of an array with a negative stride."""
 
     def __init__(self, native: Array) -> None:
         self._native = native
@@ -144,8 +136,7 @@ class _Backwards:
         return self._native.__dlpack_device__()
 
     def __dlpack__(self, *, copy: bool | None = None, **params: Any) -> Any:
-        if copy is False:
-            raise BufferError("x has a negative stride; expected none for copy=False")
+        runs_backwards(self._native, copy)  # raises where a copy is refused
         return self._native.copy().__dlpack__(**params)
 
 
@@ -286,8 +277,7 @@ def _argsort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool
 
 def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     if descending:
-        # Equal elements stay in their order, as `argsort` has it, where what is sorted and turned
-        # round was turned round before. Zeros of both signs are equal, and so are NaN.
+        # As `in_both_orders` has it, which would cost ascending order a call.
         return np.flip(_sort(np.flip(x, axis), axis=axis, stable=stable), axis)
     result = x.copy("K")
     if stable and x.ndim == 1 and x.size > _FEW and x.dtype.char in "fd":

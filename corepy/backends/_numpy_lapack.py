@@ -138,8 +138,9 @@ def _lapack_of(x: Array) -> _Routines:
     return lapack
 
 
-def _keep_lower(x: Array, rows: int = 64) -> None:
+def _keep_lower(x: Array) -> None:
     """Put zeros above the diagonal."""
+    rows = 64  # at a time
     for start in range(0, x.shape[0], rows):
         stop = start + rows
         block = x[start:stop, start:stop]

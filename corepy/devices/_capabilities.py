@@ -8,8 +8,9 @@ from typing import Final, ParamSpec, TypeVar
 
 from corepy import _forks
 from corepy._errors import bad_argument, bad_type
-from corepy.devices import _probe
-from corepy.devices._probe import GpuInfo, Ground, MemoryInfo
+from corepy.devices import _gpus, _probe
+from corepy.devices._gpus import GpuInfo
+from corepy.devices._probe import Ground, MemoryInfo
 
 __all__ = ["DeviceInfo", "GpuInfo", "OperationProperties", "detect_devices"]
 
@@ -190,9 +191,16 @@ def detect_devices(refresh: bool = False) -> DeviceInfo:
     Returns
     -------
     DeviceInfo
-        The machine. What could not be read is listed in its `problems`; nothing raises.
+        The machine. What could not be read is listed in its `problems`.
+
+    Raises
+    ------
+    TypeError
+        If `refresh` is no bool.
     """
     global _detected
+    if not isinstance(refresh, bool):
+        raise bad_type("detect_devices", "refresh", refresh, "a bool")
     with _LOCK:
         if _detected is None or refresh:
             _detected = read_machine(Ground(), _probe.process_cores())
@@ -249,6 +257,27 @@ def read_gpus(
     return found
 
 
+#: By kind of device: the probe that describes its GPUs, the files by which programs reach them
+#: though that may fail (in containers with CUDA alone, on Jetson boards), and what hides them.
+_REACHED: Final = {
+    "cuda": ("nvml", ("nvidia[0-9]*", "nvhost-gpu"), ("CUDA_VISIBLE_DEVICES",)),
+    "rocm": ("rocm", ("kfd",), ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")),
+}
+
+
+def gpu_kinds(info: DeviceInfo | None = None, ground: Ground | None = None) -> frozenset[str]:
+    """Return the kinds of GPU that are there, or may be: only their libraries know for sure."""
+    info = detect_devices() if info is None else info
+    ground = Ground() if ground is None else ground
+    found = {gpu.device.kind for gpu in info.gpus}
+    for kind, (probe, files, hiding) in _REACHED.items():
+        silent = any(problem.startswith(f"{probe}:") for problem in info.problems)
+        hidden = any(ground.environ.get(name, "0").strip() in ("", "-1") for name in hiding)
+        if silent and not hidden and any(any(ground.path("dev").glob(file)) for file in files):
+            found.add(kind)
+    return frozenset(found)
+
+
 #: Where which drivers can be at all.
 _GPU_KINDS: Final = {"Linux": ("cuda", "rocm"), "Windows": ("cuda",), "Darwin": ("mps",)}
 
@@ -256,15 +285,14 @@ _GPU_KINDS: Final = {"Linux": ("cuda", "rocm"), "Windows": ("cuda",), "Darwin": 
 def _nvidia_gpus(
     ground: Ground, findings: Findings, host: MemoryInfo | None
 ) -> tuple[GpuInfo, ...]:
-    with _probe.nvml(ground) as driver:
+    with _gpus.nvml(ground) as driver:
         handles = driver.visible_handles(ground.environ.get("CUDA_VISIBLE_DEVICES"))
         answers = [
             findings.ask(f"cuda:{index}", None, driver.describe, handle, index, host)
             for index, handle in enumerate(handles)
         ]
     gpus = tuple(gpu for gpu in answers if gpu is not None)
-    by_bus = ground.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    if len({gpu.name for gpu in gpus}) > 1 and not by_bus:
+    if are_unordered(gpus, ground):
         findings.note(
             "nvml",
             "the GPUs differ and CUDA puts the fastest first, so it may number them otherwise; "
@@ -273,13 +301,19 @@ def _nvidia_gpus(
     return gpus
 
 
+def are_unordered(gpus: Iterable[GpuInfo], ground: Ground) -> bool:
+    """Say whether CUDA may number GPUs otherwise than NVIDIA's management library does."""
+    names = {gpu.name for gpu in gpus if gpu.device.kind == "cuda"}
+    return len(names) > 1 and ground.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID"
+
+
 def _amd_gpus(ground: Ground, findings: Findings, host: MemoryInfo | None) -> tuple[GpuInfo, ...]:
     answers = [
-        findings.ask(f"rocm:{index}", None, _probe.amd_gpu, ground, node, index, host)
-        for index, node in enumerate(_probe.amd_nodes(ground))
+        findings.ask(f"rocm:{index}", None, _gpus.amd_gpu, ground, node, index, host)
+        for index, node in enumerate(_gpus.amd_nodes(ground))
     ]
     return tuple(gpu for gpu in answers if gpu is not None)
 
 
 def _apple_gpus(ground: Ground, host: MemoryInfo | None) -> tuple[GpuInfo, ...]:
-    return (_probe.apple_gpu(ground, host),)
+    return (_gpus.apple_gpu(ground, host),)

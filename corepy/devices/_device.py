@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from corepy._errors import bad_argument, bad_type
 
 #: Kinds of device the vocabulary knows; ``gpu`` is no device but a wish for any of these.
-GPU_KINDS: Final = ("cuda", "rocm", "mps")
+GPU_KINDS: Final = ("cuda", "rocm", "mps", "xpu")
 #: Kinds that come numbered: ``cuda`` means ``cuda:0``.
 _NUMBERED: Final = ("cuda", "rocm", "tpu", "xpu", "opencl", "webgpu")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*(:[a-z0-9_]+)?")
@@ -63,6 +64,13 @@ class Device:
 
 _DEVICES: Final[dict[str, Device]] = {}
 _LOCK: Final = threading.Lock()
+_first_gpu: Callable[[str, str], Device]
+
+
+def bind(first_gpu: Callable[[str, str], Device]) -> None:
+    """Let the registry say which device ``gpu`` is, given the function and argument to name."""
+    global _first_gpu
+    _first_gpu = first_gpu
 
 
 def as_device(obj: object, function: str = "as_device", argument: str = "device") -> Device:
@@ -72,7 +80,7 @@ def as_device(obj: object, function: str = "as_device", argument: str = "device"
     ----------
     obj : Device or str
         A `Device`, or its name; a numbered kind alone means its first (``"cuda"`` is
-        ``"cuda:0"``).
+        ``"cuda:0"``). ``"gpu"`` is the first GPU that a usable backend serves.
     function, argument : str
         What the message names when the object means no device.
 
@@ -82,6 +90,8 @@ def as_device(obj: object, function: str = "as_device", argument: str = "device"
         If the object is neither.
     ValueError
         If the string is not of the form of a device's name.
+    BackendUnavailableError
+        If it is ``"gpu"``, and there is none.
     """
     if isinstance(obj, Device):
         return obj
@@ -90,6 +100,8 @@ def as_device(obj: object, function: str = "as_device", argument: str = "device"
     name = f"{obj}:0" if obj in _NUMBERED else obj
     found = _DEVICES.get(name)
     if found is None:
+        if name == "gpu":
+            return _first_gpu(function, argument)
         if not _NAME.fullmatch(name):
             raise bad_argument(function, argument, obj, 'a device name such as "cpu" or "cuda:0"')
         with _LOCK:  # two threads that meet here must end with the same object

@@ -17,12 +17,19 @@ if TYPE_CHECKING:
 __all__ = ["empty_cache", "memory_stats", "set_memory_limit"]
 
 _loaded: Callable[[], Iterable[Backend]] = tuple
+_let_go: Callable[[], None]
 
 
 def bind(loaded: Callable[[], Iterable[Backend]]) -> None:
     """Let the registry say which backends are loaded."""
     global _loaded
     _loaded = loaded
+
+
+def on_release(let_go: Callable[[], None]) -> None:
+    """Let `corepy.devices._pinned` say how to forget the copies that are done."""
+    global _let_go
+    _let_go = let_go
 
 
 def loaded_backends() -> tuple[Backend, ...]:
@@ -37,6 +44,7 @@ def serving(device: Device) -> list[Backend]:
 
 def release(device: Device) -> int:
     """Let every library give back what it keeps for later on a device; return the bytes."""
+    _let_go()
     freed = _pool.release() if device is CPU else 0
     return freed + sum(backend.empty_cache(device) for backend in serving(device))
 
@@ -52,7 +60,8 @@ def memory_stats(device: Device | str = "cpu") -> MemoryStats:
     Returns
     -------
     MemoryStats
-        The sum over the pools, each of which tells what it counts: CuPy no peak, torch no blocks.
+        The sum over the pools, each of which tells what it counts: CuPy and tinygrad no peak,
+        torch no blocks.
         On the host all zeros where corepy was not compiled, or ``COREPY_PURE_PYTHON=1``.
 
     Raises
@@ -70,7 +79,7 @@ def memory_stats(device: Device | str = "cpu") -> MemoryStats:
     if not counted:
         raise UnsupportedOperationError(
             f"memory_stats: device is {place}; expected cpu, or one on which a library in use "
-            f"counts its memory: CuPy, torch or JAX on cuda and rocm"
+            f"counts its memory, as CuPy, torch, JAX, MLX and tinygrad do on accelerators"
         )
     return MemoryStats(
         *(sum(getattr(stats, field.name) for stats in counted) for field in fields(MemoryStats))

@@ -12,8 +12,9 @@ from corepy._errors import (
     bad_argument,
     bad_type,
 )
-from corepy.devices._capabilities import Findings, read_gpus, read_host_memory
+from corepy.devices._capabilities import Findings, are_unordered, read_gpus, read_host_memory
 from corepy.devices._device import CPU, Device, as_device
+from corepy.devices._libraries import serving
 from corepy.devices._probe import Ground, MemoryInfo
 
 __all__ = [
@@ -34,13 +35,15 @@ def memory_info(device: Device | str) -> MemoryInfo:
     Parameters
     ----------
     device : Device or str
-        ``cpu``, ``cuda:0``, ``rocm:0`` or ``mps``.
+        ``cpu``, ``cuda:0``, ``rocm:0`` or ``mps``; others, such as ``opencl:0``, once a library
+        is in use there that tells.
 
     Returns
     -------
     MemoryInfo
         Total and free bytes, read at each call. On the host both are narrowed to the process's
-        control group. What libraries hold in pools of their own counts as used.
+        control group. What libraries hold in pools of their own counts as used. On OpenCL, WebGPU
+        and TPUs what other programs have taken is not known, and counts as free.
 
     Raises
     ------
@@ -64,12 +67,26 @@ def _read_memory(device: Device, ground: Ground, function: str) -> MemoryInfo:
             findings.note(
                 device.kind, f"its devices are {', '.join(gpu.device.name for gpu in gpus)}"
             )
+        if found is None or are_unordered(gpus, ground):
+            found = _told(device) or found
     if found is None:
         why = "; ".join(findings.problems) or f"no memory of kind {device.kind} can be read"
         raise BackendUnavailableError(
             f"{function}: device is {device.name!r}; expected one whose memory can be read ({why})"
         )
     return found
+
+
+def _told(device: Device) -> MemoryInfo | None:
+    """Return what a library in use says of the memory of a device, None if none does."""
+    for backend in serving(device):
+        try:
+            found = backend.memory_info(device)
+        except RuntimeError:  # of a device that is lost
+            continue
+        if found is not None:
+            return found
+    return None
 
 
 def require_memory(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from corepy._errors import UnsupportedOperationError
 from corepy.devices._device import CPU, Device
-from corepy.devices._libraries import loaded_backends
+from corepy.devices._libraries import loaded_backends, on_release
 from corepy.devices._transfer import tried
 
 if TYPE_CHECKING:
@@ -80,8 +80,21 @@ def start(
     -------
     native array of `target`
         Its values are there when the current stream of the device is done.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If that stream is being recorded: the copy would be done at each replay, of memory that
+        nobody keeps for it.
     """
-    _let_go()
+    let_go()
+    device, library = (there, target) if here is CPU else (here, source)
+    held = library.streams(device)
+    if held is not None and held.is_capturing():
+        raise UnsupportedOperationError(
+            f"to: a copy from {here} to {there} cannot be recorded; expected arrays of {device} "
+            f"alone inside a graph"
+        )
     try:
         if here is CPU and there is not CPU:
             streams = target.streams(there)
@@ -103,7 +116,7 @@ def _send(
         if values is None:
             return None
     made = tried(lambda: streams.send(values), target, CPU, there)
-    _keep(streams, (values, made))
+    keep(streams, (values, made))
     return made
 
 
@@ -117,7 +130,7 @@ def _fetch(
     if out is None:
         return None
     tried(lambda: streams.fetch(native, out), source, here, CPU)
-    mark = _keep(streams, (native, out))
+    mark = keep(streams, (native, out))
     try:
         return target.from_numpy(out, CPU, copy=False)
     except ValueError:  # it copies, so the values have to be there
@@ -125,7 +138,7 @@ def _fetch(
         return target.from_numpy(out, CPU)
 
 
-def _keep(streams: Streams, arrays: object) -> Mark:
+def keep(streams: Streams, arrays: object) -> Mark:
     """Keep the memory of both sides until the copy is done; pools would lend it to others."""
     mark = streams.record(streams.current())
     with _LOCK:
@@ -133,7 +146,17 @@ def _keep(streams: Streams, arrays: object) -> Mark:
     return mark
 
 
-def _let_go() -> None:
+def let_go() -> None:
     """Forget the copies that are done."""
     with _LOCK:
-        _on_their_way[:] = [copy for copy in _on_their_way if not copy[0].is_done(copy[1])]
+        _on_their_way[:] = [copy for copy in _on_their_way if not _is_over(*copy[:2])]
+
+
+def _is_over(streams: Streams, mark: Mark) -> bool:
+    try:
+        return streams.is_done(mark)
+    except RuntimeError:  # of a device that is lost, or a mark nobody can ask for: never done
+        return True
+
+
+on_release(let_go)

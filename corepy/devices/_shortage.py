@@ -7,6 +7,7 @@ and what failed is tried once more.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -49,12 +50,14 @@ def again(function: str, device: Device, run: Callable[[], T], first: BaseExcept
     InsufficientMemoryError
         If memory runs out again.
     """
+    traceback.clear_frames(first.__traceback__)  # which hold the memory of what it had made by then
     freed = sum(release(place) for place in {device, CPU})
     try:
         return run()
     except Exception as error:
         if not is_shortage(error, device):
             raise
+        traceback.clear_frames(error.__traceback__)
         raise shortage(function, device, freed, error) from first
 
 

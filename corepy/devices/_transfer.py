@@ -8,8 +8,9 @@ by DLPack, which orders their streams as well.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from corepy._errors import BackendError, CorepyError
 from corepy.devices import _shortage
@@ -31,6 +32,7 @@ def convert(
     device: Device,
     *,
     copy: bool | None = None,
+    by_host: Callable[[], None] | None = None,
 ) -> tuple[Native, bool]:
     """Give a native array of one backend to another.
 
@@ -43,6 +45,9 @@ def convert(
     copy : bool or None
         True: always new memory; False: raise ``ValueError`` if a copy is needed; None: share
         where possible.
+    by_host : callable, optional
+        Is called before values go from one library to another on an accelerator by the host,
+        since the two share nothing; what it raises ends this.
 
     Returns
     -------
@@ -62,6 +67,8 @@ def convert(
         found = _shared(native, source, target, device, copy=copy)
         if found is not None:
             return found
+        if by_host is not None:
+            by_host()
     host = to_host(native, source, copy=copy)
     if copy is False and host.size == 0:
         copy = None  # there is nothing to copy, whatever flags its memory has
@@ -75,24 +82,45 @@ def _shared(
     native: Native, source: Backend, target: Backend, device: Device, *, copy: bool | None
 ) -> tuple[Native, bool] | None:
     """Share memory of an accelerator, or copy it there; None if the libraries cannot."""
-    streams = target.streams(device)
-    if copy is not False and streams is not None and source.streams(device) is None:
+    streams, others = target.streams(device), source.streams(device)
+    if copy is not False and streams is not None and others is None:
         return _taken(native, source, target, device, streams)
-    try:
+    apart = streams is not None and others is not None and _differ(streams, others)
+
+    def exchange() -> tuple[Native, bool]:
         # Who imports takes all memory for writable, so that JAX exports a copy.
         offered = source.exporter(native)
         exporter = source.legacy_exporter(offered, copy=copy)
         made, new = target.import_(exporter, device)
-    except (AttributeError, BufferError, RuntimeError, TypeError):
-        # A dtype that one of them does not exchange, a tensor that needs its gradient, an old
-        # release: by the host it goes, or a better error comes.
+        return made, new or exporter is not offered
+
+    found = _exchanged(exchange, target, device)
+    if found is None or (found[1] and copy is False):
         return None
-    if new or exporter is not offered:
-        return None if copy is False else (made, True)
-    if copy:
-        dtype = target.native_dtype(target.dtype_of(made))
-        return target.execute("astype", [made, dtype], copy=True), True
-    return made, False
+    made, new = found
+    if new or not (copy or (apart and copy is None)):
+        return found
+    made = _copied(made, target, device)
+    if apart and streams is not None:
+        # DLPack lets the consumer's stream wait for the producer's, and nothing the other way:
+        # memory that the producer frees goes to the next in its own stream.
+        from corepy.devices import _pinned  # which needs this module
+
+        _pinned.let_go()
+        _pinned.keep(streams, native)
+    return made, True
+
+
+#: Addresses of one and the same stream, the default one.
+_DEFAULT: Final = (0, 1)
+
+
+def _differ(one: Streams, other: Streams) -> bool:
+    """Say whether two libraries work in different streams of a device, and record neither."""
+    first, second = one.current(), other.current()
+    if first == second or (first in _DEFAULT and second in _DEFAULT):
+        return False
+    return not (one.is_capturing() or other.is_capturing())
 
 
 def _taken(
@@ -103,14 +131,42 @@ def _taken(
     DLPack lets the consumer's stream wait for the producer's, and nothing the other way: what is
     given back while the consumer still reads it, as JAX's memory is, is written to at once.
     """
-    try:
-        lent, _ = target.import_(source.exporter(native), device)
-        dtype = target.native_dtype(target.dtype_of(lent))
-        made = target.execute("astype", [lent, dtype], copy=True)
-        streams.finish(streams.record(streams.current()))
-    except (AttributeError, BufferError, RuntimeError, TypeError):
+    found = _exchanged(lambda: target.import_(source.exporter(native), device), target, device)
+    if found is None:
         return None
+    made = _copied(found[0], target, device)
+    tried(lambda: streams.finish(streams.record(streams.current())), target, device, device)
     return made, True
+
+
+def _copied(native: Native, backend: Backend, device: Device) -> Native:
+    dtype = backend.native_dtype(backend.dtype_of(native))
+    return tried(
+        lambda: backend.execute("astype", [native, dtype], copy=True), backend, device, device
+    )
+
+
+#: What libraries say, in a ``RuntimeError``, of an array that they do not exchange: a dtype that
+#: one of them lacks, a tensor that needs its gradient, an old release.
+_REFUSAL: Final = re.compile(
+    r"support|implement|dtype|type code|device type|gradient|INVALID_ARGUMENT", re.IGNORECASE
+)
+
+
+def _exchanged(exchange: Callable[[], T], backend: Backend, device: Device) -> T | None:
+    """Exchange an array by DLPack; None where a library refuses: by the host it goes, then."""
+
+    def run() -> T | None:
+        try:
+            return exchange()
+        except (AttributeError, BufferError, NotImplementedError, TypeError):
+            return None
+        except RuntimeError as error:
+            if _REFUSAL.search(str(error)) and not _shortage.is_shortage(error, device):
+                return None
+            raise
+
+    return tried(run, backend, device, device)
 
 
 def to_host(native: Native, source: Backend, *, copy: bool | None = None) -> np.ndarray[Any, Any]:

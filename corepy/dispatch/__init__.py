@@ -35,6 +35,7 @@ from corepy.dispatch._operands import (
     adopt,
     as_operand,
     cast_to,
+    converted,
     fitting,
     gathered,
     index_value,
@@ -71,9 +72,10 @@ from corepy.dispatch._registry import (
     usable_backends,
 )
 from corepy.dispatch._reproducible import is_reproducible, reproducible
+from corepy.dispatch._route_libraries import ready
 from corepy.dispatch._route_sources import in_force, routes, set_routes
 from corepy.dispatch._route_table import Option, Route
-from corepy.dispatch._routes import is_worth, ready
+from corepy.dispatch._routes import is_worth
 from corepy.dispatch._run import broadcasts, create, landed, rebind, recover, run, run_in, wrap
 from corepy.dispatch._select import (
     backend_priority,
@@ -101,6 +103,7 @@ from corepy.dispatch._settings import (
     set_fallback,
     strict,
 )
+from corepy.dispatch._streams import entered
 from corepy.dispatch._table import Table, table_of
 from corepy.dispatch._tf32 import get_tf32
 from corepy.dispatch._threads import get_num_threads
@@ -127,6 +130,7 @@ __all__ = [
     "binary",
     "broadcasts",
     "cast_to",
+    "converted",
     "create",
     "creation_table",
     "declare",
@@ -136,6 +140,7 @@ __all__ = [
     "devices_present",
     "dtypes_on",
     "enable_tf32",
+    "entered",
     "explain",
     "fitting",
     "gathered",

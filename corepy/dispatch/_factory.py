@@ -21,6 +21,7 @@ from corepy.dispatch._operands import (
     SCALARS,
     as_operand,
     cast_to,
+    converted,
     fitting,
     gathered,
     is_operand,
@@ -149,7 +150,7 @@ def _beside(name: str, x: Operand, value: Any, argument: str) -> tuple[Operand, 
         wide = scalar_dtype(name, argument, value, dtype)
         dtype = wide if wide is dtype else x._table.narrowed(wide)
         value = fitting(name, argument, value, dtype)
-        x = cast_to(x, dtype)
+        x = cast_to(x, dtype, name)
     table = x._table
     if name in (table.scalars_second if argument == "x2" else table.scalars_first):
         return x, value
@@ -183,6 +184,11 @@ def _call(name: str, table: Table, *operands: Any) -> Any:
 # ---------------------------------------------------------------------------- in place
 
 
+_SIGNS: Final = dict(
+    zip(INPLACE, ("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>"), strict=True)
+)
+
+
 def inplace(symbol: str) -> Callable[[Any, Any], Any]:
     """Make the method of an in-place operator, such as ``"__iadd__"``.
 
@@ -199,7 +205,7 @@ def inplace(symbol: str) -> Callable[[Any, Any], Any]:
         if table is not self._table:
             raise TypeError(
                 f"{symbol}: the result has dtype {table.dtype}; expected {self._table.dtype}, the "
-                f"dtype of the left operand: write x = x ... instead"
+                f"dtype of the left operand: x = x {_SIGNS[symbol]} y makes a new array"
             )
         y = b
         if b.__class__ not in SCALARS:
@@ -223,7 +229,7 @@ def inplace(symbol: str) -> Callable[[Any, Any], Any]:
 
 def _inplace_operands(name: str, symbol: str, self: Operand, other: Any) -> tuple[Operand, Any]:
     """Return two operands of one dtype, the other one as a scalar where the operator takes one."""
-    other = plain(other)
+    other = plain(other, written=True)
     if other.__class__ in SCALARS:
         a, native = _beside(name, self, other, "x2")
         table = a._table
@@ -265,7 +271,7 @@ def writable(x: Operand, function: str) -> None:
                 f"{function}: x is read-only; expected writable memory: "
                 f"xp.asarray(x, copy=True) makes some (strict mode)"
             )
-        x._native = table["astype"][0](x._native, table.native_dtype, copy=True)
+        x._native = converted(x, function, table.native_dtype, copy=True)
 
 
 # ---------------------------------------------------------------------------- one operand

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from corepy._dtypes import DTYPES, DType
 from corepy._errors import (
-    BackendUnavailableError,
     FallbackError,
     FallbackWarning,
     UnsupportedOperationError,
@@ -46,13 +45,6 @@ _OFFERS_NOT: Final = "does not offer it"
 _LACKS_MEMORY: Final = "lacks the memory for it"
 
 _warned: Final[set[tuple[str, str]]] = set()
-_refill: Callable[[], None]
-
-
-def on_change(refill: Callable[[], None]) -> None:
-    """Let the tables say how to empty them once the choice of backends changes."""
-    global _refill
-    _refill = refill
 
 
 def place(name: str, backend: Backend, device: Device, dtype: DType) -> tuple[Backend, Device]:
@@ -123,11 +115,7 @@ def _offered(
 def _candidates(backend: Backend, device: Device) -> Iterator[tuple[Backend, Device]]:
     """Yield other backends: those on the device itself, then those on the host."""
     for place in dict.fromkeys((device, CPU)):
-        for name in _registry.records():
-            try:
-                other = _registry.load(name)
-            except BackendUnavailableError:
-                continue  # its reason is kept and shown by `corepy info`
+        for other in _registry.load_each(_registry.records()):
             if other is not backend and place in other.devices():
                 yield other, place
 
@@ -173,12 +161,21 @@ class Elsewhere:
         crossing = self.device is not self.home_device
         moved = 0
         arrived: dict[int, Native] = {}  # what is both operands goes once
+        given, permitted = (args, kwargs), crossing
+
+        def by_host() -> None:
+            nonlocal permitted
+            if not permitted:
+                permitted = True
+                self._permit(*given)
 
         def there(value: Any) -> Any:
             nonlocal moved
             if self.home.owns(value):
                 if id(value) not in arrived:
-                    native, copied = convert(value, self.home, self.backend, self.device)
+                    native, copied = convert(
+                        value, self.home, self.backend, self.device, by_host=by_host
+                    )
                     moved += nbytes(native, self.backend) if crossing or copied else 0
                     arrived[id(value)] = native
                 return arrived[id(value)]
@@ -190,7 +187,9 @@ class Elsewhere:
             nonlocal moved
             if self.backend.owns(value):
                 value = self.backend.normalize(value)  # NumPy's 0-D results are scalars
-                native, copied = convert(value, self.backend, self.home, self.home_device)
+                native, copied = convert(
+                    value, self.backend, self.home, self.home_device, by_host=by_host
+                )
                 moved += nbytes(native, self.home) if crossing or copied else 0
                 return native
             if isinstance(value, (tuple, list)):
@@ -198,7 +197,7 @@ class Elsewhere:
             return value
 
         if crossing:
-            self._permit(args)
+            self._permit(args, kwargs)
         if "dtype" in kwargs:
             kwargs["dtype"] = self._translate(kwargs["dtype"])
         if "device" in kwargs:
@@ -223,15 +222,27 @@ class Elsewhere:
                 return self.backend.native_dtype(dtype)
         return native_dtype
 
-    def _permit(self, args: tuple[Any, ...]) -> None:
+    def _arrays(self, values: Any) -> Iterator[Native]:
+        for value in values:
+            if self.home.owns(value):
+                yield value
+            elif isinstance(value, (tuple, list)):
+                yield from self._arrays(value)
+
+    def _permit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         policy = FALLBACK.get()
         if policy == "allow":
             return
-        arrays = {id(arg): arg for arg in args if self.home.owns(arg)}
-        size = sum(nbytes(arg, self.home) for arg in arrays.values())
+        shares = "" if self.device is not self.home_device else ", whose memory it does not share,"
+        where = " the host" if shares else ""
+        arrays = {id(x): x for x in self._arrays((*args, *kwargs.values()))}
+        size = sum(nbytes(x, self.home) for x in arrays.values())
+        what = f"{size} bytes cross{where}, besides the result"
+        if not arrays:
+            what = f"the result crosses{where}"
         message = (
             f"{self.name}: {self.home.name} on {self.home_device} {self.why}; "
-            f"{self.backend.name} on {self.device} runs it and {size} bytes cross"
+            f"{self.backend.name} on {self.device} runs it{shares} and {what}"
         )
         if policy == "raise":
             raise FallbackError(f'{message}, which fallback="raise" forbids')

@@ -2,7 +2,7 @@
 
 It calls NumPy's inner loops itself, for which the threads that help with Numba's loops are as good:
 each takes some of the elements, and the values are the same. As Numba takes half a second to
-import, that waits until so much would have been saved, as with routes (`corepy.dispatch._routes`).
+import, that waits until so much would have been saved, as with routes (`_route_libraries`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from typing import Final
 
 from corepy._crew import Crew
-from corepy.dispatch import _hot, _routes
+from corepy.dispatch import _hot, _route_libraries
 
 __all__: list[str] = []
 
@@ -28,7 +28,7 @@ def _find(seconds: float) -> Crew | None:
     seconds : float
         How long loops have run since the last call that helpers would have shared.
     """
-    backend = _routes.earned("numba", _SAVED * seconds)
+    backend = _route_libraries.earned("numba", _SAVED * seconds)
     return None if backend is None else backend.crew()
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from sys import maxsize
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from corepy._dtypes import DType
 from corepy.backends._base import Backend, Native
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from corepy._crew import Crew
     from corepy.backends._base import Loop
     from corepy.dispatch._table import Table
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = [
     "Operand",

@@ -154,7 +154,7 @@ class Choice:
                 and backend.supports(self.name, self.dtype, place.device)
                 and (self.result or self.dtype) in backend.capabilities(place.device).dtypes
             )
-            call = backend.operation(self.name) if usable else None
+            call = backend.operation_on(self.name, place.device) if usable else None
             if call is not None:
                 call = _autocast.applied(call, self.name, backend, self.dtype)
             self._calls[place] = call
@@ -278,7 +278,8 @@ class Choice:
     def _results(self, made: Any, place: Accelerator, expected: DType | None) -> Any:
         if isinstance(made, (tuple, list)):
             return tuple(self._results(item, place, expected) for item in made)
-        found = Resident(place.backend.normalize(made), place, self.home)
+        # A lazy library fails where it computes, and the host runs what fails here and now.
+        found = Resident(place.backend.computed(place.backend.normalize(made)), place, self.home)
         if expected is not None and found.dtype is not expected:
             raise TypeError(f"it gives {found.dtype}; expected {expected}")
         return found

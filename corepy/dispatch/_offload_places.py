@@ -122,8 +122,12 @@ def _usable(costs: Costs) -> tuple[tuple[Accelerator, ...], list[str]]:
 
 
 def version_of(backend: Backend, device: Device) -> str:
-    """Name what decides how fast a device is: its library's version, and the hardware's name."""
+    """Name what decides how fast a device is: its library's version, and the hardware's name.
+
+    The latter as its driver tells where corepy asks that itself, else as the library does.
+    """
     library = sys.modules.get(backend.name)  # most backends have their library's name
     words = [str(getattr(library, "__version__", type(backend).__qualname__))]
     gpus = [gpu.name for gpu in detect_devices().gpus if gpu.device is device]
-    return " ".join([*words, *gpus])
+    names = gpus or [backend.hardware(device) or ""]
+    return " ".join(filter(None, [*words, *names]))

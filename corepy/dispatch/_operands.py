@@ -60,16 +60,17 @@ def is_scalar(value: object) -> bool:
     return value.__class__ in SCALARS
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, *, written: bool = False) -> Any:
     """Return a number of a subclass of Python's, such as an ``IntEnum``, as Python's own.
 
-    Whatever else comes is returned as it is; so are NumPy's scalars, some of which are such.
+    Whatever else comes is returned as it is; so are NumPy's scalars, some of which are such, but
+    where they are `written` into an array: there its dtype holds, and theirs is no matter.
     """
     if value.__class__ in SCALARS or isinstance(value, Operand):
         return value
     kind: Any
     for kind in (int, float, complex):
-        if isinstance(value, kind) and _registry.owner_of(value) is None:
+        if isinstance(value, kind) and (written or _registry.owner_of(value) is None):
             return kind(value)
     return value
 
@@ -279,7 +280,7 @@ def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> lis
             dtype = wide if wide is dtype else home.narrowed(wide)
     table = home.sibling(dtype, function)
     return [
-        cast_to(gathered(function, leader, home, name, x), dtype)
+        cast_to(gathered(function, leader, home, name, x), dtype, function)
         if isinstance(x, Operand)
         else make(
             table.backend.scalar(fitting(function, name, x, dtype), dtype, table.device), table
@@ -311,14 +312,26 @@ def gathered(function: str, first: str, home: Table, name: str, x: Operand) -> A
     return make(native, home.sibling(table.dtype, function))
 
 
-def cast_to(x: Operand, dtype: DType) -> Any:
-    """Return an array with another dtype, or itself."""
+def cast_to(x: Operand, dtype: DType, function: str = "astype") -> Any:
+    """Return an array with another dtype, or itself; `function` is what messages name."""
     table = x._table
     if table.dtype is dtype:
         return x
     target = table.sibling(dtype)
-    native = table["astype"][0](x._native, target.native_dtype, copy=False)
-    return make(native, target)
+    return make(converted(x, function, target.native_dtype, copy=False), target)
+
+
+def converted(x: Operand, function: str, native_dtype: Any, *, copy: bool) -> Native:
+    """Return the native array of an array in one of its library's dtypes, or a copy of it."""
+    table = x._table
+    native = table["astype"][0]
+    try:
+        return native(x._native, native_dtype, copy=copy)
+    except Exception as error:
+        from corepy.dispatch._run import recover_part  # which imports this module
+
+        args = (x._native, native_dtype)
+        return recover_part(function, "astype", table, (x,), error, native, *args, copy=copy)
 
 
 def index_value(function: str, argument: str, value: object) -> int:
@@ -329,8 +342,3 @@ def index_value(function: str, argument: str, value: object) -> int:
         return operator.index(cast("Any", value))
     except TypeError:
         raise bad_type(function, argument, value, "an int") from None
-
-
-def same_device(device: object, table: Table) -> bool:
-    """Say whether a ``device=`` argument names the device an array is on."""
-    return device is None or device is table.device or str(device) == table.device.name

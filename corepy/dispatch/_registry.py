@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -149,7 +149,7 @@ _records: dict[str, BackendRecord] = {
         ),
         _built_in(
             "mlx",
-            "_mlx:MLXBackend",
+            "mlx._backend:MLXBackend",
             needs=("mlx", "numpy"),
             kinds=("cpu", "mps"),
             priority=90,
@@ -233,10 +233,14 @@ def unregister_backend(name: str) -> None:
 
     Raises
     ------
+    TypeError
+        If `name` is no string.
     BackendUnavailableError
         If no backend has that name.
     """
     global _generation
+    if not isinstance(name, str):
+        raise bad_type("unregister_backend", "name", name, "a str")
     with _LOCK:
         if name not in records():
             raise _unknown("unregister_backend", name)
@@ -317,6 +321,19 @@ def load(name: str, function: str = "load") -> Backend:
             _streams.hold(backend)
             return backend
     raise _unusable(function, name, reason)
+
+
+def load_each(names: Iterable[str]) -> Iterator[Backend]:
+    """Yield those of some backends that can be loaded, importing their libraries one by one.
+
+    Why others cannot is kept, and shown by `corepy info`.
+    """
+    for name in names:
+        try:
+            backend = load(name)
+        except BackendUnavailableError:
+            continue
+        yield backend
 
 
 def loaded() -> tuple[Backend, ...]:

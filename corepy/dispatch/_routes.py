@@ -11,27 +11,20 @@ table has a route for an operation and dtype, the entry in the backend's `Table`
 - whatever the option refuses, raises or cannot share runs in the backend's own callable, whose
   result or exception is then the answer.
 
-A library that the program has not imported is not imported for a single operation, unless that
-takes longer. As one rents skis until the rent comes to their price, routes count the seconds that
-the library would have saved, and import it when they come, with those that it saves in the call at
-hand, to what importing it takes.
+Libraries are imported once that pays (`_route_libraries`).
 """
 
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Callable
-from functools import cache
 from time import perf_counter
 from typing import Any, Final
 
 from corepy import _openmp
 from corepy._budget import budget, cores
 from corepy._dtypes import DType
-from corepy._errors import BackendUnavailableError
-from corepy._idle_threads import spinning
 from corepy.backends._base import Backend
 from corepy.backends._extents import EXTENTS
 from corepy.devices._device import CPU, Device
@@ -41,88 +34,20 @@ from corepy.dispatch._fallback import Elsewhere
 from corepy.dispatch._hot import guard
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._reproducible import REPRODUCIBLE
-from corepy.dispatch._route_sources import FORCED, in_force
+from corepy.dispatch._route_libraries import LIBRARIES, Library
+from corepy.dispatch._route_sources import in_force
 from corepy.dispatch._route_table import UNHURRIED, Option, Route, RouteTable
 from corepy.dispatch._routers import Call, router
 from corepy.dispatch._settings import PRECISION
-from corepy.dispatch._sites import HOST, MARGIN, SITES, Site, site_of
+from corepy.dispatch._sites import MARGIN, Site, site_of
 
-# ---------------------------------------------------------------------------- libraries
-
-
-class _Library:
-    """A backend that routes lead to, imported once that pays."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        #: Seconds that importing it takes, and that it would have saved so far.
-        self.price = self.saved = 0.0
-        self.backend: Backend | None = None
-        self.refused = False
-
-    def hindrance(self, site: Site) -> str | None:
-        """Say why it may not run anything, imported or not; None if it may."""
-        if self.refused:
-            return "it cannot be used in this process"
-        if self.name == "torch" and site.is_host:
-            return _crowded() or None
-        return None
-
-    def missing(self) -> str:
-        """Say why it is not imported yet."""
-        return (
-            f"importing it takes {self.price:.2g} s, of which it would have saved "
-            f"{self.saved:.2g} so far"
-        )
-
-    def ready(self, site: Site, more: float = 0.0) -> Backend | None:
-        """Return the backend if it may run something now, which saves so many seconds more."""
-        if self.hindrance(site):
-            return None
-        if self.backend is None:
-            modules = _registry.records()[self.name].modules
-            due = self.saved + more >= self.price
-            if due or all(module in sys.modules for module in modules):
-                self._open()
-        return self.backend
-
-    def _open(self) -> None:
-        try:
-            self.backend = _registry.load(self.name)
-        except BackendUnavailableError:
-            self.refused = True  # its reason is kept and shown by `corepy info`
-
-
-@cache
-def _crowded() -> str:
-    """Say whose threads stay on their cores when they have nothing to do; nothing if nobody's do.
-
-    Where NumPy was imported before corepy, those of its BLAS do: torch's then wait for a core, and
-    an inverse that takes it half of NumPy's time alone took seven times as long.
-    """
-    return "; ".join(spinning()) if in_force().origin != FORCED else ""
-
+# ---------------------------------------------------------------------------- running
 
 #: How many times as many elements as where a route begins are far from it, and how much longer
 #: each of those may take the home: a Fourier transform of 10,000,000 took 4.3 times as long for
 #: each as one of 17,321.
 _FAR: Final = 4
 _LEAP: Final = 6.0
-
-_libraries: Final = {name: _Library(name) for site in SITES.values() for name in site.candidates}
-
-
-def _leave_torch() -> None:
-    # OpenMP's threads do not follow into a forked child, which would wait for them for ever
-    # (https://github.com/pytorch/pytorch/issues/17199).
-    _libraries["torch"].refused = "torch" in sys.modules
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_torch)
-
-
-# ---------------------------------------------------------------------------- running
 
 
 class _Way:
@@ -143,7 +68,7 @@ class _Way:
         self.route = route
         self.option = option
         self.gain = option.gain
-        self.library = _libraries[option.backend]
+        self.library = LIBRARIES[option.backend]
         #: Whether it waits for threads of a library that does not notice other processes.
         self.waits = self.site.is_host and option.backend == "torch"
         self.at_home = option.backend == home.name
@@ -264,23 +189,6 @@ def is_worth(option: Option, threads: int) -> bool:
     return hindrance(option, threads) is None
 
 
-def ready(name: str) -> Backend | None:
-    """Return a backend that may run an operation of NumPy's arrays now, None if it may not."""
-    return _libraries[name].ready(HOST)
-
-
-def earned(name: str, seconds: float) -> Backend | None:
-    """Book what a backend would have saved of work that is no operation's; return it if it is due.
-
-    Without routes it is due if its library was imported all the same.
-    """
-    library, modules = _libraries[name], _registry.records()[name].modules
-    if in_force().table is None and not all(module in sys.modules for module in modules):
-        return None
-    library.saved += seconds
-    return library.ready(HOST)
-
-
 #: From which argument on operands have one dtype, if not from the first.
 _ALIKE_FROM: Final = {"__getitem__": 2, "astype": 2, "roll": 2, "take": 2, "where": 1}
 
@@ -318,7 +226,7 @@ class _Step:
         self.least = least
         self.ways = ways
         #: What a call saved that was looked at, how large it was, and how many modules there were.
-        self._saved: list[tuple[_Library, float]] = []
+        self._saved: list[tuple[Library, float]] = []
         self._size = self._modules = 0
         #: Calls that count as it, and how many of them are left.
         self._unseen = self._left = 0
@@ -332,7 +240,7 @@ class _Step:
         self._left -= 1
         return True
 
-    def book(self, saved: list[tuple[_Library, float]], size: int) -> None:
+    def book(self, saved: list[tuple[Library, float]], size: int) -> None:
         """Take note of what libraries would have saved in a call, and in those since the last."""
         for library, seconds in self._saved:
             library.saved += (self._unseen - self._left) * seconds
@@ -380,7 +288,7 @@ class Choice:
         # would promote them otherwise.
         self.alike = _ALIKE_FROM.get(name, 0)
         self.threads = table.threads
-        for library in _libraries.values():
+        for library in LIBRARIES.values():
             library.price = table.start.get(library.name, library.price)
         place = site, device, dtype
         #: By form: sizes from which other ways are best, the greatest first.

@@ -183,10 +183,24 @@ def recover(
     InsufficientMemoryError
         If memory runs out again and the host cannot compute it, or may not.
     """
+    return recover_part(name, name, table, operands, error, native, *args, **params)
+
+
+def recover_part(
+    function: str,
+    name: str,
+    table: Table,
+    operands: tuple[Any, ...],
+    error: Exception,
+    native: Callable[..., Any],
+    *args: Any,
+    **params: Any,
+) -> Any:
+    """Run an operation again that is part of a function, which messages name; else as `recover`."""
     device = table.device
     if not _shortage.is_shortage(error, device):
-        fail(name, operands, error)
-    label = name.rpartition(".")[2]
+        fail(function, operands, error)
+    label = function.rpartition(".")[2]
     try:
         return _shortage.again(label, device, lambda: native(*args, **params), error)
     except InsufficientMemoryError as shortage:
@@ -210,9 +224,9 @@ def recover(
         except MemoryError as last:  # of the host, or on the way back
             raise InsufficientMemoryError(f"{shortage}; nor on the host: {last}") from error
         except Exception as other:
-            fail(name, operands, other)
+            fail(function, operands, other)
     except Exception as other:
-        fail(name, operands, other)
+        fail(function, operands, other)
 
 
 def rebind(x: Operand, made: Native) -> None:

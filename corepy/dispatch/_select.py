@@ -19,7 +19,8 @@ from corepy._errors import (
     listing,
 )
 from corepy.backends._base import Backend
-from corepy.devices._capabilities import detect_devices
+from corepy.devices import _device
+from corepy.devices._capabilities import gpu_kinds
 from corepy.devices._device import CPU, GPU_KINDS, Device, as_device
 from corepy.dispatch import _hot, _registry
 from corepy.dispatch._settings import PRIORITY, STRICT
@@ -30,7 +31,9 @@ Priority: TypeAlias = "tuple[str, ...]"
 ENVIRONMENT: Final = "COREPY_BACKEND_PRIORITY"
 #: Kinds of device that become the default by themselves, before the host, when one is present
 #: and supports every dtype. Others need to be asked for.
-_ACCELERATORS: Final = ("cuda", "rocm", "tpu")
+_ACCELERATORS: Final = ("cuda", "rocm")
+#: Kinds of device that `gpu_kinds` finds, so that no library is loaded to look for them.
+_FOUND: Final = ("cuda", "rocm", "mps")
 _KINDS: Final = ("cpu", "gpu", "cuda", "rocm", "mps", "tpu", "xpu", "opencl", "webgpu", "dask")
 
 
@@ -135,7 +138,15 @@ def _placements(function: str, entry: str) -> Iterator[Placement]:
                 f"expected {listing(_registry.usable_backends())}"
             )
         devices = backend.devices()
-        if rest:
+        if rest == "gpu":
+            gpus = tuple(device for device in devices if device.kind in GPU_KINDS)
+            if not gpus:
+                raise BackendUnavailableError(
+                    f"{function}: backend {name} has no gpu; expected {listing(devices)}"
+                    f"{_registry.why_not(*GPU_KINDS)}"
+                )
+            devices = gpus
+        elif rest:
             wanted = as_device(rest, function, "priority")
             if wanted not in devices:  # unless backend and kind of device share a name
                 wanted = next((device for device in devices if device.name == entry), wanted)
@@ -166,20 +177,16 @@ def _kinds(entry: str) -> tuple[str, ...]:
 
 def _usable(kinds: Sequence[str]) -> Iterator[Backend]:
     """Yield the usable backends that may serve a kind of device, loading them one by one."""
-    for name, record in _registry.records().items():
-        if record.kinds and not set(record.kinds) & set(kinds):
-            continue
-        try:
-            backend = _registry.load(name)
-        except BackendUnavailableError:
-            continue  # its reason is kept and shown by `corepy info`
+    records = _registry.records().items()
+    wanted = (name for name, r in records if not r.kinds or set(r.kinds) & set(kinds))
+    for backend in _registry.load_each(wanted):
         if backend.is_available():
             yield backend
 
 
 def _accelerators() -> tuple[str, ...]:
-    """Return the kinds of accelerator that this machine has, found without any library."""
-    found = {gpu.device.kind for gpu in detect_devices().gpus}
+    """Return the kinds of accelerator that this machine may have, asking no library."""
+    found = gpu_kinds()
     return tuple(kind for kind in _ACCELERATORS if kind in found)
 
 
@@ -414,14 +421,24 @@ def devices_present() -> tuple[Device, ...]:
     Backends that could add nothing to the host are not loaded for this.
     """
     found = dict.fromkeys([default_placement().device, CPU])  # NumPy is always there
-    absent = set(GPU_KINDS) - {gpu.device.kind for gpu in detect_devices().gpus}
-    for name, record in _registry.records().items():
-        if record.kinds and set(record.kinds) <= absent | {"cpu"}:
-            continue
-        try:
-            backend = _registry.load(name)
-        except BackendUnavailableError:
-            continue  # its reason is kept and shown by `corepy info`
+    absent = set(_FOUND) - gpu_kinds()
+    records = _registry.records().items()
+    wanted = (name for name, r in records if not r.kinds or set(r.kinds) - absent - {"cpu"})
+    for backend in _registry.load_each(wanted):
         if backend.is_available():
             found |= dict.fromkeys(backend.devices())
     return tuple(found)
+
+
+def _first_gpu(function: str, argument: str) -> Device:
+    """Return the first device that a priority of ``gpu`` leads to."""
+    found = next(_placements(function, "gpu"), None)
+    if found is None:
+        raise BackendUnavailableError(
+            f"{function}: {argument} is 'gpu'; expected one that is present: "
+            f"{listing(devices_present())}{_registry.why_not(*GPU_KINDS)}"
+        )
+    return found.device
+
+
+_device.bind(_first_gpu)

@@ -132,6 +132,11 @@ def strict(on: bool = True) -> Restore:
     Restore
         Used as ``with corepy.strict():`` it restores what was before; otherwise ignore it.
 
+    Raises
+    ------
+    TypeError
+        If `on` is no bool.
+
     Notes
     -----
     ``COREPY_STRICT=1`` (or ``true``, ``yes``, ``on``) in the environment makes it the default.
@@ -164,6 +169,11 @@ def set_fallback(policy: FallbackPolicy) -> Restore:
     -------
     Restore
         Used as ``with corepy.set_fallback("allow"):`` it restores what was before.
+
+    Raises
+    ------
+    ValueError
+        If `policy` is none of these.
     """
     if policy not in _POLICIES:
         raise bad_argument("set_fallback", "policy", policy, '"warn", "allow" or "raise"')

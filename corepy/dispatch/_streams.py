@@ -8,9 +8,11 @@ follows waits for it; so nobody can see a value too early, nor get memory that i
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
-from typing import Final
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
 
+from corepy._errors import UnsupportedOperationError, bad_argument, bad_type, listing
 from corepy.backends._base import Backend
 from corepy.backends._streams import Streams
 from corepy.devices._device import Device
@@ -83,3 +85,48 @@ def hold(backend: Backend) -> None:
     for block in _here.blocks:
         if block.device in backend.devices():
             block.take(backend)
+
+
+@contextmanager
+def entered(function: str, stream: Any, *devices: Device) -> Iterator[None]:
+    """Enter the stream that a function was given for work on one of some devices.
+
+    Parameters
+    ----------
+    function : str
+        What messages name.
+    stream : int or object with ``__cuda_stream__``
+        Its address, or a stream of any library.
+    *devices : Device
+        An address means a stream of the first that has any.
+
+    Raises
+    ------
+    TypeError
+        If `stream` is neither.
+    ValueError
+        If none of the devices has streams, or it is one of another device.
+    """
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is None and (isinstance(stream, bool) or not hasattr(stream, "__index__")):
+        expected = "None, a stream of corepy or another library, or its address"
+        raise bad_type(function, "stream", stream, expected)
+    places = [d for d in devices if any(b.streams(d) is not None for b in serving(d))]
+    if not places:
+        names = listing(dict.fromkeys(devices))
+        raise bad_argument(function, "stream", stream, f"None: there are no streams on {names}")
+    own = getattr(stream, "device", None)
+    if isinstance(own, Device) and own not in places:
+        raise bad_argument(function, "stream", stream, f"None, or one of {listing(places)}")
+    try:
+        address = stream.__index__() if protocol is None else protocol()[1]
+    except UnsupportedOperationError as error:
+        raise bad_argument(function, "stream", stream, f"None, or one that is: {error}") from None
+    if address < 0:
+        raise bad_argument(function, "stream", stream, "None, or the address of a stream")
+    block = Block(own if isinstance(own, Device) else places[0], address, ordered=True)
+    block.enter()
+    try:
+        yield
+    finally:
+        block.leave()

@@ -260,7 +260,6 @@ def _reproducible_from_now_on() -> None:
 
 REPRODUCIBLE.watcher = _reproducible_from_now_on
 _explain.on_change(forget_entries, _LOCK)
-_fallback.on_change(forget_entries)
 _route_sources.on_change(forget_entries)
 _offload.on_change(forget_entries)
 _autocast.on_change(forget_entries)

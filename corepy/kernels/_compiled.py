@@ -14,9 +14,9 @@ __all__ = ["kernel", "launch"]
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 #: Files with functions that the kernels call.
-_SHARED: Final = ("_simd.py", "_series.py", "_tiles.py")
+_SHARED: Final = ("_simd.py", "_series.py", "_tiles.py", "attention/_spans.py")
 
-_compile = compiler(Path(__file__).with_name(name) for name in _SHARED)
+_compile = compiler(Path(__file__).parent / name for name in _SHARED)
 
 
 def kernel(function: Kernel) -> Kernel:

@@ -21,7 +21,6 @@ from typing import Any, Final
 import numpy as np
 
 from corepy._dtypes import DTYPES
-from corepy._errors import BackendUnavailableError
 from corepy.backends._base import Backend
 from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import from_host
@@ -66,11 +65,7 @@ class Reckoned:
 
 def found_accelerators() -> Iterator[tuple[Backend, Device]]:
     """Yield what operations could be offloaded to."""
-    for name in _registry.records():
-        try:
-            backend = _registry.load(name)
-        except BackendUnavailableError:
-            continue  # its reason is kept and shown by `corepy info`
+    for backend in _registry.load_each(_registry.records()):
         for device in backend.devices() if backend.is_available() else ():
             if device.kind not in _NO_ACCELERATORS:
                 yield backend, device
@@ -245,7 +240,7 @@ class _Measuring:
             return f"{type(error).__name__}: {error}"
 
     def _native(self, case: Case) -> Callable[..., Any]:
-        native = self.backend.operation(case.operation)
+        native = self.backend.operation_on(case.operation, self.device)
         assert native is not None  # `supports` says so
         return native
 
@@ -295,6 +290,8 @@ class _Measuring:
         return self._waited(self._there(value))
 
     def _waited(self, made: Any) -> Any:
+        for part in made if isinstance(made, (tuple, list)) else (made,):
+            self.backend.computed(part)
         self.backend.synchronize(self.device)
         return made
 

@@ -72,7 +72,9 @@ def test_another_byte_order_is_not_shared() -> None:
 @pytest.mark.parametrize(
     ("values", "dtype", "error", "message"),
     [
-        ([1.5], "int64", TypeError, "obj has dtype float64; expected one that converts to int64"),
+        ([300.5], "uint8", OverflowError, "obj holds 300; expected 0 to 255 for uint8"),
+        ([0.0, np.nan], "int64", ValueError, "obj holds NaN; expected integers for int64"),
+        ([0.0, -np.inf], "int64", OverflowError, "obj holds an infinity; expected integers for"),
         ([1j], "float64", TypeError, "obj has dtype complex128; expected one that converts to"),
         ([-1, 300], "uint8", OverflowError, "obj holds -1; expected 0 to 255 for uint8"),
         ([1, 300], "uint8", OverflowError, "obj holds 300; expected 0 to 255 for uint8"),
@@ -87,6 +89,19 @@ def test_buffers_keep_their_values_or_are_refused(
         xp.asarray(memoryview(np.asarray(values)), dtype=getattr(xp, dtype))
     assert type(caught.value) is error
     assert str(caught.value).startswith(f"asarray: {message}")
+
+
+def test_fractions_of_buffers_are_dropped_unless_strict() -> None:
+    buffer = array.array("d", [-0.5, 1.75, 100.5])
+    for dtype in (xp.uint8, xp.int64):
+        x = xp.asarray(buffer, dtype=dtype)
+        assert x.dtype is dtype
+        assert x.tolist() == [0, 1, 100]
+        with (
+            corepy.strict(),
+            pytest.raises(TypeError, match="^asarray: obj has dtype float64; expected one that"),
+        ):
+            xp.asarray(buffer, dtype=dtype)
 
 
 def test_buffers_are_converted_upwards() -> None:

@@ -17,6 +17,8 @@ import corepy.array_api as xp
 from corepy._dtypes import DTYPES
 from tests.helpers import (
     FLOATING,
+    FLOATS,
+    INTEGERS,
     NAMES,
     REALS,
     agrees,
@@ -400,7 +402,9 @@ def test_default_dtypes(obj: Any, dtype: str | None) -> None:
         (300, {"dtype": "uint8"}, OverflowError, "asarray: obj holds 300; expected 0 to 255 for"),
         ([-1], {"dtype": "uint64"}, OverflowError, "asarray: obj holds -1; expected 0 to"),
         (2**64, {}, OverflowError, "asarray: obj"),
-        ([1.5], {"dtype": "int64"}, TypeError, "asarray: obj holds floats; expected integers for"),
+        ([300.5], {"dtype": "uint8"}, OverflowError, "asarray: obj holds 300; expected 0 to 255"),
+        ([0, math.nan], {"dtype": "int64"}, ValueError, "asarray: obj holds NaN; expected"),
+        (-math.inf, {"dtype": "int64"}, OverflowError, "asarray: obj holds an infinity; expected"),
         ([1j], {"dtype": "float64"}, TypeError, "asarray: obj holds complex values; expected real"),
         ([1], {"dtype": "f2"}, ValueError, "asarray: dtype is 'f2'; expected one of bool"),
         ([1], {"dtype": 7}, TypeError, "asarray: dtype is of type int; expected a dtype"),
@@ -460,17 +464,55 @@ def test_dtypes_have_short_names(short: Any, dtype: str) -> None:
 
 
 @given(x=arrays(), dtype=st.sampled_from(NAMES))
-def test_asarray_of_an_array_converts_upwards_only(x: Any, dtype: str) -> None:
+def test_asarray_of_an_array_converts_upwards(x: Any, dtype: str) -> None:
     target = DTYPES[dtype]
-    if x.dtype.rank > target.rank:
-        with pytest.raises(
-            TypeError, match=rf"^asarray: obj has dtype {x.dtype} on \S+|^asarray: o"
-        ):
-            xp.asarray(x, dtype=target)
-        return
+    assume(x.dtype.rank <= target.rank)
     result = xp.asarray(x, dtype=target)
     assert result.dtype is target
     assert_values(result, to_numpy(x).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, "bool"])
+def test_asarray_of_an_array_drops_fractions_unless_strict(dtype: str) -> None:
+    target = DTYPES[dtype]
+    wanted = [False, True, True] if dtype == "bool" else [0, 1, 100]
+    for source in FLOATS:
+        values = np.asarray([0.0, 1.75, 100.5], source)
+        for x in (values, xp.asarray(values)):
+            result = xp.asarray(x, dtype=target)
+            assert result.dtype is target
+            assert result.tolist() == wanted
+        with (
+            corepy.strict(),
+            pytest.raises(TypeError, match=f"^asarray: obj has dtype {source}; expected one that"),
+        ):
+            xp.asarray(xp.asarray(values, dtype=DTYPES[source]), dtype=target)
+
+
+def test_asarray_of_floats_drops_fractions_unless_strict() -> None:
+    for obj, wanted in (
+        (-1.75, -1),
+        ([[0.5, 1.75], [-100.5, 2]], [[0, 1], [-100, 2]]),
+        ([np.float32(2.5), True], [2, 1]),
+        ([0.5, 2**63 - 1], [0, 2**63 - 1]),
+    ):
+        result = xp.asarray(obj, dtype=xp.int64)
+        assert result.dtype is xp.int64
+        assert result.tolist() == wanted
+    with (
+        corepy.strict(),
+        pytest.raises(TypeError, match="^asarray: obj holds floats; .*strict mode"),
+    ):
+        xp.asarray([1.5], dtype=xp.int64)
+
+
+def test_asarray_drops_no_imaginary_parts() -> None:
+    for dtype in REALS:
+        with pytest.raises(
+            TypeError,
+            match=f"^asarray: obj has dtype complex128; expected one that converts to {dtype}: ta",
+        ):
+            xp.asarray(xp.asarray([1j]), dtype=DTYPES[dtype])
 
 
 def test_copy_makes_new_memory_and_no_copy_shares() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.lib import NumpyVersion
 
 import corepy
 import corepy.array_api as xp
@@ -15,6 +16,13 @@ from corepy._dtypes import DTYPES, PROMOTION
 from tests.helpers import FLOATING, INTEGERS, NAMES, arrays, oracle, to_numpy, xps
 
 pytestmark = pytest.mark.usefixtures("backend")
+
+
+@pytest.mark.skipif(NumpyVersion(np.__version__) < "2.4.0", reason="NumPy asks for it from 2.4 on")
+@pytest.mark.parametrize("dtype", NAMES)
+def test_numpy_takes_dtypes_for_its_own(dtype: str) -> None:
+    assert np.dtype(DTYPES[dtype]) == np.dtype(dtype)
+    assert np.ones(2).astype(DTYPES[dtype]).dtype == dtype
 
 
 @given(x=arrays(bound=100), dtype=st.sampled_from(NAMES))

@@ -299,6 +299,20 @@ def test_vector_norm_of_no_elements(order: Any, dtype: str) -> None:
         assert found.dtype.name == ("float32" if dtype in ("float32", "complex64") else "float64")
 
 
+@pytest.mark.parametrize("dtype", FLOATING)
+@pytest.mark.parametrize("order", [1, -1, INF, -INF])
+def test_norms_of_much_that_has_a_nan_are_nan(order: Any, dtype: str) -> None:
+    values = np.ones((2, 5000, 2), dtype)
+    values[1, 7, 1] = np.nan
+    x = xp.asarray(values)
+    # The least sum of a column, and the least magnitude, are NaN too.
+    sums = {1: 5000.0, INF: 2.0}[abs(order)]
+    assert_values(xp.linalg.matrix_norm(x, ord=order), [sums, np.nan])
+    if abs(order) == INF:
+        assert_values(xp.linalg.vector_norm(x, ord=order, axis=(1, 2)), [1.0, np.nan])
+        assert_values(xp.linalg.vector_norm(x, ord=order), np.nan)
+
+
 # ---------------------------------------------------------------------------- refusals
 
 

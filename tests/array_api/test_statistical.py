@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,6 +116,18 @@ def test_nan_spreads(name: str) -> None:
     x = xp.asarray([[1.0, NAN], [3.0, 4.0]])
     result = function(name)(x, axis=1)
     assert xp.isnan(result).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_nan_spreads_in_large_arrays(name: str, dtype: str) -> None:
+    values = np.ones((8, 1024), dtype)
+    values[3, 5] = NAN
+    x = xp.asarray(values)
+    assert math.isnan(function(name)(x))
+    lost = xp.isnan(function(name)(x, axis=1, keepdims=True))
+    assert lost.tolist() == [[row == 3] for row in range(8)]
+    assert xp.count_nonzero(xp.isnan(function(name)(x, axis=0))) == 1
 
 
 def test_float32_accumulates_in_float32() -> None:

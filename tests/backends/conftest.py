@@ -22,6 +22,15 @@ def preferred(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def small_chunks() -> Iterator[None]:
+    """Split Dask's arrays every 40 bytes or so: most of what can go wrong needs several chunks."""
+    import dask
+
+    with dask.config.set({"scheduler": "synchronous", "array.chunk-size": "40B"}):
+        yield
+
+
 @pytest.fixture(params=["alone", "shared"])
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run loops in the calling thread, or share the smallest ones."""

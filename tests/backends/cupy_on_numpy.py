@@ -9,31 +9,32 @@ GPU does (`scripts/gpu_check.sh`). As in CuPy, there are the functions and param
 divided by zero give 0, indices wrap, and zeros that are filled in lose their sign. Streams put work
 off once ``GPU.defers``, and memory runs out at ``GPU.capacity`` bytes
 (`tests.backends.gpu_on_host`). The complex functions are wrong where a GPU has shown them to be.
-
-    python tests/backends/cupy_on_numpy.py      # where CuPy is installed: writes that table anew
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from tests.backends.gpu_on_host import GPU, Current, Pool, later, plain
+from tests.backends import gpu_on_host
+from tests.backends.cupy_signatures import TABLE, signature
+from tests.backends.gpu_on_host import GPU, Arena, CaptureError, Current, Pool, plain, unowned
 
 
 class CUDARuntimeError(RuntimeError):
     """What CuPy raises where the driver is missing."""
+
+    __module__ = "cupy_backends.cuda.api.runtime"
 
 
 class OutOfMemoryError(MemoryError):
@@ -43,16 +44,48 @@ class OutOfMemoryError(MemoryError):
         super().__init__(f"Out of memory allocating {size:,} bytes")
 
 
-CURRENT = Current()
+class _Place(threading.local):
+    """The devices that a thread is in, the current one last, and its stream on each."""
+
+    def __init__(self) -> None:
+        self.numbers = [0]
+        self.streams: dict[int, int] = {}
+
+
+class _OfDevice(Current):
+    """The stream that is current on the current device."""
+
+    @property
+    def address(self) -> int:
+        return PLACE.streams.get(PLACE.numbers[-1], 0)
+
+    @address.setter
+    def address(self, value: int) -> None:
+        PLACE.streams[PLACE.numbers[-1]] = value
+
+
+PLACE = _Place()
+CURRENT = _OfDevice()
 POOL = Pool(OutOfMemoryError)
 
 
-class Device(nullcontext[None]):
-    """The only one."""
+class Device:
+    """As CuPy's. All devices have the one memory."""
 
     def __init__(self, number: int | None = None) -> None:
-        super().__init__()
-        self.id = 0
+        self.id = PLACE.numbers[-1] if number is None else number
+
+    def __enter__(self) -> Device:
+        PLACE.numbers.append(self.id)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        PLACE.numbers.pop()
+
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        total = GPU.capacity or 1 << 40
+        return total - sum(pool.used + pool.cached for pool in GPU.pools), total
 
     def synchronize(self) -> None:
         for address in list(GPU.queues):
@@ -68,7 +101,10 @@ class Event:
 
     @property
     def done(self) -> bool:
-        return bool(self.mark.done)
+        try:
+            return bool(self.mark.query())
+        except CaptureError:  # CuPy compares whatever the driver says with success (event.pyx)
+            return False
 
     def synchronize(self) -> None:
         GPU.finish(self.mark)
@@ -128,14 +164,38 @@ class Graph:
             GPU.ask(CURRENT.address if stream is None else stream.ptr, each)
 
 
+class ExternalStream(Stream):
+    """As that of CuPy 13, which has no `Stream.from_external`."""
+
+    def __init__(self, ptr: int, device_id: int = -1) -> None:
+        super().__init__(null=True)
+        self.ptr = ptr
+
+
 def _current_stream(device_id: int = -1) -> Stream:
-    made = Stream(null=True)
-    made.ptr = CURRENT.address
-    return made
+    number = PLACE.numbers[-1] if device_id < 0 else device_id
+    return ExternalStream(PLACE.streams.get(number, 0))
+
+
+class Memory:
+    """Memory that no pool gives: the next to be allocated."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class MemoryPointer:
+    """As CuPy's."""
+
+    def __init__(self, mem: Memory, offset: int) -> None:
+        self.mem = mem
 
 
 class MemoryPool:
-    """As CuPy's, on the one pool that the stand-in counts in."""
+    """As CuPy's, on the one pool that the stand-in counts in; each lends memory of its own."""
+
+    def __init__(self, allocator: Any = None) -> None:
+        self.arena = Arena(allocator)
 
     def malloc(self, size: int) -> Any:
         POOL.take(size)
@@ -179,39 +239,84 @@ class _Lent:
         weakref.finalize(self, allocator.free_func, self.address, 0)
 
 
+class _Mine(threading.local):
+    """The allocator that a thread uses for a while."""
+
+    allocator: Any = None
+
+
 _POOL = MemoryPool()
 _allocator: Any = _POOL.malloc
+_mine = _Mine()
 
 
 def _set_allocator(allocator: Any = None) -> None:
     global _allocator
+    if _mine.allocator is not None:
+        raise ValueError(
+            "Can't change the global allocator inside `using_allocator` context manager"
+        )
     _allocator = allocator
+
+
+def _get_allocator() -> Any:
+    return _allocator if _mine.allocator is None else _mine.allocator
 
 
 @contextmanager
 def _using_allocator(allocator: Any = None) -> Iterator[None]:
-    before = _allocator
-    _set_allocator(allocator)
+    before, _mine.allocator = _mine.allocator, allocator
     try:
         yield
     finally:
-        _set_allocator(before)
+        _mine.allocator = before
+
+
+def _pool() -> MemoryPool | None:
+    """Return the pool that memory comes from, None where it is somebody else's."""
+    owner = getattr(_get_allocator(), "__self__", None)
+    return owner if isinstance(owner, MemoryPool) else None
 
 
 def _allocated(array: Any) -> Any:
     """Take memory for an array from the allocator in force, until the array is gone."""
     if GPU.capacity is not None:
-        if getattr(_allocator, "__self__", None).__class__ is MemoryPool:
+        if _pool() is not None:
             POOL.follow(array, array.nbytes)
         else:
-            array._memory = _allocator(array.nbytes)
+            array._memory = _get_allocator()(array.nbytes)
     return array
+
+
+def later(function: Any, args: Any, params: Any, address: int) -> Any:
+    """Do as `gpu_on_host.later`, in memory of the pool in force."""
+    pool = _pool() if GPU.defers else None
+    arena = pool and pool.arena
+    return gpu_on_host.later(function, args, params, address, arena)
 
 
 def _ready() -> None:
     """Wait for the current stream, as whoever reads a value does."""
     if GPU.defers:
         GPU.drain(CURRENT.address)
+
+
+def _refuse_capturing(way: str) -> None:
+    if CURRENT.address in GPU.recording:
+        raise RuntimeError(f"the current stream is capturing, so {way} transfers are disallowed")
+
+
+def _on_one_device(values: Any) -> None:
+    """Refuse arrays of other devices than the current one, as kernels do."""
+    for value in values:
+        if type(value) in (tuple, list):
+            _on_one_device(value)
+        elif isinstance(value, ndarray) and value._number != PLACE.numbers[-1]:
+            raise ValueError(
+                f"The device where the array resides ({value._number}) is different from the "
+                f"current device ({PLACE.numbers[-1]}). Peer access is unavailable between these "
+                f"devices."
+            )
 
 
 _PINNED: dict[int, Any] = {}
@@ -235,18 +340,26 @@ def _in_c(key: Any) -> None:
 class ndarray(np.ndarray[Any, Any]):
     """Memory of the host that pretends to be a GPU's."""
 
-    device = Device()
     _memory: Any = None
+    _number = 0
+
+    def __array_finalize__(self, of: Any) -> None:
+        self._number = of._number if isinstance(of, ndarray) else PLACE.numbers[-1]
+
+    @property
+    def device(self) -> Device:  # type: ignore[override]
+        return Device(self._number)
 
     @property
     def data(self) -> Any:
-        return SimpleNamespace(ptr=self.ctypes.data, device_id=0, mem=self._memory)
+        return SimpleNamespace(ptr=self.ctypes.data, device_id=self._number, mem=self._memory)
 
     def get(
         self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True
     ) -> np.ndarray[Any, Any]:
+        _refuse_capturing("D2H")
         found = np.empty(self.shape, self.dtype) if out is None else out
-        values = self.view(np.ndarray)
+        values = unowned(self.view(np.ndarray))
         GPU.ask(CURRENT.address, lambda: np.copyto(found, values))
         if blocking:
             _ready()
@@ -264,7 +377,8 @@ class ndarray(np.ndarray[Any, Any]):
     def __getitem__(self, key: Any) -> Any:
         _in_c(key)
         _ready()
-        return super().__getitem__(key)
+        found = super().__getitem__(key)
+        return found if np.may_share_memory(found, self) else _allocated(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         _in_c(key)
@@ -272,6 +386,7 @@ class ndarray(np.ndarray[Any, Any]):
             value = _filling(value, self.dtype)
         target, key, value = self.view(np.ndarray), plain(key), plain(value)
         if GPU.defers:
+            target, value = unowned(target), unowned(value)
             GPU.ask(CURRENT.address, lambda: target.__setitem__(key, value))
         else:
             target[key] = value
@@ -350,66 +465,13 @@ def _given(x: Any) -> Any:
     return x
 
 
-TABLE = Path(__file__).with_name("cupy_signatures.json")
-
-
-def write_table() -> None:
-    """Note the signatures of the installed CuPy: parameters, or for a ufunc its operands."""
-    import cupy
-
-    found = {"": cupy.__version__}
-    for prefix, module in (("", cupy), ("linalg.", cupy.linalg), ("fft.", cupy.fft)):
-        for name, value in sorted(vars(module).items()):
-            if name.startswith("_") or isinstance(value, type | ModuleType) or not callable(value):
-                continue
-            if isinstance(value, cupy.ufunc):
-                found[prefix + name] = str(value.nin)
-                continue
-            try:
-                parameters = inspect.signature(value).parameters.values()
-            except ValueError:  # compiled without one
-                continue
-            found[prefix + name] = " ".join(map(_noted, parameters))
-    TABLE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
-_MARKS = ("{}/", "{}", "*{}", "+{}", "**{}")  # by inspect's kinds
-
-
-def _noted(parameter: inspect.Parameter) -> str:
-    optional = "" if parameter.default is inspect.Parameter.empty else "="
-    return _MARKS[parameter.kind].format(parameter.name + optional)
-
-
-def _signature(noted: str) -> inspect.Signature:
-    if noted.isdigit():
-        operands = " ".join(f"x{n}/" for n in range(int(noted)))
-        noted = f"{operands} out= **kwargs"
-    return inspect.Signature([_parameter(word) for word in noted.split()])
-
-
-def _parameter(word: str) -> inspect.Parameter:
-    kinds = inspect.Parameter
-    kind = kinds.POSITIONAL_OR_KEYWORD
-    for mark, found in (
-        ("**", kinds.VAR_KEYWORD),
-        ("*", kinds.VAR_POSITIONAL),
-        ("+", kinds.KEYWORD_ONLY),
-    ):
-        if word.startswith(mark):
-            word, kind = word.removeprefix(mark), found
-    if word.rstrip("=").endswith("/"):
-        word, kind = word.replace("/", ""), kinds.POSITIONAL_ONLY
-    default = None if word.endswith("=") else kinds.empty
-    return kinds(word.rstrip("="), kind, default=default)
-
-
 def _giving(function: Any, noted: str) -> Any:
-    signature = _signature(noted)
+    parameters = signature(noted)
 
     @functools.wraps(function)
     def call(*args: Any, **params: Any) -> Any:
-        signature.bind(*args, **params)
+        parameters.bind(*args, **params)
+        _on_one_device([*args, *params.values()])
         with np.errstate(all="ignore"):
             if GPU.defers:
                 return _given(later(function, args, params, CURRENT.address))
@@ -564,7 +626,8 @@ def _reporting(function: Any) -> Any:
 
 
 def _asnumpy(x: Any) -> Any:
-    _ready()
+    with x.device:
+        _ready()
     return np.array(x).view(np.ndarray)
 
 
@@ -575,6 +638,7 @@ def _asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = F
     values = np.asarray(a, dtype)
     if not values.ndim:
         return _given(np.asarray(_filling(values, values.dtype)))
+    _refuse_capturing("H2D")
     if values.ctypes.data not in _PINNED:
         values = values.copy()
     made = _given(later(np.array, (values,), {}, CURRENT.address))
@@ -617,12 +681,15 @@ def install(devices: int = 1) -> None:
     memory = SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
     more = {
         "Stream": Stream,
+        "ExternalStream": ExternalStream,
         "Event": Event,
+        "Memory": Memory,
+        "MemoryPointer": MemoryPointer,
         "MemoryPool": MemoryPool,
         "PythonFunctionAllocator": PythonFunctionAllocator,
         "get_current_stream": _current_stream,
         "get_elapsed_time": lambda start, end: 1.5 if start.timed and end.timed else None,
-        "get_allocator": lambda: _allocator,
+        "get_allocator": _get_allocator,
         "set_allocator": _set_allocator,
         "using_allocator": _using_allocator,
         "memory": memory,
@@ -663,7 +730,3 @@ def install(devices: int = 1) -> None:
 def pytest_load_initial_conftests() -> None:
     """Install it as a plugin of pytest, before corepy looks for its backends."""
     install()
-
-
-if __name__ == "__main__":
-    write_table()

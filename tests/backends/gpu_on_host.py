@@ -1,8 +1,10 @@
 """A GPU that is none: streams that put their work off, and memory that runs out.
 
 Work that a library asks of a stream lies in a queue until somebody waits for it, so that a value
-which is read without waiting is wrong for certain. Libraries that stand in for real ones share this
-one GPU, as `tests.backends.cupy_on_numpy` does and those of `tests.backends.stand_ins`.
+which is read without waiting is wrong for certain. It knows of addresses alone, as a GPU does: the
+memory of an array that is gone is lent again at once (`Arena`), whoever has still to read it.
+Libraries that stand in for real ones share this one GPU, as `tests.backends.cupy_on_numpy` does and
+those of `tests.backends.stand_ins`.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,10 +27,20 @@ class Mark:
     def __init__(self, address: int) -> None:
         self.address = address
         self.done = False
+        #: Whether the stream was recorded then: nobody can ask for such a point, ever.
+        self.recorded = False
+
+    def query(self) -> bool:
+        if self.recorded:
+            raise CaptureError(
+                "cudaErrorCapturedEvent: operation not permitted on an event last "
+                "recorded in a capturing stream"
+            )
+        return self.done
 
 
 class CaptureError(RuntimeError):
-    """What a wait is answered with while a stream is recorded."""
+    """What a wait is answered with while a stream is recorded, and a mark of that time later."""
 
 
 class Gpu:
@@ -58,14 +70,28 @@ class Gpu:
 
     def record(self, address: int) -> Mark:
         mark = Mark(address)
-        self.queue(address).append(mark)
+        if address in self.recording:
+            mark.recorded = True
+        else:
+            self.queue(address).append(mark)
         return mark
 
     def wait(self, address: int, mark: Mark) -> None:
-        """Let a queue wait for a point in another."""
-        self.queue(address).append(lambda: self.finish(mark))
+        """Let a queue wait for a point in another; who waits for one that is recorded, is too."""
+        if mark.recorded:
+            if mark.address not in self.recording:
+                raise CaptureError("cudaErrorInvalidValue: of a recording that has ended")
+            self.recording[address] = self.recording[mark.address]
+        elif address in self.recording:
+            raise CaptureError(
+                "cudaErrorStreamCaptureIsolation: dependency created on uncaptured "
+                "work in another stream"
+            )
+        else:
+            self.queue(address).append(lambda: self.finish(mark))
 
     def finish(self, mark: Mark) -> None:
+        mark.query()
         if mark.address in self.recording:
             raise CaptureError("cudaErrorStreamCaptureUnsupported: operation not permitted")
         queue = self.queue(mark.address)
@@ -84,10 +110,57 @@ class Gpu:
         self.recording[address] = []
 
     def end(self, address: int) -> list[Work]:
-        return self.recording.pop(address)
+        work = self.recording[address]
+        self.recording = {at: each for at, each in self.recording.items() if each is not work}
+        return work
 
 
 GPU = Gpu()
+
+
+class Arena:
+    """Memory that a library lends: that of an array that is gone goes to the next in its stream.
+
+    So do CuPy's pool (`SingleDeviceMemoryPool` in memory.pyx) and torch's, without asking whether
+    any other stream still reads it.
+    """
+
+    #: All that was ever lent, by its address; work goes on in it when its array is gone.
+    blocks: ClassVar[dict[int, bytearray]] = {}
+
+    def __init__(self, grow: Callable[[int], object] | None = None) -> None:
+        self.grow = grow
+        self.free: dict[tuple[int, int], list[bytearray]] = defaultdict(list)
+
+    def lend(self, address: int, like: Any) -> Any:
+        """Return memory for an array like another, asked for in a stream, with what is in it."""
+        if not like.nbytes:
+            return np.array(like)
+        free = self.free[address, like.nbytes]
+        if free:
+            block = free.pop()
+        else:
+            if self.grow is not None:
+                self.grow(like.nbytes)
+            made = np.full(like.shape, np.nan if like.dtype.kind in "fc" else 0, like.dtype)
+            block = bytearray(made.tobytes())
+        owner = np.frombuffer(block, np.uint8)
+        self.blocks[owner.ctypes.data] = block
+        weakref.finalize(owner, free.append, block)  # every view of it refers to it
+        return owner.view(like.dtype).reshape(like.shape)
+
+
+def unowned(value: Any) -> Any:
+    """Return the arrays of a GPU's memory as its work knows them: they keep nothing alive."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(unowned(item) for item in value)
+    if isinstance(value, np.ndarray):
+        first = value.ctypes.data
+        for start, block in Arena.blocks.items():
+            if start <= first < start + len(block):
+                where = {"buffer": block, "offset": first - start, "strides": value.strides}
+                return np.ndarray(value.shape, value.dtype, **where)
+    return value
 
 
 class Pool:
@@ -156,8 +229,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def later(function: Callable[..., Any], args: Any, params: Any, address: int) -> Any:
-    """Call a function of NumPy's in a stream: the result has its shape now and its values then."""
+def later(
+    function: Callable[..., Any], args: Any, params: Any, address: int, arena: Arena | None = None
+) -> Any:
+    """Call a function of NumPy's in a stream: the result has its shape now and its values then.
+
+    Its memory is lent by an arena, if one is given.
+    """
     args = tuple(map(plain, args))
     params = {key: plain(value) for key, value in params.items()}
     try:
@@ -171,12 +249,16 @@ def later(function: Callable[..., Any], args: Any, params: Any, address: int) ->
         return made  # a tuple, whose shapes may follow from values: the tests have no such
     if any(np.may_share_memory(made, arg) for arg in args if isinstance(arg, np.ndarray)):
         return made
-    out = np.array(made)
-    out[...] = np.nan if out.dtype.kind in "fc" else 0
+    if arena is None:
+        out = np.array(made)
+        out[...] = np.nan if out.dtype.kind in "fc" else 0
+    else:
+        out = arena.lend(address, np.asarray(made))
+    target, args, params = unowned(out), unowned(args), {k: unowned(v) for k, v in params.items()}
 
     def work() -> None:
         with np.errstate(all="ignore"):
-            out[...] = function(*args, **params)
+            target[...] = function(*args, **params)
 
     GPU.ask(address, work)
     return out

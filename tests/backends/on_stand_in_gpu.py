@@ -6,6 +6,7 @@ of an order also runs with the wait taken out, and is then wrong: so it would fi
 
 from __future__ import annotations
 
+import copy
 import gc
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +17,9 @@ import pytest
 
 import corepy
 from corepy import array_api as xp
+from corepy.backends.cupy._backend import CuPyBackend
 from corepy.backends.cupy._streams import CuPyStreams
+from corepy.devices import _pinned
 from corepy.devices._device import as_device
 from corepy.devices._transfer import convert
 from corepy.dispatch import _streams, load
@@ -43,6 +46,7 @@ def second() -> Iterator[Second]:
     GPU.defers, GPU.capacity, CURRENT.address = False, None, 0
     GPU.recording.clear()
     GPU.queues.clear()
+    _pinned._on_their_way.clear()
     corepy.unregister_backend("second")
     POOL.reset()
     GPU.pools[:] = [POOL]
@@ -148,6 +152,28 @@ def test_dlpack_orders_libraries_in_different_streams(
     assert exchanged() != [6.0, 6.0]
 
 
+def test_memory_stays_as_it_is_until_the_other_library_has_read_it(second: Second) -> None:
+    second.current.address = GPU.create()
+    b = corepy.to(xp.ones(4) + 1.0, backend="second") * 2.0
+    reused = xp.ones(4) * 7.0  # in memory of the sum, which is gone
+    assert (values(reused), values(b)) == ([7.0] * 4, [4.0] * 4)
+    c = corepy.to(b + 1.0, backend="cupy") * 2.0
+    again = b * 10.0
+    assert (values(again), values(c)) == ([40.0] * 4, [10.0] * 4)
+
+
+def test_libraries_in_one_stream_share_their_memory(second: Second) -> None:
+    x = xp.ones(4) + 1.0
+    for enter in (True, False):
+        if not enter:
+            CURRENT.address, second.current.address = 1, 0  # two words for the default stream
+        y = corepy.to(x, backend="second")
+        assert np.may_share_memory(y.unwrap()._values, x.unwrap())
+    second.current.address = GPU.create()
+    y = corepy.to(x, backend="second", copy=False)
+    assert np.may_share_memory(y.unwrap()._values, x.unwrap())
+
+
 def test_a_library_that_nobody_waits_for_gets_its_memory_back_unread(
     second: Second, alone: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +197,89 @@ def test_values_come_from_a_library_without_streams_and_go_there(
         b = corepy.to(a * 2.0, backend="alone") + 1.0
         c = corepy.to(b, backend="cupy") * 10.0
     assert values(c + 0.0) == [50.0, 50.0]
+
+
+@pytest.mark.parametrize("given", [lambda stream: stream, lambda stream: stream.address])
+def test_to_device_copies_in_the_stream_that_it_is_given(
+    second: Second, monkeypatch: pytest.MonkeyPatch, given: Callable[[Any], Any]
+) -> None:
+    seen: list[int] = []
+    backend = load("cupy")
+    plain = type(backend).from_numpy, type(backend).to_numpy
+
+    def arriving(self: Any, *args: Any, **params: Any) -> Any:
+        seen.append(CURRENT.address)
+        return plain[0](self, *args, **params)
+
+    def leaving(self: Any, *args: Any, **params: Any) -> Any:
+        seen.append(CURRENT.address)
+        return plain[1](self, *args, **params)
+
+    monkeypatch.setattr(type(backend), "from_numpy", arriving)
+    monkeypatch.setattr(type(backend), "to_numpy", leaving)
+    stream = corepy.stream("cuda:0")
+    x = xp.asarray([1.0, 2.0], device="cpu").to_device("cuda:0", stream=given(stream))
+    assert (x.device, seen) == (CUDA, [stream.address])
+    home = (x + 1.0).to_device("cpu", stream=given(stream))
+    assert (home.tolist(), seen, CURRENT.address) == ([2.0, 3.0], [stream.address] * 2, 0)
+    assert x.to_device("cuda:0", stream=given(stream)) is x
+    for wrong, error, message in (
+        ("s", TypeError, "stream is of type str; expected None, a stream of .* or its address$"),
+        (True, TypeError, "stream is of type bool"),
+        (-3, ValueError, "stream is -3; expected"),
+        (corepy.stream("cpu"), ValueError, "stream is .*; expected None, or one of cuda:0"),
+    ):
+        with pytest.raises(error, match=f"^to_device: {message}"):
+            x.to_device("cpu", stream=wrong)
+
+
+def test_an_event_waits_for_libraries_without_streams_too(second: Second, alone: Alone) -> None:
+    waited: list[str] = []
+    alone.synchronize = lambda device: waited.append(device.name)  # type: ignore[method-assign]
+    stream = corepy.stream("cuda:0")
+    with stream:
+        xp.ones(2) + 1.0
+        event = stream.record()
+    assert (event.query(), waited) == (False, [])  # CuPy is not done, so nobody has to wait
+    event.synchronize()
+    assert waited == ["cuda:0"]
+    assert (event.query(), waited) == (True, ["cuda:0"] * 2)
+    stream.synchronize()
+    assert waited == ["cuda:0"] * 3
+
+
+def test_cupy_13_takes_streams_by_their_addresses(
+    second: Second, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(cupy.cuda.Stream, "from_external")
+    assert (read_inside(), read_after()) == ([8.0] * 3, [8.0] * 3)
+
+
+def test_each_device_has_its_own_arrays_and_streams(
+    second: Second, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 2)
+    backend, there = CuPyBackend(), as_device("cuda:1")
+    assert backend.devices() == (CUDA, there)
+    made = [
+        backend.from_numpy(np.asarray([1.0, 2.0]), there),
+        backend.from_numpy(np.asarray(1.0), there),
+        backend.scalar(3.0, xp.float64, there),
+        backend.execute("ones", [(2,)], dtype=np.dtype(float), device=there),
+    ]
+    made.append(backend.execute("add", [made[0], made[3]]))
+    made.append(backend.execute("concat", [(made[0], made[4])], axis=0))
+    assert [backend.device_of(x) for x in made] == [there] * 6
+    assert backend.to_numpy(made[5]).tolist() == [1.0, 2.0, 2.0, 3.0]
+    with pytest.raises(ValueError, match="different from the current device"):
+        cupy.add(made[0], made[0])
+    held, first = CuPyStreams(there), CuPyStreams(CUDA)
+    address, _ = held.create()
+    with held.using(address):
+        assert (held.current(), first.current()) == (address, 0)
+        assert backend.to_numpy(backend.execute("add", [made[0]] * 2)).tolist() == [2.0, 4.0]
+    assert (held.current(), first.current()) == (0, 0)
+    held.finish(held.record(address))
 
 
 def test_blocks_that_are_not_ordered_wait_by_events(
@@ -262,6 +371,15 @@ def test_other_memory_may_be_written_to_at_once(second: Second) -> None:
     assert (values(y), values(z)) == ([3.0, 3.0], [3.0, 3.0])
 
 
+def test_kernels_take_pinned_memory_as_it_is_now(second: Second) -> None:
+    from corepy.kernels._device._cupy import CuPyArrays
+
+    host = corepy.pin_memory(np.ones(2)).unwrap()
+    made = CuPyArrays().from_numpy(host, CUDA)
+    host[...] = 9.0
+    assert made.get().tolist() == [1.0, 1.0]
+
+
 def test_memory_is_kept_until_its_copy_is_done(second: Second) -> None:
     from corepy.devices import _pinned
 
@@ -270,6 +388,62 @@ def test_memory_is_kept_until_its_copy_is_done(second: Second) -> None:
     corepy.synchronize("cuda:0")
     corepy.to(np.ones(2), device="cuda:0", non_blocking=True)
     assert len(_pinned._on_their_way) == 1
+    corepy.synchronize()
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda stream: corepy.synchronize(),
+        lambda stream: corepy.synchronize("cuda:0"),
+        lambda stream: stream.synchronize(),
+        lambda stream: stream.record().synchronize(),
+    ],
+)
+def test_memory_of_copies_that_were_waited_for_is_free(
+    second: Second, wait: Callable[[Any], None]
+) -> None:
+    from corepy.devices import _pinned
+
+    stream = corepy.stream("cuda:0")
+    with stream:
+        corepy.to(np.ones(10), device="cuda:0", non_blocking=True)
+        corepy.to(xp.ones(10), device="cpu", backend="numpy", non_blocking=True)
+    assert _pinned._on_their_way
+    wait(stream)
+    assert _pinned._on_their_way == []
+
+
+def test_memory_of_copies_that_are_done_is_found_where_it_lacks(second: Second) -> None:
+    gc.collect()
+    GPU.capacity = 2000
+    corepy.to(xp.ones(100), device="cpu", backend="numpy", non_blocking=True)
+    for address in list(GPU.queues):
+        GPU.drain(address)
+    with corepy.set_fallback("raise"):
+        assert values(xp.ones(200)) == [1.0] * 200
+    corepy.to(xp.ones(10), device="cpu", backend="numpy", non_blocking=True)
+    for address in list(GPU.queues):
+        GPU.drain(address)
+    gc.collect()
+    corepy.empty_cache("cuda:0")
+    assert corepy.memory_stats("cuda:0").allocated_bytes == 0
+
+
+def test_a_copy_that_nobody_waits_for_is_not_recorded(second: Second) -> None:
+    host = corepy.pin_memory(np.ones(2))
+    for function in (
+        lambda x: x + corepy.to(host, device="cuda:0", non_blocking=True),
+        lambda x: corepy.to(x, device="cpu", non_blocking=True),
+    ):
+        with pytest.raises(
+            corepy.UnsupportedOperationError, match="to: a copy from .* cannot be recorded; expec"
+        ):
+            corepy.graph(function, xp.zeros(2))
+        corepy.synchronize()
+        _pinned.let_go()
+        assert _pinned._on_their_way == []
+    assert values(corepy.to(host, device="cuda:0", non_blocking=True)) == [1.0, 1.0]
     corepy.synchronize()
 
 
@@ -291,6 +465,15 @@ def test_a_graph_replays_on_new_operands(second: Second) -> None:
     assert (values(first), values(kept), values(doubled)) == ([4.0, 6.0], [2.0, 3.0], [12.0, 14.0])
     assert len(calls) == 2
     assert second.kept == ["apart"]
+
+
+def test_a_graph_writes_into_no_memory_that_others_have_by_now(second: Second) -> None:
+    recorded = corepy.graph(lambda x: x * 2.0 + 1.0, xp.zeros(4))
+    ones = recorded(xp.ones(4))
+    tens = recorded(xp.full(4, 10.0))
+    assert (values(ones), values(tens)) == ([3.0] * 4, [21.0] * 4)
+    held = recorded._replay.memory  # type: ignore[attr-defined]
+    assert [pointer.mem.size for pointer in held] == [32, 32]
 
 
 def test_a_graph_takes_what_is_not_done_yet_and_is_waited_for(
@@ -367,6 +550,9 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     ("concat", lambda x: xp.concat([x, x])),
     ("where", lambda x: xp.where(xp.asarray(True), x, -x)),
     ("cumulative_sum", xp.cumulative_sum),
+    ("__getitem__", lambda x: x[x > 0.0]),
+    ("copy", copy.copy),
+    ("add", lambda x: x + xp.asarray([1j])),
 ]
 
 
@@ -471,6 +657,24 @@ def test_errors_of_memory_that_are_none_of_pythons(small: Second) -> None:
     assert x.tolist() == [1.0] * 100
 
 
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("cupy_backends.cuda.api.runtime", "cudaErrorMemoryAllocation: out of memory"),
+        ("cupy_backends.cuda.api.driver", "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+        ("cupy_backends.cuda.libs.cublas", "CUBLAS_STATUS_ALLOC_FAILED"),
+        ("cupy_backends.cuda.libs.cusolver", "CUSOLVER_STATUS_ALLOC_FAILED"),
+        ("cupy.cuda.cufft", "CUFFT_ALLOC_FAILED"),
+    ],
+)
+def test_every_library_beneath_says_that_memory_lacks(module: str, words: str) -> None:
+    error = type("Error", (RuntimeError,), {"__module__": module})
+    told = load("cupy").is_out_of_memory
+    assert told(error(words))
+    assert not told(error("CUBLAS_STATUS_EXECUTION_FAILED"))
+    assert not told(RuntimeError(words))  # of somebody else
+
+
 def test_a_limit_holds_and_goes(small: Second) -> None:
     told = corepy.set_memory_limit(400, "cuda:0")
     assert told == {"second": "the library has no limit to set"}
@@ -489,6 +693,19 @@ def test_stats_and_the_cache_are_those_of_all_libraries(small: Second) -> None:
     assert corepy.empty_cache("cuda:0") == 160
     assert corepy.memory_stats("cuda:0").cached_bytes == 0
     assert values(x) == [1.0] * 10
+
+
+def test_the_library_tells_what_is_free_where_no_driver_does(small: Second) -> None:
+    if corepy.detect_devices().gpus:
+        pytest.skip("a driver tells, of a true GPU")
+    x = xp.ones(10)
+    found = corepy.memory_info("cuda:0")
+    assert (found.total_bytes, found.free_bytes) == (1000, 1000 - x.nbytes)
+    with (
+        corepy.set_fallback("raise"),
+        pytest.raises(corepy.InsufficientMemoryError, match="920 of 1000 bytes are free"),
+    ):
+        xp.ones(1000)
 
 
 def test_one_pool_for_all_and_back(small: Second) -> None:

@@ -19,7 +19,7 @@ from corepy.backends._streams import Streams
 from corepy.devices._device import Device, as_device
 from corepy.devices._pool import MemoryStats
 from corepy.testing import FakeArray, FakeBackend
-from tests.backends.gpu_on_host import GPU, Current, Mark, Pool, later
+from tests.backends.gpu_on_host import GPU, Arena, Current, Mark, Pool, later
 
 CUDA = as_device("cuda:0")
 
@@ -71,7 +71,7 @@ class Held(Streams):
         GPU.wait(address, mark)
 
     def is_done(self, mark: Mark) -> bool:
-        return mark.done
+        return mark.query()
 
     def finish(self, mark: Mark) -> None:
         GPU.finish(mark)
@@ -99,6 +99,7 @@ class Second(FakeBackend):
         self.kept: list[Any] = []
         self.held = Held(self.current, self.kept)
         self.pool = Pool(self.error)
+        self.arena = Arena()
         self.lent: list[tuple[int, int, int]] = []
 
     def streams(self, device: Device) -> Streams | None:
@@ -116,7 +117,8 @@ class Second(FakeBackend):
 
         def run(*args: Any, **params: Any) -> Any:
             inside = [arg._values if isinstance(arg, FakeArray) else arg for arg in args]
-            made = later(native, inside, params, self.current.address)
+            arena = self.arena if GPU.defers else None
+            made = later(native, inside, params, self.current.address, arena)
             return self._new(made if isinstance(made, np.ndarray) else np.asarray(made))
 
         return run

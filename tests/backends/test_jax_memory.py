@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,12 @@ import corepy.array_api as xp
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
+from corepy.backends.jax import _backend  # noqa: E402
 from corepy.backends.jax._backend import JaxBackend  # noqa: E402
-from corepy.devices._device import CPU  # noqa: E402
+from corepy.devices import MemoryInfo  # noqa: E402
+from corepy.devices._device import CPU, as_device  # noqa: E402
+from corepy.dispatch import load  # noqa: E402
+from corepy.dispatch._fallback import Elsewhere  # noqa: E402
 
 HostArray = np.ndarray[Any, Any]
 PREFERRED = "jax"
@@ -217,3 +222,52 @@ def test_synchronize_waits_for_what_was_asked_for() -> None:
     JaxBackend().synchronize(CPU)
     assert y.unwrap().is_ready()
     assert float(y[0, 0]) == 490000.0
+
+
+# ---------------------------------------------------------------------------- devices
+
+
+class Place:
+    """A device of JAX's, as it describes one that is not here."""
+
+    platform = "gpu"
+    device_kind = "Accelerator 5"
+    client = SimpleNamespace(platform_version="PJRT C API\ncuda 12090")
+
+    def __init__(self, local_hardware_id: int | None = None, **stats: int) -> None:
+        self.local_hardware_id = local_hardware_id
+        self.memory_stats = lambda: stats
+
+
+def test_gpus_have_the_numbers_that_other_libraries_know_them_by(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With ``jax_cuda_visible_devices=1`` JAX's first GPU is CUDA's second."""
+    places = [Place(1), Place(None)]
+    monkeypatch.setattr(jax, "local_devices", lambda backend: places)
+    assert _backend._device_of(places[0]).name == "cuda:1"
+    places[1].local_hardware_id = None
+    places.reverse()
+    assert _backend._device_of(places[0]).name == "cuda:0"
+
+
+def test_memory_of_a_tpu_is_what_jax_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    tpu, gpu = as_device("tpu:0"), as_device("cuda:0")
+    told = {"bytes_limit": 1000, "bytes_in_use": 300}
+    places = {tpu: Place(**told), gpu: Place(**told), CPU: Place()}
+    monkeypatch.setattr(_backend, "_native_devices", lambda: places)
+    backend = JaxBackend()
+    assert backend.memory_info(tpu) == MemoryInfo(1000, 700)
+    assert backend.memory_info(gpu) is None  # of which JAX takes but a part
+    assert backend.memory_info(CPU) is None
+    assert backend.hardware(tpu) == "Accelerator 5"
+
+
+def test_scalars_are_taken_elsewhere_as_arrays_are() -> None:
+    """As where the host computes ``x + 1.0`` for want of memory on a GPU."""
+    scalar = JaxBackend().scalar(1.0, xp.float32, CPU)
+    assert JaxBackend().device_of(scalar) is CPU
+    add = Elsewhere("add", load("jax"), CPU, load("numpy"), CPU)
+    made = add(jnp.asarray([1, 2], jnp.float32), scalar)
+    assert isinstance(made, jax.Array)
+    assert made.tolist() == [2, 3]

@@ -25,7 +25,7 @@ from tests.helpers import assert_same
 # Without a package of kernels mlx is found, and fails to import.
 mx = pytest.importorskip("mlx.core", exc_type=ImportError)
 
-from corepy.backends._mlx import MLXBackend  # noqa: E402  it imports mlx
+from corepy.backends.mlx._backend import MLXBackend  # noqa: E402  it imports mlx
 
 pytestmark = [
     pytest.mark.backend("mlx"),
@@ -33,7 +33,6 @@ pytestmark = [
 ]
 
 BACKEND = MLXBackend()
-inf, nan = math.inf, math.nan
 NAMES = [name for name in DTYPES if name != "complex128"]
 PREFERRED = "mlx"
 
@@ -45,6 +44,46 @@ def address(values: Any) -> int:
 
 
 # ---------------------------------------------------------------------------- memory
+
+
+def test_memory_that_mlx_holds_and_keeps_is_counted_and_given_back() -> None:
+    gc.collect()
+    BACKEND.empty_cache(CPU)
+    before = BACKEND.memory_stats(CPU)
+    assert before.cached_bytes == 0
+    x = mx.zeros(1 << 20, mx.int8)
+    mx.eval(x)
+    held = BACKEND.memory_stats(CPU)
+    assert 2**20 <= held.allocated_bytes - before.allocated_bytes < 2**21
+    assert held.peak_allocated_bytes >= held.allocated_bytes
+    del x
+    kept = BACKEND.memory_stats(CPU)
+    assert kept.allocated_bytes == before.allocated_bytes
+    assert kept.cached_bytes >= 2**20
+    assert BACKEND.empty_cache(CPU) == kept.cached_bytes
+    assert BACKEND.memory_stats(CPU).cached_bytes == 0
+    assert corepy.empty_cache("cpu") >= 0
+
+
+def test_mlx_heeds_a_limit_as_far_as_it_can() -> None:
+    default = mx.get_memory_limit()
+    assert BACKEND.memory_stats(CPU).limit_bytes == 0
+    for limit in (10**6, 10**7):
+        assert "goes beyond" in str(BACKEND.limit_memory(CPU, limit))
+        assert mx.get_memory_limit() == BACKEND.memory_stats(CPU).limit_bytes == limit
+    assert BACKEND.limit_memory(CPU, None) is None
+    assert mx.get_memory_limit() == default
+    assert BACKEND.memory_stats(CPU).limit_bytes == 0
+
+
+def test_mlx_tells_a_lack_of_memory() -> None:
+    for told in (
+        "[malloc_or_wait] Unable to allocate 8 bytes.",
+        "[metal::malloc] Attempting to allocate 8 bytes which is greater than the maximum allowed "
+        "buffer size of 4 bytes.",
+    ):
+        assert BACKEND.is_out_of_memory(RuntimeError(told))
+    assert not BACKEND.is_out_of_memory(RuntimeError("[metal::Device] Unable to build a kernel"))
 
 
 @pytest.mark.parametrize("name", NAMES)

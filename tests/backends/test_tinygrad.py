@@ -136,6 +136,20 @@ def test_nothing_is_folded_that_is_not_so(device: Device) -> None:
             np.testing.assert_array_equal(np.asarray(made), wanted)
 
 
+def test_each_operation_is_rounded(device: Device) -> None:
+    """Compilers of OpenCL may make one operation of a product and a sum, which is rounded once."""
+    numbers = np.random.default_rng(0).standard_normal((3, 50)).astype(np.float32)
+    for dtype in ("float32", "float64")[: 2 if device.kind == "opencl" else 1]:
+        a, b, c = numbers.astype(dtype) / 3
+        x, y, z = (xp.asarray(n, device=device) for n in (a, b, c))
+        for made, wanted in (
+            (x * y + z, a * b + c),
+            (x * y - z, a * b - c),
+            (z - x * y, c - a * b),
+        ):
+            np.testing.assert_array_equal(np.asarray(made), wanted)
+
+
 def test_reductions(device: Device) -> None:
     numbers = np.arange(24, dtype=np.float32).reshape(2, 3, 4) / 3
     x = xp.asarray(numbers, device=device)
@@ -267,6 +281,20 @@ def test_tensors_of_the_user_are_taken(device: Device) -> None:
     assert tensor.tolist() == [1, 2, 3]
     with pytest.raises(corepy.BackendError, match="expected one on CL or WEBGPU"):
         xp.asarray(Tensor(np.arange(3), device="PYTHON"))
+
+
+def test_exports_by_dlpack_are_what_the_values_were(device: Device) -> None:
+    """New memory of the host: what would be written there under copy=False would not be in x."""
+    for x in (xp.ones(3, dtype=xp.float32), xp.asarray([1, 1, 1], dtype=xp.complex64)):
+        assert x.__dlpack_device__() == (1, 0)
+        shared = np.from_dlpack(x, copy=False)
+        assert shared.tolist() == [1, 1, 1]
+        assert not shared.flags.writeable
+        own = np.from_dlpack(x)
+        own[0] = 5
+        assert x.tolist() == [1, 1, 1]
+        # Consumers of before version 1.0 know no read-only memory.
+        assert "dltensor" in repr(x.__dlpack__(copy=False))
 
 
 def test_errors_of_kernels_are_corepys(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

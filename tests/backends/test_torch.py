@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import operator
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,6 @@ from corepy.backends.torch._backend import TorchBackend  # noqa: E402  it import
 pytestmark = pytest.mark.backend("torch")
 
 BACKEND = TorchBackend()
-inf, nan = math.inf, math.nan
 PREFERRED = "torch"
 
 

@@ -16,6 +16,8 @@ import corepy.array_api as xp
 from corepy._dtypes import DTYPES
 from corepy.backends._kinds import left_out
 from corepy.devices._device import CPU, as_device
+from corepy.dispatch import _autocast
+from corepy.dispatch._table import forget_entries
 from corepy.testing import fake_devices
 from tests.array_api.examples import EXAMPLES
 from tests.helpers import assert_same
@@ -205,6 +207,23 @@ def test_strided_memory_is_written_through(gpu: None) -> None:
     assert turned[xp.asarray([1, 0]), xp.asarray([1, 1])].tolist() == [7, 6]
     assert turned[turned > 6].tolist() == [22, 7]
     assert native.held.tolist() == [[5, 22], [6, 7]]  # it was a view all along
+
+
+@pytest.fixture
+def _as_before() -> Iterator[None]:
+    yield
+    _autocast._wanted = False
+    forget_entries()
+
+
+@pytest.mark.usefixtures("_as_before")
+def test_rounded_products_are_fitted_too(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_mps, "LONGEST", 4)
+    values = np.arange(1.0, 37.0).reshape(6, 6)
+    x = a(values, "float32")[:, ::2]
+    with corepy.autocast("bfloat16"):
+        made = xp.matrix_transpose(x) @ x
+    np.testing.assert_array_equal(made.tolist(), values[:, ::2].T @ values[:, ::2])
 
 
 def test_views_stay_views_there(gpu: None) -> None:

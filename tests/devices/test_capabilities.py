@@ -65,6 +65,33 @@ def test_container_without_gpu(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("file", "environ", "kinds"),
+    [
+        ("dev/nvidia0", {}, {"cuda"}),
+        ("dev/nvhost-gpu", {"CUDA_VISIBLE_DEVICES": "0"}, {"cuda"}),  # a Jetson board
+        ("dev/nvidia0", {"CUDA_VISIBLE_DEVICES": ""}, set()),
+        ("dev/nvidia0", {"CUDA_VISIBLE_DEVICES": "-1"}, set()),
+        ("dev/nvidiactl", {}, set()),
+        ("dev/kfd", {}, {"rocm"}),
+        ("dev/kfd", {"HIP_VISIBLE_DEVICES": "-1"}, set()),
+    ],
+)
+def test_gpus_that_nobody_describes_may_be_there(
+    tmp_path: Path, file: str, environ: dict[str, str], kinds: set[str]
+) -> None:
+    """As in a container that was given CUDA and not NVIDIA's management library."""
+    ground = container(tmp_path, **environ)
+    assert capabilities.gpu_kinds(read_machine(ground, 4), ground) == set()
+    (tmp_path / "dev").mkdir()
+    (tmp_path / file).write_text("")
+    info = read_machine(ground, 4)
+    assert info.gpu_count == 0
+    assert capabilities.gpu_kinds(info, ground) == kinds
+    told = dataclasses.replace(info, problems=())  # all that there is to tell
+    assert capabilities.gpu_kinds(told, ground) == set()
+
+
 def test_every_failure_keeps_its_reason(tmp_path: Path) -> None:
     ground = Ground(tmp_path, "Linux", "riscv64", {}, load=no_library)
     info = read_machine(ground, 4)
@@ -126,6 +153,8 @@ def test_detection_is_remembered_until_refreshed(monkeypatch: pytest.MonkeyPatch
     assert detect_devices() is first
     assert detect_devices().forced_backend == "numpy"
     assert detect_devices(refresh=True).forced_backend == "torch"
+    with pytest.raises(TypeError, match="^detect_devices: refresh is of type str; expected a bool"):
+        detect_devices("x")  # type: ignore[arg-type]
     assert detect_devices().forced_backend == "torch"
 
 

@@ -263,6 +263,38 @@ def test_memory_info_reads_anew(tmp_path: Path) -> None:
         _memory._read_memory(as_device("cuda:4"), where, "f")
 
 
+class Library:
+    """One that knows the memory of its devices by its own numbers."""
+
+    def __init__(self, found: MemoryInfo | Exception | None) -> None:
+        self.found = found
+
+    def memory_info(self, device: Any) -> MemoryInfo | None:
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+def test_a_library_tells_where_nvidias_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that was given CUDA alone, and where unlike GPUs may be in any order."""
+    mine = MemoryInfo(9 * GIB, GIB)
+    libraries = [Library(RuntimeError("the device is lost")), Library(None), Library(mine)]
+    monkeypatch.setattr(_memory, "serving", lambda device: libraries)
+    silent = ground(Driver([], init_status=DRIVER_NOT_LOADED), tmp_path)
+    unlike = Driver([Card("NVIDIA T4", "GPU-aa", 15 * GIB, GIB, (7, 5)), h200("GPU-bb")])
+    cuda = as_device("cuda")
+    assert _memory._read_memory(cuda, silent, "f") == mine
+    assert _memory._read_memory(cuda, ground(unlike, tmp_path), "f") == mine
+    by_bus = ground(unlike, tmp_path, CUDA_DEVICE_ORDER="PCI_BUS_ID")
+    assert _memory._read_memory(cuda, by_bus, "f") == MemoryInfo(15 * GIB, GIB)
+    libraries.pop()
+    assert _memory._read_memory(cuda, ground(unlike, tmp_path), "f") == MemoryInfo(15 * GIB, GIB)
+    with pytest.raises(BackendUnavailableError, match="Driver Not Loaded"):
+        _memory._read_memory(cuda, silent, "f")
+
+
 # ---------------------------------------------------------------------------- AMD
 
 NODES = "sys/class/kfd/kfd/topology/nodes"

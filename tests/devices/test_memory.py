@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,6 +77,19 @@ def test_memory_that_cannot_be_read(tmp_path: Path) -> None:
         _memory._read_memory(CPU, empty, "f")
     with pytest.raises(BackendUnavailableError, match=r"'rocm:0'.*nodes: No such"):
         _memory._read_memory(as_device("rocm"), empty, "f")
+
+
+def test_memory_that_a_library_in_use_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [SimpleNamespace(memory_info=lambda device: None)]
+    monkeypatch.setattr(_memory, "serving", lambda device: told if device.kind == "tpu" else [])
+    with pytest.raises(BackendUnavailableError, match="device is 'tpu:0'"):
+        memory_info("tpu:0")
+    told.append(SimpleNamespace(memory_info=lambda device: MemoryInfo(5 * GIB, GIB)))
+    assert memory_info("tpu:0") == MemoryInfo(5 * GIB, GIB)
+    with pytest.raises(InsufficientMemoryError, match="expected at most the 1073741824 "):
+        require_memory("tpu:0", 2 * GIB)
+    with pytest.raises(BackendUnavailableError, match="device is 'xpu:0'"):
+        memory_info("xpu:0")
 
 
 def test_memory_of_what_is_no_device() -> None:

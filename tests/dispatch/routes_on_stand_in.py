@@ -28,7 +28,7 @@ from corepy._cli import main
 from corepy.backends.torch import _backend, _devices
 from corepy.devices import _libraries
 from corepy.devices._device import CPU, as_device
-from corepy.dispatch import _route_gpus, _routes, load
+from corepy.dispatch import _route_gpus, _route_libraries, _routes, load
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted_devices import ADMITTED_ON_CUDA, form_of
@@ -521,9 +521,9 @@ def test_a_gain_below_the_margin_is_no_way(use: Use) -> None:
 def test_a_library_is_imported_once_that_pays(
     use: Use, monkeypatch: pytest.MonkeyPatch, home: str, other: str
 ) -> None:
-    library = _routes._Library(other)
-    monkeypatch.setitem(_routes._libraries, other, library)
-    monkeypatch.setattr(_routes, "sys", type("sys", (), {"modules": {}}))
+    library = _route_libraries.Library(other)
+    monkeypatch.setitem(_route_libraries.LIBRARIES, other, library)
+    monkeypatch.setattr(_route_libraries, "sys", type("sys", (), {"modules": {}}))
     use(route("exp", home, other))  # which saves a fifth of a millisecond
     library.price = 5.5e-4
     x = array(home, np.ones(200))

@@ -292,6 +292,37 @@ def test_mlx_is_held_to_float32() -> None:
     assert os.environ["MLX_ENABLE_TF32"] == "0"
 
 
+@pytest.mark.backend("torch")
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        *(((4, 5), (5, 3)), ((2, 4, 5), (5, 3)), ((2, 4, 5), (2, 5, 3))),
+        *(((2, 6, 4, 5), (2, 6, 5, 3)), ((2, 0, 4, 5), (2, 0, 5, 3)), ((3, 4, 0), (3, 0, 2))),
+    ],
+)
+def test_torchs_sums_of_matrices_and_batches(
+    monkeypatch: pytest.MonkeyPatch, first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    import torch
+
+    from corepy.backends.torch._backend import _sums
+
+    def widely(function: Any) -> Any:  # only on CUDA torch does so
+        return lambda a, b, *, out_dtype: function(a.to(out_dtype), b.to(out_dtype))
+
+    for name in ("mm", "bmm"):
+        monkeypatch.setattr(torch, name, widely(getattr(torch, name)))
+    draw = np.random.default_rng(0)
+    a, b = (torch.from_numpy(draw.random(shape)).to(torch.bfloat16) for shape in (first, second))
+    made = _sums(a, b)
+    assert made is not None
+    assert made.dtype is torch.float32
+    torch.testing.assert_close(made, a.float() @ b.float())
+    for other in (b[..., 0], b[:, None]):
+        if other.ndim != 2 and a.shape[:-2] != other.shape[:-2]:
+            assert _sums(a, other) is None
+
+
 @pytest.mark.gpu
 @pytest.mark.usefixtures("_as_before")
 @pytest.mark.parametrize("name", ["torch", "jax", "cupy"])
@@ -318,5 +349,9 @@ def test_float32_products_on_a_gpu_are_float32(name: str) -> None:
     x = corepy.to(values, backend=name, device=places[0])
     with corepy.autocast("bfloat16"):
         found = np.asarray(xp.asarray(x @ x, device="cpu"))
+        batch = xp.reshape(x, (2, 256, 512))
+        pair = np.asarray(xp.asarray(batch @ xp.matrix_transpose(batch), device="cpu"))
     low = rounded(values, "bfloat16").astype(float)
     assert np.abs(found - low @ low).max() / size < 2e-6
+    half = low.reshape(2, 256, 512)
+    assert np.abs(pair - half @ half.transpose(0, 2, 1)).max() / size < 2e-6

@@ -40,7 +40,8 @@ def test_what_it_lacks_crosses_to_the_host_and_back_with_a_warning(fake: FakeBac
     x = on_fake([4.0, 9.0])
     with pytest.warns(
         corepy.FallbackWarning,
-        match=r"^sqrt: fake on fake:0 does not offer it; numpy on cpu runs it and 16 bytes cross",
+        match=r"^sqrt: fake on fake:0 does not offer it; numpy on cpu runs it and 16 bytes cross, "
+        r"besides the result \(at .*:\d+\)$",
     ) as caught:
         y = xp.sqrt(x)
     assert caught[0].filename == __file__
@@ -78,7 +79,9 @@ def test_allow_is_silent(fake: FakeBackend) -> None:
 
 def test_raise_refuses_and_moves_nothing(fake: FakeBackend) -> None:
     x = on_fake([1.0])
-    message = '^exp: fake on fake:0 does not offer it; .* 8 bytes cross, which fallback="raise" for'
+    message = (
+        "^exp: fake on fake:0 does not offer it; .* 8 bytes cross, besides the result, which fa"
+    )
     with corepy.set_fallback("raise"), pytest.raises(corepy.FallbackError, match=message):
         xp.exp(x)
     assert fake.left == 0
@@ -91,13 +94,96 @@ def test_the_policy_is_restored_and_checked() -> None:
 
 
 def test_another_backend_on_the_same_device_comes_first() -> None:
-    both = FakeBackend({"add"}), FakeBackend({"exp", "astype"})
+    both = Sharing({"add"}), Sharing({"exp", "astype"})
     both[1].name = "other"  # type: ignore[misc]
     with registered(both[0]), registered(both[1], "other"), corepy.set_fallback("raise"):
         x = on_fake([0.0])
         assert x.backend == "fake"
         y = xp.exp(x)
         assert (y.device, y.backend, y.tolist()) == (DEVICE, "fake", [1.0])
+        assert [backend.left for backend in both] == [1, 0]  # for the list
+
+
+def test_another_backend_on_the_same_device_that_shares_nothing_crosses_the_host() -> None:
+    both = FakeBackend({"add"}), FakeBackend({"exp", "linspace"})
+    both[1].name = "other"  # type: ignore[misc]
+    with registered(both[0]), registered(both[1], "other"):
+        x = on_fake([0.0])
+        message = (
+            "exp: fake on fake:0 does not offer it; other on fake:0 runs it, whose memory it does "
+            "not share, and 8 bytes cross the host, besides the result"
+        )
+        with (
+            corepy.set_fallback("raise"),
+            pytest.raises(corepy.FallbackError, match=f'^{message}, which fallback="raise" forb'),
+        ):
+            xp.exp(x)
+        assert both[0].left == 0
+        with pytest.warns(corepy.FallbackWarning, match=f"^{message} \\(at ") as caught:
+            assert xp.exp(x).tolist() == [1.0]
+        assert len(caught) == 1
+        with corepy.set_fallback("raise"), pytest.raises(corepy.FallbackError, match="^linspace: "):
+            xp.linspace(0, 1, 3, device="fake:0")
+        assert both[1].left == 1
+
+
+class Sharing(FakeBackend):
+    """A library that takes the arrays of others, and gives its own."""
+
+    refusal: Exception | None = None
+
+    def exporter(self, native: Tensor) -> Any:
+        return native
+
+    def import_(self, exporter: Any, device: Device) -> tuple[Tensor, bool]:
+        if self.refusal is not None:
+            raise self.refusal
+        return exporter, False
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        BufferError("Can't export tensors that require gradient"),
+        TypeError("bool is not supported"),
+        RuntimeError("Unsupported dtype in DLTensor."),
+        RuntimeError("UNIMPLEMENTED: DLPack of S4"),
+        NotImplementedError("no such device"),
+    ],
+)
+def test_what_libraries_do_not_exchange_goes_by_the_host(refusal: Exception) -> None:
+    both = Sharing({"add"}), Sharing({"exp"})
+    both[1].name = "other"  # type: ignore[misc]
+    both[1].refusal = refusal
+    with registered(both[0]), registered(both[1], "other"), corepy.set_fallback("allow"):
+        assert xp.exp(on_fake([0.0])).tolist() == [1.0]
+        assert both[0].left == 2
+
+
+def test_what_breaks_as_libraries_exchange_memory_is_told() -> None:
+    both = Sharing({"add"}), Sharing({"exp"})
+    both[1].name = "other"  # type: ignore[misc]
+    with registered(both[0]), registered(both[1], "other"), corepy.set_fallback("allow"):
+        x = on_fake([0.0])
+        both[1].refusal = RuntimeError("CUDA error: an illegal memory access was encountered")
+        with pytest.raises(corepy.BackendError, match="failed to move an array .* illegal memory"):
+            xp.exp(x)
+        both[1].refusal = MemoryError("no more")
+        with pytest.raises(corepy.InsufficientMemoryError, match="^transfer: the memory of fake:0"):
+            xp.exp(x)
+        assert both[0].left == 0
+
+
+def test_the_bytes_that_cross_are_those_of_all_operands(fake: FakeBackend) -> None:
+    x, y = on_fake([1.0, 2.0]), on_fake([3.0])
+    for call, told in (
+        (lambda: xp.concat([x, y, x]), "24 bytes cross, besides the result"),
+        (lambda: xp.clip(x, y, x), "24 bytes cross, besides the result"),
+        (lambda: x[xp.asarray([True, False], device="fake:0")], "18 bytes cross, besides the r"),
+        (lambda: xp.arange(1_000, device="fake:0"), "numpy on cpu runs it and the result crosses"),
+    ):
+        with pytest.warns(corepy.FallbackWarning, match=f" {told}"):
+            call()
 
 
 def test_an_operation_nobody_offers_names_who_was_asked(fake: FakeBackend) -> None:

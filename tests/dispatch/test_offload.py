@@ -385,6 +385,67 @@ def test_what_raises_there_is_done_here(eager: FakeBackend) -> None:
     assert (found.records[0].backend, found.records[0].device) == ("numpy", "cpu")
 
 
+def offer(backend: FakeBackend) -> None:
+    """Let another accelerator be the only one, on which nothing takes any time."""
+    corepy.unregister_backend("fake")
+    corepy.register_backend("fake", backend, modules=["corepy"])
+    places.use_costs(costs(backend, moving=NOTHING, here=SLOW, there=NOTHING))
+
+
+def test_an_operation_is_the_one_of_its_device(eager: FakeBackend) -> None:
+    """As torch's on mps, where strided operands are made contiguous first."""
+    asked = []
+
+    class Particular(FakeBackend):
+        def operation_on(self, name: str, device: corepy.Device) -> Callable[..., Any] | None:
+            asked.append((name, device.name))
+            return super().operation(name)
+
+        def operation(self, name: str) -> Callable[..., Any] | None:
+            native = super().operation(name)
+
+            def wrong(*args: Any, **params: Any) -> Any:
+                assert native is not None
+                made = native(*args, **params)
+                made._values[...] = 0.0
+                return made
+
+            return None if native is None else wrong
+
+    backend = Particular(devices={"fake:0": ANY})
+    offer(backend)
+    x = matrix(8)
+    y = x @ x
+    assert is_resident(y)
+    np.testing.assert_array_equal(np.asarray(y), np.asarray(x) @ np.asarray(x))
+    assert ("matmul", "fake:0") in asked
+    native = backend.from_numpy(np.ones(2), corepy.devices.as_device("fake:0"))
+    assert backend.execute("negative", [native])._values.tolist() == [-1.0, -1.0]
+    assert backend.execute("concat", [(native, native)])._values.tolist() == [1.0] * 4
+
+
+def test_a_lazy_library_computes_before_the_host_is_done_with_it(eager: FakeBackend) -> None:
+    """Or what fails would fail where nobody can run it at home any more."""
+
+    class Lazy(FakeBackend):
+        failing = True
+
+        def computed(self, native: Any) -> Any:
+            if self.failing:
+                raise RuntimeError("CL_DEVICE_NOT_AVAILABLE")
+            return native
+
+    backend = Lazy(devices={"fake:0": ANY})
+    offer(backend)
+    x = matrix(8)
+    found = corepy.explain(operator.matmul, x, x)
+    assert not is_resident(found.result)
+    assert "fake:0 failed (RuntimeError)" in found.records[0].reason
+    np.testing.assert_array_equal(np.asarray(found.result), np.asarray(x) @ np.asarray(x))
+    backend.failing = False
+    assert is_resident(x @ x)
+
+
 def test_errors_are_those_of_the_host(eager: FakeBackend) -> None:
     singular = xp.zeros((4, 4))
     with pytest.raises(ValueError, match="inv: Singular matrix") as there:

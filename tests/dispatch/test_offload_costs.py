@@ -14,6 +14,7 @@ from corepy.dispatch import _offload_places as places
 from corepy.dispatch._offload_costs import Costs, Curve, Device, parse
 from corepy.dispatch._offload_work import WORK, Load, key_of
 from corepy.dispatch._operations import OPERATIONS
+from tests.dispatch.fake import DEVICE
 from tests.dispatch.offloading import MOVING, accelerator, costs, is_resident, matrix
 
 
@@ -48,6 +49,19 @@ def test_loads_are_counted_from_shapes() -> None:
     assert load("__getitem__", x, (0, 2)) is None
     assert load("__getitem__", x, np.ones(4, bool)) is None
     assert load("reshape", x, (24,), copy=False) is None
+
+
+def test_costs_are_those_of_the_hardware_they_were_measured_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with accelerator() as fake:
+        assert len(places.accelerators()) == 1
+        measured = costs(fake)
+        assert places.version_of(fake, DEVICE) == "FakeBackend"
+        monkeypatch.setattr(type(fake), "hardware", lambda self, device: f"Arc on {device}, 1.6")
+        assert places.version_of(fake, DEVICE) == f"FakeBackend Arc on {DEVICE}, 1.6"
+        found, why = places._usable(measured)
+        assert (found, why) == ((), [f"fake on {DEVICE} was measured as FakeBackend"])
 
 
 def test_every_operation_is_likened_to_a_measured_one() -> None:

@@ -30,6 +30,8 @@ def test_a_registered_backend_is_usable_until_it_is_unregistered() -> None:
     assert (x + x).tolist() == [2.0]  # arrays that live in it go on working
     with pytest.raises(corepy.BackendUnavailableError, match="^unregister_backend: name is 'fake'"):
         corepy.unregister_backend("fake")
+    with pytest.raises(TypeError, match="^unregister_backend: name is of type int; expected a str"):
+        corepy.unregister_backend(3)  # type: ignore[arg-type]
 
 
 def test_its_native_arrays_are_taken_as_arguments() -> None:

@@ -139,7 +139,7 @@ def test_who_listens_hears_every_call(xp: ModuleType, x: Any) -> None:
 
 
 @pytest.mark.backend("jax")
-def test_a_call_that_was_seen_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_was_seen_is_traced() -> None:
     import jax
 
     with corepy.backend_priority(["jax"]):

@@ -291,7 +291,7 @@ def test_without_a_home_nothing_is_cached(platform: str, monkeypatch: pytest.Mon
     assert _offload_costs.read_costs() == (None, "nothing was measured on this machine")
 
 
-def test_a_cache_folder_that_is_none_is_empty(tmp_path: Path, route_cache: Path) -> None:
+def test_a_cache_folder_that_is_none_is_empty(route_cache: Path) -> None:
     route_cache.write_text("")
     assert corepy.routes() == sources.shipped().routes
 

@@ -18,8 +18,8 @@ import corepy
 import corepy.array_api as xp
 from corepy import _openmp
 from corepy.devices._device import CPU
+from corepy.dispatch import _route_libraries, _routes
 from corepy.dispatch import _route_sources as sources
-from corepy.dispatch import _routes
 from corepy.dispatch._admitted import ADMITTED
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._route_table import Option, Route, RouteTable
@@ -392,10 +392,10 @@ def test_a_library_is_imported_for_one_call_that_takes_longer(tmp_path: Path) ->
 def test_a_library_is_not_imported_for_what_another_would_save(tmp_path: Path) -> None:
     code = """
 import corepy
-from corepy.dispatch._routes import _libraries
+from corepy.dispatch._route_libraries import LIBRARIES
 xp = corepy.array_api
 xp.floor(xp.ones(100_000))
-numba, torch = (_libraries[name].saved for name in ("numba", "torch"))
+numba, torch = (LIBRARIES[name].saved for name in ("numba", "torch"))
 print(round(torch / numba, 3))
 """
     ways = route("floor", "torch", gain=5.0), route("floor", "numba", gain=4.0)
@@ -427,11 +427,11 @@ print(corepy.explain(xp.floor, xp.ones(100_000)).records[0].reason)
 def test_torch_is_not_imported_where_it_has_to_wait_for_a_core(tmp_path: Path) -> None:
     code = """
 import sys, corepy
-from corepy.dispatch import _routes
-_routes._crowded = lambda: "threads of BLAS spin"
+from corepy.dispatch import _route_libraries
+_route_libraries._crowded = lambda: "threads of BLAS spin"
 xp = corepy.array_api
 xp.floor(xp.ones(100_000))
-print("torch" in sys.modules, _routes._libraries["torch"].saved, "numba" in sys.modules)
+print("torch" in sys.modules, _route_libraries.LIBRARIES["torch"].saved, "numba" in sys.modules)
 """
     ways = route("floor", "numba", gain=5.0), route("floor", "torch", gain=4.9)
     for order in (ways, ways[::-1]):
@@ -626,13 +626,13 @@ def test_torch_is_left_alone_where_other_threads_keep_the_cores(
 ) -> None:
     import torch  # noqa: F401  so that it need not be imported for this
 
-    torchs = _routes._libraries["torch"]
+    torchs = _route_libraries.LIBRARIES["torch"]
     for found in ([], ["numpy was imported before corepy"]):
-        monkeypatch.setattr(_routes, "spinning", lambda: found)  # noqa: B023
-        _routes._crowded.cache_clear()
+        monkeypatch.setattr(_route_libraries, "spinning", lambda: found)  # noqa: B023
+        _route_libraries._crowded.cache_clear()
         with corepy.set_routes("shipped"):
             ready = torchs.ready(HOST)
             why = torchs.hindrance(HOST)
         assert (ready is None) is bool(found)
         assert why == (found[0] if found else None)
-    _routes._crowded.cache_clear()
+    _route_libraries._crowded.cache_clear()

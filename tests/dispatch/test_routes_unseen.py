@@ -9,12 +9,13 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
-from corepy.dispatch._routes import _UNSEEN, _Library, _Step
+from corepy.dispatch._route_libraries import Library
+from corepy.dispatch._routes import _UNSEEN, _Step
 
 
 @pytest.fixture
-def library() -> _Library:
-    made = _Library("numba")
+def library() -> Library:
+    made = Library("numba")
     made.price = 1.0
     return made
 
@@ -24,7 +25,7 @@ def unseen(step: _Step, size: int) -> int:
     return next(n for n in range(100) if not step.is_settled(size))
 
 
-def test_calls_that_nobody_looked_at_count_as_the_last_one(library: _Library) -> None:
+def test_calls_that_nobody_looked_at_count_as_the_last_one(library: Library) -> None:
     step = _Step(100, [])
     assert unseen(step, 1000) == 0  # nobody has looked yet
     step.book([(library, 1e-3)], 1000)
@@ -36,7 +37,7 @@ def test_calls_that_nobody_looked_at_count_as_the_last_one(library: _Library) ->
     assert library.saved == pytest.approx((1 + _UNSEEN) * 1e-3 + 4 * 2e-3)
 
 
-def test_near_the_price_each_call_is_looked_at(library: _Library) -> None:
+def test_near_the_price_each_call_is_looked_at(library: Library) -> None:
     step = _Step(100, [])
     library.saved = 0.98
     step.book([(library, 1e-3)], 1000)
@@ -46,7 +47,7 @@ def test_near_the_price_each_call_is_looked_at(library: _Library) -> None:
 
 
 def test_what_may_change_the_choice_is_looked_at(
-    library: _Library, monkeypatch: pytest.MonkeyPatch
+    library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = _Step(100, [])
     step.book([(library, 1e-3)], 1000)
@@ -58,7 +59,7 @@ def test_what_may_change_the_choice_is_looked_at(
 
 
 def test_a_lesser_way_or_a_library_that_is_there_is_looked_for_each_time(
-    library: _Library,
+    library: Library,
 ) -> None:
     step = _Step(100, [])
     step.book([(library, 1e-3)], 0)  # a lesser way was gone

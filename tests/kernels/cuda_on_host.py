@@ -85,7 +85,7 @@ class RawKernel:
         return argument if isinstance(argument, np.generic) else np.uint64(argument.ptr)
 
 
-def array(values: Any) -> Any:
+def array(values: Any, *, blocking: bool = False) -> Any:
     return ndarray(np.array(values))
 
 

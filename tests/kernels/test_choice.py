@@ -13,7 +13,7 @@ import pytest
 
 import corepy
 from corepy import kernels
-from corepy.dispatch import _routes
+from corepy.dispatch import _route_libraries
 from corepy.dispatch._admitted import KERNELS
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._route_sources import InForce
@@ -47,7 +47,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setattr(NEIGHBOURS, "looked", math.inf)
     monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
     monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
-    monkeypatch.setattr(_routes, "_crowded", lambda: "")
+    monkeypatch.setattr(_route_libraries, "_crowded", lambda: "")
     monkeypatch.setattr(_memory, "PATIENCE", 1 << 62)
 
     def apply(*routes: Route | None) -> None:
@@ -184,7 +184,7 @@ def test_torch_steps_aside_for_arrays_that_are_not_its_own(
     assert who(kernels.softmax, x_of("torch", 8), -1)[0] == "torch"
     assert "route" in who(kernels.softmax, x_of("torch", 8), -1)[1]
     monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
-    monkeypatch.setattr(_routes, "_crowded", lambda: "threads of BLAS spin")
+    monkeypatch.setattr(_route_libraries, "_crowded", lambda: "threads of BLAS spin")
     assert who(kernels.softmax, x_of("numpy", 8), -1)[0] == "numpy"
 
 

@@ -153,7 +153,7 @@ def test_columns_of_an_array_are_apart(kind: Kind, monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(host(columns)[0], [-1e-3, 1.0, 0.1, 1e-3], rtol=1e-5)
 
 
-def test_arrays_of_jax_may_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_of_jax_may_be_one() -> None:
     jnp = pytest.importorskip("jax.numpy")
     zeros = jnp.zeros(3)
     _, m, v = kernels.adam_step(zeros, jnp.ones(3), zeros, zeros, step=1)

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import BackendError
-from corepy.backends._base import Allocator, Backend, Capabilities
+from corepy.backends._base import Allocator, Backend, Capabilities, native_function
+from corepy.backends._exports import runs_backwards
 from corepy.backends._rounding import rounded
 from corepy.backends._streams import Streams
 from corepy.backends.cupy import _streams
@@ -24,6 +25,7 @@ from corepy.backends.cupy._linalg import GENERAL_EIGENVALUES, has_general_eigenv
 from corepy.backends.cupy._tables import FIXES, IN_PLACE, TAKEN
 from corepy.devices._device import Device, as_device
 from corepy.devices._pool import MemoryStats
+from corepy.devices._probe import MemoryInfo
 
 Array = Any
 Function = Callable[..., Any]
@@ -77,11 +79,7 @@ class CuPyBackend(Backend):
     def operation(self, name: str) -> Function | None:
         if name in GENERAL_EIGENVALUES and not has_general_eigenvalues():
             return None
-        found = FIXES.get(name)
-        if found is None:
-            extension, _, function = name.rpartition(".")
-            namespace = getattr(compat, extension) if extension else compat
-            found = getattr(namespace, function, None)
+        found = FIXES.get(name) or native_function(compat, name)
         # CuPy works on the current device, whichever its operands are on.
         return found if found is None or len(self._devices) == 1 else _beside_operands(found)
 
@@ -141,11 +139,8 @@ class CuPyBackend(Backend):
         return _Exporter(native)
 
     def legacy_exporter(self, native: _Exporter, *, copy: bool | None) -> _Exporter:
-        # torch ends the process where a stride is negative.
-        if all(step >= 0 for step in native.native.strides):
+        if not runs_backwards(native.native, copy):
             return native
-        if copy is False:
-            raise BufferError("the array has negative strides; expected none for copy=False")
         return _Exporter(cupy.ascontiguousarray(native.native))
 
     def import_(self, exporter: Any, device: Device) -> tuple[Array, bool]:
@@ -189,6 +184,10 @@ class CuPyBackend(Backend):
     def memory_stats(self, device: Device) -> MemoryStats | None:
         return _streams.stats(place(device))
 
+    def memory_info(self, device: Device) -> MemoryInfo | None:
+        free, total = place(device).mem_info
+        return MemoryInfo(int(total), int(free))
+
     def limit_memory(self, device: Device, limit: int | None) -> str | None:
         _streams.limit(place(device), limit)
         return None
@@ -223,9 +222,7 @@ class _Exporter:
         return found
 
     def __dlpack__(self, *, copy: bool | None = None, **params: Any) -> Any:
-        if min(self.native.strides, default=0) < 0:  # where torch ends the process
-            if copy is False:
-                raise BufferError("x has a negative stride; expected none for copy=False")
+        if runs_backwards(self.native, copy):
             copy = True
         if not copy or params.get("dl_device") not in (None, self.__dlpack_device__()):
             return self.native.__dlpack__(copy=copy, **params)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import cupy
 import numpy as np
 
 Array = Any
-Function = Callable[..., Any]
 
 
 def floor_divide(x1: Array, x2: Array) -> Array:

@@ -36,6 +36,17 @@ def _at(address: int) -> Any:
     return cupy.cuda.ExternalStream(address)
 
 
+class _Replay:
+    """A recording, with the memory that it writes to."""
+
+    def __init__(self, graph: Any, memory: object) -> None:
+        self._graph = graph
+        self.memory = memory
+
+    def __call__(self) -> None:
+        self._graph.launch()
+
+
 class CuPyStreams(Streams):
     """CuPy on one device."""
 
@@ -99,32 +110,46 @@ class CuPyStreams(Streams):
     def capture(self, address: int, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
         with self._place:
             stream = _at(address)
-            stream.begin_capture()  # in the relaxed mode, in which pools may grow
-            try:
-                made = run()
-            finally:
-                graph = stream.end_capture()
-        return graph.launch, made
+            with self.apart() as memory:
+                stream.begin_capture()  # in the relaxed mode, in which pools may grow
+                try:
+                    made = run()
+                finally:
+                    graph = stream.end_capture()
+        return _Replay(graph, memory), made
 
     @contextmanager
     def apart(self) -> Iterator[object]:
-        pool = cupy.cuda.MemoryPool()
-        with cupy.cuda.using_allocator(pool.malloc):
-            yield pool
+        # Not the pool is kept but its memory: a pool that cannot grow gives what no array uses back
+        # to the device, and a recording writes there later.
+        memory = []
+
+        def grow(size: int) -> Any:
+            made = cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
+            memory.append(made)
+            return made
+
+        with cupy.cuda.using_allocator(cupy.cuda.MemoryPool(grow).malloc):
+            yield memory
 
 
 # ---------------------------------------------------------------------------- memory
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    # The pool has an error of its own; what lies beneath has the runtime's.
+    # The pool has an error of its own. What lies beneath has the runtime's, the driver's, or that
+    # of cuBLAS, cuSOLVER and cuFFT, which have no class in common but RuntimeError.
     if isinstance(error, cupy.cuda.memory.OutOfMemoryError):
         return True
-    runtime = isinstance(error, cupy.cuda.runtime.CUDARuntimeError)
-    return runtime and any(word in str(error) for word in _WORDS)
+    if not isinstance(error, RuntimeError):
+        return False
+    owner = type(error).__module__.partition(".")[0]
+    return owner in ("cupy", "cupy_backends") and any(word in str(error) for word in _WORDS)
 
 
-_WORDS: Final = ("MemoryAllocation", "OutOfMemory")
+#: Of cudaErrorMemoryAllocation, hipErrorOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY and the like of
+#: CUBLAS_STATUS_ALLOC_FAILED.
+_WORDS: Final = ("MemoryAllocation", "OutOfMemory", "OUT_OF_MEMORY", "ALLOC_FAILED")
 
 
 def empty_cache(place: Any) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import array_api_compat.cupy as compat
 import cupy
 
+from corepy.backends._descending import in_both_orders
 from corepy.backends.cupy import _creation as creation
 from corepy.backends.cupy import _elementwise as elementwise
 from corepy.backends.cupy import _fft as fft
@@ -58,12 +59,6 @@ TAKEN: Final = SCALARS_OF_KERNELS if int(cupy.__version__.partition(".")[0]) >= 
 Function = Callable[..., Any]
 
 
-def _sort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
-    made = compat.sort(cupy.flip(x, axis) if descending else x, axis=axis, stable=stable)
-    # compat turns round what is sorted, and with it the order of zeros of both signs and of NaN.
-    return cupy.flip(made, axis) if descending else made
-
-
 FIXES: Final[dict[str, Function]] = {
     **{
         name: creation.on_device(getattr(cupy, name)) for name in ("empty", "full", "ones", "zeros")
@@ -82,7 +77,8 @@ FIXES: Final[dict[str, Function]] = {
     "take": indexing.take,
     "take_along_axis": indexing.take_along_axis,
     "repeat": indexing.repeat,
-    "sort": _sort,
+    # compat turns round what is sorted, and with it the order of zeros of both signs and of NaN.
+    "sort": in_both_orders(compat.sort, cupy.flip),
     **{name: reductions.Method(name, reductions.accumulation) for name in ("prod", "sum")},
     **{
         name: reductions.Method(name, reductions.reduction) for name in ("all", "any", "max", "min")

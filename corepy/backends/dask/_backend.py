@@ -13,7 +13,8 @@ import dask.array as da
 import numpy as np
 
 from corepy._dtypes import DType, Scalar
-from corepy.backends._base import Backend, Capabilities
+from corepy.backends._base import Backend, Capabilities, native_function
+from corepy.backends._exports import HostExporter
 from corepy.backends._rounding import rounded
 from corepy.backends.dask import _creation, _functions, _indexing, _linalg
 from corepy.backends.dask._blocks import NUMPY, Array, automatic, elementwise, settling
@@ -41,9 +42,7 @@ class DaskBackend(Backend):
         return Capabilities(data_dependent_shapes=False, max_dimensions=64)
 
     def operation(self, name: str) -> Callable[..., Any] | None:
-        extension, _, function = name.rpartition(".")
-        namespace = getattr(compat, extension) if extension else compat
-        found = _FIXES[name] if name in _FIXES else getattr(namespace, function, None)
+        found = _FIXES[name] if name in _FIXES else native_function(compat, name)
         return None if found is None else settling(found)
 
     def devices(self) -> tuple[Device, ...]:
@@ -80,8 +79,8 @@ class DaskBackend(Backend):
         # later does not depend on who has written into the host's memory since.
         return da.from_array(array, automatic(array.shape), name=False)
 
-    def exporter(self, native: Array) -> _Exporter:
-        return _Exporter(native)
+    def exporter(self, native: Array) -> HostExporter:
+        return HostExporter(lambda: np.asarray(native))
 
     def rounded(self, native: Array, dtype: str) -> Array:
         return da.map_blocks(partial(rounded, np), native, dtype, dtype=native.dtype)
@@ -107,19 +106,6 @@ class DaskBackend(Backend):
 
     def adopts_by_copy(self, native: Array) -> bool:
         return NUMPY.adopts_by_copy(native)
-
-
-class _Exporter:
-    """Speaks DLPack for an array whose values are computed, on the host, when they are exported."""
-
-    def __init__(self, native: Array) -> None:
-        self._native = native
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return np.empty(0).__dlpack_device__()
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return NUMPY.exporter(np.asarray(self._native)).__dlpack__(**options)
 
 
 #: What runs on chunks that are aligned and broadcast, exactly as the NumPy backend has it.

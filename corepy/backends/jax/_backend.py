@@ -14,9 +14,10 @@ Subnormal numbers flush to zero in XLA's compiled code on the host.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -25,11 +26,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from corepy._dtypes import DTYPES, DType, Scalar
-from corepy.backends._base import Backend, Capabilities
+from corepy.backends._base import Backend, Capabilities, native_function
+from corepy.backends._descending import in_both_orders
 from corepy.backends._kinds import dtypes_on, left_out
 from corepy.backends.jax import IMPORTED_BEFORE, TORCH_FIRST, _indexing, _special
 from corepy.devices._device import CPU, Device, as_device
 from corepy.devices._pool import MemoryStats
+from corepy.devices._probe import MemoryInfo
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -73,7 +76,7 @@ class JaxBackend(Backend):
     def operation_on(self, name: str, device: Device) -> Function | None:
         if name == "linalg.qr" and device.kind != "cpu":
             return _in_64_bits(_exact(_qr))
-        return _operation(name)
+        return _operation(name, device.kind == "cpu")
 
     def owns(self, obj: object) -> bool:
         # Tracers are instances of jax.Array; `scalar` makes NumPy's scalars.
@@ -92,6 +95,8 @@ class JaxBackend(Backend):
     def device_of(self, native: Array) -> Device:
         if isinstance(native, jax.core.Tracer):
             return self.devices()[0]  # where compiled code will run unless its caller says else
+        if isinstance(native, np.generic):  # one of `scalar`
+            return CPU
         places = native.devices()
         if len(places) != 1:
             raise ValueError(f"its elements are on {len(places)} devices; expected one device")
@@ -167,6 +172,17 @@ class JaxBackend(Backend):
             limit_bytes=int(found.get("bytes_limit", 0)),
         )
 
+    def memory_info(self, device: Device) -> MemoryInfo | None:
+        if device.kind != "tpu":  # of a GPU JAX may take but a part, which it tells as the whole
+            return None
+        stats = self.memory_stats(device)
+        if stats is None or not stats.limit_bytes:
+            return None
+        return MemoryInfo(stats.limit_bytes, max(0, stats.limit_bytes - stats.allocated_bytes))
+
+    def hardware(self, device: Device) -> str | None:
+        return str(_native_devices()[device].device_kind)
+
     def limit_memory(self, device: Device, limit: int | None) -> str | None:
         return "XLA_PYTHON_CLIENT_MEM_FRACTION limits it before JAX is first used"
 
@@ -227,15 +243,12 @@ def _exact(function: Function) -> Function:
 
 
 @cache
-def _operation(name: str) -> Function | None:
-    function = _FIXES.get(name)
-    extension, _, plain = name.rpartition(".")
-    if function is None:
-        namespace = getattr(jnp, extension) if extension else jnp
-        function = getattr(namespace, plain, None)
+def _operation(name: str, on_host: bool = False) -> Function | None:
+    fixed = (_FIXES_ON_HOST if on_host else _FIXES).get(name)
+    function = fixed or native_function(jnp, name)
     if function is None:
         return None
-    products = extension == "linalg" or name in ("matmul", "tensordot", "vecdot")
+    products = name.startswith("linalg.") or name in ("matmul", "tensordot", "vecdot")
     return _in_64_bits(_exact(function) if products else function)
 
 
@@ -277,7 +290,11 @@ def _device_of(place: Any) -> Device:
         raise ValueError(f"jax's platform {place.platform} is none that corepy knows")
     if kind == "cuda" and "rocm" in place.client.platform_version.lower():
         kind = "rocm"
-    number = jax.local_devices(backend=place.platform).index(place)
+    # Of GPUs a process may be given some (jax.distributed, jax_cuda_visible_devices). DLPack, and
+    # the other libraries, know them by the number that CUDA has for them.
+    number = place.local_hardware_id if place.platform == "gpu" else None
+    if number is None:
+        number = jax.local_devices(backend=place.platform).index(place)
     return CPU if kind == "cpu" and number == 0 else as_device(f"{kind}:{number}")
 
 
@@ -464,6 +481,42 @@ def _cholesky(x: Array, *, upper: bool) -> Array:
     return found
 
 
+# ---------------------------------------------------------------------------- NaN
+# On the host XLA loses it among some 4,096 elements and more of which it finds the greatest or
+# least (https://github.com/jax-ml/jax/issues/39887).
+
+
+@partial(jax.jit, static_argnames=("extreme", "axis", "keepdims"))
+def _extreme_or_nan(extreme: Function, x: Array, *, axis: Any, keepdims: bool) -> Array:
+    lost = jnp.isnan(x).any(axis=axis, keepdims=keepdims)
+    return jnp.where(lost, jnp.nan, extreme(x, axis=axis, keepdims=keepdims))
+
+
+def _keeping_nan(extreme: Function) -> Function:
+    def reduce(x: Array, *, axis: Any, keepdims: bool) -> Array:
+        if x.dtype.kind != "f":
+            return extreme(x, axis=axis, keepdims=keepdims)
+        return _extreme_or_nan(extreme, x, axis=axis, keepdims=keepdims)
+
+    return reduce
+
+
+_max, _min = _keeping_nan(jnp.max), _keeping_nan(jnp.min)
+
+
+def _vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: float) -> Array:
+    if not math.isinf(ord):
+        return jnp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
+    return (_max if ord > 0 else _min)(jnp.abs(x), axis=axis, keepdims=keepdims)
+
+
+def _matrix_norm(x: Array, *, keepdims: bool, ord: Any) -> Array:
+    if ord not in (1, -1, math.inf, -math.inf):
+        return jnp.linalg.matrix_norm(x, keepdims=keepdims, ord=ord)
+    sums = jnp.abs(x).sum(-2 if abs(ord) == 1 else -1, keepdims=True)
+    return (_max if ord > 0 else _min)(sums, axis=(-2, -1), keepdims=keepdims)
+
+
 # ---------------------------------------------------------------------------- others
 
 
@@ -496,13 +549,6 @@ def _arg_extreme(library: Function, primitive: Function) -> Function:
     return find
 
 
-def _sort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
-    if not descending:
-        return jnp.sort(x, axis=axis, stable=stable)
-    # JAX turns the sorted array round, and with it the order of zeros of both signs and of NaN.
-    return jnp.flip(jnp.sort(jnp.flip(x, axis), axis=axis, stable=stable), axis)
-
-
 def _searchsorted(x1: Array, x2: Array, *, side: str, sorter: Array | None) -> Array:
     # JAX gives int32 while the positions fit.
     return jnp.searchsorted(x1, x2, side=side, sorter=sorter).astype(jnp.int64)
@@ -530,11 +576,19 @@ _FIXES: Final[dict[str, Function]] = {
     "argmax": _arg_extreme(jnp.argmax, jax.lax.argmax),
     "argmin": _arg_extreme(jnp.argmin, jax.lax.argmin),
     "searchsorted": _searchsorted,
-    "sort": _sort,
+    # JAX turns the sorted array round, and with it the order of zeros of both signs and of NaN.
+    "sort": in_both_orders(jnp.sort, jnp.flip),
     "linalg.cholesky": _cholesky,
     "linalg.det": _det,
     "linalg.inv": _inv,
     "linalg.matrix_power": _matrix_power,
     "linalg.matrix_rank": _matrix_rank,
     "linalg.solve": _solve,
+}
+
+_FIXES_ON_HOST: Final = _FIXES | {
+    "max": _max,
+    "min": _min,
+    "linalg.matrix_norm": _matrix_norm,
+    "linalg.vector_norm": _vector_norm,
 }

@@ -155,20 +155,9 @@ def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
         return found is kind
     if not isinstance(kind, str):
         raise bad_type("isdtype", "kind", kind, "a dtype, a kind's name or a tuple of them")
-    if kind not in _KINDS:
-        raise bad_argument("isdtype", "kind", kind, f"one of {', '.join(_KINDS)}")
-    return found in _KINDS[kind]
-
-
-_KINDS = {
-    "bool": _dtypes.BOOLEAN,
-    "signed integer": _dtypes.SIGNED,
-    "unsigned integer": _dtypes.UNSIGNED,
-    "integral": _dtypes.INTEGER,
-    "real floating": _dtypes.REAL_FLOATING,
-    "complex floating": _dtypes.COMPLEX,
-    "numeric": _dtypes.NUMERIC,
-}
+    if kind not in _dtypes.KINDS:
+        raise bad_argument("isdtype", "kind", kind, f"one of {', '.join(_dtypes.KINDS)}")
+    return found in _dtypes.KINDS[kind]
 
 
 # ------------------------------------------------------------------ limits

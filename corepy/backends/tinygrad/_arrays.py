@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -27,6 +27,7 @@ from tinygrad.uop.ops import Ops, UOp
 
 from corepy._dtypes import DTYPES, DType
 from corepy._errors import BackendError
+from corepy.backends.tinygrad._memory import ShortageError, is_shortage, largest
 
 HostArray: TypeAlias = npt.NDArray[Any]
 #: A tinygrad.Tensor, or a `Held`.
@@ -108,7 +109,8 @@ def download(x: Any) -> HostArray:
             return np.empty(x.shape, BY_NATIVE[x.dtype].name)
         compute(x)
         moves, node = _moves(x.uop)
-        if node.op is not Ops.BUFFER or _bytes(node) > max(_SMALL, 4 * _bytes(x.uop)):
+        far = _bytes(node) > max(_SMALL, 4 * _bytes(x.uop)) and _fits(node)
+        if node.op is not Ops.BUFFER or far:
             moves, node = _moves(_realize(x.contiguous()).uop)
         buffer = node.buffer
         values = np.empty(buffer.size, BY_NATIVE[node.dtype].name)
@@ -276,7 +278,8 @@ class _Reporting:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, Exception) and not isinstance(error, (BackendError, MemoryError)):
-            raise BackendError(
+            kind = ShortageError if is_shortage(error) else BackendError
+            raise kind(
                 f"tinygrad failed to {self.what}: {type(error).__name__}: {error}"
             ) from error
 
@@ -335,6 +338,30 @@ def is_loose(place: str) -> bool:
     return place.startswith("WEBGPU")
 
 
+def _fits(node: Any) -> bool:
+    """Say whether kernels take an array of that size; OpenCL gives none that they do not."""
+    return not is_loose(node.device) or _bytes(node) <= largest(node.device)
+
+
+def _check_fits(*nodes: Any) -> None:
+    """Raise where a kernel cannot take or make an array, rather than once somebody looks at it."""
+    for node in nodes:
+        if not _fits(node):
+            raise ShortageError(
+                f"an array takes {_bytes(node)} bytes; kernels of {node.device} take at most "
+                f"{largest(node.device)}"
+            )
+
+
+def _nodes(values: Any) -> Iterator[Any]:
+    """Yield the nodes that operands are views of."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield start(value)
+        elif isinstance(value, (tuple, list)):
+            yield from _nodes(value)
+
+
 def lazy(function: Callable[..., Any], *, moves: bool) -> Callable[..., Any]:
     """Keep what an operation gives uncomputed, as long as its graph is small.
 
@@ -349,6 +376,9 @@ def lazy(function: Callable[..., Any], *, moves: bool) -> Callable[..., Any]:
             made = function(*args, **params)
             for part in made if isinstance(made, tuple) else (made,):
                 part.work = work
+                node = start(part)
+                if node.op is not Ops.BUFFER and is_loose(part.device):
+                    _check_fits(node, *_nodes((*args, *params.values())))
                 alone = not moves and is_loose(part.device) and part.dtype in _FLOATS
                 if alone or work > _LIMIT:
                     compute(part)

@@ -13,11 +13,14 @@ from tinygrad import Tensor
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import BackendError
 from corepy.backends._base import Backend, Capabilities
-from corepy.backends.tinygrad import _arrays, _functions, _libraries
+from corepy.backends._exports import HostExporter
+from corepy.backends.tinygrad import _arrays, _functions, _libraries, _memory
 from corepy.backends.tinygrad._arrays import Array, Held, HostArray
 from corepy.backends.tinygrad._graphs import KINDS, place_of
 from corepy.backends.tinygrad._renderers import RENDERERS
 from corepy.devices._device import Device, as_device
+from corepy.devices._pool import MemoryStats
+from corepy.devices._probe import MemoryInfo
 
 
 class TinygradBackend(Backend):
@@ -47,6 +50,8 @@ class TinygradBackend(Backend):
             names = [place + (f":{number}" if number else "") for number in range(count)]
             for name in names:
                 Devices[name].renderers = [RENDERERS[place]]
+                if kind == "webgpu":
+                    _memory.heed_refusals(name)
             _arrays.try_kernel(place)
         except Exception as error:  # of a library, a driver, or tinygrad: kept for `corepy info`
             reason = str(error) or type(error).__name__
@@ -134,24 +139,37 @@ class TinygradBackend(Backend):
         # Of a tensor of the user's, which an assignment of his may change later.
         return Tensor(_arrays.compute(native).uop) if isinstance(native, Tensor) else native
 
-    def exporter(self, native: Array) -> Any:
-        return _Exporter(native)
+    def exporter(self, native: Array) -> HostExporter:
+        # tinygrad does not speak DLPack: values go in new memory of the host.
+        return HostExporter(lambda: _arrays.look_at(native))
+
+    def computed(self, native: Array) -> Array:
+        if isinstance(native, Tensor):
+            _arrays.compute(native)
+        return native
 
     def synchronize(self, device: Device) -> None:
         Devices[place_of(device)].synchronize()
 
+    # ------------------------------------------------------------------ memory
 
-class _Exporter:
-    """Gives values away in new memory of the host, for tinygrad does not speak DLPack."""
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        return _memory.is_shortage(error)
 
-    def __init__(self, native: Array) -> None:
-        self._native = native
+    def empty_cache(self, device: Device) -> int:
+        with _arrays.LOCK:
+            return _memory.release(place_of(device))
 
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return np.empty(0).__dlpack_device__()
+    def memory_stats(self, device: Device) -> MemoryStats:
+        with _arrays.LOCK:
+            return _memory.statistics(place_of(device))
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return _arrays.look_at(self._native).__dlpack__(**options)
+    def memory_info(self, device: Device) -> MemoryInfo | None:
+        with _arrays.LOCK:
+            return _memory.information(place_of(device))
+
+    def hardware(self, device: Device) -> str:
+        return _memory.hardware(place_of(device))
 
 
 @cache

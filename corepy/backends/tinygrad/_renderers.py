@@ -42,6 +42,8 @@ _MORE: Final = {Ops.FDIV: _quotient, Ops.SUB: _difference, Ops.NEG: _negative}
 class OpenCLRenderer(cstyle.OpenCLRenderer):  # type: ignore[misc]
     """OpenCL C."""
 
+    # By default compilers may make one operation of a product and a sum, which is rounded once.
+    kernel_typedef = f"#pragma OPENCL FP_CONTRACT OFF\n{cstyle.OpenCLRenderer.kernel_typedef}"
     code_for_op = cstyle.OpenCLRenderer.code_for_op | _MORE
 
 

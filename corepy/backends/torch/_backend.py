@@ -12,7 +12,7 @@ from torch import Tensor
 from corepy import _dtypes
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import BackendError
-from corepy.backends._base import Allocator, Backend, Capabilities
+from corepy.backends._base import Allocator, Backend, Capabilities, native_function
 from corepy.backends._kinds import PERHAPS_LACKING, dtypes_on, left_out
 from corepy.backends._streams import Streams
 from corepy.backends.torch import _devices, _memory, _mps
@@ -21,6 +21,7 @@ from corepy.backends.torch._streams import streams_of
 from corepy.backends.torch._tables import FIXES, LEFT_OUT, MOVES, SCALARS_FIRST, SCALARS_SECOND
 from corepy.devices._device import CPU, Device
 from corepy.devices._pool import MemoryStats
+from corepy.devices._probe import MemoryInfo
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,13 +54,7 @@ class TorchBackend(Backend):
         return _EVERYWHERE
 
     def operation(self, name: str) -> Callable[..., Any] | None:
-        fixed = FIXES.get(name)
-        if fixed is not None:
-            return fixed
-        extension, _, function = name.rpartition(".")
-        namespace = getattr(compat, extension) if extension else compat
-        found: Callable[..., Any] | None = getattr(namespace, function, None)
-        return found
+        return FIXES.get(name) or native_function(compat, name)
 
     def operation_on(self, name: str, device: Device) -> Callable[..., Any] | None:
         function = self.operation(name)
@@ -132,6 +127,9 @@ class TorchBackend(Backend):
         made = torch.from_numpy(array)
         return made if device is CPU else made.to(_devices.place_of(device))
 
+    def exporter(self, native: Tensor) -> Any:
+        return _Exporter(native) if native.is_cuda else super().exporter(native)
+
     def import_(self, exporter: Any, device: Device) -> tuple[Tensor, bool]:
         return torch.from_dlpack(exporter), False
 
@@ -196,15 +194,19 @@ class TorchBackend(Backend):
     def is_out_of_memory(self, error: BaseException) -> bool:
         if isinstance(error, torch.OutOfMemoryError):
             return True
-        # The host's and MPS's are plain ones (c10/core/impl/alloc_cpu.cpp, MPSAllocator.mm).
-        words = ("DefaultCPUAllocator", "MPS backend out of memory")
-        return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+        return isinstance(error, RuntimeError) and any(word in str(error) for word in _SHORTAGES)
 
     def empty_cache(self, device: Device) -> int:
         return _memory.empty_cache(device)
 
     def memory_stats(self, device: Device) -> MemoryStats | None:
         return _memory.stats(device)
+
+    def memory_info(self, device: Device) -> MemoryInfo | None:
+        return _memory.information(device)
+
+    def hardware(self, device: Device) -> str | None:
+        return _memory.hardware(device)
 
     def limit_memory(self, device: Device, limit: int | None) -> str | None:
         return _memory.limit(device, limit)
@@ -215,6 +217,37 @@ class TorchBackend(Backend):
     def streams(self, device: Device) -> Streams | None:
         return streams_of(device)
 
+
+class _Exporter:
+    """A tensor of CUDA or ROCm as DLPack knows it, also where torch refuses to export it."""
+
+    def __init__(self, native: Tensor) -> None:
+        self.native = native
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = self.native.__dlpack_device__()
+        return int(kind), number
+
+    def __dlpack__(self, *, stream: Any = None, **params: Any) -> Any:
+        # torch exports what is on its current device alone, and lets no stream wait that each
+        # thread has for itself (Tensor.__dlpack__).
+        with torch.cuda.device(self.native.device):
+            if stream == _PER_THREAD and torch.version.hip is None:
+                torch.cuda.current_stream().synchronize()
+                stream = -1
+            return self.native.__dlpack__(stream=stream, **params)
+
+
+#: What plain errors say: the host's and MPS's (c10/core/impl/alloc_cpu.cpp, MPSAllocator.mm), the
+#: driver's where its own memory lacks (c10/cuda/CUDAException.cpp), and that of cuBLAS, cuSOLVER,
+#: cuFFT and their like, such as CUBLAS_STATUS_ALLOC_FAILED.
+_SHORTAGES: Final = (
+    *("DefaultCPUAllocator", "MPS backend out of memory"),
+    *("CUDA error: out of memory", "HIP error: out of memory", "_ALLOC_FAILED"),
+)
+
+#: ``cudaStreamPerThread``, as https://data-apis.org/array-api/2025.12/ has it in ``__dlpack__``.
+_PER_THREAD: Final = 2
 
 _NATIVE: Final[dict[DType, torch.dtype]] = {d: getattr(torch, d.name) for d in DTYPES.values()}
 _BY_NATIVE: Final[dict[torch.dtype, DType]] = {native: d for d, native in _NATIVE.items()}
@@ -255,12 +288,31 @@ def _low_matmul(dtype: str) -> Callable[..., Tensor]:
         a, b = x1.to(low), x2.to(low)
         # Only on CUDA a product of 16-bit matrices can give its sums unrounded, since torch 2.8;
         # it has no gradient. Written for a GPU and never run on one.
-        own = x1.is_cuda and x1.ndim == x2.ndim == 2 and not (a.requires_grad or b.requires_grad)
-        if own and _GIVES_SUMS:
-            return torch.mm(a, b, out_dtype=torch.float32)
-        return torch.matmul(a.to(torch.float32), b.to(torch.float32))
+        if x1.is_cuda and _GIVES_SUMS and not (a.requires_grad or b.requires_grad):
+            made = _sums(a, b)
+            if made is not None:
+                return made
+        product = _ON_METAL if x1.device.type == "mps" else torch.matmul
+        made = product(a.to(torch.float32), b.to(torch.float32))
+        return made
 
     return matmul
 
 
-_GIVES_SUMS: Final = hasattr(torch.ops.aten.mm, "dtype") and torch.version.hip is None
+def _sums(a: Tensor, b: Tensor) -> Tensor | None:
+    """Return the float32 sums of a product of 16-bit matrices; None for shapes of other kinds."""
+    if a.ndim >= 2 and b.ndim == 2:
+        rows = torch.mm(a.flatten(0, -2), b, out_dtype=torch.float32)
+        return rows.reshape(*a.shape[:-1], b.shape[-1])
+    if a.ndim > 2 and a.shape[:-2] == b.shape[:-2]:
+        made = torch.bmm(a.flatten(0, -3), b.flatten(0, -3), out_dtype=torch.float32)
+        return made.reshape(*a.shape[:-1], b.shape[-1])
+    return None
+
+
+_GIVES_SUMS: Final = (
+    hasattr(torch.ops.aten.mm, "dtype")
+    and hasattr(torch.ops.aten.bmm, "dtype")
+    and torch.version.hip is None
+)
+_ON_METAL: Final = _mps.fitted("matmul", torch.matmul)

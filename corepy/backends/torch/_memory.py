@@ -1,6 +1,8 @@
-"""torch's pools of memory on CUDA, and on ROCm, where it has never run."""
+"""torch's pools of memory on CUDA; on ROCm and on Intel's GPUs, where it has never run."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
@@ -8,17 +10,26 @@ from corepy.backends._base import Allocator
 from corepy.backends.torch._devices import place_of, present
 from corepy.devices._device import Device
 from corepy.devices._pool import MemoryStats
+from corepy.devices._probe import MemoryInfo
 
 #: Kinds of device whose allocator is that of `torch.cuda`.
 CUDA_KINDS = ("cuda", "rocm")
 
 
-def empty_cache(device: Device) -> int:
-    """Give back what waits; for CUDA that of every device, as torch has it."""
+def _library(device: Device) -> Any:
+    """Return torch's module for a device whose memory it counts, None where it does not."""
     if device.kind in CUDA_KINDS:
-        before = torch.cuda.memory_reserved(place_of(device))
-        torch.cuda.empty_cache()
-        return int(before - torch.cuda.memory_reserved(place_of(device)))
+        return torch.cuda
+    return torch.xpu if device.kind == "xpu" else None
+
+
+def empty_cache(device: Device) -> int:
+    """Give back what waits; for CUDA and Intel's GPUs that of every device, as torch has it."""
+    library = _library(device)
+    if library is not None:
+        before = library.memory_reserved(place_of(device))
+        library.empty_cache()
+        return int(before - library.memory_reserved(place_of(device)))
     if device.kind == "mps":
         reserved = torch.mps.driver_allocated_memory()
         torch.mps.empty_cache()
@@ -27,28 +38,48 @@ def empty_cache(device: Device) -> int:
 
 
 def stats(device: Device) -> MemoryStats | None:
-    if device.kind not in CUDA_KINDS:
+    library, place = _library(device), place_of(device)
+    if library is None:
         return None
-    place = place_of(device)
-    used = torch.cuda.memory_allocated(place)
-    share = torch.cuda.get_per_process_memory_fraction(place)
-    total = torch.cuda.get_device_properties(place).total_memory
+    used = library.memory_allocated(place)
+    look = getattr(library, "get_per_process_memory_fraction", None)  # of xpu since torch 2.9
+    share = 1.0 if look is None else look(place)
+    total = library.get_device_properties(place).total_memory
     return MemoryStats(
         allocated_bytes=used,
-        peak_allocated_bytes=torch.cuda.max_memory_allocated(place),
-        cached_bytes=torch.cuda.memory_reserved(place) - used,
+        peak_allocated_bytes=library.max_memory_allocated(place),
+        cached_bytes=library.memory_reserved(place) - used,
         limit_bytes=int(share * total) if share < 1 else 0,
     )
 
 
 def limit(device: Device, bytes_: int | None) -> str | None:
-    if device.kind not in CUDA_KINDS:
-        return f"torch limits its memory on CUDA and ROCm alone, not on {device}"
-    place = place_of(device)
-    total = torch.cuda.get_device_properties(place).total_memory
-    share = 1.0 if bytes_ is None else min(1.0, bytes_ / total)
-    torch.cuda.set_per_process_memory_fraction(share, place)
+    library, place = _library(device), place_of(device)
+    if library is None:
+        return f"torch limits its memory on CUDA, ROCm and xpu alone, not on {device}"
+    limit_to = getattr(library, "set_per_process_memory_fraction", None)
+    if limit_to is None:
+        return f"torch {torch.__version__} has no limit on {device}"
+    total = library.get_device_properties(place).total_memory
+    limit_to(1.0 if bytes_ is None else min(1.0, bytes_ / total), place)
     return None
+
+
+def information(device: Device) -> MemoryInfo | None:
+    """Tell how much memory a device has and how much is free, None where torch does not say."""
+    library = _library(device)
+    if library is None:
+        return None
+    free, total = library.mem_get_info(place_of(device))
+    return MemoryInfo(total, free)
+
+
+def hardware(device: Device) -> str | None:
+    """Name a GPU of Intel and its driver; corepy asks those of other vendors itself."""
+    if device.kind != "xpu":
+        return None
+    found = torch.xpu.get_device_properties(place_of(device))
+    return f"{found.name}, {found.driver_version}"
 
 
 def allocator() -> Allocator | None:

@@ -57,7 +57,8 @@ class CuPyArrays(DeviceLibrary):
         if copy is False:
             raise ValueError("the memory of a GPU is not the host's")
         with cupy.cuda.Device(device.index):
-            return cupy.asarray(array)
+            # Pinned memory is copied later otherwise, when its values may be others.
+            return cupy.asarray(array, blocking=True)
 
     def like(self, array: np.ndarray[Any, Any], native: Native) -> Native:
         return self.from_numpy(array, self.device_of(native))
@@ -293,7 +294,7 @@ class _Launch(Launched):
         if left or min(places) < 0:
             return None
         try:
-            return self._kind(self._settings, seen, given, _Results(made, places, is_pair))
+            return self._kind(self._settings, given, _Results(made, places, is_pair))
         except Exception:  # the call itself has succeeded
             return None
 
@@ -305,9 +306,7 @@ def _is_plain(memory: Memory) -> bool:
 class _Again(Plan):
     """A launch on other memory, with the numbers among its arguments made ready for CuPy."""
 
-    def __init__(
-        self, settings: _Settings, seen: Seen, given: list[int], results: _Results
-    ) -> None:
+    def __init__(self, settings: _Settings, given: list[int], results: _Results) -> None:
         self._number, kernel, self._grid, self._block, arguments, self._bytes = settings
         # What CuPy looks up for the current device at each launch.
         with cupy.cuda.Device(self._number):
@@ -334,10 +333,8 @@ class _Again(Plan):
 class _OfArrays(_Again):
     """On arrays of CuPy."""
 
-    def __init__(
-        self, settings: _Settings, seen: Seen, given: list[int], results: _Results
-    ) -> None:
-        super().__init__(settings, seen, given, results)
+    def __init__(self, settings: _Settings, given: list[int], results: _Results) -> None:
+        super().__init__(settings, given, results)
         arrays = zip(results.places, results.arrays, strict=True)
         self._made = [(place, array.shape, array.dtype) for place, array in arrays]
 
@@ -357,10 +354,8 @@ class _OfArrays(_Again):
 class _OfTensors(_Again):
     """On torch's tensors, in torch's current stream."""
 
-    def __init__(
-        self, settings: _Settings, seen: Seen, given: list[int], results: _Results
-    ) -> None:
-        super().__init__(settings, seen, given, results)
+    def __init__(self, settings: _Settings, given: list[int], results: _Results) -> None:
+        super().__init__(settings, given, results)
         tensors = zip(results.places, results.arrays, strict=True)
         self._made = [(place, tuple(t.shape), t.dtype, t.device) for place, t in tensors]
 

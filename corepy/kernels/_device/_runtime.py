@@ -562,7 +562,7 @@ def apart(*arrays: Given) -> list[Memory] | None:
     return found
 
 
-def refuse_overlap(*arrays: Given) -> None:
+def refuse_overlap_on_device(*arrays: Given) -> None:
     """Refuse arrays that have memory in common; of those with gaps nobody says.
 
     Raises

@@ -36,7 +36,6 @@
 /* Always inline: else LLVM may put a LOCAL array that all calls share into the function itself, where
  * PoCL leaves it one for all work-groups that run at a time. */
 #define DEVICE static inline __attribute__((always_inline))
-#define CONSTANT __constant
 #define GLOBAL __global
 #define LOCAL __local
 #define SHARED(type, name, size) __local type name[size]
@@ -77,7 +76,6 @@ typedef long i64;
 #define KERNEL(name) \
     extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y * BLOCK_Z, LEAST_GROUPS) name
 #define DEVICE static __device__ __forceinline__
-#define CONSTANT static __constant__
 #define GLOBAL
 #define LOCAL
 #define SHARED(type, name, size) __shared__ type name[size]

@@ -11,7 +11,7 @@ from corepy.kernels._device import (
     apart,
     launch,
     memory,
-    refuse_overlap,
+    refuse_overlap_on_device,
     tell_changed,
 )
 from corepy.kernels._device._sharing import by_elements, vector_of
@@ -24,7 +24,7 @@ def adam_step(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]
     results: list[Result] = []
     old = apart(p, g, m, v)
     if old is None:
-        refuse_overlap(p, g, m, v)
+        refuse_overlap_on_device(p, g, m, v)
         results = [Result(p, p, g, m, v), Result(m, m, g, p, v), Result(v, v, g, p, m)]
         old, new = [memory(x) for x in (p, g, m, v)], [result.memory for result in results]
     else:

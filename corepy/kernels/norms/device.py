@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from corepy.kernels._arguments import Given
-from corepy.kernels._device import Program, Result, launch, memory, refuse_overlap, rows
+from corepy.kernels._device import Program, Result, launch, memory, refuse_overlap_on_device, rows
 from corepy.kernels._device._sharing import HELD, by_elements, by_rows, held_of, vector_of
 
 _program = Program(__file__)
@@ -25,7 +25,7 @@ def rms_norm(
 ) -> tuple[Any, Any]:
     """Return the norms of the rows of `x`, and ``x + residual`` if there is one."""
     if out is not None and out_sum is not None:
-        refuse_overlap(out, out_sum)
+        refuse_overlap_on_device(out, out_sum)
     result = Result(x, out, weight, residual, out_sum)
     # Not where the normed rows go, of which it would be part of the way.
     summed = None if residual is None else Result(x, out_sum, weight, residual, read_again=(out,))

@@ -1,0 +1,185 @@
+"""Creation functions of evenly spaced values: `arange` and `linspace`.
+
+https://data-apis.org/array-api/2025.12/API_specification/creation_functions.html
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any, cast
+
+from corepy import _dtypes
+from corepy._dtypes import DType, Scalar
+from corepy._errors import bad_argument, bad_type
+from corepy.array_api._arguments import addressable, flag_of, new_table, size_of
+from corepy.devices._device import Device
+from corepy.dispatch import FLOAT32_LIMIT, create, fitting, is_scalar, operation, plain
+
+if TYPE_CHECKING:
+    from corepy.array_api._array import Array
+
+
+@operation()
+def arange(
+    start: int | float,
+    /,
+    stop: int | float | None = None,
+    step: int | float = 1,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> Array:
+    """Evenly spaced values within the half-open interval ``[start, stop)``.
+
+    Parameters
+    ----------
+    start : int or float
+        First value; the end of an interval from 0 if `stop` is None.
+    stop : int, float or None
+        End of the interval.
+    step : int or float
+        Distance of two values, not 0.
+    dtype : DType or None
+        A real-valued dtype; by default int64 if all arguments are ints, else float64.
+    device : Device or None
+        None for the default device.
+
+    Returns
+    -------
+    Array
+        1-D, of ``ceil((stop - start) / step)`` elements, or none if that is negative.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no real number.
+    ValueError
+        If `step` is 0, or a bound is infinite or NaN, or `dtype` is not real-valued.
+    OverflowError
+        If a value does not fit the dtype.
+    """
+    first = _real("arange", "start", start)
+    last = None if stop is None else _real("arange", "stop", stop)
+    pace = _real("arange", "step", step)
+    if last is None:
+        first, last = 0, first
+    whole = isinstance(first, int) and isinstance(last, int) and isinstance(pace, int)
+    if not whole:
+        for name, value in (("start", first), ("stop", last), ("step", pace)):
+            if not math.isfinite(_float("arange", name, value)):
+                raise bad_argument("arange", name, value, "a finite number")
+    if pace == 0:
+        raise bad_argument("arange", "step", step, "a number other than 0")
+    default = _dtypes.int64 if whole else _dtypes.float64
+    table = new_table("arange", dtype, device, default, _dtypes.REAL)
+    # In integers, for they may be beyond what floats tell apart.
+    if whole:
+        steps: int | float = -((first - last) // pace)
+    elif math.isfinite(last - first):
+        steps = (last - first) / pace
+    else:
+        raise OverflowError("arange: the distance of start and stop is beyond the range of float64")
+    count = math.ceil(max(0, min(steps, 2**63)))
+    addressable("arange", count)
+    if not count:  # whose ends may be beyond what libraries hold
+        first, last, pace = 0, 0, 1
+    if count and whole:
+        fitting("arange", "start", first, table.dtype)
+        fitting("arange", "last value", first + (count - 1) * pace, table.dtype)
+    return cast("Array", create("arange", table, first, last, pace))
+
+
+@operation()
+def linspace(
+    start: int | float | complex,
+    stop: int | float | complex,
+    /,
+    num: int,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    endpoint: bool = True,
+) -> Array:
+    """Evenly spaced numbers over an interval.
+
+    Parameters
+    ----------
+    start, stop : int, float or complex
+        Ends of the interval.
+    num : int
+        Number of values.
+    dtype : DType or None
+        A floating-point dtype; by default float64, or complex128 if an end is complex.
+    device : Device or None
+        None for the default device.
+    endpoint : bool
+        Whether `stop` is the last value, or the one after it.
+
+    Returns
+    -------
+    Array
+        1-D, of `num` elements.
+
+    Raises
+    ------
+    TypeError
+        If an end is no number, or complex where a real dtype was asked.
+    OverflowError
+        If an end does not fit the dtype.
+    ValueError
+        If `num` is negative or `dtype` is not a floating-point one.
+    """
+    first, last = _end("start", start), _end("stop", stop)
+    count = size_of("linspace", "num", num)
+    addressable("linspace", count)
+    whole = flag_of("linspace", "endpoint", endpoint)
+    is_complex = isinstance(first, complex) or isinstance(last, complex)
+    default = _dtypes.complex128 if is_complex else _dtypes.float64
+    table = new_table("linspace", dtype, device, default, _dtypes.FLOATING)
+    if is_complex and table.dtype.rank < 3:
+        raise bad_argument("linspace", "dtype", table.dtype.name, _dtypes.describe(_dtypes.COMPLEX))
+    first = fitting("linspace", "start", first, table.dtype)
+    last = fitting("linspace", "stop", last, table.dtype)
+    if _fits_between(first, last, table.dtype):
+        return cast("Array", create("linspace", table, first, last, count, endpoint=whole))
+    # Of ends so great the halves are exact.
+    made = create("linspace", table, first / 2, last / 2, count, endpoint=whole)
+    return cast("Array", made * 2.0)
+
+
+def _fits_between(first: Scalar, last: Scalar, dtype: DType) -> bool:
+    """Say whether the distance of two ends, by which libraries multiply, fits the dtype."""
+    distance = last - first
+    limit = FLOAT32_LIMIT if dtype in (_dtypes.float32, _dtypes.complex64) else math.inf
+    finite = max(abs(first.real), abs(first.imag), abs(last.real), abs(last.imag)) < math.inf
+    return not finite or max(abs(distance.real), abs(distance.imag)) < limit
+
+
+def _end(argument: str, value: Any) -> Scalar:
+    return value if isinstance(value, complex) else _real("linspace", argument, value)
+
+
+def _real(function: str, argument: str, value: Any) -> int | float:
+    if value.__class__ is int or value.__class__ is float:
+        return value
+    value = plain(value)
+    if is_scalar(value) and not isinstance(value, (bool, complex)):
+        return cast("int | float", value)
+    if not isinstance(value, (bool, complex, str)):
+        for method, convert in (("__index__", operator.index), ("__float__", float)):
+            if hasattr(value, method):
+                try:
+                    return convert(value)
+                except (TypeError, ValueError):
+                    continue  # arrays have both methods, whatever their dtype and shape
+    raise bad_type(function, argument, value, "an int or float")
+
+
+def _float(function: str, argument: str, value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise OverflowError(
+            f"{function}: {argument} is an integer beyond the range of float64"
+        ) from None

@@ -1,0 +1,191 @@
+"""Dask: sizes that nobody knows before they are computed, as of what a mask selects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy.devices._device import CPU, as_device
+
+da = pytest.importorskip("dask.array")
+
+pytestmark = [
+    pytest.mark.backend("dask"),
+    pytest.mark.usefixtures("small_chunks"),
+    pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning"),
+]
+
+DASK = as_device("dask")
+PREFERRED = "dask"
+
+
+def a(values: Any) -> corepy.Array:
+    return xp.asarray(values, device=DASK)
+
+
+def rows() -> tuple[corepy.Array, Any]:
+    values = np.arange(24.0).reshape(12, 2)
+    x = a(values)
+    return x[x[:, 0] > 6], values[values[:, 0] > 6]
+
+
+def test_unknown_sizes_are_none_until_they_are_computed() -> None:
+    x, values = rows()
+    assert (x.shape, x.size, x.ndim) == ((None, 2), None, 2)
+    assert x.to_device("cpu").shape == (8, 2)
+    assert x.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x * 2 + x,
+        lambda x: xp.where(x > 9, x, 0.0),
+        lambda x: xp.clip(x, x, None),
+        lambda x: xp.sum(x, axis=0),
+        xp.max,
+        lambda x: xp.mean(x, axis=1, keepdims=True),
+        lambda x: xp.argmax(x, axis=0),
+        lambda x: xp.argmax(x[:, 1]),
+        lambda x: xp.argmin(x[:, 1], keepdims=True),
+        lambda x: x.T @ x,
+        lambda x: x @ x.T,
+        lambda x: xp.concat([x, x]),
+        lambda x: xp.concat([x, x], axis=None),
+        lambda x: xp.reshape(x, (-1,)),
+        lambda x: xp.expand_dims(x, axis=0),
+        lambda x: x[:, None, 1],
+        lambda x: x[x > 10],
+        lambda x: xp.take(x, xp.asarray([1], device=x.device), axis=1),
+        lambda x: xp.sort(x, axis=0, descending=True),
+        xp.unique_values,
+        lambda x: xp.isin(x, x[:, 0]),
+        lambda x: xp.cumulative_sum(x, axis=0),
+        lambda x: xp.broadcast_arrays(x, x)[1],
+        xp.linalg.svdvals,
+        lambda x: xp.linalg.vector_norm(x, axis=1),
+    ],
+)
+def test_operations_on_unknown_sizes(f: Callable[..., Any]) -> None:
+    x, values = rows()
+    wanted = f(xp.asarray(values, device=CPU, copy=True))
+    with corepy.set_fallback("allow"):
+        found = f(x)
+    assert (found.device, found.dtype) == (DASK, wanted.dtype)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-9, atol=1e-9)
+
+
+def test_a_chunk_that_a_mask_leaves_empty_does_not_disturb_the_rest() -> None:
+    x = a(np.arange(20.0))
+    assert xp.max(x[x > 18]).item() == 19
+    assert xp.min(a(np.arange(24.0).reshape(12, 2))[a(np.arange(12)) > 10], axis=0).tolist() == [
+        22,
+        23,
+    ]
+    with pytest.raises(ValueError, match="zero-size"):
+        xp.max(x[x > 99]).item()
+
+
+def like(x: corepy.Array, *shape: int) -> corepy.Array:
+    """Return an array of known size where another one lives."""
+    return xp.asarray(np.random.default_rng(0).integers(-4, 5, shape) * 1.0, device=x.device)
+
+
+def written(x: corepy.Array, key: Any, value: Any) -> corepy.Array:
+    x[key] = value
+    return x
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: xp.stack(list(x)),
+        lambda x: x[0],
+        lambda x: x[-3:-1, ::-1],
+        lambda x: x[xp.asarray([-1, 0], device=x.device)],
+        lambda x: written(x, -1, 5.0),
+        lambda x: written(x, (slice(None), 1), like(x, 8)),
+        xp.ones_like,
+        lambda x: xp.tril(x, k=-1),
+        lambda x: xp.diff(x, axis=0, n=2, prepend=x[:1, :]),
+        lambda x: xp.fft.rfft(x, axis=0),
+        lambda x: xp.fft.irfftn(xp.astype(x, xp.complex128)),
+        xp.fft.fftshift,
+        lambda x: xp.roll(x, 3),
+        xp.flip,
+        lambda x: xp.repeat(x, xp.asarray([1, 0, 2, 1, 1, 0, 0, 1], device=x.device), axis=0),
+        lambda x: xp.tile(x, (2, 1)),
+        lambda x: xp.stack(xp.unstack(x)),
+        lambda x: xp.stack([x, like(x, 8, 2)], axis=1),
+        lambda x: xp.concat([x, like(x, 8, 1)], axis=1),
+        lambda x: xp.reshape(x, (2, -1)),
+        lambda x: xp.broadcast_to(x, (3, 8, 2)),
+        lambda x: xp.broadcast_arrays(x, x[:, :1])[1],
+        lambda x: xp.meshgrid(x[:, 0], x[:, 1])[0],
+        lambda x: xp.nonzero(x > 9)[0],
+        xp.argmax,
+        lambda x: xp.take_along_axis(x, xp.argsort(x, axis=0), axis=0),
+        lambda x: xp.searchsorted(x[:, 0], x[:, 1], sorter=xp.arange(8, device=x.device)),
+        lambda x: xp.cumulative_sum(x, axis=1, include_initial=True),
+        lambda x: x + like(x, 8, 2),
+        lambda x: xp.where(like(x, 8, 1) > 0, x, 0.0),
+        lambda x: like(x, 3, 8) @ x,
+        lambda x: xp.tensordot(x, like(x, 8, 3), axes=([0], [0])),
+        lambda x: xp.vecdot(x, like(x, 8, 2), axis=-2),
+        lambda x: xp.linalg.solve(9 * xp.eye(8, device=x.device) + like(x, 8, 8), x),
+        lambda x: xp.linalg.det(x @ x.T + xp.eye(8, device=x.device)),
+        lambda x: xp.linalg.trace(x @ x.T),
+        lambda x: xp.linalg.cross(x[:3, 0], like(x, 3)),
+    ],
+)
+def test_sizes_are_computed_where_an_operation_needs_them(f: Callable[..., Any]) -> None:
+    test_operations_on_unknown_sizes(f)
+
+
+def test_sizes_are_computed_once_and_no_sooner_than_needed() -> None:
+    computed = []
+
+    def watch(block: Any) -> Any:
+        computed.append(block.size)
+        return block
+
+    native = da.arange(12.0, chunks=6).map_blocks(watch, dtype=float, meta=np.ones(0))
+    x = xp.asarray(native)
+    x = x[x > 3]
+    y = xp.concat([x, x * 2]) + 1
+    assert (x.shape, y.shape, computed) == ((None,), (None,), [])
+    assert len(x) == 8
+    assert (x.shape, computed) == ((8,), [6, 6])
+    assert (x[-1].shape, xp.fft.rfft(x).shape, len(x), computed) == ((), (5,), 8, [6, 6])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x + like(x, 3, 2),
+        lambda x: xp.concat([x, like(x, 3, 1)], axis=1),
+        lambda x: xp.stack([x, like(x, 3, 2)]),
+        lambda x: like(x, 3, 3) @ x,
+        lambda x: xp.reshape(x, (3, 3)),
+        lambda x: xp.broadcast_to(x, (9, 2)),
+        xp.linalg.inv,
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(f: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match="^[a-z_]+: "):
+        f(rows()[0])
+
+
+def test_unknown_sizes_of_one_are_not_stretched() -> None:
+    # NumPy would: chunk by chunk, both have one element where the other has three.
+    x, y = (xp.asarray(da.arange(6, chunks=3)) for _ in range(2))
+    left, right = x[(x == 0) | (x > 2)], y[(y < 3) | (y == 5)]
+    with pytest.raises(ValueError, match="^add: sizes that were not known are [13] or [13] in a"):
+        np.asarray(left + right)
+    assert (len(left), len(right)) == (4, 4)
+    assert (left + right).tolist() == [0, 4, 6, 10]
