@@ -92,6 +92,7 @@ def test_the_standards_functions_share_as_to_does(
         if values.size:
             assert (address(x.unwrap()) == address(native)) is crossing.shared
         assert found.bytes_moved == (0 if crossing.shared else values.nbytes)
+        assert convert(native, device=x.device).backend == target
         copied = convert(native, copy=True)
         assert copied.tolist() == wanted
         if values.size:

@@ -144,3 +144,18 @@ def test_broken_work_in_one_thread_hurts_no_other() -> None:
         return {tuple((x + 1).tolist()) for _ in range(30)}
 
     assert together(work) == [None if number % 2 else {(2, 2, 2)} for number in range(COUNT)]
+
+
+def test_threads_that_write_to_parts_of_one_array_lose_nothing() -> None:
+    for name in on_host():
+        if name == "mlx":  # whose arrays belong to the thread that asked for them, until computed
+            continue
+        with corepy.backend_priority([name]):
+            shared = xp.zeros((3, COUNT * 4))
+
+        def write(number: int, shared: Any = shared) -> None:
+            for column in range(number, COUNT * 4, COUNT):
+                shared[:, column] = float(column)
+
+        together(write)
+        assert shared.tolist() == [[float(column) for column in range(COUNT * 4)]] * 3, name

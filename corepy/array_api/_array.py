@@ -40,7 +40,7 @@ from corepy.dispatch import (
     plain,
     product,
     promoted,
-    rebind,
+    rebound,
     recover,
     reflected,
     reflected_product,
@@ -306,7 +306,8 @@ class Array(Operand):
         except (MemoryError, RuntimeError) as error:
             args = (x, place, native)
             made = recover("__setitem__", table, (self,), error, write, *args)
-        rebind(self, made)
+        if not rebound(self, x, made):
+            self[key] = value
 
     def _require_same(self, dtype: DType) -> None:
         if dtype is not self.dtype:

@@ -85,7 +85,8 @@ def asarray(
     ------
     TypeError
         If `obj` holds anything that is no number, or a dtype of a lower kind than its values have
-        was asked: a real one of complex values, an integer one of floats.
+        was asked: a real one of complex values, or, of scalars, sequences and buffers, and in
+        strict mode of arrays, an integer one of floats.
     ValueError
         If the nesting is ragged, or ``copy=False`` cannot be had.
     OverflowError
@@ -104,7 +105,8 @@ def asarray(
         backend = None if isinstance(obj, (list, tuple)) else owner_of(obj)
         if backend is not None:
             adopted: Array = adopt("asarray", "obj", obj, backend, copying)
-            if device is None and get_backend_priority():
+            stays = device is None or device_argument("asarray", device) is adopted.device
+            if stays and get_backend_priority():
                 return preferred("asarray", adopted, wanted, copying)
             obj = adopted
     if isinstance(obj, Operand):

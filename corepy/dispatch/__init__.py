@@ -76,7 +76,7 @@ from corepy.dispatch._route_libraries import ready
 from corepy.dispatch._route_sources import in_force, routes, set_routes
 from corepy.dispatch._route_table import Option, Route
 from corepy.dispatch._routes import is_worth
-from corepy.dispatch._run import broadcasts, create, landed, rebind, recover, run, run_in, wrap
+from corepy.dispatch._run import broadcasts, create, landed, rebound, recover, run, run_in, wrap
 from corepy.dispatch._select import (
     backend_priority,
     creation_table,
@@ -179,7 +179,7 @@ __all__ = [
     "promoted",
     "ran",
     "ready",
-    "rebind",
+    "rebound",
     "recover",
     "reflected",
     "reflected_product",

@@ -31,7 +31,7 @@ from corepy.dispatch._operands import (
     unify,
 )
 from corepy.dispatch._operations import OPERATIONS, declare, same
-from corepy.dispatch._run import _BROADCASTING, rebind, recover, wrap
+from corepy.dispatch._run import _BROADCASTING, rebound, recover, wrap
 from corepy.dispatch._settings import STRICT
 from corepy.dispatch._table import Table
 
@@ -220,8 +220,7 @@ def inplace(symbol: str) -> Callable[[Any, Any], Any]:
             made = native(x, y)
         except Exception as error:
             made = recover(symbol, table, (self, b), error, native, x, y)
-        rebind(self, made)
-        return self
+        return self if rebound(self, x, made) else method(self, other)
 
     declare(symbol, OPERATIONS[name].dtypes, same, "x1")
     return _named(method, symbol, f"In-place form of ``{name}``.")

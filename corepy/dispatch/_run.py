@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from corepy._dtypes import DType
 from corepy._errors import BackendError, InsufficientMemoryError, broadcast_mismatch, named
@@ -238,6 +239,25 @@ def rebind(x: Operand, made: Native) -> None:
         x._native, x._table = found._native, found._table
     else:
         x._native = made
+
+
+#: Held while an array takes what was made for it.
+_REBINDING: Final = threading.Lock()
+
+
+def rebound(x: Operand, old: Native, made: Native) -> bool:
+    """Let an array hold what was written to its native array, as `rebind` does.
+
+    False if another thread has written meanwhile, which libraries whose arrays never change would
+    forget: the caller writes again, to what the array holds by then.
+    """
+    if made is old:
+        return True
+    with _REBINDING:
+        if x._native is not old:
+            return False
+        rebind(x, made)
+    return True
 
 
 def landed(x: Any) -> Any:

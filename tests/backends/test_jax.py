@@ -389,6 +389,7 @@ class FakePlace:
         self.platform = platform
         self.client = self
         self.platform_version = version
+        self.local_hardware_id = None  # as where JAX's plug-in does not say
 
 
 @pytest.mark.parametrize(
