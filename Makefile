@@ -78,4 +78,7 @@ $(PY):
 # these libraries bring is never imported, and compiling it takes a third of the installation.
 $(VENV)/.has-%: pyproject.toml hatch_build.py $(COMPILED) | $(PY)
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[$*]"
+	@# pip hides the warning of the build.
+	@[ "$$COREPY_COMPILE" = never ] || $(PY) -c 'from corepy.dispatch._hot import PURE; \
+	    PURE and print(f"corepy: the hot path is not compiled: {PURE}")'
 	@touch $@

@@ -2,8 +2,8 @@
 
 Every ``corepy/**/*.pyx`` becomes a module beside it, together with the ``.pxi`` it includes.
 Without a C compiler, or where it fails, corepy is installed without them and runs in Python, with a
-warning. ``COREPY_COMPILE=never`` does not try; ``COREPY_COMPILE=always`` ends the installation
-where it fails.
+warning that pip shows with ``-v`` alone. ``COREPY_COMPILE=never`` does not try;
+``COREPY_COMPILE=always`` ends the installation where it fails.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class CompileHook(BuildHookInterface):
         try:
             modules = compile_modules(root, Path(self.folder))
         except (Exception, SystemExit) as error:  # compilers fail in their own ways
+            shutil.rmtree(self.folder, ignore_errors=True)  # `finalize` is not called where it ends
             if wish == "always":
                 raise
             self.app.display_warning(

@@ -133,6 +133,15 @@ class Claim:
 
 def claims(cells: Sequence[Cell]) -> list[Claim]:
     """Compare the figures with what is promised; what was not measured is left out."""
+    return [claim for claim in _claims(cells) if claim is not None]
+
+
+def unmeasured(cells: Sequence[Cell]) -> int:
+    """Return how many of the claims none of the figures tells of."""
+    return sum(claim is None for claim in _claims(cells))
+
+
+def _claims(cells: Sequence[Cell]) -> list[Claim | None]:
     found = []
     for size in SMALL:
         chosen = [c for c in cells if c.group in (ELEMENTWISE, REDUCTION) and c.size == size]
@@ -146,7 +155,7 @@ def claims(cells: Sequence[Cell]) -> list[Claim]:
     fast = [c for c in cells if FAST in c.timings]
     what = f'float32 matrices from n = {LARGE_ORDER} under precision("fast")'
     found += _large(fast, FAST, what)
-    return [claim for claim in found if claim is not None]
+    return found
 
 
 def _large(cells: Sequence[Cell], peer: str, what: str) -> list[Claim | None]:

@@ -406,6 +406,11 @@ TABLES: Final = {
 }
 
 
+def _own_failure(left_out: Mapping[str, str], found: Libraries) -> bool:
+    """Say whether corepy did not run on a library that is there."""
+    return any(f"corepy on {TITLES[name]}" in left_out for name in found)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and write a line for each row."""
     parser = argparse.ArgumentParser(description="Measure corepy on a GPU beside its libraries.")
@@ -435,6 +440,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                         row = task()
                     except Exception as error:  # of the device, say: the table tells it
                         row, failed = {"timings": {}, "left_out": {"all": reason(error)}}, True
+                    failed = failed or _own_failure(row["left_out"], found)
                     keep({"table": name, **about, **row})
                     for library in found.values():
                         release(library)

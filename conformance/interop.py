@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -175,12 +175,17 @@ def page(names: Iterable[str]) -> str:
     )
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Print the table, or publish it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help=f"write it into docs/{PAGE.name}")
-    measured = page(usable())
-    if not parser.parse_args().write:
+    chosen = parser.parse_args(argv)
+    names = usable()
+    lost = [name for name in LIBRARIES if name not in names]
+    if chosen.write and lost:
+        parser.error(f"--write would lose what is published of {', '.join(lost)}; install all")
+    measured = page(names)
+    if not chosen.write:
         print(measured)
         return
     prose, _, _ = PAGE.read_text(encoding="utf-8").partition(BEGIN)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -138,18 +138,23 @@ def page(names: Iterable[str]) -> str:
     )
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Print the tables, or publish them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help=f"write them into docs/{PAGE.name}")
+    chosen = parser.parse_args(argv)
     usable = {row.name: {d.kind for d in row.devices} for row in corepy.backend_status()}
-    made = page(
+    names = [
         name
         for name in BACKENDS
         for library, _, kind in [name.partition(":")]
         if usable[library] and kind in ("", *usable[library])
-    )
-    if not parser.parse_args().write:
+    ]
+    lost = [name for name in BACKENDS if name not in names]
+    if chosen.write and lost:
+        parser.error(f"--write would lose what is published of {', '.join(lost)}; install all")
+    made = page(names)
+    if not chosen.write:
         print(made)
         return
     prose, _, _ = PAGE.read_text(encoding="utf-8").partition(BEGIN)

@@ -45,6 +45,16 @@ XFAILS: Final = HERE / "xfails"
 #: Examples of each test after which what did not fail is fixed.
 ENOUGH: Final = 200
 
+#: The last Python whose results are published: later ones find fewer tests.
+LAST_PYTHON: Final = (3, 12)
+
+#: corepy's variables that the caller may set for the suite; the record tells them. The others are
+#: taken away: a run under another precision, say, would pass for one under the default.
+KEPT: Final = (
+    *("COREPY_ROUTES", "COREPY_ROUTES_FORCED", "COREPY_POOL_BYTES"),
+    *("COREPY_PURE_PYTHON", "COREPY_NUM_THREADS"),
+)
+
 #: pytest's exit statuses after which its report counts: all passed, or some test failed.
 _RAN: Final = (0, 1)
 
@@ -257,7 +267,8 @@ class Options:
     def environment(self) -> dict[str, str]:
         """Return the environment the suite runs in: this checkout of corepy, this backend."""
         paths = [str(HERE.parent), os.environ.get("PYTHONPATH", "")]
-        return os.environ | {
+        others = {k: v for k, v in os.environ.items() if not k.startswith("COREPY_") or k in KEPT}
+        return others | {
             "ARRAY_API_TESTS_MODULE": "corepy.array_api",
             "ARRAY_API_TESTS_VERSION": VERSION,
             "COREPY_BACKEND_PRIORITY": self.priority,
@@ -396,7 +407,8 @@ def versions(backend: str) -> dict[str, str]:
 def write_result(output: Path, options: Options, counts: Counts, **facts: Any) -> Path:
     """Write the record of one run; return its path.
 
-    The facts are ``device``, ``seconds``, ``date``, ``suite_commit`` and ``versions``.
+    The facts are ``device``, ``seconds``, ``date``, ``suite_commit``, ``versions`` and
+    ``environment``, those of `KEPT` that are set.
     """
     record = {
         "backend": options.backend,
@@ -435,12 +447,14 @@ def write_matrix(output: Path) -> Path:
 
 def _row(record: Mapping[str, Any]) -> list[str]:
     commit = record["suite_commit"]
+    built = [f"{name} {version}" for name, version in record["versions"].items()]
+    built += [f"{name}={value}" for name, value in record.get("environment", {}).items()]
     return [
         record["backend"],
         record["device"],
         *(str(record[column]) for column in _COLUMNS),
         str(record["seconds"]),
-        ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
+        ", ".join(built),
         "unknown" if commit is None else commit.replace(PIN, PIN[:12]),
         record["date"],
     ]
@@ -467,7 +481,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--output",
         type=Path,
-        help="folder for the results (default: conformance/results, and none with -k)",
+        help="folder for the results (default: conformance/results, none with -k or Python 3.13)",
     )
     return made
 
@@ -522,7 +536,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
     output = arguments.output
     if output is None and options.selection is None:  # a part of the suite is nothing to publish
-        output = RESULTS
+        if sys.version_info[:2] <= LAST_PYTHON:
+            output = RESULTS
+        else:
+            print("conformance: published are results of Python 3.11 and 3.12", file=sys.stderr)
     if output is not None:
         write_result(
             output,
@@ -533,6 +550,7 @@ def _run(arguments: argparse.Namespace) -> int:
             date=datetime.now(UTC).date().isoformat(),
             suite_commit=commit,
             versions=versions(options.backend),
+            environment={name: os.environ[name] for name in KEPT if name in os.environ},
         )
         print(f"wrote {write_matrix(output)}")
     return 0 if counts.ok else 1

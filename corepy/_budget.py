@@ -38,7 +38,7 @@ def budget() -> int | None:
     return _budget
 
 
-def settle(count: int) -> None:
-    """Ask for a number of threads, in place of what was asked for before."""
+def settle(count: int | None) -> None:
+    """Ask for a number of threads, or for none, in place of what was asked for before."""
     global _budget, _environment_read
     _budget, _environment_read = count, True

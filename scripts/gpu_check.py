@@ -450,6 +450,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"gpu_check: no library sees a GPU: {reasons}; try --rehearse", file=sys.stderr)
         return 2
     content = {"facts": machine, "rehearsal": options.rehearse, "steps": {}}
+    try:
+        merge([*earlier, content])  # before any step has taken its time
+    except ValueError as error:
+        parser().error(str(error))
     words = {
         "device": "rocm:0" if machine["amd"] else "cuda:0",
         "examples": str(options.examples or (1 if options.rehearse else 200)),
@@ -464,7 +468,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     "state": "not run: no checkout of array-api-tests was named",
                     "seconds": 0,
                 }
-            elif left < 1:
+            elif left <= GRACE:
                 record = {"state": "not run: no time left", "seconds": 0}
             else:
                 print(f"gpu_check: {name}", flush=True)

@@ -25,6 +25,7 @@ into a failure, so that a machine that should have it cannot pass without.
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.metadata
 import importlib.util
 import itertools
@@ -81,6 +82,21 @@ def expected() -> tuple[str, ...]:
     """Return what ``COREPY_EXPECT_BACKENDS`` names."""
     names = os.environ.get("COREPY_EXPECT_BACKENDS", "").split(",")
     return tuple(name.strip() for name in names if name.strip())
+
+
+def required(module: str, **options: Any) -> Any:
+    """Import a module; skip where it is missing, or fail if its library is expected to be there.
+
+    The options are those of `pytest.importorskip`.
+    """
+    library = module.partition(".")[0]
+    # The reference is expected by its own name, and computes with mpmath.
+    if {library, {"mpmath": "reference"}.get(library)} & {*expected()}:
+        try:
+            return importlib.import_module(module)
+        except ImportError as error:
+            pytest.fail(f"COREPY_EXPECT_BACKENDS expects {library}, which is missing: {error}")
+    return pytest.importorskip(module, **options)
 
 
 def backends() -> list[Any]:

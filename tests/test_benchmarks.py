@@ -205,6 +205,20 @@ def test_check_decides_the_status(
     assert ("FAILS: a + b" in capsys.readouterr().out) is (over > 300)
 
 
+def test_check_fails_where_a_claim_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures(monkeypatch, over=250)
+    assert dispatch.main(["--only", "a * a", "--check"]) == 0
+    monkeypatch.setattr(dispatch, "measure", lambda *arguments: [])
+    assert dispatch.main(["--only", "a * a", "--check"]) == 1
+    assert dispatch.main(["--only", "a * a"]) == 0
+
+
+def test_refuses_to_measure_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        dispatch.main(["--only", "nosuch", "--check"])
+    assert "--only is 'nosuch'" in capsys.readouterr().err
+
+
 def test_measures_what_was_asked_for() -> None:
     rows = [row for row in ROWS if row.code in ("a * a", "xp.matmul(m, m)")]
     results = dispatch.measure(rows, [NUMPY, "corepy"], rounds=2)
@@ -542,9 +556,20 @@ def test_grid_check_decides_the_status(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(grid, "run", lambda *arguments: grid.Grid([cell(ratio)]))
+    shown = [cell(ratio), cell(0.3, size=1000), cell(0.3, size=10**6)]
+    shown.append(cell(0.3, operation="solve", size=512, dtype="float32", fast=0.3))
+    monkeypatch.setattr(grid, "run", lambda *arguments: grid.Grid(shown))
     assert grid.main(argv) == status
     assert ("- FAILS: elementwise" in capsys.readouterr().out) is (ratio == 0.5)
+
+
+def test_grid_check_fails_where_a_claim_was_not_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(grid, "run", lambda *arguments: grid.Grid([cell(0.3)]))
+    assert grid.main(["--only", "sqrt", "--check"]) == 1
+    assert "--check: 7 of the claims were not measured" in capsys.readouterr().err
+    assert grid.main(["--only", "sqrt"]) == 0
 
 
 def test_grid_refuses_what_it_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
@@ -552,6 +577,7 @@ def test_grid_refuses_what_it_does_not_have(capsys: pytest.CaptureFixture[str]) 
         (["--rounds", "0"], "--rounds is 0; expected 1 up"),
         (["--sizes", "11"], "invalid choice: 11"),
         (["--peers", "pandas"], "invalid choice: 'pandas'"),
+        (["--only", "nosuchop", "--check"], "--only is 'nosuchop'"),
     ):
         with pytest.raises(SystemExit, match="2"):
             grid.main(argv)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -480,7 +481,7 @@ def test_devices_without_hardware_facts_are_listed(capsys: pytest.CaptureFixture
 @pytest.mark.skipif(sys.platform == "win32", reason="no shell of this kind here")
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_a_closed_stream_is_no_error(closed: str) -> None:
-    command = f"{sys.executable} -m corepy routes {closed}"
+    command = f"{shlex.quote(sys.executable)} -m corepy routes {closed}"
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, env=env, check=False

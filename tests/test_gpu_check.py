@@ -88,6 +88,8 @@ def test_steps_run_by_parts_and_are_merged(monkeypatch: pytest.MonkeyPatch, tmp_
     # A later call has no time for a step that an earlier one has run: that one's result stays.
     late, _ = check(monkeypatch, tmp_path / "1", steps, "--steps", "b", "--limit", "0")
     assert late == 1
+    late, _ = check(monkeypatch, tmp_path / "1", steps, "--steps", "b", "--limit", "4")
+    assert late == 1
     folders = [str(tmp_path / name) for name in "12"]
     status, content = check(monkeypatch, tmp_path / "3", steps, "--merge", *folders)
     assert status == 1
@@ -99,6 +101,18 @@ def test_steps_run_by_parts_and_are_merged(monkeypatch: pytest.MonkeyPatch, tmp_
     check(monkeypatch, tmp_path / "4", steps, "--steps", "a", gpu="Y2")
     with pytest.raises(SystemExit):
         check(monkeypatch, tmp_path / "1", steps, "--merge", str(tmp_path / "4"))
+
+
+def test_results_of_another_gpu_are_refused_before_any_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = {"a": python("0")}
+    check(monkeypatch, tmp_path, steps)
+    log = (tmp_path / "gpu-check.log").read_text()
+    with pytest.raises(SystemExit, match="2"):
+        check(monkeypatch, tmp_path, steps, gpu="Y2")
+    assert "expected those of one GPU" in capsys.readouterr().err
+    assert (tmp_path / "gpu-check.log").read_text() == log
 
 
 def test_counts_tests_that_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -152,6 +166,13 @@ def test_tests_that_do_not_run_are_no_success(
     assert status == (state != "done")
 
 
+@pytest.mark.parametrize("outcomes", [("failed", "passed"), ("passed", "failed")])
+def test_a_test_that_failed_once_has_failed(outcomes: tuple[str, ...]) -> None:
+    found = gpu_check.counted([{"test": "a", "outcome": outcome} for outcome in outcomes])
+    assert found["counts"] == {"failed": 1}
+    assert [row["test"] for row in found["failures"]] == ["a"]
+
+
 def test_expects_what_sees_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COREPY_EXPECT_BACKENDS", raising=False)
     seen = {"cupy": {"gpus": ["X"]}, "torch": {"gpus": []}, "jax": {"gpus": ["X"]}}
@@ -199,12 +220,39 @@ def test_every_kernel_has_its_error_told(tmp_path: Path) -> None:
 
 def test_a_wrong_kernel_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def silu(x: Any) -> Any:
-        return kernels.silu(x) * np.where(x.dtype == np.float64, 1.0, 1.0 + 2.0**-10)
+        return kernels.silu(x) * x.dtype.type(1 if x.dtype == np.float64 else 1 + 2.0**-10)
 
     monkeypatch.setitem(accuracy.CASES, "silu", (silu, accuracy.CASES["silu"][1]))
     (row,) = (r for r in accuracy.rows({"cupy": HOST}, ["float32"]) if r["kernel"] == "silu")
     assert row["error"] == pytest.approx(2.0**-10, rel=1e-3)
     assert not row["within"]
+
+
+#: One element of the operand of quantize.
+ONE = np.arange(33_000).reshape(33, 1000) == 1234
+
+
+@pytest.mark.parametrize(
+    ("kernel", "changed"),
+    [
+        ("quantize", lambda values, scales: (values - 1, scales)),
+        ("quantize", lambda values, scales: (np.where(ONE, values - 2, values), scales)),
+        ("quantize", lambda values, scales: (values.astype(np.int16), scales)),
+        ("quantize", lambda values, scales: (values, scales.astype(np.float64))),
+        ("silu", lambda x: (x.astype(np.float64),)),
+    ],
+)
+def test_wrong_integers_and_dtypes_are_told(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, changed: Any
+) -> None:
+    function, operands = accuracy.CASES[kernel]
+
+    def broken(x: Any) -> Any:
+        parts = accuracy._parts(function(x))
+        return parts if x.dtype == np.float64 else changed(*parts)
+
+    monkeypatch.setitem(accuracy.CASES, kernel, (broken, operands))
+    assert accuracy.errors(kernel, "float32", HOST) == (float("inf"), float("inf"))
 
 
 def test_measures_beside_what_is_named() -> None:
@@ -241,6 +289,25 @@ def test_benchmarks_keep_what_fails_apart(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert row["timings"]["corepy on CuPy"]["median_ns"] > 0
         assert row["left_out"]["torch"] == "no torch"
     assert rest[0]["bytes"] == (2 * 8 * 4096 + 4096) * 4
+
+
+@pytest.mark.parametrize(
+    ("left_out", "status"),
+    [
+        ({"corepy on CuPy": "RuntimeError: it ran in numba"}, 1),
+        ({"corepy on torch": "no torch", "JAX": "ValueError: of its own"}, 0),
+    ],
+)
+def test_benchmarks_fail_where_corepy_did_not_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, left_out: dict[str, str], status: int
+) -> None:
+    def table(found: Any, rounds: int, rehearse: bool) -> Any:
+        yield {"operation": "add"}, lambda: {"timings": {}, "left_out": left_out}
+
+    monkeypatch.setitem(benchmark.TABLES, "large", table)
+    monkeypatch.setattr(benchmark, "libraries", lambda rehearse: ({"cupy": HOST}, {}))
+    argv = ["--records", str(tmp_path / "records.jsonl"), "--rehearse", "--only", "large"]
+    assert benchmark.main(argv) == status
 
 
 # ---------------------------------------------------------------------------- the whole

@@ -16,11 +16,12 @@ import numpy.typing as npt
 import pytest
 
 from corepy import _places
+from tests.conftest import required
 
-pytest.importorskip("numba")
+required("numba")
 
-from corepy._loops import _atomics, _bells, _compile, _helpers, _jobs, _sharing
-from tests.sharing import share
+from corepy._loops import _atomics, _bells, _compile, _helpers, _jobs, _sharing  # noqa: E402
+from tests.sharing import share  # noqa: E402
 
 Array = npt.NDArray[Any]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,22 @@ def test_the_table_names_the_longest_and_counts_the_rest() -> None:
         found.table(0)
     with pytest.raises(TypeError, match="^table: top is of type str; expected an int"):
         found.table("3")  # type: ignore[arg-type]
+
+
+def test_its_time_is_that_of_the_block() -> None:
+    start = time.perf_counter()
+    with corepy.profile() as found:
+        time.sleep(0.01)
+    assert 0.005 < found.seconds <= time.perf_counter() - start
+
+
+def test_the_reason_is_that_of_the_most_calls() -> None:
+    found = _profile.Profile()
+    place = "add", "numpy", "cpu"
+    for reason, caller, calls in (("often", "a:1", 3), ("seldom", "b:1", 1), ("seldom", "b:2", 1)):
+        for _ in range(calls):
+            found._take(_explain.Record(*place, 1.0, 0, reason, caller, 0.0, "main"))
+    assert [row[-1] for row in found._operation_rows()] == ["often"]
 
 
 def test_nothing_at_all() -> None:

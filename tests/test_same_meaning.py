@@ -24,10 +24,10 @@ from conformance import accuracy
 from conformance.accuracy import REFERENCE, bound, is_joint, ulps
 from corepy._dtypes import DTYPES, MIXED_PROMOTION
 from tests.calls import BINARY, UNARY, Call, calls
-from tests.conftest import backends
+from tests.conftest import backends, required
 from tests.helpers import FUNCTIONS, NAMES
 
-pytest.importorskip("mpmath")  # the reference needs it for linalg and fft
+required("mpmath")  # the reference needs it for linalg and fft
 
 BACKENDS = [param for param in backends() if param.id != REFERENCE]
 EXAMPLES = settings().max_examples // 4  # there are many functions

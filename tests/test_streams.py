@@ -10,6 +10,7 @@ import gc
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -67,6 +68,13 @@ def test_a_stream_of_the_host_is_always_done() -> None:
     )
     with pytest.raises(corepy.UnsupportedOperationError, match="^__cuda_stream__: cpu has no st"):
         stream.__cuda_stream__()
+
+
+def test_times_on_the_host_are_in_milliseconds() -> None:
+    stream = corepy.stream("cpu")
+    start = stream.record(timing=True)
+    time.sleep(0.02)
+    assert 15.0 < start.elapsed_time(stream.record(timing=True)) < 2000.0
 
 
 def test_an_event_of_a_library_without_streams_is_done_when_its_work_is() -> None:
@@ -154,8 +162,9 @@ def test_limits_and_pools_without_a_gpu() -> None:
 
 
 @pytest.mark.backend("torch")
-@pytest.mark.skipif("corepy.dispatch.load('torch').lend_allocator() is not None", reason="a GPU")
 def test_torch_lends_no_memory_without_a_gpu() -> None:
+    if corepy.dispatch.load("torch").lend_allocator() is not None:
+        pytest.skip("a GPU")
     with pytest.raises(
         corepy.UnsupportedOperationError, match="^share_memory_pool: owner is 'torch'; expected a "
     ):

@@ -20,6 +20,7 @@ import pytest
 
 import corepy
 from conformance.accuracy import bound as published
+from corepy import _budget
 from corepy._cli import main
 from corepy.backends._extents import EXTENTS
 from corepy.dispatch import _route_table as files
@@ -355,6 +356,7 @@ def test_a_machine_too_noisy_to_decide_leaves_the_cell_to_numpy(
     assert [route.options for route in cells.routes()] == [()] or cells.routes() == ()
 
 
+@pytest.mark.backend("numba")
 def test_who_wins_beside_busy_cores_alone_runs_there_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -405,6 +407,46 @@ def test_who_is_admitted_is_measured_in_one_thread_too(
     assert settled == [1, 2]
 
 
+@pytest.mark.parametrize("asked", [None, 2])
+def test_what_was_asked_for_holds_after_one_thread(
+    asked: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int | None] = []
+
+    def gain(*_: Any) -> float:
+        seen.append(_budget.budget())
+        return 2.5
+
+    monkeypatch.setattr(_tune, "_gain", gain)
+    monkeypatch.setattr(_tune, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(_tune, "set_num_threads", _budget.settle)  # no library is told
+    monkeypatch.setattr(_budget, "_budget", asked)
+    monkeypatch.setattr(_budget, "_environment_read", True)
+    found = cell(1024, entrant(3.0, "numba"))
+    kept = Cells(tmp_path / "cells.json", {}, {found.key: found})
+    _tune._run_in_one_thread(Case("sin", "float64", "", ("numba",)), [found], kept, 0.1)
+    assert seen == [1]
+    assert _budget.budget() == asked
+
+
+def test_what_was_undecided_is_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, sizes = Cells(tmp_path / "cells.json", {}), list[int]()
+    kept.add(replace(cell(1024, entrant(1.0)), undecided=True))
+
+    def measured(case: Any, size: int, *_: Any) -> Cell:
+        sizes.append(size)
+        return cell(size, entrant(2.0))
+
+    monkeypatch.setattr(_tune, "_works", lambda *_: {})
+    monkeypatch.setattr(_tune, "_measured", measured)
+    case = Case("sin", "float64", "", ("torch",))
+    for _ in range(2):
+        assert not _tune._cell(case, 1024, ["torch"], kept, {}, 0.0).undecided
+    assert sizes == [1024]
+
+
 # ---------------------------------------------------------------------------- tuning
 
 
@@ -448,6 +490,7 @@ def test_one_thread_is_enough_up_to_where_several_gain_asleep_or_not(
     assert _alone.rows_alone("linalg.qr", 0.1) == enough
 
 
+@pytest.mark.needs("threadpoolctl")
 @pytest.mark.usefixtures("quick")
 def test_tuning_finds_where_one_thread_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -567,12 +610,14 @@ def test_between_who_loses_and_who_wins_is_measured_once_more(
     assert least == {round(math.sqrt(128**2 * 181**2))}
 
 
+@pytest.mark.backend("torch")
 def test_the_middle_of_matrices_is_a_square() -> None:
     whole = next(case for case in cases(["linalg.inv"]) if case.squares)
     assert _tune._between(whole, 64**2, 128**2) == 90**2
     assert _tune._between(whole, 96**2, 112**2) is None
 
 
+@pytest.mark.backend("numba")
 def test_sizes_of_arrays_are_no_powers_of_two() -> None:
     """There stretches of two threads fall on the same lines of caches, and gains look smaller."""
     first, greater, smaller = next(cases(["sqrt"])).sizes()

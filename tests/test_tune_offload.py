@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +232,16 @@ def test_a_gpu_computes_what_it_is_measured_for(
         np.testing.assert_allclose(np.asarray(said.result), np.asarray(x) @ np.asarray(x), 1e-12)
     finally:
         places.use_costs(None)
+
+
+def test_what_was_measured_with_another_version_of_the_library_is_not_taken(
+    fake: Accelerator, tmp_path: Path
+) -> None:
+    tune_offload(["exp"], seconds=0.0)
+    device = fake.devices()[0]
+    kept = _offload._Kept(None, lambda text: None)
+    found = kept.device(fake, device)
+    assert found.work
+    kept.keep(replace(found, version="old"))
+    now = kept.device(fake, device)
+    assert (now.version, now.up, now.down, now.work) == (found.version, None, None, {})

@@ -84,9 +84,8 @@ def asarray(
     Raises
     ------
     TypeError
-        If `obj` holds anything that is no number, or a dtype of a lower kind than its values have
-        was asked: a real one of complex values, or, of scalars, sequences and buffers, and in
-        strict mode of arrays, an integer one of floats.
+        If `obj` holds anything that is no number, or a real dtype was asked of complex values, or
+        in strict mode any of a lower kind than the values have.
     ValueError
         If the nesting is ragged, or ``copy=False`` cannot be had.
     OverflowError

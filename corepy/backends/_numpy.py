@@ -181,7 +181,7 @@ def _astype(x: Array, dtype: np.dtype[Any], *, copy: bool = True) -> Array:
 def _by_rows(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
     """Return the reduction of a ufunc, which long rows have a loop of their own for."""
     whole: Callable[..., Any] = ufunc.reduce
-    if name not in ROW_LOOPS:
+    if name not in ROW_LOOPS and name != "prod":
         return whole
 
     def reduce(

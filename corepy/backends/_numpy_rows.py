@@ -1,7 +1,8 @@
 """What rows come to: sums, products and counts by loops that fill the processor's registers.
 
 The compiled hot path calls the same loops, from the same sizes on, so that a result has the same
-bits by whatever way it was found. Where nothing was compiled, NumPy's own loops run.
+bits by whatever way it was found. Where nothing was compiled, NumPy's own loops run, on products of
+float32 in float64 as those do.
 """
 
 from __future__ import annotations
@@ -52,18 +53,35 @@ def reduced(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
         where they would warn, and of products that leave the range on the way.
     """
     loop = ROW_LOOPS.get(name)
-    if loop is None or x.size < loop.least or not x.flags.c_contiguous:
+    in_double = loop is None and name == "prod" and x.dtype.char == "f"
+    if loop is None and not in_double:
         return None
-    address = loop.addresses.get(x.dtype.name)
+    least, longer = _SIZES[name]
+    if x.size < least or not x.flags.c_contiguous:
+        return None
+    address = None if loop is None else loop.addresses.get(x.dtype.name)
     axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     kept = x.ndim - len(axes)
-    if address is None or not axes or sorted(axes) != list(range(kept, x.ndim)):
+    if not axes or sorted(axes) != list(range(kept, x.ndim)):
         return None
     length = math.prod(x.shape[kept:])
-    if length <= loop.longer:
+    if length <= longer:
+        return None
+    if in_double:
+        return _product_in_double(x, tuple(axes), keepdims)
+    if address is None:
         return None
     into = np.empty(x.size // length)
     single = x.dtype.char == "f" and name != "count_nonzero"
     if not _module.reduce(address, x.ctypes.data, length * x.itemsize, length, single, into):
         return None
     return into.reshape(x.shape[:kept] + (1,) * (len(axes) if keepdims else 0))
+
+
+def _product_in_double(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array | None:
+    try:
+        with np.errstate(all="raise"):
+            found = np.prod(x, axis=axes, dtype=np.float64, keepdims=keepdims)
+            return np.asarray(found, np.float32)
+    except FloatingPointError:
+        return None

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from corepy._budget import budget, settle
 from corepy.devices._device import CPU, Device
 from corepy.devices._libraries import release
 from corepy.dispatch import _route_table as files
@@ -320,6 +321,7 @@ def _run_in_one_thread(case: AnyCase, cells: Iterable[Cell], kept: Cells, second
     waiting = [cell for cell in waiting if any(_is_unknown_in_one(e) for e in cell.entrants)]
     if not waiting:
         return
+    asked = budget()
     set_num_threads(1)
     try:
         for cell in waiting:
@@ -332,6 +334,7 @@ def _run_in_one_thread(case: AnyCase, cells: Iterable[Cell], kept: Cells, second
             kept.add(replace(cell, entrants=tuple(entrants)))
     finally:
         set_num_threads(threads)
+        settle(asked)  # as many as there are is no wish where nobody had one
 
 
 def _is_unknown_in_one(entrant: Entrant) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from tests.conftest import required
 from tests.helpers import to_numpy
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -192,7 +193,7 @@ def test_arrays_that_run_backwards_are_exported_as_copies() -> None:
 
 @pytest.mark.needs("torch")
 def test_torch_takes_arrays_that_run_backwards() -> None:
-    torch = pytest.importorskip("torch")
+    torch = required("torch")
     for x in (xp.flip(xp.arange(4.0)), xp.reshape(xp.arange(6.0), (2, 3))[:, ::-2]):
         assert min(np.from_dlpack(x).strides) >= 0  # or the process ends here
         assert torch.from_dlpack(x).tolist() == x.tolist()

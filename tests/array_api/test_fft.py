@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES
+from corepy.array_api.fft import _COMPLEX as FROM_COMPLEX
 from tests.helpers import COMPLEX, FLOATS, agrees, arrays, assert_values, function, to_numpy
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -120,3 +122,11 @@ def test_bad_arguments_raise(call: Any, error: type[Exception], message: str) ->
     with pytest.raises(error) as caught:
         call(xp.asarray([1j, 2.0, 3.0]))
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("name", FROM_COMPLEX)
+def test_real_input_is_converted_unless_strict(name: str) -> None:
+    x = xp.ones((4, 4), dtype=xp.float64)
+    assert function(f"fft.{name}")(x).shape[0] == 4
+    with corepy.strict(), pytest.raises(TypeError, match=f"^{name}: x has .*strict mode"):
+        function(f"fft.{name}")(x)

@@ -237,6 +237,9 @@ def test_svd_qr_and_pseudo_inverse(rows: int, columns: int, dtype: str) -> None:
         assert np.array_equal(r, np.triu(r))
     (inverse,) = results(x, xp.linalg.pinv(x))
     assert_near(values @ inverse @ values, values, close)
+    assert_near(inverse @ values @ inverse, inverse, close)
+    for product in (values @ inverse, inverse @ values):
+        assert_near(product, np.conj(product).mT, close)
     assert xp.linalg.matrix_rank(x).tolist() == [least, least]
     assert xp.linalg.matrix_rank(x, rtol=2.0).tolist() == [0, 0]
 
@@ -359,6 +362,10 @@ def test_singular_matrices_raise(name: str) -> None:
         (lambda x: xp.linalg.cholesky(x, upper=1), "cholesky: upper is of type int; expected a b"),
         (lambda x: xp.linalg.vector_norm(x, ord="a"), "vector_norm: ord is of type str; expected"),
         (lambda x: xp.linalg.pinv(x, rtol="a"), "pinv: rtol is of type str; expected a float"),
+        (lambda x: xp.linalg.pinv(x, rtol=1j), "pinv: rtol is of type complex; expected a float"),
+        (lambda x: xp.linalg.pinv(x, rtol=xp.asarray(1j)), "pinv: rtol is of type corepy"),
+        (lambda x: xp.linalg.matrix_rank(x, rtol=1j), "matrix_rank: rtol is of type complex; exp"),
+        (lambda x: xp.linalg.trace(x, dtype=xp.int64), "trace: dtype is 'int64'; expected one th"),
         (lambda x: xp.matmul(x, 2.0), "matmul: x2 is of type float; expected an array"),
     ],
 )
@@ -366,6 +373,13 @@ def test_bad_keywords_raise(call: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
         call(xp.eye(2))
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("offset", [2, -2, 2**70, -(2**70)])
+def test_diagonals_beyond_the_corners_are_empty(offset: int) -> None:
+    x = xp.ones((3, 2, 2))
+    assert xp.linalg.diagonal(x, offset=offset).shape == (3, 0)
+    assert xp.linalg.trace(x, offset=offset).tolist() == [0.0] * 3
 
 
 @pytest.mark.parametrize("name", sorted(STANDARD["extensions"]["linalg"]))

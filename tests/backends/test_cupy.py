@@ -23,6 +23,7 @@ from corepy.backends._numpy import NumPyBackend
 from corepy.devices._device import CPU, Device, as_device
 from corepy.devices._transfer import convert
 from corepy.dispatch import load
+from tests.conftest import required
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GPU = as_device("cuda:0")
@@ -139,7 +140,7 @@ def test_writes_what_was_there_before() -> None:
 def test_complex_functions_keep_digits_and_signs(name: str) -> None:
     parts = [0.0, -0.0, 1e-10, -1e-10, 0.3, -0.3]
     values = np.array([complex(a, b) for a in parts for b in parts])
-    mpmath = pytest.importorskip("mpmath")
+    mpmath = required("mpmath")
     exact = {
         "expm1": mpmath.expm1,
         "log1p": lambda z: mpmath.log(1 + z),
@@ -434,6 +435,7 @@ def test_a_missing_driver_is_told() -> None:
 CHAPTERS = ("test_creation.py", "test_indexing.py", "test_searching.py", "test_array.py")
 
 
+@pytest.mark.backend("jax")  # as one of those tests does
 @pytest.mark.skipif("tests.backends.cupy_on_numpy" in sys.modules, reason="this is that process")
 def test_the_adapter_on_numpy() -> None:
     chapters = [f"tests/array_api/{name}" for name in CHAPTERS]

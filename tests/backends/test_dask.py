@@ -16,8 +16,9 @@ import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES
 from corepy.devices._device import CPU, as_device
+from tests.conftest import required
 
-da = pytest.importorskip("dask.array")
+da = required("dask.array")
 
 from corepy.backends.dask._backend import DaskBackend  # noqa: E402  it imports Dask
 

@@ -11,8 +11,9 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy.devices._device import CPU, as_device
+from tests.conftest import required
 
-da = pytest.importorskip("dask.array")
+da = required("dask.array")
 
 pytestmark = [
     pytest.mark.backend("dask"),

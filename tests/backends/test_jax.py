@@ -14,8 +14,9 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from tests.conftest import required
 
-jax = pytest.importorskip("jax")
+jax = required("jax")
 jnp = jax.numpy
 
 from corepy.backends.jax import _backend  # noqa: E402 (they import jax)

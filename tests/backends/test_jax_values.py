@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import corepy.array_api as xp
+from tests.conftest import required
 
-jax = pytest.importorskip("jax")
+jax = required("jax")
 jnp = jax.numpy
 
 from corepy.backends.jax import _special  # noqa: E402 (they import jax)

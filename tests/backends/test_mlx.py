@@ -20,10 +20,11 @@ from corepy.devices._device import CPU
 from corepy.testing import fake_devices
 from tests.array_api.examples import EXAMPLES
 from tests.backends.arrays import a, ran
+from tests.conftest import required
 from tests.helpers import assert_same
 
 # Without a package of kernels mlx is found, and fails to import.
-mx = pytest.importorskip("mlx.core", exc_type=ImportError)
+mx = required("mlx.core", exc_type=ImportError)
 
 from corepy.backends.mlx._backend import MLXBackend  # noqa: E402  it imports mlx
 

@@ -15,9 +15,10 @@ import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES
 from tests.backends.arrays import a, ran
+from tests.conftest import required
 
 # Without a package of kernels mlx is found, and fails to import.
-mx = pytest.importorskip("mlx.core", exc_type=ImportError)
+mx = required("mlx.core", exc_type=ImportError)
 
 
 pytestmark = [
@@ -101,7 +102,7 @@ def test_elementwise_special_cases() -> None:
 )
 def test_log1p_of_complex_numbers_keeps_its_digits(value: complex) -> None:
     x = a([value], "complex64")
-    mpmath = pytest.importorskip("mpmath")
+    mpmath = required("mpmath")
     with mpmath.workprec(300):
         exact = complex(x[0])
         wanted = complex(mpmath.log1p(mpmath.mpc(exact)))

@@ -15,8 +15,9 @@ import pytest
 
 import corepy.array_api as xp
 from corepy.devices._device import CPU
+from tests.conftest import required
 
-numba = pytest.importorskip("numba")
+numba = required("numba")
 
 from corepy.backends.numba import NumbaBackend, _elementwise, _matrices  # noqa: E402
 from tests.backends.numbas import (  # noqa: E402

@@ -12,7 +12,9 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-numba = pytest.importorskip("numba")
+from tests.conftest import required
+
+numba = required("numba")
 
 from corepy._loops import _compile, _sharing, _simd  # noqa: E402 (they import numba)
 from corepy.backends.numba import _backend, _glue, _matrices  # noqa: E402

@@ -8,9 +8,11 @@ from typing import Final
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
+from tests.conftest import required
 
-from tests.backends.numbas import (
+required("numba")
+
+from tests.backends.numbas import (  # noqa: E402
     OPERATIONS,
     Array,
     assert_same,

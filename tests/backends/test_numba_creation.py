@@ -7,10 +7,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
+from tests.conftest import required
 
-from corepy.devices._device import CPU
-from tests.backends.numbas import OPERATIONS, assert_same, numpys, own
+required("numba")
+
+from corepy.devices._device import CPU  # noqa: E402
+from tests.backends.numbas import OPERATIONS, assert_same, numpys, own  # noqa: E402
 
 #: One of each size, and what is no number.
 DTYPES: Final = ("bool", "int8", "uint16", "int32", "float32", "float64", "complex128")

@@ -10,8 +10,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
-mpmath = pytest.importorskip("mpmath")
+from tests.conftest import required
+
+required("numba")
+mpmath = required("mpmath")
 
 from corepy.backends.numba import _circles, _elementwise, _exponentials, _numpys_loops  # noqa: E402 (they import numba)
 from corepy.backends.numba._compiled import BLOCK  # noqa: E402

@@ -8,10 +8,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
+from tests.conftest import required
 
-from corepy.backends.numba import _sorting
-from tests.backends.numbas import (
+required("numba")
+
+from corepy.backends.numba import _sorting  # noqa: E402
+from tests.backends.numbas import (  # noqa: E402
     FLOATS,
     Array,
     assert_same,
@@ -20,7 +22,7 @@ from tests.backends.numbas import (
     run,
     sample,
 )
-from tests.sharing import share
+from tests.sharing import share  # noqa: E402
 
 DTYPES: Final = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 

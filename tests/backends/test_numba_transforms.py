@@ -7,11 +7,13 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
+from tests.conftest import required
 
-from corepy.backends.numba import _transforms
-from tests.backends.numbas import OPERATIONS, Array, layouts, numpys, own, run
-from tests.sharing import share
+required("numba")
+
+from corepy.backends.numba import _transforms  # noqa: E402
+from tests.backends.numbas import OPERATIONS, Array, layouts, numpys, own, run  # noqa: E402
+from tests.sharing import share  # noqa: E402
 
 #: Of the complex dtype that a transform computes in, one of more bits, where there is one.
 WIDE: Final = {"complex64": "complex128", "complex128": "clongdouble"}

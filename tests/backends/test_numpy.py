@@ -39,6 +39,13 @@ def test_native_arrays_are_changed_in_place_by_their_owners_alone() -> None:
         assert (x + x).dtype == xp.float64
 
 
+def test_masked_arrays_are_refused_not_robbed_of_their_mask() -> None:
+    masked = np.ma.masked_array([1.0, 5.0], mask=[False, True])
+    assert not BACKEND.owns(masked)
+    with pytest.raises(TypeError, match=r"^sum: x is of type numpy\.ma"):
+        xp.sum(masked)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sort_of_many_keeps_zeros_and_nan_in_order(dtype: str) -> None:
     x = np.random.default_rng(2).standard_normal(40_000).astype(dtype)

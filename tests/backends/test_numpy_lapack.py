@@ -106,6 +106,15 @@ def test_a_determinant_within_range_whose_parts_are_not() -> None:
     assert own("det")(-x[:-1, :-1]) == pytest.approx(-1e300, rel=1e-12)
 
 
+def test_a_determinant_of_more_pivots_than_a_float_has_exponents() -> None:
+    x = np.eye(1500) * 2.0
+    x[[0, 1]] = x[[1, 0]]
+    assert float(xp.linalg.det(xp.asarray(x / 2))) == -1.0
+    sign, logarithm = xp.linalg.slogdet(xp.asarray(x))
+    assert float(sign) == -1.0
+    assert float(logarithm) == pytest.approx(1500 * np.log(2))
+
+
 def test_single_precision_is_as_near_as_its_size() -> None:
     x, h = general(dtype="float32"), definite(dtype="float32")
     # A condition of some thousands in the first, of some tens in the second.

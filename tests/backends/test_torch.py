@@ -16,8 +16,9 @@ import corepy.array_api as xp
 from corepy._dtypes import DTYPES
 from corepy.devices._device import CPU, as_device
 from tests.backends.arrays import a, pointer
+from tests.conftest import required
 
-torch = pytest.importorskip("torch")
+torch = required("torch")
 
 from corepy.backends.torch._backend import TorchBackend  # noqa: E402  it imports torch
 

@@ -20,9 +20,10 @@ from corepy.dispatch import _autocast
 from corepy.dispatch._table import forget_entries
 from corepy.testing import fake_devices
 from tests.array_api.examples import EXAMPLES
+from tests.conftest import required
 from tests.helpers import assert_same
 
-torch = pytest.importorskip("torch")
+torch = required("torch")
 
 from corepy.backends.torch import _devices, _mps  # noqa: E402  they import torch
 from corepy.backends.torch._backend import TorchBackend  # noqa: E402

@@ -12,8 +12,9 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from tests.backends.arrays import a, pointer
+from tests.conftest import required
 
-torch = pytest.importorskip("torch")
+torch = required("torch")
 
 
 pytestmark = pytest.mark.backend("torch")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,9 @@ def xfails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setattr(run, "XFAILS", folder)
     monkeypatch.setattr(run, "RESULTS", tmp_path / "published")
+    monkeypatch.setattr(run, "LAST_PYTHON", sys.version_info[:2])
+    for name in run.KEPT:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return folder / "numpy.txt"
 
@@ -165,6 +169,38 @@ def test_an_xfail_that_matches_no_test_stops_the_run(
 def test_a_part_of_the_suite_is_not_published(suite: Path, xfails: Path, tmp_path: Path) -> None:
     assert run.main(arguments(suite, "-k", "test_passes or test_environment")) == 0
     assert not (tmp_path / "published").exists()
+
+
+def test_results_of_a_later_python_are_not_published(
+    suite: Path,
+    xfails: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(run, "LAST_PYTHON", (3, 10))
+    assert run.main(arguments(suite)) == 1
+    assert "published are results of Python 3.11 and 3.12" in capsys.readouterr().err
+    assert not (tmp_path / "published").exists()
+    assert run.main(arguments(suite, "--output", str(tmp_path / "own"))) == 1
+    assert (tmp_path / "own" / "numpy.json").exists()
+
+
+def test_variables_that_the_suite_sees_are_told(
+    suite: Path, xfails: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (suite / FILE).write_text(
+        "import os\ndef test_it():\n"
+        "  names = {name for name in os.environ if name.startswith('COREPY_')}\n"
+        "  assert names == {'COREPY_BACKEND_PRIORITY', 'COREPY_ROUTES'}\n"
+    )
+    for name in ("COREPY_PRECISION", "COREPY_STRICT", "COREPY_REPRODUCIBLE"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("COREPY_ROUTES", "off")
+    assert run.main(arguments(suite)) == 0
+    record = json.loads((tmp_path / "published" / "numpy.json").read_text())
+    assert record["environment"] == {"COREPY_ROUTES": "off"}
+    assert ", COREPY_ROUTES=off |" in (tmp_path / "published" / "matrix.md").read_text()
 
 
 def test_a_selection_that_matches_nothing_is_no_success(suite: Path, xfails: Path) -> None:

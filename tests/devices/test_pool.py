@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from numpy._core.multiarray import get_handler_name  # type: ignore[attr-defined
 
 import corepy
 import corepy.array_api as xp
+from corepy.devices import _pool
 from corepy.dispatch import _hot
 
 pytestmark = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
@@ -275,3 +277,19 @@ def test_the_environment_sets_the_limit() -> None:
         )
         assert done.stdout == found
     assert "COREPY_POOL_BYTES is 'many'; expected a number of bytes" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("memory", "limit"), [(64 << 30, 1 << 30), (4 << 30, 256 * MIB), (None, 256 * MIB)]
+)
+def test_by_default_it_is_a_sixteenth_of_the_memory(
+    memory: int | None, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sysconf(name: str) -> int:
+        if memory is None:
+            raise AttributeError(name)
+        return 4096 if name == "SC_PAGE_SIZE" else memory // 4096
+
+    monkeypatch.delenv("COREPY_POOL_BYTES", raising=False)
+    monkeypatch.setattr(os, "sysconf", sysconf)
+    assert _pool._default_limit() == limit

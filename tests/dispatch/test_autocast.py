@@ -14,6 +14,7 @@ from corepy._dtypes import ANY
 from corepy.backends._rounding import rounded as rounding
 from corepy.dispatch import _autocast, _table, _tf32
 from corepy.testing import FakeBackend
+from tests.conftest import required
 from tests.dispatch.fake import registered
 
 LOW = ("bfloat16", "float16")
@@ -173,7 +174,7 @@ def test_a_device_that_cannot_round_says_so() -> None:
 
 @pytest.mark.backend("torch")
 def test_gradients_pass_through() -> None:
-    torch = pytest.importorskip("torch")
+    torch = required("torch")
     import corepy.array_api as xp
 
     x = torch.full((2, 2), 1.001, requires_grad=True)
@@ -185,7 +186,7 @@ def test_gradients_pass_through() -> None:
 
 @pytest.mark.backend("jax")
 def test_traced_products_round_too() -> None:
-    jax = pytest.importorskip("jax")
+    jax = required("jax")
     import corepy.array_api as xp
 
     x = jax.numpy.full((2, 2), 1.001, dtype="float32")
@@ -234,7 +235,7 @@ def test_backends_are_told_about_tf32() -> None:
 @pytest.mark.usefixtures("_as_before")
 @pytest.mark.backend("torch")
 def test_torch_is_told_about_tf32() -> None:
-    torch = pytest.importorskip("torch")
+    torch = required("torch")
     corepy.dispatch.load("torch")
     flags = torch.backends.cuda.matmul
     assert flags.allow_tf32 is False
@@ -247,7 +248,7 @@ def test_torch_is_told_about_tf32() -> None:
 @pytest.mark.usefixtures("_as_before")
 @pytest.mark.backend("torch")
 def test_convolutions_obey_however_cudnn_is_set() -> None:
-    torch = pytest.importorskip("torch")
+    torch = required("torch")
     from corepy.kernels.convolutions.torch import _tf32 as setting
 
     cudnn = torch.backends.cudnn
@@ -262,7 +263,7 @@ def test_convolutions_obey_however_cudnn_is_set() -> None:
 @pytest.mark.usefixtures("_as_before")
 @pytest.mark.backend("jax")
 def test_jax_multiplies_float32_in_full_until_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    jax = pytest.importorskip("jax")
+    jax = required("jax")
     import corepy.array_api as xp
     from corepy.devices._device import as_device
 
@@ -287,7 +288,7 @@ def test_jax_multiplies_float32_in_full_until_told(monkeypatch: pytest.MonkeyPat
 def test_mlx_is_held_to_float32() -> None:
     import os
 
-    pytest.importorskip("mlx.core")
+    required("mlx.core")
     corepy.dispatch.load("mlx")
     assert os.environ["MLX_ENABLE_TF32"] == "0"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
 
 import corepy
 import corepy.array_api as xp
+from tests.conftest import required
 from tests.dispatch.fake import FakeBackend, registered
 
 
@@ -55,6 +57,18 @@ def test_transfers_are_counted() -> None:
         assert [(r.operation, r.bytes_moved) for r in moved.records] == [("transfer", 24)]
         assert moved.records[0].caller.startswith(f"{__file__}:")
         assert moved.summary() == {}
+
+
+def test_the_time_of_an_operation_is_when_its_device_is_done() -> None:
+    class Slow(FakeBackend):
+        def synchronize(self, device: corepy.Device) -> None:
+            time.sleep(0.02)
+
+    with registered(Slow({"add"})):
+        x = xp.asarray([1.0], device="fake:0")
+        found = corepy.explain(lambda: x + x)
+    (record,) = (each for each in found.records if each.operation == "add")
+    assert record.seconds > 0.015
 
 
 def test_str_is_a_table() -> None:
@@ -124,7 +138,7 @@ def test_kernels_are_one_operation() -> None:
     assert found[0].reason == "by its formula, in the functions of the library"
     assert all(r.seconds > 0 and r.caller.startswith(f"{__file__}:") for r in found)
     assert found[1].backend == x.backend
-    pytest.importorskip("numba")
+    required("numba")
     row = corepy.explain(lambda: kernels.gelu(large)).records[0]
     assert (row.operation, row.backend, row.reason) == ("gelu", "numba", "compiled kernels take it")
     with corepy.profile() as profile:

@@ -24,11 +24,11 @@ from hypothesis import given, settings
 import corepy
 import corepy.array_api as xp
 from corepy._dtypes import ANY, int64, uint64
-from corepy.devices._device import CPU
+from corepy.devices._device import CPU, as_device
+from corepy.dispatch import _offload, _settings, load
 from corepy.dispatch import _offload_places as places
-from corepy.dispatch import _settings
 from corepy.dispatch._offload_costs import Costs, Curve
-from corepy.dispatch._offload_work import STARTS
+from corepy.dispatch._offload_work import STARTS, Load
 from corepy.kernels import softmax
 from corepy.testing import FakeBackend
 from tests.calls import Call, calls
@@ -95,6 +95,24 @@ def test_a_gain_that_is_small_is_none() -> None:
             assert fake.arrived == goes
 
 
+def test_where_operands_are_resident_any_gain_is_enough() -> None:
+    for here, stays in ((0.9, False), (1.1, True)):
+        with accelerator(moving=NOTHING, there=SLOW, here=Curve(((1.0, here),))):
+            x = resident(np.ones(1))
+            assert is_resident(x + x) is stays
+
+
+def test_operands_on_another_accelerator_come_by_way_of_the_host(fake: FakeBackend) -> None:
+    x = resident(np.ones(1000))._native
+    (place,) = places.known()
+    x.accelerator = replace(place, device=as_device("fake:1"), down=line(3.0, 0.0))
+    found = _offload.Choice("add", load("numpy"), xp.float64, np.add)._reckoned(
+        place, Load(1000, 1000), [x, x]
+    )
+    assert (found.moved, found.fetch) == (8000, pytest.approx(3.0))
+    assert found.up == pytest.approx(3.0 + place.up(8000))
+
+
 def test_elementwise_operations_alone_never_start() -> None:
     assert not {"add", "exp", "sum", "__getitem__", "reshape"} & STARTS.keys()
     with accelerator(moving=NOTHING, here=SLOW, there=NOTHING) as fake:
@@ -115,6 +133,17 @@ def test_a_chain_stays_where_it_is() -> None:
         assert fake.left == 0  # one number came, by itself
     y = np.tanh(np.asarray(x) @ np.asarray(x) * 0.01) + 1.0
     assert found == pytest.approx((np.where(y > 1.0, y, -y).T @ np.asarray(x))[:, :100].sum())
+
+
+def test_a_write_at_home_leaves_the_memory_that_a_library_lends(
+    fake: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake, "to_numpy", lambda native, *, copy=None: native._values[:])
+    x = resident([1.0, 2.0])
+    there = x._native.there
+    x.unwrap()[0] = 9.0
+    assert x.tolist() == [9.0, 2.0]
+    assert there._values.tolist() == [1.0, 2.0]
 
 
 def test_what_is_used_bit_by_bit_goes_home_in_time(fake: FakeBackend) -> None:

@@ -17,6 +17,7 @@ import corepy.array_api as xp
 from corepy import _budget
 from corepy.dispatch import _threads
 from corepy.dispatch._neighbours import NEIGHBOURS
+from tests.conftest import required
 
 _rng: Final = np.random.default_rng(11)
 LONG: Final = _rng.standard_normal(150_000)
@@ -62,7 +63,7 @@ def test_the_same_bits(
     priority: list[str], restored: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if priority == ["numba"]:
-        pytest.importorskip("numba")
+        required("numba")
     pytest.importorskip("threadpoolctl")
     with corepy.backend_priority(priority), corepy.reproducible():
         wanted = bits()
@@ -80,7 +81,7 @@ def test_the_same_bits(
 
 
 def test_no_route_is_taken_and_explain_says_so() -> None:
-    pytest.importorskip("numba")
+    required("numba")
     x = xp.asarray(LONG)
     with corepy.set_routes("shipped"):
         free = corepy.explain(xp.sin, x)
@@ -112,7 +113,7 @@ def test_blas_has_one_thread_on_any_size_and_its_own_again() -> None:
 
 
 def test_kernels_go_one_way() -> None:
-    pytest.importorskip("numba")
+    required("numba")
     from corepy import kernels
 
     for size in (8, 4096):  # one below what a compiled kernel is worth

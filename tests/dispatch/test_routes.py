@@ -512,6 +512,14 @@ def test_torch_pauses_after_a_call_that_lost_time(
     assert ran(xp.tan, x)[0][1] == "torch"
 
 
+def test_the_homes_time_of_a_matrix_grows_with_the_third_power_of_its_side() -> None:
+    numpy, place = corepy.dispatch.load("numpy"), (HOST, CPU, xp.float64)
+    for name, form, wanted in (("linalg.inv", "", 8.0), ("exp", "", 4.0)):
+        of = replace(route(name, "torch", 1000, form=form), seconds=1.0)
+        way = _routes._Way(name, numpy, place, np.exp, of, of.options[0])
+        assert way.at_home_for(4000) == pytest.approx(wanted)
+
+
 @pytest.mark.backend("torch")
 @pytest.mark.parametrize(("slower", "lost"), [(0.5, False), (4.0, False), (20.0, True)])
 def test_far_from_where_a_route_begins_elements_may_take_longer(

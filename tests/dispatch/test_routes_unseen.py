@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
 import corepy
 import corepy.array_api as xp
 from corepy.dispatch._route_libraries import Library
-from corepy.dispatch._routes import _UNSEEN, _Step
+from corepy.dispatch._routes import _UNSEEN, Choice, _Step
+from corepy.dispatch._sites import HOST
 
 
 @pytest.fixture
@@ -66,3 +68,22 @@ def test_a_lesser_way_or_a_library_that_is_there_is_looked_for_each_time(
     assert unseen(step, 1) == 0
     step.book([], 1000)  # none could be gone just now
     assert unseen(step, 1000) == 0
+
+
+def test_a_call_that_went_a_lesser_way_is_not_one_of_many(library: Library) -> None:
+    def way(gain: float) -> Any:
+        return SimpleNamespace(
+            gain=gain,
+            library=library,
+            leads=lambda threads: True,
+            open=lambda threads: lambda args, params: None,
+            saves=lambda at_home, lesser: 1e-3,
+        )
+
+    choice = Choice.__new__(Choice)
+    choice.site, choice.threads, choice.native = HOST, 2, lambda: None
+    ways = [way(9.0), way(2.0)]
+    for gone, calls in ((None, _UNSEEN), (ways[1], 0)):
+        step = _Step(100, ways)
+        choice._timed(step, gone, 1000, (), {})
+        assert unseen(step, 1000) == calls

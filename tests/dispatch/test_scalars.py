@@ -135,6 +135,13 @@ def test_scalars_that_do_not_fit_are_refused_after_those_that_did(xp: ModuleType
             small << -1
 
 
+def test_scalars_that_round_to_the_greatest_float32_are_taken(xp: ModuleType) -> None:
+    single = xp.ones(1, dtype=xp.float32)
+    assert (single * 3.4028235e38).tolist() == [float(np.finfo(np.float32).max)]
+    with pytest.raises(OverflowError):
+        single * 3.40282357e38
+
+
 def test_scalars_are_rounded_to_the_dtype_of_the_array(xp: ModuleType) -> None:
     x = np.array([1.0, 3.0, 1e-20], np.float32)
     got = xp.asarray(x.tolist(), dtype=xp.float32) * 0.1

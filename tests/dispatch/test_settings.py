@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
@@ -60,6 +61,17 @@ def test_a_block_on_the_main_thread_puts_the_default_back() -> None:
             assert in_thread(setting.get) == 3
         assert (setting.get(), in_thread(setting.get)) == (2, 2)
     assert (setting.get(), in_thread(setting.get)) == (1, 1)
+
+
+def test_a_value_of_a_task_stays_with_it() -> None:
+    setting = Setting("test", 1)
+
+    async def change() -> int:
+        setting.set(2)
+        return setting.get()
+
+    assert asyncio.run(change()) == 2
+    assert (setting._default, setting.get(), in_thread(setting.get)) == (1, 1, 1)
 
 
 def test_a_block_that_ends_elsewhere_or_twice_gives_the_value_from_before() -> None:

@@ -174,6 +174,18 @@ def test_few_calls_are_remembered(x: Any) -> None:
     assert len(x._table.short) < 700
 
 
+@pure
+@pytest.mark.parametrize(("known", "equal"), [({"keepdims": True}, 1), ({"axis": 1}, True)])
+def test_what_equals_a_parameter_that_is_known_is_refused(
+    known: dict[str, Any], equal: Any, x: Any
+) -> None:
+    for name in ("sum", "max", "std"):
+        for _ in range(3):
+            function(name)(x, **known)
+        with pytest.raises(TypeError):
+            function(name)(x, **dict.fromkeys(known, equal))
+
+
 def test_threads_learn_for_themselves() -> None:
     wrong = []
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from corepy import kernels
+from tests.conftest import required
 from tests.kernels.libraries import DEVICES, Kind, check, host, kinds, select
 from tests.sharing import share, work_alone
 
@@ -275,7 +276,7 @@ def test_layouts(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("registers", [16, 32])
 def test_tiles_of_other_processors(lanes: int, registers: int) -> None:
     """The tiles that other processors get, which this one computes in several registers."""
-    pytest.importorskip("numba")
+    required("numba")
     from numba import njit
 
     from corepy.kernels import _tiles
@@ -321,7 +322,7 @@ def test_tiles_of_other_processors(lanes: int, registers: int) -> None:
 
 
 def test_registers_of_processors() -> None:
-    pytest.importorskip("numba")
+    required("numba")
     from corepy.kernels._tiles import registers
 
     assert registers("+sse2,+avx2,+avx512f,-avx512fp16") == (64, 32)
@@ -362,7 +363,7 @@ def test_out_that_is_no_block(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_threads_share_the_panels(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba")
+    required("numba")
     select(monkeypatch, Kind("numpy", compiled=True))
     for shape in ((1, 4, 300, 16), (2, 3, 2, 16)):
         q, k = sample(*shape).astype("f4"), sample(*shape[:2], 2500, 16, seed=1).astype("f4")

@@ -136,6 +136,16 @@ def test_where_the_measured_way_does_not_serve_the_usual_one_does(
     assert who(lambda: kernels.attention(q, q, q, return_lse=True))[1].startswith("by its formula")
 
 
+def test_what_was_measured_for_smaller_arrays_tells_nothing(use: Callable[..., None]) -> None:
+    use(
+        route("softmax", "numpy", "numba"),
+        route("softmax", "numpy", "torch", least=16),
+    )
+    x, mask = x_of("numpy", 4, 8), np.ones((4, 8), bool)
+    assert who(lambda: kernels.softmax(x[:1], -1, mask=mask[:1]))[0] == "numba"
+    assert who(lambda: kernels.softmax(x, -1, mask=mask))[1].startswith("by its formula")
+
+
 def test_jax_computes_both_results_of_a_residual(use: Callable[..., None]) -> None:
     use(route("rms_norm", "jax", "jax"))
     x, residual = x_of("jax", 4, 8), x_of("jax", 4, 8) + 1

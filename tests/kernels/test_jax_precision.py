@@ -14,9 +14,10 @@ import corepy
 from corepy import kernels
 from corepy.kernels._arguments import given
 from corepy.kernels._memory import setting
+from tests.conftest import required
 from tests.kernels.libraries import Kind
 
-jax = pytest.importorskip("jax")
+jax = required("jax")
 pytestmark = pytest.mark.backend("jax")
 
 JAX = Kind("jax", True)

@@ -11,6 +11,7 @@ import pytest
 
 import corepy
 from corepy import kernels
+from tests.conftest import required
 from tests.kernels import libraries
 from tests.kernels.libraries import Kind, host, kinds, select
 
@@ -154,7 +155,7 @@ def test_columns_of_an_array_are_apart(kind: Kind, monkeypatch: pytest.MonkeyPat
 
 
 def test_arrays_of_jax_may_be_one() -> None:
-    jnp = pytest.importorskip("jax.numpy")
+    jnp = required("jax.numpy")
     zeros = jnp.zeros(3)
     _, m, v = kernels.adam_step(zeros, jnp.ones(3), zeros, zeros, step=1)
     np.testing.assert_allclose([m[0], v[0]], [0.1, 1e-3], rtol=1e-6)

@@ -19,7 +19,8 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy import kernels
-from corepy.kernels import _host, _memory, _replay
+from corepy.kernels import _memory, _replay
+from tests.conftest import required
 from tests.kernels import test_replay
 from tests.kernels.test_replay import (
     FAMILIES,
@@ -32,7 +33,9 @@ from tests.kernels.test_replay import (
     check_positions,
 )
 
-pytest.importorskip("numba")
+required("numba")
+
+from corepy.kernels import _host  # noqa: E402
 
 
 def wrapped(array: np.ndarray[Any, Any]) -> Any:

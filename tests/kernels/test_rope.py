@@ -216,3 +216,18 @@ def test_bad_tables(given: dict[str, Any], error: type[Exception], words: str) -
     with pytest.raises(error) as caught:
         kernels.rope_tables(**({"length": 4, "head_dim": 8} | given))
     assert words in str(caught.value)
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rows_from_any_on_take_their_own_angles(interleaved: bool) -> None:
+    from corepy.kernels.rotary.numba import _rope_rows
+
+    x, angles, places = sample(8, 4), sample(5, 2), np.asarray([4, 0, 2])
+    whole, parts = np.empty_like(x), np.empty_like(x)
+    for out, runs in ((whole, [(0, 8)]), (parts, [(0, 4), (4, 8)])):
+        for start, stop in runs:
+            _rope_rows(
+                x, np.cos(angles), np.sin(angles), places, interleaved, False, out, start, stop
+            )
+    assert np.array_equal(parts, whole)

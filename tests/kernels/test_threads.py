@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from corepy import kernels
+from tests.conftest import required
 from tests.kernels.calls import NUMPY, Call, every
 from tests.kernels.libraries import select
 from tests.sharing import share, work_alone
@@ -19,7 +20,7 @@ from tests.sharing import share, work_alone
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba")
+    required("numba")
     select(monkeypatch, NUMPY)
 
 
@@ -88,7 +89,7 @@ def test_helpers_that_do_not_come_are_not_waited_for(
 
 
 def test_helpers_that_lose_their_processor_are_left_alone_for_a_while() -> None:
-    pytest.importorskip("numba")
+    required("numba")
     from corepy._loops._sharing import _Company
 
     company = _Company()

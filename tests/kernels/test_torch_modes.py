@@ -10,9 +10,10 @@ import pytest
 
 from corepy import kernels
 from corepy.kernels._choice import only
+from tests.conftest import required
 from tests.kernels.libraries import Kind, select
 
-torch = pytest.importorskip("torch")
+torch = required("torch")
 
 pytestmark = [
     pytest.mark.backend("torch"),
