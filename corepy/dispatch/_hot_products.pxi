@@ -84,16 +84,13 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     return made if _block_by_block(slot, &product, args) else None
 
 
-cdef bint _falls_into_blocks(Slot* slot, Blocks* product) except -1:
+cdef bint _falls_into_blocks(Slot* slot, Blocks* product) noexcept:
     """Say whether blocks of a product of floats are for one thread of BLAS each, and divide it."""
     cdef npy_intp* dims = product.dims
     cdef npy_intp* steps = product.steps
     cdef npy_intp size = slot.size
-    if slot.type_num != NPY_FLOAT and slot.type_num != NPY_DOUBLE:
-        return False
-    # A least of 1 has the entry asked in any case: all go elsewhere, or somebody asked once for
-    # results that are to be reproducible, which need not be so here.
-    if slot.least <= 1 and (not REPRODUCIBLE.touched or REPRODUCIBLE.get()):
+    # A least of 1 has the entry asked in any case, for results that are to be reproducible.
+    if slot.type_num != NPY_FLOAT and slot.type_num != NPY_DOUBLE or slot.least <= 1:
         return False
     if steps[3] != size and steps[4] != size or steps[5] != size and steps[6] != size:
         return False  # NumPy has copies made, or takes no BLAS
