@@ -451,10 +451,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         for row in corepy.backend_status()
         if row.usable and row.name != REFERENCE and importlib.util.find_spec(row.name)
     ]
-    published = json.loads(RESULTS.read_text(encoding="utf-8"))["versions"]
-    lost = [name for name in published if name not in backends]
-    if chosen.write and lost:
-        parser.error(f"--write would lose what is published of {', '.join(lost)}; measure all")
+    if chosen.write:
+        published = json.loads(RESULTS.read_text(encoding="utf-8"))["versions"]
+        lost = [name for name in published if name not in backends]
+        if lost:
+            parser.error(f"--write would lose what is published of {', '.join(lost)}; measure all")
     distances = measure(backends)
     record = {
         "versions": {name: _version(name) for name in backends},

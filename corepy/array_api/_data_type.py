@@ -137,7 +137,7 @@ def cast_allowed(
     argument: str,
     source: DType,
     target: DType,
-    allowed: frozenset[tuple[DType, DType]] = CONVERSIONS,
+    allowed: frozenset[tuple[DType, DType]],
 ) -> None:
     """Raise ``TypeError`` for a conversion that would drop a part of the values."""
     if (source, target) not in allowed:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,23 @@ def small_chunks() -> Iterator[None]:
 
     with dask.config.set({"scheduler": "synchronous", "array.chunk-size": "40B"}):
         yield
+
+
+@pytest.fixture
+def watched() -> Callable[[Any], tuple[Any, list[int]]]:
+    """Return an array of Dask with the sizes of its blocks, as they are computed from then on."""
+    import numpy as np
+
+    def watch(native: Any) -> tuple[Any, list[int]]:
+        computed: list[int] = []
+
+        def look(block: Any) -> Any:
+            computed.append(block.size)
+            return block
+
+        return native.map_blocks(look, dtype=float, meta=np.ones(0)), computed
+
+    return watch
 
 
 @pytest.fixture(params=["alone", "shared"])

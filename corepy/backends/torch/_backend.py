@@ -293,8 +293,7 @@ def _low_matmul(dtype: str) -> Callable[..., Tensor]:
             if made is not None:
                 return made
         product = _ON_METAL if x1.device.type == "mps" else torch.matmul
-        made = product(a.to(torch.float32), b.to(torch.float32))
-        return made
+        return product(a.to(torch.float32), b.to(torch.float32))
 
     return matmul
 
