@@ -33,6 +33,7 @@ from corepy._dtypes import (
 from corepy.dispatch import _hot_python
 from corepy.dispatch._hot_python import operator, reflected, unary_operator
 from corepy.dispatch._lessons import LEARNING
+from corepy.dispatch._reproducible import REPRODUCIBLE
 from corepy.dispatch._settings import PRIORITY, STRICT
 from corepy.dispatch._short_scalars import LARGE, WHOLE
 
@@ -234,6 +235,7 @@ cdef int _find_leasts(Slot* slot, str name, native) except -1:
         most = PY_SSIZE_T_MAX
     most = _MOST.get(name, most)
     slot.least = min(most, getattr(native, "least", most))
+    slot.blocks = getattr(native, "blocks", False)
     leasts = getattr(native, "leasts", None)
     if name == "astype":
         forms = _FORMS_CONVERTED
@@ -312,7 +314,8 @@ cdef class Slots(dict):
             With an attribute ``least``, the number of elements from which it chooses among
             several; below it computes what `loop` does. An attribute ``leasts`` has these numbers
             by the form of the operands, and ``plain`` takes the place of one that selects by keys,
-            where these are an int or a slice of ints that C can hold.
+            where these are an int or a slice of ints that C can hold. With ``blocks``, products in
+            blocks need not ask it (`corepy.dispatch._routes.routed`).
         result : Slots or None
         loop : Loop or None
             What the backend says that the entry computes on small operands.

@@ -224,6 +224,7 @@ cdef struct Slot:
     npy_intp least  # elements from which the entry has the choice
     npy_intp leasts[FORMS]  # the same by form
     npy_intp first  # elements below which the loop comes before any route
+    bint blocks  # whether products in blocks come before it
     int type_num  # of the operands
     Kind kind
     bint shares  # whether other threads may run the loop on some of the elements

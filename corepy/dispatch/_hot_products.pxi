@@ -84,19 +84,20 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     return made if _block_by_block(slot, &product, args) else None
 
 
-cdef bint _falls_into_blocks(Slot* slot, Blocks* product) noexcept:
+cdef bint _falls_into_blocks(Slot* slot, Blocks* product) except -1:
     """Say whether blocks of a product of floats are for one thread of BLAS each, and divide it."""
     cdef npy_intp* dims = product.dims
     cdef npy_intp* steps = product.steps
     cdef npy_intp size = slot.size
-    # A least of 1 has the entry asked in any case, for results that are to be reproducible.
-    if slot.type_num != NPY_FLOAT and slot.type_num != NPY_DOUBLE or slot.least <= 1:
+    if not slot.blocks or slot.type_num != NPY_FLOAT and slot.type_num != NPY_DOUBLE:
         return False
     if steps[3] != size and steps[4] != size or steps[5] != size and steps[6] != size:
         return False  # NumPy has copies made, or takes no BLAS
     cdef npy_intp width = min(dims[1], dims[3])
     # Beside a vector OpenBLAS raises flags now and then that nothing in the operands gives rise to.
     if width < 2 or not 1 <= dims[2] <= BLAS_ALONE or width > BLAS_ALONE // (BLOCK * dims[2]):
+        return False
+    if REPRODUCIBLE.touched and REPRODUCIBLE.get():
         return False
     product.across = dims[3] > dims[1]
     product.length, product.width = max(dims[1], dims[3]), width

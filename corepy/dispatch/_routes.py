@@ -465,7 +465,9 @@ def routed(
     -------
     callable
         With the attributes ``small``, the callable that runs small operands, and ``least``, the
-        number of elements of the largest operand from which anything else may run.
+        number of elements of the largest operand from which anything else may run; and with
+        ``blocks`` where products that fall into blocks of one thread of BLAS each need not ask it,
+        unless their results are to be reproducible.
     """
     site = site_of(device)
     if site is None or backend.name not in site.homes:
@@ -480,16 +482,20 @@ def routed(
         rows = None if table is None else table.alone.get(name)
         own = _considerate.considerate(_single.chosen(native, name, backend, dtype), name, rows)
         least = min(_considerate.least(), _considerate.LEAST if least is None else least)
+    choice = None
     if table is not None and name in site.admitted and table.forms(name, dtype.name):
         home = own if at_home is None or own is not native else at_home()
         choice = Choice(name, backend, CPU, dtype, home, table)
-        if choice.least is not None:
-            # Where the backend's own callable chooses as well, nobody knows for which forms.
-            leasts = choice.leasts if least is None else None
-            return router(name, small, min(choice.least, least or choice.least), choice, leasts)
-    if own is native or least is None:
+    if choice is not None and choice.least is not None:
+        # Where the backend's own callable chooses as well, nobody knows for which forms.
+        leasts = choice.leasts if least is None else None
+        made = router(name, small, min(choice.least, least or choice.least), choice, leasts)
+    elif own is native or least is None:
         return native
-    return router(name, small, least, lambda args, params: own(*args, **params))
+    else:
+        made = router(name, small, least, lambda args, params: own(*args, **params))
+    vars(made)["blocks"] = own is not native
+    return made
 
 
 def _routed_on_device(

@@ -205,6 +205,22 @@ def test_values_are_those_of_one_thread(
     assert helpers.jobs
 
 
+def test_products_are_shared_again_after_reproducible_ones(helpers: StandIn) -> None:
+    operands = arrays("float64")
+    tall, few = operands["tall"], operands["few"]
+    expected = outcome(lambda: tall @ few)
+    enlist(helpers)
+    with corepy.reproducible():
+        helpers.jobs.clear()
+        for _ in range(3):
+            tall @ few
+        assert not helpers.jobs
+    for _ in range(3):
+        helpers.jobs.clear()
+        assert outcome(lambda: tall @ few) == expected
+    assert helpers.jobs
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("wish", ["warn", "ignore", "raise"])
 def test_what_a_helper_meets_is_told(dtype: str, wish: Any, helpers: StandIn) -> None:
