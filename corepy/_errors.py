@@ -133,6 +133,28 @@ _NAMED = (
 )
 
 
+#: What to expect of matrices where a library only says what it could not do with one.
+_OF_MATRICES = {
+    "cholesky": "x to hold positive definite matrices",
+    **dict.fromkeys(("inv", "matrix_power"), "x to hold matrices that have an inverse"),
+    "solve": "x1 to hold matrices that have an inverse",
+    **dict.fromkeys(
+        (
+            "eig",
+            "eigh",
+            "eigvals",
+            "eigvalsh",
+            "matrix_norm",
+            "matrix_rank",
+            "pinv",
+            "svd",
+            "svdvals",
+        ),
+        "x to hold finite elements",
+    ),
+}
+
+
 def named(function: str, error: Exception) -> Exception | None:
     """Return a library's error as Python's own type, its message beginning with a function's name.
 
@@ -148,5 +170,8 @@ def named(function: str, error: Exception) -> Exception | None:
             exact = type(error) if type(error).__module__ == "builtins" else kind
             if issubclass(exact, UnicodeError):  # which wants more than a message
                 exact = ValueError
-            return exact(f"{function}: {error}")
+            text = f"{function}: {error}"
+            if exact is ValueError and function in _OF_MATRICES and "expected" not in text:
+                text += f"; expected {_OF_MATRICES[function]}"
+            return exact(text)
     return None

@@ -41,7 +41,12 @@ class Total:
     bytes_moved: int = 0
 
     def add(self, other: Total) -> None:
-        """Add another one's figures."""
+        """Add another one's figures.
+
+        Parameters
+        ----------
+        other : Total
+        """
         self.calls += other.calls
         self.seconds += other.seconds
         self.bytes_moved += other.bytes_moved
@@ -82,11 +87,23 @@ class Profile:
         return self._by(lambda key: ()).get((), Total())
 
     def by_operation(self) -> dict[tuple[str, str, str], Total]:
-        """Return sums by (operation, backend, device), the longest first."""
+        """Return sums by operation, backend and device.
+
+        Returns
+        -------
+        dict of (str, str, str) to Total
+            The longest first.
+        """
         return self._by(lambda key: key[:3])
 
     def by_caller(self) -> dict[str, Total]:
-        """Return sums by the ``file:line`` that called, the longest first."""
+        """Return sums by the ``file:line`` that called.
+
+        Returns
+        -------
+        dict of str to Total
+            The longest first.
+        """
         return self._by(lambda key: key[4])
 
     def _by(self, group: Any) -> dict[Any, Total]:
@@ -125,6 +142,17 @@ class Profile:
         ----------
         top : int
             Rows of each of the two tables, at least 1.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        TypeError
+            If `top` is no int.
+        ValueError
+            If it is less than 1.
         """
         if isinstance(top, bool) or not isinstance(top, int):
             raise bad_type("table", "top", top, "an int")

@@ -195,6 +195,10 @@ def _nothing_serves(
 def best_available_backend() -> str:
     """Return the name of the backend in which new arrays are created.
 
+    Returns
+    -------
+    str
+
     Raises
     ------
     BackendUnavailableError
@@ -205,6 +209,10 @@ def best_available_backend() -> str:
 
 def list_devices() -> tuple[Device, ...]:
     """Return every device that a usable backend serves, the default one first.
+
+    Returns
+    -------
+    tuple of Device
 
     Raises
     ------

@@ -138,6 +138,10 @@ class Stream:
         ----------
         timing : bool
             Whether `Event.elapsed_time` shall measure from or to it.
+
+        Returns
+        -------
+        Event
         """
         if self._streams is None or self.address is None:
             if timing:
@@ -150,6 +154,11 @@ class Stream:
         """Let what the stream is asked from now on wait for an event, or for another stream.
 
         The host does not wait.
+
+        Parameters
+        ----------
+        other : Event or Stream
+            Of a stream, what it has been asked so far.
 
         Raises
         ------
@@ -166,7 +175,12 @@ class Stream:
             self._streams.wait(self.address, other._mark)
 
     def query(self) -> bool:
-        """Say whether everything that the stream was asked is done; see `Event.query`."""
+        """Say whether everything that the stream was asked is done; see `Event.query`.
+
+        Returns
+        -------
+        bool
+        """
         return self.record().query()
 
     def synchronize(self) -> None:
@@ -212,6 +226,10 @@ class Event:
 
         Libraries without streams do not say how far they are. Where nothing else is left to wait
         for, they are waited for altogether.
+
+        Returns
+        -------
+        bool
         """
         if self._streams is not None and not self._streams.is_done(self._mark):
             return False
@@ -235,6 +253,15 @@ class Event:
 
     def elapsed_time(self, end: Event) -> float:
         """Return the milliseconds from this event to a later one; waits for both.
+
+        Parameters
+        ----------
+        end : Event
+            Of the same device.
+
+        Returns
+        -------
+        float
 
         Raises
         ------

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from corepy._dtypes import ANY, SINGLE, DType, Scalar, complex128, float64, int64, uint64
-from corepy._errors import bad_argument
+from corepy._errors import bad_argument, bad_type
 from corepy.backends._base import Backend, Capabilities
 from corepy.devices._device import Device, as_device
-from corepy.dispatch import register_backend, unregister_backend
+from corepy.dispatch import index_value, register_backend, unregister_backend
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,6 +83,11 @@ class FakeBackend(Backend):
         How many arrays came from the host to a device, and how many the other way.
     bytes_arrived, bytes_left : int
         How many bytes they had.
+
+    Raises
+    ------
+    TypeError
+        If `offers` or `lacks` is of another type, as a single name is.
     """
 
     name = "fake"
@@ -97,6 +102,9 @@ class FakeBackend(Backend):
     ) -> None:
         from corepy.backends._numpy import NumPyBackend
 
+        for argument, names in (("offers", offers or ()), ("lacks", lacks)):
+            if isinstance(names, str) or not isinstance(names, Collection):
+                raise bad_type("FakeBackend", argument, names, "a collection of str")
         self.offers = offers
         self.lacks = lacks
         self.available = available
@@ -156,7 +164,7 @@ class FakeBackend(Backend):
     # ------------------------------------------------------------------ its native arrays
 
     def owns(self, obj: object) -> bool:
-        """Say whether an object is a fake array."""
+        """Say whether `obj`, any object, is a fake array."""
         return isinstance(obj, FakeArray)
 
     def dtype_of(self, native: FakeArray) -> DType:
@@ -221,10 +229,12 @@ class FakeBackend(Backend):
 
         Raises
         ------
+        TypeError
+            If `after` is no int.
         ValueError
-            If `after` is negative.
+            If it is negative.
         """
-        if after < 0:
+        if index_value("fail_transfers", "after", after) < 0:
             raise bad_argument("fail_transfers", "after", after, "0 or more")
         before, self._transfers_left = self._transfers_left, after
         try:
@@ -246,6 +256,8 @@ class FakeBackend(Backend):
 
         Raises
         ------
+        TypeError
+            If it is neither a device nor a name.
         ValueError
             If it is none of them.
         """
@@ -289,6 +301,11 @@ def fake_devices(
     ------
     FakeBackend
         With the counts of its transfers, and `FakeBackend.fail_transfers`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type, as a single name is.
 
     Notes
     -----

@@ -2,6 +2,11 @@
 
 Every function is found by its chapter; each file here is one chapter of the standard [1]_.
 
+Each function lists what wrong arguments raise. Whatever computes may beside that raise
+`UnsupportedOperationError` where no backend offers it for the dtype, `FallbackError` where it would
+have to leave its device and ``corepy.set_fallback("raise")`` forbids it, `InsufficientMemoryError`,
+and `BackendError` where a library fails.
+
 .. [1] https://data-apis.org/array-api/2025.12/
 """
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from corepy._dtypes import ANY, DType, as_dtype, describe
+from corepy._dtypes import ANY, DType, as_dtype, describe, float64
 from corepy._errors import bad_argument, bad_type, out_of_range
 from corepy.devices._device import Device, as_device
 from corepy.dispatch import (
@@ -19,6 +19,8 @@ from corepy.dispatch import (
     as_operand,
     creation_table,
     default_table,
+    fitting,
+    gathered,
     index_value,
     same_sizes,
     table_of,
@@ -46,7 +48,8 @@ def axis_of(function: str, axis: Any, ndim: int, argument: str = "axis") -> int:
         return axis
     number = index_value(function, argument, axis)
     if not -ndim <= number < ndim:
-        raise out_of_range(function, argument, axis, f"{-ndim} to {ndim - 1} for {ndim} dimensions")
+        valid = f"{-ndim} to {ndim - 1} for {ndim} dimensions"
+        raise out_of_range(function, argument, axis, valid if ndim else "at least one dimension")
     return number + ndim if number < 0 else number
 
 
@@ -116,6 +119,23 @@ def ints_of(function: str, argument: str, values: Any) -> tuple[int, ...]:
     return (index_value(function, argument, values),)
 
 
+def number_of(function: str, argument: str, value: Any) -> int | float:
+    """Return a real number; an int beyond 64 bits, which libraries do not take, as a float.
+
+    Raises
+    ------
+    TypeError
+        If it is no int or float.
+    OverflowError
+        If it is an int beyond the range of float64.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise bad_type(function, argument, value, "an int or float")
+    if isinstance(value, float) or -(2**63) <= value < 2**63:
+        return value
+    return cast("float", fitting(function, argument, value, float64))
+
+
 def flag_of(function: str, argument: str, value: Any) -> bool:
     """Return a switch; anything but a bool is refused."""
     if not isinstance(value, bool):
@@ -174,6 +194,18 @@ def table_like(function: str, x: Array, dtype: Any, device: Any) -> Table:
     if device is None or device_argument(function, device) is table.device:
         return table.sibling(chosen, function)
     return creation_table(function, device, chosen)
+
+
+def one_device(function: str, first: str, x: Array, name: str, other: Array) -> None:
+    """Refuse operands that live on two devices, and name them.
+
+    Raises
+    ------
+    DeviceMismatchError
+        If they do.
+    """
+    if other._table.device is not x._table.device:
+        gathered(function, first, x._table, name, other)  # which says so
 
 
 def matrices_of(function: str, x: Any, argument: str = "x") -> Array:

@@ -132,7 +132,12 @@ class Array(Operand):
         return cast("Array", run("matrix_transpose", self))
 
     def unwrap(self) -> Any:
-        """Return the library's own array, without a copy. Not part of the standard."""
+        """Return the library's own array, without a copy. Not part of the standard.
+
+        Returns
+        -------
+        native array
+        """
         return landed(self)._native
 
     # ------------------------------------------------------------------ operators
@@ -350,6 +355,10 @@ class Array(Operand):
     def __bool__(self, /) -> bool:
         """Truth of a 0-D array.
 
+        Returns
+        -------
+        bool
+
         Raises
         ------
         ValueError
@@ -358,35 +367,98 @@ class Array(Operand):
         return bool(self._item("bool", ValueError))
 
     def __int__(self, /) -> int:
-        """Value of a 0-D array as an int; NaN raises ``ValueError``, inf ``OverflowError``."""
+        """Value of a 0-D array as an int, truncated towards zero.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        TypeError
+            If the array has dimensions, or is complex.
+        ValueError
+            If it holds NaN.
+        OverflowError
+            If it holds an infinity.
+        """
         value = self._item("int")
         if isinstance(value, complex):
             raise TypeError(f"int: x has dtype {self.dtype}; expected a real-valued dtype")
-        return int(value)
+        try:
+            return int(value)
+        except (OverflowError, ValueError) as error:  # of an infinity, and of NaN
+            raise type(error)(f"int: x holds {value}; expected a finite number") from None
 
     def __float__(self, /) -> float:
-        """Value of a 0-D array as a float."""
+        """Value of a 0-D array as a float.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        TypeError
+            If the array has dimensions, or is complex.
+        """
         value = self._item("float")
         if isinstance(value, complex):
             raise TypeError(f"float: x has dtype {self.dtype}; expected a real-valued dtype")
         return float(value)
 
     def __complex__(self, /) -> complex:
-        """Value of a 0-D array as a complex."""
+        """Value of a 0-D array as a complex.
+
+        Returns
+        -------
+        complex
+
+        Raises
+        ------
+        TypeError
+            If the array has dimensions.
+        """
         return complex(self._item("complex"))
 
     def __index__(self, /) -> int:
-        """Value of a 0-D integer array, for use as an index."""
+        """Value of a 0-D integer array, for use as an index.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        TypeError
+            If the array has dimensions or no integer dtype.
+        """
         if self.dtype.rank != 1:
             raise TypeError(f"index: x has dtype {self.dtype}; expected an integer dtype")
         return cast("int", self._item("index"))
 
     def item(self) -> Scalar:
-        """Return the value of a 0-D array as a Python scalar. Not part of the standard."""
+        """Return the value of a 0-D array as a Python scalar. Not part of the standard.
+
+        Returns
+        -------
+        bool, int, float or complex
+
+        Raises
+        ------
+        TypeError
+            If the array has dimensions.
+        """
         return self._item("item")
 
     def tolist(self) -> Any:
-        """Return the values as nested lists, or a scalar when 0-D. Not part of the standard."""
+        """Return the values as Python scalars. Not part of the standard.
+
+        Returns
+        -------
+        list, bool, int, float or complex
+            Nested lists, a scalar of a 0-D array.
+        """
         return look(self._native, self._table.backend).tolist()
 
     def _host(self) -> np.ndarray[Any, Any]:
@@ -396,6 +468,15 @@ class Array(Operand):
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """Return `corepy.array_api`.
+
+        Parameters
+        ----------
+        api_version : str or None
+            Version of the standard that is asked for.
+
+        Returns
+        -------
+        module
 
         Raises
         ------
@@ -457,7 +538,17 @@ class Array(Operand):
         return cast("Array", make(native, target))
 
     def __dlpack_device__(self, /) -> tuple[int, int]:
-        """Return the DLPack device type and id of the native array."""
+        """Return the DLPack device type and id of the native array.
+
+        Returns
+        -------
+        tuple of (int, int)
+
+        Raises
+        ------
+        BufferError
+            If its library does not speak DLPack.
+        """
         kind, index = self._exporter("__dlpack_device__").__dlpack_device__()
         return int(kind), int(index)
 
@@ -483,6 +574,10 @@ class Array(Operand):
         copy : bool or None
             Whether the memory must, must not or may be new.
 
+        Returns
+        -------
+        PyCapsule
+
         Raises
         ------
         TypeError
@@ -504,8 +599,10 @@ class Array(Operand):
                 stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
             )
         except (TypeError, ValueError, OverflowError) as error:
-            # What cannot be done without a copy is a ValueError to most libraries.
-            refused = copy is False and isinstance(error, ValueError)
+            # What cannot be done without a copy is a ValueError to most libraries; what cannot be
+            # done for a device is one to NumPy before 2.4.
+            asked = copy is False or dl_device is not None
+            refused = asked and isinstance(error, ValueError)
             raise (BufferError if refused else type(error))(f"__dlpack__: {error}") from None
         except (BufferError, RuntimeError, AssertionError) as error:  # the last two: of a stream
             raise BufferError(f"__dlpack__: {error}") from None

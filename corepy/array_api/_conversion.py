@@ -217,8 +217,11 @@ def _check_floats(values: np.ndarray[Any, Any], wanted: DType) -> None:
         )
 
 
-def from_array(x: Array, dtype: DType | None, device: Any, copy: bool | None) -> Array:
-    target = table_like("asarray", x, dtype, device)
+def from_array(
+    x: Array, dtype: DType | None, device: Any, copy: bool | None, function: str = "asarray"
+) -> Array:
+    """Return an array with a dtype and on a device; `function` is what messages name."""
+    target = table_like(function, x, dtype, device)
     moves = target.device is not x.device
     casts = target.dtype is not x.dtype
     if copy is False and (moves or casts):
@@ -257,7 +260,7 @@ def import_dlpack(x: Any, copy: bool | None) -> Array:
             array: Array = adopt("from_dlpack", "x", x, backend, copy)
             if get_backend_priority():
                 return preferred("from_dlpack", array, None, copy)
-            return from_array(array, None, None, copy)
+            return from_array(array, None, None, copy, "from_dlpack")
         except ValueError as error:
             if copy is not False:
                 raise

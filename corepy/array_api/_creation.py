@@ -19,6 +19,7 @@ from corepy.array_api._arguments import (
     dtype_argument,
     matrices_of,
     new_table,
+    one_device,
     shape_of,
     size_of,
     table_like,
@@ -91,6 +92,10 @@ def asarray(
     OverflowError
         If a value of a scalar, sequence or buffer does not fit the dtype. Those of arrays are
         converted as `astype` does.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
 
     Notes
     -----
@@ -153,9 +158,15 @@ def empty(
     Raises
     ------
     TypeError
-        If a size is no int.
+        If an argument is of another type.
     ValueError
-        If a size is negative.
+        If a size is negative, or a name is of no dtype or device.
+    MemoryError
+        If memory does not hold the result.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     sizes = shape_of("empty", shape)
     return cast("Array", create("empty", new_table("empty", dtype, device, _dtypes.float64), sizes))
@@ -177,6 +188,17 @@ def empty_like(x: Array, /, *, dtype: DType | None = None, device: Device | None
     -------
     Array
         Of the shape of `x`, with arbitrary values.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If a name is of no dtype or device.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     x = as_operand("empty_like", "x", x)
     return cast(
@@ -212,6 +234,19 @@ def eye(
     -------
     Array
         Of shape ``(n_rows, n_cols)``.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If a size is negative, or a name is of no dtype or device.
+    MemoryError
+        If memory does not hold the result.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     rows = size_of("eye", "n_rows", n_rows)
     columns = rows if n_cols is None else size_of("eye", "n_cols", n_cols)
@@ -241,7 +276,13 @@ def from_dlpack(x: object, /, *, device: Device | None = None, copy: bool | None
     Raises
     ------
     TypeError
-        If `x` does not speak DLPack.
+        If `x` does not speak DLPack, or another argument is of another type.
+    ValueError
+        If `device` is the name of none.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     BufferError
         If its memory cannot be exported, or not without a copy where ``copy=False``.
     """
@@ -256,7 +297,7 @@ def from_dlpack(x: object, /, *, device: Device | None = None, copy: bool | None
     place = source.device if device is None else device_argument("from_dlpack", device)
     if copying is False and place is not source.device:
         raise BufferError(f"from_dlpack: x is on {source.device}; expected {place} for copy=False")
-    return from_array(source, None, place, copying)
+    return from_array(source, None, place, copying, "from_dlpack")
 
 
 @operation()
@@ -286,9 +327,18 @@ def full(
     Raises
     ------
     TypeError
-        If `fill_value` is no scalar, or complex where a real dtype was asked.
+        If an argument is of another type, or `fill_value` complex where a real dtype was asked.
+    ValueError
+        If a size is negative, `fill_value` is no whole number for an integer dtype, or a name is of
+        no dtype or device.
     OverflowError
-        If it does not fit the dtype.
+        If `fill_value` does not fit the dtype.
+    MemoryError
+        If memory does not hold the result.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     sizes = shape_of("full", shape)
     value = _scalar("full", fill_value)
@@ -324,9 +374,15 @@ def full_like(
     Raises
     ------
     TypeError
-        If `fill_value` is no scalar, or complex where the dtype is real.
+        If an argument is of another type, or `fill_value` complex where the dtype is real.
+    ValueError
+        If `fill_value` is no whole number for an integer dtype, or a name is of no dtype or device.
     OverflowError
-        If it does not fit the dtype.
+        If `fill_value` does not fit the dtype.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     x = as_operand("full_like", "x", x)
     table = table_like("full_like", x, dtype, device)
@@ -374,10 +430,14 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type, or the arrays have different dtypes.
     ValueError
         If an array is not 1-D, or `indexing` is another word.
-    TypeError
-        If the arrays have different dtypes.
+    MemoryError
+        If memory does not hold the result.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     order = choice_of("meshgrid", "indexing", indexing, ("xy", "ij"))
     vectors = [as_operand("meshgrid", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
@@ -389,6 +449,7 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
                 f"meshgrid: arrays[{i}] has dtype {x.dtype} on {x.device}; expected "
                 f"{vectors[0].dtype}, the dtype of the others"
             )
+        one_device("meshgrid", "arrays[0]", vectors[0], f"arrays[{i}]", x)
     if not vectors:
         return ()
     addressable("meshgrid", *(x.size for x in vectors))
@@ -413,6 +474,19 @@ def ones(
     -------
     Array
         Of that shape.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If a size is negative, or a name is of no dtype or device.
+    MemoryError
+        If memory does not hold the result.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     sizes = shape_of("ones", shape)
     return cast("Array", create("ones", new_table("ones", dtype, device, _dtypes.float64), sizes))
@@ -434,6 +508,17 @@ def ones_like(x: Array, /, *, dtype: DType | None = None, device: Device | None 
     -------
     Array
         Of the shape of `x`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If a name is of no dtype or device.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     x = as_operand("ones_like", "x", x)
     return cast("Array", create("ones", table_like("ones_like", x, dtype, device), known_sizes(x)))
@@ -462,6 +547,13 @@ def tril(x: Array, /, *, k: int = 0) -> Array:
     -------
     Array
         Like `x`, with zeros above that diagonal.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If `x` has fewer than two dimensions.
     """
     return _triangle("tril", x, k)
 
@@ -481,6 +573,13 @@ def triu(x: Array, /, *, k: int = 0) -> Array:
     -------
     Array
         Like `x`, with zeros below that diagonal.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If `x` has fewer than two dimensions.
     """
     return _triangle("triu", x, k)
 
@@ -503,6 +602,19 @@ def zeros(
     -------
     Array
         Of that shape.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If a size is negative, or a name is of no dtype or device.
+    MemoryError
+        If memory does not hold the result.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     sizes = shape_of("zeros", shape)
     return cast("Array", create("zeros", new_table("zeros", dtype, device, _dtypes.float64), sizes))
@@ -524,6 +636,17 @@ def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Device | None
     -------
     Array
         Of the shape of `x`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If a name is of no dtype or device.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     x = as_operand("zeros_like", "x", x)
     return cast(

@@ -17,6 +17,7 @@ from corepy.devices._device import Device
 from corepy.dispatch import (
     Operand,
     as_operand,
+    creation_table,
     is_scalar,
     operation,
     owner_of,
@@ -108,13 +109,25 @@ def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Device | Non
     Raises
     ------
     TypeError
-        If `x` is complex and `dtype` real: take ``xp.real`` or ``xp.imag`` first.
+        If an argument is of another type, or `x` is complex and `dtype` real: take ``xp.real`` or
+        ``xp.imag`` first.
+    ValueError
+        If a name is of no dtype or device.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     x = as_operand("astype", "x", x)
     target = dtype_argument("astype", dtype)
     copying = flag_of("astype", "copy", copy)
     cast_allowed("astype", "x", x.dtype, target, CASTS)
-    moved: Array = x if device is None else x.to_device(device_argument("astype", device))
+    moved: Array = x
+    if device is not None:
+        place = device_argument("astype", device)
+        if place is not x.device:
+            creation_table("astype", place, x.dtype)  # which says so if there is no such device
+        moved = x.to_device(place)
     if moved.dtype is target and (not copying or moved is not x):
         return moved
     moved._table.sibling(target, "astype")  # the device may lack it
@@ -160,6 +173,13 @@ def can_cast(from_: DType | Array, to: DType, /) -> bool:
     -------
     bool
         Whether the two promote to `to` by the standard's table.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If a name is of no dtype.
     """
     source = _dtype_of("can_cast", "from_", from_)
     target = dtype_argument("can_cast", to, "to")
@@ -189,6 +209,8 @@ def finfo(type: DType | Array, /) -> finfo_object:
 
     Raises
     ------
+    TypeError
+        If `type` is neither a dtype nor an array.
     ValueError
         If the dtype is not a floating-point one.
     """
@@ -211,6 +233,8 @@ def iinfo(type: DType | Array, /) -> iinfo_object:
 
     Raises
     ------
+    TypeError
+        If `type` is neither a dtype nor an array.
     ValueError
         If the dtype is not an integer one.
     """
@@ -282,13 +306,13 @@ def result_type(*arrays_and_dtypes: Array | Scalar | DType) -> DType:
     Raises
     ------
     TypeError
-        If there is no common dtype.
+        If an argument is of another type, or there is no common dtype.
     ValueError
-        If there is no array and no dtype.
+        If there is no array and no dtype, or a name is of none.
     """
     function = "result_type"
     given = [plain(value) for value in arrays_and_dtypes]
-    scalars = [value for value in given if is_scalar(value)]
+    scalars = [(i, value) for i, value in enumerate(given) if is_scalar(value)]
     dtypes = [
         _dtype_of(function, f"arrays_and_dtypes[{i}]", value)
         for i, value in enumerate(given)
@@ -299,6 +323,7 @@ def result_type(*arrays_and_dtypes: Array | Scalar | DType) -> DType:
     result = dtypes[0]
     for dtype in dtypes[1:]:
         result = promoted(function, result, dtype)
-    for scalar in scalars:
-        result = scalar_dtype(function, "scalar", cast("Scalar", scalar), result)
+    for i, value in scalars:
+        name = f"arrays_and_dtypes[{i}]"
+        result = scalar_dtype(function, name, cast("Scalar", value), result)
     return result

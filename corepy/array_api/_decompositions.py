@@ -62,6 +62,8 @@ def cholesky(x: Array, /, *, upper: bool = False) -> Array:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If a matrix is not square or not positive definite.
     """
@@ -83,6 +85,13 @@ def eig(x: Array, /) -> EigResult:
     EigResult
         ``eigenvalues`` of shape ``(..., M)`` and ``eigenvectors`` of shape ``(..., M, M)``, one
         a column; both complex.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array or has another dtype.
+    ValueError
+        If a matrix is not square, or has no eigenvalues because of NaN or an infinity.
     """
     return EigResult(*run("linalg.eig", square_of("eig", x)))
 
@@ -101,6 +110,13 @@ def eigh(x: Array, /) -> EighResult:
     EighResult
         ``eigenvalues``, real and ascending, of shape ``(..., M)``; ``eigenvectors`` of the shape
         and dtype of `x`, one a column.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array or has another dtype.
+    ValueError
+        If a matrix is not square, or has no eigenvalues because of NaN or an infinity.
     """
     return EighResult(*run("linalg.eigh", square_of("eigh", x)))
 
@@ -118,6 +134,13 @@ def eigvals(x: Array, /) -> Array:
     -------
     Array
         Of shape ``(..., M)``, complex.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array or has another dtype.
+    ValueError
+        If a matrix is not square, or has no eigenvalues because of NaN or an infinity.
     """
     return cast("Array", run("linalg.eigvals", square_of("eigvals", x)))
 
@@ -135,6 +158,13 @@ def eigvalsh(x: Array, /) -> Array:
     -------
     Array
         Of shape ``(..., M)``, real and ascending.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array or has another dtype.
+    ValueError
+        If a matrix is not square, or has no eigenvalues because of NaN or an infinity.
     """
     return cast("Array", run("linalg.eigvalsh", square_of("eigvalsh", x)))
 
@@ -157,8 +187,10 @@ def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
-        If `mode` is another word.
+        If `x` has fewer than two dimensions, or `mode` is another word.
     """
     x = matrices_of("qr", x)
     chosen = choice_of("qr", "mode", mode, ("reduced", "complete"))
@@ -180,6 +212,14 @@ def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
     -------
     SVDResult
         ``U``, ``S`` (real, descending, of shape ``(..., min(M, N))``) and ``Vh``.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type or dtype.
+    ValueError
+        If `x` has fewer than two dimensions, or a matrix holds NaN or an infinity, where the
+        library can tell.
     """
     x = matrices_of("svd", x)
     full = flag_of("svd", "full_matrices", full_matrices)
@@ -199,5 +239,13 @@ def svdvals(x: Array, /) -> Array:
     -------
     Array
         Of shape ``(..., min(M, N))``, real and descending.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array or has another dtype.
+    ValueError
+        If `x` has fewer than two dimensions, or a matrix holds NaN or an infinity, where the
+        library can tell.
     """
     return cast("Array", run("linalg.svdvals", matrices_of("svdvals", x)))

@@ -6,6 +6,10 @@ from corepy._dtypes import DType, describe
 
 _STANDARD = "https://data-apis.org/array-api/2025.12/API_specification/generated/array_api"
 
+_BY_ZERO = """    ZeroDivisionError
+        If an integer is divided by zero, where the library can tell.
+"""
+
 
 def source(name: str) -> str:
     """Return the address of a function's page in the standard."""
@@ -37,7 +41,9 @@ def unary_doc(name: str, summary: str, dtypes: frozenset[DType], returns: str, n
     """
 
 
-def binary_doc(name: str, summary: str, dtypes: frozenset[DType], returns: str, notes: str) -> str:
+def binary_doc(
+    name: str, summary: str, dtypes: frozenset[DType], returns: str, notes: str, by_zero: bool
+) -> str:
     """Word the docstring of a function of two arrays."""
     return f"""{summary}
 
@@ -62,7 +68,7 @@ def binary_doc(name: str, summary: str, dtypes: frozenset[DType], returns: str, 
         If a scalar does not fit the dtype.
     DeviceMismatchError
         If the operands live on different devices.
-{_notes(notes)}
+{_BY_ZERO if by_zero else ""}{_notes(notes)}
     References
     ----------
     {source(name)}

@@ -65,8 +65,10 @@ def _binary(
     widened: frozenset[DType] = frozenset(),
     returns: str = _SAME,
     notes: str = "",
+    by_zero: bool = False,
 ) -> BinaryFunction:
-    return binary(name, dtypes, binary_doc(name, summary, dtypes, returns, notes), result, widened)
+    doc = binary_doc(name, summary, dtypes, returns, notes, by_zero)
+    return binary(name, dtypes, doc, result, widened)
 
 
 def _test(name: str, dtypes: frozenset[DType], summary: str) -> UnaryFunction:
@@ -78,8 +80,6 @@ def _compare(name: str, dtypes: frozenset[DType], summary: str) -> BinaryFunctio
 
 
 # ---------------------------------------------------------------------------- arithmetic
-
-_BY_ZERO = "Integer division by zero raises ``ZeroDivisionError`` where the library can tell."
 
 abs = _unary(
     "abs",
@@ -96,7 +96,7 @@ divide = _binary(
     widened=INTEGER,
     notes="Two integer operands, which the standard leaves open, give float64.",
 )
-floor_divide = _binary("floor_divide", REAL, "Greatest integer of the quotient.", notes=_BY_ZERO)
+floor_divide = _binary("floor_divide", REAL, "Greatest integer of the quotient.", by_zero=True)
 multiply = _binary("multiply", NUMERIC, "Product of two arrays.")
 negative = _unary("negative", NUMERIC, "Each element with the opposite sign.")
 positive = _unary("positive", NUMERIC, "Each element as it is.")
@@ -108,7 +108,7 @@ pow = _binary(
 )
 reciprocal = _unary("reciprocal", FLOATING, "One divided by each element.")
 remainder = _binary(
-    "remainder", REAL, "Remainder of the floored quotient, with the sign of `x2`.", notes=_BY_ZERO
+    "remainder", REAL, "Remainder of the floored quotient, with the sign of `x2`.", by_zero=True
 )
 square = _unary("square", NUMERIC, "Each element times itself.")
 subtract = _binary("subtract", NUMERIC, "Difference of two arrays.")
@@ -230,6 +230,8 @@ def clip(x: Array, /, min: Array | float | None = None, max: Array | float | Non
         If the shapes do not broadcast.
     OverflowError
         If a scalar bound does not fit the dtype of `x`.
+    DeviceMismatchError
+        If the operands live on different devices.
 
     References
     ----------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from corepy import _dtypes
 from corepy._errors import bad_argument, broadcast_mismatch, out_of_range, wrong_dtype
-from corepy.array_api._arguments import axis_of
+from corepy.array_api._arguments import axis_of, one_device
 from corepy.array_api._keys import signed
 from corepy.dispatch import (
     as_operand,
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from corepy.array_api._array import Array
 
 
-def _indices(function: str, indices: Any) -> Array:
+def _indices(function: str, x: Array, indices: Any) -> Array:
     found = as_operand(function, "indices", indices)
     if found.dtype not in _dtypes.INTEGER:
         expected = _dtypes.describe(_dtypes.INTEGER)
         raise wrong_dtype(function, "indices", found.dtype, found.device, expected)
+    one_device(function, "x", x, "indices", found)
     return cast("Array", signed(found))
 
 
@@ -53,18 +54,20 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     IndexError
         If an index is out of bounds (where the library can tell), or `axis` is out of range.
     TypeError
-        If `indices` has no integer dtype.
+        If an argument is of another type, or `indices` has no integer dtype.
     ValueError
         If `axis` is None and `x` is not 1-D.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     x = as_operand("take", "x", x)
-    chosen = _indices("take", indices)
+    chosen = _indices("take", x, indices)
     if axis is None:
         if x.ndim != 1:
             raise bad_argument("take", "axis", axis, f"an int for {x.ndim} dimensions")
         axis = 0
     place = axis_of("take", axis, x.ndim)
-    if 0 in x.shape and chosen.size and x.shape[place]:
+    if 0 in x.shape and chosen.size:
         # Libraries that have nothing to copy look at no index.
         lowest, highest = (
             int(run(bound, chosen, axis=None, keepdims=False)) for bound in ("min", "max")
@@ -98,12 +101,14 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     IndexError
         If an index is out of bounds (where the library can tell), or `axis` is out of range.
     TypeError
-        If `indices` has no integer dtype.
+        If an argument is of another type, or `indices` has no integer dtype.
     ValueError
         If the shapes do not fit.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     x = as_operand("take_along_axis", "x", x)
-    chosen = _indices("take_along_axis", indices)
+    chosen = _indices("take_along_axis", x, indices)
     place = axis_of("take_along_axis", axis, x.ndim)
     if chosen.ndim != x.ndim:
         raise bad_argument(

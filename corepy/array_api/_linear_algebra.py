@@ -65,9 +65,11 @@ def matmul(x1: Array, x2: Array, /) -> Array:
     Raises
     ------
     TypeError
-        If a dtype is not numeric.
+        If an operand is no array, or has no numeric dtype.
     ValueError
         If an operand is 0-D or the shapes do not fit.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     a, b = pair_of("matmul", x1, x2)
     left, right = a.shape, b.shape
@@ -101,6 +103,8 @@ def matrix_transpose(x: Array, /) -> Array:
 
     Raises
     ------
+    TypeError
+        If `x` is no array.
     ValueError
         If `x` has fewer than two dimensions.
     """
@@ -129,11 +133,13 @@ def tensordot(
     Raises
     ------
     TypeError
-        If a dtype is not numeric, or `axes` of another type.
+        If an argument is of another type, or a dtype is not numeric.
     ValueError
         If the sizes of the axes do not fit.
     IndexError
         If an axis is out of range.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     a, b = pair_of("tensordot", x1, x2)
     if isinstance(axes, (tuple, list)):
@@ -177,11 +183,13 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     Raises
     ------
     TypeError
-        If a dtype is not numeric.
+        If an argument is of another type, or a dtype is not numeric.
     ValueError
         If the sizes along `axis` differ, or the other dimensions do not broadcast.
     IndexError
         If `axis` is out of range.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     a, b = pair_of("vecdot", x1, x2)
     left, right = a.shape, b.shape

@@ -18,6 +18,7 @@ from corepy.array_api._arguments import (
     axis_of,
     copy_argument,
     ints_of,
+    one_device,
     optional_axes,
     optional_axis,
     shape_of,
@@ -55,8 +56,9 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
             return list(arrays)
     found = [as_operand(function, f"arrays[{i}]", x) for i, x in enumerate(arrays)]
     dtype = found[0].dtype
-    for x in found[1:]:
+    for i, x in enumerate(found[1:], 1):
         dtype = promoted(function, dtype, x.dtype)
+        one_device(function, "arrays[0]", found[0], f"arrays[{i}]", x)
     return [cast_to(x, dtype, function) for x in found]
 
 
@@ -76,6 +78,8 @@ def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
 
     Raises
     ------
+    TypeError
+        If an argument is no array.
     ValueError
         If the shapes do not broadcast.
     """
@@ -145,8 +149,12 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
-        If `x` does not broadcast to `shape`.
+        If a size is negative, or `x` does not broadcast to `shape`.
+    MemoryError
+        If memory does not hold the result.
     """
     x = as_operand("broadcast_to", "x", x)
     target = shape_of("broadcast_to", shape)
@@ -178,11 +186,13 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
     Raises
     ------
     TypeError
-        If the dtypes do not promote.
+        If an argument is of another type, or the dtypes do not promote.
     ValueError
         If there is no array, or the shapes do not fit.
     IndexError
         If `axis` is out of range.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     found = _sequence("concat", arrays)
     if axis is None:
@@ -217,10 +227,12 @@ def expand_dims(x: Array, /, axis: int | tuple[int, ...]) -> Array:
 
     Raises
     ------
-    IndexError
-        If an axis is out of range.
+    TypeError
+        If an argument is of another type.
     ValueError
         If an axis comes twice.
+    IndexError
+        If an axis is out of range.
     """
     x = as_operand("expand_dims", "x", x)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
@@ -242,6 +254,15 @@ def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
     -------
     Array
         Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If an axis comes twice.
+    IndexError
+        If an axis is out of range.
     """
     x = as_operand("flip", "x", x)
     return cast("Array", run("flip", x, axis=optional_axes("flip", axis, x.ndim)))
@@ -266,6 +287,8 @@ def moveaxis(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If there are not as many destinations as sources, or one comes twice.
     IndexError
@@ -297,6 +320,8 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If `axes` is no permutation.
     IndexError
@@ -329,11 +354,15 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     Raises
     ------
     TypeError
-        If `repeats` has no integer dtype.
+        If an argument is of another type, or `repeats` has no integer dtype.
     ValueError
         If a count is negative, or there are not as many as elements.
+    IndexError
+        If `axis` is out of range.
     MemoryError
-        If the result has more elements than any memory holds.
+        If memory does not hold the result.
+    DeviceMismatchError
+        If `x` and `repeats` live on different devices.
     """
     x = as_operand("repeat", "x", x)
     place = optional_axis("repeat", axis, x.ndim)
@@ -348,6 +377,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
         raise wrong_dtype(
             "repeat", "repeats", counts.dtype, counts.device, _dtypes.describe(_dtypes.INTEGER)
         )
+    one_device("repeat", "x", x, "repeats", counts)
     length = math.prod(known_sizes(x, None if place is None else (place,)))
     if counts.ndim > 1 or counts.shape not in ((), (1,), (length,)):
         raise bad_argument("repeat", "repeats.shape", counts.shape, f"() or ({length},)")
@@ -392,6 +422,8 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the number of elements differs, or ``copy=False`` cannot be had.
     """
@@ -438,8 +470,12 @@ def roll(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If there are not as many shifts as axes.
+    IndexError
+        If an axis is out of range.
     """
     x = as_operand("roll", "x", x)
     places = None if axis is None else _axes_repeated("roll", axis, x.ndim)
@@ -486,6 +522,8 @@ def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If a dimension is not of size one.
     IndexError
@@ -520,11 +558,13 @@ def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array
     Raises
     ------
     TypeError
-        If the dtypes do not promote.
+        If an argument is of another type, or the dtypes do not promote.
     ValueError
         If there is no array, or the shapes differ.
     IndexError
         If `axis` is out of range.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     found = _sequence("stack", arrays)
     first, shape = found[0], found[0].shape
@@ -554,8 +594,12 @@ def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If a number is negative.
+    MemoryError
+        If memory does not hold the result.
     """
     x = as_operand("tile", "x", x)
     if not isinstance(repetitions, (tuple, list)):
@@ -582,6 +626,8 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     IndexError
         If `axis` is out of range.
     """

@@ -55,9 +55,16 @@ def arange(
     TypeError
         If an argument is no real number.
     ValueError
-        If `step` is 0, or a bound is infinite or NaN, or `dtype` is not real-valued.
+        If `step` is 0, a bound is infinite or NaN, `dtype` is not real-valued, or a name is of no
+        dtype or device.
     OverflowError
         If a value does not fit the dtype.
+    MemoryError
+        If memory does not hold the result.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     first = _real("arange", "start", start)
     last = None if stop is None else _real("arange", "stop", stop)
@@ -66,7 +73,8 @@ def arange(
         first, last = 0, first
     whole = isinstance(first, int) and isinstance(last, int) and isinstance(pace, int)
     if not whole:
-        for name, value in (("start", first), ("stop", last), ("step", pace)):
+        end = "start" if stop is None else "stop"
+        for name, value in (("start", first), (end, last), ("step", pace)):
             if not math.isfinite(_float("arange", name, value)):
                 raise bad_argument("arange", name, value, "a finite number")
     if pace == 0:
@@ -124,11 +132,18 @@ def linspace(
     Raises
     ------
     TypeError
-        If an end is no number, or complex where a real dtype was asked.
+        If an argument is of another type.
+    ValueError
+        If `num` is negative, `dtype` is not a floating-point one or real where an end is complex,
+        or a name is of no dtype or device.
     OverflowError
         If an end does not fit the dtype.
-    ValueError
-        If `num` is negative or `dtype` is not a floating-point one.
+    MemoryError
+        If memory does not hold the result.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     first, last = _end("start", start), _end("stop", stop)
     count = size_of("linspace", "num", num)

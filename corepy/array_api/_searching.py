@@ -59,8 +59,12 @@ def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> A
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is nothing to search.
+    IndexError
+        If `axis` is out of range.
     """
     return _arg_extreme("argmax", x, axis, keepdims)
 
@@ -85,8 +89,12 @@ def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> A
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is nothing to search.
+    IndexError
+        If `axis` is out of range.
     """
     return _arg_extreme("argmin", x, axis, keepdims)
 
@@ -109,6 +117,15 @@ def count_nonzero(
     -------
     Array
         Of dtype int64.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If an axis comes twice.
+    IndexError
+        If an axis is out of range.
     """
     x = as_operand("count_nonzero", "x", x)
     axes = optional_axes("count_nonzero", axis, x.ndim)
@@ -132,6 +149,8 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
 
     Raises
     ------
+    TypeError
+        If `x` is no array.
     ValueError
         If `x` is 0-D.
     """
@@ -170,10 +189,16 @@ def searchsorted(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If `x1` is not 1-D, `sorter` has another shape, or `side` is another word.
     IndexError
         If `sorter` points outside `x1` (where the library can tell).
+    OverflowError
+        If a scalar does not fit the dtype.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     edge = choice_of("searchsorted", "side", side, ("left", "right"))
     haystack, needles = unify("searchsorted", ("x1", "x2"), (x1, x2))
@@ -214,9 +239,13 @@ def where(condition: Array, x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
     Raises
     ------
     TypeError
-        If `condition` is not boolean, or the dtypes do not promote.
+        If an argument is of another type, `condition` is not boolean, or the dtypes do not promote.
     ValueError
         If the shapes do not broadcast.
+    OverflowError
+        If a scalar does not fit the dtype.
+    DeviceMismatchError
+        If the arrays live on different devices.
     """
     mask = as_operand("where", "condition", condition)
     if mask.dtype is not _dtypes.bool:

@@ -63,7 +63,11 @@ def isin(x1: Array | int, x2: Array | int, /, *, invert: bool = False) -> Array:
     Raises
     ------
     TypeError
-        If neither is an array, or the dtypes do not promote.
+        If neither is an array, an argument is of another type, or the dtypes do not promote.
+    OverflowError
+        If a scalar does not fit the dtype.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     inverted = flag_of("isin", "invert", invert)
     a, b = unify("isin", ("x1", "x2"), (x1, x2))
@@ -85,6 +89,11 @@ def unique_all(x: Array, /) -> UniqueAllResult:
         ``values`` of the dtype of `x`, ascending; ``indices`` of their first occurrence and
         ``counts``, of the same length; ``inverse_indices`` of the shape of `x`. All but the first
         of dtype int64.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array.
     """
     return UniqueAllResult(*run("unique_all", as_operand("unique_all", "x", x)))
 
@@ -102,6 +111,11 @@ def unique_counts(x: Array, /) -> UniqueCountsResult:
     -------
     UniqueCountsResult
         ``values`` of the dtype of `x`, ascending; ``counts`` of dtype int64.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array.
     """
     return UniqueCountsResult(*run("unique_counts", as_operand("unique_counts", "x", x)))
 
@@ -120,6 +134,11 @@ def unique_inverse(x: Array, /) -> UniqueInverseResult:
     UniqueInverseResult
         ``values`` of the dtype of `x`, ascending; ``inverse_indices`` of the shape of `x` and
         dtype int64.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array.
     """
     return UniqueInverseResult(*run("unique_inverse", as_operand("unique_inverse", "x", x)))
 
@@ -137,5 +156,10 @@ def unique_values(x: Array, /) -> Array:
     -------
     Array
         1-D, of the dtype of `x`, ascending.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array.
     """
     return cast("Array", run("unique_values", as_operand("unique_values", "x", x)))

@@ -56,6 +56,8 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     IndexError
         If `axis` is out of range.
     """
@@ -83,6 +85,8 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     IndexError
         If `axis` is out of range.
     """

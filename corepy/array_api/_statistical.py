@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType
-from corepy._errors import bad_argument, bad_type
-from corepy.array_api._arguments import axis_of, dtype_argument, flag_of, optional_axes
+from corepy._errors import bad_argument
+from corepy.array_api._arguments import (
+    axis_of,
+    dtype_argument,
+    flag_of,
+    number_of,
+    optional_axes,
+)
 from corepy.dispatch import (
     as_operand,
     operation,
@@ -86,8 +92,12 @@ def cumulative_prod(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
-        If `axis` is None and `x` is not 1-D.
+        If `axis` is None and `x` is not 1-D, `x` is 0-D, or its dtype does not convert to `dtype`.
+    IndexError
+        If `axis` is out of range.
     """
     return _cumulate("cumulative_prod", x, axis, dtype, include_initial)
 
@@ -121,8 +131,12 @@ def cumulative_sum(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
-        If `axis` is None and `x` is not 1-D.
+        If `axis` is None and `x` is not 1-D, `x` is 0-D, or its dtype does not convert to `dtype`.
+    IndexError
+        If `axis` is out of range.
     """
     return _cumulate("cumulative_sum", x, axis, dtype, include_initial)
 
@@ -175,8 +189,12 @@ def max(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
-        If there is nothing to reduce.
+        If there is nothing to reduce, or an axis comes twice.
+    IndexError
+        If an axis is out of range.
     """
     return _extreme("max", x, axis, keepdims)
 
@@ -200,6 +218,15 @@ def mean(
     -------
     Array
         Of the dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type or dtype.
+    ValueError
+        If an axis comes twice.
+    IndexError
+        If an axis is out of range.
     """
     return _reduce("mean", as_operand("mean", "x", x), axis, keepdims)
 
@@ -224,8 +251,12 @@ def min(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
-        If there is nothing to reduce.
+        If there is nothing to reduce, or an axis comes twice.
+    IndexError
+        If an axis is out of range.
     """
     return _extreme("min", x, axis, keepdims)
 
@@ -256,15 +287,23 @@ def prod(
     -------
     Array
         Of that dtype.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type or dtype.
+    ValueError
+        If an axis comes twice, or the dtype of `x` does not convert to `dtype`.
+    IndexError
+        If an axis is out of range.
     """
     return _accumulate("prod", x, axis, dtype, keepdims)
 
 
 def _spread(function: str, x: Any, axis: Axes, correction: float, keepdims: bool) -> Array:
-    if isinstance(correction, bool) or not isinstance(correction, (int, float)):
-        raise bad_type(function, "correction", correction, "an int or float")
+    number = number_of(function, "correction", correction)
     x = as_operand(function, "x", x)
-    return _reduce(function, x, axis, keepdims, correction=correction)
+    return _reduce(function, x, axis, keepdims, correction=number)
 
 
 @operation(_dtypes.REAL_FLOATING, same)
@@ -293,6 +332,17 @@ def std(
     -------
     Array
         Of the dtype of `x`; NaN where no degree of freedom is left.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type or dtype.
+    ValueError
+        If an axis comes twice.
+    IndexError
+        If an axis is out of range.
+    OverflowError
+        If `correction` is an int beyond the range of float64.
     """
     return _spread("std", x, axis, correction, keepdims)
 
@@ -323,6 +373,15 @@ def sum(
     -------
     Array
         Of that dtype.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type or dtype.
+    ValueError
+        If an axis comes twice, or the dtype of `x` does not convert to `dtype`.
+    IndexError
+        If an axis is out of range.
     """
     return _accumulate("sum", x, axis, dtype, keepdims)
 
@@ -353,5 +412,16 @@ def var(
     -------
     Array
         Of the dtype of `x`; NaN where no degree of freedom is left.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type or dtype.
+    ValueError
+        If an axis comes twice.
+    IndexError
+        If an axis is out of range.
+    OverflowError
+        If `correction` is an int beyond the range of float64.
     """
     return _spread("var", x, axis, correction, keepdims)

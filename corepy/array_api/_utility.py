@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from corepy import _dtypes
 from corepy._errors import bad_argument
-from corepy.array_api._arguments import axis_of, flag_of, optional_axes, size_of
+from corepy.array_api._arguments import axis_of, flag_of, one_device, optional_axes, size_of
 from corepy.array_api._elementwise import not_equal, subtract
 from corepy.array_api._manipulation import concat
 from corepy.dispatch import (
@@ -49,6 +49,15 @@ def all(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
     -------
     Array
         Of dtype bool; true where there is no element.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If an axis comes twice.
+    IndexError
+        If an axis is out of range.
     """
     return _truth("all", x, axis, keepdims)
 
@@ -69,6 +78,15 @@ def any(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: boo
     -------
     Array
         Of dtype bool; false where there is no element.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If an axis comes twice.
+    IndexError
+        If an axis is out of range.
     """
     return _truth("any", x, axis, keepdims)
 
@@ -102,8 +120,14 @@ def diff(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type, or the dtypes do not promote.
     ValueError
         If `x` is 0-D, `n` is negative, or a shape does not fit.
+    IndexError
+        If `axis` is out of range.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     x = as_operand("diff", "x", x)
     if x.ndim == 0:
@@ -128,6 +152,7 @@ def _edge(name: str, part: Any, x: Array, place: int) -> Array:
     """Check an array that is joined to another along an axis."""
     part = as_operand("diff", name, part)
     promoted("diff", x.dtype, part.dtype)
+    one_device("diff", "x", x, name, part)
     around = [(axis, axis) for axis in range(x.ndim) if axis != place]
     if part.ndim != x.ndim or not same_sizes(part, x, around):
         raise bad_argument("diff", f"{name}.shape", part.shape, f"{x.shape} but for axis {place}")

@@ -18,6 +18,7 @@ from corepy.array_api._arguments import (
     choice_of,
     ints_of,
     new_table,
+    number_of,
     size_of,
 )
 from corepy.devices._device import Device
@@ -165,10 +166,14 @@ def fft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, or `norm` is another word.
     IndexError
         If `axis` is out of range.
+    MemoryError
+        If memory does not hold the result.
     """
     return _one("fft", x, n, axis, norm)
 
@@ -193,10 +198,14 @@ def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "back
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, or `norm` is another word.
     IndexError
         If `axis` is out of range.
+    MemoryError
+        If memory does not hold the result.
     """
     return _one("ifft", x, n, axis, norm)
 
@@ -222,10 +231,14 @@ def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "back
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, or `norm` is another word.
     IndexError
         If `axis` is out of range.
+    MemoryError
+        If memory does not hold the result.
     """
     return _one("rfft", x, n, axis, norm)
 
@@ -251,10 +264,14 @@ def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "bac
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, or `norm` is another word.
     IndexError
         If `axis` is out of range.
+    MemoryError
+        If memory does not hold the result.
     """
     return _one("irfft", x, n, axis, norm)
 
@@ -280,10 +297,14 @@ def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "back
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, or `norm` is another word.
     IndexError
         If `axis` is out of range.
+    MemoryError
+        If memory does not hold the result.
     """
     return _one("hfft", x, n, axis, norm)
 
@@ -308,10 +329,14 @@ def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "bac
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, or `norm` is another word.
     IndexError
         If `axis` is out of range.
+    MemoryError
+        If memory does not hold the result.
     """
     return _one("ihfft", x, n, axis, norm)
 
@@ -344,10 +369,14 @@ def fftn(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
     IndexError
         If an axis is out of range.
+    MemoryError
+        If memory does not hold the result.
     """
     return _many("fftn", x, s, axes, norm)
 
@@ -380,10 +409,14 @@ def ifftn(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
     IndexError
         If an axis is out of range.
+    MemoryError
+        If memory does not hold the result.
     """
     return _many("ifftn", x, s, axes, norm)
 
@@ -416,10 +449,14 @@ def rfftn(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
     IndexError
         If an axis is out of range.
+    MemoryError
+        If memory does not hold the result.
     """
     return _many("rfftn", x, s, axes, norm)
 
@@ -452,10 +489,14 @@ def irfftn(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
     IndexError
         If an axis is out of range.
+    MemoryError
+        If memory does not hold the result.
     """
     return _many("irfftn", x, s, axes, norm)
 
@@ -483,8 +524,19 @@ def fftfreq(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
-        If `n` is not positive, `d` is 0, or `dtype` is another one.
+        If `n` is not positive, `d` is 0, `dtype` is another one, or a name is of no dtype or
+        device.
+    OverflowError
+        If `d` is an int beyond the range of float64.
+    MemoryError
+        If memory does not hold the result.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     return _frequencies("fftfreq", n, d, dtype, device)
 
@@ -512,20 +564,30 @@ def rfftfreq(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
-        If `n` is not positive, `d` is 0, or `dtype` is another one.
+        If `n` is not positive, `d` is 0, `dtype` is another one, or a name is of no dtype or
+        device.
+    OverflowError
+        If `d` is an int beyond the range of float64.
+    MemoryError
+        If memory does not hold the result.
+    BackendUnavailableError
+        If the device is not present.
+    UnsupportedOperationError
+        If no backend has the dtype on that device.
     """
     return _frequencies("rfftfreq", n, d, dtype, device)
 
 
 def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: Any) -> Array:
     points = _length(name, "n", n)
-    if isinstance(d, bool) or not isinstance(d, (int, float)):
-        raise bad_type(name, "d", d, "an int or float")
-    if d == 0:
+    distance = number_of(name, "d", d)
+    if distance == 0:
         raise bad_argument(name, "d", d, "a distance other than 0")
     table = new_table(name, dtype, device, _dtypes.float64, _dtypes.REAL_FLOATING)
-    return cast("Array", create(f"fft.{name}", table, points, d=float(d)))
+    return cast("Array", create(f"fft.{name}", table, points, d=float(distance)))
 
 
 def fftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
@@ -544,6 +606,10 @@ def fftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If an axis comes twice.
     IndexError
         If an axis is out of range.
     """
@@ -566,6 +632,10 @@ def ifftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If an axis comes twice.
     IndexError
         If an axis is out of range.
     """

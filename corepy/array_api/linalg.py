@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType
-from corepy._errors import bad_argument, bad_type, broadcast_mismatch
+from corepy._errors import bad_argument, bad_type, broadcast_mismatch, wrong_dtype
 from corepy.array_api._arguments import (
     axes_of,
     axis_of,
     flag_of,
     matrices_of,
+    number_of,
     square_of,
 )
 from corepy.array_api._decompositions import (
@@ -106,8 +107,14 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If `axis` has another size, or the shapes do not broadcast.
+    IndexError
+        If `axis` is out of range.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     a, b = pair_of("cross", x1, x2)
     width = max(a.ndim, b.ndim)
@@ -134,6 +141,13 @@ def det(x: Array, /) -> Array:
     -------
     Array
         Of shape ``(...)`` and the dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array or has another dtype.
+    ValueError
+        If a matrix is not square.
     """
     return cast("Array", run("linalg.det", square_of("det", x)))
 
@@ -153,6 +167,13 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     -------
     Array
         Of shape ``(..., min(M, N))``, shorter for other offsets.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If `x` has fewer than two dimensions.
     """
     x = matrices_of("diagonal", x)
     return cast("Array", run("linalg.diagonal", x, offset=_offset("diagonal", offset, x)))
@@ -181,6 +202,8 @@ def inv(x: Array, /) -> Array:
 
     Raises
     ------
+    TypeError
+        If `x` is no array or has another dtype.
     ValueError
         If a matrix is not square or singular.
     """
@@ -209,14 +232,19 @@ def matrix_norm(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
-        If `ord` is another one.
+        If `x` has fewer than two dimensions, `ord` is another one, or a matrix holds NaN or an
+        infinity, where the library can tell.
     """
     x = matrices_of("matrix_norm", x)
     keep = flag_of("matrix_norm", "keepdims", keepdims)
     kinds = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
     kind = "fro" if ord is None else ord
-    if kind.__class__ not in (str, int, float) or kind not in kinds:
+    if kind.__class__ not in (str, int, float):
+        raise bad_type("matrix_norm", "ord", ord, f"one of {kinds}")
+    if kind not in kinds:
         raise bad_argument("matrix_norm", "ord", ord, f"one of {kinds}")
     return cast("Array", run("linalg.matrix_norm", x, keepdims=keep, ord=kind))
 
@@ -239,6 +267,8 @@ def matrix_power(x: Array, n: int, /) -> Array:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If a matrix is not square, or singular and `n` negative.
     """
@@ -261,9 +291,21 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     -------
     Array
         Of shape ``(...)`` and dtype int64; 0 for matrices without elements.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type or dtype.
+    ValueError
+        If `x` has fewer than two dimensions, the shape of `rtol` does not fit the stack, or a
+        matrix holds NaN or an infinity, where the library can tell.
+    OverflowError
+        If `rtol` is an int beyond the range of float64.
+    DeviceMismatchError
+        If `x` and `rtol` live on different devices.
     """
     x = matrices_of("matrix_rank", x)
-    tolerance = _rtol("matrix_rank", x, rtol)
+    x, tolerance = _with_rtol("matrix_rank", x, rtol)
     if 0 in x.shape[-2:]:  # which has no greatest singular value
         return _filled(x, known_sizes(x)[:-2], _dtypes.int64, 0)
     return cast("Array", run("linalg.matrix_rank", x, rtol=tolerance))
@@ -274,17 +316,29 @@ def _filled(x: Array, shape: tuple[int, ...], dtype: DType, value: float) -> Arr
     return cast("Array", create("full", x._table.sibling(dtype), shape, value))
 
 
-def _rtol(function: str, x: Array, rtol: Any) -> Any:
-    """Return a tolerance as a float or as an array of the dtype of the singular values."""
+def _with_rtol(function: str, x: Array, rtol: Any) -> tuple[Array, Any]:
+    """Return matrices and a tolerance: a number, or an array of the dtype of singular values."""
     if rtol is None or (isinstance(rtol, (int, float)) and not isinstance(rtol, bool)):
-        return rtol
-    if isinstance(rtol, Operand) or hasattr(rtol, "shape"):
-        tolerance = as_operand(function, "rtol", rtol)
-        if tolerance.dtype not in _dtypes.REAL:
-            raise bad_type(function, "rtol", rtol, "a real number")
-        real = _dtypes.real_of(x.dtype)
-        return cast_to(gathered(function, "x", x._table, "rtol", tolerance), real, function)
-    raise bad_type(function, "rtol", rtol, "a float, an array or None")
+        return x, None if rtol is None else number_of(function, "rtol", rtol)
+    if not (isinstance(rtol, Operand) or hasattr(rtol, "shape")):
+        raise bad_type(function, "rtol", rtol, "a float, an array or None")
+    tolerance = as_operand(function, "rtol", rtol)
+    if tolerance.dtype not in _dtypes.REAL:
+        expected = _dtypes.describe(_dtypes.REAL)
+        raise wrong_dtype(function, "rtol", tolerance.dtype, tolerance.device, expected)
+    sizes, several = known_sizes(x), known_sizes(tolerance)
+    stack = sizes[:-2]
+    if several and several != stack:
+        if not broadcasts([stack, several]):
+            expected = f"one that broadcasts with {stack}, the stack of x"
+            raise bad_argument(function, "rtol.shape", several, expected)
+        wide = (1,) * (len(several) - len(stack)) + stack
+        ones = (1,) * (len(stack) - len(several)) + several
+        common = tuple(m if n == 1 else n for n, m in zip(wide, ones, strict=True))
+        if common != stack:  # NumPy and torch take no tolerances of more matrices than there are
+            x = cast("Array", run("broadcast_to", x, (*common, *sizes[-2:])))
+    real = _dtypes.real_of(x.dtype)
+    return x, cast_to(gathered(function, "x", x._table, "rtol", tolerance), real, function)
 
 
 @operation(_dtypes.NUMERIC, extension="linalg", argument="x1")
@@ -303,8 +357,12 @@ def outer(x1: Array, x2: Array, /) -> Array:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If an operand is not 1-D.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     a, b = pair_of("outer", x1, x2)
     for name, x in (("x1", a), ("x2", b)):
@@ -329,9 +387,22 @@ def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     -------
     Array
         Of shape ``(..., N, M)`` and the dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type or dtype.
+    ValueError
+        If `x` has fewer than two dimensions, the shape of `rtol` does not fit the stack, or a
+        matrix holds NaN or an infinity, where the library can tell.
+    OverflowError
+        If `rtol` is an int beyond the range of float64.
+    DeviceMismatchError
+        If `x` and `rtol` live on different devices.
     """
     x = matrices_of("pinv", x)
-    return cast("Array", run("linalg.pinv", x, rtol=_rtol("pinv", x, rtol)))
+    x, tolerance = _with_rtol("pinv", x, rtol)
+    return cast("Array", run("linalg.pinv", x, rtol=tolerance))
 
 
 @operation(_dtypes.FLOATING, extension="linalg")
@@ -347,6 +418,13 @@ def slogdet(x: Array, /) -> SlogdetResult:
     -------
     SlogdetResult
         ``sign`` of the dtype of `x` and ``logabsdet`` of its real dtype, of shape ``(...)``.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array or has another dtype.
+    ValueError
+        If a matrix is not square.
     """
     return SlogdetResult(*run("linalg.slogdet", square_of("slogdet", x)))
 
@@ -369,8 +447,12 @@ def solve(x1: Array, x2: Array, /) -> Array:
 
     Raises
     ------
+    TypeError
+        If an argument is of another type or dtype.
     ValueError
         If the shapes do not fit, or a matrix is singular.
+    DeviceMismatchError
+        If the operands live on different devices.
     """
     a, b = pair_of("solve", x1, x2)
     a = square_of("solve", a, "x1")
@@ -402,6 +484,13 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
     -------
     Array
         Of shape ``(...)`` and that dtype.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type or dtype.
+    ValueError
+        If `x` has fewer than two dimensions, or its dtype does not convert to `dtype`.
     """
     x = matrices_of("trace", x)
     x._table["linalg.trace"]
@@ -442,16 +531,21 @@ def vector_norm(
     Raises
     ------
     TypeError
-        If `ord` is no real number.
+        If an argument is of another type or dtype.
+    ValueError
+        If an axis comes twice.
+    IndexError
+        If an axis is out of range.
+    OverflowError
+        If `ord` is an int beyond the range of float64.
     """
     x = as_operand("vector_norm", "x", x)
     axes = None if axis is None else axes_of("vector_norm", axis, x.ndim)
     keep = flag_of("vector_norm", "keepdims", keepdims)
-    if isinstance(ord, bool) or not isinstance(ord, (int, float)):
-        raise bad_type("vector_norm", "ord", ord, "an int or float")
+    order = number_of("vector_norm", "ord", ord)
     if 0 in x.shape:  # of which libraries make this, or an error
         gone = range(x.ndim) if axes is None else axes
         sizes = enumerate(known_sizes(x))
         shape = [1 if i in gone else n for i, n in sizes if keep or i not in gone]
-        return _filled(x, tuple(shape), _dtypes.real_of(x.dtype), math.inf if ord < 0 else 0.0)
-    return cast("Array", run("linalg.vector_norm", x, axis=axes, keepdims=keep, ord=ord))
+        return _filled(x, tuple(shape), _dtypes.real_of(x.dtype), math.inf if order < 0 else 0.0)
+    return cast("Array", run("linalg.vector_norm", x, axis=axes, keepdims=keep, ord=order))

@@ -205,6 +205,31 @@ class Backend(ABC):
 
     Subclasses say what the library can do and where it deviates, and nothing more. See
     ``examples/remote_backend`` for a complete one outside this package.
+
+    Notes
+    -----
+    The dispatcher checks what it calls these methods with, the same everywhere:
+
+    native : native array
+        An array of this library, as `owns` knows it.
+    device : Device
+        One of `devices`.
+    dtype : DType
+        Of the standard, and one that the device has; of `rounded`, the name of a 16-bit float.
+    name : str
+        An operation's, as the table has it: ``"add"``, ``"linalg.cholesky"``.
+    exporter : object
+        What `exporter` or `legacy_exporter` of another backend returns.
+    value : scalar
+        One of Python's, which the dtype holds.
+    array : numpy.ndarray
+        In host memory.
+    copy : bool or None
+        True: always new memory. False: raise ``ValueError`` if memory cannot be shared. None:
+        share where possible.
+
+    They raise what each says, and whatever the library raises: of that the dispatcher makes the
+    exception that corepy documents, with the function's name.
     """
 
     #: The name users write in a priority list.
@@ -317,7 +342,7 @@ class Backend(ABC):
 
     @abstractmethod
     def owns(self, obj: object) -> bool:
-        """Say whether an object is an array of this library (without importing others)."""
+        """Say whether `obj`, any object, is an array of this library (without importing others)."""
 
     @abstractmethod
     def dtype_of(self, native: Native) -> DType:
@@ -337,14 +362,7 @@ class Backend(ABC):
 
     @abstractmethod
     def to_numpy(self, native: Native, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Return the values in host memory.
-
-        Parameters
-        ----------
-        copy : bool or None
-            True: always new memory. False: raise ``ValueError`` if memory cannot be shared.
-            None: share where possible.
-        """
+        """Return the values in host memory."""
 
     def peek(self, native: Native) -> np.ndarray[Any, Any]:
         """Return the values to be looked at, as printing does; nobody writes into them."""
@@ -354,7 +372,7 @@ class Backend(ABC):
     def from_numpy(
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
     ) -> Native:
-        """Make a native array on a device from host memory; `copy` as in `to_numpy`."""
+        """Make a native array on a device from host memory."""
 
     def shares_memory(self, native: Native, array: np.ndarray[Any, Any]) -> bool:
         """Say whether a native array uses the memory of a host array.
@@ -487,7 +505,7 @@ class Backend(ABC):
         return None
 
     def limit_threads(self, count: int) -> str | None:
-        """Let the library use so many threads of the host; if it cannot be told, say why not.
+        """Let the library use `count` threads of the host; if it cannot be told, say why not.
 
         Called when the backend is loaded, if somebody set a budget before, and at each change.
         A library that computes in the calling thread alone has nothing to do.
@@ -531,7 +549,8 @@ class Backend(ABC):
         """Let products and convolutions of float32 be computed in TF32; if it cannot, say why not.
 
         Called by `corepy.enable_tf32`, and when a backend is loaded after it. Until then, and where
-        it is False, they have to be computed in float32. A library without TF32 has nothing to do.
+        `allowed` is False, they have to be computed in float32. A library without TF32 has nothing
+        to do.
         """
         return None
 
@@ -548,7 +567,7 @@ class Backend(ABC):
     # ------------------------------------------------------------------ memory and streams
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """Say whether an exception of the library, other than ``MemoryError``, means that.
+        """Say whether `error`, of the library and other than ``MemoryError``, means that.
 
         The operation is then run again, so one that writes in place has to ask for its memory
         before it writes, as all known libraries do.
@@ -581,9 +600,9 @@ class Backend(ABC):
         return None
 
     def limit_memory(self, device: Device, limit: int | None) -> str | None:
-        """Let the library take so many bytes of a device at most; if it cannot, say why not.
+        """Let the library take `limit` bytes of a device at most; if it cannot, say why not.
 
-        None for `limit` takes the limit away.
+        None takes the limit away.
         """
         return "the library has no limit to set"
 
@@ -592,9 +611,9 @@ class Backend(ABC):
         return None
 
     def use_allocator(self, allocator: Allocator | None) -> str | None:
-        """Allocate by another library's pools, or again by its own; if it cannot, say why not.
+        """Allocate by the `allocator` of another library, or again by its own where that is None.
 
-        Memory that was allocated before stays where it is.
+        Memory that was allocated before stays where it is. If the library cannot, say why not.
         """
         return "the library takes no other's memory"
 

@@ -73,16 +73,21 @@ def bind(first_gpu: Callable[[str, str], Device]) -> None:
     _first_gpu = first_gpu
 
 
-def as_device(obj: object, function: str = "as_device", argument: str = "device") -> Device:
+def as_device(device: object, function: str = "as_device", argument: str = "device") -> Device:
     """Find the device that an object means.
 
     Parameters
     ----------
-    obj : Device or str
+    device : Device or str
         A `Device`, or its name; a numbered kind alone means its first (``"cuda"`` is
         ``"cuda:0"``). ``"gpu"`` is the first GPU that a usable backend serves.
     function, argument : str
         What the message names when the object means no device.
+
+    Returns
+    -------
+    Device
+        The one object of that device, whether or not the machine has it.
 
     Raises
     ------
@@ -93,17 +98,19 @@ def as_device(obj: object, function: str = "as_device", argument: str = "device"
     BackendUnavailableError
         If it is ``"gpu"``, and there is none.
     """
-    if isinstance(obj, Device):
-        return obj
-    if not isinstance(obj, str):
-        raise bad_type(function, argument, obj, "a Device or its name")
-    name = f"{obj}:0" if obj in _NUMBERED else obj
+    if isinstance(device, Device):
+        return device
+    if not isinstance(device, str):
+        raise bad_type(function, argument, device, "a Device or its name")
+    name = f"{device}:0" if device in _NUMBERED else device
     found = _DEVICES.get(name)
     if found is None:
         if name == "gpu":
             return _first_gpu(function, argument)
         if not _NAME.fullmatch(name):
-            raise bad_argument(function, argument, obj, 'a device name such as "cpu" or "cuda:0"')
+            raise bad_argument(
+                function, argument, device, 'a device name such as "cpu" or "cuda:0"'
+            )
         with _LOCK:  # two threads that meet here must end with the same object
             found = _DEVICES.get(name) or Device(name)
     return found

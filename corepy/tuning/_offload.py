@@ -98,6 +98,11 @@ def tune_offload(
     notice : callable
         Is told what the user should know.
 
+    Returns
+    -------
+    Reckoned
+        The costs, and what was too noisy to decide.
+
     Raises
     ------
     ValueError

@@ -237,6 +237,8 @@ def test_indices_out_of_bounds_are_refused_where_nothing_is_copied() -> None:
         xp.take(x, far, axis=0)
     with pytest.raises(IndexError, match="^take: an index is -3; expected one that axis 0 of 2"):
         xp.take(x, xp.asarray([-3]), axis=0)
+    with pytest.raises(IndexError, match="^take: an index is 0; expected one that axis 1 of 0 has"):
+        xp.take(x, xp.asarray([0]), axis=1)
     with pytest.raises(IndexError, match="^__getitem__: key is 5; expected one within an axis of"):
         x[far, :]
     with pytest.raises(IndexError, match="^__setitem__: key is 5; expected one within an axis of"):

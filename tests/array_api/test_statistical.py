@@ -185,7 +185,11 @@ def test_bool_is_no_number(name: str) -> None:
         function(name)(xp.ones(2, dtype=DTYPES["bool"]))
 
 
+@pytest.mark.filterwarnings("ignore:Degrees of freedom:RuntimeWarning")
 @pytest.mark.parametrize("name", ["std", "var"])
 def test_correction_is_a_number(name: str) -> None:
     with pytest.raises(TypeError, match=f"^{name}: correction is of type str; expected an int or"):
         function(name)(xp.ones(2), correction="1")
+    assert np.isnan(float(function(name)(xp.ones(2), correction=10**30)))
+    with pytest.raises(OverflowError, match=f"^{name}: correction is an integer beyond"):
+        function(name)(xp.ones(2), correction=10**400)

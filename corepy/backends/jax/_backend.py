@@ -470,14 +470,17 @@ def _regular(function: str, x: Array, found: Array) -> Array:
     if isinstance(found, jax.core.Tracer) or jnp.isfinite(found).all():
         return found
     if (jnp.linalg.slogdet(x).sign == 0).any():
-        raise ValueError(f"{function}: x has a singular matrix; expected regular ones")
+        name = "x1" if function == "solve" else "x"
+        raise ValueError(f"{function}: {name} has a singular matrix; expected regular ones")
     return found
 
 
 def _cholesky(x: Array, *, upper: bool) -> Array:
     found = jnp.linalg.cholesky(x, upper=upper)
     if not isinstance(found, jax.core.Tracer) and jnp.isnan(found).any() and jnp.isfinite(x).all():
-        raise ValueError("cholesky: x has a matrix that is not positive definite")
+        raise ValueError(
+            "cholesky: x has a matrix that is not positive definite; expected ones that are"
+        )
     return found
 
 

@@ -185,6 +185,10 @@ class KVCache(_Memory):
     def append(self, k: Any, v: Any) -> None:
         """Keep further keys and values, (batch, kv_heads, new, head_dim).
 
+        Parameters
+        ----------
+        k, v : array
+
         Raises
         ------
         TypeError, DeviceMismatchError
@@ -206,7 +210,19 @@ class KVCache(_Memory):
         self._length = end
 
     def truncate(self, length: int) -> None:
-        """Forget all positions from some length on."""
+        """Forget all positions from some length on.
+
+        Parameters
+        ----------
+        length : int
+
+        Raises
+        ------
+        TypeError
+            If it is no integer.
+        ValueError
+            If it is negative, or more than are filled.
+        """
         name = "KVCache.truncate"
         if whole(name, "length", length, 0) > self._length:
             raise bad_argument(name, "length", length, f"at most {self._length}, the length")
@@ -220,6 +236,16 @@ class KVCache(_Memory):
         q : array (batch, heads, queries, head_dim)
         **options
             Those of `attention`; ``causal`` is true unless they say otherwise.
+
+        Returns
+        -------
+        array or tuple of two arrays
+            As of `attention`.
+
+        Raises
+        ------
+        TypeError, ValueError, DeviceMismatchError
+            As of `attention`.
         """
         from corepy.kernels.attention import attention
 
@@ -292,7 +318,27 @@ class PagedKVCache(_Memory):
         return len(self._free)
 
     def table(self, sequences: Sequence[int] | None = None) -> Host:
-        """Return the blocks of each sequence, int64 (sequences, most blocks), filled up with 0."""
+        """Return the blocks of each sequence.
+
+        Parameters
+        ----------
+        sequences : sequence of int or None
+            Which. None: all, in order.
+
+        Returns
+        -------
+        numpy.ndarray (sequences, most blocks)
+            Of dtype int64, filled up with 0.
+
+        Raises
+        ------
+        TypeError
+            If `sequences` holds anything but integers.
+        ValueError
+            If one comes twice.
+        IndexError
+            If there is no such sequence.
+        """
         return self._table(self._chosen("table", sequences))
 
     def append(self, k: Any, v: Any, *, sequences: Sequence[int] | None = None) -> None:
@@ -342,7 +388,19 @@ class PagedKVCache(_Memory):
                 done += step
 
     def free(self, sequence: int) -> None:
-        """Forget a sequence, and give its blocks to others."""
+        """Forget a sequence, and give its blocks to others.
+
+        Parameters
+        ----------
+        sequence : int
+
+        Raises
+        ------
+        TypeError
+            If it is no integer.
+        IndexError
+            If there is no such sequence.
+        """
         s = self._known("PagedKVCache.free", "sequence", sequence)
         self._free += self._tables[s][::-1]
         self._tables[s] = []
@@ -369,6 +427,18 @@ class PagedKVCache(_Memory):
             To which each entry of `q` belongs. None: all, in order.
         causal, scale, window, return_lse, out
             As of `attention`.
+
+        Returns
+        -------
+        array or tuple of two arrays
+            As of `attention`.
+
+        Raises
+        ------
+        TypeError, ValueError, DeviceMismatchError
+            As of `attention`, and if a sequence comes twice.
+        IndexError
+            If there is no such sequence.
         """
         chosen = self._chosen("attend", sequences)
         keys, values = self._given("attend")
@@ -411,7 +481,10 @@ class PagedKVCache(_Memory):
         try:
             chosen = [index(s) for s in sequences]
         except TypeError:
-            raise bad_type(name, "sequences", sequences, "a sequence of integers") from None
+            odd: Any = sequences
+            if hasattr(odd, "__iter__"):
+                odd = next((s for s in odd if not hasattr(s, "__index__")), odd)
+            raise bad_type(name, "sequences", odd, "a sequence of integers") from None
         for s in chosen:
             self._known(name, "sequences", s)
         if len(set(chosen)) < len(chosen):
