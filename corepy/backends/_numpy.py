@@ -456,6 +456,7 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "tensordot": _tensordot,
     "unique_values": _unique_values,
     "matmul": np.matmul,
+    "acosh": elementwise.acosh if elementwise.OWN_ACOSH else np.arccosh,
     "floor_divide": elementwise.floor_divide,
     "remainder": elementwise.remainder,
     "expm1": elementwise.expm1,

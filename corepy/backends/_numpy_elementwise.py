@@ -142,6 +142,24 @@ def _tanh_block(out: Array, x: Array) -> None:
         out.imag[special] = np.copysign(0, x.imag[special])
 
 
+#: Whether NumPy has an acosh of its own, as it does where it does not trust the C library: on
+#: Windows, with musl, and before 2.3 on all of Linux, for whose oldest glibc it was built.
+with np.errstate(invalid="ignore"):
+    OWN_ACOSH: Final = bool(np.isnan(np.arccosh(complex(0, math.nan)).imag))
+
+
+def acosh(x: Array) -> Array:
+    return _in_blocks(_acosh_block, x) if x.dtype.kind == "c" else np.asarray(np.arccosh(x))
+
+
+def _acosh_block(out: Array, x: Array) -> None:
+    # C99 at first had NaN for the imaginary part of acosh(0 + NaN j) too, and npy_cacosh still has.
+    np.arccosh(x, out=out)
+    special = (x.real == 0) & np.isnan(x.imag)
+    if special.any():
+        out.imag[special] = math.pi / 2
+
+
 def clip(x: Array, min: Any = None, max: Any = None) -> Array:
     # compat casts bounds by value and writes into array-valued ones; ours have x's dtype already.
     if min is None and max is None:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from corepy._extensions import extension
 from corepy.backends._base import Loop
+from corepy.backends._numpy_elementwise import OWN_ACOSH
 from corepy.backends._numpy_order import ORDER_LOOP, ORDERED, PARTS, SORTED
 from corepy.backends._numpy_rows import ROW_LOOPS
 
@@ -121,6 +122,7 @@ LOOPS: Final[dict[str, Loop]] = {
     "remainder": Loop(np.remainder),
     "round": Loop(np.rint),
     "trunc": Loop(np.trunc),
+    "acosh": Loop(np.arccosh, real=OWN_ACOSH),
     "expm1": Loop(np.expm1, real=True),
     "log1p": Loop(np.log1p, real=True),
     "tanh": Loop(np.tanh, real=True),
