@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 from corepy import _dtypes
 from corepy._dtypes import PROMOTION, DType, Scalar
-from corepy._errors import bad_argument, broadcast_mismatch
+from corepy._errors import bad_argument, bad_type, broadcast_mismatch, wrong_dtype
 from corepy.backends._base import Native
 from corepy.dispatch import _hot
 from corepy.dispatch._fallback import INPLACE
@@ -33,7 +33,7 @@ from corepy.dispatch._operands import (
 from corepy.dispatch._operations import OPERATIONS, declare, same
 from corepy.dispatch._run import _BROADCASTING, rebound, recover, wrap
 from corepy.dispatch._settings import STRICT
-from corepy.dispatch._table import Table
+from corepy.dispatch._table import Entry, Table
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -122,20 +122,21 @@ def mixed(name: str, x1: Any, x2: Any) -> Any:
         if done is not None:
             return done
     a, b = unify(name, ("x1", "x2"), (x1, x2))
-    return _call(name, a._table, a, b)
+    return _call(name, a._table, (a, b), (x1, x2))
 
 
 def _with_scalar(name: str, x: Operand, value: Any, argument: str) -> Any:
     """Run a binary operation on an array and a Python scalar, which `argument` names."""
-    x, other = _beside(name, x, value, argument)
-    table = x._table
-    native, out = table[name]
-    a = x._native
+    first = argument == "x1"
+    wide, other = _beside(name, x, value, argument)
+    table = wide._table
+    native, out = _entry(name, table, (value, x) if first else (x, value))
+    a = wide._native
     try:
-        made = native(other, a) if argument == "x1" else native(a, other)
+        made = native(other, a) if first else native(a, other)
     except Exception as error:
-        args = (other, a) if argument == "x1" else (a, other)
-        made = recover(name, table, (x,), error, native, *args)
+        args = (other, a) if first else (a, other)
+        made = recover(name, table, (wide,), error, native, *args)
     if made.__class__ is not a.__class__:
         return wrap(made, table, table if out is None else out)
     return make(made, table if out is None else out)
@@ -164,21 +165,50 @@ def _unconverted(name: str, x1: Operand, x2: Operand) -> Any:
         x2 = gathered(name, "x1", home, "x2", x2)
     other = x2._table
     if home is other:
-        return _call(name, home, x1, x2)
+        return _call(name, home, (x1, x2), (x1, x2))
     if home.backend.promotes and (home.dtype, other.dtype) in PROMOTION:
         table = home.sibling(promoted(name, home.dtype, other.dtype), name)
-        return _call(name, table, x1, x2)
+        return _call(name, table, (x1, x2), (x1, x2))
     return None
 
 
-def _call(name: str, table: Table, *operands: Any) -> Any:
-    native, out = table[name]
+def _call(name: str, table: Table, operands: tuple[Any, Any], given: tuple[Any, Any]) -> Any:
+    """Run a binary operation on converted operands; errors name those that were `given`."""
+    native, out = _entry(name, table, given)
     args = [x._native for x in operands]
     try:
         made = native(*args)
     except Exception as error:
         made = recover(name, table, operands, error, native, *args)
     return wrap(made, table, out)
+
+
+def _entry(name: str, table: Table, given: tuple[Any, Any]) -> Entry:
+    """Return the entry of a binary operation for the dtype that its operands have in common.
+
+    Raises
+    ------
+    TypeError
+        If the operation is not for that dtype; it names the operand that brings it.
+    """
+    try:
+        entry: Entry = table[name]
+    except TypeError:
+        dtypes = OPERATIONS[name].dtypes
+        if table.dtype in dtypes:
+            raise
+        expected = _dtypes.describe(dtypes)
+        operands = list(zip(("x1", "x2"), given, strict=True))
+        for argument, x in operands:
+            if x.__class__ not in SCALARS:
+                there = as_operand(name, argument, x)._table
+                if there.dtype not in dtypes:
+                    raise wrong_dtype(name, argument, there.dtype, there.device, expected) from None
+        for argument, x in operands:
+            if x.__class__ in SCALARS:
+                raise bad_type(name, argument, x, f"a scalar of {expected}") from None
+        raise
+    return entry
 
 
 # ---------------------------------------------------------------------------- in place
@@ -202,6 +232,7 @@ def inplace(symbol: str) -> Callable[[Any, Any], Any]:
             return NotImplemented
         a, b = _inplace_operands(name, symbol, self, other)
         table = a._table
+        native = _entry(symbol, table, (self, other))[0]
         if table is not self._table:
             raise TypeError(
                 f"{symbol}: the result has dtype {table.dtype}; expected {self._table.dtype}, the "
@@ -214,7 +245,6 @@ def inplace(symbol: str) -> Callable[[Any, Any], Any]:
             if added != shape and not _stretches(added, shape):
                 raise broadcast_mismatch(symbol, (shape, added))
         writable(self, symbol)
-        native = table[symbol][0]
         x = self._native
         try:
             made = native(x, y)

@@ -243,6 +243,29 @@ def test_strict_is_a_switch_and_a_context() -> None:
         corepy.strict(1)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda b, i, f: xp.logical_and(b, f), "logical_and: x2 has dtype float32"),
+        (lambda b, i, f: xp.logical_and(f, b), "logical_and: x1 has dtype float32"),
+        (lambda b, i, f: xp.logical_or(True, f), "logical_or: x2 has dtype float32"),
+        (lambda b, i, f: xp.logical_xor(b, 1.0), "logical_xor: x2 is of type float"),
+        (lambda b, i, f: 1.5 & i, "bitwise_and: x1 is of type float"),
+        (lambda b, i, f: i | f, "bitwise_or: x2 has dtype float32"),
+        (lambda b, i, f: f < 1j, "less: x2 is of type complex"),
+        (lambda b, i, f: f < xp.ones(2, dtype=xp.complex64), "less: x2 has dtype complex64"),
+        (lambda b, i, f: operator.iand(i, f), "__iand__: x2 has dtype float32"),
+        (lambda b, i, f: operator.iand(f, i), "__iand__: x1 has dtype float32"),
+        (lambda b, i, f: operator.ixor(i, 1.5), "__ixor__: x2 is of type float"),
+        (lambda b, i, f: operator.ior(i, f.unwrap()), "__ior__: x2 has dtype float32"),
+    ],
+)
+def test_a_refusal_names_the_operand_that_is_refused(call: Any, message: str) -> None:
+    made = [xp.ones(2, dtype=dtype) for dtype in (xp.bool, xp.int32, xp.float32)]
+    with pytest.raises(TypeError, match=rf"^{message}.*; expected .* dtype$"):
+        call(*made)
+
+
 def test_integer_division_gives_the_default_float() -> None:
     x = xp.asarray([1, 2], dtype=xp.int8)
     assert (x / 2).dtype is xp.float64
