@@ -20,17 +20,12 @@ MODULES: Final = (corepy, *STANDARD, devices, kernels, testing)
 
 
 def public(kind: Callable[[Any], bool], modules: tuple[ModuleType, ...]) -> dict[str, Any]:
-    """Return what modules announce, by its full name.
-
-    What `corepy` has of `corepy.dispatch`, its settings above all, is left out: of some of them one
-    line says all.
-    """
+    """Return what modules announce, by its full name."""
     return {
         f"{module.__name__}.{name}": value
         for module in modules
         for name in module.__all__
         if kind(value := getattr(module, name))
-        and not (module is corepy and value.__module__.startswith("corepy.dispatch"))
     }
 
 

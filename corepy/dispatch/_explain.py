@@ -92,7 +92,13 @@ class Explanation:
     records: tuple[Record, ...]
 
     def summary(self) -> dict[str, int]:
-        """Count the operations of each backend."""
+        """Count the operations of each backend.
+
+        Returns
+        -------
+        dict of str to int
+            By the backend's name; transfers are none.
+        """
         return dict(Counter(r.backend for r in self.records if r.operation != "transfer"))
 
     @property

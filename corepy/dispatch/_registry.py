@@ -231,6 +231,11 @@ def register_backend(
 def unregister_backend(name: str) -> None:
     """Forget a backend; arrays that live in it go on working.
 
+    Parameters
+    ----------
+    name : str
+        What it was registered as, or one of corepy's own.
+
     Raises
     ------
     TypeError
@@ -345,7 +350,13 @@ _libraries.bind(loaded)
 
 
 def status() -> tuple[BackendStatus, ...]:
-    """Load every known backend and say of each whether it is usable, and if not, why."""
+    """Load every known backend and say of each whether it is usable, and if not, why.
+
+    Returns
+    -------
+    tuple of BackendStatus
+        One for each, in the order of the default priority.
+    """
     rows = []
     for name in records():
         try:
@@ -445,7 +456,13 @@ def enable_tf32(on: bool = True) -> dict[str, str]:
 
 
 def usable_backends() -> tuple[str, ...]:
-    """Return the names of the backends that can run operations now."""
+    """Load every known backend and tell which can run operations now.
+
+    Returns
+    -------
+    tuple of str
+        Their names.
+    """
     return tuple(row.name for row in status() if row.usable)
 
 

@@ -55,5 +55,11 @@ def reproducible(on: bool = True) -> Restore:
 
 
 def is_reproducible() -> bool:
-    """Return whether `reproducible` is in force here."""
+    """Tell whether results are to be reproducible.
+
+    Returns
+    -------
+    bool
+        Whether `reproducible` is in force here.
+    """
     return REPRODUCIBLE.touched and REPRODUCIBLE.get()

@@ -306,6 +306,11 @@ def routes(device: Device | str = "cpu") -> tuple[Route, ...]:
     device : Device or str
         On which: the host, or a GPU such as ``"cuda:0"``.
 
+    Returns
+    -------
+    tuple of Route
+        None where routes are off.
+
     Raises
     ------
     TypeError, ValueError

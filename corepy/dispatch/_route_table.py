@@ -69,7 +69,19 @@ class Option:
     single: float | None = None
 
     def gain_in(self, threads: int, measured: int) -> float:
-        """Return the gain in so many threads, of as many as it was measured in."""
+        """Reckon what it gains in fewer threads.
+
+        Parameters
+        ----------
+        threads : int
+            How many there are.
+        measured : int
+            In how many `gain` was measured.
+
+        Returns
+        -------
+        float
+        """
         if threads >= measured:
             return self.gain
         if self.single is None:
@@ -77,7 +89,18 @@ class Option:
         return self.single if threads == 1 else max(self.single, self.gain * threads / measured)
 
     def at_worst(self, other: Option) -> Option:
-        """Return what holds where this was measured, and where another one of the backend was."""
+        """Join it with what was measured elsewhere.
+
+        Parameters
+        ----------
+        other : Option
+            Of the same backend.
+
+        Returns
+        -------
+        Option
+            What holds in both places.
+        """
         gain, company = min(self.gain, other.gain), max(self.company, other.company)
         busy, single = _lesser(self.busy, other.busy), _lesser(self.single, other.single)
         return Option(self.backend, gain, company, busy, single)

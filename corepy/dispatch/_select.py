@@ -82,20 +82,49 @@ def backend_priority(priority: Sequence[str]) -> AbstractContextManager[None]:
     Parameters
     ----------
     priority : sequence of str
-        As in `set_backend_priority`; the same errors are raised, at once.
+        As in `set_backend_priority`.
+
+    Returns
+    -------
+    context manager
+        Leaving it, what was before holds again.
+
+    Raises
+    ------
+    TypeError, BackendUnavailableError
+        As of `set_backend_priority`, and at once.
     """
     return PRIORITY.scoped(_checked("backend_priority", priority))
 
 
 def set_backend(name: str) -> None:
-    """Create new arrays in one backend: short for ``set_backend_priority([name])``."""
+    """Create new arrays in one backend: short for ``set_backend_priority([name])``.
+
+    Parameters
+    ----------
+    name : str
+        An entry of a priority.
+
+    Raises
+    ------
+    TypeError
+        If `name` is no string.
+    BackendUnavailableError
+        If it is unknown, or of nothing that is usable here.
+    """
     if not isinstance(name, str):
         raise bad_type("set_backend", "name", name, "a str")
     PRIORITY.set(_checked("set_backend", [name]))
 
 
 def get_backend_priority() -> tuple[str, ...]:
-    """Return the priority in force; empty where the defaults hold."""
+    """Tell where new arrays are created.
+
+    Returns
+    -------
+    tuple of str
+        The priority in force; empty where the defaults hold.
+    """
     return PRIORITY.get() or _from_environment()
 
 

@@ -106,6 +106,16 @@ class Restore:
         self._undo()
 
 
+def _check(
+    function: str, argument: str, value: object, choices: tuple[str, ...], expected: str
+) -> None:
+    """Refuse what is none of a few words."""
+    if not isinstance(value, str):
+        raise bad_type(function, argument, value, expected)
+    if value not in choices:
+        raise bad_argument(function, argument, value, expected)
+
+
 STRICT: Final[Setting[bool]] = Setting("strict", flag("COREPY_STRICT"))
 if STRICT.get():
     STRICT.touch()
@@ -147,12 +157,24 @@ def strict(on: bool = True) -> Restore:
 
 
 def is_strict() -> bool:
-    """Return whether the strict reading of the standard is in force here."""
+    """Tell how the standard is read.
+
+    Returns
+    -------
+    bool
+        Whether the strict reading is in force here.
+    """
     return STRICT.get()
 
 
 def get_fallback() -> FallbackPolicy:
-    """Return the fallback policy in force here, as `set_fallback` takes it."""
+    """Tell what happens when no backend on an array's device offers an operation.
+
+    Returns
+    -------
+    {"warn", "allow", "raise"}
+        The policy in force here, as `set_fallback` takes it.
+    """
     return FALLBACK.get()
 
 
@@ -172,11 +194,12 @@ def set_fallback(policy: FallbackPolicy) -> Restore:
 
     Raises
     ------
+    TypeError
+        If `policy` is of another type.
     ValueError
-        If `policy` is none of these.
+        If it is none of these.
     """
-    if policy not in _POLICIES:
-        raise bad_argument("set_fallback", "policy", policy, '"warn", "allow" or "raise"')
+    _check("set_fallback", "policy", policy, _POLICIES, '"warn", "allow" or "raise"')
     return Restore(FALLBACK, policy)
 
 
@@ -203,20 +226,27 @@ def precision(level: Precision) -> Restore:
 
     Raises
     ------
+    TypeError
+        If `level` is of another type.
     ValueError
-        If `level` is neither.
+        If it is neither.
 
     Notes
     -----
     ``COREPY_PRECISION=fast`` in the environment makes it the default.
     """
-    if level not in _PRECISIONS:
-        raise bad_argument("precision", "level", level, '"full" or "fast"')
+    _check("precision", "level", level, _PRECISIONS, '"full" or "fast"')
     return Restore(PRECISION, level)
 
 
 def get_precision() -> Precision:
-    """Return the precision in force here, as `precision` takes it."""
+    """Tell in which precision float32 matrices are decomposed.
+
+    Returns
+    -------
+    {"full", "fast"}
+        What is in force here, as `precision` takes it.
+    """
     return PRECISION.get()
 
 
@@ -251,8 +281,10 @@ def offload(mode: Offload) -> Restore:
 
     Raises
     ------
+    TypeError
+        If `mode` is of another type.
     ValueError
-        If `mode` is neither.
+        If it is neither.
 
     See Also
     --------
@@ -265,8 +297,7 @@ def offload(mode: Offload) -> Restore:
     measured; without them everything runs on the host, and a `RouteWarning` says so once.
     ``COREPY_OFFLOAD=auto`` in the environment makes it the default. See ``docs/offload.md``.
     """
-    if mode not in _OFFLOADS:
-        raise bad_argument("offload", "mode", mode, '"auto" or "off"')
+    _check("offload", "mode", mode, _OFFLOADS, '"auto" or "off"')
     restore = Restore(OFFLOAD, mode)
     if mode == "auto" and when_offloading is not None:
         when_offloading()
@@ -274,7 +305,13 @@ def offload(mode: Offload) -> Restore:
 
 
 def get_offload() -> Offload:
-    """Return whether operations are offloaded here, as `offload` takes it."""
+    """Tell whether operations are offloaded.
+
+    Returns
+    -------
+    {"off", "auto"}
+        What is in force here, as `offload` takes it.
+    """
     return OFFLOAD.get()
 
 
@@ -305,8 +342,10 @@ def autocast(dtype: Autocast | None) -> Restore:
 
     Raises
     ------
+    TypeError
+        If `dtype` is of another type.
     ValueError
-        If `dtype` is none of these.
+        If it is none of these.
 
     Notes
     -----
@@ -314,11 +353,17 @@ def autocast(dtype: Autocast | None) -> Restore:
     hardware multiplies 16-bit numbers (GPUs); elsewhere rounding costs some. See
     ``docs/offload.md``.
     """
-    if dtype is not None and dtype not in _AUTOCASTS:
-        raise bad_argument("autocast", "dtype", dtype, '"bfloat16", "float16" or None')
+    if dtype is not None:
+        _check("autocast", "dtype", dtype, _AUTOCASTS, '"bfloat16", "float16" or None')
     return Restore(AUTOCAST, dtype)
 
 
 def get_autocast() -> Autocast | None:
-    """Return to what the operands of products are rounded here, as `autocast` takes it."""
+    """Tell to what the operands of products are rounded.
+
+    Returns
+    -------
+    {"bfloat16", "float16"} or None
+        What is in force here, as `autocast` takes it.
+    """
     return AUTOCAST.get()

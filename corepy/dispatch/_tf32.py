@@ -15,7 +15,13 @@ _unmoved: dict[str, str] = {}
 
 
 def get_tf32() -> bool:
-    """Return whether products of float32 may be computed in TF32, as `enable_tf32` takes it."""
+    """Tell whether products of float32 may be computed in TF32.
+
+    Returns
+    -------
+    bool
+        What is in force, as `enable_tf32` takes it.
+    """
     return bool(_allowed)
 
 

@@ -16,7 +16,11 @@ _unmoved: dict[str, str] = {}
 
 
 def get_num_threads() -> int:
-    """Return how many host threads an operation may use: all processors, unless somebody said.
+    """Tell how many host threads an operation may use: all processors, unless somebody said.
+
+    Returns
+    -------
+    int
 
     Raises
     ------
