@@ -223,7 +223,7 @@ def _var(
     plain = x.ndim and x.size and x.dtype.kind == "f"
     total: Any = _sum(x, axis=axis, keepdims=True) if plain else None
     count = 0 if total is None else x.size // total.size
-    if count <= correction:
+    if total is None or count <= correction:
         return np.asarray(compat.var(x, axis=axis, correction=correction, keepdims=keepdims))
     np.true_divide(total, np.intp(count), out=total, casting="unsafe")
     apart = np.subtract(x, total)

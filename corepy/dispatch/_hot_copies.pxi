@@ -92,7 +92,7 @@ cdef bint _cast_array(
         _do_together(&work, threads, start)
     else:
         _do(&work, bytes, &_moving)
-    return not work.failed and (_is_clean(size) if to_float else not corepy_flags())
+    return not work.failed and (_is_clean(NULL, size) if to_float else not corepy_flags())
 
 
 cdef double _moving = 0.0  # seconds that it takes to read or write a byte

@@ -111,7 +111,7 @@ cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps)
             corepy_none_of_all()  # of before
         with nogil:
             slot.loop(args, &size, steps, slot.data)
-    return _is_clean(size)
+    return _is_clean(slot, size)
 
 
 cdef inline bint _maps(Slot* slot, char** args, int count, npy_intp size, npy_intp* steps) except -1:
@@ -124,7 +124,7 @@ cdef inline bint _maps(Slot* slot, char** args, int count, npy_intp size, npy_in
     if _is_far(size * ((count - 1) * slot.size + slot.size_out), args[count - 1]):
         work.stretch = _map_past_caches
     _do(&work, size, &slot.pace[ALIKE])
-    return _is_clean(size) or (slot.kind == ELEMENTWISE and _is_told(&work))
+    return _is_clean(slot, size) or (slot.kind == ELEMENTWISE and _is_told(&work))
 
 
 cdef bint _is_told(Work* work) except -1:
@@ -244,12 +244,12 @@ cdef inline void _place_operands(Work* work, npy_intp first, char** into) noexce
         into[i] = work.operands[i] + first * work.steps[i]
 
 
-cdef inline bint _is_clean(npy_intp size) except -1:
-    """Say whether the result of a loop over so many elements is to be used."""
+cdef inline bint _is_clean(Slot* slot, npy_intp size) except -1:
+    """Say whether the result of a loop over so many elements is to be used; NULL for a conversion."""
     if size < SHORT:
-        if corepy_flags():
+        if corepy_flags() or slot != NULL and slot.notes and corepy_all_flags():
             return False  # the ufunc says what is to be said
-    elif corepy_all_flags() and not _are_ignored(corepy_all_flags()):
+    elif corepy_all_flags() and not _are_ignored(slot, corepy_all_flags()):
         return False
     if PyErr_Occurred() != NULL:  # as of integers to negative powers; the ufunc raises it again
         PyErr_Clear()
@@ -257,10 +257,13 @@ cdef inline bint _is_clean(npy_intp size) except -1:
     return True
 
 
-cdef bint _are_ignored(int flags) except -1:
+cdef bint _are_ignored(Slot* slot, int flags) except -1:
     """Say whether nobody wants to know of what a loop met with, and forget it then."""
     from numpy import geterr
 
+    # The division of an integer by zero raises whatever NumPy is told.
+    if slot != NULL and slot.type_num < <int>NPY_FLOAT and flags & <int>FE_DIVBYZERO:
+        return False
     wishes = geterr()
     for bit, name in _CONDITIONS:
         if flags & <int>bit and wishes[name] != "ignore":

@@ -230,6 +230,7 @@ cdef struct Slot:
     bint shares  # whether other threads may run the loop on some of the elements
     double pace[FORMS]  # seconds that it takes for one of many, by form; 0 if nobody knows
     bint finite  # whether the loop is only right for finite operands
+    bint notes  # whether it may tell of what it meets with in the x87 unit alone
     double initial  # of a reduction, where `has_initial`
     bint has_initial
     RowLoop row_loop  # what reduces long rows in the loop's place; NULL if there is none
@@ -273,6 +274,7 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     slot.size, slot.size_out = dtype.itemsize, result.itemsize
     slot.type_num = dtype.num
     slot.finite = loop.finite and dtype.kind == "f"
+    slot.notes = loop.ufunc is not None and loop.ufunc.__name__ in _NOTING
     # Powers of integers may raise an exception of Python's, in the thread that computes them.
     slot.shares = loop.ufunc is None or dtype.kind == "f" or loop.ufunc.__name__ != "power"
     cdef uintptr_t wide = loop.wide.get(dtype.name, 0)

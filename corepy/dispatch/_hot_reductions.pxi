@@ -125,7 +125,7 @@ cdef bint _reduces(
             with nogil:
                 work.stretch(&work, 0, work.rows)
     # What is added up in another order may overflow where NumPy does not.
-    return not corepy_all_flags() if by_row_loop else _is_clean(many)
+    return not corepy_all_flags() if by_row_loop else _is_clean(slot, many)
 
 
 cdef bint _reduces_in_chunks(
@@ -153,7 +153,7 @@ cdef bint _reduces_in_chunks(
             work.operands[1], work.length = source, length
             with nogil:
                 _rows_stretch(&work, 0, 1)
-        return _is_clean(length)
+        return _is_clean(slot, length)
     finally:
         PyMem_Free(parts)
 

@@ -122,7 +122,7 @@ cdef object _short_spread(Slot* slot, PyArrayObject* x, PyArrayObject* y):
             work.stretch(&work, 0, work.rows)
     else:
         _do(&work, size, &slot.pace[SPREAD])
-    return result if _is_clean(size) else None
+    return result if _is_clean(slot, size) else None
 
 
 cdef bint _plan_rows(Work* work) noexcept:

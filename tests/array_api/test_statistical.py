@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,16 @@ def test_results_without_a_degree_of_freedom_are_nan() -> None:
     assert_values(xp.mean(xp.zeros((0,))), NAN)
     assert_values(xp.var(xp.zeros((2, 0)), axis=1), [NAN, NAN])
     assert_values(xp.std(xp.ones(1), correction=1), NAN)
+
+
+@pytest.mark.parametrize("name", ["std", "var"])
+@pytest.mark.parametrize("correction", [-1, -0.5])
+def test_squares_of_nothing_and_of_one_element_are_zero(name: str, correction: float) -> None:
+    spread = partial(function(name), correction=correction)
+    assert_values(spread(xp.asarray(3.0)), 0.0)
+    assert_values(spread(xp.ones((2, 1)), axis=1), [0.0, 0.0])
+    assert_values(spread(xp.zeros((0,))), 0.0)
+    assert_values(spread(xp.zeros((0, 3)), axis=0), [0.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("name", ["max", "min", "sum", "prod", "mean", "std", "var"])

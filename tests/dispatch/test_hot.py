@@ -327,8 +327,35 @@ def test_numpys_settings_of_errors_hold() -> None:
             assert bool(xp.all(xp.isinf(x / zero)))
         with np.errstate(divide="raise"), pytest.raises(Exception, match="divide by zero"):
             x / zero
-    with pytest.raises(ZeroDivisionError, match="x2 holds 0"):
-        xp.asarray(np.arange(3)) // xp.asarray(np.zeros(3, np.int64))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1, 100, 3000, 20_000])
+def test_what_the_c_library_notes_is_told(dtype: str, size: int) -> None:
+    xs = [xp.asarray(np.full(size, value, dtype)) for value in (800.0, -800.0)]
+    for _ in range(2):
+        for x, condition in zip(xs, ("overflow", "underflow"), strict=True):
+            with np.errstate(all="raise"), pytest.raises(Exception, match=condition):
+                xp.exp(x)
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("error")
+                assert_same_bits(xp.exp(x).unwrap(), np.exp(x.unwrap()))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint16", "uint64"])
+@pytest.mark.parametrize("rows", [1, 5, 100, 500])
+@pytest.mark.parametrize("wish", ["warn", "ignore", "raise"])
+def test_division_of_integers_by_zero_raises(dtype: str, rows: int, wish: Any) -> None:
+    x = xp.asarray(np.ones((rows, 50), dtype))
+    others: list[Any] = [x - x, (x - x)[0, :], (x - x)[:, :1], 0]
+    with np.errstate(all=wish):
+        for call in (stdlib_operator.floordiv, stdlib_operator.mod):
+            for y in others:
+                for _ in range(2):
+                    with pytest.raises(ZeroDivisionError, match="x2 holds 0"):
+                        call(x, y)
+            with pytest.raises(ZeroDivisionError):
+                call(5, others[0])
 
 
 def test_explain_sees_every_operation() -> None:

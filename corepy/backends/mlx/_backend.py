@@ -12,6 +12,7 @@ import numpy as np
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends._base import Backend, Capabilities
 from corepy.backends._kinds import dtypes_on
+from corepy.backends._numpy import NumPyBackend
 from corepy.backends.mlx._arrays import (
     BY_NATIVE,
     FOREIGN,
@@ -123,8 +124,9 @@ class MLXBackend(Backend):
         return isinstance(native, mx.array) or native.flags.writeable
 
     def exporter(self, native: Array | HostArray) -> Any:
-        shared = isinstance(native, mx.array) and self.device_of(native) is CPU
-        return Exporter(native) if shared else native
+        if not isinstance(native, mx.array):
+            return _NUMPY.exporter(native)
+        return Exporter(native) if self.device_of(native) is CPU else native
 
     def synchronize(self, device: Device) -> None:
         mx.synchronize()
@@ -160,6 +162,9 @@ class MLXBackend(Backend):
             self._own_limit = before
         return "MLX waits for its work and gives back its cache at the limit, then goes beyond it"
 
+
+#: What complex128 is held in belongs to it.
+_NUMPY: Final = NumPyBackend()
 
 _ON_HOST: Final = Capabilities(max_dimensions=64)
 _ON_METAL: Final = Capabilities(dtypes=dtypes_on("mlx", "mps"), max_dimensions=64)

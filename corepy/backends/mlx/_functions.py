@@ -50,9 +50,6 @@ def eye(n_rows: int, n_cols: int, *, k: int, dtype: mx.Dtype, device: Device) ->
 
 # ---------------------------------------------------------------------------- indexing
 
-#: Bounds of slices that are surely small enough, with room to add two.
-_SMALL: Final = 2**30
-
 
 def getitem(x: Array, key: Any) -> Array:
     parts = key if isinstance(key, tuple) else (key,)
@@ -106,14 +103,16 @@ def _checked(x: Array, parts: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _checked_slice(part: slice, size: int) -> slice:
-    if all(
-        bound is None or 0 < abs(bound) <= _SMALL for bound in (part.start, part.stop, part.step)
-    ):
+    if part.step is None and part.start is None and part.stop is None:
         return part
-    # MLX takes bounds of 32 bits, and adds them up in 32 bits. Python raises for a step of 0.
-    start, stop, step = part.indices(size)
-    reach = max(size, 1)
-    return slice(start, None if stop < 0 else stop, max(-reach, min(step, reach)))
+    # MLX takes bounds of 32 bits and adds them up in 32 bits, and takes the -1 of "before the first
+    # element" for the last. Python raises for a step of 0.
+    chosen = range(*part.indices(size))
+    if not chosen:
+        return slice(0, 0)
+    step = max(-size, min(chosen.step, size))
+    stop = chosen[-1] + (1 if step > 0 else -1)
+    return slice(chosen[0], None if stop < 0 else stop, step)
 
 
 def _check_indices(indices: Array, size: int, axis: int) -> None:

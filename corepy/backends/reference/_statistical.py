@@ -421,6 +421,8 @@ def _spread(
         divisor = count - Fraction(correction)
         if divisor <= 0 or not all(map(math.isfinite, lane)):
             return math.nan
+        if not lane:  # of nothing, the squares add up to nothing
+            return 0.0
         integers, shift = to_integers(lane)
         # sum((x - mean)**2) * n = n * sum(x**2) - sum(x)**2, exact and hence without cancellation
         total = count * builtins.sum(i * i for i in integers) - builtins.sum(integers) ** 2
