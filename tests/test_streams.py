@@ -235,6 +235,8 @@ def torch_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: at(current.address))
     monkeypatch.setattr(torch.cuda, "default_stream", lambda device: at(0))
+    raw = "_cuda_getCurrentRawStream"  # of builds with CUDA alone
+    monkeypatch.setattr(torch._C, raw, lambda number: current.address, raising=False)
     from corepy.backends.torch._streams import TorchStreams
 
     GPU.defers = True

@@ -63,6 +63,7 @@ Key: TypeAlias = "int | slice | EllipsisType | Array | None"
 API_VERSION: Final = "2025.12"
 #: Versions of the standard of which 2025.12 is a superset.
 _COMPATIBLE: Final = ("2021.12", "2022.12", "2023.12", "2024.12", API_VERSION)
+_DLPACK_CPU: Final = 1  # as DLPack numbers kinds of device
 
 for _name in ("__getitem__", "__setitem__"):
     declare(_name, _dtypes.ANY)
@@ -588,9 +589,10 @@ class Array(Operand):
         for name, pair in (("max_version", max_version), ("dl_device", dl_device)):
             if pair is not None and not _is_pair(pair):
                 raise bad_type("__dlpack__", name, pair, "a tuple of two ints, or None")
-        if stream is not None and self.device.kind == "cpu":  # MLX would take any
-            raise BufferError(f"__dlpack__: stream is {stream!r}; expected None on the host")
         native = self._exporter("__dlpack__")
+        if stream is not None and native.__dlpack_device__()[0] == _DLPACK_CPU:
+            # Of which MLX would take any, and of the error nobody is sure.
+            raise BufferError(f"__dlpack__: stream is {stream!r}; expected None on the host")
         if max_version is None or max_version < (1, 0):
             max_version = None  # which every library understands, as some do not older numbers
             native = self._table.backend.legacy_exporter(native, copy=copy)

@@ -87,10 +87,10 @@ def test_scalars_of_arrays_without_dimensions(x: Any) -> None:
         return
     assert repr(float(x)) == repr(float(value))
     if value != value:
-        with pytest.raises(ValueError, match="NaN"):
+        with pytest.raises(ValueError, match="^int: x holds nan; expected a finite number"):
             int(x)
     elif value in (INF, -INF):
-        with pytest.raises(OverflowError):
+        with pytest.raises(OverflowError, match="^int: x holds -?inf; expected"):
             int(x)
     else:
         assert int(x) == int(value)
