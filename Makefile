@@ -18,6 +18,8 @@ SUITE ?=
 
 # Without bytecode each process that a test starts would compile torch and JAX from source again.
 unexport PYTHONDONTWRITEBYTECODE
+# tinygrad reads variables by the names of its devices, and has one of that name.
+unexport PYTHON
 
 VENV := .venv
 COMPILED := $(wildcard corepy/*/*.pyx corepy/*/*.pxi)

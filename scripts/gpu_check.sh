@@ -10,6 +10,7 @@
 set -euo pipefail
 
 PYTHON="${PYTHON:-python3}"
+export -n PYTHON # tinygrad reads it as a number
 root="$(cd "$(dirname "$0")/.." && pwd)"
 [ $# -ge 1 ] && [ "${1#-}" = "$1" ] || { echo "usage: $0 OUT_DIR [options of gpu_check.py]" >&2; exit 64; }
 
