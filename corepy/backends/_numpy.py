@@ -256,14 +256,13 @@ def _count_nonzero(
     return np.asarray(compat.count_nonzero(x, axis=axis, keepdims=keepdims))
 
 
-def _argmax(x: Array, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    found = x.argmax(axis, keepdims=keepdims)  # type: ignore[arg-type]  # None is every axis
-    return np.asarray(found)
+# NumPy's annotations know no axis that may be None, which is every axis.
+def _argmax(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    return np.asarray(x.argmax(axis, keepdims=keepdims))
 
 
-def _argmin(x: Array, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    found = x.argmin(axis, keepdims=keepdims)  # type: ignore[arg-type]
-    return np.asarray(found)
+def _argmin(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    return np.asarray(x.argmin(axis, keepdims=keepdims))
 
 
 def _argsort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:

@@ -78,10 +78,9 @@ def reduced(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
     return into.reshape(x.shape[:kept] + (1,) * (len(axes) if keepdims else 0))
 
 
-def _product_in_double(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array | None:
+def _product_in_double(x: Any, axes: tuple[int, ...], keepdims: bool) -> Array | None:
     try:
         with np.errstate(all="raise"):
-            found = np.prod(x, axis=axes, dtype=np.float64, keepdims=keepdims)
-            return np.asarray(found, np.float32)
+            return np.asarray(x.prod(axes, np.float64, keepdims=keepdims), np.float32)
     except FloatingPointError:
         return None

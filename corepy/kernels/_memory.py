@@ -308,8 +308,8 @@ def refuse_overlap(*arrays: Given) -> None:
 
 
 def _share(one: Host, other: Host) -> bool:
-    # NumPy's annotations know two efforts of all.
-    return np.may_share_memory(one, other, max_work=_EFFORT)  # type: ignore[arg-type]
+    effort: Any = _EFFORT  # before 2.5 NumPy's annotations know two of all
+    return np.may_share_memory(one, other, max_work=effort)
 
 
 def _is_apart(array: Host, inputs: tuple[Given, ...]) -> bool:
