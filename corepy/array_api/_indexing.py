@@ -14,6 +14,7 @@ from corepy.array_api._keys import signed
 from corepy.dispatch import (
     as_operand,
     broadcasts,
+    known_sizes,
     operation,
     run,
     same,
@@ -72,7 +73,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
         lowest, highest = (
             int(run(bound, chosen, axis=None, keepdims=False)) for bound in ("min", "max")
         )
-        length = x.shape[place]
+        (length,) = known_sizes(x, (place,))
         if lowest < -length or highest >= length:
             index = lowest if lowest < -length else highest
             raise out_of_range("take", "an index", index, f"one that axis {axis} of {length} has")

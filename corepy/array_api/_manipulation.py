@@ -394,7 +394,8 @@ def _countable(x: Array, counts: Array, place: int | None, length: int) -> None:
         raise ValueError("repeat: repeats holds a negative number; expected counts of at least 0")
     if most >= 2**63:
         raise bad_argument("repeat", "repeats", most, "counts below 2**63")
-    each = 1 if place is None else math.prod((*x.shape[:place], *x.shape[place + 1 :]))
+    sizes = known_sizes(x)
+    each = 1 if place is None else math.prod((*sizes[:place], *sizes[place + 1 :]))
     if most * length * each < ADDRESSABLE:  # however many of them there are
         return
     wide = cast_to(counts, counts._table.narrowed(_dtypes.float64), "repeat")

@@ -306,7 +306,7 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     """
     x = matrices_of("matrix_rank", x)
     x, tolerance = _with_rtol("matrix_rank", x, rtol)
-    if 0 in x.shape[-2:]:  # which has no greatest singular value
+    if 0 in known_sizes(x, (-2, -1)):  # which has no greatest singular value
         return _filled(x, known_sizes(x)[:-2], _dtypes.int64, 0)
     return cast("Array", run("linalg.matrix_rank", x, rtol=tolerance))
 

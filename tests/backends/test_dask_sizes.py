@@ -70,6 +70,8 @@ def test_unknown_sizes_are_none_until_they_are_computed() -> None:
         lambda x: xp.broadcast_arrays(x, x)[1],
         xp.linalg.svdvals,
         lambda x: xp.linalg.vector_norm(x, axis=1),
+        lambda x: xp.repeat(x, xp.asarray([2, 1], device=x.device), axis=1),
+        xp.linalg.matrix_rank,
     ],
 )
 def test_operations_on_unknown_sizes(f: Callable[..., Any]) -> None:
@@ -184,3 +186,125 @@ def test_unknown_sizes_of_one_are_not_stretched() -> None:
         np.asarray(left + right)
     assert (len(left), len(right)) == (4, 4)
     assert (left + right).tolist() == [0, 4, 6, 10]
+
+
+def test_masks_of_one_are_not_stretched_over_unknown_sizes() -> None:
+    x = xp.asarray(da.arange(6, chunks=1))
+    assert x[x == 3][a([True])].tolist() == [3]
+    assert x[3:4][a(np.ones(6, bool))[x == 3]].tolist() == [3]
+
+
+# ---------------------------------------------------------------------------- empty chunks
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        xp.flip,
+        lambda x: x[::-2],
+        lambda x: x[-2:],
+        lambda x: written(x, slice(None, None, -2), 9.0),
+        lambda x: written(x, slice(None, None, -1), x * 2),
+        lambda x: written(x, x > 2, x[x > 2] * 10),
+        lambda x: x[xp.nonzero(x > 1)],
+        lambda x: xp.cumulative_sum(x, axis=0),
+        lambda x: xp.cumulative_prod(x, axis=0, include_initial=True),
+        xp.std,
+        lambda x: xp.var(x, axis=0, correction=0.5, keepdims=True),
+        lambda x: xp.argmax(x, axis=0),
+        lambda x: xp.argmin(x, keepdims=True),
+        lambda x: xp.linalg.vector_norm(x, ord=-float("inf")),
+        lambda x: xp.repeat(x, xp.asarray([2], device=x.device), axis=0),
+        lambda x: xp.roll(x, 2),
+        lambda x: xp.fft.rfft(x, axis=0),
+        lambda x: xp.isin(x, x[:2]),
+        lambda x: xp.searchsorted(x, x),
+    ],
+)
+@pytest.mark.parametrize("known", [False, True], ids=["unknown", "known"])
+@pytest.mark.parametrize(
+    "mask",
+    [[1, 0, 1, 0, 0, 1], [0, 0, 1, 1, 1, 0], [0, 0, 0, 1, 0, 0]],
+    ids=["some", "those between", "one"],
+)
+def test_chunks_that_a_mask_leaves_empty_change_no_value(
+    f: Callable[..., Any], known: bool, mask: list[int]
+) -> None:
+    values, chosen = np.arange(6.0), np.asarray(mask, bool)
+    x = xp.asarray(da.from_array(values, chunks=1))[a(chosen)]
+    if known:
+        len(x)
+        assert 0 in x.unwrap().chunks[0]
+    found = f(x)
+    wanted = f(xp.asarray(values[chosen], device=CPU))
+    assert (found.device, found.dtype) == (DASK, wanted.dtype)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-12)
+
+
+OF_NOTHING: list[Callable[..., Any]] = [
+    lambda x: xp.nonzero(x)[0],
+    xp.unique_values,
+    lambda x: xp.repeat(x, 3),
+    lambda x: xp.repeat(x, xp.asarray([2], device=x.device)),
+    lambda x: xp.repeat(x, xp.asarray([2], device=x.device), axis=-1),
+    lambda x: x[x == 0],
+    lambda x: x[::-1],
+    lambda x: x[xp.asarray([], dtype=xp.int64, device=x.device)],
+    lambda x: x[..., xp.asarray([], dtype=xp.int64, device=x.device)],
+    lambda x: written(x, x == 0, 1.0),
+    lambda x: xp.roll(x, 1),
+    lambda x: xp.isin(x, x),
+    lambda x: xp.isin(like(x, 3), x),
+    lambda x: xp.searchsorted(like(x, 1), x),
+    lambda x: xp.count_nonzero(x, axis=0),
+    lambda x: xp.prod(x, axis=-1),
+    lambda x: xp.cumulative_sum(x, axis=0, include_initial=True),
+    lambda x: xp.concat([like(x, *x.shape), x]),
+    lambda x: xp.take_along_axis(x, xp.argsort(like(x, *x.shape), axis=0), axis=0),
+    lambda x: xp.take_along_axis(like(x, *x.shape), xp.argsort(x, axis=-1), axis=-1),
+    lambda x: xp.matmul(x, xp.matrix_transpose(x)),
+    lambda x: xp.tensordot(x, x, axes=0),
+    lambda x: xp.tensordot(x, x, axes=([0], [0])),
+]
+
+
+@pytest.mark.parametrize("f", OF_NOTHING)
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        ((1, 1), (0,)),
+        ((2,), (0, 0)),
+        ((0,), (1, 2)),
+        ((1, 1, 1), (0,), (2, 2)),
+        ((0, 0), (2, 1), (0, 3)),
+    ],
+    ids=str,
+)
+def test_arrays_without_elements_may_have_several_chunks(
+    f: Callable[..., Any], chunks: tuple[tuple[int, ...], ...]
+) -> None:
+    values = np.zeros([sum(sizes) for sizes in chunks])
+    wanted = f(xp.asarray(values, device=CPU))
+    found = f(xp.asarray(da.from_array(values, chunks=chunks)))
+    assert (found.device, found.dtype) == (DASK, wanted.dtype)
+    assert np.asarray(found).shape == wanted.shape
+    assert np.asarray(found).tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: xp.concat([x, x], axis=0),
+        lambda x: xp.cumulative_sum(x, axis=0, include_initial=True),
+        lambda x: xp.sum(x, axis=-1),
+        lambda x: xp.reshape(xp.repeat(x, 2), (-1,)),
+        lambda x: xp.linalg.diagonal(xp.expand_dims(x, axis=-1)),
+        lambda x: x[x == 0],
+        lambda x: xp.take(x, xp.asarray([2, 0], device=x.device), axis=0),
+        xp.linalg.matrix_rank,
+    ],
+)
+def test_unknown_sizes_beside_an_axis_without_elements(f: Callable[..., Any]) -> None:
+    values, chosen = np.zeros((5, 0)), np.arange(5) % 2 == 0
+    found = f(a(values)[a(chosen)])
+    assert np.asarray(found).shape == f(xp.asarray(values[chosen], device=CPU)).shape

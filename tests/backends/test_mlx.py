@@ -8,6 +8,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product, starmap
 from typing import Any
 
 import numpy as np
@@ -205,6 +206,20 @@ def test_consumers_that_know_no_read_only_memory_get_a_copy() -> None:
     assert "dltensor" in repr(x.__dlpack__(copy=False))  # shares, and must not write
     z = x + 1j  # held in NumPy, and writable
     assert np.from_dlpack(z).__array_interface__ == z.unwrap().__array_interface__
+
+
+@pytest.mark.parametrize("key", [slice(None, None, -1), (slice(None), slice(2, 0, -1))])
+def test_backward_strides_of_complex128_are_exported_as_a_copy(key: Any) -> None:
+    # torch ends the process where it meets one.
+    values = np.arange(12.0).reshape(3, 4) * (1 + 2j)
+    x = a(values)[key]
+    assert min(x.unwrap().strides) < 0
+    shown = np.from_dlpack(x)
+    assert min(shown.strides) > 0
+    assert not np.shares_memory(shown, x.unwrap())
+    assert shown.tolist() == values[key].tolist()
+    with pytest.raises(BufferError, match="negative stride; expected none for copy=False"):
+        np.from_dlpack(x, copy=False)
 
 
 def test_a_native_array_is_wrapped_without_a_copy() -> None:
@@ -460,6 +475,35 @@ def test_slices_of_any_size(key: slice) -> None:
     x[key] = 9
     values[key] = 9
     assert x.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 7])
+def test_slices_of_any_bounds_and_steps(size: int) -> None:
+    values = np.arange(size)
+    x = a(values)
+    bounds = (None, *range(-size - 3, size + 4))
+    steps = (None, 1, -1, 2, -2, 5, -5, 2**31 - 1, -(2**31), 2**40, -(2**40))
+    for key in starmap(slice, product(bounds, bounds, steps)):
+        chosen = values[key]
+        assert np.asarray(x[key]).tolist() == chosen.tolist(), key
+        y, written = a(values), values.copy()
+        y[key] = xp.asarray(chosen + 10)
+        written[key] = chosen + 10
+        assert np.asarray(y).tolist() == written.tolist(), key
+
+
+def test_backward_slices_among_other_parts_of_a_key() -> None:
+    values = np.arange(24).reshape(2, 3, 4)
+    for key in (
+        (slice(None, None, -1), ..., slice(-9, 0, -1)),
+        (1, slice(-9, 0, -1), None, slice(2, None, -2)),
+        (..., slice(-5, 0, -1)),
+        (None, slice(0, -9, -1), -1),
+    ):
+        x, written = a(values), values.copy()
+        assert x[key].tolist() == values[key].tolist()
+        x[key] = written[key] = 99
+        assert x.tolist() == written.tolist()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
@@ -222,22 +222,58 @@ def nothing(shape: Shape, dtype: Any) -> Array:
     return da.zeros(shape, dtype=dtype, chunks=-1)
 
 
+def compact(operand: Any) -> Any:
+    """Leave out the empty chunks of the Dask arrays in an operand, which may be a tuple of others.
+
+    Masks leave them behind. Dask slices, accumulates and reduces to wrong values where they are.
+    """
+    if isinstance(operand, (tuple, list)):
+        return type(operand)(map(compact, operand))
+    if not isinstance(operand, da.Array) or operand.npartitions == 1:
+        return operand
+    if not any(0 in sizes for sizes in operand.chunks):
+        return operand
+    if 0 in operand.shape and is_known(*operand.shape):
+        return nothing(operand.shape, operand.dtype)
+    filled = (tuple(n for n in sizes if n) or (0,) for sizes in operand.chunks)
+    return operand.rechunk(tuple(filled))
+
+
+def need_sizes(x: Array, axes: Iterable[int]) -> None:
+    """Refuse sizes along some axes that are not known, so that `settling` computes them.
+
+    For functions of Dask that do not refuse them, and go wrong.
+    """
+    if not is_known(*(x.shape[axis] for axis in axes)):
+        raise NotImplementedError("some of its sizes are not known; expected sizes that are")
+
+
+def need_filled(x: Array, axes: Iterable[int]) -> None:
+    """Refuse axes along which some of several chunks may be empty, likewise."""
+    need_sizes(x, (axis for axis in axes if x.numblocks[axis] > 1))
+
+
 def settling(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let an operation go on where it fails for sizes that are not known: compute them first.
 
     Dask writes them into its array, so that they are computed once.
     """
 
+    def compacted(*operands: Any, **params: Any) -> Any:
+        return function(
+            *compact(operands), **{name: compact(value) for name, value in params.items()}
+        )
+
     def run(*operands: Any, **params: Any) -> Any:
         try:
-            return function(*operands, **params)
+            return compacted(*operands, **params)
         except (IndexError, NotImplementedError, TypeError, ValueError):
             unknown = list(_unknown((operands, *params.values())))
             if not unknown:
                 raise
             for x in unknown:
                 x.compute_chunk_sizes()
-        return function(*operands, **params)
+        return compacted(*operands, **params)
 
     return run
 

@@ -18,6 +18,8 @@ from corepy.backends.dask._blocks import (
     beside,
     elementwise,
     flat,
+    need_filled,
+    need_sizes,
     nothing,
     numpy_operation,
     whole,
@@ -58,6 +60,9 @@ def expand_dims(x: Array, *, axis: tuple[int, ...]) -> Array:
 
 
 def concat(arrays: tuple[Array, ...], /, *, axis: int) -> Array:
+    if any(0 in (*x.shape[:axis], *x.shape[axis + 1 :]) for x in arrays):
+        for x in arrays:  # of which Dask leaves out those that it knows to be empty
+            need_sizes(x, (axis,))
     return da.concatenate(arrays, axis=axis, allow_unknown_chunksizes=True)
 
 
@@ -196,12 +201,13 @@ def cumulative(function: Callable[..., Array], initial: int) -> Callable[..., Ar
     """Make a cumulative operation of Dask's, which has no initial value."""
 
     def run(x: Array, *, axis: int, dtype: Any, include_initial: bool) -> Array:
+        need_filled(x, (axis,))
         found = function(x, axis=axis, dtype=dtype)
         if not include_initial:
             return found
         shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
         first = da.full(shape, initial, dtype=dtype, chunks=automatic(shape))
-        return da.concatenate([first, found], axis=axis)
+        return concat((first, found), axis=axis)
 
     return run
 
@@ -225,6 +231,7 @@ def spread(function: Callable[..., Array]) -> Callable[..., Array]:
     """Make ``std`` or ``var``, whose correction Dask calls ddof."""
 
     def run(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Array:
+        need_filled(x, range(x.ndim) if axis is None else axis)
         return function(x, axis=axis, ddof=correction, keepdims=keepdims)
 
     return run

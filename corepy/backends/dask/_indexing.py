@@ -7,6 +7,7 @@ from typing import Any, Final
 import dask.array as da
 import numpy as np
 
+from corepy.backends._slices import within
 from corepy.backends.dask._blocks import (
     Array,
     Named,
@@ -14,6 +15,7 @@ from corepy.backends.dask._blocks import (
     at_once,
     flat,
     is_known,
+    need_sizes,
     numpy_operation,
     stacked,
 )
@@ -37,6 +39,9 @@ def getitem(x: Array, key: Any) -> Array:
         if index.dtype != bool and index.ndim < 2:
             return _pick("__getitem__", x, parts)
         if index.dtype == bool and len(parts) == 1 and index.ndim == x.ndim > 0:
+            if is_known(*x.shape) != is_known(*index.shape):
+                for part in (x, index):  # one of which Dask would broadcast from size one
+                    need_sizes(part, range(part.ndim))
             # In C order: Dask's own goes chunk by chunk where it does not know the sizes.
             return flat(x)[flat(index)]
     return at_once(Named("__getitem__", _getitem), x, *parts, like=[(_shape(x, parts), x.dtype)])[0]
@@ -190,19 +195,9 @@ def _check_value(value: Any, shape: Shape) -> None:
 def _canonical(x: Array, parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """Replace slices by equal ones within the array; beyond it Dask reads some differently."""
     return tuple(
-        _within_axis(part, x.shape[axis]) if isinstance(part, slice) else part
+        within(part, x.shape[axis]) if isinstance(part, slice) and is_known(x.shape[axis]) else part
         for part, axis in zip(parts, _axes(x, parts), strict=True)
     )
-
-
-def _within_axis(part: slice, length: float) -> slice:
-    if not is_known(length) or part == slice(None):
-        return part
-    chosen = range(*part.indices(int(length)))
-    if not chosen:
-        return slice(0, 0)
-    stop = chosen[-1] + (1 if chosen.step > 0 else -1)
-    return slice(chosen[0], None if stop < 0 else stop, chosen.step)
 
 
 def _axes(x: Array, parts: tuple[Any, ...]) -> list[int]:

@@ -13,7 +13,15 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from corepy.backends.dask._blocks import Array, Named, is_known, numpy_operation, stacked, whole
+from corepy.backends.dask._blocks import (
+    Array,
+    Named,
+    is_known,
+    need_sizes,
+    numpy_operation,
+    stacked,
+    whole,
+)
 
 
 def matmul(x1: Array, x2: Array) -> Array:
@@ -34,6 +42,9 @@ def trace(x: Array, *, offset: int, dtype: Any) -> Array:
 
 
 def diagonal(x: Array, *, offset: int) -> Array:
+    m, n = x.shape[-2:]
+    if min(m + min(offset, 0), n - max(offset, 0)) <= 0:
+        need_sizes(x, range(x.ndim))  # of nothing Dask fails when it is computed
     return da.diagonal(x, offset=offset, axis1=-2, axis2=-1)
 
 
@@ -53,7 +64,8 @@ def vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: float) -> Array:
         greatest = partial(np.max, initial=0)  # of no elements too
         return da.reduction(size, greatest, greatest, axis, keepdims, size.dtype)
     if ord == -math.inf:
-        return da.min(size, **kwargs)
+        least = partial(np.min, initial=math.inf)
+        return da.reduction(size, least, least, axis, keepdims, size.dtype)
     if ord == 0:
         return da.sum(size != 0, dtype=size.dtype, **kwargs)
     if ord == 1:

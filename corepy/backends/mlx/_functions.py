@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
 from corepy._dtypes import Scalar
+from corepy.backends._slices import within
 from corepy.backends.mlx._arrays import (
     BY_NATIVE,
     FOREIGN,
@@ -92,7 +93,7 @@ def _checked(x: Array, parts: Sequence[Any]) -> tuple[Any, ...]:
         if part is Ellipsis:
             axis += x.ndim - used
         elif isinstance(part, slice):
-            part = _checked_slice(part, x.shape[axis])
+            part = within(part, x.shape[axis])
             axis += 1
         elif part is not None:
             if not -x.shape[axis] <= part < x.shape[axis]:
@@ -100,19 +101,6 @@ def _checked(x: Array, parts: Sequence[Any]) -> tuple[Any, ...]:
             axis += 1
         found.append(part)
     return tuple(found)
-
-
-def _checked_slice(part: slice, size: int) -> slice:
-    if part.step is None and part.start is None and part.stop is None:
-        return part
-    # MLX takes bounds of 32 bits and adds them up in 32 bits, and takes the -1 of "before the first
-    # element" for the last. Python raises for a step of 0.
-    chosen = range(*part.indices(size))
-    if not chosen:
-        return slice(0, 0)
-    step = max(-size, min(chosen.step, size))
-    stop = chosen[-1] + (1 if step > 0 else -1)
-    return slice(chosen[0], None if stop < 0 else stop, step)
 
 
 def _check_indices(indices: Array, size: int, axis: int) -> None:

@@ -209,7 +209,7 @@ def logaddexp(a: float, b: float) -> float:
         return math.nan
     high, low = (a, b) if a > b else (b, a)
     if math.isinf(high) or math.isinf(low):
-        return high
+        return high + 0.0  # the logarithm of 1 is no -0.0
     return _logaddexp(high, low)
 
 

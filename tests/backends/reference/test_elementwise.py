@@ -189,6 +189,7 @@ def test_pow(a: float, b: float, expected: float) -> None:
         ("logaddexp", -INF, -INF, -INF),
         ("logaddexp", INF, NAN, NAN),
         ("logaddexp", -INF, 1.5, 1.5),
+        ("logaddexp", -0.0, -INF, 0.0),
         ("maximum", NAN, 1.0, NAN),
         ("maximum", 1.0, NAN, NAN),
         ("minimum", NAN, 1.0, NAN),
