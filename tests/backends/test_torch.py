@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import operator
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -79,6 +81,74 @@ def unshareable() -> Iterator[Any]:
     packed = np.zeros(3, [("a", "u1"), ("b", "f8")])
     packed["b"] = [1, 2, 3]
     yield pytest.param(packed["b"], id="stride between elements")
+
+
+def placed(name: str, offset: int, count: int = 8) -> Any:
+    """Return ones that begin `offset` bytes behind a multiple of 64."""
+    size = np.dtype(name).itemsize
+    room = np.zeros(64 + offset + count * size, "uint8")
+    start = -room.ctypes.data % 64 + offset
+    array = room[start : start + count * size].view(name)
+    array[...] = 1
+    return array
+
+
+@pytest.mark.parametrize("offset", [1, 2, 4, 8, 9, 16, 24])
+@pytest.mark.parametrize("name", list(DTYPES))
+def test_only_complex128_has_to_lie_at_multiples_of_its_size(name: str, offset: int) -> None:
+    array = placed(name, offset)
+    native = BACKEND.from_numpy(array, CPU)
+    assert native.tolist() == array.tolist()
+    shares = name != "complex128" or offset % 16 == 0
+    assert BACKEND.shares_memory(native, array) is shares
+    part = BACKEND.from_numpy(array[1:], CPU)
+    assert BACKEND.shares_memory(part, array) is shares
+    if shares:
+        BACKEND.from_numpy(array[1::2], CPU, copy=False)
+        return
+    assert native.data_ptr() % 16 == 0
+    with pytest.raises(ValueError, match="complex128 at no multiple of 16 bytes; expected"):
+        BACKEND.from_numpy(array, CPU, copy=False)
+    with pytest.raises(ValueError, match="expected one whose memory torch can share"):
+        xp.asarray(array, copy=False)
+
+
+def test_memory_of_accelerators_is_taken_at_multiples_of_the_size_alone() -> None:
+    there = BACKEND.import_(torch.from_numpy(placed("complex64", 8)), CPU)
+    assert there[1] is False
+    apart = torch.from_numpy(placed("complex64", 4))
+    native, new = BACKEND.import_(apart, CPU)
+    assert new
+    assert native.tolist() == apart.tolist()
+    assert native.data_ptr() % 8 == 0
+    with pytest.raises(BufferError, match="multiples of their size"):
+        BACKEND.import_(apart[::2], CPU)
+
+
+def test_complex_numbers_at_any_address_can_be_computed_with() -> None:
+    # Where they are not copied, the process ends.
+    code = """
+import numpy as np
+import corepy
+import corepy.array_api as xp
+corepy.set_backend_priority(["torch"])
+for offset in (8, 1):
+    room = np.zeros(80 + offset, "uint8")
+    start = -room.ctypes.data % 16 + offset
+    v = room[start : start + 64].view("complex128")
+    v[...] = [1, 2j, 3, 4j]
+    x, mask = xp.asarray(v), xp.asarray([True, False, True, True])
+    i = xp.asarray([1, 0])
+    assert np.asarray(x[mask]).tolist() == [1, 3, 4j]
+    assert np.asarray(xp.where(mask, x, x)).tolist() == v.tolist()
+    assert np.asarray(xp.reshape(x, (2, 2))[i, i]).tolist() == [4j, 1]
+    assert np.asarray(xp.take_along_axis(x, i)).tolist() == [2j, 1]
+    assert np.asarray(xp.repeat(x, 2))[:3].tolist() == [1, 1, 2j]
+    x[mask] = 0
+    assert np.asarray(x).tolist() == [0, 2j, 0, 0]
+    assert v.tolist() == [1, 2j, 3, 4j]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 @pytest.mark.parametrize("array", list(unshareable()))
@@ -409,6 +479,74 @@ def test_everything_else_runs_in_torch() -> None:
     explanation = corepy.explain(program)
     assert set(explanation.summary()) == {"torch"}
     assert explanation.bytes_moved == 0
+
+
+# ---------------------------------------------------------------------------- stacks of matrices
+
+
+def test_stacks_of_matrices_are_factored_after_the_number_of_threads_has_changed() -> None:
+    # torch itself never comes back, or its pivots are wrong, where it has MKL.
+    code = """
+import numpy as np
+import corepy
+import corepy.array_api as xp
+corepy.set_backend_priority(["torch"])
+values = np.random.default_rng(0).standard_normal((1, 2, 200, 200))
+vector, one = np.ones(200), np.eye(200)
+x = xp.asarray(values)
+for threads in (1, 2, 1, 2):
+    corepy.set_num_threads(threads)
+    inverse = np.asarray(xp.linalg.inv(x))
+    assert inverse.shape == values.shape
+    assert np.abs(inverse @ values - one).max() < 1e-9
+    assert np.abs(np.asarray(xp.linalg.solve(x, x)) - one).max() < 1e-9
+    solved = np.asarray(xp.linalg.solve(x, xp.asarray(vector)))
+    assert np.abs(solved - inverse @ vector).max() < 1e-9
+    one_for_all = np.asarray(xp.linalg.solve(x, xp.asarray(one)))
+    assert np.abs(one_for_all - inverse).max() < 1e-9
+    sign, logarithm = np.linalg.slogdet(values)
+    found = xp.linalg.slogdet(x)
+    assert (np.asarray(found.sign) == sign).all()
+    np.testing.assert_allclose(np.asarray(found.logabsdet), logarithm, rtol=1e-12)
+    determinant = np.asarray(xp.linalg.det(x))
+    np.testing.assert_allclose(determinant, sign * np.exp(logarithm), rtol=1e-9)
+    power = np.asarray(xp.linalg.matrix_power(x, -2))
+    np.testing.assert_allclose(power, inverse @ inverse, rtol=1e-9, atol=1e-9)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_matrices_of_a_stack_are_factored_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    from corepy.backends.torch import _linalg
+
+    monkeypatch.setattr(_linalg, "_SERIAL", 2)
+    monkeypatch.setattr(_linalg, "_HAS_MKL", True)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    values = np.random.default_rng(1).standard_normal((2, 3, 4, 4)) + 4 * np.eye(4)
+    factored = []
+    real = torch.linalg.lu_factor_ex
+    monkeypatch.setattr(
+        _linalg, "_factors", _linalg.one_by_one(lambda x: factored.append(x.shape) or real(x))
+    )
+    right = np.random.default_rng(2).standard_normal((3, 4, 2))
+    found = xp.linalg.solve(a(values), a(right))
+    np.testing.assert_allclose(np.asarray(found), np.linalg.solve(values, right), rtol=1e-9)
+    assert factored == [(4, 4)] * 6
+    with pytest.raises(ValueError, match="^solve: .*singular; expected x1 to hold matrices"):
+        xp.linalg.solve(xp.zeros((2, 4, 4)), a(right[0]))
+    with pytest.raises(ValueError, match=r"^inv: .*singular"):
+        xp.linalg.inv(xp.zeros((2, 4, 4)))
+
+    x = torch.tensor(values, requires_grad=True)
+    for call in (xp.linalg.inv, xp.linalg.det, lambda y: xp.linalg.solve(y, a(right))):
+        x.grad = None
+        (call(xp.asarray(x)).unwrap() ** 2).sum().backward()
+        gradient = x.grad.clone()
+        x.grad = None
+        with monkeypatch.context() as patch:
+            patch.setattr(_linalg, "_HAS_MKL", False)
+            (call(xp.asarray(x)).unwrap() ** 2).sum().backward()
+        np.testing.assert_allclose(gradient.numpy(), x.grad.numpy(), rtol=1e-9)
 
 
 # ---------------------------------------------------------------------------- gradients

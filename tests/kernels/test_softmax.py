@@ -73,6 +73,24 @@ def test_what_is_masked_may_be_anything(kind: Kind) -> None:
     np.testing.assert_allclose(out.sum(0), 1.0, rtol=1e-6)
 
 
+def test_what_is_masked_is_zero_beside_anything(kind: Kind) -> None:
+    mask = np.ones((4, 70), bool)
+    mask[:, [1, 33, 69]] = False
+    for special in (np.nan, np.inf, -np.inf):
+        values = sample(4, 70)
+        values[0, 0] = special
+        values[2] = -np.inf
+        spoilt = [0, 2] if special != -np.inf else [2]
+        fine = [row for row in range(4) if row not in spoilt]
+        for given, taken, axis in ((values, mask, -1), (values.T.copy(), mask.T.copy(), 0)):
+            x, m = kind.array(given, "float32"), kind.array(taken)
+            out = host(kernels.softmax(x, axis, scale=0.5, mask=m))
+            out = out if axis == -1 else out.T
+            assert (out[~mask] == 0).all()
+            assert np.isnan(out[spoilt][mask[spoilt]]).all()
+            np.testing.assert_allclose(out[fine].sum(-1), 1.0, rtol=1e-6)
+
+
 def test_special_values(kind: Kind) -> None:
     values = np.array(
         [

@@ -116,25 +116,34 @@ class TorchBackend(Backend):
     def from_numpy(
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
     ) -> Tensor:
-        shareable = device is CPU and _is_importable(array)
-        if copy is False and not shareable:
+        shared = None if copy else _view(array)
+        if copy is False and (shared is None or device is not CPU):
             raise ValueError(
-                f"from_numpy: the array is read-only, has negative strides or belongs on {device}; "
-                f"expected one whose memory torch can share for copy=False"
+                f"from_numpy: the array is read-only, has negative strides, belongs on {device} or "
+                f"is complex128 at no multiple of 16 bytes; expected one whose memory torch can "
+                f"share for copy=False"
             )
-        if copy or not _is_importable(array):
+        if shared is None:
             array = array.astype(array.dtype.newbyteorder("="), order="C")
-        made = torch.from_numpy(array)
+        made = torch.from_numpy(array) if shared is None else shared
         return made if device is CPU else made.to(_devices.place_of(device))
 
     def exporter(self, native: Tensor) -> Any:
         return _Exporter(native) if native.is_cuda else super().exporter(native)
 
     def import_(self, exporter: Any, device: Device) -> tuple[Tensor, bool]:
-        return torch.from_dlpack(exporter), False
+        made = torch.from_dlpack(exporter)
+        if _is_placed(made):
+            return made, False
+        if not made.is_contiguous():
+            raise BufferError("torch reads elements only at multiples of their size")
+        return made.clone(), True  # as bytes
 
     def borrow(self, exporter: Any, device: Device) -> Tensor:
-        return torch.from_dlpack(exporter.__dlpack__(stream=-1))
+        made = torch.from_dlpack(exporter.__dlpack__(stream=-1))
+        if not _is_placed(made):
+            raise BufferError("torch reads elements only at multiples of their size")
+        return made
 
     def shares_memory(self, native: Tensor, array: np.ndarray[Any, Any]) -> bool:
         if native.device.type != "cpu" or native.is_conj() or native.is_neg():
@@ -264,20 +273,35 @@ _IN_SINGLE: Final = Capabilities(
 _ON_MPS: Final = Capabilities(dtypes=dtypes_on("torch", "mps"), max_dimensions=16)
 
 
-def _is_importable(array: np.ndarray[Any, Any]) -> bool:
-    """Say whether `torch.from_numpy` takes an array, and may.
+def _is_placed(native: Tensor) -> bool:
+    """Say whether a tensor of an accelerator lies at a multiple of its elements' size.
+
+    Elsewhere CUDA's kernels fail, and with them all that is asked of the device later.
+    """
+    return bool(native.data_ptr() % native.element_size() == 0)
+
+
+def _view(array: np.ndarray[Any, Any]) -> Tensor | None:
+    """Return a tensor of an array's memory; None where torch does not take it, or may not.
 
     torch has no read-only memory: its view would write where nobody may. It has no negative
-    strides either (https://github.com/pytorch/pytorch/issues/59786).
+    strides either (https://github.com/pytorch/pytorch/issues/59786). A complex128 it moves by
+    instructions that end the process where its address is no multiple of 16, while NumPy calls one
+    of 8 aligned; all else may begin anywhere.
     """
     flags = array.flags
     if not (flags.writeable and array.dtype.isnative):
-        return False
+        return None
     size = array.itemsize
-    for step in array.strides:  # noqa: SIM110  # `all` of a generator takes three times as long
+    for step in array.strides:
         if step < 0 or step % size:
-            return False
-    return True
+            return None
+    made = torch.from_numpy(array)
+    return None if size == _WIDEST and made.data_ptr() % _WIDEST else made
+
+
+#: The bytes of a complex128.
+_WIDEST: Final = 16
 
 
 def _low_matmul(dtype: str) -> Callable[..., Tensor]:

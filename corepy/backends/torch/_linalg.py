@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import array_api_compat.torch as compat
 import numpy as np
@@ -15,9 +15,8 @@ from corepy.backends._numpy_lapack import determinant
 from corepy.backends.torch._reductions import sum_, unreduced
 
 
-def solvable(name: str) -> Callable[..., Any]:
+def solvable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Raise the error that a singular matrix has on every backend."""
-    function = getattr(compat.linalg, name)
 
     def compute(*args: Any, **params: Any) -> Any:
         try:
@@ -44,6 +43,68 @@ def in_own_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
+#: Rows up to which MKL factors a matrix in one thread, with some room: it does so up to 150.
+_SERIAL: Final = 128
+_HAS_MKL: Final[bool] = torch.backends.mkl.is_available()
+
+
+def _is_endless(x: Tensor) -> bool:
+    """Say whether torch might never end to factor these matrices.
+
+    It factors a stack in threads of its own, and after `torch.set_num_threads`, in whatever thread,
+    MKL takes some more in each of them, which it does not get: LASWP complains of its parameters,
+    and pivots are wrong or never come (https://github.com/pytorch/pytorch/issues/141358).
+    """
+    if x.ndim <= 2 or x.shape[-1] <= _SERIAL or x.device.type != "cpu":
+        return False
+    return _HAS_MKL and torch.get_num_threads() > 1 and math.prod(x.shape[:-2]) > 1
+
+
+def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Factor matrices in turn where a stack of them might never end: MKL has threads for each.
+
+    Parameters
+    ----------
+    function : callable
+        Of a stack of matrices alone; it returns a tensor or a tuple of them.
+    """
+
+    def compute(x: Tensor) -> Any:
+        if not _is_endless(x):
+            return function(x)
+        outer = x.shape[:-2]
+        found = [function(matrix) for matrix in x.flatten(0, -3)]
+        if isinstance(found[0], Tensor):
+            return torch.stack(found).unflatten(0, outer)
+        return tuple(torch.stack(part).unflatten(0, outer) for part in zip(*found, strict=True))
+
+    return compute
+
+
+inv = one_by_one(torch.linalg.inv)
+slogdet = one_by_one(torch.linalg.slogdet)
+_det = one_by_one(torch.linalg.det)
+_factors = one_by_one(torch.linalg.lu_factor_ex)
+
+
+def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
+    if not _is_endless(x1):
+        return compat.linalg.solve(x1, x2)
+    # By the rule of the standard, one dimension is a vector, and all else stacks of matrices.
+    right = x2[:, None] if x2.ndim == 1 else x2
+    factors, pivots, singular = _factors(x1)
+    if singular.any():
+        raise torch.linalg.LinAlgError("linalg.solve: a matrix of x1 is singular")
+    found = torch.linalg.lu_solve(factors, pivots, right)
+    return found[..., 0] if x2.ndim == 1 else found
+
+
+def matrix_power(x: Tensor, n: int, /) -> Tensor:
+    if n < 0 and _is_endless(x):
+        return torch.linalg.matrix_power(inv(x), -n)
+    return torch.linalg.matrix_power(x, n)
+
+
 #: Rows up to which a determinant costs less than a look at its factors.
 _FEW = 16
 
@@ -54,12 +115,12 @@ def det(x: Tensor) -> Tensor:
     # logarithms. Gradients pass through torch's own, which has those of singular matrices.
     few = x.device.type == "cpu" and x.shape[-1] <= _FEW
     if few or x.requires_grad:
-        found = torch.linalg.det(x)
+        found = _det(x)
         if x.requires_grad or _stays_in_range(x, found):
             return found
     metal = x.device.type == "mps"
     # The transpose has the same determinant, and lies in the order of LAPACK: it is not copied.
-    factors, pivots, _ = torch.linalg.lu_factor_ex(x if metal else x.mT)
+    factors, pivots, _ = _factors(x if metal else x.mT)
     if type(x) is Tensor and x.device.type == "cpu" and x.ndim == 2 and not x.is_complex():
         # A dozen of torch's operations on so few numbers take a tenth of the time of the factors.
         values = factors.numpy()

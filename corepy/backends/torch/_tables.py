@@ -132,17 +132,17 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     "linalg.qr": linalg.qr,
     "linalg.trace": linalg.trace,
     "linalg.vector_norm": linalg.vector_norm,
+    "linalg.inv": linalg.solvable(linalg.inv),
+    "linalg.matrix_power": linalg.in_own_dtype(linalg.solvable(linalg.matrix_power)),
+    "linalg.pinv": linalg.in_own_dtype(linalg.solvable(compat.linalg.pinv)),
+    "linalg.slogdet": linalg.slogdet,
+    "linalg.solve": linalg.solvable(linalg.solve),
     **{
-        f"linalg.{name}": linalg.solvable(name)
-        for name in ("cholesky", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_norm")
-    },
-    **{
-        f"linalg.{name}": linalg.solvable(name)
-        for name in ("matrix_rank", "solve", "svd", "svdvals")
-    },
-    **{
-        f"linalg.{name}": linalg.in_own_dtype(linalg.solvable(name))
-        for name in ("matrix_power", "pinv")
+        f"linalg.{name}": linalg.solvable(getattr(compat.linalg, name))
+        for name in (
+            *("cholesky", "eig", "eigh", "eigvals", "eigvalsh"),
+            *("matrix_norm", "matrix_rank", "svd", "svdvals"),
+        )
     },
     # compat promotes the operands of a product first, and so does the dispatcher.
     "matmul": linalg.in_own_dtype(torch.matmul),

@@ -48,8 +48,8 @@ def softmax(
     Returns
     -------
     array
-        In the shape, library, dtype and device of `x`. Zero where the mask is false, also where it
-        is so for everything along the axis.
+        In the shape, library, dtype and device of `x`. Zero where the mask is false, whatever takes
+        part beside it, and where it is so for everything along the axis.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def softmax(
     Computed in float32, or float64 where `x` has that, less the greatest element, so that nothing
     overflows, and rounded once. A scale beyond that dtype's greatest number counts as it. NaN,
     positive infinity, or nothing but negative infinities among the elements that take part, times
-    the scale, give NaN; what does not take part may be anything.
+    the scale, give all of these NaN; what does not take part may be anything.
 
     References
     ----------

@@ -8,6 +8,7 @@
 #define SCALED(value) product(value, before)
 #define LESS(scaled, top) (((scaled) - (top)) * after)
 #define TAKEN(at) (!MASKED || POINTER(mask)[places + (at) * mask_step])
+#define LEFT_OUT(at) (!TAKEN(at))
 
 KERNEL(softmax_rows)(
     IN(X, x),
@@ -70,6 +71,14 @@ KERNEL(softmax_rows)(
             }
             STORE_VECTOR(X, POINTER(out) + row * size + ROW_AT(step), KEPT(values, step));
         }
+        if (share != share) { /* what is left out is zero all the same */
+            for (int step = 0; ROW_AT(step) < length; ++step) {
+                for (int j = 0; j < VECTOR; ++j) {
+                    if (LEFT_OUT(ROW_AT(step) + j))
+                        STORE(X, POINTER(out), row * size + ROW_AT(step) + j, 0);
+                }
+            }
+        }
     }
 }
 
@@ -109,8 +118,8 @@ KERNEL(softmax_columns)(
         for (i64 at = 0; at < length; ++at) {
             real value = 0;
             if (TAKEN(at))
-                value = EXP_FOR(X, LESS(SCALED(LOAD(X, POINTER(x), places + at * columns)), top));
-            STORE(X, POINTER(out), places + at * columns, value * share);
+                value = EXP_FOR(X, LESS(SCALED(LOAD(X, POINTER(x), places + at * columns)), top)) * share;
+            STORE(X, POINTER(out), places + at * columns, value);
         }
     }
 }

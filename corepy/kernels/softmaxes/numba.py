@@ -61,6 +61,7 @@ def _softmax_rows(
     factor, further = number(before, values[0]), number(after, values[0])
     nothing, zero = number(-np.inf, values[0]), number(0.0, values[0])
     there = apart(out, x)
+    spoilt = False  # whether a row is NaN
     for i in range(start, stop):
         row = fetch(x[i], held, brain)
         into = target(out[i], values, there)
@@ -87,9 +88,16 @@ def _softmax_rows(
             share = number(1.0 / sum_of_weights(into) if abs(top) < np.inf else np.nan, top)
             for j in range(size):
                 into[j] *= share
+            spoilt |= np.isnan(share)
         else:
             into[:] = zero
         put(into, out[i], brain)
+    if masked and spoilt:  # what is left out is zero all the same
+        for i in range(start, stop):
+            taken = mask[i % mask.shape[0]]
+            for j in range(size):
+                if not taken[j]:
+                    out[i, j] = 0
 
 
 @kernel
@@ -118,6 +126,7 @@ def _softmax_columns(
         tops[:] = nothing
         totals[:] = 0.0
         kept[:] = 0 if masked else length
+        broken = False  # whether the sum is NaN anywhere
         # Thrice over the rows rather than once with all exponentials kept: they may be many.
         for step in range(3):
             for i in range(length):
@@ -144,10 +153,17 @@ def _softmax_columns(
                     if step == 1:
                         for j in range(width):
                             totals[j] += values[j]
+                        if masked and i == length - 1:
+                            for j in range(width):
+                                if kept[j] and np.isnan(totals[j]):
+                                    broken = True
                     else:
                         for j in range(width):
                             share = number(totals[j], zero)
                             values[j] = values[j] / share if kept[j] else zero
+                        if broken:  # what is left out is zero all the same
+                            for j in range(width):
+                                values[j] = values[j] if taken[j] else zero
                         put(values, out[s, i, first:last], brain)
 
 

@@ -31,6 +31,7 @@ def softmax(
     top = xp.max(y, axis=axis, keepdims=True)
     # A row without anything kept has no greatest element and no sum: it stays zero.
     y = exponentials(y, xp.where(kept, top, xp.zeros_like(top)))
-    y = xp.where(mask, y, xp.zeros_like(y))
     total = xp.sum(y, axis=axis, keepdims=True)
-    return xp.astype(y / xp.where(kept, total, xp.ones_like(total)), x.dtype)
+    y = y / xp.where(kept, total, xp.ones_like(total))
+    # What is left out is zero by now, but where the sum is NaN.
+    return xp.astype(xp.where(mask, y, xp.zeros_like(y)), x.dtype)
