@@ -606,6 +606,18 @@ _OTHERWISE = {
 }
 
 
+def _planned(function: Any) -> Any:
+    """Refuse to transform no elements, as cuFFT does."""
+
+    @functools.wraps(function)
+    def transform(x: Any, *args: Any, **params: Any) -> Any:
+        if not x.size:
+            raise ValueError("Invalid number of FFT data points (0) specified.")
+        return function(x, *args, **params)
+
+    return transform
+
+
 def _reporting(function: Any) -> Any:
     """Say of a matrix without a solution what CuPy says."""
 
@@ -707,6 +719,8 @@ def install(devices: int = 1) -> None:
         if hasattr(linalg, name):
             setattr(linalg, name, _reporting(getattr(linalg, name)))
     fft = _module("cupy.fft", np.fft, part("fft."))
+    for name in ("fftn", "ifftn"):
+        setattr(fft, name, _planned(getattr(fft, name)))
     module = _module("cupy", np, table, ndarray=ndarray, cuda=cuda, linalg=linalg, fft=fft)
     module.__version__ = table[""]
     for name, function in _OTHERWISE.items():

@@ -23,6 +23,11 @@ def rfftfreq(n: int, *, d: float, dtype: Any) -> Array:
 # CuPy puts axes in their order, and leaves sizes as they were given (_prep_fftn_axes in _fft.py).
 def fftn(function: Function) -> Function:
     def transform(x: Array, *, s: tuple[int, ...], axes: tuple[int, ...], norm: str) -> Array:
+        if not x.size:  # for which cuFFT has no plan
+            shape = list(x.shape)
+            for n, axis in zip(s, axes, strict=True):
+                shape[axis] = n
+            return cupy.zeros(shape, cupy.result_type(x, cupy.complex64))
         return function(x, norm=norm, **_in_order(s, axes))
 
     return transform
