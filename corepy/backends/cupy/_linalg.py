@@ -73,15 +73,7 @@ def qr(x: Array, *, mode: str) -> Any:
     most = 1000 if top.dtype.itemsize == 8 else 104
     power = cupy.clip(cupy.frexp(top)[1], -most, most)
     one = cupy.ones_like(top)
-    scaled = x * cupy.ldexp(one, -power)
-    q, r = compat.linalg.qr(scaled, mode=mode)
-    if x.dtype.kind == "c" and x.ndim > 2 and not cupy.isfinite(r).all():
-        # cuBLAS's geqrfBatched finds NaN where elements are small, cuSOLVER's geqrf does not.
-        each = [compat.linalg.qr(m, mode=mode) for m in scaled.reshape(-1, *x.shape[-2:])]
-        q, r = (
-            cupy.stack(part).reshape(*x.shape[:-2], *part[0].shape)
-            for part in zip(*each, strict=True)
-        )
+    q, r = compat.linalg.qr(x * cupy.ldexp(one, -power), mode=mode)
     return q, r * cupy.ldexp(one, power)
 
 

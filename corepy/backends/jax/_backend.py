@@ -381,21 +381,8 @@ def _qr(x: Array, *, mode: str) -> tuple[Array, Array]:
     most = 1000 if top.dtype == jnp.float64 else 104
     power = jnp.clip(jnp.frexp(jax.lax.stop_gradient(top))[1], -most, most)
     one = jnp.ones_like(top)
-    scaled = x * jnp.ldexp(one, -power)
-    q, r = jnp.linalg.qr(scaled, mode)
-    if x.dtype.kind == "c" and x.ndim > 2:
-        # cuBLAS's geqrfBatched finds NaN where elements are small, cuSOLVER's geqrf does not.
-        q, r = jax.lax.cond(
-            jnp.isfinite(r).all(), lambda x: (q, r), partial(_qr_in_turn, mode=mode), scaled
-        )
+    q, r = jnp.linalg.qr(x * jnp.ldexp(one, -power), mode)
     return q, r * jnp.ldexp(one, power)
-
-
-def _qr_in_turn(x: Array, mode: str) -> tuple[Array, Array]:
-    each = jnp.reshape(x, (-1, *x.shape[-2:]))
-    found = jax.lax.map(lambda matrix: tuple(jnp.linalg.qr(matrix, mode)), each)
-    q, r = (jnp.reshape(part, (*x.shape[:-2], *part.shape[1:])) for part in found)
-    return q, r
 
 
 def _floor_divide(x1: Array, x2: Array) -> Array:

@@ -70,17 +70,15 @@ def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def compute(x: Tensor) -> Any:
-        return _in_turn(function, x) if _is_endless(x) else function(x)
+        if not _is_endless(x):
+            return function(x)
+        outer = x.shape[:-2]
+        found = [function(matrix) for matrix in x.flatten(0, -3)]
+        if isinstance(found[0], Tensor):
+            return torch.stack(found).unflatten(0, outer)
+        return tuple(torch.stack(part).unflatten(0, outer) for part in zip(*found, strict=True))
 
     return compute
-
-
-def _in_turn(function: Callable[[Tensor], Any], x: Tensor) -> Any:
-    outer = x.shape[:-2]
-    found = [function(matrix) for matrix in x.flatten(0, -3)]
-    if isinstance(found[0], Tensor):
-        return torch.stack(found).unflatten(0, outer)
-    return tuple(torch.stack(part).unflatten(0, outer) for part in zip(*found, strict=True))
 
 
 inv = one_by_one(torch.linalg.inv)
@@ -150,11 +148,7 @@ def qr(x: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
     most = 1000 if top.dtype is torch.float64 else 104
     power = torch.frexp(top).exponent.clamp(-most, most)
     one = torch.ones_like(top)
-    scaled = x * torch.ldexp(one, -power)
-    q, r = torch.linalg.qr(scaled, mode)
-    if x.is_complex() and x.ndim > 2 and not bool(torch.view_as_real(r).isfinite().all()):
-        # cuBLAS's geqrfBatched finds NaN where elements are small, cuSOLVER's geqrf does not.
-        q, r = _in_turn(lambda matrix: tuple(torch.linalg.qr(matrix, mode)), scaled)
+    q, r = torch.linalg.qr(x * torch.ldexp(one, -power), mode)
     return q, r * torch.ldexp(one, power)
 
 
