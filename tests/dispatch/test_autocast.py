@@ -143,8 +143,8 @@ def test_it_holds_where_it_was_asked_for() -> None:
         thread.join()
     assert found == {"other": low}  # what the main thread sets is the process's default
     assert float((x @ x)[0, 0]) == exact
-    for wrong in ("float32", "bf16", True):
-        with pytest.raises(ValueError, match='^autocast: dtype is .*; expected "bfloat16"'):
+    for wrong, kind in (("float32", ValueError), ("bf16", ValueError), (True, TypeError)):
+        with pytest.raises(kind, match='^autocast: dtype is .*; expected "bfloat16"'):
             corepy.autocast(wrong)  # type: ignore[arg-type]
 
 

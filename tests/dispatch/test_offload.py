@@ -519,8 +519,8 @@ def test_setter_context_and_errors() -> None:
     finally:
         places.use_costs(None)
     assert corepy.get_offload() == "off"
-    for wrong in ("on", None, True):
-        with pytest.raises(ValueError, match='^offload: mode is .*; expected "auto" or "off"'):
+    for wrong, kind in (("on", ValueError), (None, TypeError), (True, TypeError)):
+        with pytest.raises(kind, match='^offload: mode is .*; expected "auto" or "off"'):
             corepy.offload(wrong)  # type: ignore[arg-type]
 
 
