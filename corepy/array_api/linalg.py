@@ -36,6 +36,7 @@ from corepy.array_api._linear_algebra import (
     tensordot,
     vecdot,
 )
+from corepy.array_api._manipulation import broadcast_shapes
 from corepy.array_api._statistical import accumulator
 from corepy.dispatch import (
     Operand,
@@ -332,9 +333,7 @@ def _with_rtol(function: str, x: Array, rtol: Any) -> tuple[Array, Any]:
         if not broadcasts([stack, several]):
             expected = f"one that broadcasts with {stack}, the stack of x"
             raise bad_argument(function, "rtol.shape", several, expected)
-        wide = (1,) * (len(several) - len(stack)) + stack
-        ones = (1,) * (len(stack) - len(several)) + several
-        common = tuple(m if n == 1 else n for n, m in zip(wide, ones, strict=True))
+        common = broadcast_shapes(stack, several)
         if common != stack:  # NumPy and torch take no tolerances of more matrices than there are
             x = cast("Array", run("broadcast_to", x, (*common, *sizes[-2:])))
     real = _dtypes.real_of(x.dtype)
