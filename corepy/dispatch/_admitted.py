@@ -367,7 +367,7 @@ _ATTENTION: Final = tuple(f"{library} {work}" for library in _CHOOSING for work 
 
 KERNELS: Final[dict[str, KernelAdmission]] = {
     "kernels.attention": KernelAdmission(_ATTENTION),
-    "kernels.conv2d": KernelAdmission(("numpy",)),
+    "kernels.conv2d": KernelAdmission(("numpy", "numpy grouped")),
     # torch's function loses the digits of rows far from zero.
     "kernels.layer_norm": KernelAdmission(_CHOOSING, backends=("numba", "jax")),
     **dict.fromkeys(("kernels.rms_norm", "kernels.softmax"), KernelAdmission(_CHOOSING)),

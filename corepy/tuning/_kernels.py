@@ -32,7 +32,9 @@ _EPS: Final = 1e-6
 #: What is called, by name, and the work that is measured first, then more, then less.
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "kernels.attention": kernels.attention,
-    "kernels.conv2d": partial(kernels.conv2d, padding=1),
+    "kernels.conv2d": lambda x, weight: kernels.conv2d(
+        x, weight, padding=1, groups=x.shape[1] // weight.shape[1]
+    ),
     "kernels.layer_norm": lambda x, weight, bias: kernels.layer_norm(x, weight, bias, _EPS),
     "kernels.rms_norm": lambda x, weight: kernels.rms_norm(x, weight, _EPS),
     "kernels.softmax": partial(kernels.softmax, axis=-1),
@@ -41,6 +43,7 @@ _SIZES: Final = {
     "prefill": (1 << 26, (1 << 30,), (1 << 22, 1 << 20, 1 << 18, 1 << 16)),
     "decode": (1 << 24, (), (1 << 22, 1 << 20, 1 << 18, 1 << 16)),
     "kernels.conv2d": (1 << 27, (1 << 29,), (1 << 24, 1 << 22, 1 << 20, 1 << 18, 1 << 16)),
+    "grouped": (1 << 24, (1 << 26,), (1 << 22, 1 << 20, 1 << 18, 1 << 16)),
     "": (1 << 20, (1 << 22,), (1 << 18, 1 << 16, 1 << 14, 1 << 12, 1 << 10)),
 }
 
@@ -71,7 +74,7 @@ class KernelCase:
 
     def sizes(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Return the work that is measured first, the greater and the smaller ones."""
-        return _SIZES.get(self.operation) or _SIZES[self._work]
+        return _SIZES.get(self._work or self.operation, _SIZES[""])
 
     def operands(
         self, size: int, rng: np.random.Generator
@@ -131,8 +134,9 @@ class KernelCase:
             return [rng.standard_normal(shape) for shape in shapes]
         if self.operation == "kernels.conv2d":  # `size` counts products, of a kernel of 3 x 3
             channels = 64 if size >= 1 << 22 else 8
-            side = math.isqrt(size // (9 * channels**2))
-            images, filters = (1, channels, side, side), (channels, channels, 3, 3)
+            depth = 1 if self._work == "grouped" else channels
+            side = math.isqrt(size // (9 * channels * depth))
+            images, filters = (1, channels, side, side), (channels, depth, 3, 3)
             return [rng.standard_normal(shape) for shape in (images, filters)]
         x = rng.standard_normal((max(size // _WIDTH, 1), min(size, _WIDTH)))
         match self.operation:

@@ -120,6 +120,9 @@ def test_conv2d(kind: Kind) -> None:
         ((1, 2, 70, 80), 4, {"groups": 2}),  # of several stretches
         ((1, 8, 9, 6), 4, {"groups": 2, "stride": (2, 1), "dilation": (1, 2)}),
         ((1, 4, 9, 6), 4, {"groups": 4, "stride": (1, 2), "padding": (2, 0), "dilation": (3, 1)}),
+        # Strides that pass over more than an image has, and padding wider than they are.
+        ((2, 6, 4, 2), 6, {"groups": 3, "stride": (3, 5), "padding": ((1, 4), (7, 2))}),
+        ((1, 2, 1, 1), 2, {"groups": 2, "stride": 10**9, "padding": 3, "dilation": 2}),
     ],
 )
 def test_small_groups(

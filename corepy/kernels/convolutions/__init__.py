@@ -157,7 +157,8 @@ def _is_torchs(x: Given, weight: Given, bias: Given | None, geometry: Geometry) 
         return way == TORCH and torch_takes(x, weight, bias)
 
     products = x.shape[0] * weight.size * math.prod(geometry.size)
-    return choose(x, able, products, lambda: FORMULA) == TORCH
+    form = "grouped" if windows.has_small_groups(weight, geometry) else ""
+    return choose(x, able, products, lambda: FORMULA, form) == TORCH
 
 
 def _pair(function: str, argument: str, value: Any, least: int) -> tuple[int, int]:

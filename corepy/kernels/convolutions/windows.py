@@ -28,25 +28,31 @@ def conv2d(
     place = _place(out, x, weight, bias)
     found = aligned(shape, wide) if place is None else place
     with np.errstate(all="ignore"):  # NaN and infinities are values like others
-        y = _padded(x.native, wide, geometry)
-        w = np.ascontiguousarray(weight.native, wide)
-        if weight.shape[1] <= _FEW and geometry.groups > 1 and supports(x, weight):
+        added = np.zeros(shape[1], wide) if bias is None else bias.native
+        if has_small_groups(weight, geometry) and supports(x, weight):
             from corepy.kernels.convolutions import numba
 
             compiled(x)
             # Compiled for memory of one kind alone: in order, aligned, and writable.
-            y, w = (np.require(a, requirements=("C", "A", "W")) for a in (y, w))
-            numba.conv2d(y, w, geometry, found)
+            inputs = (x.native, weight.native, added)
+            y, w, b = (np.require(a, wide, ("C", "A", "W")) for a in inputs)
+            numba.conv2d(y, w, b, geometry, found)
         else:
             ran("numpy", x.backend, place_of(x), "windows side by side, times the weights, in BLAS")
+            y, w = _padded(x.native, wide, geometry), np.ascontiguousarray(weight.native, wide)
             _fill(found.reshape(shape[0], shape[1], -1), y, w, geometry)
-        if bias is not None:
-            found += bias.native.astype(wide, copy=False)[:, None, None]
+            if bias is not None:
+                found += bias.native.astype(wide, copy=False)[:, None, None]
         native = found.astype(x.native.dtype, copy=False)
     if place is not None:
         assert out is not None
         return out.value
     return delivered(native if x.table is None else make(native, x.table), out)
+
+
+def has_small_groups(weight: Given, geometry: Geometry) -> bool:
+    """Say whether a group has too few channels for a product of matrices to pay."""
+    return geometry.groups > 1 and weight.shape[1] <= _FEW
 
 
 def _place(out: Given | None, *inputs: Given | None) -> Host | None:
