@@ -40,8 +40,6 @@ SMALL_TIME, LARGE_TIME = 1.1, 1.05
 BEST_TIME: Final = 1.1
 #: From these sizes on an entry counts as large, and up to this order a matrix as small.
 LARGE_SIZE, LARGE_ORDER, SMALL_ORDER = 100_000, 512, 32
-#: What breaks a limit by no more than this factor is measured again.
-NARROW: Final = 1.5
 #: How many of the worst entries are listed.
 LISTED: Final = 12
 
@@ -214,8 +212,8 @@ def _within(
     return Claim(text, not over, tuple(entry(c, ratio(c)) for c in over))
 
 
-def breaks_narrowly(cell: Cell) -> bool:
-    """Say whether a cell breaks a limit by so little that measuring again may decide otherwise."""
+def breaks_a_limit(cell: Cell) -> bool:
+    """Say whether a cell is over a limit of the claims."""
     limits = []
     if cell.small:
         limits.append(cell.timings[COREPY].ratio / SMALL_TIME)
@@ -225,7 +223,7 @@ def breaks_narrowly(cell: Cell) -> bool:
     if FAST in cell.timings:
         limits.append(cell.timings[FAST].ratio / LARGE_TIME)
         limits.append(cell.beside_best[FAST] / BEST_TIME)
-    return any(limit > 1 for limit in limits) and all(limit <= NARROW for limit in limits)
+    return any(limit > 1 for limit in limits)
 
 
 def mean_speed(cells: Sequence[Cell], peer: str) -> float:

@@ -67,7 +67,7 @@ PAUSED_SIZE, PAUSED_ORDER = 50_000, 100
 PAUSE: Final = 0.01
 #: OpenBLAS's threads stay awake for 2**26 cycles.
 PAUSE_BLAS: Final = 0.03
-#: Measuring again what breaks a limit narrowly takes at most this share of the time.
+#: Measuring again what breaks a limit takes at most this share of the time.
 AGAIN_SHARE: Final = 0.15
 #: Seconds of a turn on large operands: long beside what the pause costs.
 TURN: Final = 1e-3
@@ -257,8 +257,6 @@ def measure(
         pause + rehearsed[name] + taken * counts[name] for name, taken in seconds.items()
     )
     rounds = min(max(round(effort.seconds / round_takes), effort.least), effort.most)
-    if round_takes > effort.seconds * 2:
-        rounds = 2
     times = _measure.interleave(found, rounds, counts, pause, rehearse)
     return Cell.of(operation, dtype, size, times)
 
@@ -305,7 +303,7 @@ def measure_again(
     seconds: float,
     say: Callable[[str], None],
 ) -> None:
-    """Measure once more, longer, what breaks a limit of the claims by little: that figure counts.
+    """Measure once more, longer, what breaks a limit of the claims: that figure counts.
 
     No new one is begun after so many seconds.
     """
@@ -313,7 +311,7 @@ def measure_again(
     longer = replace(effort, seconds=2 * effort.seconds, most=2 * effort.most)
     end = time.perf_counter() + seconds
     for number, cell in enumerate(grid.cells):
-        if not _grid_report.breaks_narrowly(cell) or time.perf_counter() > end:
+        if not _grid_report.breaks_a_limit(cell) or time.perf_counter() > end:
             continue
         taking = [peer for peer in peers if peer.name in cell.timings]
         operation = named[cell.operation]
