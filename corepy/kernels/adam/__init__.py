@@ -93,6 +93,7 @@ def adam_step(
     m = beside("first_moment", first_moment, p, dtypes, p.shape)
     v = beside("second_moment", second_moment, p, (m.dtype,), p.shape)
     step = whole(name, "step", step, 1)
+    finite(name, "step", step)  # as a float, for powers
     rate = finite(name, "learning_rate", learning_rate, 0.0)
     betas = []
     for argument, value in (("beta1", beta1), ("beta2", beta2)):

@@ -11,6 +11,7 @@ from corepy.kernels._device import (
     apart,
     launch,
     memory,
+    reals,
     refuse_overlap_on_device,
     tell_changed,
 )
@@ -36,12 +37,11 @@ def adam_step(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]
         *(s["rate"], s["decay"], s["beta1"], 1.0 - s["beta1"], s["beta2"], 1.0 - s["beta2"]),
         *(s["correction"], s["eps"]),
     )
-    real = np.dtype(p.wide).type
     launch(
         *(p, _program, "adam_step"),
         grid=grid,
         block=block,
-        arguments=(*old, *new, np.int64(p.size), *map(real, numbers)),
+        arguments=(*old, *new, np.int64(p.size), *reals(p, *numbers)),
         X=p.dtype,
         G=g.dtype,
         M=m.dtype,
