@@ -22,6 +22,7 @@ from corepy.dispatch import (
     fitting,
     gathered,
     index_value,
+    is_numpys_scalar,
     same_sizes,
     table_of,
 )
@@ -120,7 +121,9 @@ def ints_of(function: str, argument: str, values: Any) -> tuple[int, ...]:
 
 
 def number_of(function: str, argument: str, value: Any) -> int | float:
-    """Return a real number; an int beyond 64 bits, which libraries do not take, as a float.
+    """Return a real number, of Python's type where it is a scalar of NumPy's.
+
+    An int beyond 64 bits, which libraries do not take, is returned as a float.
 
     Raises
     ------
@@ -129,11 +132,12 @@ def number_of(function: str, argument: str, value: Any) -> int | float:
     OverflowError
         If it is an int beyond the range of float64.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    number = value.item() if is_numpys_scalar(value) else value
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise bad_type(function, argument, value, "an int or float")
-    if isinstance(value, float) or -(2**63) <= value < 2**63:
-        return value
-    return cast("float", fitting(function, argument, value, float64))
+    if isinstance(number, float) or -(2**63) <= number < 2**63:
+        return number
+    return cast("float", fitting(function, argument, number, float64))
 
 
 def flag_of(function: str, argument: str, value: Any) -> bool:

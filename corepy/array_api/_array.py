@@ -21,7 +21,7 @@ from corepy.devices._transfer import convert, from_host, look, nbytes, to_host, 
 from corepy.dispatch import (
     STRICT,
     Operand,
-    as_operand,
+    as_companion,
     cast_to,
     converted,
     creation_table,
@@ -296,7 +296,7 @@ class Array(Operand):
             number = fitting("__setitem__", "value", cast("Scalar", value), dtype)
             native = table.backend.scalar(number, dtype, table.device)
         else:
-            other = as_operand("__setitem__", "value", value)
+            other = as_companion("__setitem__", "value", value, table)
             self._require_same(promoted("__setitem__", table.dtype, other.dtype))
             other = gathered("__setitem__", "x", table, "value", _without_ones(other))
             native = cast_to(other, table.dtype, "__setitem__")
@@ -346,7 +346,8 @@ class Array(Operand):
     def _item(self, function: str, error: type[Exception] = TypeError) -> Scalar:
         backend = self._table.backend
         if backend.shape_of(self._native) != ():
-            raise error(f"{function}: x has shape {self.shape}; expected a 0-D array")
+            hint = ", such as xp.any(x) or xp.all(x)" if function == "bool" else ""
+            raise error(f"{function}: x has shape {self.shape}; expected a 0-D array{hint}")
         try:
             return backend.item(self._native)
         except (MemoryError, OSError, RuntimeError):  # as `tolist` ends, if it does so again

@@ -5,6 +5,8 @@ NumPy reads what is no array; what the standard says of dtypes, and clear messag
 
 from __future__ import annotations
 
+from collections import UserString
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from corepy import _dtypes
@@ -35,14 +37,18 @@ if TYPE_CHECKING:
 _PYTHONS: Final = (bool, int, float, complex)
 
 
-def parse(obj: Any, dtype: DType | None) -> tuple[np.ndarray[Any, Any], DType, bool]:
+def parse(
+    obj: Any, dtype: DType | None, copy: bool | None
+) -> tuple[np.ndarray[Any, Any], DType, bool]:
     """Read an object that is no array.
 
     Parameters
     ----------
-    obj : scalar, nested sequence, or buffer
+    obj : scalar, nested sequence, buffer, or object that converts to a NumPy array
     dtype : DType or None
         The dtype that was asked for.
+    copy : bool or None
+        False: raise ``ValueError`` where the object would copy its values to convert.
 
     Returns
     -------
@@ -52,6 +58,8 @@ def parse(obj: Any, dtype: DType | None) -> tuple[np.ndarray[Any, Any], DType, b
     import numpy as np
 
     buffered = _buffer(obj)
+    if buffered is None:
+        buffered = _convertible_to_numpy(obj, copy)
     if buffered is not None:
         found = _held(buffered)
         if dtype is None or dtype is found:
@@ -59,7 +67,7 @@ def parse(obj: Any, dtype: DType | None) -> tuple[np.ndarray[Any, Any], DType, b
         _convertible(found, dtype)
         _check(buffered, found, dtype)
         return buffered.astype(dtype.name), dtype, False
-    if isinstance(obj, (list, tuple)):
+    if _is_nested(obj):
         obj = _plain(obj)
     elif not isinstance(obj, _PYTHONS):
         raise bad_type(
@@ -108,19 +116,48 @@ def _buffer(obj: Any) -> np.ndarray[Any, Any] | None:
     return np.asarray(view)
 
 
-def _plain(obj: Any) -> Any:
-    """Replace the 0-D arrays in nested sequences by their values, leaving the rest as it is."""
+def _convertible_to_numpy(obj: Any, copy: bool | None) -> np.ndarray[Any, Any] | None:
+    """Return what an object's own conversion makes of it: pandas, Polars, xarray and others."""
+    import numpy as np
+
+    if not hasattr(type(obj), "__array__"):
+        return None
+    if STRICT.get():
+        expected = "an Array, a scalar, a nested sequence or a buffer (strict mode)"
+        raise bad_type("asarray", "obj", obj, expected)
+    if isinstance(obj, np.ma.MaskedArray):
+        raise bad_type("asarray", "obj", obj, "an array without a mask")
+    if copy is not False:
+        return np.asarray(obj)
+    try:
+        return np.asarray(obj, copy=False)
+    except ValueError as error:
+        raise ValueError(f"asarray: obj cannot be shared for copy=False: {error}") from error
+
+
+def _is_nested(obj: Any) -> bool:
+    """Say whether an object is a sequence of elements, as strings are not."""
     if isinstance(obj, (list, tuple)):
-        # Only sequences that hold something unusual are rebuilt; most pass untouched.
+        return True
+    return isinstance(obj, Sequence) and not isinstance(obj, (str, bytes, bytearray, UserString))
+
+
+def _plain(obj: Any) -> Any:
+    """Replace the arrays in nested sequences by their values, leaving the rest as it is."""
+    if _is_nested(obj):
+        # Only lists and tuples that hold something unusual are rebuilt; most pass untouched.
         if all(type(item) in (bool, int, float, complex) for item in obj):
-            return obj
+            return obj if isinstance(obj, (list, tuple)) else list(obj)
         return [_plain(item) for item in obj]
     if isinstance(obj, Operand):
         return look(obj._native, obj._table.backend)  # with its dtype
     if not isinstance(obj, _PYTHONS):
         owner = owner_of(obj)
         if owner is None:
-            raise bad_type("asarray", "obj", obj, "scalars in the nested sequence")
+            values = _convertible_to_numpy(obj, None)
+            if values is None:
+                raise bad_type("asarray", "obj", obj, "scalars in the nested sequence")
+            return values
         return owner.to_numpy(owner.normalize(obj))
     return obj
 

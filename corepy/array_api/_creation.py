@@ -67,7 +67,8 @@ def asarray(
     Parameters
     ----------
     obj : Array, native array, scalar, nested sequence of scalars, or buffer
-        What to convert.
+        What to convert; or an object that NumPy converts by ``__array__``, such as a column of
+        pandas or Polars, which the standard does not promise.
     dtype : DType or None
         By default the dtype of an array or buffer, and for Python scalars bool, int64, float64 or
         complex128, the first that holds them all. Arrays in a sequence keep theirs.
@@ -115,7 +116,7 @@ def asarray(
             obj = adopted
     if isinstance(obj, Operand):
         return from_array(obj, wanted, device, copying)
-    values, own, shared = parse(obj, wanted)
+    values, own, shared = parse(obj, wanted, copying)
     if copying is False and not shared:
         raise ValueError(
             f"asarray: obj is a {type(obj).__name__}; expected memory that can be shared for "

@@ -29,6 +29,7 @@ from corepy.dispatch import (
     binary,
     broadcasts,
     operation,
+    plain,
     run,
     same,
     to_bool,
@@ -249,7 +250,7 @@ def clip(x: Array, /, min: Array | float | None = None, max: Array | float | Non
 def _bound(x: Array, name: str, value: Array | float) -> Array:
     """Bring a bound to the dtype of the array, which it must not change."""
     bound: Array
-    _, bound = unify("clip", ("x", name), (x, value))
+    _, bound = unify("clip", ("x", name), (x, plain(value, written=True)))
     if bound.dtype is not x.dtype:
         raise TypeError(
             f"clip: {name} would make the result {bound.dtype}; expected a bound that promotes "

@@ -12,6 +12,7 @@ from corepy._errors import bad_argument, broadcast_mismatch, out_of_range, wrong
 from corepy.array_api._arguments import axis_of, one_device
 from corepy.array_api._keys import signed
 from corepy.dispatch import (
+    as_companion,
     as_operand,
     broadcasts,
     known_sizes,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _indices(function: str, x: Array, indices: Any) -> Array:
-    found = as_operand(function, "indices", indices)
+    found = as_companion(function, "indices", indices, x._table)
     if found.dtype not in _dtypes.INTEGER:
         expected = _dtypes.describe(_dtypes.INTEGER)
         raise wrong_dtype(function, "indices", found.dtype, found.device, expected)

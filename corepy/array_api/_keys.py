@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from corepy import _dtypes
 from corepy._errors import bad_type, out_of_range
-from corepy.dispatch import STRICT, Operand, as_operand, cast_to, gathered, owner_of
+from corepy.dispatch import (
+    STRICT,
+    Operand,
+    as_companion,
+    cast_to,
+    gathered,
+    is_numpys_scalar,
+    owner_of,
+)
 
 if TYPE_CHECKING:
     from corepy.array_api._array import Array
@@ -88,7 +96,9 @@ def _part(function: str, x: Array, part: Any) -> Any:
     if not isinstance(part, Operand):
         if owner_of(part) is None:
             return _int(function, part)
-        part = as_operand(function, "key", part)
+        given, part = part, as_companion(function, "key", part, x._table)
+        if part._table.dtype.rank == 1 and is_numpys_scalar(given):
+            return _int(function, given)
     dtype = part._table.dtype
     if dtype.rank > 1:
         raise IndexError(

@@ -26,8 +26,10 @@ from corepy.array_api._arguments import (
 )
 from corepy.dispatch import (
     Operand,
+    as_companion,
     as_operand,
     cast_to,
+    gathered,
     known_sizes,
     operation,
     promoted,
@@ -54,7 +56,13 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
                 break
         else:  # nothing to convert
             return list(arrays)
-    found = [as_operand(function, f"arrays[{i}]", x) for i, x in enumerate(arrays)]
+    leader = next((i for i, x in enumerate(arrays) if isinstance(x, Operand)), None)
+    if leader is None:
+        found = [as_operand(function, f"arrays[{i}]", x) for i, x in enumerate(arrays)]
+    else:  # native arrays come to the first `Array`, as in `unify`
+        home = arrays[leader]._table
+        found = [as_companion(function, f"arrays[{i}]", x, home) for i, x in enumerate(arrays)]
+        found[0] = gathered(function, f"arrays[{leader}]", home, "arrays[0]", found[0])
     dtype = found[0].dtype
     for i, x in enumerate(found[1:], 1):
         dtype = promoted(function, dtype, x.dtype)
@@ -370,7 +378,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
         count = size_of("repeat", "repeats", repeats)
         addressable("repeat", *x.shape, count)
         return cast("Array", run("repeat", x, count, axis=place))
-    counts = as_operand("repeat", "repeats", repeats)
+    counts = as_companion("repeat", "repeats", repeats, x._table)
     if counts.dtype not in _dtypes.INTEGER:
         from corepy._errors import wrong_dtype
 

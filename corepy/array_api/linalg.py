@@ -40,6 +40,7 @@ from corepy.array_api._manipulation import broadcast_shapes
 from corepy.array_api._statistical import accumulator
 from corepy.dispatch import (
     Operand,
+    as_companion,
     as_operand,
     broadcasts,
     cast_to,
@@ -323,7 +324,7 @@ def _with_rtol(function: str, x: Array, rtol: Any) -> tuple[Array, Any]:
         return x, None if rtol is None else number_of(function, "rtol", rtol)
     if not (isinstance(rtol, Operand) or hasattr(rtol, "shape")):
         raise bad_type(function, "rtol", rtol, "a float, an array or None")
-    tolerance = as_operand(function, "rtol", rtol)
+    tolerance = as_companion(function, "rtol", rtol, x._table)
     if tolerance.dtype not in _dtypes.REAL:
         expected = _dtypes.describe(_dtypes.REAL)
         raise wrong_dtype(function, "rtol", tolerance.dtype, tolerance.device, expected)

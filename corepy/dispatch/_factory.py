@@ -19,6 +19,7 @@ from corepy.dispatch._fallback import INPLACE
 from corepy.dispatch._hot import Operand, make
 from corepy.dispatch._operands import (
     SCALARS,
+    as_companion,
     as_operand,
     cast_to,
     converted,
@@ -113,11 +114,18 @@ def mixed(name: str, x1: Any, x2: Any) -> Any:
     if x1.__class__ in SCALARS and isinstance(x2, Operand):
         return _with_scalar(name, x2, x1, "x1")
     if x1.__class__ not in SCALARS and x2.__class__ not in SCALARS:
-        if not (isinstance(x1, Operand) and isinstance(x2, Operand)):
+        first, second = isinstance(x1, Operand), isinstance(x2, Operand)
+        if not (first and second):
             a, b = plain(x1), plain(x2)
             if a is not x1 or b is not x2:
                 return mixed(name, a, b)
-        x1, x2 = as_operand(name, "x1", x1), as_operand(name, "x2", x2)
+            if first:
+                x2 = as_companion(name, "x2", x2, x1._table)
+            elif second:  # the `Array` leads, as in `unify`
+                x1 = as_companion(name, "x1", x1, x2._table)
+                x1 = gathered(name, "x2", x2._table, "x1", x1)
+            else:
+                x1, x2 = as_operand(name, "x1", x1), as_operand(name, "x2", x2)
         done = _unconverted(name, x1, x2)
         if done is not None:
             return done
@@ -270,7 +278,7 @@ def _inplace_operands(name: str, symbol: str, self: Operand, other: Any) -> tupl
         return a, make(native, table)
     if other.__class__ is self.__class__ and other._table is self._table:
         return self, other
-    beside = as_operand(name, "x2", other)
+    beside = as_companion(name, "x2", other, self._table)
     if beside._table.backend.home is not None:  # values that are resident come, not the others go
         beside = gathered(name, "x1", self._table, "x2", beside)
     a, b = unify(name, ("x1", "x2"), (self, beside))

@@ -11,7 +11,7 @@ from corepy import _dtypes
 from corepy._dtypes import MIXED_PROMOTION, PROMOTION, DType, Scalar
 from corepy._errors import BackendError, DeviceMismatchError, bad_type, no_promotion
 from corepy.backends._base import Backend, Native
-from corepy.devices._transfer import convert, nbytes
+from corepy.devices._transfer import convert, from_host, nbytes
 from corepy.dispatch import _explain, _registry
 from corepy.dispatch._hot import Operand, make
 from corepy.dispatch._settings import STRICT
@@ -75,6 +75,13 @@ def plain(value: Any, *, written: bool = False) -> Any:
     return value
 
 
+def is_numpys_scalar(value: object) -> bool:
+    """Say whether a value is a scalar of NumPy's, which is an array of its own dtype."""
+    import numpy as np
+
+    return isinstance(value, np.generic)
+
+
 def is_operand(value: object) -> bool:
     """Say whether a value can be an operand at all; operators leave others to Python."""
     return (
@@ -135,6 +142,23 @@ def as_operand(function: str, argument: str, value: object) -> Any:
     if isinstance(value, Operand):
         return value
     return wrap_native(function, argument, value)
+
+
+def as_companion(function: str, argument: str, value: object, home: Table) -> Any:
+    """Return what stands beside an array of a table as an `Array`; native arrays are wrapped.
+
+    A scalar of NumPy's keeps its dtype, but lives nowhere: it goes where the array is, as Python's
+    do, and nothing crosses that anybody could want to know of.
+    """
+    x = as_operand(function, argument, value)
+    table = x._table
+    if x is value or (table.backend is home.backend and table.device is home.device):
+        return x
+    if not is_numpys_scalar(value):
+        return x
+    x = cast_to(x, home.narrowed(table.dtype), function)
+    native = from_host(x._native, home.backend, home.device)
+    return make(native, home.sibling(x._table.dtype, function))
 
 
 # ---------------------------------------------------------------------------- scalars
@@ -230,6 +254,8 @@ def promoted(function: str, a: DType, b: DType) -> DType:
 def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> list[Any]:
     """Bring operands to one device, backend and dtype.
 
+    The first `Array` leads, wherever it stands: native arrays come to its backend.
+
     Parameters
     ----------
     function : str
@@ -258,14 +284,20 @@ def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> lis
         table = first._table
         if all(isinstance(x, Operand) and x._table is table for x in values):
             return list(values)
+    values = tuple(map(plain, values))
+    ours = next(((n, x._table) for n, x in zip(names, values) if isinstance(x, Operand)), None)
     operands = [
-        value if is_scalar(value) else as_operand(function, name, value)
-        for name, value in zip(names, map(plain, values), strict=True)
+        value
+        if is_scalar(value)
+        else as_operand(function, name, value)
+        if ours is None
+        else as_companion(function, name, value, ours[1])
+        for name, value in zip(names, values, strict=True)
     ]
     arrays = [(n, x) for n, x in zip(names, operands, strict=True) if isinstance(x, Operand)]
     if not arrays:
         raise bad_type(function, names[0], values[0], "an array in at least one operand")
-    leader, home = arrays[0][0], arrays[0][1]._table
+    leader, home = ours or (arrays[0][0], arrays[0][1]._table)
     for name, x in arrays:
         if x._table.backend.home is not None and x._table.device is home.device:
             leader, home = name, x._table

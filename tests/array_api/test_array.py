@@ -110,7 +110,10 @@ def test_scalars_of_arrays_without_dimensions(x: Any) -> None:
 def test_arrays_with_dimensions_are_no_scalars(
     convert: type, error: type[Exception], shape: tuple[int, ...]
 ) -> None:
-    with pytest.raises(error, match=rf"^{convert.__name__}: x has shape .*; expected a 0-D array"):
+    hint = r", such as xp.any\(x\) or xp.all\(x\)" if convert is bool else ""
+    with pytest.raises(
+        error, match=rf"^{convert.__name__}: x has shape .*; expected a 0-D array{hint}$"
+    ):
         convert(xp.ones(shape))
 
 

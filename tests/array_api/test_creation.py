@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import math
+from collections import UserList, UserString, deque
 from types import ModuleType
 from typing import Any
 
@@ -378,15 +379,15 @@ def test_nested_sequences_become_arrays_or_are_refused_as_ragged(obj: Any) -> No
         ([1, 2.0], "float64"),
         ([1, 2j], "complex128"),
         ((1, (2,)[0]), "int64"),
-        (range(3), None),
+        (range(3), "int64"),
+        ([range(2), (0.5, 1)], "float64"),
+        (UserList([deque([1, 2]), range(2)]), "int64"),
     ],
 )
-def test_default_dtypes(obj: Any, dtype: str | None) -> None:
-    if dtype is None:
-        with pytest.raises(TypeError, match="^asarray: obj is of type range; expected an array"):
-            xp.asarray(obj)
-    else:
-        assert xp.asarray(obj).dtype.name == dtype
+def test_default_dtypes(obj: Any, dtype: str) -> None:
+    found = xp.asarray(obj)
+    assert found.dtype.name == dtype
+    assert found.tolist() == np.asarray(obj).tolist()
 
 
 @pytest.mark.parametrize(
@@ -396,6 +397,8 @@ def test_default_dtypes(obj: Any, dtype: str | None) -> None:
         ([[1], 2], {}, ValueError, "asarray: obj is ragged; expected nested sequences"),
         ("12", {}, TypeError, "asarray: obj is of type str; expected an array, a scalar"),
         (["1"], {}, TypeError, "asarray: obj is of type str; expected scalars in the nested"),
+        ([b"1"], {}, TypeError, "asarray: obj is of type bytes; expected scalars in the nested"),
+        (UserString("1"), {}, TypeError, "asarray: obj is of type collections.UserString; expect"),
         ([None], {}, TypeError, "asarray: obj is of type NoneType; expected scalars in the nested"),
         (None, {}, TypeError, "asarray: obj is of type NoneType; expected an array, a scalar"),
         ({1: 2}, {}, TypeError, "asarray: obj is of type dict; expected an array, a scalar"),
@@ -531,6 +534,46 @@ def test_buffers_become_arrays() -> None:
     assert xp.asarray(array.array("d", [1.0, 2.0])).tolist() == [1.0, 2.0]
     assert xp.asarray(memoryview(b"\x01\x02")).dtype is xp.uint8
     assert xp.asarray(bytearray(b"\x05"), dtype=xp.int16).tolist() == [5]
+
+
+class Column:
+    """What a table of another library has: values that NumPy can ask for."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype, copy=copy)
+
+
+def test_objects_that_convert_to_numpys_arrays_are_taken() -> None:
+    column = Column([1.0, 2.0])
+    found = xp.asarray(column)
+    assert (found.dtype, found.tolist()) == (xp.float64, [1.0, 2.0])
+    assert xp.asarray(column, dtype=xp.float32).dtype is xp.float32
+    assert xp.asarray([column, Column([3, 4])]).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    for masked in (np.ma.masked_array([1, 2], [0, 1]), [np.ma.masked_array([1, 2], [0, 1])]):
+        with pytest.raises(TypeError, match="MaskedArray; expected an array without a mask$"):
+            xp.asarray(masked)
+    with pytest.raises(TypeError, match="^asarray: obj holds object; expected one of bool, int8"):
+        xp.asarray(Column([1, None]))
+    with (
+        corepy.strict(),
+        pytest.raises(TypeError, match=r"Column; expected an Array, .* \(strict mode\)"),
+    ):
+        xp.asarray(column)
+
+
+@pytest.mark.backend("numpy")
+def test_objects_that_convert_share_their_memory_or_not() -> None:
+    column = Column([1.0, 2.0])
+    with corepy.backend_priority(["numpy"]):
+        shared, copied = xp.asarray(column, copy=False), xp.asarray(column, copy=True)
+    column.values[0] = 9.0
+    assert (shared.tolist(), copied.tolist()) == ([9.0, 2.0], [1.0, 2.0])
+    column.values = [1.0, 2.0]  # which NumPy has to copy
+    with pytest.raises(ValueError, match="^asarray: obj cannot be shared for copy=False: "):
+        xp.asarray(column, copy=False)
 
 
 def test_nested_sequences_of_arrays() -> None:

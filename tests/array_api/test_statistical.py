@@ -204,3 +204,9 @@ def test_correction_is_a_number(name: str) -> None:
     assert np.isnan(float(function(name)(xp.ones(2), correction=10**30)))
     with pytest.raises(OverflowError, match=f"^{name}: correction is an integer beyond"):
         function(name)(xp.ones(2), correction=10**400)
+    x = xp.asarray([1.0, 2.0, 4.0])
+    for number in (np.int64(1), np.float32(1), np.uint8(1)):
+        found = function(name)(x, correction=number)
+        assert float(found) == float(function(name)(x, correction=1))
+    with pytest.raises(TypeError, match=f"^{name}: correction is of type numpy.bool; expected an"):
+        function(name)(x, correction=np.True_)

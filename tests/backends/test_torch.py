@@ -562,6 +562,14 @@ def test_gradients_flow_through_operations() -> None:
     np.testing.assert_allclose(leaf.grad.numpy(), expected, rtol=1e-14)
 
 
+def test_gradients_flow_beside_arrays_and_scalars_of_numpys() -> None:
+    leaf = torch.tensor([0.5, -2.0], dtype=torch.float64, requires_grad=True)
+    x = xp.asarray(leaf)
+    loss = xp.sum(np.float64(3) * x + np.asarray([1.0, 2.0]) * x + np.eye(2) @ x)
+    loss.unwrap().backward()
+    assert leaf.grad.tolist() == [5.0, 6.0]
+
+
 def test_writing_into_a_leaf_leaves_it_and_passes_gradients() -> None:
     leaf = torch.ones(3, dtype=torch.float64, requires_grad=True)
     x = xp.asarray(leaf)

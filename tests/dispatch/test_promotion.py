@@ -11,6 +11,7 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES, MIXED_PROMOTION, PROMOTION, integer_range
+from corepy.testing import fake_devices
 from tests.helpers import FLOATS, INTEGERS, NAMES
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -131,11 +132,52 @@ def test_float_scalars_must_fit(dtype: str) -> None:
             x + 1e300
 
 
-@pytest.mark.at_once
 def test_numpy_scalars_are_arrays_without_dimensions() -> None:
     x = xp.ones(2, dtype=xp.float32)
     assert (x + np.float64(1.0)).dtype is xp.float64
     assert (np.int8(3) * x).dtype is xp.float32
+
+
+def numpys_scalars(x: Any) -> list[Any]:
+    """Return what comes of an array of two float32 beside scalars of NumPy's."""
+    written = xp.asarray(x, copy=True)
+    written[np.int64(1)] = np.float32(5)
+    written += np.float32(1)
+    written -= np.float64(1)
+    return [
+        np.float32(2) * x,
+        x ** np.float32(2),
+        xp.add(np.float32(2), x),
+        np.int8(3) < x,
+        xp.where(x > np.int64(0), x, np.float32(0)),
+        xp.clip(x, np.float32(0), np.float64(1)),
+        xp.concat([x, xp.broadcast_to(xp.stack([np.float32(1), x[0]]), (2,))]),
+        xp.take(x, xp.asarray([0], device=x.device)) + x[np.uint8(1)],
+        xp.repeat(x, np.int64(2)),
+        xp.take(x, np.int64(1)),
+        written,
+    ]
+
+
+def test_numpy_scalars_go_where_the_array_is(backend: str) -> None:
+    x = xp.asarray([1.0, 2.0], dtype=xp.float32)
+    for found in numpys_scalars(x):
+        assert (found.device, found.backend) == (x.device, backend)
+        assert found.dtype in {xp.float32, xp.bool}
+    wanted = [[2, 4], [1, 4], [3, 4], [False, False], [1, 2], [1, 1], [1, 2, 1, 1], [3]]
+    wanted += [[1, 1, 2, 2], 2, [1, 5]]
+    assert [found.tolist() for found in numpys_scalars(x)] == wanted
+
+
+def test_numpy_scalars_go_to_other_devices_but_arrays_do_not() -> None:
+    with fake_devices():
+        for name in ("device1", "no_float64"):
+            x = xp.asarray([1.0, 2.0], dtype=xp.float32, device=f"fake:{name}")
+            for found in numpys_scalars(x):
+                assert found.device is x.device
+            with pytest.raises(corepy.DeviceMismatchError, match="^multiply: x2 is on fake:.* x1 "):
+                np.ones(2, np.float32) * x
+        assert (x * np.float64(2)).dtype is xp.float32  # as on a device that lacks float64
 
 
 # ---------------------------------------------------------------------------- native arrays
@@ -160,6 +202,21 @@ def test_native_arrays_on_either_side(dtype: str) -> None:
                 TypeError, match=r"^equal: x[12] is of type numpy.ndarray; expected"
             ):
                 call()
+
+
+@pytest.mark.at_once
+def test_native_arrays_come_to_the_backend_of_an_array(backend: str) -> None:
+    x, native = xp.ones((2, 2)), np.ones((2, 2))
+    for found in (
+        native + x,
+        native @ x,
+        xp.multiply(native, x),
+        xp.where(native > 0, native, x),
+        xp.concat([native, x]),
+        xp.stack([native, native, x]),
+        xp.searchsorted(native[0], x[0, :]),
+    ):
+        assert found.backend == backend
 
 
 def test_unwrap_gives_an_array_that_is_taken_again(backend: str) -> None:
