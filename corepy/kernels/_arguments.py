@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from numbers import Real
+from numbers import Integral, Real
 from operator import index
 from typing import Any, Final
 
@@ -100,7 +100,7 @@ def given(function: str, argument: str, value: Any) -> Given:
     Raises
     ------
     TypeError
-        If it is no array of corepy or of a library that it has a backend for.
+        If it is no array of corepy or of a library that it has a backend for, or a sparse one.
     ValueError
         If its shape is not known.
     """
@@ -119,6 +119,9 @@ def given(function: str, argument: str, value: Any) -> Given:
             raise bad_type(function, argument, value, expected)
         # Of a subclass of NumPy's the plain array: its operators may be others, as of np.matrix.
         native = owner.normalize(value) if isinstance(value, (np.ndarray, np.generic)) else value
+        if owner.name == "torch" and native.layout is not sys.modules["torch"].strided:
+            layout = f"its layout is {native.layout}; expected a dense tensor"
+            raise TypeError(f"{function}: {argument}: {layout}")
         table, backend = None, owner
         dtype = name_of(native.dtype)
         device = _device_of(backend, native)
@@ -267,7 +270,10 @@ def writable(x: Given) -> None:
     ValueError
         If it may not.
     """
-    if x.table is None and not x.backend.is_writable(x.native):
+    if x.table is not None:
+        return
+    # A scalar of NumPy's never changes: `native` is a copy.
+    if isinstance(x.value, np.generic) or not x.backend.is_writable(x.native):
         raise ValueError(f"{x.function}: {x.argument} is read-only; expected writable memory")
 
 
@@ -310,10 +316,7 @@ def whole(function: str, argument: str, value: Any, least: int) -> int:
     ValueError
         If it is less.
     """
-    try:
-        number = index(value)
-    except TypeError:
-        raise bad_type(function, argument, value, "an integer") from None
+    number = _integer(function, argument, value)
     if number < least:
         raise bad_argument(function, argument, value, f"an integer of at least {least}")
     return number
@@ -330,26 +333,34 @@ def place(x: Given, axis: Any) -> int:
         If `x` has no such axis.
     """
     ndim = len(x.shape)
-    try:
-        number = index(axis)
-    except TypeError:
-        raise bad_type(x.function, "axis", axis, "an integer") from None
+    number = _integer(x.function, "axis", axis)
     if not -ndim <= number < ndim:
         expected = f"an axis of {x.argument}, which has {ndim} dimensions"
         raise out_of_range(x.function, "axis", axis, expected)
     return number % ndim
 
 
-def choice(function: str, argument: str, value: Any, options: Sequence[Any]) -> None:
-    """Refuse what is none of some options.
+def _integer(function: str, argument: str, value: Any) -> int:
+    if not isinstance(value, bool):
+        try:
+            return index(value)
+        except TypeError:
+            pass
+    raise bad_type(function, argument, value, "an integer")
+
+
+def choice(function: str, argument: str, value: Any, options: Sequence[Any]) -> Any:
+    """Return that of some options, words or integers, which a value is.
 
     Raises
     ------
     ValueError
         If it is none of them.
     """
-    if value not in options:
+    # An array is compared element by element, and 8.0 is no integer.
+    if not isinstance(value, (str, Integral, type(None))) or value not in options:
         raise bad_argument(function, argument, value, listing(repr(o) for o in options))
+    return options[options.index(value)]
 
 
 def broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

@@ -379,7 +379,7 @@ def _new(x: Given) -> tuple[Any, Host]:
     else:
         torch = sys.modules["torch"]
         if x.size * x.native.element_size() < _LARGE:
-            native = torch.empty(x.shape, dtype=x.native.dtype)
+            native = torch.empty(x.shape, dtype=x.native.dtype, device="cpu")
         else:
             words = np.dtype("i2" if x.dtype in _WORDS else x.dtype)
             native = torch.from_numpy(aligned(x.shape, words)).view(x.native.dtype)

@@ -214,10 +214,9 @@ def softmax(x: Any, axis: int, scale: float = 1.0, mask: Any = None) -> Any:
         values, taken, into = (line[place] for line in lines)
         kept = scale * values[taken]
         if kept.size:
-            e = np.exp(kept - kept.max())
-            into[taken] = e / e.sum()
-            if np.isnan(e).any():
-                into[...] = np.nan
+            with np.errstate(invalid="ignore"):
+                e = np.exp(kept - kept.max())
+                into[taken] = e / e.sum()  # a NaN spoils what takes part, and nothing else
     return out
 
 

@@ -105,6 +105,7 @@ X = np.ones((2, 3), np.float32)
         ),
         ({"step": 0}, ValueError, "adam_step: step is 0; expected an integer of at least 1"),
         ({"step": 1.0}, TypeError, "adam_step: step is of type float; expected an integer"),
+        ({"step": 10**400}, ValueError, "adam_step: step is 10000000"),
         ({"learning_rate": -1}, ValueError, "adam_step: learning_rate is -1; expected a finite"),
         ({"beta1": 1.0}, ValueError, "adam_step: beta1 is 1.0; expected a number less than 1"),
         ({"beta2": -0.1}, ValueError, "adam_step: beta2 is -0.1; expected a finite number of at"),

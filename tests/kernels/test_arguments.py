@@ -37,6 +37,11 @@ def attend(q: Any = Q, k: Any = K, v: Any = None, **options: Any) -> Any:
         ),
         (lambda: kernels.gelu(X, approximate="erf"), ValueError, "gelu: approximate is 'erf'; exp"),
         (
+            lambda: kernels.gelu(X, approximate=np.asarray(["none", "tanh"])),
+            ValueError,
+            "gelu: approximate is array(['none', 'tanh'], dtype='<U4'); expected 'none' or 'tanh'",
+        ),
+        (
             lambda: kernels.swiglu(X, ones(4)),
             ValueError,
             "swiglu: gate has shape (4,); expected (2,",
@@ -100,6 +105,11 @@ def attend(q: Any = Q, k: Any = K, v: Any = None, **options: Any) -> Any:
             lambda: kernels.softmax(X, 0.0),
             TypeError,
             "softmax: axis is of type float; expected an i",
+        ),
+        (
+            lambda: kernels.softmax(X, True),
+            TypeError,
+            "softmax: axis is of type bool; expected an integer",
         ),
         (
             lambda: kernels.softmax(ones(), 0),
@@ -276,6 +286,16 @@ def attend(q: Any = Q, k: Any = K, v: Any = None, **options: Any) -> Any:
             "attention: window is of type float; expected an integer",
         ),
         (
+            lambda: attend(window=[1, 2]),
+            TypeError,
+            "attention: window is of type list; expected an integer, or a pair of them",
+        ),
+        (
+            lambda: attend(window=(1, True)),
+            TypeError,
+            "attention: window is of type bool; expected an integer, or a pair of them",
+        ),
+        (
             lambda: attend(window=True),
             TypeError,
             "attention: window is of type bool; expected an integer, or a pair of them",
@@ -329,6 +349,15 @@ def test_bad_out(call: Call) -> None:
         assert words in str(caught.value)
 
 
+def test_scalars_of_numpy_are_no_out() -> None:
+    x = np.float32(1.0)
+    assert kernels.silu(x).shape == ()
+    with pytest.raises(ValueError, match="silu: out is read-only; expected writable memory"):
+        kernels.silu(x, out=np.float32(0.0))
+    with pytest.raises(ValueError, match="adam_step: parameter is read-only; expected writable"):
+        kernels.adam_step(x, x * 1, x * 2, x * 3, step=1)
+
+
 @pytest.mark.backend("torch")
 def test_libraries_do_not_mix() -> None:
     import torch
@@ -337,6 +366,23 @@ def test_libraries_do_not_mix() -> None:
         TypeError, match="swiglu: gate is an array of torch; expected one of numpy, as x"
     ):
         kernels.swiglu(X, torch.ones(2, 3, 4))
+
+
+@pytest.mark.backend("torch")
+def test_tensors_are_dense() -> None:
+    import torch
+
+    x, sparse = torch.ones(3, 3), torch.eye(3).to_sparse()
+    for call, argument in (
+        (lambda: kernels.silu(sparse), "silu: x"),
+        (lambda: kernels.swiglu(x, sparse), "swiglu: gate"),
+        (lambda: kernels.gelu(x, out=sparse), "gelu: out"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert str(caught.value) == (
+            f"{argument}: its layout is torch.sparse_coo; expected a dense tensor"
+        )
 
 
 @pytest.mark.backend("jax")

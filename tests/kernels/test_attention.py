@@ -194,13 +194,15 @@ def test_special_values(kind: Kind) -> None:
             k[0, 0, 1] = special
             out = kernels.attention(*(kind.array(x, "float32") for x in (queries, k, v)))
             assert np.isnan(host(out)).all()
-            hides = kind.array(np.asarray([True, False, True, True]))
-            out = kernels.attention(
-                *(kind.array(x, "float32") for x in (queries, k, v)), mask=hides
-            )
-            np.testing.assert_allclose(
-                host(out), np.broadcast_to(v[0, 0, [0, 2, 3]].mean(0), queries.shape), rtol=1e-5
-            )
+            for hides in (
+                {"mask": kind.array(np.asarray([True, False, True, True]))},
+                {"bias": kind.array(np.asarray([0.0, -np.inf, 0.0, 0.0]), "float32")},
+            ):
+                out = kernels.attention(
+                    *(kind.array(x, "float32") for x in (queries, k, v)), **hides
+                )
+                expected = np.broadcast_to(v[0, 0, [0, 2, 3]].mean(0), queries.shape)
+                np.testing.assert_allclose(host(out), expected, rtol=1e-5)
         k[0, 0, 1] = -np.inf  # weighs nothing
         out = kernels.attention(*(kind.array(x, "float32") for x in (queries, k, v)))
         expected = np.broadcast_to(v[0, 0, [0, 2, 3]].mean(0), queries.shape)

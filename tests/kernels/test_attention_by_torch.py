@@ -166,6 +166,22 @@ def test_nan_for_all_of_few_keys(dtype: str, queries: int, keys: int) -> None:
             assert np.isnan(host(found)).all()
 
 
+@pytest.mark.backend("torch")
+@pytest.mark.parametrize("dtype", TORCH.dtypes)
+@pytest.mark.parametrize("special", [np.inf, np.nan])
+def test_nan_of_an_infinite_score(dtype: str, special: float) -> None:
+    """Of which torch's kernel for 16 bits makes zero."""
+    q, k, v = (x.abs() for x in tensors(*[(1, 2, 70, 8)] * 3, dtype=dtype))
+    k[0, 1, 40, 3] = special
+    with only("torch"):
+        assert (host(kernels.attention(q, k, v * 0))[0, 0] == 0).all()
+        for causal in (False, True):
+            found = kernels.attention(q, k, v, causal=causal, out=q.clone())
+            seen = np.isnan(host(found)).all(-1)
+            assert np.isfinite(host(found)[~seen]).all()
+            assert seen[0].tolist() == [[False] * 70, [i >= 40 or not causal for i in range(70)]]
+
+
 # ---------------------------------------------------------------------------- on a GPU
 
 CUPY = Kind("cupy", True)

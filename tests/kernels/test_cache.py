@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import corepy
 from corepy import kernels
 from tests.kernels.libraries import DEVICES, Kind, check, dtype_of, host, kinds, select
 from tests.kernels.test_attention import expected_of, sample
@@ -282,6 +283,24 @@ def test_nothing_is_written_where_there_is_no_room() -> None:
     assert held.free_blocks == 1
     held.append(ONES[:1, :, :1], ONES[:1, :, :1], sequences=[0])  # fits in its last block
     assert held.free_blocks == 1
+
+
+@pytest.mark.parametrize(
+    "library", [pytest.param(name, marks=pytest.mark.backend(name)) for name in ("mlx", "dask")]
+)
+def test_arrays_of_libraries_themselves(library: str) -> None:
+    values = [sample(1, heads, 3, 4, seed=heads).astype("f4") for heads in (4, 2, 2)]
+    q, k, v = (corepy.to(x, backend=library).unwrap() for x in values)
+    expected = expected_of(*values, causal=True)[0]
+    cache = kernels.KVCache(1, 2, 3, 4, like=q)
+    pages = kernels.PagedKVCache(1, 2, 2, 2, 4, like=q)
+    for memory in (cache, pages):
+        memory.append(k, v)
+        out = memory.attend(q)
+        assert type(out) is type(q)
+        np.testing.assert_allclose(np.asarray(out), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="KVCache: dtype is 'float16'; expected float32 or float6"):
+        kernels.KVCache(1, 2, 3, 4, "float16", like=q)
 
 
 @pytest.mark.needs("ml_dtypes")

@@ -102,6 +102,32 @@ def test_layouts_of_pyopencl_run_backwards() -> None:
 
 
 @opencl
+def test_integers_that_are_looked_at_may_be_views() -> None:
+    kind = Kind("opencl", True)
+    places = np.asarray([[4, 1, 0], [8, 3, 2]])
+    whole = kind.array(places)
+    x, cos, sin = (kind.array(sample(*s), "float32") for s in ((2, 3, 16), (9, 8), (9, 8)))
+    for view in (np.s_[:, ::-1], np.s_[::-1, 1:2]):
+        found = kernels.rope(x, cos, sin, positions=whole[view])
+        expected = kernels.rope(x, cos, sin, positions=kind.array(places[view].copy()))
+        np.testing.assert_array_equal(host(found), host(expected))
+    q, k = (kind.array(sample(2, 1, n, 4), "float32") for n in (3, 9))
+    found = kernels.attention(q, k, k, lengths=whole[::-1, 0])
+    expected = kernels.attention(q, k, k, lengths=kind.array(places[::-1, 0].copy()))
+    np.testing.assert_array_equal(host(found), host(expected))
+
+
+@each
+def test_numbers_beyond_float32_are_infinite(kind: Kind) -> None:
+    x = kind.array(np.full((2, 8), 2.0), "float32")
+    assert (host(kernels.rms_norm(x, None, 1e300)) == 0.0).all()
+    assert (host(kernels.layer_norm(x, None, x[0], 1e300)) == 2.0).all()
+    p, m, v = (kind.array(np.ones((2, 8)), "float32") for _ in range(3))
+    kernels.adam_step(p, x, m, v, step=1, eps=1e300)
+    assert (host(p) == 1.0).all()
+
+
+@opencl
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_softmax_of_vectors_on_every_device_of_opencl(dtype: str) -> None:
     """Each compiler chooses among four exponentials; that of one made zeros of them."""

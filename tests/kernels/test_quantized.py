@@ -165,6 +165,12 @@ X, W, S = np.ones((2, 8)), np.ones((3, 8), np.int8), np.ones((3, 2))
             "quantize: x has dtype int8 on cpu; expected a fl",
         ),
         (lambda: kernels.quantize(X, bits=3), ValueError, "quantize: bits is 3; expected 8 or 4"),
+        (lambda: kernels.quantize(X, bits=8.0), ValueError, "quantize: bits is 8.0; expected 8"),
+        (
+            lambda: kernels.quantize(X, group_size=True),
+            TypeError,
+            "quantize: group_size is of type bool; expected an integer",
+        ),
         (lambda: kernels.quantize(X[:, :0]), ValueError, "quantize: x has shape (2, 0); expected"),
         (
             lambda: kernels.quantize(X, group_size=3),

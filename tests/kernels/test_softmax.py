@@ -43,7 +43,8 @@ def test_masks_broadcast(kind: Kind, shape: tuple[int, ...]) -> None:
     for dtype in kind.dtypes:
         if kind.slow and dtype != "float32":
             continue
-        x, m = kind.array(sample(2, 3, 4, 5), dtype), kind.array(mask)
+        values = np.where(mask, sample(2, 3, 4, 5), np.nan)
+        x, m = kind.array(values, dtype), kind.array(mask)
         for axis in (-1, 1):
             expected = libraries.softmax(host(x), axis, 0.5, mask)
             check(x, kernels.softmax(x, axis, scale=0.5, mask=m), expected, dtype)
@@ -84,8 +85,9 @@ def test_what_is_masked_is_zero_beside_anything(kind: Kind) -> None:
         fine = [row for row in range(4) if row not in spoilt]
         for given, taken, axis in ((values, mask, -1), (values.T.copy(), mask.T.copy(), 0)):
             x, m = kind.array(given, "float32"), kind.array(taken)
-            out = host(kernels.softmax(x, axis, scale=0.5, mask=m))
-            out = out if axis == -1 else out.T
+            found = kernels.softmax(x, axis, scale=0.5, mask=m)
+            check(x, found, libraries.softmax(given, axis, 0.5, taken), "float32")
+            out = host(found) if axis == -1 else host(found).T
             assert (out[~mask] == 0).all()
             assert np.isnan(out[spoilt][mask[spoilt]]).all()
             np.testing.assert_allclose(out[fine].sum(-1), 1.0, rtol=1e-6)

@@ -150,3 +150,16 @@ def test_autocast_changes_nothing_for_numpy() -> None:
 def test_devices_without_autocast() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         assert kernels.silu(torch.ones(3, device="meta")).shape == (3,)
+
+
+# ---------------------------------------------------------------------------- a default device
+
+
+@pytest.mark.parametrize("kind", [Kind("torch", False), Kind("torch", True)], ids=["", "compiled"])
+def test_a_default_device_changes_nothing(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    for function in (kernels.silu, lambda x: kernels.attention(x, x, x, window=2)):
+        expected = function(HEADS)
+        with torch.device("meta"):
+            found = function(HEADS)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)

@@ -46,9 +46,8 @@ class PyOpenCL(DeviceLibrary):
     def to_numpy(self, native: Native, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
             raise ValueError("the memory of an OpenCL device is not the host's")
-        if not native.flags.c_contiguous:
-            raise ValueError("an OpenCL array that is not contiguous cannot be read by the host")
-        values: np.ndarray[Any, Any] = native.get()
+        values: np.ndarray[Any, Any]
+        values = native.get() if native.flags.c_contiguous else _values_of_view(native)
         return values
 
     def from_numpy(
@@ -68,6 +67,24 @@ class PyOpenCL(DeviceLibrary):
     def synchronize(self, device: Device) -> None:
         if device in self._queues:
             self._queues[device].finish()
+
+
+def _values_of_view(native: Native) -> np.ndarray[Any, Any]:
+    """Read what does not lie side by side, with all that lies between its first and last byte."""
+    if native.size == 0:
+        return np.empty(native.shape, native.dtype)
+    size = native.dtype.itemsize
+    ends = [(n - 1) * stride for n, stride in zip(native.shape, native.strides, strict=True)]
+    below = -sum(end for end in ends if end < 0)
+    whole = cla.Array(
+        native.queue,
+        1 + sum(map(abs, ends)) // size,
+        native.dtype,
+        data=native.base_data,
+        offset=native.offset - below,
+        events=native.events,
+    ).get()
+    return np.lib.stride_tricks.as_strided(whole[below // size :], native.shape, native.strides)
 
 
 @cache

@@ -182,6 +182,12 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 Argument: TypeAlias = "Memory | np.generic | tuple[Argument, ...] | None"
 
 
+def reals(x: Given, *numbers: float) -> tuple[Any, ...]:
+    """Return numbers in the dtype that an argument is computed in: infinite beyond it."""
+    with np.errstate(over="ignore"):
+        return tuple(map(np.dtype(x.wide).type, numbers))
+
+
 class Target(ABC):
     """A library that compiles and launches kernels."""
 

@@ -87,7 +87,7 @@ _MOST_GROUPS = (1 << 31) - 1
 
 
 def vector_of(x: Given, size: int, *arrays: Memory | None, strides: Sequence[np.int64] = ()) -> int:
-    """Return how many elements of `x` a work-item moves at a time.
+    """Return how many elements a work-item moves at a time: none of the arrays in part of a vector.
 
     Parameters
     ----------
@@ -98,6 +98,8 @@ def vector_of(x: Given, size: int, *arrays: Memory | None, strides: Sequence[np.
     strides : tuple of int
         Those of rows.
     """
-    vector = VECTOR_BYTES // ITEM_SIZE[x.dtype]
-    aligned = all(array is None or array.is_aligned() for array in arrays)
+    there = [array for array in arrays if array is not None]
+    least = min(ITEM_SIZE[dtype] for dtype in (x.dtype, *(array.dtype for array in there)))
+    vector = VECTOR_BYTES // least
+    aligned = all(array.is_aligned() for array in there)
     return vector if aligned and not any(n % vector for n in (size, *map(int, strides))) else 1

@@ -29,15 +29,18 @@ from corepy.kernels._libraries import DeviceLibrary
 from corepy.kernels._memory import Host, placed, setting
 from corepy.kernels.attention._problem import Problem, flag, grouped, reach, shaped
 
-#: What arrays of the standard's namespace can have.
+#: What arrays of the standard's namespace can have, and libraries of which kernels take more.
 _OF_STANDARD: Final = ("float32", "float64")
+_OF_16_BITS: Final = ("torch", "jax", "cupy", "pyopencl")
+#: Libraries in whose namespaces `array_api_compat` makes zeros.
+_COMPATIBLE: Final = ("numpy", "torch", "jax", "dask")
 
 
 def _zeros(function: str, shape: tuple[int, ...], dtype: str | None, like: Any) -> Any:
     """Make memory in the library and on the device of another array."""
     model = floating(function, "like", np.empty(0, np.float32) if like is None else like)
     name = model.dtype if dtype is None else dtype
-    options = FLOATS if model.table is None and model.library != "numpy" else _OF_STANDARD
+    options = FLOATS if model.table is None and model.library in _OF_16_BITS else _OF_STANDARD
     options = (*options, "float16") if model.library == "numpy" and model.table is None else options
     if model.dtype not in options:  # NumPy's bfloat16, of another package
         options = (*options, model.dtype)
@@ -45,7 +48,7 @@ def _zeros(function: str, shape: tuple[int, ...], dtype: str | None, like: Any) 
         raise bad_argument(function, "dtype", dtype, f"{listing(options)}, or None")
     if isinstance(model.backend, DeviceLibrary):
         return placed(np.zeros(shape, numpy_dtype(name)), model)
-    if model.table is not None:
+    if model.table is not None or model.library not in _COMPATIBLE:
         return placed(np.zeros(shape, name), model)
     from array_api_compat import array_namespace, device
 

@@ -244,7 +244,9 @@ def attend_in_panels(
                     h, i = g * group + (begin + c) // length, (begin + c) % length
                     place = b * bias_strides[0] + h * bias_strides[1] + i * bias_strides[2]
                     for n in range(keys):
-                        weights[n * stride + c] += bias[place + (j + n) * bias_strides[3]]
+                        more = bias[place + (j + n) * bias_strides[3]]
+                        score = weights[n * stride + c]
+                        weights[n * stride + c] = nothing if more == nothing else score + more
             if mask.size:
                 for c in range(count):
                     h, i = g * group + (begin + c) // length, (begin + c) % length

@@ -305,10 +305,19 @@ def reach(function: str, window: Any, causal: bool) -> tuple[int | None, int | N
     right: int | None = None
     if isinstance(window, tuple):
         if len(window) != 2:
-            raise bad_argument(function, "window", window, "an integer, or a pair of them")
-        left, right = (None if w is None else whole(function, "window", w, 0) for w in window)
-    elif window is not None:
-        if isinstance(window, bool):
-            raise bad_type(function, "window", window, "an integer, or a pair of them")
-        left = right = whole(function, "window", window, 0)
+            raise bad_argument(function, "window", window, _WINDOW)
+        left, right = (_steps(function, side) for side in window)
+    else:
+        left = right = _steps(function, window)
     return left, 0 if causal else right
+
+
+_WINDOW: Final = "an integer, or a pair of them"
+
+
+def _steps(function: str, window: Any) -> int | None:
+    if window is None:
+        return None
+    if isinstance(window, bool) or not hasattr(window, "__index__"):
+        raise bad_type(function, "window", window, _WINDOW)
+    return whole(function, "window", window, 0)

@@ -41,10 +41,12 @@ DEVICE void read(GLOBAL const TYPE(X) *from, i64 stride, int valid, int packed, 
                  && !POINTER(mask)[pair.batch * mask_s0 + (row).head * mask_s1 \
                                    + (row).query * mask_s2 + (key) * mask_s3]) \
             score = -INFINITE; \
-        else if (HAS(bias)) \
-            score += LOAD(BIAS, POINTER(bias), \
-                          pair.batch * bias_s0 + (row).head * bias_s1 + (row).query * bias_s2 \
-                              + (key) * bias_s3); \
+        else if (HAS(bias)) { \
+            const real more = LOAD(BIAS, POINTER(bias), \
+                                   pair.batch * bias_s0 + (row).head * bias_s1 \
+                                       + (row).query * bias_s2 + (key) * bias_s3); \
+            score = more == -INFINITE ? more : score + more; \
+        } \
     } while (0)
 
 /* ------------------------------------------------------------------ many rows */

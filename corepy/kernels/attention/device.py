@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from corepy.kernels._arguments import Given, given
-from corepy.kernels._device import Memory, Program, Result, launch, memory, target_of
+from corepy.kernels._device import Memory, Program, Result, launch, memory, reals, target_of
 from corepy.kernels._device._runtime import ITEM_SIZE, VECTOR_BYTES, Argument, Target, empty
 from corepy.kernels._memory import Host, placed
 
@@ -128,7 +128,7 @@ class _Call:
             *(self._out, self._lse, _over_scores(p.mask), _over_scores(p.bias), *lengths),
             None if p.table is None else _uploaded(p.table, q),
             *map(np.int32, numbers),
-            np.dtype(q.wide).type(p.scale),
+            *reals(q, p.scale),
         ]
 
     def _launch(

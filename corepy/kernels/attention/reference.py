@@ -43,7 +43,8 @@ def attention(
     scores = xp.matmul(y, xp.matrix_transpose(xp.astype(k, wide)))
     scores = xp.reshape(scores, (batch, heads, queries, keys))
     if bias is not None:
-        scores = scores + xp.astype(bias, wide)
+        more = xp.astype(bias, wide)
+        scores = xp.where(more == -math.inf, more, scores + more)  # it hides a NaN too
     if seen is not None:
         scores = xp.where(seen, scores, xp.full_like(scores, -math.inf))
 

@@ -84,7 +84,32 @@ def attention(problem: Problem) -> Any:
     """Compute what `serves` allows."""
     p = problem
     function = function_of(_is_causal(p), p.scale, p.q.shape[1] != p.k.shape[1])
+    if p.q.device is CPU and p.q.dtype in ("float16", "bfloat16"):
+        function = partial(_in_16_bits, function, abs(p.scale) * p.q.shape[3])
     return by_torch(p.q, function, p.k, p.v, out=p.out)
+
+
+def _in_16_bits(function: Callable[..., Any], factor: float, q: Any, k: Any, v: Any) -> Any:
+    """Compute on the host in 16 bits, where torch gives zero for a query with an infinite score.
+
+    Parameters
+    ----------
+    factor : float
+        How often a product of two elements may be in a score.
+    """
+    import torch
+
+    found = function(q, k, v)
+    # Its exponential of NaN is zero there (torch 2.13), and so is a row, all of it.
+    if torch.compiler.is_compiling() or type(found) is not torch.Tensor or found[..., 0].all():
+        return found
+    greatest = 1.0
+    for x in (q, k):
+        low, high = torch.aminmax(x.detach())
+        greatest *= max(-float(low), float(high))
+    if greatest * factor < torch.finfo(torch.float32).max:
+        return found  # v is zero
+    return function(*(x.to(torch.float32) for x in (q, k, v))).to(q.dtype)
 
 
 def _is_causal(p: Problem) -> bool:

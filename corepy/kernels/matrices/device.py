@@ -15,6 +15,7 @@ from corepy.kernels._device import (
     Result,
     launch,
     memory,
+    reals,
     rows,
     target_of,
 )
@@ -109,7 +110,6 @@ def _dots(
     count = math.prod(vectors.shape[:-1]) * m
     vector = vector_of(matrix, size, source, other, strides=places[2:])
     grid, block, defines = by_rows(matrix, count, size, vector)
-    real = np.dtype(matrix.wide).type
     launch(
         *(matrix, _program, "dots"),
         grid=grid,
@@ -117,7 +117,7 @@ def _dots(
         arguments=(
             *(source, places, other, added, result.memory),
             *map(np.int64, (m, count, size)),
-            *map(real, (alpha, beta)),
+            *reals(matrix, alpha, beta),
         ),
         X=matrix.dtype,
         **{**defines, "HELD": 0},
@@ -137,7 +137,6 @@ def _product(
     (left, steps), (right, other_steps) = operands
     batch, _, _, m, n, _ = sizes
     grid, block = by_tiles(x, batch, m, n)
-    real = np.dtype(x.wide).type
     launch(
         *(x, _program, "product_of_matrices"),
         grid=grid,
@@ -145,7 +144,7 @@ def _product(
         arguments=(
             *(left, right, added, result.memory),
             *map(np.int64, (*sizes, *steps, *other_steps)),
-            *map(real, (alpha, beta)),
+            *reals(x, alpha, beta),
         ),
         X=x.dtype,
     )

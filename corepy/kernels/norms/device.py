@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from corepy.kernels._arguments import Given
-from corepy.kernels._device import Program, Result, launch, memory, refuse_overlap_on_device, rows
+from corepy.kernels._device import (
+    Program,
+    Result,
+    launch,
+    memory,
+    reals,
+    refuse_overlap_on_device,
+    rows,
+)
 from corepy.kernels._device._sharing import HELD, by_elements, by_rows, held_of, vector_of
 
 _program = Program(__file__)
@@ -41,7 +49,7 @@ def rms_norm(
     )
     most = held_of(x) if residual is None else HELD
     grid, block, defines = by_rows(x, count, size, vector, most)
-    scalars = np.int64(count), np.int64(size), np.dtype(x.wide).type(eps)
+    scalars = np.int64(count), np.int64(size), *reals(x, eps)
     launch(
         *(x, _program, "rms_norm"),
         grid=grid,
@@ -68,7 +76,7 @@ def layer_norm(
     count = x.size // size
     vector = vector_of(x, size, source, w, b, result.memory, strides=places[2:])
     grid, block, defines = by_rows(x, count, size, vector)
-    scalars = np.int64(count), np.int64(size), np.dtype(x.wide).type(eps)
+    scalars = np.int64(count), np.int64(size), *reals(x, eps)
     launch(
         *(x, _program, "layer_norm"),
         grid=grid,
@@ -111,7 +119,7 @@ def batch_norm(
         "batch_norm",
         grid=grid,
         block=block,
-        arguments=(source, *given, result.memory, *sizes, np.dtype(x.wide).type(eps)),
+        arguments=(source, *given, result.memory, *sizes, *reals(x, eps)),
         X=x.dtype,
         **dtypes,
         **defines,

@@ -79,7 +79,7 @@ def quantize(x: Any, *, bits: Literal[4, 8] = 8, group_size: int | None = None) 
     """
     name = "quantize"
     g = floating(name, "x", x)
-    choice(name, "bits", bits, (8, 4))
+    bits = choice(name, "bits", bits, (8, 4))
     if not g.shape or g.shape[-1] == 0:
         raise ValueError(f"{name}: x has shape {g.shape}; expected (..., size), not empty")
     size = g.shape[-1]

@@ -106,11 +106,15 @@ def rope_tables(
         raise bad_argument(name, "factor", factor, "1, or a scaling that uses it")
     for argument, value, users in (
         ("original_length", original_length, ("yarn", "llama3")),
+        ("beta_fast", beta_fast, ("yarn", "llama3")),
         ("attention_factor", attention_factor, ("yarn",)),
     ):
         if value is not None and scaling not in users:
             words = " or ".join(f'scaling="{user}"' for user in users)
             raise bad_argument(name, argument, value, f"None, or {words}")
+    slow = finite(name, "beta_slow", beta_slow, 0.0)
+    if slow != 1.0 and scaling not in _FAST:
+        raise bad_argument(name, "beta_slow", beta_slow, "1, or a scaling that uses it")
     model = None if like is None else floating(name, "like", like)
 
     exponents = np.arange(0, size, 2) / size
@@ -128,7 +132,6 @@ def rope_tables(
     elif scaling in _FAST:
         trained = whole(name, "original_length", original_length, 1)
         fast = finite(name, "beta_fast", _FAST[scaling] if beta_fast is None else beta_fast, 0.0)
-        slow = finite(name, "beta_slow", beta_slow, 0.0)
         if not 0.0 < slow < fast:
             raise bad_argument(name, "beta_slow", beta_slow, "more than 0 and less than beta_fast")
         if scaling == "yarn":

@@ -8,11 +8,20 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from corepy.kernels._arguments import Given
-from corepy.kernels._device import Program, Result, broadcast, broadcast_rows, launch, memory, rows
+from corepy.kernels._device import (
+    Program,
+    Result,
+    broadcast,
+    broadcast_rows,
+    launch,
+    memory,
+    reals,
+    rows,
+)
 from corepy.kernels._device._sharing import by_elements, by_rows, held_of, vector_of
 
 _program = Program(__file__)
-_Factors: TypeAlias = tuple[np.generic, np.generic]
+_Factors: TypeAlias = tuple[Any, ...]
 
 
 def softmax(
@@ -23,8 +32,7 @@ def softmax(
     Elements are multiplied before the greatest is taken away and after.
     """
     result = Result(x, out, read_again=(mask,))
-    real = np.dtype(x.wide).type
-    factors = real(before), real(after)
+    factors = reals(x, before, after)
     if axis == len(x.shape) - 1:
         _rows(x, factors, mask, result)
     else:
