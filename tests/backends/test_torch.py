@@ -414,6 +414,7 @@ def test_writing_over_what_is_read() -> None:
 def test_expanded_memory_is_copied_before_a_write() -> None:
     x = xp.broadcast_to(a([1, 2]), (2, 2))
     assert not BACKEND.is_writable(x.unwrap())
+    assert BACKEND.is_writable(x.unwrap()[:0])  # where nothing is shared
     x[0, 0] = 9
     assert x.tolist() == [[9, 2], [1, 2]]
     y = xp.broadcast_to(a([1, 2]), (2, 2))

@@ -163,7 +163,8 @@ class TorchBackend(Backend):
         return native.resolve_conj().resolve_neg()
 
     def is_writable(self, native: Tensor) -> bool:
-        if any(step == 0 and n > 1 for step, n in zip(native.stride(), native.shape, strict=True)):
+        pairs = zip(native.stride(), native.shape, strict=True)
+        if native.numel() and any(step == 0 and n > 1 for step, n in pairs):
             return False  # expanded: elements share their memory
         if not native.requires_grad:
             return True
