@@ -408,6 +408,30 @@ def _eigvals(x: Array) -> Array:
     return _complex(np.linalg.eigvals(x))
 
 
+def _from_half(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Pad a half-spectrum of no points: NumPy takes what lies in memory for the first one."""
+
+    def transform(x: Array, /, **params: Any) -> Array:
+        if not x.size:
+            along = params["axes"] if "axes" in params else (params["axis"],)
+            x = np.zeros([n or int(i in along) for i, n in enumerate(x.shape)], x.dtype)
+        return function(x, **params)
+
+    return transform
+
+
+def _of_finite(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Raise where an element is infinite what NumPy raises where one is NaN."""
+
+    def decompose(x: Array, /, **params: Any) -> Any:
+        # OpenBLAS never ends to look for the singular vectors of infinite elements.
+        if not np.isfinite(x).all():
+            raise np.linalg.LinAlgError("SVD did not converge")
+        return function(x, **params)
+
+    return decompose
+
+
 def _complex(x: Array) -> Array:
     return x.astype(np.result_type(x.dtype, np.complex64), copy=False)
 
@@ -466,14 +490,14 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     # compat converts what NumPy 1 left in double precision, and asks of `solve` what is known here.
     **{
         f"fft.{name}": getattr(np.fft, name)
-        for name in (
-            *("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"),
-            *("fftn", "ifftn", "rfftn", "irfftn"),
-        )
+        for name in ("fft", "ifft", "rfft", "ihfft", "fftn", "ifftn", "rfftn")
     },
+    **{f"fft.{name}": _from_half(getattr(np.fft, name)) for name in ("irfft", "hfft", "irfftn")},
     **LAPACK,
     "linalg.eig": _eig,
     "linalg.eigvals": _eigvals,
+    "linalg.pinv": _of_finite(compat.linalg.pinv),
+    "linalg.svd": _of_finite(compat.linalg.svd),
     # Python's own operators write in place; the three with fixes above write their result back.
     "__iadd__": operator.iadd,
     "__isub__": operator.isub,

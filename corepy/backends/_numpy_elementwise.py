@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
-import array_api_compat.numpy as compat
 import numpy as np
 import numpy.typing as npt
 
@@ -127,7 +126,21 @@ def _log1p_block(out: Array, x: Array) -> None:
 
 
 def sign(x: Array) -> Array:
-    return compat.sign(x) if x.dtype.kind == "c" else np.sign(x)
+    if x.dtype.kind != "c":
+        return np.asarray(np.sign(x))
+    with np.errstate(all="ignore"):  # of zeros, divided by zero
+        return _in_blocks(_sign_block, x)
+
+
+def _sign_block(out: Array, x: Array) -> None:
+    # NumPy's own is no quotient at infinity. Of a subnormal modulus quotients overflow.
+    size = np.abs(x)
+    np.divide(x, size, out=out)
+    small = size < np.finfo(size.dtype).tiny
+    if small.any():
+        there = x[small] * 2.0**60
+        size = np.abs(there)
+        out[small] = np.where(size == 0, 0, there / size)
 
 
 def tanh(x: Array) -> Array:

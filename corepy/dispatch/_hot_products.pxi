@@ -440,6 +440,8 @@ cdef tuple _singular(Slot* slot, PyArrayObject* a, bint full):
     cdef npy_intp* right = [n if full else p, n]
     cdef npy_intp* steps = [0, 0, 0, 0, n * 8, 8, left[1] * 8, 8, 8, n * 8, 8]
     given = _doubles(a, False)
+    if not _all_finite(<PyArrayObject*>given, NPY_DOUBLE, m * n):
+        return None  # OpenBLAS never ends to look for singular vectors of infinite elements
     u, s, vh = _double(2, left), _double(1, &p), _double(2, right)
     cdef char** parts = [_data(given), _data(u), _data(s), _data(vh)]
     return (u, s, vh) if _core_calls(slot, full, parts, dims, steps) else None

@@ -168,7 +168,11 @@ class Table(Slots):
                 raise self._refusal(operation)
             cast = self["astype"][0]
             return wide[operation.name][0](
-                *(cast(x, wide.native_dtype, copy=False) for x in operands)
+                # A scalar, where the library takes it as it is, is one of Python's.
+                *(
+                    float(x) if isinstance(x, int) else cast(x, wide.native_dtype, copy=False)
+                    for x in operands
+                )
             )
 
         entry = self[operation.name] = (native, wide[operation.name][1])

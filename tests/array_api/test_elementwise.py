@@ -368,6 +368,14 @@ def test_integer_division_by_zero_raises(name: str, dtype: str, size: int) -> No
         to_numpy(function(name)(x, 0))
 
 
+def test_no_integers_are_divided_by_zero_and_raised_to_negative_powers() -> None:
+    none, one = xp.zeros((2, 0), dtype=xp.int64), xp.ones((2, 1), dtype=xp.int64)
+    for found in (none // 0, none % 0, none // (one - 1), none % (one - 1), none**-1, none**-one):
+        assert found.shape == (2, 0)
+        assert found.dtype is xp.int64
+        assert to_numpy(found).size == 0
+
+
 @pytest.mark.at_once
 def test_integer_to_a_negative_integer_power_raises() -> None:
     with pytest.raises(ValueError, match="^pow: "):

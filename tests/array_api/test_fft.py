@@ -80,6 +80,23 @@ def test_rows_that_are_not_there_have_transforms(name: str) -> None:
         assert several(xp.zeros((0, 2, 4), dtype=dtype), axes=(1, 2)).shape == (0, 2, size)
 
 
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3)])
+def test_points_that_are_not_there_are_zeros(name: str, shape: tuple[int, ...]) -> None:
+    # NumPy takes what lies in memory for the first one of a half-spectrum.
+    used = [np.full(5, 7.0) for _ in range(100)]
+    del used
+    axis = shape.index(0)
+    for dtype in FLOATS if name in REAL_INPUT else COMPLEX:
+        x = xp.zeros(shape, dtype=DTYPES[dtype])
+        found = [function(f"fft.{name}")(x, n=5, axis=axis)]
+        if "h" not in name:
+            found.append(function(f"fft.{name}n")(x, s=(5,), axes=(axis,)))
+        for y in found:
+            assert y.shape[axis] == (3 if name in ("rfft", "ihfft") else 5)
+            assert not to_numpy(y).any()
+
+
 def test_along_no_axes() -> None:
     for x in (xp.asarray(2.5), xp.asarray([1.0, 2.0])):
         none = () if x.ndim else None

@@ -186,6 +186,17 @@ def test_singular_matrices_raise(dtype: str) -> None:
     assert np.isnan(xp.linalg.inv(xp.asarray([[NAN, 1.0], [1.0, 1.0]])).unwrap()).any()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_singular_vectors_of_infinite_elements_are_nan(dtype: str) -> None:
+    # LAPACK never ends to look for them.
+    values = np.stack([np.eye(3), np.full((3, 3), 2.0)]).astype(dtype)
+    values[1, :2, 0] = np.inf
+    x = xp.asarray(values)
+    for found in (*xp.linalg.svd(x), xp.linalg.pinv(x)):
+        assert np.isfinite(found[0, ...].unwrap()).all()
+        assert np.isnan(found[1, ...].unwrap()).all()
+
+
 def test_dtypes_outside_the_standard_are_refused() -> None:
     with pytest.raises(TypeError, match="^asarray: obj: its dtype is jax's bfloat16; expected"):
         xp.asarray(jnp.ones(2, dtype=jnp.bfloat16))
@@ -327,6 +338,15 @@ def test_grad_and_vmap() -> None:
     np.testing.assert_allclose(jax.jit(jax.grad(energy))(values), expected, rtol=1e-6)
     rows = jnp.stack([values, 2 * values])
     np.testing.assert_allclose(jax.vmap(energy)(rows), [energy(row) for row in rows], rtol=1e-6)
+
+
+def test_traces_pass_beside_arrays_and_scalars_of_numpys() -> None:
+    def weighted(a: Any) -> Any:
+        x = xp.asarray(a)
+        return xp.sum(np.float32(3) * x + np.asarray([1, 2], np.float32) * x).unwrap()
+
+    for gradient in (jax.grad(weighted), jax.jit(jax.grad(weighted))):
+        assert gradient(jnp.ones(2, "float32")).tolist() == [4.0, 5.0]
 
 
 def test_what_needs_values_says_so_in_traced_code() -> None:

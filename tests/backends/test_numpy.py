@@ -11,6 +11,7 @@ import corepy.array_api as xp
 from corepy._dtypes import DTYPES
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends._numpy_rows import reduced
+from corepy.backends._numpy_single import OPERATIONS as SINGLE
 from corepy.devices._device import CPU
 from tests.dispatch.natives import assert_same_bits
 
@@ -173,3 +174,29 @@ def test_new_arrays_hold_what_numpys_do() -> None:
             for name in ("ones", "zeros"):
                 found = numpys(name, shape, dtype=dtype, device=CPU)
                 assert_same_bits(found, getattr(np, name)(shape, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("size", [4, 20_000])
+def test_signs_of_complex_numbers_near_zero_raise_no_flag(dtype: str, size: int) -> None:
+    tiny = np.finfo(dtype).smallest_subnormal
+    x = np.array([0, tiny, -1j * tiny, 3 + 4j], dtype).repeat(size // 4)
+    with np.errstate(all="raise", under="ignore"):  # warnings are errors here, too
+        found = np.asarray(xp.sign(xp.asarray(x)))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, np.array([0, 1, -1j, 0.6 + 0.8j]).repeat(size // 4), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("infinity", [np.inf, -np.inf, np.nan])
+def test_singular_vectors_of_infinite_elements_are_refused(infinity: float, dtype: str) -> None:
+    # OpenBLAS never ends to look for them.
+    values = np.stack([np.eye(3, dtype=dtype), np.full((3, 3), 2, dtype)])
+    values[1, :2, 0] = infinity
+    for function in (xp.linalg.svd, xp.linalg.pinv):
+        for x in (values, values[1]):  # of one matrix by the compiled path
+            with pytest.raises(ValueError, match=r": SVD did not converge; expected x to hold fin"):
+                function(xp.asarray(x))
+    with pytest.raises(np.linalg.LinAlgError):
+        numpys("linalg.svd", values[1], full_matrices=False)
+    assert SINGLE["linalg.svd"](values[1].real.astype("float32")) is None

@@ -11,6 +11,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from conformance.accuracy import ulps
 from tests.backends.arrays import a, pointer
 from tests.conftest import required
 
@@ -148,6 +149,13 @@ def test_cosh_and_sinh_overflow_where_their_results_do(
     xp.sinh(xp.asarray(leaf)).unwrap()[:16].sum().backward()
     assert leaf.grad is not None
     assert leaf.grad.tolist() == pytest.approx([math.cosh(1)] * 16 + [0, 0], rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_signs_of_complex_numbers_near_zero(dtype: str) -> None:
+    tiny = np.finfo(dtype).smallest_subnormal
+    found = np.asarray(xp.sign(a(np.array([0, tiny, -1j * tiny, 3 + 4j], dtype))))
+    np.testing.assert_allclose(found, [0, 1, -1j, 0.6 + 0.8j], 1e-6)
 
 
 def test_complex_values_are_added_in_place_by_parts() -> None:
@@ -307,6 +315,18 @@ def test_singular_matrices_raise() -> None:
     assert float(xp.linalg.vector_norm(a([1 + 1j, 0j]), ord=0)) == 1.0
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_eigenvalues_of_matrices_that_are_not_finite_are_refused(dtype: str) -> None:
+    # MKL finds some of NaN, or ends the process.
+    for odd in (nan, inf):
+        values = np.stack([np.eye(3), np.full((3, 3), odd)]).astype(dtype)
+        for x in (a(values), a(values[1])):
+            for call in (xp.linalg.eigvals, xp.linalg.eig):
+                with pytest.raises(ValueError, match=f"^{call.__name__}: .* infs or NaNs"):
+                    call(x)
+    assert xp.linalg.eigvals(a(np.eye(2, dtype=dtype))).tolist() == [1, 1]
+
+
 def test_autocast_leaves_products_in_the_dtype_of_their_operands() -> None:
     x = a(np.random.default_rng(4).random((3, 3)).astype("float32") + np.eye(3, dtype="float32"))
     products: list[Callable[[], corepy.Array]] = [
@@ -319,3 +339,33 @@ def test_autocast_leaves_products_in_the_dtype_of_their_operands() -> None:
             found = product()
         assert found.unwrap().dtype is torch.float32
         same(found, np.asarray(wanted))
+
+
+@pytest.mark.parametrize("points", [204, 11 * 61, 3 * 2297])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_transforms_of_lengths_that_mkl_does_roughly(dtype: str, points: int) -> None:
+    # By itself it is off by up to 250 ulp of the greatest element.
+    parts = np.random.default_rng(5).standard_normal((2, 2, points))
+    x = (parts[0] + 1j * parts[1]).astype(dtype)
+    for name in ("fft", "ifft", "irfft", "hfft", "rfft", "ihfft"):
+        operand = x.real.copy() if name in ("rfft", "ihfft") else x
+        options: dict[str, Any] = {"n": points, "norm": "ortho"}
+        exact = getattr(np.fft, name)(operand.astype(np.result_type(operand, "g")), **options)
+        found = np.asarray(getattr(xp.fft, name)(a(operand), **options))
+        assert ulps(found, exact.astype(found.dtype), together=True) < 8, name
+    exact = np.fft.fft2(x.astype("G"))
+    assert ulps(np.asarray(xp.fft.fftn(a(x))), exact.astype(dtype), together=True) < 8
+    conjugate = np.asarray(xp.fft.fftn(xp.asarray(torch.from_numpy(x).conj())))
+    assert ulps(conjugate, np.fft.fft2(x.conj().astype("G")).astype(dtype), together=True) < 8
+
+
+def test_transforms_of_such_lengths_keep_gradients_and_modes() -> None:
+    def transformed(x: Any) -> Any:
+        return xp.fft.fft(xp.asarray(x)).unwrap()
+
+    x = torch.ones(2, 34, dtype=torch.complex128, requires_grad=True)
+    transformed(x)[0, 0].abs().backward()
+    assert x.grad is not None
+    assert x.grad[0].tolist() == [1.0] * 34
+    rows = torch.func.vmap(transformed)(x.detach())
+    torch.testing.assert_close(rows, torch.fft.fft(x.detach()))

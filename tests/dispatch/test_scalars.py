@@ -120,6 +120,18 @@ def test_no_array_is_made_of_a_scalar_that_is_taken(
     assert counts.tolist() == [1, 3]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
+def test_integers_are_divided_by_and_from_scalars(xp: ModuleType, dtype: str) -> None:
+    x = xp.asarray([1, 4], dtype=getattr(xp, dtype))
+    for _ in range(2):
+        for value in (2, True, 0.5):
+            assert (value / x).tolist() == [value, value / 4]
+            assert (x / value).tolist() == [1 / value, 4 / value]
+            assert xp.divide(value, x).dtype is (value / x).dtype is xp.float64
+    if dtype == "uint64":
+        assert (2**63 / x).tolist() == [2.0**63, 2.0**61]
+
+
 def test_scalars_that_do_not_fit_are_refused_after_those_that_did(xp: ModuleType) -> None:
     small, single = xp.asarray([1], dtype=xp.int8), xp.asarray([1.0], dtype=xp.float32)
     for _ in range(2):

@@ -139,6 +139,8 @@ class JaxBackend(Backend):
         return made.block_until_ready(), True
 
     def shares_memory(self, native: Array, array: Host) -> bool:
+        if isinstance(native, jax.core.Tracer):
+            return False  # what traced code makes of an array has no memory yet
         return _on_host(native) and _shares(native, array)
 
     def normalize(self, native: Any) -> Array:
@@ -386,25 +388,25 @@ def _qr(x: Array, *, mode: str) -> tuple[Array, Array]:
 
 
 def _floor_divide(x1: Array, x2: Array) -> Array:
-    _no_zero("floor_divide", x2)
+    _no_zero("floor_divide", x1, x2)
     return _special.floor_divide(x1, x2)
 
 
 def _remainder(x1: Array, x2: Array) -> Array:
-    _no_zero("remainder", x2)
+    _no_zero("remainder", x1, x2)
     return _special.remainder(x1, x2)
 
 
 def _pow(x1: Array, x2: Array) -> Array:
-    if x2.dtype.kind == "i":
+    if x2.dtype.kind == "i" and x1.size:
         values = _known(x2)
         if values is not None and (values < 0).any():
             raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
     return _special.pow(x1, x2)
 
 
-def _no_zero(function: str, divisor: Array) -> None:
-    if divisor.dtype.kind == "f":
+def _no_zero(function: str, x1: Array, divisor: Array) -> None:
+    if divisor.dtype.kind == "f" or not x1.size:
         return
     values = _known(divisor)
     if values is not None and not values.all():
@@ -458,6 +460,16 @@ def _matrix_rank(x: Array, /, *, rtol: Any) -> Array:
         rtol = max(x.shape[-2:]) * jnp.finfo(values.dtype).eps
     greatest = jnp.max(values, axis=-1, keepdims=True, initial=0)
     return jnp.sum(values > jnp.expand_dims(jnp.asarray(rtol), -1) * greatest, axis=-1)
+
+
+_finite_matrices: Final[Callable[[Array], Array]] = jax.jit(
+    lambda x: jnp.where(jnp.isfinite(x).all((-2, -1), keepdims=True), x, jnp.nan)
+)
+
+
+def _of_finite(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give NaN for matrices with infinite elements: of these LAPACK never ends."""
+    return lambda x, /, **params: function(_finite_matrices(x), **params)
 
 
 def _matrix_power(x: Array, n: int) -> Array:
@@ -586,7 +598,9 @@ _FIXES: Final[dict[str, Function]] = {
     "linalg.inv": _inv,
     "linalg.matrix_power": _matrix_power,
     "linalg.matrix_rank": _matrix_rank,
+    "linalg.pinv": _of_finite(jnp.linalg.pinv),
     "linalg.solve": _solve,
+    "linalg.svd": _of_finite(jnp.linalg.svd),
 }
 
 _FIXES_ON_HOST: Final = _FIXES | {

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
@@ -70,11 +71,19 @@ def _by_zero_raises(name: str, function: Callable[..., Tensor], x1: Tensor, x2: 
 
 def pow_(x1: Tensor, x2: Tensor) -> Tensor:
     # torch answers 0 where there is no integer to give.
-    if not (x2.is_floating_point() or x2.is_complex()) and bool((x2 < 0).any()):
+    whole = not (x2.is_floating_point() or x2.is_complex())
+    if whole and x1.numel() and bool((x2 < 0).any()):
         raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
     result = torch.pow(x1, x2)
     # Through the logarithm torch finds NaN for the powers of a complex zero, and 0j ** 0.
     return torch.where(x2 == 0, torch.ones_like(x2), result) if x1.is_complex() else result
+
+
+def sign(x: Tensor) -> Tensor:
+    if x.is_complex():
+        # Quotients by a subnormal modulus overflow.
+        x = torch.where(torch.abs(x) < torch.finfo(x.dtype).tiny, x * 2.0**60, x)
+    return compat.sign(x)
 
 
 def _real(x: Tensor) -> Tensor:

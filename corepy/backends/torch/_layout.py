@@ -35,23 +35,32 @@ class Layout:
         return self.c_contiguous or bool(tensor.permute(*range(self.ndim)[::-1]).is_contiguous())
 
 
-def lends(tensor: Tensor) -> bool:
+def is_plain(tensor: Tensor) -> bool:
     """Say whether a tensor is no more than its values, and nobody listens to what is done to it.
 
-    Subclasses, gradients of both modes, the tracers and the modes that see every operation do; and
-    who asked torch for determinism has its word for its own kernels alone.
+    Subclasses, gradients of both modes, transforms of functions, the tracers and the modes that see
+    every operation do.
     """
+    if torch.compiler.is_compiling():  # first: what follows, it cannot trace
+        return False
     if tensor.__class__ is not Tensor or tensor.layout is not torch.strided:
         return False
     if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
         return False
-    if tensor.data_ptr() % ALIGNMENT:
-        return False
     return not (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
+        torch.jit.is_tracing()
         or torch._C._len_torch_dispatch_stack()
         or torch._C._len_torch_function_stack()
+        or torch._C._functorch.maybe_current_level() is not None
         or forward_ad._current_level >= 0
-        or torch.are_deterministic_algorithms_enabled()
     )
+
+
+def lends(tensor: Tensor) -> bool:
+    """Say whether another library may run an operation on a tensor's memory.
+
+    Who asked torch for determinism has its word for its own kernels alone.
+    """
+    if not is_plain(tensor) or tensor.data_ptr() % ALIGNMENT:
+        return False
+    return not torch.are_deterministic_algorithms_enabled()

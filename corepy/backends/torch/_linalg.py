@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from corepy.backends._numpy_lapack import determinant
+from corepy.backends.torch._layout import is_plain
 from corepy.backends.torch._reductions import sum_, unreduced
 
 
@@ -136,6 +137,14 @@ def det(x: Tensor) -> Tensor:
     sure = logarithms.abs().sum(-1) < _reach(diagonal.dtype)
     product = torch.where(sure, diagonal.prod(-1), by_logarithms)
     return torch.where(odd == 1, -product, product).to(x.dtype)
+
+
+def eigvals(x: Tensor, /) -> Tensor:
+    # `eig` asks this itself. Of NaN MKL finds numbers here, or ends the process.
+    host = x.device.type == "cpu" and is_plain(x.detach())
+    if host and not torch.isfinite(x).all():
+        raise torch.linalg.LinAlgError("Array must not contain infs or NaNs")
+    return torch.linalg.eigvals(x)
 
 
 def qr(x: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:

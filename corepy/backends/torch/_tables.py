@@ -117,6 +117,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     "floor_divide": elementwise.floor_divide,
     "remainder": elementwise.remainder,
     "pow": elementwise.pow_,
+    "sign": elementwise.sign,
     "any": reductions.truth(torch.any),
     "all": reductions.truth(torch.all),
     "sum": reductions.sum_,
@@ -129,6 +130,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     "searchsorted": searching.searchsorted,
     "unique_all": searching.unique_all,
     "linalg.det": linalg.det,
+    "linalg.eigvals": linalg.solvable(linalg.eigvals),
     "linalg.qr": linalg.qr,
     "linalg.trace": linalg.trace,
     "linalg.vector_norm": linalg.vector_norm,
@@ -140,7 +142,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     **{
         f"linalg.{name}": linalg.solvable(getattr(compat.linalg, name))
         for name in (
-            *("cholesky", "eig", "eigh", "eigvals", "eigvalsh"),
+            *("cholesky", "eig", "eigh", "eigvalsh"),
             *("matrix_norm", "matrix_rank", "svd", "svdvals"),
         )
     },
