@@ -152,15 +152,14 @@ def attend_in_rows(
             if full:
                 while n + together <= keys:
                     line = at + n * step
-                    for m in range(n, n + together):
-                        expect_row(v, next_at + m * v_strides[2], size)
                     if rows == 1:
                         _dots_of_one(
                             weights, n, _BLOCK, queries, 0, padded, lines, line, step, full
                         )
                     else:
-                        for m in range(n + _AHEAD, n + _AHEAD + together):
-                            expect_row(k, first_at + m * k_strides[2], size)
+                        for m in range(n, n + together):
+                            expect_row(k, first_at + (m + _AHEAD) * k_strides[2], size)
+                            expect_row(v, next_at + m * v_strides[2], size)
                         for r in range(0, tall, 4):
                             _dots_of_four(
                                 weights, r * _BLOCK + n, _BLOCK,
