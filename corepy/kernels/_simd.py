@@ -38,6 +38,8 @@ Array = npt.NDArray[Any]
 
 #: Elements whose sum is taken in their own dtype; the sums of such blocks are added in float64.
 _BLOCK: Final = 1024
+#: Bytes that a cache may hold.
+_CACHE: Final = 1 << 25
 #: Bytes of which memory gives so many at once.
 _LINE: Final = 64
 _f4, _i4 = np.float32, np.int32
@@ -160,6 +162,12 @@ def expect_rows(x: Array, start: int, stop: int) -> None:
     """Let the processor fetch rows of ``x (rows, size)``; those beyond the end are of no harm."""
     size = x.shape[1]
     expect_row(x, start * size, (stop - start) * size)
+
+
+@inlined
+def is_far(out: Array) -> bool:
+    """Say whether a result is too large for any cache to hold."""
+    return bool(out.size * out.itemsize > _CACHE)
 
 
 def target(row: Array, values: Array, apart: bool) -> Array:

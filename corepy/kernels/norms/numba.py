@@ -11,7 +11,17 @@ from numba import types
 
 from corepy._loops._simd import by_type, number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import apart, expect_rows, fetch, put, scratch, squares_of, sum_of, target
+from corepy.kernels._simd import (
+    apart,
+    expect_rows,
+    fetch,
+    is_far,
+    put,
+    scratch,
+    squares_of,
+    sum_of,
+    target,
+)
 
 Array = npt.NDArray[Any]
 
@@ -41,6 +51,7 @@ def _rms_rows(
     size = x.shape[1]
     held, added, values = scratch(x, size), scratch(x, size), scratch(x, size)
     there = apart(out, x) and (not fused or (apart(out, residual) and apart(out, summed)))
+    far = is_far(out)
     for i in range(start, stop):
         row = fetch(x[i], held, brain)
         if fused:
@@ -51,6 +62,8 @@ def _rms_rows(
             row = fetch(summed[i], held, brain)  # as it was rounded
         scale = number(1.0 / np.sqrt(squares_of(row) / size + eps), values[0])
         expect_rows(x, i + 1, i + 2)  # while this one is in the cache
+        if far:
+            expect_rows(out, i + 1, i + 2)
         into = target(out[i], values, there)
         _scaled(row, scale, weight, into)
         put(into, out[i], brain)
@@ -94,9 +107,12 @@ def _layer_rows(
 ) -> None:
     size = x.shape[1]
     held, values = scratch(x, size), scratch(x, size)
-    there = apart(out, x)
+    there, far = apart(out, x), is_far(out)
     for i in range(start, stop):
         row = fetch(x[i], held, brain)
+        if far:
+            expect_rows(x, i + 1, i + 2)
+            expect_rows(out, i + 1, i + 2)
         _centre(row, sum_of(row) / size, values)
         scale = number(1.0 / np.sqrt(squares_of(values) / size + eps), values[0])
         into = target(out[i], values, there)
