@@ -63,7 +63,8 @@ def compiler(paths: Iterable[Path]) -> Callable[..., Callable[[Kernel], Kernel]]
         ``kernel(*, fastmath=frozenset())`` gives the decorator; of LLVM's flags for floats
         ``contract`` (fused multiply-adds) and ``reassoc`` are used, and no others.
     """
-    files = (*(Path(__file__).with_name(name) for name in ("_simd.py", "_width.py")), *paths)
+    shared = ("_simd.py", "_streaming.py", "_width.py")
+    files = (*(Path(__file__).with_name(name) for name in shared), *paths)
 
     def kernel(*, fastmath: Set[str] = frozenset()) -> Callable[[Kernel], Kernel]:
         def decorate(function: Kernel) -> Kernel:

@@ -32,14 +32,13 @@ from corepy._loops._simd import (
     raised,
     reassociated,
 )
+from corepy._loops._streaming import HELD
 from corepy.kernels._series import BELL_32, POLE, TAIL_32, TAIL_64
 
 Array = npt.NDArray[Any]
 
 #: Elements whose sum is taken in their own dtype; the sums of such blocks are added in float64.
 _BLOCK: Final = 1024
-#: Bytes that a cache may hold.
-_CACHE: Final = 1 << 25
 #: Bytes of which memory gives so many at once.
 _LINE: Final = 64
 _f4, _i4 = np.float32, np.int32
@@ -167,7 +166,7 @@ def expect_rows(x: Array, start: int, stop: int) -> None:
 @inlined
 def is_far(out: Array) -> bool:
     """Say whether a result is too large for any cache to hold."""
-    return bool(out.size * out.itemsize > _CACHE)
+    return bool(out.size * out.itemsize > HELD)
 
 
 def target(row: Array, values: Array, apart: bool) -> Array:

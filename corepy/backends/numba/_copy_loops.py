@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from corepy._loops._atomics import call
+from corepy._loops._streaming import HELD, copy, fence, stream
 from corepy.backends.numba._compiled import BLOCK, kernel
-from corepy.backends.numba._streaming import HELD, copy, fence, stream
 
 #: Bytes that are copied together: a page, of which several make a stretch.
 PAGE: Final = 4096

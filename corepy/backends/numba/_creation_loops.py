@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from corepy._loops._streaming import HELD, fence, stream
 from corepy.backends.numba._compiled import BLOCK, kernel
-from corepy.backends.numba._streaming import HELD, fence, stream
 
 
 @kernel()
