@@ -57,11 +57,9 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
         else:  # nothing to convert
             return list(arrays)
     leader = next((i for i, x in enumerate(arrays) if isinstance(x, Operand)), None)
-    if leader is None:
-        found = [as_operand(function, f"arrays[{i}]", x) for i, x in enumerate(arrays)]
-    else:  # native arrays come to the first `Array`, as in `unify`
-        home = arrays[leader]._table
-        found = [as_companion(function, f"arrays[{i}]", x, home) for i, x in enumerate(arrays)]
+    home = None if leader is None else arrays[leader]._table
+    found = [as_companion(function, f"arrays[{i}]", x, home) for i, x in enumerate(arrays)]
+    if home is not None:  # native arrays come to the first `Array`, as in `unify`
         found[0] = gathered(function, f"arrays[{leader}]", home, "arrays[0]", found[0])
     dtype = found[0].dtype
     for i, x in enumerate(found[1:], 1):

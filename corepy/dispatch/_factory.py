@@ -119,13 +119,10 @@ def mixed(name: str, x1: Any, x2: Any) -> Any:
             a, b = plain(x1), plain(x2)
             if a is not x1 or b is not x2:
                 return mixed(name, a, b)
-            if first:
-                x2 = as_companion(name, "x2", x2, x1._table)
-            elif second:  # the `Array` leads, as in `unify`
-                x1 = as_companion(name, "x1", x1, x2._table)
-                x1 = gathered(name, "x2", x2._table, "x1", x1)
-            else:
-                x1, x2 = as_operand(name, "x1", x1), as_operand(name, "x2", x2)
+            home = x1._table if first else x2._table if second else None
+            x1, x2 = as_companion(name, "x1", x1, home), as_companion(name, "x2", x2, home)
+            if second and home is not None:  # the `Array` leads, as in `unify`
+                x1 = gathered(name, "x2", home, "x1", x1)
         done = _unconverted(name, x1, x2)
         if done is not None:
             return done

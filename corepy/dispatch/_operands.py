@@ -144,17 +144,17 @@ def as_operand(function: str, argument: str, value: object) -> Any:
     return wrap_native(function, argument, value)
 
 
-def as_companion(function: str, argument: str, value: object, home: Table) -> Any:
+def as_companion(function: str, argument: str, value: object, home: Table | None) -> Any:
     """Return what stands beside an array of a table as an `Array`; native arrays are wrapped.
 
     A scalar of NumPy's keeps its dtype, but lives nowhere: it goes where the array is, as Python's
-    do, and nothing crosses that anybody could want to know of.
+    do, and nothing crosses that anybody could want to know of. Without a table it stays as it is.
     """
     x = as_operand(function, argument, value)
     table = x._table
-    if x is value or (table.backend is home.backend and table.device is home.device):
+    if x is value or home is None or not is_numpys_scalar(value):
         return x
-    if not is_numpys_scalar(value):
+    if table.backend is home.backend and table.device is home.device:
         return x
     x = cast_to(x, home.narrowed(table.dtype), function)
     native = from_host(x._native, home.backend, home.device)
@@ -287,11 +287,7 @@ def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> lis
     values = tuple(map(plain, values))
     ours = next(((n, x._table) for n, x in zip(names, values) if isinstance(x, Operand)), None)
     operands = [
-        value
-        if is_scalar(value)
-        else as_operand(function, name, value)
-        if ours is None
-        else as_companion(function, name, value, ours[1])
+        value if is_scalar(value) else as_companion(function, name, value, ours and ours[1])
         for name, value in zip(names, values, strict=True)
     ]
     arrays = [(n, x) for n, x in zip(names, operands, strict=True) if isinstance(x, Operand)]

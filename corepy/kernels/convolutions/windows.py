@@ -28,12 +28,12 @@ def conv2d(
     place = _place(out, x, weight, bias)
     found = aligned(shape, wide) if place is None else place
     with np.errstate(all="ignore"):  # NaN and infinities are values like others
-        added = np.zeros(shape[1], wide) if bias is None else bias.native
         if has_small_groups(weight, geometry) and supports(x, weight):
             from corepy.kernels.convolutions import numba
 
             compiled(x)
             # Compiled for memory of one kind alone: in order, aligned, and writable.
+            added = np.zeros(shape[1], wide) if bias is None else bias.native
             inputs = (x.native, weight.native, added)
             y, w, b = (np.require(a, wide, ("C", "A", "W")) for a in inputs)
             numba.conv2d(y, w, b, geometry, found)
