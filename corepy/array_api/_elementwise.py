@@ -238,7 +238,7 @@ def clip(x: Array, /, min: Array | float | None = None, max: Array | float | Non
     ----------
     https://data-apis.org/array-api/2025.12/API_specification/generated/array_api.clip.html
     """
-    x = as_operand("clip", "x", x)
+    x = as_operand("clip", "x", x, min=min, max=max)
     low = None if min is None else _bound(x, "min", min)
     high = None if max is None else _bound(x, "max", max)
     shapes = [bound.shape for bound in (x, low, high) if bound is not None]

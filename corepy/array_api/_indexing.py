@@ -62,7 +62,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     DeviceMismatchError
         If the operands live on different devices.
     """
-    x = as_operand("take", "x", x)
+    x = as_operand("take", "x", x, indices=indices)
     chosen = _indices("take", x, indices)
     if axis is None:
         if x.ndim != 1:
@@ -109,7 +109,7 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     DeviceMismatchError
         If the operands live on different devices.
     """
-    x = as_operand("take_along_axis", "x", x)
+    x = as_operand("take_along_axis", "x", x, indices=indices)
     chosen = _indices("take_along_axis", x, indices)
     place = axis_of("take_along_axis", axis, x.ndim)
     if chosen.ndim != x.ndim:

@@ -370,7 +370,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     DeviceMismatchError
         If `x` and `repeats` live on different devices.
     """
-    x = as_operand("repeat", "x", x)
+    x = as_operand("repeat", "x", x, repeats=repeats)
     place = optional_axis("repeat", axis, x.ndim)
     if isinstance(repeats, int) or not (isinstance(repeats, Operand) or hasattr(repeats, "shape")):
         count = size_of("repeat", "repeats", repeats)

@@ -13,6 +13,7 @@ from corepy._errors import bad_argument, broadcast_mismatch, wrong_dtype
 from corepy.array_api._arguments import choice_of, flag_of, optional_axes, optional_axis
 from corepy.array_api._keys import signed
 from corepy.dispatch import (
+    as_companion,
     as_operand,
     broadcasts,
     gathered,
@@ -247,11 +248,11 @@ def where(condition: Array, x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
     DeviceMismatchError
         If the arrays live on different devices.
     """
-    mask = as_operand("where", "condition", condition)
+    a, b = unify("where", ("x1", "x2"), (x1, x2), condition=condition)
+    mask = as_companion("where", "condition", condition, a._table)
     if mask.dtype is not _dtypes.bool:
         expected = _dtypes.describe(_dtypes.BOOLEAN)
         raise wrong_dtype("where", "condition", mask.dtype, mask.device, expected)
-    a, b = unify("where", ("x1", "x2"), (x1, x2))
     shapes = [mask.shape, a.shape, b.shape]
     if not shapes[0] == shapes[1] == shapes[2] and not broadcasts(shapes):
         raise broadcast_mismatch("where", shapes)

@@ -13,6 +13,7 @@ from corepy.array_api._arguments import axis_of, flag_of, one_device, optional_a
 from corepy.array_api._elementwise import not_equal, subtract
 from corepy.array_api._manipulation import concat
 from corepy.dispatch import (
+    as_companion,
     as_operand,
     known_sizes,
     operation,
@@ -129,7 +130,7 @@ def diff(
     DeviceMismatchError
         If the operands live on different devices.
     """
-    x = as_operand("diff", "x", x)
+    x = as_operand("diff", "x", x, prepend=prepend, append=append)
     if x.ndim == 0:
         raise bad_argument("diff", "x.shape", x.shape, "at least one dimension")
     place = axis_of("diff", axis, x.ndim)
@@ -150,7 +151,7 @@ def diff(
 
 def _edge(name: str, part: Any, x: Array, place: int) -> Array:
     """Check an array that is joined to another along an axis."""
-    part = as_operand("diff", name, part)
+    part = as_companion("diff", name, part, x._table)
     promoted("diff", x.dtype, part.dtype)
     one_device("diff", "x", x, name, part)
     around = [(axis, axis) for axis in range(x.ndim) if axis != place]

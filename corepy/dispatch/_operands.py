@@ -137,11 +137,17 @@ def adopt(
     return make(native, table_of(backend, backend.device_of(value), dtype))
 
 
-def as_operand(function: str, argument: str, value: object) -> Any:
-    """Return an array argument as an `Array`; native arrays are wrapped."""
+def as_operand(function: str, argument: str, value: object, **beside: object) -> Any:
+    """Return an array argument as an `Array`; native arrays are wrapped.
+
+    They come to the backend of the first `Array` of the arguments `beside` them, by names.
+    """
     if isinstance(value, Operand):
         return value
-    return wrap_native(function, argument, value)
+    leader = next(((n, x._table) for n, x in beside.items() if isinstance(x, Operand)), None)
+    if leader is None:
+        return wrap_native(function, argument, value)
+    return gathered(function, *leader, argument, as_companion(function, argument, value, leader[1]))
 
 
 def as_companion(function: str, argument: str, value: object, home: Table | None) -> Any:
@@ -251,10 +257,13 @@ def promoted(function: str, a: DType, b: DType) -> DType:
     return found
 
 
-def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> list[Any]:
+def unify(
+    function: str, names: tuple[str, ...], values: tuple[Any, ...], **beside: object
+) -> list[Any]:
     """Bring operands to one device, backend and dtype.
 
-    The first `Array` leads, wherever it stands: native arrays come to its backend.
+    The first `Array` leads, wherever it stands, or else that of the arguments `beside` them:
+    native arrays come to its backend.
 
     Parameters
     ----------
@@ -264,6 +273,8 @@ def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> lis
         The operands' argument names.
     values : tuple
         Arrays, native arrays or Python scalars; at least one array.
+    **beside
+        By their names.
 
     Returns
     -------
@@ -285,7 +296,8 @@ def unify(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> lis
         if all(isinstance(x, Operand) and x._table is table for x in values):
             return list(values)
     values = tuple(map(plain, values))
-    ours = next(((n, x._table) for n, x in zip(names, values) if isinstance(x, Operand)), None)
+    named = (*zip(names, values, strict=True), *beside.items())
+    ours = next(((n, x._table) for n, x in named if isinstance(x, Operand)), None)
     operands = [
         value if is_scalar(value) else as_companion(function, name, value, ours and ours[1])
         for name, value in zip(names, values, strict=True)

@@ -150,6 +150,7 @@ def numpys_scalars(x: Any) -> list[Any]:
         xp.add(np.float32(2), x),
         np.int8(3) < x,
         xp.where(x > np.int64(0), x, np.float32(0)),
+        xp.where(np.True_, x, np.float32(0)),
         xp.clip(x, np.float32(0), np.float64(1)),
         xp.concat([x, xp.broadcast_to(xp.stack([np.float32(1), x[0]]), (2,))]),
         xp.take(x, xp.asarray([0], device=x.device)) + x[np.uint8(1)],
@@ -164,8 +165,8 @@ def test_numpy_scalars_go_where_the_array_is(backend: str) -> None:
     for found in numpys_scalars(x):
         assert (found.device, found.backend) == (x.device, backend)
         assert found.dtype in {xp.float32, xp.bool}
-    wanted = [[2, 4], [1, 4], [3, 4], [False, False], [1, 2], [1, 1], [1, 2, 1, 1], [3]]
-    wanted += [[1, 1, 2, 2], 2, [1, 5]]
+    wanted = [[2, 4], [1, 4], [3, 4], [False, False], [1, 2], [1, 2], [1, 1], [1, 2, 1, 1]]
+    wanted += [[3], [1, 1, 2, 2], 2, [1, 5]]
     assert [found.tolist() for found in numpys_scalars(x)] == wanted
 
 
@@ -207,6 +208,7 @@ def test_native_arrays_on_either_side(dtype: str) -> None:
 @pytest.mark.at_once
 def test_native_arrays_come_to_the_backend_of_an_array(backend: str) -> None:
     x, native = xp.ones((2, 2)), np.ones((2, 2))
+    places, ones = xp.zeros((2, 2), dtype=xp.int64), xp.ones(2, dtype=xp.int64)
     for found in (
         native + x,
         native @ x,
@@ -215,8 +217,15 @@ def test_native_arrays_come_to_the_backend_of_an_array(backend: str) -> None:
         xp.concat([native, x]),
         xp.stack([native, native, x]),
         xp.searchsorted(native[0], x[0, :]),
+        xp.where(x > 0, native, 0.0),
+        xp.clip(native, 0.0, x),
+        xp.take(native, ones, axis=0),
+        xp.take_along_axis(native, places),
+        xp.diff(native, append=x),
     ):
         assert found.backend == backend
+    if backend != "dask":  # sizes that depend on values are not Dask's
+        assert xp.repeat(native, ones, axis=0).backend == backend
 
 
 def test_unwrap_gives_an_array_that_is_taken_again(backend: str) -> None:
