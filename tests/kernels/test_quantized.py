@@ -77,6 +77,15 @@ def test_special_groups(kind: Kind) -> None:
     assert integers_of(values).tolist() == [[127, 0, 2, 0]]  # halves to even
 
 
+@every
+def test_nan_spoils_a_large_group(kind: Kind) -> None:
+    x = np.ones((2, 8192), np.float32)
+    x[0, 5] = np.nan
+    values, scales = kernels.quantize(kind.array(x))
+    assert np.isnan(host(scales)).tolist() == [[True], [False]]
+    assert (host(values)[0] == 0).all()
+
+
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("kind", [*kinds("numpy", "torch", "array"), *device_kinds()])
 def test_subnormal_scales_keep_integers_in_range(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 
@@ -12,6 +13,9 @@ def quantize(xp: Any, x: Any, *, wide: Any, bits: int, group_size: int) -> tuple
     parts = xp.reshape(xp.astype(x, wide), (*axes, groups, group_size))
     most = float(2 ** (bits - 1) - 1)
     scales = xp.max(xp.abs(parts), axis=-1, keepdims=True) / most
+    # Among thousands of elements JAX loses a NaN on the host (jax#39887).
+    lost = xp.any(xp.isnan(parts), axis=-1, keepdims=True)
+    scales = xp.where(lost, xp.full_like(scales, math.nan), scales)
     # What has no scale of its own, or none that is finite, is zero: then NaN comes of the scale.
     usable = xp.isfinite(scales) & (scales > 0)
     steps = xp.round(parts / xp.where(usable, scales, xp.ones_like(scales)))
