@@ -43,6 +43,8 @@ def at_once(q: Any, k: Any, v: Any, causal: Any, causal_align: Any, scale: Any) 
         found = _how_of_tensors(q.dtype, k.dtype, v.dtype, q.shape, k.shape, v.shape, *how)
         if found is None or k.device != q.device or v.device != q.device or is_transformed(q, k, v):
             return None
+        if q.stride(-1) != 1 or k.stride(-1) != 1 or v.stride(-1) != 1:
+            return None
         return function_of(*found)(q, k, v)
     cupy = sys.modules.get("cupy")
     if cupy is None or kind is not cupy.ndarray:
@@ -82,11 +84,14 @@ def _how_of_tensors(
         scale = 1 / math.sqrt(size)
     if not 0 < scale < math.inf or causal_align not in ("bottom-right", "top-left"):
         return None
-    if causal and causal_align == "bottom-right" and queries != keys:
-        if queries != 1:
+    if causal and causal_align == "bottom-right":
+        if queries not in (1, keys):
             return None
-        causal = False  # it sees every key
-    return causal, scale, heads != kv_heads
+        causal = queries != 1  # else it sees every key
+    shared = heads != kv_heads
+    if causal and not pays(name_of(dtype), shared, queries != keys):
+        return None  # what is hidden would not stay so
+    return causal, scale, shared
 
 
 @lru_cache(maxsize=4096)

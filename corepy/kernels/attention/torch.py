@@ -49,6 +49,8 @@ def takes(problem: Problem) -> bool:
     """
     p = problem
     library = p.q.library
+    if _is_causal(p) and not _hides(p):
+        return False
     if library == CUPY:
         shared, skewed = p.q.shape[1] != p.k.shape[1], _is_causal(p) and p.q.shape[2] != p.keys
         if p.keys == 0 or is_reproducible() or not pays(p.q.dtype, shared, skewed):
@@ -63,6 +65,18 @@ def takes(problem: Problem) -> bool:
     if sys.modules["torch"].compiler.is_compiling():
         return True
     return not is_transformed(*(x.native for x in (p.q, p.k, p.v)))
+
+
+def _hides(problem: Problem) -> bool:
+    """Say whether a kernel of torch's leaves out what causal queries do not see.
+
+    Where it has none it adds a mask to all scores, and a NaN among hidden keys stays.
+    """
+    p = problem
+    if p.q.device is CPU:
+        torch = sys.modules.get("torch")  # arrays of NumPy may be the first that it gets
+        return torch is None or bool(torch.backends.cuda.flash_sdp_enabled())
+    return pays(p.q.dtype, p.q.shape[1] != p.k.shape[1], p.q.shape[2] != p.keys)
 
 
 def pays(dtype: str, shared: bool, skewed: bool) -> bool:
@@ -86,7 +100,15 @@ def attention(problem: Problem) -> Any:
     function = function_of(_is_causal(p), p.scale, p.q.shape[1] != p.k.shape[1])
     if p.q.device is CPU and p.q.dtype in ("float16", "bfloat16"):
         function = partial(_in_16_bits, function, abs(p.scale) * p.q.shape[3])
-    return by_torch(p.q, function, p.k, p.v, out=p.out)
+    return by_torch(p.q, partial(_side_by_side, function), p.k, p.v, out=p.out)
+
+
+def _side_by_side(function: Callable[..., Any], *tensors: Any) -> Any:
+    """Compute with the elements of rows side by side, as all kernels of torch's want them."""
+    import torch
+
+    order = torch.contiguous_format
+    return function(*(x if x.stride(-1) == 1 else x.clone(memory_format=order) for x in tensors))
 
 
 def _in_16_bits(function: Callable[..., Any], factor: float, q: Any, k: Any, v: Any) -> Any:
