@@ -227,12 +227,20 @@ def test_bias_of_float32(kind: Kind) -> None:
 
 @every
 def test_no_elements(kind: Kind) -> None:
-    for shape, filters in (((0, 2, 3, 3), 1), ((1, 2, 3, 3), 0), ((2, 0, 3, 3), 2)):
+    # The last two show nothing but the zeros around them.
+    for (*shape, filters), padding in (
+        ((0, 2, 3, 3, 1), 0),
+        ((1, 2, 3, 3, 0), 0),
+        ((2, 0, 3, 3, 2), 0),
+        ((1, 2, 0, 3, 2), ((2, 1), (0, 0))),
+        ((1, 2, 3, 0, 2), ((0, 0), (1, 2))),
+    ):
         if kind.slow and filters != 2:
             continue
         x = kind.array(np.zeros(shape), "float32")
-        w = kind.array(np.zeros((filters, shape[1], 2, 2)), "float32")
-        out = kernels.conv2d(x, w, kind.array(np.full(filters, 3.0), "float32"))
+        w = kind.array(np.ones((filters, shape[1], 2, 2)), "float32")
+        bias = kind.array(np.full(filters, 3.0), "float32")
+        out = kernels.conv2d(x, w, bias, padding=padding)
         assert type(out) is type(x)
         assert tuple(out.shape) == (shape[0], filters, 2, 2)
         assert (host(out) == 3.0).all()
