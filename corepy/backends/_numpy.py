@@ -224,7 +224,10 @@ def _var(
     total: Any = _sum(x, axis=axis, keepdims=True) if plain else None
     count = 0 if total is None else x.size // total.size
     if total is None or count <= correction:
-        return np.asarray(compat.var(x, axis=axis, correction=correction, keepdims=keepdims))
+        found = np.asarray(compat.var(x, axis=axis, correction=correction, keepdims=keepdims))
+        if found.size and x.size // found.size <= correction:
+            found[...] = np.nan  # NumPy divides by zero, and warns
+        return found
     np.true_divide(total, np.intp(count), out=total, casting="unsafe")
     apart = np.subtract(x, total)
     total = _sum(np.multiply(apart, apart, out=apart), axis=axis, keepdims=keepdims)

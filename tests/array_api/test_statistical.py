@@ -110,6 +110,11 @@ def test_results_without_a_degree_of_freedom_are_nan() -> None:
     assert_values(xp.mean(xp.zeros((0,))), NAN)
     assert_values(xp.var(xp.zeros((2, 0)), axis=1), [NAN, NAN])
     assert_values(xp.std(xp.ones(1), correction=1), NAN)
+    x = xp.asarray([[1.0, 2.0], [3.0, 7.0], [4.0, 4.0]])
+    for spread in (xp.var, xp.std):
+        assert_values(spread(x, axis=1, correction=2), [NAN, NAN, NAN])
+        assert_values(spread(x, axis=0, correction=3.5), [NAN, NAN])
+        assert_values(spread(x, correction=6), NAN)
 
 
 @pytest.mark.parametrize("name", ["std", "var"])

@@ -487,3 +487,11 @@ def test_every_nan_is_distinct() -> None:
     assert repr(values.tolist()) == repr([1.0, 2.0, nan, nan, nan, nan])
     assert counts.tolist() == [2, 1, 1, 1, 1, 1]
     assert repr(xp.unique_values(x).tolist()) == repr(values.tolist())
+
+
+@pytest.mark.filterwarnings("ignore:Degrees of freedom:RuntimeWarning")
+@pytest.mark.parametrize("correction", [2.0, 3.5])
+def test_without_a_degree_of_freedom_there_is_no_variance(correction: float) -> None:
+    for spread in (xp.var, xp.std):
+        found = spread(a([[1.0, 2.0], [3.0, 7.0], [4.0, 4.0]]), axis=1, correction=correction)
+        assert np.isnan(np.asarray(found)).tolist() == [True] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -231,8 +232,12 @@ def spread(function: Callable[..., Array]) -> Callable[..., Array]:
     """Make ``std`` or ``var``, whose correction Dask calls ddof."""
 
     def run(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Array:
-        need_filled(x, range(x.ndim) if axis is None else axis)
-        return function(x, axis=axis, ddof=correction, keepdims=keepdims)
+        axes = range(x.ndim) if axis is None else axis
+        need_filled(x, axes)
+        found = function(x, axis=axis, ddof=correction, keepdims=keepdims)
+        count = math.prod(x.shape[place] for place in axes)
+        # Dask divides by zero where no degree of freedom is left.
+        return da.full_like(found, math.nan) if count <= correction else found
 
     return run
 
