@@ -379,3 +379,14 @@ def test_bounds_are_found_by_function_backend_and_dtype() -> None:
     assert bound("sqrt", "numpy", "complex64") == 4.0
     assert bound("sin", "torch", "complex64") == bound("sin", "torch") == 4.0
     assert bound("atan", "mlx", "complex64") == 2 * bound("atan", "torch", "complex64")
+
+
+@each_backend
+def test_signs_of_complex_numbers_whose_modulus_overflows(backend: str) -> None:
+    for dtype in ("complex64", "complex128"):
+        most = float(np.finfo(dtype).max)
+        values = np.asarray([most * (1 - 1j), complex(0.8 * most, 0.8 * most), 3 + 4j], dtype)
+        x = corepy.to(values, backend=backend)
+        found = np.asarray(corepy.to(xp.sign(x), backend="numpy"))
+        wanted = np.asarray([1 - 1j, 1 + 1j, (3 + 4j) / 5 * math.sqrt(2)]) / math.sqrt(2)
+        np.testing.assert_allclose(found, wanted, rtol=4 * np.finfo(dtype).eps)

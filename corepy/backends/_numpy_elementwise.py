@@ -133,9 +133,14 @@ def sign(x: Array) -> Array:
 
 
 def _sign_block(out: Array, x: Array) -> None:
-    # NumPy's own is no quotient at infinity. Of a subnormal modulus quotients overflow.
+    # NumPy's own is no quotient at infinity. Of a subnormal modulus quotients overflow, and a
+    # modulus may overflow itself: that of a quarter does not.
     size = np.abs(x)
     np.divide(x, size, out=out)
+    large = np.isinf(size) & np.isfinite(x)
+    if large.any():
+        there = x[large] / 4
+        out[large] = there / np.abs(there)
     small = size < np.finfo(size.dtype).tiny
     if small.any():
         there = x[small] * 2.0**60

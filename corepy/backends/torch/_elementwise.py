@@ -81,8 +81,10 @@ def pow_(x1: Tensor, x2: Tensor) -> Tensor:
 
 def sign(x: Tensor) -> Tensor:
     if x.is_complex():
-        # Quotients by a subnormal modulus overflow.
-        x = torch.where(torch.abs(x) < torch.finfo(x.dtype).tiny, x * 2.0**60, x)
+        # Quotients by a subnormal modulus overflow, and a modulus may overflow itself.
+        size = torch.abs(x)
+        x = torch.where(size < torch.finfo(x.dtype).tiny, x * 2.0**60, x)
+        x = torch.where(torch.isinf(size) & torch.isfinite(x), x / 4, x)
     return compat.sign(x)
 
 
