@@ -29,6 +29,7 @@ from corepy._dtypes import (
     float32,
     float64,
     int64,
+    uint64,
 )
 from corepy.dispatch import _hot_python
 from corepy.dispatch._hot_python import operator, reflected, unary_operator
@@ -591,6 +592,8 @@ cdef int _GREATER = _place("greater")
 cdef int _GREATER_EQUAL = _place("greater_equal")
 cdef int _EQUAL = _place("equal")
 cdef int _NOT_EQUAL = _place("not_equal")
+cdef int _MAXIMUM = _place("maximum")
+cdef int _MINIMUM = _place("minimum")
 cdef int _ABS = _place("abs")
 cdef int _NEGATIVE = _place("negative")
 cdef int _POSITIVE = _place("positive")

@@ -95,6 +95,11 @@ cdef bint _cast_array(
     return not work.failed and (_is_clean(NULL, size) if to_float else not corepy_flags())
 
 
+cdef inline bint _wraps_around(int source) noexcept:
+    """Say whether NumPy converts all values of a dtype to any other without a word."""
+    return source == NPY_BOOL or PyTypeNum_ISINTEGER(source)
+
+
 cdef double _moving = 0.0  # seconds that it takes to read or write a byte
 
 
@@ -223,6 +228,10 @@ cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject
         piece.source, piece.into = <char*>PyArray_DATA(x), <char*>PyArray_DATA(copy)
         piece.bytes = size * slot.size
         _move(&piece, 1)
+    elif size < LONG and _wraps_around(slot.type_num):
+        held = <object>x
+        if not _cast_array(x, copy, size, NULL):
+            PyArray_CopyInto(copy, x)
     # The one dtype that there are wide loops to.
     elif not _cast_array(x, copy, size, slot.loop if into == NPY_DOUBLE else NULL):
         return None  # what is to be done about values out of range is for the entry

@@ -9,6 +9,7 @@ cdef object _local_wish = PRIORITY._local
 cdef object _default_wish = PRIORITY._default
 cdef object _float64 = float64
 cdef object _int64 = int64
+cdef object _uint64 = uint64
 cdef object _DType = DType
 cdef object _wish = None
 cdef dict _named = {}
@@ -115,7 +116,7 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     cdef PyObject* dtype
     cdef PyObject* home
     cdef npy_intp dims[MOST_DIMENSIONS]
-    cdef double one  # room for any that `_scalar` takes
+    cdef double one[2]  # room for any
     if count != 1 or not _one_word(args, count, names, "dtype", &dtype):
         return None
     cdef Slot* slot = _home_of(self, dtype, _float64, &home)
@@ -125,7 +126,7 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     if ndim < 0:
         return None
     cdef bint ones = self.place == _ONES
-    if ones and not _scalar(slot, 1, &one):
+    if ones and not _scalar(slot, 1, one):
         return None
     if self.place == _ZEROS:
         made = _zeros(slot, ndim, dims)
@@ -133,7 +134,7 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     made = _new_large(slot.descr, ndim, dims)
     cdef npy_intp size = _size(<PyArrayObject*>made, PY_SSIZE_T_MAX)
     if ones:
-        _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &one)
+        _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, one)
     return _make(made, <Slots>home)
 
 
@@ -142,12 +143,12 @@ cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cdef PyObject* dtype
     cdef PyObject* home
     cdef npy_intp dims[MOST_DIMENSIONS]
-    cdef double element
+    cdef double element[2]
     if count != 2 or not _one_word(args, count, names, "dtype", &dtype):
         return None
     cdef bint whole = args[1].ob_type == <void*>&PyLong_Type
     cdef Slot* slot = _home_of(self, dtype, _int64 if whole else _float64, &home)
-    if slot == NULL or not _scalar(slot, <object>args[1], &element):
+    if slot == NULL or not _scalar(slot, <object>args[1], element):
         return None
     cdef int ndim = _dims_of(args[0], dims, slot.least)
     if ndim < 0:
@@ -157,7 +158,7 @@ cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
         <char*>PyArray_DATA(<PyArrayObject*>made),
         _size(<PyArrayObject*>made, PY_SSIZE_T_MAX),
         slot.size,
-        &element,
+        element,
     )
     return _make(made, <Slots>home)
 
@@ -323,7 +324,7 @@ cdef inline bint _bound(PyObject* value, double* into, bint* whole) noexcept:
 
 cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make an array of the shape and table of another one."""
-    cdef double element
+    cdef double element[2]
     cdef int place = _likeness[self.name]
     if count != (2 if place == _FULL else 1) or names != NULL or args[0].ob_type != <void*>_Array:
         return None
@@ -335,16 +336,16 @@ cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     cdef npy_intp size = _size(x, slot.least)
     if size < 0:
         return None
-    if place == _FULL and not _scalar(slot, <object>args[1], &element):
+    if place == _FULL and not _scalar(slot, <object>args[1], element):
         return None
-    if place == _ONES and not _scalar(slot, 1, &element):
+    if place == _ONES and not _scalar(slot, 1, element):
         return None
     if place == _ZEROS:
         made = _zeros(slot, PyArray_NDIM(x), PyArray_DIMS(x))
         return None if made is None else _make(made, table)
     made = _new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
     if place != _EMPTY:
-        _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, &element)
+        _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, element)
     return _make(made, table)
 
 
@@ -357,13 +358,25 @@ cdef Slot* _resolved(Slots table, int place) except? NULL:
 
 
 cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Convert a float or an int, or lists of only the one or the other, of one or two levels."""
+    """Convert a float or an int, or lists of only the one or the other, of one or two levels.
+
+    With a dtype that holds them they may be mixed. An `Array` of that dtype stays what it is.
+    """
     cdef PyObject* value = args[0] if count else NULL
     cdef PyObject* found
+    cdef PyObject* dtype
     cdef PyObject** rows
     cdef npy_intp dims[2]
     cdef npy_intp row
-    if count != 1 or names != NULL or _wish_in_force() is not _wish:
+    if count != 1 or not _one_word(args, count, names, "dtype", &dtype):
+        return None
+    if dtype == Py_None:
+        dtype = NULL
+    if value.ob_type == <void*>_Array:
+        if dtype == NULL or dtype == <PyObject*>(<Operand>value)._table.dtype:
+            return <object>value
+        return None
+    if _wish_in_force() is not _wish or dtype != NULL and dtype.ob_type != <void*>_DType:
         return None
     dims[0] = dims[1] = -1
     while _is_sequence(value) and dims[1] < 0:
@@ -375,22 +388,28 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
     cdef bint whole = value.ob_type == <void*>&PyLong_Type
     if not whole and value.ob_type != <void*>&PyFloat_Type:
         return None
-    found = PyDict_GetItemWithError(_defaults, _int64 if whole else _float64)
+    if dtype != NULL:
+        found = PyDict_GetItemWithError(_named, <object>dtype)
+    else:
+        found = PyDict_GetItemWithError(_defaults, _int64 if whole else _float64)
     if found == NULL:
         return None
     table = <Slots>found
     cdef Slot* slot = _resolved(table, _FULL)
-    if slot == NULL or slot.type_num != (NPY_INT64 if whole else NPY_DOUBLE):
+    if slot == NULL:
         return None
+    if dtype == NULL and slot.type_num != (NPY_INT64 if whole else NPY_DOUBLE):
+        return None
+    cdef Slot* given = NULL if dtype == NULL else slot
     if dims[0] < 0:
         made = _new(slot.descr, 0, NULL)
-        return _make(made, table) if _read(&value, 1, whole, _memory(made)) else None
+        return _make(made, table) if _read(&value, 1, whole, given, _memory(made)) else None
     if dims[1] < 0:
         if dims[0] >= slot.least:
             return None
         made = _new(slot.descr, 1, dims)
         rows = PySequence_Fast_ITEMS(<object>args[0])
-        return _make(made, table) if _read(rows, dims[0], whole, _memory(made)) else None
+        return _make(made, table) if _read(rows, dims[0], whole, given, _memory(made)) else None
     dims[0], dims[1] = dims[1], dims[0]
     if dims[0] * dims[1] >= slot.least:
         return None
@@ -403,7 +422,8 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
             PySequence_Fast_ITEMS(<object>rows[row]),
             dims[1],
             whole,
-            <char*>_memory(made) + row * dims[1] * 8,
+            given,
+            <char*>_memory(made) + row * dims[1] * slot.size,
         ):
             return None
     return _make(made, table)
@@ -417,10 +437,17 @@ cdef inline bint _is_sequence(PyObject* value) noexcept:
     return value.ob_type == <void*>&PyList_Type or value.ob_type == <void*>&PyTuple_Type
 
 
-cdef bint _read(PyObject** values, npy_intp count, bint whole, void* into) noexcept:
-    """Read floats, or ints of 64 bits; False where there is anything else."""
+cdef bint _read(
+    PyObject** values, npy_intp count, bint whole, Slot* given, void* into
+) except -1:
+    """Read floats, or ints of 64 bits; or what a dtype that is given holds. False for others."""
     cdef npy_intp i
     cdef int overflow = 0
+    if given != NULL:
+        for i in range(count):
+            if not _scalar(given, <object>values[i], <char*>into + i * given.size):
+                return False
+        return True
     for i in range(count):
         if whole:
             if values[i].ob_type != <void*>&PyLong_Type:

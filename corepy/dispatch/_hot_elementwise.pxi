@@ -338,43 +338,62 @@ cdef bint _scalar(Slot* slot, value, void* into) except -1:
     """Store a Python scalar as an element; False where it may not fit, or is not plain."""
     cdef double number
     cdef float single
-    cdef long long integer
+    cdef bint in_single = slot.type_num == NPY_FLOAT or slot.type_num == NPY_CFLOAT
+    if type(value) is int and PyTypeNum_ISINTEGER(slot.type_num):
+        return _integer(slot, value, into)
     if type(value) is float:
         number = value
-    elif type(value) is int and slot.type_num in (NPY_FLOAT, NPY_DOUBLE):
+    elif type(value) is int:
         try:
             number = value
         except OverflowError:
             return False
-    elif type(value) is int:
-        try:
-            integer = value
-        except OverflowError:
+        if in_single and not -_large <= number <= _large:  # which would be rounded twice
             return False
-        if slot.type_num == NPY_INT:
-            if not -0x80000000 <= integer <= 0x7FFFFFFF:
-                return False
-        elif slot.type_num != NPY_LONGLONG and (slot.type_num != NPY_LONG or sizeof(long) != 8):
-            return False
-        if integer < 0 and slot.kind < PLAIN:  # shifts by such are errors
-            return False
-        if slot.type_num == NPY_INT:
-            (<int*>into)[0] = <int>integer
-        else:
-            (<long long*>into)[0] = integer
-        return True
     else:
         return False
-    if slot.type_num == NPY_DOUBLE:
-        (<double*>into)[0] = number
-    elif slot.type_num == NPY_FLOAT:
+    if in_single:
         single = <float>number
         if isinf(single) and not isinf(number):
             return False
         (<float*>into)[0] = single
+    elif slot.type_num == NPY_DOUBLE or slot.type_num == NPY_CDOUBLE:
+        (<double*>into)[0] = number
     else:
         return False
+    if slot.type_num == NPY_CFLOAT:
+        (<float*>into)[1] = 0
+    elif slot.type_num == NPY_CDOUBLE:
+        (<double*>into)[1] = 0
     return not slot.finite or isfinite(number)
+
+
+cdef bint _integer(Slot* slot, value, void* into) except -1:
+    """Store an int as an element of an integer dtype; False where it does not fit."""
+    cdef int overflow = 0
+    cdef long long number = PyLong_AsLongLongAndOverflow(<PyObject*>value, &overflow)
+    cdef bint natural = PyTypeNum_ISUNSIGNED(slot.type_num)
+    if slot.size == 8:
+        if overflow > 0 and natural:
+            try:
+                (<unsigned long long*>into)[0] = value
+            except OverflowError:
+                return False
+            return True
+        if overflow or (natural and number < 0):
+            return False
+        (<long long*>into)[0] = number
+        return True
+    cdef long long least = 0 if natural else -(1LL << (8 * slot.size - 1))
+    if overflow or not least <= number < least + (1LL << (8 * slot.size)):
+        return False
+    if slot.size == 4:
+        (<int*>into)[0] = <int>number
+    elif slot.size == 2:
+        (<short*>into)[0] = <short>number
+    else:
+        (<signed char*>into)[0] = <signed char>number
+    return True
 
 
 cdef object _element(Slot* slot, value):
@@ -391,13 +410,13 @@ cdef object _element(Slot* slot, value):
 
 cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
     """As `_short_binary`, with a Python scalar as the second operand, or the first one."""
-    cdef double element  # room for any
+    cdef double element[2]  # room for any
     if not _is_plain(a):
         return None
     held = <object>a
     cdef PyArrayObject* x = <PyArrayObject*>a
     cdef npy_intp size = _size(x, slot.leasts[ALIKE])
-    if size < 0 or not _scalar(slot, value, &element):
+    if size < 0 or not _scalar(slot, value, element):
         return None
     if slot.finite and not _all_finite(x, slot.type_num, size):
         return None
@@ -407,7 +426,7 @@ cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
     cdef char* args[3]
     cdef npy_intp steps[3]
     args[0], steps[0] = <char*>PyArray_DATA(x), slot.size
-    args[1], steps[1] = <char*>&element, 0
+    args[1], steps[1] = <char*>element, 0
     if first:
         args[0], args[1] = args[1], args[0]
         steps[0], steps[1] = steps[1], steps[0]

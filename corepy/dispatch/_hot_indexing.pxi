@@ -146,8 +146,8 @@ cdef inline bint _cut(PyObject* key, npy_intp* length, npy_intp* stride, char** 
 cdef bint _short_store(Operand owner, key, value) except -1:
     """Write an array of the same table, or a Python scalar; False where the method has to."""
     cdef Slot* slot = &owner._table.slots[_SETITEM]
-    cdef double element  # room for any
-    cdef long place
+    cdef double element[2]  # room for any
+    cdef char* into
     if not slot.short or _is_strict() or not _is_array(<PyObject*>owner._native):
         return False
     native = owner._native
@@ -160,16 +160,20 @@ cdef bint _short_store(Operand owner, key, value) except -1:
         given = (<Operand>value)._native
         if not _is_array(<PyObject*>given):
             return False
-    elif PyArray_NDIM(x) == 1 and type(key) is int:
-        if not _whole(<PyObject*>key, &place) or not _scalar(slot, value, &element):
-            return False
-        if place < 0:
-            place += PyArray_DIMS(x)[0]
-        if not 0 <= place < PyArray_DIMS(x)[0]:
-            return False
-        memcpy(<char*>PyArray_DATA(x) + place * PyArray_STRIDES(x)[0], &element, slot.size)
-        return True
+        if PyArray_NDIM(<PyArrayObject*><PyObject*>given) == 0:
+            into = _element_at(x, key)
+            if into != NULL:
+                memcpy(into, PyArray_DATA(<PyArrayObject*><PyObject*>given), slot.size)
+                return True
+        elif type(key) is _Array:
+            return _mark_each(owner, slot, x, <Operand>key, <PyArrayObject*><PyObject*>given)
     else:
+        into = _element_at(x, key)
+        if into != NULL:
+            if not _scalar(slot, value, element):
+                return False
+            memcpy(into, element, slot.size)
+            return True
         given = _element(slot, value)
         if given is None:
             return False
@@ -185,6 +189,28 @@ cdef bint _short_store(Operand owner, key, value) except -1:
     except ValueError:  # the shapes do not fit: the method says so
         return False
     return True
+
+
+cdef char* _element_at(PyArrayObject* x, key) noexcept:
+    """Find one element by an int for each dimension; NULL for other keys, and out of bounds."""
+    cdef PyObject* number = <PyObject*>key
+    cdef int ndim = PyArray_NDIM(x), i
+    cdef bint several = type(key) is tuple
+    cdef char* data = <char*>PyArray_DATA(x)
+    cdef long place
+    if ndim == 0 or (PyTuple_GET_SIZE(number) if several else 1) != ndim:
+        return NULL
+    for i in range(ndim):
+        if several:
+            number = PyTuple_GET_ITEM(<PyObject*>key, i)
+        if not _whole(number, &place):
+            return NULL
+        if place < 0:
+            place += PyArray_DIMS(x)[i]
+        if not 0 <= place < PyArray_DIMS(x)[i]:
+            return NULL
+        data += place * PyArray_STRIDES(x)[i]
+    return data
 
 
 cdef bint _reads_what_it_wrote(PyArrayObject* target, PyArrayObject* given) noexcept:
@@ -225,4 +251,36 @@ cdef bint _mark(Operand owner, Slot* slot, PyArrayObject* x, Operand key, given)
     for i in range(size):
         if flags[i]:
             memcpy(<char*>into + i * slot.size, element, slot.size)
+    return True
+
+
+cdef bint _mark_each(
+    Operand owner, Slot* slot, PyArrayObject* x, Operand key, PyArrayObject* given
+) except -1:
+    """Write a vector's elements one by one where a mask is true; False where the method has to."""
+    cdef npy_intp i, size, number = 0
+    if not _share(key, owner) or not _is_plain(<PyObject*>key._native):
+        return False
+    mask = key._native
+    cdef PyArrayObject* which = <PyArrayObject*><PyObject*>mask
+    if PyArray_TYPE(which) != NPY_BOOL or not _is_plain(<PyObject*>x) or not _same_shape(which, x):
+        return False
+    if PyArray_NDIM(given) != 1 or not _is_plain(<PyObject*>given):
+        return False
+    cdef char* flags = <char*>PyArray_DATA(which)
+    cdef char* source = <char*>PyArray_DATA(given)
+    cdef char* into = <char*>PyArray_DATA(x)
+    cdef npy_intp count = PyArray_DIMS(given)[0]
+    size = _size(x, min(slot.least, <npy_intp>SHORT))
+    if size < 0 or source < into + size * slot.size and into < source + count * slot.size:
+        return False
+    for i in range(size):
+        number += flags[i] != 0
+    if number != count:
+        return False
+    for i in range(size):
+        if flags[i]:
+            memcpy(into, source, slot.size)
+            source += slot.size
+        into += slot.size
     return True

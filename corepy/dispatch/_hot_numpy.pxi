@@ -54,6 +54,8 @@ cdef extern from "numpy/arrayobject.h":
     void* PyArray_DATA(PyArrayObject*) nogil
     int PyArray_FLAGS(PyArrayObject*) nogil
     int PyArray_TYPE(PyArrayObject*) nogil
+    bint PyTypeNum_ISINTEGER(int) nogil
+    bint PyTypeNum_ISUNSIGNED(int) nogil
     npy_intp PyArray_ITEMSIZE(PyArrayObject*) nogil
     object PyArray_NewFromDescr(
         PyTypeObject*, PyArray_Descr*, int, npy_intp*, npy_intp*, void*, int, PyObject*

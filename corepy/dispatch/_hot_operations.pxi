@@ -65,6 +65,10 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
     if not slot.short:
         if slot.scalar_first if first else slot.scalar_second:
             return _beside_taken(name, place, x, value, first)
+        return _widened_beside(place, x, value, first)
+    if type(value) is float and PyTypeNum_ISINTEGER(slot.type_num):
+        return _widened_beside(place, x, value, first)
+    if not first and _is_refused(slot, place, value):
         return None
     made = _short_scalar(slot, <PyObject*>x._native, value, first)
     if made is None:
@@ -80,6 +84,35 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
             made = x._table.backend.normalize(made)
         return _make(made, <Slots>result)
     return _make(made, <Slots>slot.result)
+
+
+cdef inline bint _is_refused(Slot* slot, int place, value) except -1:
+    """Say whether a scalar is what integers are not shifted by, nor raised to: a negative one."""
+    if place != _POW and place != _LEFT_SHIFT and place != _RIGHT_SHIFT:
+        return False
+    return type(value) is int and PyTypeNum_ISINTEGER(slot.type_num) and value < 0
+
+
+cdef object _widened_beside(int place, Operand x, value, bint first):
+    """Return the result of integers beside a float, or divided, in the default dtype of floats."""
+    cdef PyObject* found
+    if _is_strict() or not _is_plain(<PyObject*>x._native):
+        return None
+    if not PyTypeNum_ISINTEGER(PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)):
+        return None
+    if type(value) is not float and place != _DIVIDE:
+        return None
+    found = PyDict_GetItemWithError(x._table.siblings, _float64)
+    if found == NULL:
+        return None
+    cdef Slot* slot = &(<Slots>found).slots[place]
+    if not slot.short or slot.type_num != NPY_DOUBLE:
+        return None
+    native = _converted(slot, x)
+    if native is None:
+        return None
+    made = _short_scalar(slot, <PyObject*>native, value, first)
+    return None if made is None else _make(made, <Slots>slot.result)
 
 
 cdef object _beside_taken(str name, int place, Operand x, value, bint first):
@@ -165,7 +198,22 @@ cdef object _converted(Slot* slot, Operand x):
     if size < 0:
         return None
     made = _new_large(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
-    return made if _cast_array(native, <PyArrayObject*>made, size, NULL) else None
+    if _cast_array(native, <PyArrayObject*>made, size, NULL):
+        return made
+    if size >= LONG or not _wraps_around(PyArray_TYPE(native)):
+        return None
+    PyArray_CopyInto(<PyArrayObject*>made, native)
+    return made
+
+
+cdef object _packed(native):
+    """Copy the few elements of a part of an array, None where there are many."""
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
+    if _size(x, LONG) < 1:
+        return None
+    made = _new(PyArray_DESCR(x), PyArray_NDIM(x), PyArray_DIMS(x))
+    PyArray_CopyInto(<PyArrayObject*>made, x)
+    return made
 
 
 cdef bint _short_inplace(int place, Operand x, other) except -1:
@@ -183,7 +231,7 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
             return False
         if slot == NULL:
             return False
-    if not slot.short or slot.result != <PyObject*>x._table or not _is_plain(<PyObject*>x._native):
+    if not slot.short or slot.result != <PyObject*>x._table or not _is_array(<PyObject*>x._native):
         return False
     if slot.type_num == NPY_CFLOAT or slot.type_num == NPY_CDOUBLE:
         return False
@@ -191,14 +239,24 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
     native = <PyArrayObject*><PyObject*>held
     if not PyArray_FLAGS(native) & NPY_ARRAY_WRITEABLE:
         return False
+    cdef bint plain = _is_plain(<PyObject*>native)
+    left = held if plain else _packed(held)
+    if left is None:
+        return False
     if type(other) is _Array and (<Operand>other)._table is x._table:
-        made = _short_binary(slot, <PyObject*>native, <PyObject*>(<Operand>other)._native)
-    elif type(other) is float or type(other) is int:
-        made = _short_scalar(slot, <PyObject*>native, other, False)
+        right = (<Operand>other)._native
+        if not plain and _is_array(<PyObject*>right) and not _is_plain(<PyObject*>right):
+            right = _packed(right)
+        made = _short_binary(slot, <PyObject*>left, <PyObject*>right)
+    elif (type(other) is float or type(other) is int) and not _is_refused(slot, place, other):
+        made = _short_scalar(slot, <PyObject*>left, other, False)
     else:
         return False
     if made is None or not _same_shape(<PyArrayObject*>made, native):
         return False
+    if not plain:
+        PyArray_CopyInto(native, <PyArrayObject*>made)
+        return True
     memcpy(
         PyArray_DATA(native),
         PyArray_DATA(<PyArrayObject*>made),

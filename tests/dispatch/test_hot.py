@@ -277,7 +277,8 @@ def test_an_entry_may_choose_for_some_forms_only() -> None:
 
 SCALARS = [0, 1, 3, -2, True, 200, 2**31, 2**53 + 1, 2**63, 2**70, 10**400]
 SCALARS += [1.5, 0.1, 1e39, -0.0, float("inf"), float("nan"), 2j]
-DTYPES = ["float32", "float64", "int8", "int32", "int64", "uint64", "bool"]
+DTYPES = ["float32", "float64", "complex64", "int8", "int16", "int32", "int64"]
+DTYPES += ["uint8", "uint16", "uint32", "uint64", "bool"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

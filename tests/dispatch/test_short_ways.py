@@ -148,6 +148,7 @@ def test_arrays_like_others() -> None:
 
 @compiled
 def test_conversions() -> None:
+    x = xp.ones(2)
     flat = [1.5, 0, 3, True, 2j, -0.0, 2**62, 2**63, 2**70, float("nan"), "a", None]
     for value in flat:
         assert_alike("asarray", value)
@@ -169,8 +170,14 @@ def test_conversions() -> None:
         [[1], ()],
     ):
         assert_alike("asarray", nested)
-    assert_alike("asarray", [1.0], dtype=xp.float32)
-    x = xp.ones(2)
+    for name in DTYPES:
+        for value in (1, 300, -1, 2**53 + 1, 2**63, 2**70, 0.1, 1e300, float("inf"), True, 1j, x):
+            for given in (value, [value], (1, value), [[1, 2.0], (value, 4)], [[value], 1]):
+                assert_alike("asarray", given, dtype=getattr(xp, name))
+        assert_alike("asarray", x, dtype=getattr(xp, name))
+    assert xp.asarray(x) is x
+    assert xp.asarray(x, dtype=xp.float64) is x
+    assert xp.asarray(x, copy=True) is not x
     assert_alike("asarray", [x[0], 1.0])
     for _ in range(2):
         with corepy.backend_priority(["reference"]):
@@ -236,9 +243,21 @@ def test_copies(dtype: str) -> None:
 def test_order(dtype: str) -> None:
     vector = np.asarray(np.sort(next(layouts(dtype)).unwrap().real))
     for x in layouts(dtype):
-        for params in ({}, {"axis": 0}, {"axis": 7}, {"descending": True}, {"axis": None}):
+        for params in (
+            {},
+            {"axis": 0},
+            {"axis": 7},
+            {"descending": True},
+            {"axis": None},
+            {"axis": 0, "stable": True},
+            {"stable": True, "descending": False},
+            {"descending": True, "stable": True},
+            {"stable": 1},
+            {"kind": True},
+        ):
             assert_alike("sort", x, **params)
             assert_alike("argsort", x, **params)
+        assert_alike("sort", x, stable=False)
         assert_alike("unique_values", x)
         table = x._table
         sorted_one = make(vector.astype(table.native_dtype), table)
@@ -566,6 +585,48 @@ def test_the_short_way_is_taken(name: str) -> None:
         assert WAYS[name](x) is not None
 
 
+def without_entries(dtype: str, *names: str) -> Table:
+    """Return a table whose entries of some operations refuse, but have their short ways."""
+    table = Table(NUMPY, CPU, _dtypes.DTYPES[dtype])
+    for other in _dtypes.DTYPES.values():
+        table.sibling(other)
+    for name in names:
+        rule = OPERATIONS[name].result
+        result = None if rule is None else table.sibling(rule(table.dtype))
+        table[name] = (refusing, result)
+        table.settle(name, refusing, result, NUMPY.loop(name))
+    return table
+
+
+@compiled
+@pytest.mark.parametrize("dtype", [name for name in DTYPES if name != "bool"])
+def test_the_short_way_is_taken_beside_scalars(dtype: str) -> None:
+    native = np.array([[2, 1, 3], [4, 5, 6]], dtype)
+    x = make(native, without_entries(dtype, "add", "equal", "subtract", "__setitem__"))
+    np.testing.assert_array_equal((x + 1).unwrap(), native + 1)
+    np.testing.assert_array_equal((7 - x).unwrap(), 7 - native)
+    np.testing.assert_array_equal((x == 3).unwrap(), native == 3)
+    part = x[:, ::2]  # not contiguous
+    part += 1
+    np.testing.assert_array_equal(part.unwrap(), native[:, ::2])
+    x[1, -1] = 9
+    x[0, 0] = make(np.full((), 8, dtype), x._table)
+    x[make(np.array([[False, True, False]] * 2), x._table.sibling(xp.bool))] = make(
+        np.array([7, 6], dtype), x._table
+    )
+    np.testing.assert_array_equal(native, np.array([[8, 7, 4], [5, 6, 9]], dtype))
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64"])
+def test_integers_take_the_short_way_to_other_dtypes(dtype: str) -> None:
+    native = np.array([[2, 1], [3, 100]], dtype)
+    x = make(native, without_entries(dtype, "astype"))
+    for target in DTYPES:
+        found = xp.astype(x, getattr(xp, target)).unwrap()
+        np.testing.assert_array_equal(found, native.astype(target))
+
+
 @compiled
 def test_the_short_ways_of_new_arrays_are_taken() -> None:
     table = Table(NUMPY, CPU, _dtypes.float64)
@@ -586,6 +647,8 @@ def test_the_short_ways_of_new_arrays_are_taken() -> None:
         _hot.homes(False)[xp.float64] = table
         for given in (1.0, [1.0, 2.0], [[1.0], [2.0]]):
             assert xp.asarray(given)._table is table
+            assert xp.asarray(given, dtype=xp.float64)._table is table
+        assert xp.asarray([1, 2.0], dtype=xp.float64)._table is table
     finally:
         _hot.homes(True)[xp.float64] = before
         _hot.homes(False).clear()
