@@ -39,6 +39,8 @@ cdef class Function:
     cdef void* vectorcall
     cdef Way way
     cdef int place  # of the operation in the slots
+    cdef bint running  # whether it is a running sum or product
+    cdef bint widens  # whether integers are reduced to a wider dtype
     cdef bint repeated  # whether `_repeated_reduction` knows its calls
     cdef object function, result
     cdef object again  # the short way in Python, which backends have that `repeats`; or None
@@ -85,7 +87,8 @@ cdef object _before(Way way, str name, function, result=None, bint again=False):
     made.vectorcall = <void*>_called
     made.way, made.place = way, _place(name)
     made.name, made.function, made.result = name, function, result
-    made.repeated = name in _REPEATED
+    made.repeated, made.widens = name in _REPEATED, name in _WIDENING
+    made.running = name.startswith("cumulative_")
     if again:
         found = _hot_python.shortened(name, function)
         made.again = None if found is function else found
@@ -257,6 +260,7 @@ cdef object _unary_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
 cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Take one small, contiguous array, and an axis that is None, the first or the last."""
     cdef PyObject* axis
+    cdef bint keepdims
     if count != 1:
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
@@ -264,13 +268,86 @@ cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyO
         if self.repeated and args[0].ob_type == <void*>_Array:
             if (<Operand>args[0])._table.repeats:
                 return _repeated_reduction(self, args, count, names)
+        return _widened_reduction(self, args, count, names)
+    if not _axis_and_keepdims(self, args, count, names, &axis, &keepdims):
         return None
-    if not _one_word(args, count, names, "axis", &axis):
+    return _reduced_to(slot, (<Operand>args[0])._native, axis, keepdims)
+
+
+cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint keepdims):
+    """Wrap what an array is reduced to, None where the entry has to compute it."""
+    made = _short_reduction(slot, <PyObject*>native, <object>axis)
+    if made is None:
         return None
-    made = _short_reduction(
-        slot, <PyObject*>_native_of(args[0]), None if axis == NULL else <object>axis
-    )
-    return None if made is None else _make(made, <Slots>slot.result)
+    if keepdims:
+        made = _with_dimensions(
+            <PyArrayObject*><PyObject*>made, PyArray_NDIM(<PyArrayObject*><PyObject*>native), axis
+        )
+    return _make(made, <Slots>slot.result)
+
+
+cdef object _widened_reduction(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Reduce integers to a wider dtype, after their conversion to it; None for others."""
+    cdef PyObject* axis
+    cdef bint keepdims
+    if not self.widens or args[0].ob_type != <void*>_Array:
+        return None
+    if not _axis_and_keepdims(self, args, count, names, &axis, &keepdims):
+        return None
+    x = <Operand>args[0]
+    if not _is_plain(<PyObject*>x._native):
+        return None
+    cdef int type_num = PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)
+    if not PyTypeNum_ISINTEGER(type_num):
+        return None
+    wide = _uint64 if PyTypeNum_ISUNSIGNED(type_num) else _int64
+    cdef PyObject* found = PyDict_GetItemWithError(x._table.siblings, wide)
+    if found == NULL or found == <PyObject*>x._table:
+        return None
+    cdef Slot* slot = _resolved(<Slots>found, self.place)
+    if slot == NULL:
+        return None
+    native = _converted(slot, x)
+    return None if native is None else _reduced_to(slot, native, axis, keepdims)
+
+
+cdef inline bint _axis_and_keepdims(
+    Function self, PyObject** args, Py_ssize_t count, PyObject* names, PyObject** axis, bint* keepdims
+) noexcept:
+    """Find what `axis` and `keepdims` are, if they are given; False for other keywords."""
+    cdef Py_ssize_t i
+    axis[0], keepdims[0] = Py_None, False
+    if names == NULL:
+        return True
+    for i in range(PyTuple_GET_SIZE(names)):
+        if PyTuple_GET_ITEM(names, i) == <PyObject*>_AXIS:
+            axis[0] = args[count + i]
+        elif PyTuple_GET_ITEM(names, i) == <PyObject*>_KEEPDIMS and not self.running:
+            if args[count + i].ob_type != <void*>&PyBool_Type:
+                return False
+            keepdims[0] = <object>args[count + i] is True
+        else:
+            return False
+    return True
+
+
+cdef object _with_dimensions(PyArrayObject* x, int ndim, PyObject* axis):
+    """Give what an array was reduced to the dimensions that the array had."""
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef npy_intp stride = PyArray_ITEMSIZE(x)
+    cdef int i, from_ = PyArray_NDIM(x) - 1
+    cdef int place = 0 if axis == Py_None else _axis_of(axis, ndim, 0)
+    for i in range(ndim - 1, -1, -1):
+        dims[i], strides[i] = 1, stride
+        if axis != Py_None and i != place:
+            dims[i] = PyArray_DIMS(x)[from_]
+            stride *= dims[i]
+            from_ -= 1
+    return _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
+
+
+_WIDENING = frozenset(("cumulative_prod", "cumulative_sum", "prod", "sum"))
 
 
 #: Those of which the short way in Python keeps calls by the dimensions, `axis` and `keepdims` alone.
@@ -340,11 +417,11 @@ cdef object _choice_way(Function self, PyObject** args, Py_ssize_t count, PyObje
 
 cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
     """Clamp a contiguous array between numbers, None for others and NaN."""
-    cdef double bounds[2]  # room for any
+    cdef double bounds[4]  # room for any two
     cdef char* args[4]
     cdef npy_intp steps[4]
     cdef npy_intp size
-    if not _scalar(slot, low, &bounds[0]) or not _scalar(slot, high, &bounds[1]):
+    if not _scalar(slot, low, &bounds[0]) or not _scalar(slot, high, &bounds[2]):
         return None
     held = <object>x
     size = _size(x, slot.least)
@@ -354,7 +431,7 @@ cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
     if result is None:
         return None
     args[0], args[3] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(<PyArrayObject*>result)
-    args[1], args[2] = <char*>&bounds[0], <char*>&bounds[1]
+    args[1], args[2] = <char*>&bounds[0], <char*>&bounds[2]
     steps[0] = steps[3] = slot.size
     steps[1] = steps[2] = 0
     return result if _maps(slot, args, 4, size, steps) else None
@@ -367,12 +444,12 @@ cdef str _MAX = "max"
 cdef bint _both_bounds(
     PyObject** args, Py_ssize_t count, PyObject* names, PyObject** low, PyObject** high
 ) noexcept:
-    """Find two bounds, by their places or names; False where there are fewer, or others."""
+    """Find the bounds, by their places or names, None for one that is absent; False for others."""
     cdef Py_ssize_t named = 0 if names == NULL else PyTuple_GET_SIZE(names), i
     cdef PyObject* name
     low[0] = args[1] if count > 1 else NULL
     high[0] = args[2] if count > 2 else NULL
-    if count < 1 or count + named != 3:
+    if not 1 <= count <= 3:
         return False
     for i in range(named):
         name = PyTuple_GET_ITEM(names, i)
@@ -382,7 +459,22 @@ cdef bint _both_bounds(
             high[0] = args[count + i]
         else:
             return False
+    if low[0] == NULL:
+        low[0] = Py_None
+    if high[0] == NULL:
+        high[0] = Py_None
     return True
+
+
+cdef object _limited(Operand x, bint below, limit):
+    """Clamp by one Python scalar, as the greater or lesser of each element and that; None for NaN."""
+    if limit != limit:
+        return None
+    cdef Slot* slot = _resolved(x._table, _MAXIMUM if below else _MINIMUM)
+    if slot == NULL:
+        return None
+    made = _short_scalar(slot, <PyObject*>x._native, limit, False)
+    return None if made is None else _make(made, x._table)
 
 
 cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
@@ -394,6 +486,11 @@ cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL:
         return None
+    if least == Py_None or most == Py_None:
+        limit = <object>(least if most == Py_None else most)
+        if type(limit) is not int and type(limit) is not float:
+            return None
+        return _limited(<Operand>args[0], most == Py_None, limit)
     if slot.loop != NULL:
         made = _clamped(slot, _native_of(args[0]), <object>least, <object>most)
         if made is not None:

@@ -181,12 +181,37 @@ cdef inline bint _ascend(PyArrayObject* x, PyArrayObject* order, int type_num, n
     return True
 
 
+cdef inline bint _words_of_order(
+    PyObject** args, Py_ssize_t count, PyObject* names, PyObject** axis
+) noexcept:
+    """Find what `axis` is, if it is given; False for other keywords than say what holds anyway."""
+    cdef PyObject* name
+    cdef Py_ssize_t i
+    axis[0] = NULL
+    if names == NULL:
+        return True
+    for i in range(PyTuple_GET_SIZE(names)):
+        name = PyTuple_GET_ITEM(names, i)
+        if name == <PyObject*>_AXIS:
+            axis[0] = args[count + i]
+        elif name == <PyObject*>_STABLE:
+            if <object>args[count + i] is not True:
+                return False
+        elif name != <PyObject*>_DESCENDING or <object>args[count + i] is not False:
+            return False
+    return True
+
+
+cdef str _STABLE = "stable"
+cdef str _DESCENDING = "descending"
+
+
 cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Sort along an axis, or find the indices that would: ascending, and equal ones in order."""
     cdef PyObject* word
     cdef npy_intp size
     cdef int axis
-    if count != 1 or not _one_word(args, count, names, "axis", &word):
+    if count != 1 or not _words_of_order(args, count, names, &word):
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):

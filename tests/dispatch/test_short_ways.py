@@ -240,6 +240,34 @@ def test_copies(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_what_arrays_are_reduced_to(dtype: str) -> None:
+    names = ["all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std"]
+    names += ["sum", "var", "cumulative_sum", "cumulative_prod"]
+    for x in layouts(dtype):
+        for name in names:
+            for axis in (None, 0, 1, -1, 7, (0, 1), True):
+                assert_alike(name, x, axis=axis)
+                for kept in (True, False, 1):
+                    assert_alike(name, x, axis=axis, keepdims=kept)
+                    assert_alike(name, x, keepdims=kept, axis=axis)
+            assert_alike(name, x, keepdims=True)
+            assert_alike(name, x, keep=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_bound(dtype: str) -> None:
+    for x in layouts(dtype):
+        for bound in (0, 2, -1, 0.5, -0.0, float("nan"), 2**70, True, None, 1j, x, xp.ones(())):
+            assert_alike("clip", x, bound)
+            assert_alike("clip", x, bound, None)
+            assert_alike("clip", x, None, bound)
+            assert_alike("clip", x, min=bound)
+            assert_alike("clip", x, max=bound)
+    assert_alike("clip", x)
+    assert_alike("clip")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_order(dtype: str) -> None:
     vector = np.asarray(np.sort(next(layouts(dtype)).unwrap().real))
     for x in layouts(dtype):
@@ -619,12 +647,15 @@ def test_the_short_way_is_taken_beside_scalars(dtype: str) -> None:
 
 @compiled
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64"])
-def test_integers_take_the_short_way_to_other_dtypes(dtype: str) -> None:
+def test_integers_take_the_short_way_to_wider_ones(dtype: str) -> None:
     native = np.array([[2, 1], [3, 100]], dtype)
-    x = make(native, without_entries(dtype, "astype"))
+    names = ["astype", "prod", "sum"] if native.itemsize < 8 else ["astype"]
+    x = make(native, without_entries(dtype, *names))
     for target in DTYPES:
         found = xp.astype(x, getattr(xp, target)).unwrap()
         np.testing.assert_array_equal(found, native.astype(target))
+    assert int(xp.sum(x)) == 106
+    np.testing.assert_array_equal(xp.prod(x, axis=0, keepdims=True).unwrap(), [[6, 100]])
 
 
 @compiled
