@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, count
+from itertools import count
 from typing import Final, TypeAlias
 
 from corepy import _dtypes, _forks
@@ -240,9 +240,14 @@ class _Order:
     """The placements of a priority, each found when it is first asked for, and kept."""
 
     def __init__(self, wish: Priority) -> None:
-        wished = (place for entry in wish for place in _placements(ENVIRONMENT, entry))
-        self._rest = chain(wished, _defaults())
+        self._wish = wish
+        self._rest = self._search()
         self._found: list[Placement] = []
+
+    def _search(self) -> Iterator[Placement]:
+        for entry in self._wish:
+            yield from _placements(ENVIRONMENT, entry)
+        yield from _defaults()
 
     def __iter__(self) -> Iterator[Placement]:
         for i in count():
@@ -254,13 +259,18 @@ class _Order:
 
     def _find(self) -> bool:
         """Append the next placement that is new."""
-        for placement in self._rest:
-            if all(
-                placement.backend is not other.backend or placement.device is not other.device
-                for other in self._found
-            ):
-                self._found.append(placement)
-                return True
+        try:
+            for placement in self._rest:
+                if all(
+                    placement.backend is not other.backend or placement.device is not other.device
+                    for other in self._found
+                ):
+                    self._found.append(placement)
+                    return True
+        except BaseException:  # of a broken wish, or Ctrl-C while a library is imported
+            # Next time from the beginning: what has raised would pass over the rest of the wish.
+            self._rest = self._search()
+            raise
         return False
 
     def serving(self, place: Device) -> Iterator[Backend]:
@@ -303,11 +313,7 @@ def placements(
 
 def default_placement() -> Placement:
     """Return where an array without ``device=`` is created, and why."""
-    try:
-        return next(iter(_current()))
-    except BackendUnavailableError:
-        _order.cache_clear()  # a broken wish is looked at again, in case it has been mended
-        raise
+    return next(iter(_current()))
 
 
 def default_table(function: str, device: object, wanted: DType) -> Table:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -224,6 +225,39 @@ def test_a_wrong_environment_raises_on_first_use() -> None:
     assert done.returncode == 1
     assert "BackendUnavailableError" in done.stderr
     assert "'nympy'; expected a backend" in done.stderr
+
+
+def test_a_wrong_environment_raises_each_time() -> None:
+    code = """
+        import corepy
+        for _ in range(2):
+            try:
+                corepy.array_api.ones(1, device="cpu")
+            except corepy.BackendUnavailableError:
+                print("refused")
+    """
+    done = in_subprocess(dedent(code), COREPY_BACKEND_PRIORITY="nympy")
+    assert done.stdout.split() == ["refused"] * 2, done.stderr
+
+
+@pytest.mark.parametrize("wish", ["", "reference"])
+def test_an_interrupted_import_is_done_again(wish: str) -> None:
+    code = """
+        import corepy
+        from corepy.dispatch import _registry
+
+        def interrupted(name):
+            _registry.import_module = real
+            raise KeyboardInterrupt
+
+        real, _registry.import_module = _registry.import_module, interrupted
+        try:
+            corepy.array_api.ones(1)
+        except KeyboardInterrupt:
+            print("interrupted", corepy.array_api.ones(1).backend)
+    """
+    done = in_subprocess(dedent(code), COREPY_BACKEND_PRIORITY=wish)
+    assert done.stdout.split() == ["interrupted", wish or "numpy"], done.stderr
 
 
 def test_strictness_is_read_from_the_environment() -> None:
