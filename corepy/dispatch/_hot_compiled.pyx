@@ -31,6 +31,7 @@ from corepy._dtypes import (
     int64,
     uint64,
 )
+from corepy._errors import InsufficientMemoryError
 from corepy.dispatch import _hot_python
 from corepy.dispatch._hot_python import operator, reflected, unary_operator
 from corepy.dispatch._lessons import LEARNING

@@ -218,9 +218,7 @@ cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject
     cdef npy_intp size = _size(x, least)
     if size < 0:
         return None
-    made = _new_if_any(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
-    if made is None:
-        return None
+    made = _new_large(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
     cdef PyArrayObject* copy = <PyArrayObject*>made
     cdef Piece piece
     if into == slot.type_num:
@@ -299,9 +297,7 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cdef bint small = total * slot.size < outer * number * SMALL_PIECE
     if small and total >= SHORT_MOVE:
         return None  # many that are put together a few bytes at a time are NumPy's
-    made = _new_if_any(slot.descr, ndim, dims)
-    if made is None:
-        return None
+    made = _new_large(slot.descr, ndim, dims)
     into = <char*>PyArray_DATA(<PyArrayObject*>made)
     cdef Piece few[FEW_PIECES]
     cdef Piece* pieces = few
@@ -355,9 +351,7 @@ cdef object _rolling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     size = _size(x, slot.least)
     if size < 1:
         return None
-    made = _new_if_any(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
-    if made is None:
-        return None
+    made = _new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
     cut = (-shift % size + size) % size * slot.size
     pieces[0].source, pieces[0].bytes = <char*>PyArray_DATA(x) + cut, size * slot.size - cut
     pieces[1].source, pieces[1].bytes = <char*>PyArray_DATA(x), cut
@@ -405,7 +399,9 @@ cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which):
         dims[j] = PyArray_DIMS(which)[j]
     for j in range(1, ndim):
         dims[more + j - 1] = PyArray_DIMS(x)[j]
-    made = _new_large(slot.descr, ndim + more - 1, dims)
+    made = _new_if_any(slot.descr, ndim + more - 1, dims)
+    if made is None:
+        return None
     chunk *= slot.size
     cdef npy_intp* indices = <npy_intp*>PyArray_DATA(which)
     cdef char* source = <char*>PyArray_DATA(x)

@@ -105,10 +105,7 @@ cdef object _zeros(Slot* slot, int ndim, npy_intp* dims):
         memset(PyArray_DATA(<PyArrayObject*>made), 0, size * slot.size)
         return made
     Py_INCREF(<object><PyObject*>slot.descr)  # the next line steals a reference
-    try:
-        return PyArray_Zeros(ndim, dims, slot.descr, 0)
-    except MemoryError:
-        return None  # the entry asks others to give memory back
+    return PyArray_Zeros(ndim, dims, slot.descr, 0)
 
 
 cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
@@ -129,8 +126,7 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     if ones and not _scalar(slot, 1, one):
         return None
     if self.place == _ZEROS:
-        made = _zeros(slot, ndim, dims)
-        return None if made is None else _make(made, <Slots>home)
+        return _make(_zeros(slot, ndim, dims), <Slots>home)
     made = _new_large(slot.descr, ndim, dims)
     cdef npy_intp size = _size(<PyArrayObject*>made, PY_SSIZE_T_MAX)
     if ones:
@@ -341,8 +337,7 @@ cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     if place == _ONES and not _scalar(slot, 1, element):
         return None
     if place == _ZEROS:
-        made = _zeros(slot, PyArray_NDIM(x), PyArray_DIMS(x))
-        return None if made is None else _make(made, table)
+        return _make(_zeros(slot, PyArray_NDIM(x), PyArray_DIMS(x)), table)
     made = _new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
     if place != _EMPTY:
         _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, element)

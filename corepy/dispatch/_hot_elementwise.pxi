@@ -92,9 +92,10 @@ cdef inline object _mapped(Slot* slot, PyArrayObject* model):
 
 
 cdef object _new_if_any(PyArray_Descr* descr, int ndim, npy_intp* dims):
-    """As `_new_large`, None where there is no memory.
+    """As `_new_large`, None where there is no memory: for what is called by operators too.
 
-    The entry has what is kept for later freed, and tries again.
+    The entry has what is kept for later freed, and tries again. So does the function where a short
+    way of functions alone has none.
     """
     try:
         return _new_large(descr, ndim, dims)

@@ -59,7 +59,12 @@ cdef class Function:
 
 
 cdef object _called(Function self, PyObject** args, size_t flags, PyObject* names):
-    made = self.way(self, args, PyVectorcall_NARGS(flags), names)
+    try:
+        made = self.way(self, args, PyVectorcall_NARGS(flags), names)
+    except MemoryError as error:
+        if isinstance(error, InsufficientMemoryError):
+            raise
+        made = None  # the function has what is kept for later freed, and tries again
     if made is not None:
         return made
     if (

@@ -48,7 +48,10 @@ cdef object _chosen(Operand owner, Slot* slot, PyArrayObject* x, Operand key):
         return None
     result = _masked(slot, x, which)
     if result is None:
-        result = PyObject_GetItem(owner._native, key._native)
+        try:
+            result = PyObject_GetItem(owner._native, key._native)
+        except MemoryError:  # the entry has what is kept for later freed
+            return None
     return result if _is_array(<PyObject*>result) else None
 
 
@@ -186,7 +189,7 @@ cdef bint _short_store(Operand owner, key, value) except -1:
         return False
     try:
         PyArray_CopyInto(<PyArrayObject*>target, <PyArrayObject*>given)
-    except ValueError:  # the shapes do not fit: the method says so
+    except (MemoryError, ValueError):  # of shapes that do not fit: the method says so
         return False
     return True
 

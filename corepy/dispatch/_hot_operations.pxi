@@ -197,8 +197,8 @@ cdef object _converted(Slot* slot, Operand x):
     cdef npy_intp size = _size(native, slot.least)
     if size < 0:
         return None
-    made = _new_large(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
-    if _cast_array(native, <PyArrayObject*>made, size, NULL):
+    made = _new_if_any(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
+    if made is None or _cast_array(native, <PyArrayObject*>made, size, NULL):
         return made
     if size >= LONG or not _wraps_around(PyArray_TYPE(native)):
         return None

@@ -76,7 +76,9 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     cdef bint whole = _size(x, slot.least) >= 1 and _size(y, slot.least) >= 1
     if not whole and not _falls_into_blocks(slot, &product):
         return None
-    made = _new_large(slot.descr, rows + columns, shape)
+    made = _new_if_any(slot.descr, rows + columns, shape)
+    if made is None:
+        return None
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = _data(made)
     if whole or product.count == 1:

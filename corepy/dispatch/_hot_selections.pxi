@@ -280,7 +280,9 @@ cdef object _masked(Slot* slot, PyArrayObject* x, PyArrayObject* which):
     size = _size(x, PY_SSIZE_T_MAX)
     for i in range(size):
         count += flags[i] != 0
-    result = _new(slot.descr, 1, &count)
+    result = _new_if_any(slot.descr, 1, &count)
+    if result is None:
+        return None
     cdef void* into = PyArray_DATA(<PyArrayObject*>result)
     cdef void* source = PyArray_DATA(x)
     # Without a branch on the mask: each element is written where the next true one belongs.
