@@ -399,9 +399,10 @@ cdef class Operand:
     @property
     def shape(self):
         """Sizes of the dimensions; None for those a lazy backend does not know yet."""
-        if _is_array(<PyObject*>self._native):
-            return _shape_of(<PyArrayObject*><PyObject*>self._native)
-        return self._table.backend.shape_of(self._native)
+        native = self._native  # a tuple may wake the collector, and a finalizer write to the Array
+        if _is_array(<PyObject*>native):
+            return _shape_of(<PyArrayObject*><PyObject*>native)
+        return self._table.backend.shape_of(native)
 
     @property
     def ndim(self):

@@ -202,7 +202,7 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
         return None
     if PyArray_TYPE(<PyArrayObject*>which) != NPY_BOOL:
         return None
-    cdef PyArrayObject* model = NULL
+    held = <object>which  # a list may wake the collector, and a finalizer write to the Array
     natives = []
     for x in (x1, x2):
         if type(x) is _Array:

@@ -467,3 +467,38 @@ def test_the_form_in_python_can_be_forced(wish: str, found: str) -> None:
     else:
         assert done.returncode == 1
         assert found in done.stderr
+
+
+COLLECTED = """
+import gc
+import numpy as np
+import corepy.array_api as xp
+
+class Written:
+    def __init__(self, x):
+        self.x, self.itself = x, self
+
+    def __del__(self):
+        self.x[...] = False  # its memory is read-only: the array has other memory then
+
+written = 0
+for _ in range(5):
+    memory = np.ones((1, *[2] * 19), bool)
+    memory.flags.writeable = False
+    x = xp.asarray(memory)
+    del memory
+    gc.collect()
+    Written(x)
+    gc.set_threshold(1)
+    assert x.shape == (1, *[2] * 19)
+    gc.set_threshold(1 << 30)
+    gc.collect()
+    written += not xp.any(x)
+assert written == 5
+"""
+
+
+def test_a_finalizer_may_give_an_array_other_memory_while_its_shape_is_read() -> None:
+    """Before Python 3.12 the collector runs where a tuple is made."""
+    done = subprocess.run([sys.executable, "-c", COLLECTED], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
