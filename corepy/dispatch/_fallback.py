@@ -248,7 +248,7 @@ class Elsewhere:
             raise FallbackError(f'{message}, which fallback="raise" forbids')
         site = _explain.caller()
         if (self.name, site) not in _warned:
-            _warned.add((self.name, site))
             warnings.warn(
                 f"{message} (at {site})", FallbackWarning, stacklevel=_explain.depth() + 1
             )
+            _warned.add((self.name, site))  # unless a filter makes it an error, each time then

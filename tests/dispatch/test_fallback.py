@@ -71,6 +71,15 @@ def test_the_warning_comes_once_a_call_site(fake: FakeBackend) -> None:
     assert lines[1] - lines[0] == 1
 
 
+def test_a_warning_that_is_an_error_comes_each_time(fake: FakeBackend) -> None:
+    x = on_fake([1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(corepy.FallbackWarning):
+                xp.exp(x)
+
+
 def test_allow_is_silent(fake: FakeBackend) -> None:
     x = on_fake([1.0])
     with corepy.set_fallback("allow"):
