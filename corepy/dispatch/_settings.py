@@ -74,12 +74,16 @@ class Setting(Generic[T]):
 
     @contextmanager
     def scoped(self, value: T) -> Iterator[None]:
+        before = self.get()
         self.touch()
         token = self._local.set(value)
         try:
             yield
         finally:
-            self._local.reset(token)
+            try:
+                self._local.reset(token)
+            except ValueError:  # in another thread or task, as a generator that goes on there
+                self._local.set(before)
 
 
 def _in_event_loop() -> bool:

@@ -88,6 +88,20 @@ def test_a_block_that_ends_elsewhere_or_twice_gives_the_value_from_before() -> N
     assert setting.get() == 2
 
 
+def test_a_scope_that_ends_elsewhere_gives_the_value_from_before() -> None:
+    setting = Setting("test", 1)
+    scope = setting.scoped(2)
+    contextvars.copy_context().run(scope.__enter__)  # as the task that began a generator does
+
+    def leave() -> int:
+        setting._local.set(2)
+        scope.__exit__(None, None, None)
+        return setting.get()
+
+    assert contextvars.copy_context().run(leave) == 1
+    assert setting.get() == 1
+
+
 def test_who_watches_hears_of_the_end_too() -> None:
     setting, seen = Setting("test", 1), list[int]()
     setting.watcher = lambda: seen.append(setting._default)
