@@ -41,24 +41,26 @@ def run(code: str) -> str:
     return done.stdout
 
 
-def test_who_forks_waits_for_locks_under_which_libraries_are_imported() -> None:
+def test_who_forks_waits_for_locks_that_a_child_needs() -> None:
     code = """
 import time
 from corepy import _forks
-from corepy.devices import _capabilities
-from corepy.dispatch import _offload_places, _registry, _route_sources, _select, _table
+from corepy.devices import _capabilities, _device, _pinned
+from corepy.dispatch import _offload_places, _registry, _route_sources, _run, _select, _table
+from corepy.dispatch import _threads
 modules = _capabilities, _offload_places, _registry, _route_sources, _select, _table
-for module in modules:
-    lock = module._LOCK
+locks = [module._LOCK for module in (*modules, _device, _pinned, _threads)]
+for lock in (*locks, _run._REBINDING):
     assert lock in _forks._locks
     # The fork comes after the hold, however long that is.
     print(beside(lock, lambda over: time.sleep(0.05), lambda: not lock.acquire(blocking=False)))
     assert lock.acquire(blocking=False)  # and the parent has it too
     lock.release()
-order = [_forks._locks.index(module._LOCK) for module in (_table, _route_sources, _registry)]
+nested = _run._REBINDING, *(module._LOCK for module in (_table, _route_sources, _registry))
+order = [_forks._locks.index(lock) for lock in nested]
 assert order == sorted(order)  # as entries are filled: the outermost first
 """
-    assert run(code) == "0\n" * 6
+    assert run(code) == "0\n" * 10
 
 
 @pytest.mark.backend("numba")

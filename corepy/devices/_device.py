@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable
 from typing import Final
 
+from corepy import _forks
 from corepy._errors import bad_argument, bad_type
 
 #: Kinds of device the vocabulary knows; ``gpu`` is no device but a wish for any of these.
@@ -63,7 +63,7 @@ class Device:
 
 
 _DEVICES: Final[dict[str, Device]] = {}
-_LOCK: Final = threading.Lock()
+_LOCK: Final = _forks.lock()
 _first_gpu: Callable[[str, str], Device]
 
 

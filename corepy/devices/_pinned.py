@@ -5,10 +5,10 @@ A device copies by itself only to and from memory of the host that stays where i
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
+from corepy import _forks
 from corepy._errors import UnsupportedOperationError
 from corepy.devices._device import CPU, Device
 from corepy.devices._libraries import loaded_backends, on_release
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from corepy.backends._base import Backend, Native
     from corepy.backends._streams import Mark, Streams
 
-_LOCK: Final = threading.Lock()
+_LOCK: Final = _forks.lock()
 #: Where pinned memory of ours begins: where it ends, and whose it is.
 _blocks: Final[dict[int, tuple[int, weakref.ref[Any]]]] = {}
 #: What copies that are on their way read and write, with the points at which they are done.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+from corepy import _forks
 from corepy._dtypes import DType
 from corepy._errors import BackendError, InsufficientMemoryError, broadcast_mismatch, named
 from corepy.backends._base import Native
@@ -242,7 +242,7 @@ def rebind(x: Operand, made: Native) -> None:
 
 
 #: Held while an array takes what was made for it.
-_REBINDING: Final = threading.Lock()
+_REBINDING: Final = _forks.lock()
 
 
 def rebound(x: Operand, old: Native, made: Native) -> bool:

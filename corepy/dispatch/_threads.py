@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Final
 
+from corepy import _forks
 from corepy._budget import MOST, budget, cores, settle
 from corepy._errors import bad_argument, bad_type
 from corepy.backends._base import Backend
 
-_LOCK: Final = threading.Lock()
+_LOCK: Final = _forks.lock()
 #: Why a backend's library keeps its threads, by the backend's name.
 _unmoved: dict[str, str] = {}
 
