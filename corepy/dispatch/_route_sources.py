@@ -118,7 +118,8 @@ def _find(wish: str, argument: str, device: Device) -> InForce:
             return InForce(measured, origin)
     ours = shipped(gpu)
     if ours is None:
-        return InForce(None, f"no routes were measured on {device}, and none ship for {gpu}")
+        name = "" if gpu is None else f" for {gpu}"
+        return InForce(None, f"no routes were measured on {device}, and none ship{name}")
     return InForce(ours, _SHIPPED)
 
 
@@ -246,10 +247,13 @@ def _where(gpu: str | None) -> str:
 def shipped(gpu: str | None = None) -> RouteTable | None:
     """Return the table that ships with corepy, as far as it is believed on this machine.
 
-    None for a GPU of a name for which there is none.
+    None for a GPU of a name for which there is none, and where corepy came without its data.
     """
     if gpu is None:
-        table = files.common([_parsed(path) for path in files.shipped_files()])
+        tables = [_parsed(path) for path in files.shipped_files()]
+        if not tables:
+            return None
+        table = files.common(tables)
         return table if files.is_akin(table) else _believed(table)
     path = files.shipped_file(gpu)
     if not path.is_file():

@@ -542,10 +542,15 @@ def shipped_file(gpu: str) -> Path:
 def shipped_files() -> list[Path]:
     """Return the files that ship for hosts of this generation.
 
-    Where there is none, those of all that have this one's vector instructions, and else all.
+    Where there is none, those of all that have this one's vector instructions, and else all; none
+    at all in an archive or a frozen program that has corepy's code alone.
     """
     kinds = (f"{vectors()}-{_words(generation())}", f"{vectors()}-*", "*")
-    return next(found for kind in kinds if (found := sorted(DATA.glob(f"routes-{kind}.json"))))
+    for kind in kinds:
+        found = sorted(DATA.glob(f"routes-{kind}.json"))
+        if found:
+            return found
+    return []
 
 
 def others(gpu: str | None) -> list[Path]:

@@ -202,6 +202,16 @@ def test_what_was_tuned_here_is_in_force(route_cache: Path) -> None:
     assert sources.in_force().origin.startswith("measured on this machine")
 
 
+def test_without_any_table_there_are_no_routes(
+    route_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an archive, or a frozen program, that has corepy's code alone."""
+    monkeypatch.setattr(files, "DATA", route_cache / "nowhere")
+    assert sources.shipped() is None
+    assert sources.in_force().origin == "no routes were measured on cpu, and none ship"
+    assert corepy.routes() == ()
+
+
 def test_without_a_cache_the_shipped_table_is_in_force(route_cache: Path) -> None:
     assert corepy.routes() == sources.shipped().routes
 
