@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Before what is registered below: of what is done before a fork, the last registered comes first.
+# Else who forks has logging's lock, for which a thread waits that imports a library under ours.
+import logging  # noqa: F401
 import os
 import threading
 from contextlib import AbstractContextManager

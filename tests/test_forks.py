@@ -36,7 +36,7 @@ def beside(held, done, code):
 def run(code: str) -> str:
     # Python warns of each fork beside threads.
     command = [sys.executable, "-W", "ignore", "-c", _COMMON + code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -61,6 +61,17 @@ order = [_forks._locks.index(lock) for lock in nested]
 assert order == sorted(order)  # as entries are filled: the outermost first
 """
     assert run(code) == "0\n" * 10
+
+
+def test_a_library_that_is_being_imported_may_ask_for_its_logger() -> None:
+    code = """
+import time
+from corepy.dispatch import _registry
+import logging
+# While the other thread waits for this one to fork, and this one for the lock.
+print(beside(_registry._LOCK, lambda over: time.sleep(0.2) or logging.getLogger("it"), lambda: 0))
+"""
+    assert run(code) == "0\n"
 
 
 @pytest.mark.backend("numba")
