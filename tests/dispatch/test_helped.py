@@ -537,7 +537,7 @@ x = xp.asarray(np.arange(2_000_000.0))
 before, end = hot.jobs_shared(), time.monotonic() + 60
 while hot.jobs_shared() == before and time.monotonic() < end:
     assert float(xp.max(xp.sqrt(x))) == 1_999_999 ** 0.5
-print(hot.jobs_shared() > before)
+print(hot.jobs_shared() > before, flush=True)  # or the child would print it once more
 child = os.fork() if hasattr(os, "fork") else None
 if child == 0:
     for _ in range(20):
