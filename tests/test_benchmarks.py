@@ -575,8 +575,8 @@ def test_grid_check_fails_where_a_claim_was_not_measured(
 def test_grid_refuses_what_it_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
     for argv, message in (
         (["--rounds", "0"], "--rounds is 0; expected 1 up"),
-        (["--sizes", "11"], "invalid choice: 11"),
-        (["--peers", "pandas"], "invalid choice: 'pandas'"),
+        (["--sizes", "11"], "argument --sizes: invalid choice: "),
+        (["--peers", "pandas"], "argument --peers: invalid choice: "),
         (["--only", "nosuchop", "--check"], "--only is 'nosuchop'"),
     ):
         with pytest.raises(SystemExit, match="2"):
