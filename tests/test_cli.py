@@ -408,7 +408,7 @@ def test_a_reader_who_leaves_is_no_error(argv: list[str]) -> None:
         )
     finally:
         os.close(write)
-    assert done.stderr == ""
+    assert "BrokenPipe" not in done.stderr  # Dawn writes there too, where Vulkan is missing
     assert done.returncode == 141
 
 
