@@ -1,7 +1,7 @@
 # Every target makes the virtual environment it needs in .venv and touches nothing outside this
 # folder. Needed to start: Python 3.11 or newer with venv and pip, and make.
 #
-#   make test PYTHON=python3.13      another interpreter (after `make clean`)
+#   make test PYTHON=python3.14      another interpreter (after `make clean`)
 #   make test ARGS="-k add -x"       more arguments for the tool behind a target
 
 PYTHON ?= python3
