@@ -49,7 +49,9 @@ def accumulated(name: str, x: Array, axis: int) -> Array | None:
         they would warn.
     """
     address = WIDE.get(name, {}).get(x.dtype.name)
-    if address is None or axis != x.ndim - 1 or not x.size or not x.flags.c_contiguous:
+    if address is None or axis != x.ndim - 1 or not x.size:
+        return None
+    if not x.flags.c_contiguous or not x.flags.aligned:
         return None
     out = np.empty(x.shape, x.dtype)
     return out if _module.accumulate(address, x, out, x.shape[axis]) else None

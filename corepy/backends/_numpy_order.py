@@ -57,7 +57,7 @@ def ordered(x: Array, axis: int, descending: bool) -> Array | None:
         elements differ by next to nothing beside how far others are apart.
     """
     loops = _module.LOOPS.get(x.dtype.name) if QUICK else None
-    if loops is None or not x.size or x.shape[axis] < _LEAST:
+    if loops is None or not x.size or x.shape[axis] < _LEAST or not x.flags.aligned:
         return None
     rows = np.ascontiguousarray(x.swapaxes(axis, -1))
     length = rows.shape[-1]

@@ -69,7 +69,7 @@ def reduced(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
         return None
     if in_double:
         return _product_in_double(x, tuple(axes), keepdims)
-    if address is None:
+    if address is None or not x.flags.aligned:
         return None
     into = np.empty(x.size // length)
     single = x.dtype.char == "f" and name != "count_nonzero"

@@ -447,7 +447,8 @@ cdef bint _gather_items(
         place = _wrapped(indices[i], length)
         if place < 0:
             return False
-        into[i] = source[place]
+        # Several items of a smaller dtype need not be aligned as one of so many bytes is.
+        memcpy(&into[i], &source[place], sizeof(Chunk))
     return True
 
 

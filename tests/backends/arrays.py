@@ -26,6 +26,13 @@ def pointer(x: Any) -> int:
     return int(native.data_ptr())
 
 
+def unaligned(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Copy an array to where its items do not begin at multiples of their size."""
+    made = np.frombuffer(bytearray(b"\0" + x.tobytes()), x.dtype, offset=1).reshape(x.shape)
+    assert not made.flags.aligned
+    return made
+
+
 def ran(function: Callable[..., Any], *args: Any) -> set[str]:
     """Return which backends run a function."""
     return set(corepy.explain(function, *args).summary())

@@ -12,6 +12,7 @@ import pytest
 import corepy.array_api as xp
 from corepy._extensions import extension
 from corepy.backends import _numpy_order
+from tests.backends.arrays import unaligned
 
 Array = npt.NDArray[Any]
 
@@ -119,6 +120,7 @@ def test_other_dtypes_and_short_rows_are_left_to_others() -> None:
     assert _numpy_order.ordered(np.zeros((0, 100)), 1, False) is None
     assert _numpy_order.ordered(np.zeros(100, np.int8), 0, False) is None
     assert _numpy_order.ordered(np.zeros(100, np.complex128), 0, False) is None
+    assert _numpy_order.ordered(unaligned(np.zeros(100)), 0, False) is None
 
 
 @pytest.mark.parametrize("descending", [False, True])

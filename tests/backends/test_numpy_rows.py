@@ -16,6 +16,7 @@ import corepy.array_api as xp
 from corepy._extensions import extension
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends._numpy_rows import ROW_LOOPS, reduced
+from tests.backends.arrays import unaligned
 
 Array = npt.NDArray[Any]
 
@@ -252,6 +253,7 @@ def test_what_is_left_to_numpy() -> None:
         (x.astype(np.complex128), None),
         (x.astype(np.float16), None),
         (x[:0], None),
+        (unaligned(x), None),
     ):
         assert reduced("sum", operand, axis, keepdims=False) is None
     assert reduced("max", x, None, keepdims=False) is None

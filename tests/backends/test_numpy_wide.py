@@ -14,6 +14,8 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy._extensions import extension
+from corepy.backends._numpy_loops import accumulated
+from tests.backends.arrays import unaligned
 
 Array = npt.NDArray[Any]
 
@@ -201,3 +203,11 @@ def test_running_values_of_the_namespace_are_numpys(name: str, dtype: str) -> No
             initial = np.asarray(function(made, axis=-1, include_initial=True))
             expected = getattr(np, name)(x, axis=-1, include_initial=True)
         np.testing.assert_array_equal(initial, expected)
+
+
+def test_running_values_that_are_left_to_numpy() -> None:
+    x = np.ones((4, 5))
+    found = accumulated("cumulative_sum", x, 1)
+    assert (found is not None) == bool(WIDTHS)
+    for operand, axis in ((x, 0), (x.T, 1), (x[:0], 1), (unaligned(x), 1)):
+        assert accumulated("cumulative_sum", operand, axis) is None
