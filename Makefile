@@ -26,7 +26,7 @@ COMPILED := $(wildcard corepy/*/*.pyx corepy/*/*.pxi)
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-dispatch bench-program conformance gpu-check clean
+.PHONY: help demo test lint bench bench-dispatch bench-program conformance gpu-check sanitize clean
 # Two targets that install into one environment at once would tread on each other.
 .NOTPARALLEL:
 
@@ -61,6 +61,9 @@ conformance: $(VENV)/.has-conformance  ## Run array-api-tests on BACKENDS and pu
 
 gpu-check: $(VENV)/.has-test $(VENV)/.has-conformance  ## Run on a GPU what waits for one; results in OUT
 	PYTHON="$(abspath $(PY))" SUITE="$(SUITE)" scripts/gpu_check.sh "$(OUT)" $(ARGS)
+
+sanitize: $(VENV)/.has-test  ## Run tests of the modules in C under GCC's sanitizers
+	PYTHON="$(abspath $(PY))" scripts/sanitize.sh $(ARGS)
 
 clean:  ## Remove the virtual environment and everything that tools left behind
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

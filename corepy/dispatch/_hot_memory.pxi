@@ -6,8 +6,8 @@
 
 cdef extern from *:
     """
-    #ifdef Py_GIL_DISABLED
-    #define COREPY_WAITING 0  /* several threads at once would take the same one */
+    #if defined(Py_GIL_DISABLED) || defined(__SANITIZE_ADDRESS__)
+    #define COREPY_WAITING 0  /* threads would take the same one, and sanitizers not see it end */
     #else
     #define COREPY_WAITING 64
     #endif

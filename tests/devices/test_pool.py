@@ -273,7 +273,7 @@ def test_the_environment_sets_the_limit() -> None:
             capture_output=True,
             text=True,
             check=False,
-            env={"COREPY_POOL_BYTES": text, "PYTHONPATH": ":".join(sys.path)},
+            env={**os.environ, "COREPY_POOL_BYTES": text, "PYTHONPATH": ":".join(sys.path)},
         )
         assert done.stdout == found
     assert "COREPY_POOL_BYTES is 'many'; expected a number of bytes" in done.stderr
