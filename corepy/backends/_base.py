@@ -153,7 +153,9 @@ class Loop:
         What finds the same of long rows, in the loop's place.
     columns : mapping of str to int
         By the name of a dtype, the address of a loop that finds the same of columns, several rows
-        at a time (`corepy.backends._column_loops`).
+        at a time (`corepy.backends._column_loops`); of products, what adds up their parts.
+    weighted : mapping of str to int
+        Likewise one that adds up rows times a number each.
     wide : mapping of str to int
         By the name of a dtype, the address of a loop with the same values that takes the place of
         the ufunc's where operands are contiguous or single values; or that of `kind` ``"plain"``
@@ -175,6 +177,7 @@ class Loop:
     second: np.ufunc | None = None
     rows: RowLoop | None = None
     columns: Mapping[str, int] = field(default_factory=dict)
+    weighted: Mapping[str, int] = field(default_factory=dict)
     wide: Mapping[str, int] = field(default_factory=dict)
     first: int = 0
     order: OrderLoop | None = None

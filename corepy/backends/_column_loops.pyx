@@ -4,12 +4,16 @@
 NumPy adds one row after the other to the results, and loads and stores these each time. Here rows
 are taken by sixteen, in the same order: each column meets the same numbers one after the other, so
 that bits and flags are NumPy's. A loop may be given some of the columns, which threads share.
+
+Rows multiplied by a number each and added up are a vector times a matrix, which BLAS computes in
+all its threads from some 9,000 elements on, and in one for as many of them as threads of ours take
+at a time; but only where these are whole rows.
 `corepy.backends._numpy_loops` says what these loops are used for.
 """
 
 from libc.stdint cimport uintptr_t
 
-__all__ = ["BY_WIDTH", "LOOPS", "SOURCE"]
+__all__ = ["BY_WIDTH", "LOOPS", "SOURCE", "WEIGHTED", "WEIGHTED_BY_WIDTH"]
 
 
 include "_targets.pxi"
@@ -32,6 +36,9 @@ cdef extern from *:
 
     typedef int (*corepy_columns)(void*, const void*, ptrdiff_t, ptrdiff_t, ptrdiff_t);
     typedef struct { const char* name; const char* dtype; corepy_columns loop; } corepy_column_loop;
+    typedef void (*corepy_weighing)(
+        void*, const void*, const void*, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t);
+    typedef struct { const char* dtype; corepy_weighing loop; } corepy_weighing_loop;
 
     /* Whether a number was compared with NaN since somebody last put that aside. */
     static inline int corepy_met_nan(void) { return fetestexcept(FE_INVALID) != 0; }
@@ -94,7 +101,49 @@ cdef extern from *:
             corepy_met_nan() || corepy_any_zero_##ITEM(into, columns))
     #define COREPY_ALIKE(NAME, ITEM, TARGET, OP) COREPY_COLUMNS(NAME, ITEM, TARGET, OP, (void)0, 0)
 
+    /* Rows, each times its weight, into results that are there already. */
+    #define COREPY_TERM(K) value += w##K * from[i + (K) * step];
+    #define COREPY_HEAVY(ITEM, K) const ITEM w##K = weights[(K) * apart];
+    #define COREPY_WEIGHED(NAME, ITEM, TARGET) \\
+        TARGET COREPY_APART static void NAME##_run( \\
+            ITEM* COREPY_ONLY into, const ITEM* COREPY_ONLY from, const ITEM* COREPY_ONLY weights, \\
+            ptrdiff_t rows, ptrdiff_t step, ptrdiff_t apart, ptrdiff_t columns \\
+        ) { \\
+            for (; rows >= 8; rows -= 8, from += 8 * step, weights += 8 * apart) { \\
+                COREPY_HEAVY(ITEM, 0) COREPY_HEAVY(ITEM, 1) COREPY_HEAVY(ITEM, 2) \\
+                COREPY_HEAVY(ITEM, 3) COREPY_HEAVY(ITEM, 4) COREPY_HEAVY(ITEM, 5) \\
+                COREPY_HEAVY(ITEM, 6) COREPY_HEAVY(ITEM, 7) \\
+                for (ptrdiff_t i = 0; i < columns; i++) { \\
+                    ITEM value = into[i]; \\
+                    COREPY_TERM(0) COREPY_TERM(1) COREPY_TERM(2) COREPY_TERM(3) \\
+                    COREPY_TERM(4) COREPY_TERM(5) COREPY_TERM(6) COREPY_TERM(7) \\
+                    into[i] = value; \\
+                } \\
+            } \\
+            for (; rows; rows--, from += step, weights += apart) { \\
+                COREPY_HEAVY(ITEM, 0) \\
+                for (ptrdiff_t i = 0; i < columns; i++) into[i] += w0 * from[i]; \\
+            } \\
+        } \\
+        static void NAME( \\
+            void* results, const void* source, const void* weights, ptrdiff_t rows, \\
+            ptrdiff_t step, ptrdiff_t apart, ptrdiff_t columns \\
+        ) { \\
+            const ptrdiff_t tile = COREPY_TILE / (ptrdiff_t)sizeof(ITEM); \\
+            for (ptrdiff_t i = 0; i < columns; i += tile) { \\
+                NAME##_run((ITEM*)results + i, (const ITEM*)source + i, (const ITEM*)weights, \\
+                    rows, step, apart, columns - i < tile ? columns - i : tile); \\
+            } \\
+        }
+
     #define COREPY_LOOPS(W, TARGET) \\
+        COREPY_WEIGHED(corepy_weigh_double_##W, double, TARGET) \\
+        COREPY_WEIGHED(corepy_weigh_float_##W, float, TARGET) \\
+        static const corepy_weighing_loop corepy_weighing_##W[] = { \\
+            {"float64", corepy_weigh_double_##W}, \\
+            {"float32", corepy_weigh_float_##W}, \\
+            {NULL, NULL} \\
+        }; \\
         COREPY_ALIKE(corepy_sum_double_##W, double, TARGET, COREPY_SUM) \\
         COREPY_ALIKE(corepy_sum_float_##W, float, TARGET, COREPY_SUM) \\
         COREPY_ALIKE(corepy_sum_long_##W, uint64_t, TARGET, COREPY_SUM) \\
@@ -143,12 +192,23 @@ cdef extern from *:
     #endif
         return NULL;
     }
+    static const corepy_weighing_loop* corepy_weighing_of(int bytes) {
+        if (bytes == 16) return corepy_weighing_16;
+    #ifdef COREPY_VARIANTS
+        if (corepy_fills(bytes)) return bytes == 32 ? corepy_weighing_32 : corepy_weighing_64;
+    #endif
+        return NULL;
+    }
     """
     ctypedef struct ColumnLoop "corepy_column_loop":
         const char* name
         const char* dtype
         void* loop
+    ctypedef struct WeighingLoop "corepy_weighing_loop":
+        const char* dtype
+        void* loop
     const ColumnLoop* corepy_loops_of(int)
+    const WeighingLoop* corepy_weighing_of(int)
 
 
 def _addresses(int width):
@@ -161,6 +221,16 @@ def _addresses(int width):
     return made
 
 
+def _weighing(int width):
+    """Return those of weighted rows, as `WEIGHTED`."""
+    cdef const WeighingLoop* found = corepy_weighing_of(width)
+    made = {}
+    while found != NULL and found.dtype != NULL:
+        made[found.dtype.decode()] = <uintptr_t>found.loop
+        found += 1
+    return made
+
+
 #: By the bytes of a register, for those that the processor has: by operation and dtype, addresses of
 #: ``int (*)(void *results, const void *rows, ptrdiff_t count, ptrdiff_t step, ptrdiff_t columns)``.
 #: So many rows, each a step of elements after the other, are put into the results of so many columns.
@@ -169,3 +239,12 @@ BY_WIDTH = {width: loops for width in (16, 32, 64) if (loops := _addresses(width
 
 #: Of the widest.
 LOOPS = BY_WIDTH[max(BY_WIDTH)]
+
+#: By the bytes of a register: by dtype, addresses of ``void (*)(void *results, const void *rows, const
+#: void *weights, ptrdiff_t count, ptrdiff_t step, ptrdiff_t apart, ptrdiff_t columns)``. So many rows,
+#: each a step of elements after the other, are multiplied by weights so far apart, and added to the
+#: results of so many columns.
+WEIGHTED_BY_WIDTH = {width: _weighing(width) for width in BY_WIDTH}
+
+#: Of the widest.
+WEIGHTED = WEIGHTED_BY_WIDTH[max(BY_WIDTH)]

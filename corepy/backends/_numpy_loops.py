@@ -27,6 +27,14 @@ _columns: Final[Any] = extension("corepy.backends._column_loops")[0]
 #: By operation and dtype, loops that take several rows of columns at a time.
 COLUMNS: Final[dict[str, dict[str, int]]] = {} if _columns is None else _columns.LOOPS
 
+#: Of products of a vector and a matrix, which are such sums of weighted rows.
+_PRODUCT: Final = Loop(
+    np.matmul,
+    "core",
+    columns=COLUMNS.get("sum", {}),
+    weighted={} if _columns is None else _columns.WEIGHTED,
+)
+
 #: Elements of running sums and products from which several threads find them sooner.
 RUNNING: Final = 2**18
 
@@ -144,8 +152,8 @@ LOOPS: Final[dict[str, Loop]] = {
     "argmax": Loop(None, "argmax"),
     "argmin": Loop(None, "argmin"),
     "count_nonzero": Loop(None, "count", rows=ROW_LOOPS.get("count_nonzero")),
-    "matmul": Loop(np.matmul, "core"),
-    "tensordot": Loop(np.matmul, "core"),
+    "matmul": _PRODUCT,
+    "tensordot": _PRODUCT,
     "vecdot": Loop(np.vecdot, "core", real=True),
     **{
         name: Loop(None, "view")

@@ -152,7 +152,12 @@ cdef enum:
     FEW = 32  # elements of a row whose extreme is found without a branch
     BLAS_SHARES = 10000  # elements of a vector from which OpenBLAS has several threads multiply it
     BLAS_ALONE = 262144  # products of two elements up to which OpenBLAS multiplies in one thread
+    VECTOR_ALONE = 9215  # elements of a matrix that it multiplies by a vector in one thread
     BLOCK = 64  # rows of a matrix that are multiplied apart, at least
+    WEIGHED = 65536  # elements of the rows that are weighed and added up apart
+    WEIGHED_ROWS = 64  # and so many of them at least
+    WEIGHED_COLUMNS = 8192  # of which at most so many
+    FEW_COLUMNS = 16  # below which BLAS is quicker
     LONG_BLOCK = 4096  # and at most
     LONG = 2048  # elements from which other threads may run meanwhile
     PARTED = 32768  # elements of a vector from which threads may sort parts of it
@@ -197,6 +202,9 @@ cdef dict _kinds = {
 
 ctypedef double (*RowLoop)(const void*, Py_ssize_t) noexcept nogil
 ctypedef bint (*ColumnLoop)(void*, const void*, npy_intp, npy_intp, npy_intp) noexcept nogil
+ctypedef void (*Weighing)(
+    void*, const void*, const void*, npy_intp, npy_intp, npy_intp, npy_intp
+) noexcept nogil
 ctypedef int (*Packing)(const void*, long long*, npy_intp, npy_intp, bint) noexcept nogil
 ctypedef bint (*Unpacking)(const void*, long long*, npy_intp, npy_intp, bint, int) noexcept nogil
 ctypedef npy_intp (*Parting)(
@@ -241,6 +249,7 @@ cdef struct Slot:
     Joining row_join  # makes one result of those of a row's chunks
     npy_intp chunk  # elements of a chunk
     ColumnLoop column_loop  # what reduces columns in the loop's place; NULL if there is none
+    Weighing weighing  # what adds up rows times a number each; NULL if there is none
     Packing pack  # what makes words to sort of elements, for a stable order; NULL if there is none
     Unpacking unpack  # what makes places of them
     Sorting sorting
@@ -298,7 +307,8 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
         _find_sorting(&slot.sorting, loop.parts[dtype.name], dtype)
     if wide or slot.pack != NULL or slot.sorting.part != NULL:
         slot.first = loop.first
-    if slot.kind == REDUCTION or slot.kind == MEAN:
+    slot.weighing = <Weighing><uintptr_t>loop.weighted.get(dtype.name, 0)
+    if slot.kind == REDUCTION or slot.kind == MEAN or slot.weighing != NULL:
         slot.column_loop = <ColumnLoop><uintptr_t>loop.columns.get(dtype.name, 0)
     # Integers come to the same in any order, and so do extremes, but for what `_is_told_apart` says.
     cdef bint known = slot.type_num == NPY_FLOAT or slot.type_num == NPY_DOUBLE

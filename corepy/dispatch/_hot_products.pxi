@@ -34,7 +34,10 @@ cdef inline char* _data(made) noexcept:
 
 
 # OpenBLAS computes a product of some size in all threads, which takes it longer than one thread
-# where matrices are long and narrow. Block by block it takes one for each.
+# where matrices are long and narrow, and where one is a vector. Block by block it takes one for each.
+# Where a vector weighs rows that lie in memory one after the other, blocks are of some of these rows,
+# and what they come to is added up. Loops of our own weigh all but short ones: BLAS adds to nothing
+# that is there.
 
 cdef struct Blocks:
     npy_intp dims[4]  # as NumPy's loop takes them, of the whole
@@ -43,6 +46,8 @@ cdef struct Blocks:
     bint across  # or columns
     npy_intp each  # rows of a block
     npy_intp count
+    bint weighs  # whether they are rows to be weighed
+    npy_intp tiles  # parts of a row that are weighed apart
 
 
 cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
@@ -81,8 +86,10 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
         return None
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = _data(made)
-    if whole or product.count == 1:
+    if whole or product.count == 1 and not product.weighs:
         return made if _core_calls(slot, False, args, dims, steps) else None
+    if product.weighs:
+        return made if _weigh_rows(slot, &product, args) else None
     return made if _block_by_block(slot, &product, args) else None
 
 
@@ -96,14 +103,31 @@ cdef bint _falls_into_blocks(Slot* slot, Blocks* product) except -1:
     if steps[3] != size and steps[4] != size or steps[5] != size and steps[6] != size:
         return False  # NumPy has copies made, or takes no BLAS
     cdef npy_intp width = min(dims[1], dims[3])
-    # Beside a vector OpenBLAS raises flags now and then that nothing in the operands gives rise to.
-    if width < 2 or not 1 <= dims[2] <= BLAS_ALONE or width > BLAS_ALONE // (BLOCK * dims[2]):
-        return False
-    if REPRODUCIBLE.touched and REPRODUCIBLE.get():
+    if dims[2] < 1 or REPRODUCIBLE.touched and REPRODUCIBLE.get():
         return False
     product.across = dims[3] > dims[1]
     product.length, product.width = max(dims[1], dims[3]), width
-    product.each = min(LONG_BLOCK, BLAS_ALONE // (width * dims[2]))
+    product.weighs = False
+    if width > 1:
+        if dims[2] > BLAS_ALONE or width > BLAS_ALONE // (BLOCK * dims[2]):
+            return False
+        product.each = min(LONG_BLOCK, BLAS_ALONE // (width * dims[2]))
+    else:
+        if product.length < 2:
+            return False
+        product.weighs = (steps[6] if product.across else steps[3]) == size
+        if product.weighs:
+            if slot.weighing == NULL:
+                return False
+            product.each = max(WEIGHED_ROWS, WEIGHED // product.length)
+            if product.length < FEW_COLUMNS:
+                product.each = VECTOR_ALONE // product.length
+            product.count = (dims[2] + product.each - 1) // product.each
+            product.tiles = (product.length + WEIGHED_COLUMNS - 1) // WEIGHED_COLUMNS
+            return True
+        product.each = min(LONG_BLOCK, VECTOR_ALONE // dims[2])
+        if product.each < 1:
+            return False
     product.count = (product.length + product.each - 1) // product.each
     return True
 
@@ -139,6 +163,63 @@ cdef void _block_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nog
             args[0] += first * product.steps[3]
             args[2] = work.operands[2] + first * product.steps[7]
         work.slot.loop(args, dims, product.steps, work.slot.data)
+
+
+cdef bint _weigh_rows(Slot* slot, Blocks* product, char** args) except -1:
+    """Multiply a vector and a matrix in several threads; False if the result is not to be used."""
+    cdef Work work
+    cdef npy_intp count = product.count * product.length
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.slot, work.data = _weighing_stretch, slot, product
+    work.rows = product.count * product.tiles
+    # The matrix, the weights, and where what some of the rows come to is put.
+    work.operands[0], work.operands[1] = args[product.across], args[1 - product.across]
+    work.operands[2] = args[2]
+    if product.count > 1:
+        held = _new(slot.descr, 1, &count)
+        work.operands[2] = _data(held)
+    _do(&work, product.length * product.dims[2], &slot.pace[COLUMNS])
+    if product.count > 1:
+        count = product.length
+        memcpy(args[2], work.operands[2], count * slot.size)
+        slot.column_loop(
+            args[2], work.operands[2] + count * slot.size, product.count - 1, count, count
+        )
+    return not corepy_all_flags()
+
+
+cdef void _weighing_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Blocks* product = <Blocks*>work.data
+    cdef npy_intp size = work.slot.size
+    cdef npy_intp step = product.steps[5 if product.across else 4]
+    cdef npy_intp apart = product.steps[4 if product.across else 5]
+    cdef npy_intp task, first, column, columns
+    cdef npy_intp dims[4]
+    cdef char* into
+    cdef char* args[3]
+    memcpy(dims, product.dims, sizeof(dims))
+    for task in range(start, stop):
+        first = task // product.tiles * product.each
+        if product.length < FEW_COLUMNS:
+            dims[2] = min(product.each, product.dims[2] - first)
+            args[product.across] = work.operands[0] + first * step
+            args[1 - product.across] = work.operands[1] + first * apart
+            args[2] = work.operands[2] + task * product.length * size
+            work.slot.loop(args, dims, product.steps, work.slot.data)
+            continue
+        column = task % product.tiles * WEIGHED_COLUMNS
+        columns = min(product.length - column, WEIGHED_COLUMNS)
+        into = work.operands[2] + (task // product.tiles * product.length + column) * size
+        memset(into, 0, columns * size)
+        work.slot.weighing(
+            into,
+            work.operands[0] + first * step + column * size,
+            work.operands[1] + first * apart,
+            min(product.each, product.dims[2] - first),
+            step // size,
+            apart // size,
+            columns,
+        )
 
 
 cdef object _short_product(PyObject* a, PyObject* b, int place):

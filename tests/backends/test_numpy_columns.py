@@ -59,6 +59,28 @@ def test_all_heights_and_widths(name: str, dtype: str, address: int) -> None:
             assert out[0] == out[-1] == 3  # beside the results nothing is touched
 
 
+WEIGHTED: Final = {} if _module is None else _module.WEIGHTED_BY_WIDTH
+WEIGHED: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_ssize_t] * 4)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("width", sorted(WEIGHTED))
+def test_weighed_rows(width: int, dtype: str) -> None:
+    whole, weights = numbers(dtype, 40, 5000), numbers(dtype, 40, 3)
+    call = WEIGHED(WEIGHTED[width][dtype])
+    for rows, columns in [(r, c) for r in range(1, 41) for c in (1, 7, 33, 4999)]:
+        x, w = whole[:rows, 1 : 1 + columns], weights[:rows, 1]
+        out = np.full(columns + 2, 3, dtype)
+        call(
+            out[1:].ctypes.data, x.ctypes.data, w.ctypes.data,
+            rows, whole.shape[1], weights.shape[1], columns,
+        )  # fmt: skip
+        exact = 3 + w.astype(np.float64) @ x.astype(np.float64)
+        size = 3 + np.abs(w).astype(np.float64) @ np.abs(x).astype(np.float64)
+        assert (np.abs(out[1:-1] - exact) <= rows * np.finfo(dtype).eps * size).all()
+        assert out[0] == out[-1] == 3  # beside the results nothing is touched
+
+
 @pytest.mark.parametrize(
     ("name", "dtype", "address"),
     [c for c in CASES if c.values[0] in ("max", "min") and c.values[1] in FLOATS],

@@ -138,6 +138,7 @@ def arrays(dtype: str) -> dict[str, Any]:
         "no": xp.asarray(np.zeros(3 * SIZE, np.bool_)),
         "tall": xp.asarray(a[: SIZE // 77 * 77].reshape(-1, 7)),
         "few": xp.asarray(b[:35].reshape(7, 5)),
+        "heavy": xp.asarray(b[: SIZE // 77 * 11].copy()),
     }
 
 
@@ -182,6 +183,9 @@ FLOATING: Final[Calls] = {
     "a wide matrix": lambda tall, few, **_: few.T @ tall.T,
     "a stack": lambda tall, few, **_: xp.reshape(tall, (-1, 11, 7)) @ few,
     "tensordot": lambda tall, few, **_: xp.tensordot(tall, few, axes=1),
+    "rows by a vector": lambda tall, few, **_: tall @ few[:, 0:1],
+    "weighed rows": lambda m, a, **_: a[:ROWS] @ m,
+    "weighed short rows": lambda tall, heavy, **_: tall.T @ heavy,
 }
 FLOATS: Final = ("float32", "float64")
 CASES: Final = [
@@ -197,6 +201,7 @@ def test_values_are_those_of_one_thread(
     name: str, dtype: str, call: Callable[..., Any], helpers: StandIn
 ) -> None:
     operands = arrays(dtype)
+    call(**operands)  # of the first product of all BLAS's threads add up otherwise
     expected = outcome(lambda: call(**operands))
     enlist(helpers)
     for _ in range(3):  # what it takes is not known before the first call

@@ -1,0 +1,104 @@
+"""Products of vectors and matrices in the compiled path, from sizes on that BLAS shares."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy.dispatch import _hot
+
+Array = npt.NDArray[Any]
+
+compiled = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+
+FLOATS: Final = ("float32", "float64")
+#: Rows and columns of matrices: square, tall and wide ones, some with very few of either.
+SHAPES: Final = [
+    (100, 100), (333, 777), (1000, 1000), (20_000, 3), (3, 20_000), (5000, 17), (17, 5000),
+    (9215, 2), (9216, 1), (1, 9216), (9300, 15), (70, 8193), (8193, 70), (2, 9215),
+]  # fmt: skip
+
+
+def forms(matrix: Any, left: Any, right: Any) -> list[Any]:
+    """Return products of a matrix (m, n), and of it turned, by vectors of m and n elements."""
+    return [
+        matrix @ right,
+        left @ matrix,
+        matrix.T @ left,
+        right @ matrix.T,
+        matrix @ right[:, None],
+        left[None, :] @ matrix,
+        matrix.T @ left[:, None],
+        matrix[::-1, :] @ right,
+        left @ matrix[:, ::2],
+        left[::-1] @ matrix,
+        matrix @ right[::-1],
+    ]
+
+
+def operands(dtype: str, shape: tuple[int, int]) -> list[Array]:
+    rng = np.random.default_rng(11)
+    return [rng.standard_normal(s).astype(dtype) for s in (shape, shape[0], shape[1])]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_values(shape: tuple[int, int], dtype: str) -> None:
+    numbers = operands(dtype, shape)
+    found = forms(*map(xp.asarray, numbers))
+    wide = [x.astype(np.longdouble) for x in numbers]
+    exact, sizes = forms(*wide), forms(*map(np.abs, wide))
+    for number, (made, value, size) in enumerate(zip(found, exact, sizes, strict=True)):
+        assert made.shape == value.shape
+        assert made.dtype.name == dtype
+        depth = max(shape)
+        apart = np.abs(np.asarray(made) - value)
+        assert (apart <= depth * np.finfo(dtype).eps * size).all(), number
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(128, 100), (5000, 3), (3, 5000)])
+def test_special_values_and_warnings_are_numpys(shape: tuple[int, int], dtype: str) -> None:
+    most = np.finfo(dtype).max
+    for special in (np.nan, np.inf, most):
+        matrix, left, right = operands(dtype, shape)
+        matrix[-1, -1] = matrix[0, 0] = special
+        left[0] = right[0] = 0 if special == np.inf else 2
+        outcomes = []
+        for kind in (np.asarray, xp.asarray):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = [np.asarray(x) for x in forms(*map(kind, (matrix, left, right)))[:8]]
+            outcomes.append((found, {str(w.message) for w in caught}))
+        (numpys, told), (ours, also_told) = outcomes
+        assert told == also_told
+        for expected, made in zip(numpys, ours, strict=True):
+            assert np.array_equal(np.isnan(expected), np.isnan(made))
+            assert np.array_equal(np.isposinf(expected), np.isposinf(made))
+
+
+@compiled
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_blas_is_asked_for_blocks_of_one_thread_alone(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a vector the entry, which looks how many threads BLAS may have, is not reached."""
+    from corepy.dispatch import _considerate
+
+    asked: list[int] = []
+    monkeypatch.setattr(_considerate, "cores", lambda: 2)
+    monkeypatch.setattr(
+        _considerate.NEIGHBOURS, "busy", lambda threads: asked.append(threads) or False
+    )
+    x, left, right = map(xp.asarray, operands(dtype, (333, 777)))
+    for made in (lambda: x @ right, lambda: left @ x, lambda: x.T @ left, lambda: right @ x.T):
+        made()
+    assert not asked
+    corepy.to(x, copy=True) @ x.T
+    assert asked
