@@ -16,26 +16,58 @@ cdef inline bint _alike(PyArrayObject* x, int type_num, npy_intp size) noexcept:
     return not other
 
 
-cdef bint _held_apart(PyArrayObject* made, int type_num, npy_intp size) noexcept:
-    """Say of a sorted vector whether no two elements compare equal and are not the same.
+cdef void _as_they_came(Real* values, const Real* x, npy_intp size) noexcept nogil:
+    """Put the zeros and NaN of a sorted vector in the order in which they came.
 
-    As `_alike`, and sooner. Such are zeros, of which the quickest sorting changes signs, and NaN.
+    Of all other floats equal ones are the same, so that the quickest sorting may be taken, which
+    changes signs of zeros and keeps no order of NaN.
     """
-    cdef double* d = <double*>PyArray_DATA(made)
-    cdef float* f = <float*>PyArray_DATA(made)
-    cdef bint wide = type_num == NPY_DOUBLE
-    cdef npy_intp low = 0, high = size, middle
-    if size < 2 or (not wide and type_num != NPY_FLOAT):
-        return True
-    if isnan(d[size - 1] if wide else f[size - 1]):
-        return False
+    cdef npy_intp i, k, numbers = size, low = 0, high, middle
+    if size and isnan(values[size - 1]):
+        high = size
+        while low < high:
+            middle = (low + high) // 2
+            if isnan(values[middle]):
+                high = middle
+            else:
+                low = middle + 1
+        i, k, numbers = 0, low, low
+        while k < size and i < size:  # without a branch on what an element is
+            values[k] = x[i]
+            k += isnan(x[i]) != 0
+            i += 1
+    low, high = 0, numbers
     while low < high:
         middle = (low + high) // 2
-        if (d[middle] if wide else f[middle]) < 0:
+        if values[middle] < 0:
             low = middle + 1
         else:
             high = middle
-    return low + 1 >= size or (d[low + 1] if wide else f[low + 1]) > 0
+    if low + 1 >= numbers or values[low + 1] > 0:
+        return  # one zero at most
+    i, k, high = 0, low, numbers
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] > 0:
+            high = middle
+        else:
+            low = middle + 1
+    while k < low and i < size:
+        values[k] = x[i]
+        k += x[i] == 0
+        i += 1
+
+
+cdef void _restore_order(
+    Slot* slot, char* values, const char* x, npy_intp rows, npy_intp size
+) noexcept nogil:
+    """Do so in each row of a sorted array."""
+    cdef npy_intp row
+    for row in range(rows):
+        if slot.type_num == NPY_DOUBLE:
+            _as_they_came(<double*>values + row * size, <const double*>x + row * size, size)
+        elif slot.type_num == NPY_FLOAT:
+            _as_they_came(<float*>values + row * size, <const float*>x + row * size, size)
 
 
 cdef bint _sorts_in_parts(
@@ -121,22 +153,26 @@ cdef inline object _sorted(Slot* slot, PyArrayObject* x, npy_intp size, int axis
     held = <object>x
     made = _new_large(slot.descr, 1, dims) if axis < 0 else _result(slot, x)
     cdef PyArrayObject* order = <PyArrayObject*>made
-    cdef bint vector = PyArray_NDIM(order) == 1
+    cdef int last = PyArray_NDIM(order) - 1
+    cdef npy_intp length = PyArray_DIMS(order)[last]
     cdef char* source = <char*>PyArray_DATA(x)
     cdef char* into = <char*>PyArray_DATA(order)
     axis = max(axis, 0)
     # Small integers are sorted by radix where the order is to be stable, which is the quickest.
-    if slot.size >= 4 and vector:
-        if not _sorts_in_parts(&slot.sorting, source, into, size, order):
-            memcpy(into, source, size * slot.size)
-            _sort_vector(&slot.sorting, order, size)
-        if _held_apart(order, slot.type_num, size):
-            return made
+    cdef bint quickly = slot.size >= 4 and (axis == last or _alike(x, slot.type_num, size))
+    if quickly and last == 0 and _sorts_in_parts(&slot.sorting, source, into, size, order):
+        _restore_order(slot, into, source, 1, size)
+        return made
     memcpy(into, source, size * slot.size)
-    if slot.size >= 4 and not vector and _alike(x, slot.type_num, size):
-        PyArray_Sort(order, axis, NPY_QUICKSORT)
-    else:
+    if not quickly:
         PyArray_Sort(order, axis, NPY_STABLESORT)
+        return made
+    if last == 0:
+        _sort_vector(&slot.sorting, order, size)
+    else:
+        PyArray_Sort(order, axis, NPY_QUICKSORT)
+    if axis == last and length:
+        _restore_order(slot, into, source, size // length, length)
     return made
 
 

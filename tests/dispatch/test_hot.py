@@ -502,3 +502,27 @@ def test_a_finalizer_may_give_an_array_other_memory_while_its_shape_is_read() ->
     """Before Python 3.12 the collector runs where a tuple is made."""
     done = subprocess.run([sys.executable, "-c", COLLECTED], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("share", [0.001, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "shape", [(7,), (300,), (40_000,), (20, 300), (300, 20), (5, 1), (2, 40_000)]
+)
+def test_zeros_and_nan_are_sorted_in_the_order_in_which_they_came(
+    shape: tuple[int, ...], share: float, dtype: str
+) -> None:
+    """NumPy's quickest sorting, which keeps no such order, runs nevertheless."""
+    rng = np.random.default_rng(2)
+    special = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf], dtype)
+    x = np.where(rng.random(shape) < share, rng.choice(special, shape), rng.normal(size=shape))
+    x = x.astype(dtype)
+    words = x.view(f"i{x.dtype.itemsize}")
+    x = np.where(np.isnan(x), (words | rng.integers(0, 99, shape, words.dtype)).view(dtype), x)
+    for few in (x, np.where(np.isnan(x), np.asarray(1, dtype), x), np.abs(x)):
+        for axis in range(-1, few.ndim - 1):
+            found = np.asarray(xp.sort(xp.asarray(few), axis=axis))
+            assert found.tobytes() == np.sort(few, axis=axis, kind="stable").tobytes()
+        turned = np.asarray(xp.sort(xp.asarray(few), descending=True))
+        stable = np.flip(np.sort(np.flip(few, -1), kind="stable"), -1)
+        assert turned.tobytes() == stable.tobytes()
