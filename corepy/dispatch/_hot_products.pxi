@@ -79,8 +79,17 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     steps[7] = (dims[3] if columns else 1) * slot.size if rows else 0
     steps[8] = slot.size if columns else 0
     cdef bint whole = _size(x, slot.least) >= 1 and _size(y, slot.least) >= 1
-    if not whole and not _falls_into_blocks(slot, &product):
-        return None
+    packed = None
+    if not whole:
+        # A vector with gaps is no large part of what is read.
+        if columns == 0 and rows and steps[5] != slot.size:
+            packed = _without_gaps(slot, y)
+            y, steps[5] = <PyArrayObject*>packed, slot.size
+        elif rows == 0 and columns and steps[4] != slot.size:
+            packed = _without_gaps(slot, x)
+            x, steps[4] = <PyArrayObject*>packed, slot.size
+        if not _falls_into_blocks(slot, &product):
+            return None
     made = _new_if_any(slot.descr, rows + columns, shape)
     if made is None:
         return None
@@ -91,6 +100,12 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     if product.weighs:
         return made if _weigh_rows(slot, &product, args) else None
     return made if _block_by_block(slot, &product, args) else None
+
+
+cdef object _without_gaps(Slot* slot, PyArrayObject* vector):
+    made = _new(slot.descr, 1, PyArray_DIMS(vector))
+    PyArray_CopyInto(<PyArrayObject*>made, vector)
+    return made
 
 
 cdef bint _falls_into_blocks(Slot* slot, Blocks* product) except -1:
@@ -296,7 +311,9 @@ cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
     table = (<Operand>args[0])._table
     cdef PyArrayObject* x = _operand(args[0], table, slot.least)
     cdef PyArrayObject* y = _operand(args[1], table, slot.least)
-    if x == NULL or y == NULL or not _same_shape(x, y):
+    if x == NULL or y == NULL:
+        return _dot_of_parts(slot, args, axis)
+    if not _same_shape(x, y):
         return None
     ndim = PyArray_NDIM(x)
     if ndim == 0 or _axis_of(axis, ndim, -1) != ndim - 1 or _size(x, slot.least) < 1:
@@ -313,6 +330,32 @@ cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
     if dims[0] * dims[1] < SHORT or dims[1] > BLAS_SHARES:
         return _make(made, table) if _core_calls(slot, False, parts, dims, steps) else None
     return _make(made, table) if _dots_of_rows(slot, parts, dims) else None
+
+
+cdef object _dot_of_parts(Slot* slot, PyObject** args, PyObject* axis):
+    """Multiply two short vectors with gaps, None where the function has to."""
+    cdef npy_intp dims[2]
+    cdef npy_intp steps[5]
+    cdef char* parts[3]
+    if args[1].ob_type != <void*>_Array or (<Operand>args[1])._table is not (<Operand>args[0])._table:
+        return None
+    left, right = (<Operand>args[0])._native, (<Operand>args[1])._native
+    if not _is_array(<PyObject*>left) or not _is_array(<PyObject*>right):
+        return None
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>left
+    cdef PyArrayObject* y = <PyArrayObject*><PyObject*>right
+    if PyArray_NDIM(x) != 1 or PyArray_NDIM(y) != 1 or _axis_of(axis, 1, -1) != 0:
+        return None
+    dims[0], dims[1] = 1, PyArray_DIMS(x)[0]
+    if PyArray_DIMS(y)[0] != dims[1] or not 1 <= dims[1] < SHORT:
+        return None
+    if not PyArray_FLAGS(x) & PyArray_FLAGS(y) & NPY_ARRAY_ALIGNED:
+        return None
+    steps[0] = steps[1] = steps[2] = 0
+    steps[3], steps[4] = PyArray_STRIDES(x)[0], PyArray_STRIDES(y)[0]
+    made = _new(slot.descr, 0, NULL)
+    parts[0], parts[1], parts[2] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y), _data(made)
+    return _make(made, (<Operand>args[0])._table) if _core_calls(slot, False, parts, dims, steps) else None
 
 
 cdef bint _dots_of_rows(Slot* slot, char** parts, npy_intp* dims) except -1:

@@ -526,3 +526,17 @@ def test_zeros_and_nan_are_sorted_in_the_order_in_which_they_came(
         turned = np.asarray(xp.sort(xp.asarray(few), descending=True))
         stable = np.flip(np.sort(np.flip(few, -1), kind="stable"), -1)
         assert turned.tobytes() == stable.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_small_pieces_are_joined(dtype: str, columns: int) -> None:
+    parts = [
+        (np.arange(k, k + 50 * columns) % 5).astype(dtype).reshape(50, columns) for k in (0, 1, 2)
+    ]
+    ours = [xp.asarray(part) for part in parts]
+    for axis in (0, 1):
+        found = np.asarray(xp.concat(ours, axis=axis))
+        assert found.tobytes() == np.concatenate(parts, axis=axis).tobytes()
+    for axis in (0, 1, 2):
+        assert np.asarray(xp.stack(ours, axis=axis)).tobytes() == np.stack(parts, axis).tobytes()

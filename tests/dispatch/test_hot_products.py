@@ -102,3 +102,16 @@ def test_blas_is_asked_for_blocks_of_one_thread_alone(
     assert not asked
     corepy.to(x, copy=True) @ x.T
     assert asked
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int64", "int8"])
+def test_vectors_with_gaps(dtype: str) -> None:
+    x = np.arange(-300, 300).reshape(60, 10).astype(dtype) % 7
+    a = xp.asarray(x)
+    for first, second in ((x[:, 3], x[::-1, 4]), (x[::2, 0], x[:30, 1]), (x[:0, 2], x[:0, 3])):
+        pair = [corepy.to(part) for part in (first, second)]
+        found = xp.vecdot(*pair)
+        assert np.asarray(found) == np.vecdot(first, second)
+        assert found.dtype is a.dtype
+    with pytest.raises(ValueError, match="^vecdot: "):
+        xp.vecdot(a[:, 1], a[1:, 1])
