@@ -184,7 +184,10 @@ def recover(
     InsufficientMemoryError
         If memory runs out again and the host cannot compute it, or may not.
     """
-    return recover_part(name, name, table, operands, error, native, *args, **params)
+    try:
+        return recover_part(name, name, table, operands, error, native, *args, **params)
+    finally:
+        del error  # see `fail`
 
 
 def recover_part(
@@ -198,36 +201,39 @@ def recover_part(
     **params: Any,
 ) -> Any:
     """Run an operation again that is part of a function, which messages name; else as `recover`."""
-    device = table.device
-    if not _shortage.is_shortage(error, device):
-        fail(function, operands, error)
-    label = function.rpartition(".")[2]
     try:
-        return _shortage.again(label, device, lambda: native(*args, **params), error)
-    except InsufficientMemoryError as shortage:
-        host = None
-        if operands and device is not CPU and not isinstance(native, Elsewhere):
-            host = on_host(name, table.backend, device, table.dtype)
-        if host is None:
-            raise
-        if FALLBACK.get() == "raise":
-            raise InsufficientMemoryError(
-                f'{shortage}; fallback="raise" forbids that the host computes it'
-            ) from error
+        device = table.device
+        if not _shortage.is_shortage(error, device):
+            fail(function, operands, error)
+        label = function.rpartition(".")[2]
         try:
-            if name in table.scalars_first or name in table.scalars_second:
-                # What that operation takes, the host's need not take.
-                args = tuple(
-                    table.backend.scalar(x, table.dtype, device) if x.__class__ in _PLAIN else x
-                    for x in args
-                )
-            return host(*args, **params)
-        except MemoryError as last:  # of the host, or on the way back
-            raise InsufficientMemoryError(f"{shortage}; nor on the host: {last}") from error
+            return _shortage.again(label, device, lambda: native(*args, **params), error)
+        except InsufficientMemoryError as shortage:
+            host = None
+            if operands and device is not CPU and not isinstance(native, Elsewhere):
+                host = on_host(name, table.backend, device, table.dtype)
+            if host is None:
+                raise
+            if FALLBACK.get() == "raise":
+                raise InsufficientMemoryError(
+                    f'{shortage}; fallback="raise" forbids that the host computes it'
+                ) from error
+            try:
+                if name in table.scalars_first or name in table.scalars_second:
+                    # What that operation takes, the host's need not take.
+                    args = tuple(
+                        table.backend.scalar(x, table.dtype, device) if x.__class__ in _PLAIN else x
+                        for x in args
+                    )
+                return host(*args, **params)
+            except MemoryError as last:  # of the host, or on the way back
+                raise InsufficientMemoryError(f"{shortage}; nor on the host: {last}") from error
+            except Exception as other:
+                fail(function, operands, other)
         except Exception as other:
             fail(function, operands, other)
-    except Exception as other:
-        fail(function, operands, other)
+    finally:
+        del error  # see `fail`
 
 
 def rebind(x: Operand, made: Native) -> None:
@@ -273,19 +279,31 @@ def fail(name: str, operands: tuple[Any, ...], error: Exception) -> NoReturn:
     Shapes that do not broadcast raise ``ValueError`` on every backend; Python's own exception
     types keep theirs; a library's private ones become `BackendError`.
     """
+    found = _worded(name, operands, error)
+    try:
+        if found is error:
+            raise error
+        raise found from error
+    finally:
+        # An error holds the frames that it passes, and with them the operands. A frame that held
+        # the error in turn would keep them until the collector runs.
+        del error, found
+
+
+def _worded(name: str, operands: tuple[Any, ...], error: Exception) -> Exception:
     label = name.rpartition(".")[2]
     found = named(label, error)
     if found is error:
-        raise error
+        return error
     arrays = [x for x in operands if isinstance(x, Operand)]
     if len(arrays) > 1 and label in _BROADCASTING:
         shapes = [x._table.backend.shape_of(x._native) for x in arrays]
         if not broadcasts(shapes):
-            raise broadcast_mismatch(label, shapes) from error
+            return broadcast_mismatch(label, shapes)
     if found is not None:
-        raise found from error
+        return found
     backend = f" in {arrays[0]._table.backend.name}" if arrays else ""
-    raise BackendError(f"{label}: {type(error).__name__}{backend}: {error}") from error
+    return BackendError(f"{label}: {type(error).__name__}{backend}: {error}")
 
 
 #: Operations of several operands whose shapes must broadcast; filled as they are declared.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import sys
 from collections.abc import Callable
@@ -309,3 +310,37 @@ def test_big_endian_and_strided_native_arrays_are_taken() -> None:
     assert xp.asarray(np.arange(6)[::-2]).tolist() == [5, 3, 1]
     with pytest.raises(TypeError, match="^asarray: obj: its dtype is numpy's float16; expected"):
         xp.asarray(np.ones(1, np.float16))
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda x: x // x, ZeroDivisionError),
+        (lambda x: xp.remainder(x, x), ZeroDivisionError),
+        (lambda x: x.__ifloordiv__(x), ZeroDivisionError),
+        (lambda x: x ** (x - 2), ValueError),
+        (lambda x: x + x[:2], ValueError),
+        (lambda x: x[7], IndexError),
+        (lambda x: xp.take(x, x + 9), IndexError),
+        (lambda x: x + xp.asarray("a"), TypeError),
+    ],
+)
+def test_errors_keep_no_operands(call: Callable[[Any], Any], error: type[Exception]) -> None:
+    x = xp.asarray([1, 0, 3])
+    if x.backend == "dask":
+        pytest.skip("computes later")
+
+    def fail() -> None:
+        with pytest.raises(error):
+            call(x)
+
+    fail()  # fills caches
+    gc.collect()
+    gc.disable()
+    try:
+        before = sys.getrefcount(x)
+        for _ in range(5):
+            fail()
+        assert sys.getrefcount(x) == before
+    finally:
+        gc.enable()

@@ -42,7 +42,10 @@ class Named:
             found = named(self.name.rpartition(".")[2], error)
             if found is None or found is error:
                 raise
-            raise found from error
+            try:
+                raise found from error
+            finally:
+                del found  # whose frames hold the chunks
 
 
 def numpy_operation(name: str) -> Named:
