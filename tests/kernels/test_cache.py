@@ -10,6 +10,7 @@ import pytest
 
 import corepy
 from corepy import kernels
+from corepy.kernels.attention import _cache
 from tests.kernels.libraries import DEVICES, Kind, check, dtype_of, host, kinds, select
 from tests.kernels.test_attention import expected_of, sample
 
@@ -283,6 +284,35 @@ def test_nothing_is_written_where_there_is_no_room() -> None:
     assert held.free_blocks == 1
     held.append(ONES[:1, :, :1], ONES[:1, :, :1], sequences=[0])  # fits in its last block
     assert held.free_blocks == 1
+
+
+def test_what_could_not_be_written_leaves_a_cache_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(memory: Any, at: Any, values: Any) -> Any:
+        if values.argument == "v":
+            raise MemoryError
+        return written(memory, at, values)
+
+    written = _cache._written
+
+    def state(memory: Any) -> tuple[Any, ...]:
+        if isinstance(memory, kernels.KVCache):
+            return memory.length, memory.keys.tolist(), memory.values.tolist()
+        return memory.free_blocks, memory.table().tolist(), memory.lengths.tolist()
+
+    for memory in (kernels.KVCache(2, 1, 8, 1), kernels.PagedKVCache(2, 1, 6, 2, 1)):
+        one, more = np.ones((2, 1, 1, 1), "f4"), np.full((2, 1, 5, 1), 2, "f4")
+        memory.append(one, one)
+        before, seen = state(memory), memory.attend(one)
+        with monkeypatch.context() as patch:
+            patch.setattr(_cache, "_written", broken)
+            with pytest.raises(MemoryError):
+                memory.append(more, more)
+        assert state(memory) == before
+        np.testing.assert_array_equal(memory.attend(one), seen)
+        memory.append(more, more)  # the room is still there
+    assert state(memory) == (0, [[0, 2, 3], [1, 4, 5]], [6, 6])
 
 
 @pytest.mark.parametrize(

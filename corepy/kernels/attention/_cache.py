@@ -374,8 +374,15 @@ class PagedKVCache(_Memory):
             )
         for s, count in zip(chosen, missing, strict=True):
             self._tables[s] += [self._free.pop() for _ in range(count)]
-        if not self._is_kept(new, values, self._lengths[chosen], self._table(chosen)):
-            self._put_pages(new, values, chosen)
+        try:
+            if not self._is_kept(new, values, self._lengths[chosen], self._table(chosen)):
+                self._put_pages(new, values, chosen)
+        except BaseException:  # whatever it is: what was not written takes no blocks
+            for s, count in zip(chosen[::-1], missing[::-1], strict=True):
+                kept = len(self._tables[s]) - count
+                self._free += self._tables[s][kept:][::-1]
+                del self._tables[s][kept:]
+            raise
         self._lengths[chosen] += added
 
     def _put_pages(self, new: Given, values: Given, chosen: list[int]) -> None:
