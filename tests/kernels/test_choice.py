@@ -207,3 +207,20 @@ def test_gradients_and_foreign_memory_stay_with_their_library(use: Callable[...,
     read_only = np.ones(3, np.float32)
     read_only.flags.writeable = False
     np.testing.assert_allclose(kernels.softmax(read_only, -1), 1 / 3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("least", [-math.inf, -3e38])  # JAX's function hides keys by -2.4e38
+def test_jax_s_own_attention_sees_no_hidden_key(dtype: str, least: float) -> None:
+    import jax.numpy as jnp
+
+    q, v = jnp.ones((1, 2, 3, 1), dtype), jnp.arange(3, dtype=dtype).reshape(1, 1, 3, 1)
+    k = jnp.asarray([least, least, 1.0], dtype).reshape(1, 1, 3, 1)
+    nothing = least == -math.inf
+    with _choice.only("jax"):
+        assert who(kernels.attention, q, k, v)[0] == "jax"
+        causal = kernels.attention(q, k, v, causal=True)
+        k = jnp.full_like(k, least)
+        whole = kernels.attention(q, k, v)
+    assert causal.ravel().tolist() == [0.0, 0.0 if nothing else 0.5, 2.0] * 2
+    assert whole.ravel().tolist() == [0.0 if nothing else 1.0] * 6

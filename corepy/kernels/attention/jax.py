@@ -1,7 +1,8 @@
-"""Attention by JAX's own function, which has cuDNN's kernels on GPUs."""
+"""Attention by JAX's own function, which has cuDNN's kernels on GPUs, and by XLA."""
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +60,32 @@ def _attention(
 ) -> Any:
     import jax
 
-    q, k, v = (xp.swapaxes(x, 1, 2) for x in (q, k, v))  # (batch, length, heads, head_dim) there
     # `setting` says how products are computed; 16-bit floats are multiplied as they are.
     with jax.default_matmul_precision(None) if q.dtype.itemsize == 2 else nullcontext():
+        if implementation == "xla":
+            return _by_xla(xp, q, k, v, wide=wide, scale=scale, causal=causal)
+        q, k, v = (xp.swapaxes(x, 1, 2) for x in (q, k, v))  # (batch, length, heads, head_dim)
         found = jax.nn.dot_product_attention(
             *(q, k, v), scale=scale, is_causal=causal, implementation=implementation
         )
     return xp.swapaxes(found, 1, 2)
+
+
+def _by_xla(xp: Any, q: Any, k: Any, v: Any, *, wide: Any, scale: float, causal: bool) -> Any:
+    """Compute as JAX's function does, but hide keys by minus infinity.
+
+    It hides them by a large number, which is greater than the scores of a query that are all minus
+    infinity, or nearly: such a query is given the mean of what it must not see.
+    """
+    batch, heads, queries, size = q.shape
+    kv_heads, keys = k.shape[1:3]
+    grouped = xp.reshape(q, (batch, kv_heads, heads // kv_heads, queries, size))
+    scores = scale * xp.einsum("bhgqd,bhkd->bhgqk", grouped, k, preferred_element_type=wide)
+    if causal:
+        scores = xp.where(xp.tri(queries, keys, dtype=bool), scores, -math.inf)
+    top = xp.max(scores, axis=-1, keepdims=True)
+    weights = xp.exp(scores - xp.where(top == -math.inf, 0, top))
+    total = xp.sum(weights, axis=-1, keepdims=True)
+    weights = weights / xp.where(total == 0, 1, total)  # no score is greater: zero, not 0 / 0
+    found = xp.einsum("bhgqk,bhkd->bhgqd", weights.astype(v.dtype), v, preferred_element_type=wide)
+    return xp.reshape(found.astype(q.dtype), q.shape)
