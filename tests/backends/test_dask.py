@@ -495,3 +495,17 @@ def test_without_a_degree_of_freedom_there_is_no_variance(correction: float) -> 
     for spread in (xp.var, xp.std):
         found = spread(a([[1.0, 2.0], [3.0, 7.0], [4.0, 4.0]]), axis=1, correction=correction)
         assert np.isnan(np.asarray(found)).tolist() == [True] * 3
+
+
+@pytest.mark.filterwarnings("ignore:(divide by zero|invalid value):RuntimeWarning")
+def test_degrees_of_freedom_that_only_a_mask_knows() -> None:
+    x = a([1.0, -2.0, 3.0, -4.0])
+    rows = a([[1.0, 2.0], [5.0, 9.0], [4.0, 0.0]])[a([True, False, True]), :]
+    for spread in (xp.var, xp.std):
+        for correction in (2.0, 2.5, 3.0):
+            assert np.isnan(float(spread(x[x > 0], correction=correction)))
+            assert np.isnan(np.asarray(spread(rows, axis=0, correction=correction))).all()
+    assert float(xp.var(x[x > 0], correction=1)) == 2.0
+    found = xp.var(xp.astype(rows, xp.float32), axis=0, correction=1, keepdims=True)
+    assert found.dtype is xp.float32
+    assert np.asarray(found).tolist() == [[4.5, 2.0]]

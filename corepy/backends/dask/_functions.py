@@ -237,6 +237,10 @@ def spread(function: Callable[..., Array]) -> Callable[..., Array]:
         found = function(x, axis=axis, ddof=correction, keepdims=keepdims)
         count = math.prod(x.shape[place] for place in axes)
         # Dask divides by zero where no degree of freedom is left.
+        if math.isnan(count):  # which only what is computed tells
+            ones = x.map_blocks(np.ones_like, dtype=np.int64)
+            enough = da.sum(ones, axis=axis, keepdims=keepdims) > correction
+            return da.where(enough, found, found.dtype.type(math.nan))
         return da.full_like(found, math.nan) if count <= correction else found
 
     return run
