@@ -7,6 +7,7 @@ of their own with `tests.backends.cupy_on_numpy`, together with some of the name
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -181,6 +182,21 @@ def test_complex_functions_at_infinities_and_zeros(name: str, dtype: Any) -> Non
             # So is a zero's beside a NaN, and where the angle of the result has no end.
             if wanted == 0 and not np.isnan(right) and not np.isinf(value.imag):
                 assert np.signbit(part) == np.signbit(wanted), value
+
+
+@cupy_tests
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_signs_where_a_modulus_or_a_quotient_overflows(dtype: str) -> None:
+    most, least = float(np.finfo(dtype).max), float(np.finfo(dtype).smallest_subnormal)
+    values = np.asarray(
+        [most * (1 - 1j), 0.8 * most * (1 + 1j), least, -1j * least, 4 * least * (1 + 1j)], dtype
+    )
+    found = xp.sign(corepy.to(values, backend="cupy"))
+    got = corepy.to(found, device="cpu", backend="numpy").unwrap()
+    half = math.sqrt(0.5)
+    wanted = [half - half * 1j, half + half * 1j, 1, -1j, half + half * 1j]
+    np.testing.assert_allclose(got, wanted, rtol=4 * np.finfo(dtype).eps)
 
 
 def oracle(name: str, values: Any) -> Any:

@@ -61,8 +61,14 @@ def pow_(x1: Array, x2: Array) -> Array:
 def sign(x: Array) -> Array:
     if x.dtype.kind != "c":
         return cupy.sign(x)
-    # Divided by a complex number (arithmetic.h), what is nearly zero becomes NaN.
     modulus = cupy.abs(x)
+    # Quotients by a subnormal modulus overflow, and a modulus may overflow itself.
+    scale = cupy.ones_like(modulus)
+    cupy.copyto(scale, 2.0**60, where=modulus < np.finfo(modulus.dtype).tiny)
+    cupy.copyto(scale, 0.25, where=cupy.isinf(modulus) & cupy.isfinite(x))
+    x = complex_of(x.real * scale, x.imag * scale)
+    modulus = cupy.abs(x)
+    # Divided by a complex number (arithmetic.h), what is nearly zero becomes NaN.
     result = complex_of(x.real / modulus, x.imag / modulus)
     cupy.copyto(result, 0, where=modulus == 0)
     return result
