@@ -199,6 +199,15 @@ def test_signs_where_a_modulus_or_a_quotient_overflows(dtype: str) -> None:
     np.testing.assert_allclose(got, wanted, rtol=4 * np.finfo(dtype).eps)
 
 
+@cupy_tests
+def test_without_a_degree_of_freedom_there_is_no_variance() -> None:
+    x = xp.asarray([[1.0, 2.0], [3.0, 7.0]], dtype=xp.float32)
+    for spread in (xp.var, xp.std):
+        same(spread(x, axis=1, correction=2), np.full(2, NAN, "f4"))
+        same(spread(x, correction=4.5, keepdims=True), np.full((1, 1), NAN, "f4"))
+    same(xp.var(x, axis=1, correction=1), np.asarray([0.5, 8.0], "f4"))
+
+
 def oracle(name: str, values: Any) -> Any:
     x = corepy.to(values, backend="reference")
     return corepy.to(getattr(xp, name)(x), backend="numpy").unwrap()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from operator import methodcaller
 from typing import Any
+
+import cupy
 
 Array = Any
 Function = Callable[..., Any]
@@ -48,3 +51,16 @@ def average(x: Array, *, axis: Any, keepdims: bool) -> tuple[Any, ...]:
 
 def astype(x: Array, dtype: Any, *, copy: bool) -> Array:
     return x.astype(dtype, copy=copy)
+
+
+def spread(function: Function) -> Function:
+    """Make ``std`` or ``var``. CuPy divides by zero where no degree of freedom is left."""
+
+    def run(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Array:
+        axes = range(x.ndim) if axis is None else axis
+        if math.prod(x.shape[place] for place in axes) > correction:
+            return function(x, axis=axis, correction=correction, keepdims=keepdims)
+        found = function(x, axis=axis, correction=0, keepdims=keepdims)
+        return cupy.full_like(found, math.nan)
+
+    return run

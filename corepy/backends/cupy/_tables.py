@@ -84,6 +84,8 @@ FIXES: Final[dict[str, Function]] = {
         name: reductions.Method(name, reductions.reduction) for name in ("all", "any", "max", "min")
     },
     "mean": reductions.Method("mean", reductions.average),
+    "std": reductions.spread(compat.std),
+    "var": reductions.spread(compat.var),
     "astype": reductions.astype,
     "matmul": cupy.matmul,
     "floor_divide": elementwise.floor_divide,
