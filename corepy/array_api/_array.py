@@ -250,9 +250,9 @@ class Array(Operand):
         except (IndexError, OverflowError) as error:  # OverflowError: of integers beyond 64 bits
             if key.__class__ is int:
                 native_key("__getitem__", self, key)  # which says so of those, where NumPy does not
-            raise IndexError(f"__getitem__: key: {error}") from None
+            raise IndexError(_told("__getitem__", "key", error)) from None
         except ValueError as error:  # a slice with a step of zero
-            raise ValueError(f"__getitem__: key: {error}") from None
+            raise ValueError(_told("__getitem__", "key", error)) from None
         except (MemoryError, RuntimeError) as error:
             found = recover("__getitem__", table, (self,), error, native, self._native, key)
         if found.__class__ is not self._native.__class__:
@@ -306,9 +306,9 @@ class Array(Operand):
         try:
             made = write(x, place, native)
         except IndexError as error:
-            raise IndexError(f"__setitem__: key: {error}") from None
+            raise IndexError(_told("__setitem__", "key", error)) from None
         except (TypeError, ValueError) as error:  # the dtypes agree, so it is the shape
-            raise ValueError(f"__setitem__: value: {error}") from None
+            raise ValueError(_told("__setitem__", "value", error)) from None
         except (MemoryError, RuntimeError) as error:
             args = (x, place, native)
             made = recover("__setitem__", table, (self,), error, write, *args)
@@ -686,6 +686,11 @@ def _without_ones(x: Array) -> Array:
         return x
     count = next((i for i, size in enumerate(shape) if size != 1), len(shape))
     return cast("Array", run("squeeze", x, axis=tuple(range(count))))
+
+
+def _told(function: str, argument: str, error: Exception) -> str:
+    """Return a library's message after the names, of which our reference says the first itself."""
+    return f"{function}: {argument}: {str(error).removeprefix(f'{function}: ')}"
 
 
 def _is_pair(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -310,3 +311,23 @@ def test_slices_reach_as_far_as_they_say() -> None:
     assert x[:, far:-far:-far].tolist() == [[3], [6]]
     x[..., -far:2] = xp.asarray(0)
     assert x.tolist() == [[0, 0, 3], [0, 0, 6]]
+
+
+def test_errors_name_the_function_once() -> None:
+    x = xp.asarray([1.0, 2.0, 3.0])
+    if x.backend == "dask":
+        pytest.skip("Dask reads and writes such an array later")
+    far, mask = xp.asarray([7]), xp.asarray([True])
+    for key in (5, -4, far, mask, slice(None, None, 0)):
+        for name, call in (("__getitem__", x.__getitem__), ("__setitem__", assign(x))):
+            with pytest.raises((IndexError, ValueError), match=f"^{name}: ") as caught:
+                call(key)
+            assert str(caught.value).count(name) == 1
+    with pytest.raises(ValueError, match="^__setitem__: value: ") as caught:
+        x[:2] = xp.ones(3)
+    assert str(caught.value).count("__setitem__") == 1
+
+
+def assign(x: Any) -> Callable[[Any], None]:
+    """Return what writes one element's value at a key."""
+    return lambda key: x.__setitem__(key, 1.0)
