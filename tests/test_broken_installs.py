@@ -93,6 +93,12 @@ print(json.dumps(found))
 """
 
 
+def _environment(*folders: Path) -> dict[str, str]:
+    """Return the environment of a process that looks for libraries in some folders first."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("COREPY_")}
+    return kept | {"PYTHONPATH": os.pathsep.join([*map(str, folders), str(ROOT)])}
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Run the script where every optional library is broken, each in its own way."""
@@ -102,10 +108,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
             path = folder / name
             path.parent.mkdir(exist_ok=True)
             path.write_text(f"{text}\n", encoding="utf-8")
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("COREPY_")}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT],
-        env=kept | {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])},
+        env=_environment(folder),
         capture_output=True,
         text=True,
         check=False,
@@ -130,6 +135,57 @@ def test_everything_else_goes_on(found: Any) -> None:
     assert usable == ["numpy", "reference"]
     assert found["sum"] == {"numpy": 3.5, "reference": 3.5}
     assert found["default"] == "numpy"
+
+
+def test_without_numpy_there_is_no_default(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise ImportError('made for another Python')\n")
+    lines = (
+        "import corepy, corepy.array_api as xp",
+        "for _ in range(2):",
+        "    try: xp.ones(3)",
+        "    except corepy.BackendUnavailableError as error: print(error)",
+        "with corepy.backend_priority(['reference']): print(float(xp.sum(xp.ones(3))))",
+        "print({row.reason for row in corepy.backend_status() if row.name in ('numpy', 'dask')})",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        env=_environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    reason = "ImportError: made for another Python"
+    *errors, total, reasons = done.stdout.splitlines()
+    assert len(errors) == 2
+    for error in errors:
+        assert error.startswith(f"corepy: backend numpy is not usable: {reason}; expected ")
+    assert (total, reasons) == ("3.0", f"{{{reason!r}}}")
+
+
+@pytest.mark.needs("torch")
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="interpreters are others since")
+def test_a_second_interpreter_is_told_what_numpy_says() -> None:
+    """NumPy lives in one alone. torch, which goes on without it, hangs in the second."""
+    lines = (
+        "import numpy",
+        "import _xxsubinterpreters as interpreters",
+        "text = 'import corepy, corepy.array_api as xp\\ntry: xp.ones(3)\\n'",
+        "text += 'except corepy.BackendUnavailableError as error: print(error)\\n'",
+        "text += 'print(corepy.backend_status()[2].reason)'",
+        "interpreters.run_string(interpreters.create(), text)",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    error, of_torch = done.stdout.splitlines()
+    assert error.startswith("corepy: backend numpy is not usable: ImportError: ")
+    assert of_torch in error
 
 
 # ---------------------------------------------------------------------------- drivers

@@ -87,6 +87,8 @@ def _built_in(
         return f"not installed: {', '.join(missing)}" if missing else None
 
     def loader() -> Backend:
+        if "numpy" in needs:  # torch goes on without, and hangs in a second interpreter
+            import_module("numpy")
         module, _, cls = adapter.partition(":")
         backend: Backend = getattr(import_module(f"corepy.backends.{module}"), cls)()
         return backend

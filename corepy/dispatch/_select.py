@@ -227,6 +227,8 @@ def _defaults() -> Iterator[Placement]:
             can = backend.capabilities(device)
             if device.kind in kinds and can.dtypes - can.held >= _dtypes.ANY:
                 yield Placement(backend, device, "an accelerator with every dtype is present")
+    if "numpy" in _registry.records():  # where it is broken, the search would end at the reference
+        _registry.load("numpy", "corepy")
     for backend in _usable(("cpu",)):
         if CPU in backend.devices():
             yield Placement(backend, CPU, "the host")
