@@ -197,6 +197,8 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
         If there is no array, or the shapes do not fit.
     IndexError
         If `axis` is out of range.
+    MemoryError
+        If memory does not hold the result.
     DeviceMismatchError
         If the operands live on different devices.
     """
@@ -212,6 +214,7 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
             raise bad_argument(
                 "concat", f"arrays[{i}].shape", x.shape, f"{shape} but for axis {place}"
             )
+    addressable("concat", sum(x.size or 0 for x in found))  # libraries let their sum wrap around
     return cast("Array", run_in(found[0]._table, "concat", tuple(found), axis=place))
 
 
@@ -570,6 +573,8 @@ def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array
         If there is no array, or the shapes differ.
     IndexError
         If `axis` is out of range.
+    MemoryError
+        If memory does not hold the result.
     DeviceMismatchError
         If the operands live on different devices.
     """
@@ -580,6 +585,7 @@ def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array
         if x.shape != shape and (x.ndim != len(shape) or not same_sizes(x, first, every)):
             raise bad_argument("stack", f"arrays[{i}].shape", x.shape, str(shape))
     place = axis_of("stack", axis, len(shape) + 1)
+    addressable("stack", len(found), *shape)
     return cast("Array", run_in(found[0]._table, "stack", tuple(found), axis=place))
 
 

@@ -60,6 +60,9 @@ class NumPyBackend(Backend):
     def single(self, name: str) -> Callable[..., Any] | None:
         return SINGLE.get(name)
 
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        return isinstance(error, ValueError) and str(error).startswith(_BEYOND_ADDRESSES)
+
     def owns(self, obj: object) -> bool:
         # A masked array is refused rather than robbed of its mask.
         masked = type(obj).__module__.startswith("numpy.ma")
@@ -139,6 +142,13 @@ class _Backwards:
         runs_backwards(self._native, copy)  # raises where a copy is refused
         return self._native.copy().__dlpack__(**params)
 
+
+#: What NumPy says of results whose bytes or elements no integer of 64 bits counts (ctors.c,
+#: nditer_constr.c): of others that memory does not hold it raises ``MemoryError``.
+_BEYOND_ADDRESSES: Final = (
+    *("array is too big", "iterator is too large", "maximum supported dimension"),
+    *("negative dimensions are not allowed", "Maximum allowed dimension exceeded"),
+)
 
 _NATIVE: Final[dict[DType, np.dtype[Any]]] = {d: np.dtype(d.name) for d in DTYPES.values()}
 _BY_NATIVE: Final[dict[np.dtype[Any], DType]] = {native: d for d, native in _NATIVE.items()}

@@ -250,10 +250,12 @@ class _Exporter:
 
 #: What plain errors say: the host's and MPS's (c10/core/impl/alloc_cpu.cpp, MPSAllocator.mm), the
 #: driver's where its own memory lacks (c10/cuda/CUDAException.cpp), and that of cuBLAS, cuSOLVER,
-#: cuFFT and their like, such as CUBLAS_STATUS_ALLOC_FAILED.
+#: cuFFT and their like, such as CUBLAS_STATUS_ALLOC_FAILED. Last, what it says of results whose
+#: bytes or elements no integer of 64 bits counts (c10/core/TensorImpl.h, ATen/EmptyTensor.cpp).
 _SHORTAGES: Final = (
     *("DefaultCPUAllocator", "MPS backend out of memory"),
     *("CUDA error: out of memory", "HIP error: out of memory", "_ALLOC_FAILED"),
+    *("Storage size calculation overflowed", "numel: integer multiplication overflow"),
 )
 
 #: ``cudaStreamPerThread``, as https://data-apis.org/array-api/2025.12/ has it in ``__dlpack__``.
