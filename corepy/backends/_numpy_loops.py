@@ -175,6 +175,6 @@ LOOPS: Final[dict[str, Loop]] = {
         name: Loop(None, "move")
         for name in ("concat", "empty", "full", "ones", "roll", "stack", "zeros")
     },
-    "astype": Loop(None, "move", real=True, wide=WIDE.get("to float64", {})),
+    "astype": Loop(None, "move", wide=WIDE.get("to float64", {})),
     **_private_loops(),
 }

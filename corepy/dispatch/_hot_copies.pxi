@@ -196,14 +196,27 @@ cdef inline void _copy_past_caches(char* into, char* source, npy_intp bytes) noe
 
 cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Copy an array to another dtype."""
-    cdef PyObject* found
     if count != 2 or names != NULL or args[1].ob_type != <void*>_DType:
         return None
-    cdef Slot* slot = _slot_of(args[0], self.place)
-    if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
+    return _copied(args[0], args[1])
+
+
+cdef object _copied(PyObject* array, PyObject* dtype):
+    """Copy an array to a dtype, None where the function has to."""
+    cdef PyObject* found
+    cdef Slot* slot = _slot_of(array, _ASTYPE)
+    if slot == NULL:
         return None
-    cdef PyArrayObject* x = _native_of(args[0])
-    found = PyDict_GetItemWithError((<Operand>args[0])._table.siblings, <object>args[1])
+    cdef PyArrayObject* x = _native_of(array)
+    table = (<Operand>array)._table
+    if dtype == <PyObject*>table.dtype and not _is_plain(<PyObject*>x):
+        if not _is_array(<PyObject*>x) or _size(x, LONG) < 0:
+            return None
+        held = <object>x  # somebody else may let go of it meanwhile
+        return _make(PyArray_NewCopy(x, NPY_KEEPORDER), table)
+    if not _is_plain(<PyObject*>x):
+        return None
+    found = PyDict_GetItemWithError(table.siblings, <object>dtype)
     if found == NULL:
         return None
     descr = (<Slots>found).native_dtype

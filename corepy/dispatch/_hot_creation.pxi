@@ -355,22 +355,22 @@ cdef Slot* _resolved(Slots table, int place) except? NULL:
 cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Convert a float or an int, or lists of only the one or the other, of one or two levels.
 
-    With a dtype that holds them they may be mixed. An `Array` of that dtype stays what it is.
+    With a dtype that holds them they may be mixed. An `Array` of that dtype stays what it is, unless
+    a copy is asked for.
     """
     cdef PyObject* value = args[0] if count else NULL
     cdef PyObject* found
     cdef PyObject* dtype
+    cdef PyObject* copy
     cdef PyObject** rows
     cdef npy_intp dims[2]
     cdef npy_intp row
-    if count != 1 or not _one_word(args, count, names, "dtype", &dtype):
+    if count != 1 or not _dtype_and_copy(args, count, names, &dtype, &copy):
         return None
-    if dtype == Py_None:
-        dtype = NULL
     if value.ob_type == <void*>_Array:
-        if dtype == NULL or dtype == <PyObject*>(<Operand>value)._table.dtype:
-            return <object>value
-        return None
+        return _converted_to(<Operand>value, dtype, <object>copy)
+    if copy != Py_None and <object>copy is not True:
+        return None  # of what has to be copied
     if _wish_in_force() is not _wish or dtype != NULL and dtype.ob_type != <void*>_DType:
         return None
     dims[0] = dims[1] = -1
@@ -422,6 +422,39 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
         ):
             return None
     return _make(made, table)
+
+
+cdef bint _dtype_and_copy(
+    PyObject** args, Py_ssize_t count, PyObject* names, PyObject** dtype, PyObject** copy
+) noexcept:
+    """Find the values of these keywords, NULL and None where they are absent; False for others."""
+    cdef Py_ssize_t i
+    dtype[0], copy[0] = NULL, Py_None
+    if names == NULL:
+        return True
+    for i in range(PyTuple_GET_SIZE(names)):
+        if PyTuple_GET_ITEM(names, i) == <PyObject*>_DTYPE:
+            dtype[0] = NULL if args[count + i] == Py_None else args[count + i]
+        elif PyTuple_GET_ITEM(names, i) == <PyObject*>_COPY:
+            copy[0] = args[count + i]
+        else:
+            return False
+    return True
+
+
+cdef str _DTYPE = "dtype"
+cdef str _COPY = "copy"
+
+
+cdef object _converted_to(Operand x, PyObject* dtype, copy):
+    """Give an `Array` a dtype, or return it as it is; None where the function has to."""
+    if dtype == NULL or dtype == <PyObject*>x._table.dtype:
+        if copy is True:
+            return _copied(<PyObject*>x, <PyObject*>x._table.dtype)
+        return x if copy is None or copy is False else None
+    if dtype.ob_type != <void*>_DType or copy is not None and copy is not True or _is_strict():
+        return None
+    return _copied(<PyObject*>x, dtype)
 
 
 cdef inline void* _memory(made) noexcept:

@@ -63,6 +63,9 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_Zeros(int, npy_intp*, PyArray_Descr*, int)
     PyArray_Descr* PyArray_DescrFromType(int)
     PyArray_Descr* PyArray_DESCR(PyArrayObject*)
+    ctypedef enum NPY_ORDER:
+        NPY_KEEPORDER
+    object PyArray_NewCopy(PyArrayObject*, NPY_ORDER)
     int PyArray_CopyInto(PyArrayObject*, PyArrayObject*) except -1
     object PyArray_GETITEM(PyArrayObject*, char*)
     object PyArray_Arange(double, double, double, int)

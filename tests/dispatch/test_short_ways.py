@@ -175,6 +175,19 @@ def test_conversions() -> None:
             for given in (value, [value], (1, value), [[1, 2.0], (value, 4)], [[value], 1]):
                 assert_alike("asarray", given, dtype=getattr(xp, name))
         assert_alike("asarray", x, dtype=getattr(xp, name))
+        for given in layouts(name):
+            for copy in (True, False, None, 1):
+                assert_alike("asarray", given, copy=copy)
+                for target in (name, "float32", "uint16", "complex128"):
+                    dtype = getattr(xp, target)
+                    assert_alike("asarray", given, dtype=dtype)
+                    assert_alike("asarray", given, copy=copy, dtype=dtype)
+    for value in (1, 2.5, [1, 2], [[0.5]], 1j, x):
+        assert_alike("asarray", value, copy=True)
+        assert_alike("asarray", value, copy=False)
+        assert_alike("asarray", value, copy=True, device="cpu")
+    with corepy.strict():
+        assert_alike("asarray", xp.ones(2), dtype=xp.int64)
     assert xp.asarray(x) is x
     assert xp.asarray(x, dtype=xp.float64) is x
     assert xp.asarray(x, copy=True) is not x
@@ -562,7 +575,12 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "__setitem__": lambda x: [stdlib_operator.setitem(x, key, 2) for key in (0, (0, 1), x > 9)],
     "subtract": lambda x: stdlib_operator.isub(x, x),
     "add": lambda x: x + xp.astype(x, xp.float32),
-    "astype": lambda x: xp.astype(x, xp.float32),
+    "astype": lambda x: (
+        xp.astype(x, xp.float32),
+        xp.asarray(x, copy=True),
+        xp.asarray(x.T, copy=True, dtype=xp.float64),
+        xp.asarray(x, dtype=xp.int64),
+    ),
     "concat": lambda x: xp.concat([x, x], axis=-1),
     "expand_dims": lambda x: xp.expand_dims(x, axis=0),
     "flip": xp.flip,
