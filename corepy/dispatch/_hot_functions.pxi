@@ -263,9 +263,12 @@ cdef object _unary_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
 
 
 cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Take one small, contiguous array, and an axis that is None, the first or the last."""
+    """Take one small, contiguous array, and axes that follow each other at one end of it, or all.
+
+    Running sums and products take any one axis.
+    """
     cdef PyObject* axis
-    cdef bint keepdims
+    cdef bint flag
     if count != 1:
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
@@ -274,17 +277,23 @@ cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyO
             if (<Operand>args[0])._table.repeats:
                 return _repeated_reduction(self, args, count, names)
         return _widened_reduction(self, args, count, names)
-    if not _axis_and_keepdims(self, args, count, names, &axis, &keepdims):
+    if not _axis_and_flag(self, args, count, names, &axis, &flag):
         return None
-    return _reduced_to(slot, (<Operand>args[0])._native, axis, keepdims)
+    return _reduced_to(slot, (<Operand>args[0])._native, axis, flag)
 
 
-cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint keepdims):
-    """Wrap what an array is reduced to, None where the entry has to compute it."""
+cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint flag):
+    """Wrap what an array is reduced to, None where the entry has to compute it.
+
+    The flag says whether dimensions are kept, or running sums begin with zero.
+    """
+    if slot.kind == ACCUMULATION:
+        made = _short_accumulation(slot, native, axis, flag)
+        return None if made is None else _make(made, <Slots>slot.result)
     made = _short_reduction(slot, <PyObject*>native, <object>axis)
     if made is None:
         return None
-    if keepdims:
+    if flag:
         made = _with_dimensions(
             <PyArrayObject*><PyObject*>made, PyArray_NDIM(<PyArrayObject*><PyObject*>native), axis
         )
@@ -294,10 +303,10 @@ cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint keepdims):
 cdef object _widened_reduction(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Reduce integers to a wider dtype, after their conversion to it; None for others."""
     cdef PyObject* axis
-    cdef bint keepdims
+    cdef bint flag
     if not self.widens or args[0].ob_type != <void*>_Array:
         return None
-    if not _axis_and_keepdims(self, args, count, names, &axis, &keepdims):
+    if not _axis_and_flag(self, args, count, names, &axis, &flag):
         return None
     x = <Operand>args[0]
     if not _is_plain(<PyObject*>x._native):
@@ -313,24 +322,28 @@ cdef object _widened_reduction(Function self, PyObject** args, Py_ssize_t count,
     if slot == NULL:
         return None
     native = _converted(slot, x)
-    return None if native is None else _reduced_to(slot, native, axis, keepdims)
+    return None if native is None else _reduced_to(slot, native, axis, flag)
 
 
-cdef inline bint _axis_and_keepdims(
-    Function self, PyObject** args, Py_ssize_t count, PyObject* names, PyObject** axis, bint* keepdims
+cdef inline bint _axis_and_flag(
+    Function self, PyObject** args, Py_ssize_t count, PyObject* names, PyObject** axis, bint* flag
 ) noexcept:
-    """Find what `axis` and `keepdims` are, if they are given; False for other keywords."""
+    """Find what `axis` and `keepdims` are, if they are given; False for other keywords.
+
+    Running sums and products have `include_initial` in place of the latter.
+    """
+    cdef PyObject* word = <PyObject*>(_INITIAL if self.running else _KEEPDIMS)
     cdef Py_ssize_t i
-    axis[0], keepdims[0] = Py_None, False
+    axis[0], flag[0] = Py_None, False
     if names == NULL:
         return True
     for i in range(PyTuple_GET_SIZE(names)):
         if PyTuple_GET_ITEM(names, i) == <PyObject*>_AXIS:
             axis[0] = args[count + i]
-        elif PyTuple_GET_ITEM(names, i) == <PyObject*>_KEEPDIMS and not self.running:
+        elif PyTuple_GET_ITEM(names, i) == word:
             if args[count + i].ob_type != <void*>&PyBool_Type:
                 return False
-            keepdims[0] = <object>args[count + i] is True
+            flag[0] = <object>args[count + i] is True
         else:
             return False
     return True
@@ -401,6 +414,7 @@ cdef object _repeated_reduction(
 
 cdef str _AXIS = "axis"
 cdef str _KEEPDIMS = "keepdims"
+cdef str _INITIAL = "include_initial"
 
 
 cdef object _choice_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

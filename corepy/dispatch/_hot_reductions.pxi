@@ -38,8 +38,6 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
     cdef PyArrayObject* x = <PyArrayObject*>a
     if slot.kind >= ARGMAX:
         return _short_search(slot, x, axis)
-    if slot.kind == ACCUMULATION:
-        return _short_accumulation(slot, x, axis)
     cdef int ndim = PyArray_NDIM(x), i, count = 0
     cdef npy_intp* dims = PyArray_DIMS(x)
     cdef npy_intp size = _size(x, _least_of(slot, x, axis)), rows = 1, length
@@ -326,21 +324,80 @@ cdef inline void _squares(Real* x, Real mean, Real* into, npy_intp size) noexcep
         into[i] = off * off
 
 
-cdef object _short_accumulation(Slot* slot, PyArrayObject* x, axis):
-    """Return running sums or products of a 1-D array."""
-    if PyArray_NDIM(x) != 1 or not (
-        axis is None or type(axis) is int and (axis == 0 or axis == -1)
-    ):
+cdef object _short_accumulation(Slot* slot, native, PyObject* axis, bint initial):
+    """Return running sums or products along an axis; None where the entry has to compute them."""
+    cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef Running run
+    if not _is_plain(<PyObject*>native):
         return None
-    cdef npy_intp size = _size(x, max(slot.least, slot.first))
+    held = native  # another thread may put other memory into its Array meanwhile
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
+    cdef int ndim = PyArray_NDIM(x), place, i
+    place = 0 if axis == Py_None and ndim == 1 else _axis_of(axis, ndim, 0)
+    if place < 0 or ndim > MOST_DIMENSIONS or initial and not slot.has_initial:
+        return None
+    cdef npy_intp least = min(slot.least, <npy_intp>SHORT)
+    cdef npy_intp size = _size(x, max(slot.least, slot.first) if ndim == 1 else least)
     if size < 1:
         return None
-    result = _result(slot, x)
-    cdef char* source = <char*>PyArray_DATA(x)
-    cdef char* target = <char*>PyArray_DATA(<PyArrayObject*>result)
-    cdef char* args[3]
+    run.slot, run.across, run.initial = slot, NULL, initial
+    run.outer = run.inner = 1
+    for i in range(ndim):
+        shape[i] = PyArray_DIMS(x)[i]
+        if i < place:
+            run.outer *= shape[i]
+        elif i > place:
+            run.inner *= shape[i]
+    run.length = shape[place]
+    shape[place] += initial
+    if run.inner > 1:
+        table = <Slots>slot.result
+        run.across = _resolved(table, _ADD if slot.initial == 0 else _MULTIPLY)
+        if run.across == NULL:
+            return None
+    result = _new_large(slot.descr, ndim, shape)
+    run.source, run.into = <char*>PyArray_DATA(x), <char*>PyArray_DATA(<PyArrayObject*>result)
+    if size < LONG:
+        _run_along(&run)
+    else:
+        if size >= SHORT:
+            corepy_none_of_all()  # of before
+        with nogil:
+            _run_along(&run)
+    return result if _is_clean(slot, size) else None
+
+
+cdef struct Running:
+    Slot* slot  # of the running sums
+    Slot* across  # of the sums of two rows each, where rows are added up
+    bint initial  # whether they begin with zero, or one
+    npy_intp outer, length, inner  # elements before, along and behind the axis
+    char* source
+    char* into
+
+
+cdef void _run_along(Running* run) noexcept nogil:
+    cdef npy_intp row = run.inner * run.slot.size, length = run.length - 1, inner = run.inner
     cdef npy_intp steps[3]
-    memcpy(target, source, slot.size)
-    args[0], args[1], args[2] = target, source + slot.size, target + slot.size
-    steps[0] = steps[1] = steps[2] = slot.size
-    return result if _calls(slot, args, size - 1, steps) else None
+    cdef char* args[3]
+    cdef char* source = run.source
+    cdef char* into = run.into
+    cdef npy_intp block, i
+    steps[0] = steps[1] = steps[2] = run.slot.size
+    for block in range(run.outer):
+        if run.initial:
+            for i in range(inner):
+                _put(run.slot.type_num, into + i * run.slot.size, run.slot.initial)
+            into += row
+        memcpy(into, source, row)
+        args[0], args[1], args[2] = into, source + row, into + row
+        if run.across == NULL:
+            run.slot.loop(args, &length, steps, run.slot.data)
+        else:
+            for i in range(length):
+                run.across.loop(args, &inner, steps, run.across.data)
+                args[0] += row
+                args[1] += row
+                args[2] += row
+        source += run.length * row
+        into += run.length * row

@@ -265,6 +265,23 @@ def test_what_arrays_are_reduced_to(dtype: str) -> None:
                     assert_alike(name, x, keepdims=kept, axis=axis)
             assert_alike(name, x, keepdims=True)
             assert_alike(name, x, keep=True)
+            if name.startswith("cumulative"):
+                for axis in (None, 0, 1, 2, -2, True):
+                    for initial in (True, False, 1):
+                        assert_alike(name, x, axis=axis, include_initial=initial)
+                assert_alike(name, x, include_initial=True, dtype=xp.float64)
+
+
+def test_running_sums_of_many_rows() -> None:
+    rng = np.random.default_rng(0)
+    for dtype in ("int16", "int64", "float32", "float64"):
+        for shape in ((60, 70), (7, 11, 40), (3, 20_000), (20_000, 3), (5000,), (1, 5), (5, 1)):
+            x = xp.asarray((rng.normal(size=shape) * 9).astype(dtype))
+            for axis in range(len(shape)):
+                for name in ("cumulative_sum", "cumulative_prod"):
+                    with np.errstate(all="ignore"):
+                        assert_alike(name, x, axis=axis)
+                        assert_alike(name, x, axis=axis, include_initial=True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -581,6 +598,12 @@ WAYS: dict[str, Callable[[Any], Any]] = {
         xp.asarray(x.T, copy=True, dtype=xp.float64),
         xp.asarray(x, dtype=xp.int64),
     ),
+    "cumulative_sum": lambda x: (
+        xp.cumulative_sum(x, axis=0),
+        xp.cumulative_sum(x, axis=-1, include_initial=True),
+        xp.cumulative_sum(x[0], include_initial=True),
+    ),
+    "cumulative_prod": lambda x: xp.cumulative_prod(x, axis=0, include_initial=True),
     "concat": lambda x: xp.concat([x, x], axis=-1),
     "expand_dims": lambda x: xp.expand_dims(x, axis=0),
     "flip": xp.flip,
