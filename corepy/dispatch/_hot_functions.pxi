@@ -354,11 +354,12 @@ cdef object _with_dimensions(PyArrayObject* x, int ndim, PyObject* axis):
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef npy_intp strides[MOST_DIMENSIONS]
     cdef npy_intp stride = PyArray_ITEMSIZE(x)
-    cdef int i, from_ = PyArray_NDIM(x) - 1
-    cdef int place = 0 if axis == Py_None else _axis_of(axis, ndim, 0)
+    cdef int i, from_ = PyArray_NDIM(x) - 1, first = 0, last = ndim
+    if axis != Py_None:
+        _neighbours(<object>axis, ndim, &first, &last)
     for i in range(ndim - 1, -1, -1):
         dims[i], strides[i] = 1, stride
-        if axis != Py_None and i != place:
+        if not first <= i < last:
             dims[i] = PyArray_DIMS(x)[from_]
             stride *= dims[i]
             from_ -= 1

@@ -38,33 +38,26 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
     cdef PyArrayObject* x = <PyArrayObject*>a
     if slot.kind >= ARGMAX:
         return _short_search(slot, x, axis)
-    cdef int ndim = PyArray_NDIM(x), i, count = 0
+    cdef int ndim = PyArray_NDIM(x), first = 0, last = ndim, i, count = 0
     cdef npy_intp* dims = PyArray_DIMS(x)
-    cdef npy_intp size = _size(x, _least_of(slot, x, axis)), rows = 1, length
+    cdef npy_intp rows = 1, length
     cdef npy_intp shape[MOST_DIMENSIONS]
-    cdef bint by_column = False
-    if size <= 0 or ndim > MOST_DIMENSIONS:
+    if ndim > MOST_DIMENSIONS or axis is not None and not _neighbours(axis, ndim, &first, &last):
         return None
-    if axis is None:
-        length = size
-    elif type(axis) is int and ndim:
-        if axis == -1 or axis == ndim - 1:
-            count = ndim - 1
-            for i in range(count):
-                shape[i] = dims[i]
-                rows *= dims[i]
-            length = dims[ndim - 1]
-        elif axis == 0 or axis == -ndim:
-            count = ndim - 1
-            for i in range(count):
-                shape[i] = dims[i + 1]
-                rows *= dims[i + 1]
-            length = dims[0]
-            by_column = rows > 1  # a single one is a row
-        else:
-            return None
-    else:
+    if first > 0 and last < ndim:
         return None
+    if last - first == ndim and type(axis) is tuple:
+        axis = None
+    cdef npy_intp size = _size(x, _least_of(slot, x, axis))
+    if size <= 0:
+        return None
+    for i in range(ndim):
+        if not first <= i < last:
+            shape[count] = dims[i]
+            rows *= dims[i]
+            count += 1
+    length = size // rows
+    cdef bint by_column = last < ndim and rows > 1  # a single one is a row
     if slot.kind == VARIANCE or slot.kind == DEVIATION:
         return None if by_column else _short_variance(slot, x, count, shape, rows, length)
     result = _new(slot.descr, count, shape)
@@ -75,6 +68,25 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
     if slot.kind == MEAN:
         _divide(slot.type_num, target, rows, <double>length)
     return result
+
+
+cdef bint _neighbours(axis, int ndim, int* first, int* last) noexcept:
+    """Find where an axis, or several that follow each other, begin and end; False for others."""
+    cdef PyObject* one = <PyObject*>axis
+    cdef PyObject** part = &one
+    cdef Py_ssize_t count = 1, i
+    cdef unsigned int seen = 0
+    cdef int place
+    if type(axis) is tuple:
+        count, part = PyTuple_GET_SIZE(one), PySequence_Fast_ITEMS(axis)
+    first[0], last[0] = ndim, 0
+    for i in range(count):
+        place = _axis_of(part[i], ndim, 0)
+        if place < 0 or seen >> place & 1:
+            return False
+        seen |= 1U << place
+        first[0], last[0] = min(first[0], place), max(last[0], place + 1)
+    return count > 0 and last[0] - first[0] == count
 
 
 cdef inline bint _has_row_loop(Slot* slot, npy_intp size, npy_intp length) noexcept:

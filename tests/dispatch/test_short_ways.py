@@ -258,7 +258,7 @@ def test_what_arrays_are_reduced_to(dtype: str) -> None:
     names += ["sum", "var", "cumulative_sum", "cumulative_prod"]
     for x in layouts(dtype):
         for name in names:
-            for axis in (None, 0, 1, -1, 7, (0, 1), True):
+            for axis in (None, 0, 1, -1, 7, (0, 1), (-1, 1), (0, -1), (0, 0), (2, 1, 0), (), True):
                 assert_alike(name, x, axis=axis)
                 for kept in (True, False, 1):
                     assert_alike(name, x, axis=axis, keepdims=kept)
@@ -270,6 +270,29 @@ def test_what_arrays_are_reduced_to(dtype: str) -> None:
                     for initial in (True, False, 1):
                         assert_alike(name, x, axis=axis, include_initial=initial)
                 assert_alike(name, x, include_initial=True, dtype=xp.float64)
+
+
+@compiled
+def test_the_short_way_is_taken_along_several_axes() -> None:
+    rng = np.random.default_rng(3)
+    names = ["sum", "prod", "max", "min", "mean", "var", "std"]
+    for dtype in ("float32", "float64"):
+        table = without_entries(dtype, *names)
+        for shape in ((10, 10, 3), (3, 70, 9), (2, 3, 4, 5), (1, 1, 6), (40, 50)):
+            native = rng.uniform(0.9, 1.1, size=shape).astype(dtype)
+            x = make(native, table)
+            for length in range(2, len(shape) + 1):
+                front = tuple(range(length))
+                back = tuple(range(len(shape) - length, len(shape)))[::-1]
+                for axis in (front, back):
+                    for name in names:
+                        if name in ("var", "std") and axis is front and length < len(shape):
+                            continue  # of columns, NumPy's
+                        for kept in (False, True):
+                            found = function(name)(x, axis=axis, keepdims=kept).unwrap()
+                            expected = getattr(np, name)(native, axis=axis, keepdims=kept)
+                            np.testing.assert_allclose(found, expected, rtol=1e-4, strict=True)
+                            assert_alike(name, xp.asarray(native), axis=axis, keepdims=kept)
 
 
 def test_running_sums_of_many_rows() -> None:
