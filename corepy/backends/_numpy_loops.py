@@ -173,7 +173,7 @@ LOOPS: Final[dict[str, Loop]] = {
     },
     **{
         name: Loop(None, "move")
-        for name in ("concat", "empty", "full", "ones", "roll", "stack", "zeros")
+        for name in ("concat", "empty", "full", "ones", "repeat", "roll", "stack", "zeros")
     },
     "astype": Loop(None, "move", wide=WIDE.get("to float64", {})),
     **_private_loops(),

@@ -398,6 +398,79 @@ cdef object _rolling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     return _make(made, (<Operand>args[0])._table)
 
 
+cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Repeat elements of a contiguous array, or its parts along an axis, alike or by counts."""
+    cdef PyObject* axis
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp outer = 1, length = 1, chunk = 1, total = 0, row, i
+    cdef npy_intp* each = NULL
+    cdef long times = 0
+    cdef int ndim, place = 0, j
+    if count != 2 or not _one_word(args, count, names, "axis", &axis):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
+        return None
+    held, also_held = (<Operand>args[0])._native, None  # others may let go of them meanwhile
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
+    cdef npy_intp least = min(slot.least, <npy_intp>SHORT)
+    if _size(x, least) < 0 or PyArray_NDIM(x) > MOST_DIMENSIONS:
+        return None
+    if axis == NULL or axis == Py_None:
+        ndim, length = 1, _size(x, least)
+    else:
+        ndim, place = PyArray_NDIM(x), _axis_of(axis, PyArray_NDIM(x), 0)
+        if place < 0:
+            return None
+        for j in range(ndim):
+            dims[j] = PyArray_DIMS(x)[j]
+            if j < place:
+                outer *= dims[j]
+            elif j > place:
+                chunk *= dims[j]
+        length = dims[place]
+    if _whole(args[1], &times):
+        if not 0 <= times < least:
+            return None
+        total = length * times
+    else:
+        each = _counts(args[0], args[1], length)
+        if each == NULL:
+            return None
+        also_held = (<Operand>args[1])._native
+        for i in range(length):
+            if not 0 <= each[i] < least:
+                return None
+            total += each[i]
+    if total >= least or total * outer * chunk >= least:
+        return None
+    dims[place] = total
+    made = _new_large(slot.descr, ndim, dims)
+    cdef char* source = <char*>PyArray_DATA(x)
+    cdef char* into = _data(made)
+    chunk *= slot.size
+    for row in range(outer):
+        for i in range(length):
+            if each != NULL:
+                times = each[i]
+            _fill(into, times, chunk, source)
+            into += times * chunk
+            source += chunk
+    return _make(made, (<Operand>args[0])._table)
+
+
+cdef npy_intp* _counts(PyObject* array, PyObject* counts, npy_intp length) except? NULL:
+    """Return as many integers of 64 bits that an `Array` beside another one holds; NULL for others."""
+    if counts.ob_type != <void*>_Array or not _share(<Operand>array, <Operand>counts):
+        return NULL
+    cdef PyArrayObject* y = _native_of(counts)
+    if not _is_plain(<PyObject*>y) or PyArray_TYPE(y) != NPY_INTP:
+        return NULL
+    if PyArray_NDIM(y) != 1 or PyArray_DIMS(y)[0] != length:
+        return NULL
+    return <npy_intp*>PyArray_DATA(y)
+
+
 cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Copy rows at indices."""
     cdef PyObject* axis

@@ -221,6 +221,8 @@ cdef Way _way_of(str name):
         return _transposition_way
     if name == "permute_dims":
         return _permutation_way
+    if name == "repeat":
+        return _repeating_way
     if name == "reshape":
         return _reshaping_way
     if name == "roll":

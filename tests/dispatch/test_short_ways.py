@@ -253,6 +253,24 @@ def test_copies(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_repetitions(dtype: str) -> None:
+    for x in layouts(dtype):
+        for times in (0, 1, 3, -1, 5000, 2**62, True, 2.0, None):
+            assert_alike("repeat", x, times)
+            assert_alike("repeat", x, times, axis=0)
+            assert_alike("repeat", x, times, axis=-1)
+        for axis in (None, 0, 1, 5, True):
+            length = x.size if axis is None else (*x.shape, 0, 0)[axis % 2]
+            for counts in (np.arange(length), np.full(length, 2), np.ones(length + 1, int)):
+                assert_alike("repeat", x, xp.asarray(counts), axis=axis)
+            for bad in (np.arange(length) - 1, np.full(length, 2**40), np.ones((1, length), int)):
+                assert_alike("repeat", x, xp.asarray(bad), axis=axis)
+            for kind in ("uint8", "uint64", "float64", "bool"):
+                assert_alike("repeat", x, xp.asarray(np.ones(length, kind)), axis=axis)
+            assert_alike("repeat", x, xp.asarray(2), axis=axis)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_what_arrays_are_reduced_to(dtype: str) -> None:
     names = ["all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std"]
     names += ["sum", "var", "cumulative_sum", "cumulative_prod"]
@@ -634,6 +652,11 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "matmul": lambda x: (x @ x, x[0] @ x, x @ x[0], x[0] @ x[0], xp.matmul(x, x)),
     "matrix_transpose": lambda x: (xp.matrix_transpose(x), x.T, x.mT),
     "permute_dims": lambda x: xp.permute_dims(x, (1, 0)),
+    "repeat": lambda x: (
+        xp.repeat(x, 3),
+        xp.repeat(x, 2, axis=1),
+        xp.repeat(x, xp.argsort(x[0]), axis=0),
+    ),
     "reshape": lambda x: xp.reshape(x, (-1,)),
     "searchsorted": lambda x: xp.searchsorted(x[0], x, side="right"),
     "sort": xp.sort,
