@@ -158,7 +158,8 @@ LOOPS: Final[dict[str, Loop]] = {
     **{
         name: Loop(None, "view")
         for name in (
-            *("expand_dims", "flip", "matrix_transpose", "permute_dims", "reshape", "squeeze"),
+            *("broadcast_to", "expand_dims", "flip", "linalg.diagonal", "matrix_transpose"),
+            *("permute_dims", "reshape", "squeeze", "unstack"),
         )
     },
     **{

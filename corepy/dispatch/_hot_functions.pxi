@@ -203,6 +203,8 @@ cdef Way _way_of(str name):
         return _range_way
     if name == "astype":
         return _cast_way
+    if name == "broadcast_to":
+        return _broadcasting_way
     if name == "clip":
         return _clamp_way
     if name == "expand_dims":
@@ -213,6 +215,8 @@ cdef Way _way_of(str name):
         return _filling_way
     if name == "linspace":
         return _spacing_way
+    if name == "linalg.diagonal":
+        return _diagonal_way
     if name == "linalg.solve":
         return _solution_way
     if name == "matmul":
@@ -237,6 +241,8 @@ cdef Way _way_of(str name):
         return _contraction_way
     if name == "unique_values":
         return _distinct_way
+    if name == "unstack":
+        return _unstacking_way
     if name == "vecdot":
         return _dot_way
     if name == "where":

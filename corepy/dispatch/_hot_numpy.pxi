@@ -53,6 +53,7 @@ cdef extern from "numpy/arrayobject.h":
     npy_intp* PyArray_STRIDES(PyArrayObject*) nogil
     void* PyArray_DATA(PyArrayObject*) nogil
     int PyArray_FLAGS(PyArrayObject*) nogil
+    void PyArray_CLEARFLAGS(PyArrayObject*, int)
     int PyArray_TYPE(PyArrayObject*) nogil
     bint PyTypeNum_ISINTEGER(int) nogil
     bint PyTypeNum_ISUNSIGNED(int) nogil
@@ -144,7 +145,7 @@ cdef extern from *:
 
 
 cdef enum:
-    OPERATIONS = 128  # that have a place in each table: more than there are
+    OPERATIONS = 160  # that have a place in each table: more than there are
     # Elements below which the short way is taken, but for elementwise operations, reductions, copies
     # and views, which take it at any size. From there on the machinery is a small part. New arrays
     # take so little time that a way through Python that has left the caches shows longer.

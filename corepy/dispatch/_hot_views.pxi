@@ -194,3 +194,110 @@ cdef object _flip_way(Function self, PyObject** args, Py_ssize_t count, PyObject
             strides[i] = -strides[i]
     made = _view(x, ndim, PyArray_DIMS(x), strides, data)
     return _make(made, (<Operand>args[0])._table)
+
+
+cdef object _locked(made, Operand like):
+    """Bind a view that is not to be written to."""
+    PyArray_CLEARFLAGS(<PyArrayObject*>made, NPY_ARRAY_WRITEABLE)
+    return _make(made, like._table)
+
+
+cdef object _broadcasting_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Repeat an array along new dimensions, and those of size one, without a copy."""
+    cdef PyArrayObject* x
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef int ndim, new, i
+    if count != 2 or names != NULL or _viewed(self, args, &x) == NULL:
+        return None
+    ndim = _dims_of(args[1], dims, 1 << 31)
+    new = ndim - PyArray_NDIM(x)
+    if ndim < 0 or new < 0:
+        return None
+    for i in range(ndim):
+        strides[i] = 0
+        if i >= new and PyArray_DIMS(x)[i - new] != 1:
+            if PyArray_DIMS(x)[i - new] != dims[i]:
+                return None
+            strides[i] = PyArray_STRIDES(x)[i - new]
+    return _locked(_view(x, ndim, dims, strides, <char*>PyArray_DATA(x)), <Operand>args[0])
+
+
+cdef object _diagonal_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """View a diagonal of matrices."""
+    cdef PyArrayObject* x
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef char* data
+    cdef int ndim, i
+    if count != 1 or _viewed(self, args, &x) == NULL:
+        return None
+    ndim = PyArray_NDIM(x)
+    if ndim < 2:
+        return None
+    data = _diagonal(x, args, names, &dims[ndim - 2], &strides[ndim - 2])
+    if data == NULL:
+        return None
+    for i in range(ndim - 2):
+        dims[i], strides[i] = PyArray_DIMS(x)[i], PyArray_STRIDES(x)[i]
+    return _locked(_view(x, ndim - 1, dims, strides, data), <Operand>args[0])
+
+
+cdef char* _diagonal(
+    PyArrayObject* x, PyObject** args, PyObject* names, npy_intp* length, npy_intp* stride
+) noexcept:
+    """Find where the diagonal of matrices begins that ``offset=`` means; NULL for other keywords."""
+    cdef int last = PyArray_NDIM(x) - 1
+    cdef npy_intp rows = PyArray_DIMS(x)[last - 1], columns = PyArray_DIMS(x)[last]
+    cdef npy_intp down = PyArray_STRIDES(x)[last - 1], right = PyArray_STRIDES(x)[last]
+    cdef char* data = <char*>PyArray_DATA(x)
+    cdef PyObject* given
+    cdef long offset = 0
+    if not _one_word(args, 1, names, "offset", &given):
+        return NULL
+    if given != NULL and not _whole(given, &offset):
+        return NULL
+    if offset < 0:
+        length[0] = max(0, min(rows + offset, columns))
+    else:
+        length[0] = max(0, min(rows, columns - offset))
+    if length[0]:
+        data += offset * right if offset > 0 else -offset * down
+    stride[0] = down + right
+    return data
+
+
+cdef object _unstacking_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """View each part along an axis; the elements of a vector are copied."""
+    cdef PyObject* axis
+    cdef PyArrayObject* x
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef npy_intp i
+    cdef int ndim, place, j, into = 0
+    if count != 1 or not _one_word(args, count, names, "axis", &axis):
+        return None
+    cdef Slot* slot = _viewed(self, args, &x)
+    if slot == NULL:
+        return None
+    held = <object>x
+    ndim = PyArray_NDIM(x)
+    place = _axis_of(axis, ndim, 0)
+    if place < 0:
+        return None
+    for j in range(ndim):
+        if j != place:
+            dims[into], strides[into] = PyArray_DIMS(x)[j], PyArray_STRIDES(x)[j]
+            into += 1
+    table = (<Operand>args[0])._table
+    parts = []
+    cdef char* data = <char*>PyArray_DATA(x)
+    for i in range(PyArray_DIMS(x)[place]):
+        if into:
+            made = _view(x, into, dims, strides, data)
+        else:
+            made = _new(slot.descr, 0, NULL)
+            memcpy(PyArray_DATA(<PyArrayObject*>made), data, slot.size)
+        parts.append(_make(made, table))
+        data += PyArray_STRIDES(x)[place]
+    return tuple(parts)

@@ -227,6 +227,14 @@ def test_views(dtype: str) -> None:
         assert_alike("flip", x)
         assert_alike("matrix_transpose", x)
         assert_alike("matrix_transpose", x, x)
+        for shape in (3, (2, 3), (2, *x.shape), x.shape, (5, 3, 4), (2**50, *x.shape), (-1,), "a"):
+            assert_alike("broadcast_to", x, shape)
+        for offset in (0, 1, -2, 3, -3, 9, -9, 2**40, True, 1.0):
+            assert_alike("linalg.diagonal", x, offset=offset)
+        assert_alike("linalg.diagonal", x)
+        for axis in (0, 1, -1, 5, None, True):
+            assert_alike("unstack", x, axis=axis)
+        assert_alike("unstack", x)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -645,6 +653,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
         xp.cumulative_sum(x[0], include_initial=True),
     ),
     "cumulative_prod": lambda x: xp.cumulative_prod(x, axis=0, include_initial=True),
+    "broadcast_to": lambda x: (xp.broadcast_to(x, (3, 2, 2)), xp.broadcast_to(x[:1], (4, 2))),
     "concat": lambda x: xp.concat([x, x], axis=-1),
     "expand_dims": lambda x: xp.expand_dims(x, axis=0),
     "flip": xp.flip,
@@ -666,9 +675,11 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "take": lambda x: xp.take(x, xp.argsort(x[0]), axis=0),
     "tensordot": lambda x: xp.tensordot(x, x, axes=1),
     "unique_values": xp.unique_values,
+    "unstack": lambda x: (xp.unstack(x), xp.unstack(x, axis=-1), xp.unstack(x[0])),
     "vecdot": lambda x: xp.vecdot(x, x),
     "linalg.cholesky": xp.linalg.cholesky,
     "linalg.det": xp.linalg.det,
+    "linalg.diagonal": lambda x: (xp.linalg.diagonal(x), xp.linalg.diagonal(x, offset=-1)),
     "linalg.eigh": xp.linalg.eigh,
     "linalg.inv": xp.linalg.inv,
     "linalg.qr": xp.linalg.qr,
