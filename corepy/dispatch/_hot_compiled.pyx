@@ -47,7 +47,7 @@ from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.limits cimport INT_MIN, LLONG_MIN
-from libc.math cimport INFINITY, ceil, fabs, isfinite, isinf, isnan, sqrt, sqrtf
+from libc.math cimport INFINITY, ceil, fabs, isfinite, isinf, isnan, ldexp, sqrt, sqrtf
 from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy, memset
 

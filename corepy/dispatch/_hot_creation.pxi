@@ -178,12 +178,17 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     cdef Slot* slot = _home_of(self, dtype, _int64 if whole else _float64, &home)
     if slot == NULL or step == 0:
         return None
-    if slot.type_num != NPY_DOUBLE and slot.type_num != NPY_FLOAT and not (
-        whole and slot.type_num == NPY_INT64
-    ):
+    cdef bint counts = whole and PyTypeNum_ISINTEGER(slot.type_num)
+    if slot.type_num != NPY_DOUBLE and slot.type_num != NPY_FLOAT and not counts:
         return None
     length = (stop - start) / step
     if not length < slot.least - 1:
+        return None
+    if counts and length <= 0:
+        return _make(_counted(slot, 0, 1, 0), <Slots>home)
+    if counts and not (
+        _is_within(slot, start) and _is_within(slot, start + (ceil(length) - 1) * step)
+    ):
         return None
     cdef double most = max(fabs(start), fabs(stop), fabs(step))
     if whole and length > 0 and (slot.type_num != NPY_FLOAT or most < _EXACT_IN_FLOAT):
@@ -198,6 +203,13 @@ cdef enum:
     _EXACT_IN_FLOAT = 1 << 23  # as `EXACT` of corepy/backends/_numpy_creation.py
 
 
+cdef inline bint _is_within(Slot* slot, double value) noexcept:
+    """Say whether an integer dtype holds a whole number of no more than 53 bits."""
+    cdef bint natural = PyTypeNum_ISUNSIGNED(slot.type_num)
+    cdef double span = ldexp(1.0, 8 * <int>slot.size - (not natural))
+    return (0 if natural else -span) <= value < span
+
+
 cdef object _counted(Slot* slot, double start, double step, npy_intp size):
     """Make a range of whole numbers, which all dtypes hold and add exactly."""
     made = _new_large(slot.descr, 1, &size)
@@ -206,6 +218,12 @@ cdef object _counted(Slot* slot, double start, double step, npy_intp size):
         _count(<double*>into, start, step, size)
     elif slot.type_num == NPY_FLOAT:
         _count(<float*>into, <float>start, <float>step, size)
+    elif slot.size == 4:
+        _count_few(<int*>into, <long long>start, <long long>step, size)
+    elif slot.size == 2:
+        _count_few(<short*>into, <long long>start, <long long>step, size)
+    elif slot.size == 1:
+        _count_few(<signed char*>into, <long long>start, <long long>step, size)
     else:
         _count(<long long*>into, <long long>start, <long long>step, size)
     return made
@@ -224,6 +242,18 @@ cdef inline void _count(Counted* into, Counted start, Counted step, npy_intp siz
     step *= APART
     for i in range(APART, size):
         into[i] = into[i - APART] + step
+
+
+ctypedef fused Small:
+    signed char
+    short
+    int
+
+
+cdef inline void _count_few(Small* into, long long start, long long step, npy_intp size) noexcept:
+    cdef npy_intp i
+    for i in range(size):
+        into[i] = <Small>(start + i * step)
 
 
 cdef inline bint _keeps_pace(Slot* slot, double start, double step) noexcept:

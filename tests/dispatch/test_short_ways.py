@@ -98,6 +98,8 @@ RANGES = [(5,), (0,), (-3,), (2, 9), (9, 2), (1, 10, 3), (10, 1, -3), (1, 2, 0),
 RANGES += [(0, 1, 0.25), (0.0, 1.0, 0.1), (1.0, 0.0, -0.3), (0.0, 1e300, 1.0), (2**40,), (True,)]
 RANGES += [(0, 2**70, 2**68), (300,), (float("nan"),), (0.0, 1.0, 0.0), (-100, 100, 7)]
 RANGES += [(100, -100, -9), (0, 300_000), (2**23 - 40, 2**23 - 1), (2**30 - 50, 2**30), (50.0,)]
+RANGES += [(-128, 128), (0, 256), (255, -1, -1), (0, 257), (-129, 3), (65_500, 65_536), (9, 0, -2)]
+RANGES += [(200, 0), (-5, -9), (120, 140, 8), (120, 130, 8), (2**30, 0, -(2**28))]
 RANGES += [(-(2**23), 2**23, 99_999), (-(2**30), 2**30, 2**25 + 1)]
 
 
@@ -769,6 +771,12 @@ def test_the_short_ways_of_new_arrays_are_taken() -> None:
             table[name] = (refusing, None)
             table.settle(name, refusing, None, NUMPY.loop(name))
             assert function(name)(*args, dtype=xp.float64)._table is table
+        bytes_ = without_entries("uint8", "arange")
+        _hot.homes(True)[xp.uint8] = bytes_
+        try:
+            assert xp.arange(3, 9, 2, dtype=xp.uint8)._table is bytes_
+        finally:
+            del _hot.homes(True)[xp.uint8]
         x = make(np.ones(3), table)
         for name in ("zeros_like", "ones_like", "empty_like"):
             assert function(name)(x)._table is table
