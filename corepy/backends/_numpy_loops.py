@@ -174,7 +174,9 @@ LOOPS: Final[dict[str, Loop]] = {
     },
     **{
         name: Loop(None, "move")
-        for name in ("concat", "empty", "full", "ones", "repeat", "roll", "stack", "zeros")
+        for name in (
+            *("concat", "empty", "eye", "full", "ones", "repeat", "roll", "stack", "zeros"),
+        )
     },
     "astype": Loop(None, "move", wide=WIDE.get("to float64", {})),
     **_private_loops(),

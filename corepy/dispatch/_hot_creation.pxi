@@ -134,6 +134,43 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     return _make(made, <Slots>home)
 
 
+cdef object _identity_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Make zeros, with ones on a diagonal."""
+    cdef PyObject* dtype = NULL
+    cdef PyObject* home
+    cdef npy_intp dims[2]
+    cdef npy_intp row, last
+    cdef double one[2]  # room for any
+    cdef long size, k = 0
+    cdef Py_ssize_t i
+    if not 1 <= count <= 2:
+        return None
+    for i in range(0 if names == NULL else PyTuple_GET_SIZE(names)):
+        if PyTuple_GET_ITEM(names, i) == <PyObject*>_DTYPE:
+            dtype = args[count + i]
+        elif PyTuple_GET_ITEM(names, i) != <PyObject*>_K or not _whole(args[count + i], &k):
+            return None
+    cdef Slot* slot = _home_of(self, dtype, _float64, &home)
+    if slot == NULL or not _scalar(slot, 1, one):
+        return None
+    for i in range(2):
+        if i < count and args[i] != Py_None or i == 0:
+            if not _whole(args[i], &size) or not 0 <= size < slot.least:
+                return None
+        dims[i] = size
+    if dims[0] * dims[1] >= slot.least:
+        return None
+    made = _zeros(slot, 2, dims)
+    cdef char* into = _data(made)
+    last = min(dims[0], dims[1] - k)
+    for row in range(max(0, -k), last):
+        memcpy(into + (row * dims[1] + row + k) * slot.size, one, slot.size)
+    return _make(made, <Slots>home)
+
+
+cdef str _K = "k"
+
+
 cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make an array of one value, an int or a float that the dtype takes as it is."""
     cdef PyObject* dtype

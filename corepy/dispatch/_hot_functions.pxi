@@ -209,6 +209,8 @@ cdef Way _way_of(str name):
         return _clamp_way
     if name == "expand_dims":
         return _expansion_way
+    if name == "eye":
+        return _identity_way
     if name == "flip":
         return _flip_way
     if name == "full":

@@ -122,6 +122,11 @@ def test_creation(params: dict[str, Any]) -> None:
             assert_alike("full", shape, value, **params)
     for bounds in RANGES:
         assert_alike("arange", *bounds, **params)
+    for sizes in ((3,), (0,), (3, 4), (4, None), (2, 0), (-1,), (2, -1), (True,), (2.0,), (2**40, 2)):
+        assert_alike("eye", *sizes, **params)
+        for k in (1, -1, 3, -3, 9, -9, 2**70, -(2**40), True, 1.0):
+            assert_alike("eye", *sizes, k=k, **params)
+    assert_alike("eye", **params)
     for ends in SPACES:
         assert_alike("linspace", *ends, **params)
         assert_alike("linspace", *ends, endpoint=False, **params)
@@ -762,7 +767,7 @@ def test_integers_take_the_short_way_to_wider_ones(dtype: str) -> None:
 def test_the_short_ways_of_new_arrays_are_taken() -> None:
     table = Table(NUMPY, CPU, _dtypes.float64)
     ways = {"zeros": (3,), "ones": ((2, 2),), "empty": (3,), "full": (3, 1.5), "arange": (3,)}
-    ways["linspace"] = (0, 1, 3)
+    ways |= {"linspace": (0, 1, 3), "eye": (3,)}
     xp.zeros(1, dtype=xp.float64)
     before = _hot.homes(True)[xp.float64]
     _hot.homes(True)[xp.float64] = table
