@@ -163,7 +163,8 @@ LOOPS: Final[dict[str, Loop]] = {
         )
     },
     **{
-        name: Loop(None, "plain") for name in ("__setitem__", "arange", "linspace", "take", "where")
+        name: Loop(None, "plain")
+        for name in ("__setitem__", "arange", "linspace", "nonzero", "take", "where")
     },
     "clip": Loop(None, "plain", wide=WIDE.get("clip", {})),
     "searchsorted": Loop(None, "plain", real=True),

@@ -225,6 +225,8 @@ cdef Way _way_of(str name):
         return _product_way
     if name == "matrix_transpose":
         return _transposition_way
+    if name == "nonzero":
+        return _finding_way
     if name == "permute_dims":
         return _permutation_way
     if name == "repeat":

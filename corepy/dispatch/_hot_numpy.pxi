@@ -77,6 +77,7 @@ cdef extern from "numpy/arrayobject.h":
     int NPY_RAVEL_AXIS
     object PyArray_ArgMax(PyArrayObject*, int, PyArrayObject*)
     object PyArray_ArgMin(PyArrayObject*, int, PyArrayObject*)
+    tuple PyArray_Nonzero(PyArrayObject*)
     npy_intp PyArray_CountNonzero(PyArrayObject*) except -1
     object PyArray_Where(object, object, object)
 

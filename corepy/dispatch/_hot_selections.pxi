@@ -299,3 +299,19 @@ cdef object _masked(Slot* slot, PyArrayObject* x, PyArrayObject* which):
             (<int*>into)[found] = (<int*>source)[i]
             found += flags[i] != 0
     return result
+
+
+cdef object _finding_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Return the indices of the elements that are not zero."""
+    cdef PyArrayObject* x
+    if count != 1 or names != NULL:
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL:
+        return None
+    held = (<Operand>args[0])._native  # somebody else may let go of it meanwhile
+    x = <PyArrayObject*><PyObject*>held
+    if not _is_array(<PyObject*>x) or PyArray_NDIM(x) == 0 or _size(x, slot.least) < 0:
+        return None
+    result = <Slots>slot.result
+    return tuple([_make(indices, <Slots>result) for indices in PyArray_Nonzero(x)])

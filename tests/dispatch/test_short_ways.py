@@ -373,6 +373,8 @@ def test_order(dtype: str) -> None:
             assert_alike("argsort", x, **params)
         assert_alike("sort", x, stable=False)
         assert_alike("unique_values", x)
+        assert_alike("nonzero", x)
+        assert_alike("nonzero", xp.zeros_like(x))
         table = x._table
         sorted_one = make(vector.astype(table.native_dtype), table)
         assert_alike("searchsorted", sorted_one, x)
@@ -667,6 +669,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "fft.rfft": xp.fft.rfft,
     "matmul": lambda x: (x @ x, x[0] @ x, x @ x[0], x[0] @ x[0], xp.matmul(x, x)),
     "matrix_transpose": lambda x: (xp.matrix_transpose(x), x.T, x.mT),
+    "nonzero": lambda x: (xp.nonzero(x), xp.nonzero(x.T)),
     "permute_dims": lambda x: xp.permute_dims(x, (1, 0)),
     "repeat": lambda x: (
         xp.repeat(x, 3),
