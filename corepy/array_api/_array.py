@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import repeat
+from operator import getitem
 from types import EllipsisType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -332,7 +334,7 @@ class Array(Operand):
         """Iterate over the first dimension."""
         if not self.shape:
             raise TypeError("iter: x has 0 dimensions; expected at least 1")
-        return (self[i] for i in range(len(self)))
+        return map(getitem, repeat(self), range(len(self)))  # without a step of Python's for each
 
     def __contains__(self, value: object, /) -> bool:
         """Say whether any element equals a value."""
