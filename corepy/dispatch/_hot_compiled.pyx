@@ -40,6 +40,7 @@ from corepy.dispatch._settings import PRIORITY, STRICT
 from corepy.dispatch._short_scalars import LARGE, WHOLE
 
 cimport cython
+from cpython.complex cimport Py_complex, PyComplex_AsCComplex
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject, PyObject_GetItem

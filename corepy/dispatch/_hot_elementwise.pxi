@@ -340,6 +340,8 @@ cdef bint _scalar(Slot* slot, value, void* into) except -1:
     cdef double number
     cdef float single
     cdef bint in_single = slot.type_num == NPY_FLOAT or slot.type_num == NPY_CFLOAT
+    if type(value) is complex:
+        return _complex(slot, value, into)
     if type(value) is int and PyTypeNum_ISINTEGER(slot.type_num):
         return _integer(slot, value, into)
     if type(value) is float:
@@ -367,6 +369,24 @@ cdef bint _scalar(Slot* slot, value, void* into) except -1:
     elif slot.type_num == NPY_CDOUBLE:
         (<double*>into)[1] = 0
     return not slot.finite or isfinite(number)
+
+
+cdef bint _complex(Slot* slot, value, void* into) except -1:
+    """Store a complex number as an element of a complex dtype; False where it does not fit."""
+    cdef Py_complex number = PyComplex_AsCComplex(value)
+    if slot.type_num == NPY_CDOUBLE:
+        (<double*>into)[0], (<double*>into)[1] = number.real, number.imag
+        return True
+    if slot.type_num != NPY_CFLOAT:
+        return False
+    if _is_beyond_float(number.real) or _is_beyond_float(number.imag):
+        return False
+    (<float*>into)[0], (<float*>into)[1] = <float>number.real, <float>number.imag
+    return True
+
+
+cdef inline bint _is_beyond_float(double number) noexcept:
+    return fabs(number) > FLT_MAX and not isinf(number)
 
 
 cdef bint _integer(Slot* slot, value, void* into) except -1:

@@ -115,6 +115,35 @@ cdef object _widened_beside(int place, Operand x, value, bint first):
     return None if made is None else _make(made, <Slots>slot.result)
 
 
+cdef object _beside_complex(int place, Operand x, value, bint first):
+    """Return the result beside a complex number, in a complex dtype; None where others have to."""
+    cdef PyObject* found
+    native = held = x._native
+    if _is_strict() or not _is_plain(<PyObject*>held):
+        return None
+    cdef PyArrayObject* real = <PyArrayObject*><PyObject*>held
+    cdef int type_num = PyArray_TYPE(real)
+    if type_num == NPY_BOOL:
+        return None
+    if type_num == NPY_CFLOAT or type_num == NPY_CDOUBLE:
+        found = <PyObject*>x._table
+    else:
+        wide = complex64 if type_num == NPY_FLOAT else complex128
+        found = PyDict_GetItemWithError(x._table.siblings, wide)
+        if found == NULL:
+            return None
+    cdef Slot* slot = &(<Slots>found).slots[place]
+    if not slot.short or _size(real, slot.leasts[ALIKE]) < 0:
+        return None
+    if found != <PyObject*>x._table:
+        native = _new_if_any(slot.operand, PyArray_NDIM(real), PyArray_DIMS(real))
+        if native is None:
+            return None
+        PyArray_CopyInto(<PyArrayObject*><PyObject*>native, real)
+    made = _short_scalar(slot, <PyObject*>native, value, first)
+    return None if made is None else _make(made, <Slots>slot.result)
+
+
 cdef object _beside_taken(str name, int place, Operand x, value, bint first):
     """As `_beside_scalar`, where the entry takes Python scalars."""
     cdef Slots table = x._table
@@ -274,8 +303,13 @@ cdef object _quick(str name, int place, x1, x2):
             return _promoted(place, <Operand>x1, <Operand>x2)
         elif type(x2) is float or type(x2) is int:
             return _beside_scalar(name, place, <Operand>x1, x2, False)
-    elif type(x2) is _Array and (type(x1) is float or type(x1) is int):
-        return _beside_scalar(name, place, <Operand>x2, x1, True)
+        elif type(x2) is complex:
+            return _beside_complex(place, <Operand>x1, x2, False)
+    elif type(x2) is _Array:
+        if type(x1) is float or type(x1) is int:
+            return _beside_scalar(name, place, <Operand>x2, x1, True)
+        elif type(x1) is complex:
+            return _beside_complex(place, <Operand>x2, x1, True)
     return None
 
 

@@ -618,6 +618,24 @@ def test_scalars_out_of_arrays() -> None:
                 assert type(outcomes[1]) is type(outcomes[0])
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_beside_complex_numbers(dtype: str, strict: bool) -> None:
+    numbers = [1j, 0.1 - 2.5j, complex(-0.0, -0.0), complex(float("nan"), 1), 1e300j, 1e39 + 0j]
+    with np.errstate(all="ignore"), corepy.strict(strict):
+        for x in layouts(dtype):
+            for name in ("add", "subtract", "multiply", "divide", "pow", "equal", "less", "atan2"):
+                for value in numbers:
+                    for pair in ((x, value), (value, x)):
+                        expected, error, _ = seen(lambda: mixed(name, *pair))  # noqa: B023
+                        for _ in range(2):
+                            found, also, _ = seen(lambda: function(name)(*pair))  # noqa: B023
+                            assert also == error
+                            for p, q in zip(found, expected, strict=True):
+                                assert p.dtype is q.dtype
+                                assert_same_bits(p.unwrap(), q.unwrap())
+
+
 def test_choices_and_masks_of_every_size_of_element() -> None:
     for dtype in DTYPES:
         for x in layouts(dtype):
@@ -744,6 +762,14 @@ def test_the_short_way_is_taken_beside_scalars(dtype: str) -> None:
     np.testing.assert_array_equal((x == 3).unwrap(), native == 3)
     part = x[:, ::2]  # not contiguous
     part += 1
+    wide = xp.complex64 if dtype in ("float32", "complex64") else xp.complex128
+    table = without_entries(wide.name, "add", "equal", "subtract")
+    x._table.siblings[wide] = table
+    for y in (x, make((native + 0.5j).astype(table.native_dtype), table)):
+        given = y.unwrap().astype(table.native_dtype)
+        assert_same_bits((y + 2j).unwrap(), given + 2j)
+        assert_same_bits((1j - y).unwrap(), 1j - given)
+        np.testing.assert_array_equal((y == 1j).unwrap(), given == 1j)
     np.testing.assert_array_equal(part.unwrap(), native[:, ::2])
     x[1, -1] = 9
     x[0, 0] = make(np.full((), 8, dtype), x._table)
