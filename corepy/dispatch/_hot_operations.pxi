@@ -93,6 +93,15 @@ cdef inline bint _is_refused(Slot* slot, int place, value) except -1:
     return type(value) is int and PyTypeNum_ISINTEGER(slot.type_num) and value < 0
 
 
+cdef bint _fits_beside(Operand x, value) except -1:
+    """Say whether the dtype of integers holds an int that stands beside them."""
+    cdef PyArrayObject* native = <PyArrayObject*><PyObject*>x._native
+    cdef long long room
+    cdef Slot own
+    own.type_num, own.size = PyArray_TYPE(native), PyArray_ITEMSIZE(native)
+    return _integer(&own, value, &room)
+
+
 cdef object _widened_beside(int place, Operand x, value, bint first):
     """Return the result of integers beside a float, or divided, in the default dtype of floats."""
     cdef PyObject* found
@@ -100,7 +109,7 @@ cdef object _widened_beside(int place, Operand x, value, bint first):
         return None
     if not PyTypeNum_ISINTEGER(PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)):
         return None
-    if type(value) is not float and place != _DIVIDE:
+    if type(value) is not float and (place != _DIVIDE or not _fits_beside(x, value)):
         return None
     found = PyDict_GetItemWithError(x._table.siblings, _float64)
     if found == NULL:
