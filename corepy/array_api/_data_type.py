@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from corepy import _dtypes
@@ -25,6 +26,7 @@ from corepy.dispatch import (
     promoted,
     run,
     scalar_dtype,
+    shortened,
 )
 
 if TYPE_CHECKING:
@@ -291,6 +293,7 @@ def kind_dtypes(kind: str | tuple[str, ...] | None) -> dict[str, DType]:
     return {name: dtype for name, dtype in _dtypes.DTYPES.items() if dtype in wanted}
 
 
+@partial(shortened, "result_type")
 def result_type(*arrays_and_dtypes: Array | Scalar | DType) -> DType:
     """Dtype that an operation on arrays, scalars and dtypes gives.
 

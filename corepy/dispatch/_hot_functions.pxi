@@ -233,6 +233,8 @@ cdef Way _way_of(str name):
         return _repeating_way
     if name == "reshape":
         return _reshaping_way
+    if name == "result_type":
+        return _promoting_way
     if name == "roll":
         return _rolling_way
     if name == "searchsorted":

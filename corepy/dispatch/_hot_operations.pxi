@@ -207,12 +207,9 @@ cdef object _promoted(int place, Operand x, Operand y):
     cdef PyObject* found
     if _is_strict() or not _share(x, y):
         return None
-    pair = a.dtype, b.dtype
-    found = PyDict_GetItemWithError(_promotion, pair)
+    found = _common(a.dtype, b.dtype)
     if found == NULL:
-        found = PyDict_GetItemWithError(_mixed_promotion, pair)
-        if found == NULL:
-            return None
+        return None
     found = PyDict_GetItemWithError(a.siblings, <object>found)
     if found == NULL:
         return None
@@ -320,6 +317,38 @@ cdef object _quick(str name, int place, x1, x2):
         elif type(x1) is complex:
             return _beside_complex(place, <Operand>x2, x1, True)
     return None
+
+
+cdef object _promoting_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Return the dtype that arrays and dtypes promote to."""
+    cdef PyObject* found = NULL
+    cdef PyObject* dtype
+    cdef Py_ssize_t i
+    if names != NULL:
+        return None
+    for i in range(count):
+        if args[i].ob_type == <void*>_Array:
+            dtype = <PyObject*>(<Operand>args[i])._table.dtype
+        elif args[i].ob_type == <void*>_DType:
+            dtype = args[i]
+        else:
+            return None
+        if found == NULL:
+            found = dtype
+        elif found != dtype:
+            found = _common(<object>found, <object>dtype)
+            if found == NULL:
+                return None
+    return None if found == NULL else <object>found
+
+
+cdef PyObject* _common(a, b) except? NULL:
+    """Return what two dtypes promote to, NULL where that is nothing, or the strict reading asks."""
+    pair = a, b
+    cdef PyObject* found = PyDict_GetItemWithError(_promotion, pair)
+    if found == NULL and not _is_strict():
+        found = PyDict_GetItemWithError(_mixed_promotion, pair)
+    return found
 
 
 cdef object _operator(str name, int place, x1, x2):

@@ -122,7 +122,7 @@ def test_creation(params: dict[str, Any]) -> None:
             assert_alike("full", shape, value, **params)
     for bounds in RANGES:
         assert_alike("arange", *bounds, **params)
-    for sizes in ((3,), (0,), (3, 4), (4, None), (2, 0), (-1,), (2, -1), (True,), (2.0,), (2**40, 2)):
+    for sizes in ((3,), (0,), (3, 4), (4, None), (2, 0), (-1,), (2, -1), (True,), (2.0,), (2**40,)):
         assert_alike("eye", *sizes, **params)
         for k in (1, -1, 3, -3, 9, -9, 2**70, -(2**40), True, 1.0):
             assert_alike("eye", *sizes, k=k, **params)
@@ -634,6 +634,37 @@ def test_beside_complex_numbers(dtype: str, strict: bool) -> None:
                             for p, q in zip(found, expected, strict=True):
                                 assert p.dtype is q.dtype
                                 assert_same_bits(p.unwrap(), q.unwrap())
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_common_dtypes(strict: bool) -> None:
+    arrays = {name: xp.ones(2, dtype=getattr(xp, name)) for name in DTYPES}
+    short, long = xp.result_type, getattr(xp.result_type, "__wrapped__", xp.result_type)
+    given = [*arrays.values(), *_dtypes.DTYPES.values(), 1, 2.5, True, 1j, "float32", None]
+    given.append(np.ones(1))
+    calls = [(), *((a,) for a in given), *((a, b) for a in given for b in given)]
+    calls += [(xp.uint8, arrays["int8"], xp.float32), (xp.uint64, xp.int8, 1), (xp.int8,) * 3]
+    with corepy.strict(strict):
+        for args in calls:
+            outcomes = []
+            for call in (long, short):
+                try:
+                    outcomes.append(call(*args))
+                except (TypeError, ValueError) as error:
+                    outcomes.append((type(error), str(error)))
+            assert outcomes[0] == outcomes[1], args
+
+
+@compiled
+def test_common_dtypes_are_told_without_the_function() -> None:
+    code = xp.result_type.__wrapped__.__code__  # type: ignore[attr-defined]
+    called: list[Any] = []
+    sys.setprofile(lambda frame, *_: called.append(frame.f_code))
+    try:
+        assert xp.result_type(xp.float32, xp.int32, xp.uint8) is xp.float32
+    finally:
+        sys.setprofile(None)
+    assert code not in called
 
 
 def test_choices_and_masks_of_every_size_of_element() -> None:
