@@ -164,7 +164,10 @@ LOOPS: Final[dict[str, Loop]] = {
     },
     **{
         name: Loop(None, "plain")
-        for name in ("__setitem__", "arange", "linspace", "nonzero", "take", "where")
+        for name in (
+            *("__setitem__", "arange", "linalg.outer", "linalg.trace", "linspace", "nonzero"),
+            *("take", "where"),
+        )
     },
     "clip": Loop(None, "plain", wide=WIDE.get("clip", {})),
     "searchsorted": Loop(None, "plain", real=True),

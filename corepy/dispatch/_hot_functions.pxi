@@ -219,6 +219,10 @@ cdef Way _way_of(str name):
         return _spacing_way
     if name == "linalg.diagonal":
         return _diagonal_way
+    if name == "linalg.outer":
+        return _outer_way
+    if name == "linalg.trace":
+        return _trace_way
     if name == "linalg.solve":
         return _solution_way
     if name == "matmul":

@@ -646,3 +646,55 @@ cdef object _transform_way(Function self, PyObject** args, Py_ssize_t count, PyO
     descr = target.native_dtype
     made = _rounded(<PyArray_Descr*><PyObject*>descr, made)
     return None if made is None else _make(made, target)
+
+
+cdef object _trace_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Add up a diagonal of a matrix."""
+    cdef npy_intp length, stride, i
+    cdef char* data
+    cdef char* into
+    if count != 1:
+        return None
+    cdef Slot* own = _slot_of(args[0], self.place)
+    if own == NULL:
+        return None
+    cdef Slot* slot = _resolved((<Operand>args[0])._table, _SUM)
+    held = (<Operand>args[0])._native  # somebody else may let go of it meanwhile
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
+    if slot == NULL or not _is_array(<PyObject*>x) or PyArray_NDIM(x) != 2:
+        return None
+    data = _diagonal(x, args, names, &length, &stride)
+    # In another order than NumPy's the function has nothing added up.
+    if data == NULL or length >= own.least or _has_row_loop(slot, length, length):
+        return None
+    packed = _new(slot.operand, 1, &length)
+    into = <char*>PyArray_DATA(<PyArrayObject*>packed)
+    for i in range(length):
+        memcpy(into + i * slot.size, data + i * stride, slot.size)
+    return _reduced_to(slot, packed, Py_None, False)
+
+
+cdef object _outer_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Multiply each element of a vector by those of another one."""
+    cdef npy_intp dims[2]
+    cdef npy_intp strides[2]
+    if count != 2 or names != NULL or args[1].ob_type != <void*>_Array:
+        return None
+    cdef Slot* own = _slot_of(args[0], self.place)
+    table = (<Operand>args[0])._table if own != NULL else None
+    if table is None or (<Operand>args[1])._table is not table:
+        return None
+    cdef Slot* slot = _resolved(table, _MULTIPLY)
+    x, y = (<Operand>args[0])._native, (<Operand>args[1])._native
+    if slot == NULL or not _is_plain(<PyObject*>x) or not _is_plain(<PyObject*>y):
+        return None
+    cdef PyArrayObject* a = <PyArrayObject*><PyObject*>x
+    if PyArray_NDIM(a) != 1 or PyArray_NDIM(<PyArrayObject*><PyObject*>y) != 1:
+        return None
+    dims[0], dims[1] = PyArray_DIMS(a)[0], 1
+    strides[0] = strides[1] = slot.size
+    column = _view(a, 2, dims, strides, <char*>PyArray_DATA(a))
+    if dims[0] * PyArray_DIMS(<PyArrayObject*><PyObject*>y)[0] >= own.least:
+        return None
+    made = _short_binary(slot, <PyObject*>column, <PyObject*>y)
+    return None if made is None else _make(made, <Slots>slot.result)

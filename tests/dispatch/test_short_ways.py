@@ -418,6 +418,12 @@ def test_products(dtype: str) -> None:
             assert_alike("vecdot", x, x, axis=-1)
             assert_alike("vecdot", x, x, axis=0)
             assert_alike("tensordot", x, x)
+            for y in arrays:
+                assert_alike("linalg.outer", x, y)
+            for params in ({}, {"offset": 1}, {"offset": -2}, {"offset": 9}, {"offset": True}):
+                assert_alike("linalg.trace", x, **params)
+            assert_alike("linalg.trace", x, dtype=xp.float64)
+            assert_alike("linalg.trace", x, offset=1.0)
     x = arrays[4]
     assert_alike("matmul", x)
     if dtype != "bool":
@@ -742,6 +748,8 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "linalg.eigh": xp.linalg.eigh,
     "linalg.inv": xp.linalg.inv,
     "linalg.qr": xp.linalg.qr,
+    "linalg.outer": lambda x: xp.linalg.outer(x[0], x[1]),
+    "linalg.trace": lambda x: (xp.linalg.trace(x), xp.linalg.trace(x.T, offset=1)),
     "linalg.solve": lambda x: xp.linalg.solve(x, x),
     "linalg.svd": lambda x: (xp.linalg.svd(x), xp.linalg.svd(x, full_matrices=False)),
 }
