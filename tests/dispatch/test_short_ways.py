@@ -673,6 +673,21 @@ def test_common_dtypes_are_told_without_the_function() -> None:
     assert code not in called
 
 
+@compiled
+def test_rows_come_without_a_step_of_pythons() -> None:
+    called: list[str] = []
+    x = xp.ones((5, 2))
+    list(x)
+    sys.setprofile(lambda frame, *_: called.append(frame.f_code.co_name))
+    try:
+        rows = list(x)
+    finally:
+        sys.setprofile(None)
+    assert len(rows) == 5
+    assert "__iter__" in called
+    assert not {"<genexpr>", "__getitem__"} & set(called)
+
+
 def test_choices_and_masks_of_every_size_of_element() -> None:
     for dtype in DTYPES:
         for x in layouts(dtype):
