@@ -45,8 +45,8 @@ def axis_of(function: str, axis: Any, ndim: int, argument: str = "axis") -> int:
     IndexError
         If it is out of range.
     """
-    if axis.__class__ is int and 0 <= axis < ndim:  # what most programs write
-        return axis
+    if axis.__class__ is int and -ndim <= axis < ndim:  # what most programs write
+        return axis if axis >= 0 else axis + ndim
     number = index_value(function, argument, axis)
     if not -ndim <= number < ndim:
         valid = f"{-ndim} to {ndim - 1} for {ndim} dimensions"
@@ -84,7 +84,7 @@ def size_of(function: str, argument: str, value: Any) -> int:
     ValueError
         If it is negative, or more than memory can address.
     """
-    number = index_value(function, argument, value)
+    number = value if value.__class__ is int else index_value(function, argument, value)
     if not 0 <= number < 2**63:
         raise bad_argument(function, argument, value, "an int of at least 0 and below 2**63")
     return number
@@ -95,7 +95,7 @@ def shape_of(function: str, shape: Any, argument: str = "shape") -> tuple[int, .
     if shape.__class__ is int and 0 <= shape < ADDRESSABLE:  # what most programs write
         return (shape,)
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
-    sizes = tuple(size_of(function, argument, n) for n in given)
+    sizes = tuple([size_of(function, argument, n) for n in given])
     addressable(function, *sizes)
     return sizes
 
@@ -108,7 +108,9 @@ def addressable(function: str, *sizes: int | None) -> None:
     MemoryError
         If there are too many.
     """
-    count = math.prod(size for size in sizes if size is not None)
+    if None in sizes:
+        sizes = tuple([size for size in sizes if size is not None])
+    count = math.prod(cast("tuple[int, ...]", sizes))
     if count >= ADDRESSABLE:
         raise MemoryError(f"{function}: the result has {count} elements; expected fewer than 2**47")
 
@@ -132,6 +134,8 @@ def number_of(function: str, argument: str, value: Any) -> int | float:
     OverflowError
         If it is an int beyond the range of float64.
     """
+    if value.__class__ is float:
+        return value
     number = value.item() if is_numpys_scalar(value) else value
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise bad_type(function, argument, value, "an int or float")
@@ -223,6 +227,7 @@ def matrices_of(function: str, x: Any, argument: str = "x") -> Array:
 def square_of(function: str, x: Any, argument: str = "x") -> Array:
     """Return an operand of square matrices."""
     matrices = matrices_of(function, x, argument)
-    if not same_sizes(matrices, matrices, [(-1, -2)]):
+    *_, rows, columns = matrices.shape
+    if rows != columns and not same_sizes(matrices, matrices, [(-1, -2)]):
         raise bad_argument(function, f"{argument}.shape", matrices.shape, "square matrices")
     return matrices

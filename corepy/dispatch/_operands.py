@@ -25,19 +25,21 @@ SCALARS: Final = {
 }
 
 
-def _shape(x: Operand) -> Any:
-    return x._table.backend.shape_of(x._native)
-
-
 def known_sizes(x: Operand, axes: Sequence[int] | None = None) -> tuple[int, ...]:
     """Return the sizes of an array along some axes, along all by default.
 
     A lazy backend computes those that it does not know.
     """
-    shape = _shape(x)
-    if None in (shape if axes is None else [shape[axis] for axis in axes]):
+    shape: Any = x.shape
+    if None in shape and None in (shape if axes is None else [shape[axis] for axis in axes]):
         shape = x._table.backend.known_shape(x._native)
-    return shape if axes is None else tuple(shape[axis] for axis in axes)
+    return shape if axes is None else tuple([shape[axis] for axis in axes])
+
+
+def known_size(x: Operand, axis: int) -> int:
+    """Return the size of an array along one axis, as `known_sizes` does."""
+    size: int | None = x.shape[axis]
+    return known_sizes(x, (axis,))[0] if size is None else size
 
 
 def same_sizes(x: Operand, y: Operand, axes: Iterable[tuple[int, int]]) -> bool:
@@ -47,7 +49,7 @@ def same_sizes(x: Operand, y: Operand, axes: Iterable[tuple[int, int]]) -> bool:
     other is computed.
     """
     for first, second in axes:
-        size, other = _shape(x)[first], _shape(y)[second]
+        size, other = x.shape[first], y.shape[second]
         if size != other and None in (size, other):
             size, other = *known_sizes(x, (first,)), *known_sizes(y, (second,))
         if size != other:

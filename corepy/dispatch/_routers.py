@@ -151,8 +151,12 @@ def _by_extent(extent: Callable[..., int]) -> Maker:
 
 def _any(small: Native, least: int, choice: Call) -> Native:
     def call(x: Any, /, *rest: Any, **params: Any) -> Any:
-        if x.size < least and all(getattr(y, "size", 0) < least for y in rest):
-            return small(x, *rest, **params)
+        if x.size < least:
+            for y in rest:
+                if getattr(y, "size", 0) >= least:
+                    break
+            else:
+                return small(x, *rest, **params)
         return choice((x, *rest), params)
 
     return call
