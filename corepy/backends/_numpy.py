@@ -14,6 +14,7 @@ import numpy.typing as npt
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends import _numpy_creation as creation
 from corepy.backends import _numpy_elementwise as elementwise
+from corepy.backends import _numpy_set as sets
 from corepy.backends._base import Backend, Capabilities, Loop, native_function
 from corepy.backends._exports import runs_backwards
 from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
@@ -375,6 +376,35 @@ def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None = None) -> A
 
 
 def _roll(x: Array, shift: Any, *, axis: Any = None) -> Array:
+def rolled(x: Array, shifts: Iterable[int], axes: Iterable[int]) -> Array:
+    """Roll along several axes, piece by piece, as `numpy.roll` does."""
+    offsets = [0] * x.ndim
+    for shift, axis in zip(shifts, axes, strict=True):
+        offsets[axis] += shift
+    pieces: list[tuple[tuple[slice, ...], tuple[slice, ...]]] = [((), ())]
+    for size, shift in zip(x.shape, offsets, strict=True):
+        cut = shift % (size or 1)
+        ways = _AS_THEY_ARE
+        if cut:
+            ways = (slice(-cut), slice(cut, None)), (slice(-cut, None), slice(cut))
+        pieces = [((*start, a), (*end, b)) for start, end in pieces for a, b in ways]
+    result = np.empty_like(x)
+    for start, end in pieces:
+        result[end] = x[start]
+    return result
+
+
+_AS_THEY_ARE: Final[tuple[tuple[slice, slice], ...]] = ((slice(None), slice(None)),)
+
+
+def _fftshift(x: Array, /, *, axes: tuple[int, ...]) -> Array:
+    return rolled(x, [x.shape[axis] // 2 for axis in axes], axes)
+
+
+def _ifftshift(x: Array, /, *, axes: tuple[int, ...]) -> Array:
+    return rolled(x, [-(x.shape[axis] // 2) for axis in axes], axes)
+
+
     if shift.__class__ is not int or (axis is not None and x.ndim > 1) or x.size == 0:
         return np.roll(x, shift, axis)
     flat = x.reshape(-1)
@@ -483,6 +513,9 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "matrix_transpose": _matrix_transpose,
     "permute_dims": _permute_dims,
     "reshape": _reshape,
+    "unique_all": sets.unique_all,
+    "unique_counts": sets.unique_counts,
+    "unique_inverse": sets.unique_inverse,
     "roll": _roll,
     "searchsorted": _searchsorted,
     "sort": _sort,
