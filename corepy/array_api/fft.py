@@ -28,9 +28,12 @@ from corepy.dispatch import (
     cast_to,
     create,
     declare,
+    known_size,
     known_sizes,
     operation,
     run,
+    same,
+    to_real,
 )
 
 if TYPE_CHECKING:
@@ -60,8 +63,7 @@ def _one(name: str, x: Any, n: Any, axis: Any, norm: Any) -> Array:
     """Run a transform along one axis."""
     x = _input(name, x)
     place = axis_of(name, axis, x.ndim)
-    length = None if n is None else _length(name, "n", n)
-    points = length if length is not None else _points(name, *known_sizes(x, (place,)))
+    points = _points(name, known_size(x, place)) if n is None else _length(name, "n", n)
     if points < 1:
         raise bad_argument(name, "x.shape", x.shape, f"enough points along axis {axis}")
     scale = choice_of(name, "norm", norm, _NORMS)
@@ -86,13 +88,17 @@ def _many(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Array:
         places = axes_of(name, _sequence(name, "axes", axes), x.ndim, "axes")
     if sizes is not None and len(sizes) != len(places):
         raise bad_argument(name, "s", s, f"{len(places)} sizes, one for each axis")
-    own = list(known_sizes(x, places) if -1 in (sizes or (-1,)) else places)
-    own[-1:] = (_points(name, length) for length in own[-1:])
+    own = list(known_sizes(x, places) if sizes is None or -1 in sizes else places)
+    if own:
+        own[-1] = _points(name, own[-1])
     # -1, and no sizes at all, stand for the axes as they are.
-    sizes = tuple(m if n == -1 else n for n, m in zip(sizes or [-1] * len(own), own, strict=True))
+    if sizes is None:
+        sizes = tuple(own)
+    elif -1 in sizes:
+        sizes = tuple(m if n == -1 else n for n, m in zip(sizes, own, strict=True))
     if not places and name not in ("fftn", "ifftn"):
         raise bad_argument(name, "axes", axes, "at least one axis")
-    if any(n < 1 for n in sizes):
+    if min(sizes, default=1) < 1:
         raise bad_argument(name, "x.shape", x.shape, "enough points along the axes")
     addressable(name, *sizes)
     scale = choice_of(name, "norm", norm, _NORMS)
@@ -114,8 +120,8 @@ _COMPLEX: Final = ("fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft")
 
 def _input(name: str, x: Any) -> Array:
     x = as_operand(name, "x", x)
-    x._table[f"fft.{name}"]
-    if name in _COMPLEX and x.dtype.rank < 3:
+    x._table[f"fft.{name}"]  # which refuses other dtypes
+    if x.dtype.rank < 3 and name in _COMPLEX:
         if STRICT.get():
             expected = f"{_dtypes.describe(_dtypes.COMPLEX)} (strict mode)"
             raise wrong_dtype(name, "x", x.dtype, x.device, expected)
@@ -137,11 +143,15 @@ def _sequence(name: str, argument: str, value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-for _name in ("ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"):
-    declare(f"fft.{_name}", _dtypes.FLOATING)
+for _name in ("ifft", "fftn", "ifftn"):
+    declare(f"fft.{_name}", _dtypes.FLOATING, _dtypes.complex_of)
+for _name in _FROM_HALF:
+    declare(f"fft.{_name}", _dtypes.FLOATING, to_real)
 for _name in ("rfftn", "ihfft"):
-    declare(f"fft.{_name}", _dtypes.REAL_FLOATING)
-for _name in ("fftshift", "ifftshift", "fftfreq", "rfftfreq"):
+    declare(f"fft.{_name}", _dtypes.REAL_FLOATING, _dtypes.complex_of)
+for _name in ("fftshift", "ifftshift"):
+    declare(f"fft.{_name}", _dtypes.ANY, same)
+for _name in ("fftfreq", "rfftfreq"):
     declare(f"fft.{_name}", _dtypes.ANY)
 
 

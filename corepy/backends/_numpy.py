@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from typing import Any, Final, cast
 
@@ -17,6 +17,7 @@ from corepy.backends import _numpy_elementwise as elementwise
 from corepy.backends import _numpy_set as sets
 from corepy.backends._base import Backend, Capabilities, Loop, native_function
 from corepy.backends._exports import runs_backwards
+from corepy.backends._numpy_fft import OPERATIONS as FFT
 from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
 from corepy.backends._numpy_loops import LOOPS, WIDE, accumulated
 from corepy.backends._numpy_order import SORTS_WIDE, ordered
@@ -375,7 +376,6 @@ def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None = None) -> A
     return x.reshape(shape) if copy is None else x.reshape(shape, copy=copy)
 
 
-def _roll(x: Array, shift: Any, *, axis: Any = None) -> Array:
 def rolled(x: Array, shifts: Iterable[int], axes: Iterable[int]) -> Array:
     """Roll along several axes, piece by piece, as `numpy.roll` does."""
     offsets = [0] * x.ndim
@@ -405,8 +405,13 @@ def _ifftshift(x: Array, /, *, axes: tuple[int, ...]) -> Array:
     return rolled(x, [-(x.shape[axis] // 2) for axis in axes], axes)
 
 
-    if shift.__class__ is not int or (axis is not None and x.ndim > 1) or x.size == 0:
-        return np.roll(x, shift, axis)
+def _roll(x: Array, shift: Any, *, axis: Any = None) -> Array:
+    if x.size == 0:
+        return x.copy("K")
+    if axis is not None and x.ndim > 1:
+        return rolled(x, (shift,) if shift.__class__ is int else shift, axis)
+    if shift.__class__ is not int:
+        shift = sum(shift)
     flat = x.reshape(-1)
     cut = -shift % flat.size
     return np.concatenate((flat[cut:], flat[:cut])).reshape(x.shape)
@@ -449,18 +454,6 @@ def _eig(x: Array) -> tuple[Array, Array]:
 
 def _eigvals(x: Array) -> Array:
     return _complex(np.linalg.eigvals(x))
-
-
-def _from_half(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Pad a half-spectrum of no points: NumPy takes what lies in memory for the first one."""
-
-    def transform(x: Array, /, **params: Any) -> Array:
-        if not x.size:
-            along = params["axes"] if "axes" in params else (params["axis"],)
-            x = np.zeros([n or int(i in along) for i, n in enumerate(x.shape)], x.dtype)
-        return function(x, **params)
-
-    return transform
 
 
 def _of_finite(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -513,9 +506,6 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "matrix_transpose": _matrix_transpose,
     "permute_dims": _permute_dims,
     "reshape": _reshape,
-    "unique_all": sets.unique_all,
-    "unique_counts": sets.unique_counts,
-    "unique_inverse": sets.unique_inverse,
     "roll": _roll,
     "searchsorted": _searchsorted,
     "sort": _sort,
@@ -523,6 +513,9 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "stack": _stack,
     "take": _take,
     "tensordot": _tensordot,
+    "unique_all": sets.unique_all,
+    "unique_counts": sets.unique_counts,
+    "unique_inverse": sets.unique_inverse,
     "unique_values": _unique_values,
     "matmul": np.matmul,
     "acosh": elementwise.acosh if elementwise.OWN_ACOSH else np.arccosh,
@@ -533,12 +526,10 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "sign": elementwise.sign,
     "tanh": elementwise.tanh,
     "clip": elementwise.clip,
-    # compat converts what NumPy 1 left in double precision, and asks of `solve` what is known here.
-    **{
-        f"fft.{name}": getattr(np.fft, name)
-        for name in ("fft", "ifft", "rfft", "ihfft", "fftn", "ifftn", "rfftn")
-    },
-    **{f"fft.{name}": _from_half(getattr(np.fft, name)) for name in ("irfft", "hfft", "irfftn")},
+    **FFT,
+    "fft.fftshift": _fftshift,
+    "fft.ifftshift": _ifftshift,
+    # compat asks of `solve` what is known here.
     **LAPACK,
     "linalg.eig": _eig,
     "linalg.eigvals": _eigvals,

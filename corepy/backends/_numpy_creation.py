@@ -157,10 +157,14 @@ def eye(n_rows: int, n_cols: int | None, *, k: int, dtype: Any, device: Device) 
     return np.eye(n_rows, n_cols, k, dtype)
 
 
-# fftfreq and rfftfreq take no dtype in NumPy; float32 is rounded once from float64.
+# As NumPy's functions of these names, which count in integers. They take no dtype: float32 is
+# rounded once from float64.
 def fftfreq(n: int, *, d: float, dtype: Any, device: Device) -> Array:
-    return np.fft.fftfreq(n, d).astype(dtype, copy=False)
+    found = np.arange(n, dtype=np.float64)
+    found[(n + 1) // 2 :] -= n
+    return (found * (1.0 / (n * d))).astype(dtype, copy=False)
 
 
 def rfftfreq(n: int, *, d: float, dtype: Any, device: Device) -> Array:
-    return np.fft.rfftfreq(n, d).astype(dtype, copy=False)
+    found = np.arange(n // 2 + 1, dtype=np.float64)
+    return (found * (1.0 / (n * d))).astype(dtype, copy=False)

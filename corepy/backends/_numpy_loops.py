@@ -114,7 +114,7 @@ def private_ufunc(name: str, described: str) -> np.ufunc | None:
     if found is None or (found.signature or "").replace(" ", "") != signature:
         return None
     if in_fft:  # given single precision and a number of Python's, it computes in double precision
-        single = np.dtype("F" if ufunc == "fft" else "f")
+        single = np.dtype("f" if ufunc.startswith("rfft") else "F")
         if found.resolve_dtypes((single, int, None))[0].itemsize != 2 * single.itemsize:
             return None
     return found

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from corepy.backends import _numpy_set
+from corepy.backends import _numpy_fft, _numpy_set
 from corepy.backends._numpy import NumPyBackend
 from tests.dispatch.natives import assert_same_bits
 
@@ -19,6 +19,15 @@ def own(name: str, *args: Any, **params: Any) -> Any:
     function = BACKEND.operation(name)
     assert function is not None
     return function(*args, **params)
+
+
+def numbers(shape: tuple[int, ...], dtype: str) -> Any:
+    values = RNG.normal(size=shape) + (1j * RNG.normal(size=shape) if dtype in "FD" else 0)
+    return values.astype(dtype)
+
+
+def layouts(x: Any) -> list[Any]:
+    return [x, x.T.copy().T, x[..., ::-1], np.repeat(x, 2, axis=-1)[..., ::2]]
 
 
 def assert_same(found: Any, expected: Any) -> None:
@@ -54,3 +63,93 @@ def test_distinct_elements_leave_the_operand_as_it_is() -> None:
     for function in (_numpy_set.unique_all, _numpy_set.unique_counts, _numpy_set.unique_inverse):
         function(x)
         assert x.tolist() == [3, 1, 2, 1]
+
+
+# ---------------------------------------------------------------------------- transforms
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "ihfft", "irfft", "hfft"])
+def test_transforms_along_an_axis_are_numpys(name: str, dtype: str, norm: Any) -> None:
+    if dtype in "FD" and name in ("rfft", "ihfft"):
+        return
+    if dtype in "fd" and name in ("irfft", "hfft"):
+        return
+    for x in layouts(numbers((4, 3, 6), dtype)):
+        for axis in (0, 1, 2):
+            for n in (1, 2, 5, 8):
+                expected = getattr(np.fft, name)(x, n, axis, norm)
+                found = own(f"fft.{name}", x, n=n, axis=axis, norm=norm)
+                assert_same(found, expected)
+                assert found.strides == expected.strides
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn"])
+def test_transforms_along_axes_are_numpys(name: str, norm: Any) -> None:
+    for x in layouts(numbers((4, 3, 6), "d" if name == "rfftn" else "D")):
+        for axes in ((0,), (2, 1), (0, 1, 2)):
+            s = (5, 4, 3)[: len(axes)]
+            expected = getattr(np.fft, name)(x, s, axes, norm)
+            assert_same(own(f"fft.{name}", x, s=s, axes=axes, norm=norm), expected)
+
+
+def test_numpys_functions_transform_where_their_loops_are_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def transformed() -> list[Any]:
+        found = [
+            own(f"fft.{name}", numbers[name[:1]], n=6, axis=1, norm="ortho")
+            for name in ("fft", "ifft", "rfft", "irfft", "hfft")
+        ]
+        found += [own("fft.ihfft", real, n=6, axis=1, norm="ortho")]
+        found += [
+            own(f"fft.{n}", np.empty((2, 0), "D"), n=4, axis=1, norm="backward") for n in half
+        ]
+        return found
+
+    half = ("irfft", "hfft")
+    real, complex_ = RNG.normal(size=(2, 4)), RNG.normal(size=(2, 4)) + 1j
+    numbers = {"f": complex_, "r": real, "h": complex_, "i": complex_}
+    loops = ("_FORWARD", "_INVERSE", "_EVEN", "_ODD", "_TO_REAL")
+    assert None not in [getattr(_numpy_fft, name) for name in loops]
+    expected = transformed()
+    for name in loops:
+        monkeypatch.setattr(_numpy_fft, name, None)
+    for found, other in zip(transformed(), expected, strict=True):
+        assert_same(found, other)
+    for found in expected[-2:]:
+        assert found.tolist() == [[0.0] * 4] * 2
+
+
+def test_frequencies_are_numpys() -> None:
+    for n in (1, 2, 3, 8, 9, 1000):
+        for d in (1.0, 0.1, -0.3, 1e-20):
+            for dtype in (np.dtype("d"), np.dtype("f")):
+                for name in ("fftfreq", "rfftfreq"):
+                    expected = getattr(np.fft, name)(n, d).astype(dtype)
+                    assert_same(own(f"fft.{name}", n, d=d, dtype=dtype, device=None), expected)
+
+
+# ---------------------------------------------------------------------------- moving
+
+
+def test_rolled_arrays_are_numpys() -> None:
+    for x in (*layouts(numbers((4, 3, 6), "d")), np.empty((2, 0, 3))):
+        for shift, axis in (
+            ((1, -2), (0, 1)),
+            ((3, 2, 50), (2, 2, 0)),
+            ((0,), (1,)),
+            (4, (2,)),
+            (5, None),
+            ((-1,), None),
+        ):
+            expected = np.roll(x, shift, axis)
+            assert_same(own("roll", x, shift, axis=axis), expected)
+        for axes in ((0, 1, 2), (2,), (1, 0)):
+            for name in ("fftshift", "ifftshift"):
+                expected = getattr(np.fft, name)(x, axes)
+                assert_same(own(f"fft.{name}", x, axes=axes), expected)
+    line = numbers((7,), "d")
+    assert_same(own("roll", line, (2, 3), axis=(0, 0)), np.roll(line, 5))

@@ -256,7 +256,7 @@ def fft(name: str) -> Callable[..., Array]:
     def run(x: Array, *, n: int, axis: int, norm: str) -> Array:
         count = n // 2 + 1 if name in ("rfft", "ihfft") else n
         sizes = {axis: count}
-        return _transform(function, x, sizes, n=n, axis=axis, norm=norm)
+        return _transform(name, function, x, sizes, n=n, axis=axis, norm=norm)
 
     return run
 
@@ -269,15 +269,17 @@ def fftn(name: str) -> Callable[..., Array]:
         sizes = dict(zip(axes, s, strict=True))
         if name == "rfftn":
             sizes[axes[-1]] = s[-1] // 2 + 1
-        return _transform(function, x, sizes, s=s, axes=axes, norm=norm)
+        return _transform(name, function, x, sizes, s=s, axes=axes, norm=norm)
 
     return run
 
 
 def _transform(
-    function: Callable[..., Any], x: Array, sizes: dict[int, int], **params: Any
+    name: str, function: Callable[..., Any], x: Array, sizes: dict[int, int], **params: Any
 ) -> Array:
     strips = whole(x, tuple(sizes))
     chunks = tuple((sizes[i],) if i in sizes else c for i, c in enumerate(strips.chunks))
-    dtype = function(np.ones((2,) * x.ndim, dtype=x.dtype)).dtype if x.ndim else x.dtype
+    dtype = np.result_type(x.dtype, np.complex64)
+    if name in ("irfft", "hfft", "irfftn"):
+        dtype = np.empty(0, dtype).real.dtype
     return strips.map_blocks(function, chunks=chunks, dtype=dtype, **params)
