@@ -56,6 +56,8 @@ def axis_of(function: str, axis: Any, ndim: int, argument: str = "axis") -> int:
 
 def axes_of(function: str, axes: Any, ndim: int, argument: str = "axis") -> tuple[int, ...]:
     """Return one axis or a tuple of them as non-negative, distinct ints."""
+    if axes.__class__ is int:
+        return (axis_of(function, axes, ndim, argument),)
     if isinstance(axes, (tuple, list)):
         found = tuple([axis_of(function, axis, ndim, argument) for axis in axes])
         if len(set(found)) < len(found):
@@ -134,8 +136,9 @@ def number_of(function: str, argument: str, value: Any) -> int | float:
     OverflowError
         If it is an int beyond the range of float64.
     """
-    if value.__class__ is float:
-        return value
+    kind = value.__class__
+    if kind is float or (kind is int and -(2**63) <= value < 2**63):  # what most programs write
+        return cast("float", value)
     number = value.item() if is_numpys_scalar(value) else value
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise bad_type(function, argument, value, "an int or float")

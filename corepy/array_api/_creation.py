@@ -44,6 +44,7 @@ from corepy.dispatch import (
     owner_of,
     plain,
     run,
+    same,
     shortened,
 )
 
@@ -413,7 +414,7 @@ def _filling(function: str, value: Scalar, dtype: DType) -> Scalar:
     return fitting(function, "fill_value", value, dtype)
 
 
-@operation()
+@operation(result=same)
 def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
     """Coordinate matrices of coordinate vectors.
 
@@ -527,13 +528,15 @@ def ones_like(x: Array, /, *, dtype: DType | None = None, device: Device | None 
 
 def _triangle(function: str, x: Any, k: Any) -> Array:
     x = matrices_of(function, x)
-    rows, columns = known_sizes(x, (-2, -1))
-    # Diagonals beyond the corners are all alike; keeping them near spares libraries overflow.
-    offset = max(-rows - 1, min(columns + 1, index_value(function, "k", k)))
+    offset = index_value(function, "k", k)
+    if offset:
+        # Diagonals beyond the corners are all alike; keeping them near spares libraries overflow.
+        rows, columns = known_sizes(x, (-2, -1))
+        offset = max(-rows - 1, min(columns + 1, offset))
     return cast("Array", run(function, x, k=offset))
 
 
-@operation()
+@operation(result=same)
 def tril(x: Array, /, *, k: int = 0) -> Array:
     """Lower triangle of each matrix in a stack.
 
@@ -559,7 +562,7 @@ def tril(x: Array, /, *, k: int = 0) -> Array:
     return _triangle("tril", x, k)
 
 
-@operation()
+@operation(result=same)
 def triu(x: Array, /, *, k: int = 0) -> Array:
     """Upper triangle of each matrix in a stack.
 

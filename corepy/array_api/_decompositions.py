@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from corepy import _dtypes
 from corepy.array_api._arguments import choice_of, flag_of, matrices_of, square_of
-from corepy.dispatch import operation, run
+from corepy.dispatch import operation, run, to_real
 
 if TYPE_CHECKING:
     from corepy.array_api._array import Array
@@ -145,7 +145,7 @@ def eigvals(x: Array, /) -> Array:
     return cast("Array", run("linalg.eigvals", square_of("eigvals", x)))
 
 
-@operation(_dtypes.FLOATING, extension="linalg")
+@operation(_dtypes.FLOATING, to_real, extension="linalg")
 def eigvalsh(x: Array, /) -> Array:
     """Eigenvalues of Hermitian matrices.
 
@@ -226,7 +226,7 @@ def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
     return SVDResult(*run("linalg.svd", x, full_matrices=full))
 
 
-@operation(_dtypes.FLOATING, extension="linalg")
+@operation(_dtypes.FLOATING, to_real, extension="linalg")
 def svdvals(x: Array, /) -> Array:
     """Singular values.
 

@@ -6,7 +6,7 @@ https://data-apis.org/array-api/2025.12/extensions/linear_algebra_functions.html
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType
@@ -47,10 +47,13 @@ from corepy.dispatch import (
     create,
     gathered,
     index_value,
+    known_size,
     known_sizes,
     operation,
     run,
+    same,
     same_sizes,
+    to_real,
 )
 
 if TYPE_CHECKING:
@@ -92,7 +95,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Array
 
 
-@operation(_dtypes.NUMERIC, extension="linalg", argument="x1")
+@operation(_dtypes.NUMERIC, same, extension="linalg", argument="x1")
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """Cross product of vectors of three elements.
 
@@ -123,7 +126,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     place = axis_of("cross", axis, width) - width
     for name, x in (("x1", a), ("x2", b)):
         axis_of("cross", place, x.ndim)
-        if known_sizes(x, (place,)) != (3,):
+        if known_size(x, place) != 3:
             raise bad_argument("cross", f"{name}.shape", x.shape, f"size 3 along axis {axis}")
     if not broadcasts([a.shape, b.shape]):
         raise broadcast_mismatch("cross", (a.shape, b.shape))
@@ -154,7 +157,7 @@ def det(x: Array, /) -> Array:
     return cast("Array", run("linalg.det", square_of("det", x)))
 
 
-@operation(extension="linalg")
+@operation(result=same, extension="linalg")
 def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     """Diagonal of each matrix in a stack.
 
@@ -184,6 +187,8 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
 def _offset(function: str, offset: Any, x: Array) -> int:
     # Diagonals beyond the corners are all empty; keeping them near spares libraries overflow.
     number = index_value(function, "offset", offset)
+    if number == 0:
+        return 0
     rows, columns = known_sizes(x, (-2, -1))
     return max(-rows, min(columns, number))
 
@@ -212,7 +217,7 @@ def inv(x: Array, /) -> Array:
     return cast("Array", run("linalg.inv", square_of("inv", x)))
 
 
-@operation(_dtypes.FLOATING, extension="linalg")
+@operation(_dtypes.FLOATING, to_real, extension="linalg")
 def matrix_norm(
     x: Array, /, *, keepdims: bool = False, ord: int | float | str | None = "fro"
 ) -> Array:
@@ -242,16 +247,18 @@ def matrix_norm(
     """
     x = matrices_of("matrix_norm", x)
     keep = flag_of("matrix_norm", "keepdims", keepdims)
-    kinds = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
     kind = "fro" if ord is None else ord
     if kind.__class__ not in (str, int, float):
-        raise bad_type("matrix_norm", "ord", ord, f"one of {kinds}")
-    if kind not in kinds:
-        raise bad_argument("matrix_norm", "ord", ord, f"one of {kinds}")
+        raise bad_type("matrix_norm", "ord", ord, f"one of {_NORMS}")
+    if kind not in _NORMS:
+        raise bad_argument("matrix_norm", "ord", ord, f"one of {_NORMS}")
     return cast("Array", run("linalg.matrix_norm", x, keepdims=keep, ord=kind))
 
 
-@operation(_dtypes.FLOATING, extension="linalg")
+_NORMS: Final = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
+
+
+@operation(_dtypes.FLOATING, same, extension="linalg")
 def matrix_power(x: Array, n: int, /) -> Array:
     """Integer power of square matrices.
 
@@ -341,7 +348,7 @@ def _with_rtol(function: str, x: Array, rtol: Any) -> tuple[Array, Any]:
     return x, cast_to(gathered(function, "x", x._table, "rtol", tolerance), real, function)
 
 
-@operation(_dtypes.NUMERIC, extension="linalg", argument="x1")
+@operation(_dtypes.NUMERIC, same, extension="linalg", argument="x1")
 def outer(x1: Array, x2: Array, /) -> Array:
     """Products of all pairs of elements of two vectors.
 
@@ -371,7 +378,7 @@ def outer(x1: Array, x2: Array, /) -> Array:
     return cast("Array", run("linalg.outer", a, b))
 
 
-@operation(_dtypes.FLOATING, extension="linalg")
+@operation(_dtypes.FLOATING, same, extension="linalg")
 def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     """Moore-Penrose pseudo-inverse.
 
@@ -500,7 +507,7 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
     return cast("Array", run("linalg.trace", x, offset=_offset("trace", offset, x), dtype=wanted))
 
 
-@operation(_dtypes.FLOATING, extension="linalg")
+@operation(_dtypes.FLOATING, to_real, extension="linalg")
 def vector_norm(
     x: Array,
     /,

@@ -19,6 +19,7 @@ from corepy.backends._base import Backend, Capabilities, Loop, native_function
 from corepy.backends._exports import runs_backwards
 from corepy.backends._numpy_fft import OPERATIONS as FFT
 from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
+from corepy.backends._numpy_linalg import OPERATIONS as LINALG
 from corepy.backends._numpy_loops import LOOPS, WIDE, accumulated
 from corepy.backends._numpy_order import SORTS_WIDE, ordered
 from corepy.backends._numpy_rows import ROW_LOOPS, reduced
@@ -30,6 +31,7 @@ Array = npt.NDArray[Any]
 
 _ndarray, _asarray = np.ndarray, np.asarray  # for what every small operation passes
 
+_CAPABILITIES: Final = Capabilities(max_dimensions=64)
 #: Elements so few that sorting them is no work.
 _FEW: Final = 16384
 
@@ -45,7 +47,7 @@ class NumPyBackend(Backend):
         return True
 
     def capabilities(self, device: Device) -> Capabilities:
-        return Capabilities(max_dimensions=64)
+        return _CAPABILITIES
 
     def operation(self, name: str) -> Callable[..., Any] | None:
         return _FIXES.get(name) or native_function(compat, name)
@@ -529,11 +531,11 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     **FFT,
     "fft.fftshift": _fftshift,
     "fft.ifftshift": _ifftshift,
+    **LINALG,
     # compat asks of `solve` what is known here.
     **LAPACK,
     "linalg.eig": _eig,
     "linalg.eigvals": _eigvals,
-    "linalg.pinv": _of_finite(compat.linalg.pinv),
     "linalg.svd": _of_finite(compat.linalg.svd),
     # Python's own operators write in place; the three with fixes above write their result back.
     "__iadd__": operator.iadd,

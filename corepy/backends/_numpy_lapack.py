@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy import _blas
+from corepy.backends import _numpy_linalg
 
 Array = npt.NDArray[Any]
 
@@ -295,8 +296,8 @@ def _numpys_cholesky(x: Array, /, *, upper: bool = False) -> Array:
 OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.cholesky": _numpys_cholesky,
     "linalg.det": _of_matrix(_det, np.linalg.det),
-    "linalg.inv": _of_matrix(_inv, np.linalg.inv),
-    "linalg.slogdet": _of_matrix(_slogdet, compat.linalg.slogdet),
+    "linalg.inv": _of_matrix(_inv, _numpy_linalg.inv),
+    "linalg.slogdet": _of_matrix(_slogdet, _numpy_linalg.slogdet),
     "linalg.solve": _numpys_solve,
 }
 

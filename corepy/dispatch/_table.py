@@ -201,6 +201,8 @@ class Table(Slots):
 
     def narrowed(self, dtype: DType) -> DType:
         """Return a default dtype, or the one of single precision where the device lacks it."""
+        if dtype is self.dtype and dtype.rank < 3:  # of which there is an array already
+            return dtype
         held = self.backend.capabilities(self.device).held
         return preferred(dtype, self.dtypes, frozenset() if self.dtype in held else held)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import array_api_compat.numpy as compat
 import numpy as np
 import pytest
 
@@ -153,3 +154,92 @@ def test_rolled_arrays_are_numpys() -> None:
                 assert_same(own(f"fft.{name}", x, axes=axes), expected)
     line = numbers((7,), "d")
     assert_same(own("roll", line, (2, 3), axis=(0, 0)), np.roll(line, 5))
+
+
+# ---------------------------------------------------------------------------- linear algebra
+
+
+def matrices(dtype: str) -> list[Any]:
+    singular = np.ones((3, 3), dtype)
+    given = [numbers(shape, dtype) for shape in ((4, 4), (3, 5), (5, 3), (2, 3, 3), (1, 1))]
+    return [y for x in (*given, singular) for y in layouts(x)]
+
+
+def outcome(function: Any, *args: Any, **params: Any) -> Any:
+    try:
+        return function(*args, **params)
+    except np.linalg.LinAlgError as error:
+        return str(error)
+
+
+def assert_alike(found: Any, expected: Any) -> None:
+    """Compare what was returned or raised."""
+    if isinstance(expected, str):
+        assert found == expected
+    elif isinstance(expected, tuple):
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    else:
+        assert_same(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+@pytest.mark.parametrize("name", ["inv", "slogdet", "eigh", "eigvalsh"])
+def test_square_matrices_give_what_numpy_gives(name: str, dtype: str) -> None:
+    for x in matrices(dtype):
+        if x.shape[-1] == x.shape[-2]:
+            assert_alike(outcome(own, f"linalg.{name}", x), outcome(getattr(np.linalg, name), x))
+            x = np.zeros_like(x)
+            assert_alike(outcome(own, f"linalg.{name}", x), outcome(getattr(np.linalg, name), x))
+
+
+@pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+def test_singular_values_are_numpys(dtype: str) -> None:
+    for x in matrices(dtype):
+        assert_same(own("linalg.svdvals", x), np.linalg.svd(x, compute_uv=False))
+        for rtol in (None, 0.3):
+            expected = np.linalg.matrix_rank(x, rtol=rtol)
+            assert_same(own("linalg.matrix_rank", x, rtol=rtol), expected)
+            assert_same(own("linalg.pinv", x, rtol=rtol), np.linalg.pinv(x, rtol=rtol))
+    for name in ("svdvals", "eigvalsh", "pinv"):
+        with pytest.raises(np.linalg.LinAlgError, match="did not converge"):
+            own(f"linalg.{name}", np.full((3, 3), np.nan, dtype))
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+def test_norms_are_numpys(dtype: str, keepdims: bool) -> None:
+    for x in matrices(dtype):
+        for order in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
+            params = {"keepdims": keepdims, "ord": order}
+            expected = compat.linalg.matrix_norm(x, **params)
+            assert_same(own("linalg.matrix_norm", x, **params), expected)
+        for order in (2, 1, np.inf, -np.inf, 0, 3, -1.5):
+            for axis in (None, (0, 1), *((i,) for i in range(x.ndim))):
+                params = {"axis": axis, "keepdims": keepdims, "ord": order}
+                expected = compat.linalg.vector_norm(x, **params)
+                assert_same(own("linalg.vector_norm", x, **params), expected)
+
+
+@pytest.mark.parametrize("dtype", ["i", "Q", "f", "d", "F", "D"])
+def test_products_and_parts_of_matrices_are_numpys(dtype: str) -> None:
+    for x in (numbers((4, 3, 3), dtype), numbers((3, 3), dtype)):
+        for y in layouts(x):
+            for axis in range(-y.ndim, 0):
+                if y.shape[axis] == 3:
+                    assert_same(
+                        own("linalg.cross", y, y[::-1], axis=axis), np.cross(y, y[::-1], axis=axis)
+                    )
+            for n in range(12):
+                assert_same(own("linalg.matrix_power", y, n), np.linalg.matrix_power(y, n))
+            for k in (-4, -1, 0, 2, 4):
+                assert_same(own("tril", y, k=k), np.tril(y, k))
+                assert_same(own("triu", y, k=k), np.triu(y, k))
+                expected = np.diagonal(y, k, -2, -1)
+                assert_same(own("linalg.diagonal", y, offset=k), expected)
+                expected = np.trace(y, k, -2, -1)
+                assert_same(own("linalg.trace", y, offset=k, dtype=expected.dtype), expected)
+    a, b = numbers((4,), dtype), numbers((6,), dtype)[::-2]
+    assert_same(own("linalg.outer", a, b), np.outer(a, b))
+    one = numbers((5, 1, 3), dtype)
+    assert_same(own("linalg.cross", one, one[:, 0], axis=-1), np.cross(one, one[:, 0]))
