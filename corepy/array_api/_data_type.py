@@ -83,10 +83,22 @@ def _float_limits(dtype: DType, digits: int, greatest: int) -> finfo_object:
     return finfo_object(dtype.bits, 2.0 ** (1 - digits), largest, -largest, smallest, dtype)
 
 
+_SINGLE: Final = _float_limits(_dtypes.float32, 24, 127)
+_DOUBLE: Final = _float_limits(_dtypes.float64, 53, 1023)
 _FINFO: Final = {
-    _dtypes.float32: _float_limits(_dtypes.float32, 24, 127),
-    _dtypes.float64: _float_limits(_dtypes.float64, 53, 1023),
+    _dtypes.float32: _SINGLE,
+    _dtypes.float64: _DOUBLE,
+    _dtypes.complex64: _SINGLE,
+    _dtypes.complex128: _DOUBLE,
 }
+
+
+def _integer_limits(dtype: DType) -> iinfo_object:
+    low, high = _dtypes.integer_range(dtype)
+    return iinfo_object(dtype.bits, high, low, dtype)
+
+
+_IINFO: Final = {dtype: _integer_limits(dtype) for dtype in _dtypes.INTEGER}
 
 
 @operation()
@@ -192,7 +204,9 @@ def _dtype_of(function: str, argument: str, value: Any) -> DType:
     """Return the dtype of an array, or the dtype itself."""
     if isinstance(value, DType):
         return value
-    if isinstance(value, Operand) or owner_of(value) is not None:
+    if isinstance(value, Operand):
+        return value.dtype
+    if owner_of(value) is not None:
         return cast("DType", as_operand(function, argument, value).dtype)
     return dtype_argument(function, value, argument)
 
@@ -217,9 +231,10 @@ def finfo(type: DType | Array, /) -> finfo_object:
         If the dtype is not a floating-point one.
     """
     dtype = _dtype_of("finfo", "type", type)
-    if dtype not in _dtypes.FLOATING:
+    found = _FINFO.get(dtype)
+    if found is None:
         raise bad_argument("finfo", "type", dtype.name, _dtypes.describe(_dtypes.FLOATING))
-    return _FINFO[_dtypes.real_of(dtype)]
+    return found
 
 
 def iinfo(type: DType | Array, /) -> iinfo_object:
@@ -241,10 +256,10 @@ def iinfo(type: DType | Array, /) -> iinfo_object:
         If the dtype is not an integer one.
     """
     dtype = _dtype_of("iinfo", "type", type)
-    if dtype not in _dtypes.INTEGER:
+    found = _IINFO.get(dtype)
+    if found is None:
         raise bad_argument("iinfo", "type", dtype.name, _dtypes.describe(_dtypes.INTEGER))
-    low, high = _dtypes.integer_range(dtype)
-    return iinfo_object(dtype.bits, high, low, dtype)
+    return found
 
 
 def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
@@ -314,13 +329,20 @@ def result_type(*arrays_and_dtypes: Array | Scalar | DType) -> DType:
         If there is no array and no dtype, or a name is of none.
     """
     function = "result_type"
-    given = [plain(value) for value in arrays_and_dtypes]
-    scalars = [(i, value) for i, value in enumerate(given) if is_scalar(value)]
-    dtypes = [
-        _dtype_of(function, f"arrays_and_dtypes[{i}]", value)
-        for i, value in enumerate(given)
-        if not is_scalar(value)
-    ]
+    scalars: list[tuple[int, Any]] = []
+    dtypes: list[DType] = []
+    for i, value in enumerate(arrays_and_dtypes):
+        if isinstance(value, DType):
+            dtypes.append(value)
+            continue
+        if isinstance(value, Operand):
+            dtypes.append(value.dtype)
+            continue
+        number = plain(value)
+        if is_scalar(number):
+            scalars.append((i, number))
+        else:
+            dtypes.append(_dtype_of(function, f"arrays_and_dtypes[{i}]", value))
     if not dtypes:
         raise ValueError("result_type: there is no array and no dtype; expected at least one")
     result = dtypes[0]
