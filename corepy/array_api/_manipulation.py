@@ -51,11 +51,21 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
         raise bad_argument(function, "arrays", arrays, "at least one array")
     first = arrays[0]
     if isinstance(first, Operand):
+        table, mixed = first._table, False
         for x in arrays:
-            if x.__class__ is not first.__class__ or x._table is not first._table:
+            if x.__class__ is not first.__class__:
                 break
-        else:  # nothing to convert
-            return list(arrays)
+            if x._table is not table:
+                if x._table.backend is not table.backend or x._table.device is not table.device:
+                    break
+                mixed = True
+        else:  # nothing to move
+            if not mixed:
+                return list(arrays)
+            dtype = table.dtype
+            for x in arrays:
+                dtype = promoted(function, dtype, x.dtype)
+            return [cast_to(x, dtype, function) for x in arrays]
     leader = next((i for i, x in enumerate(arrays) if isinstance(x, Operand)), None)
     home = None if leader is None else arrays[leader]._table
     found = [as_companion(function, f"arrays[{i}]", x, home) for i, x in enumerate(arrays)]
@@ -165,8 +175,9 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
     x = as_operand("broadcast_to", "x", x)
     target = shape_of("broadcast_to", shape)
     given = known_sizes(x)
-    fits = len(given) <= len(target) and all(
-        n in (1, m) for n, m in zip(reversed(given), reversed(target), strict=False)
+    ending = target[len(target) - len(given) :]
+    fits = len(given) <= len(target) and (
+        given == ending or all(n in (1, m) for n, m in zip(given, ending, strict=True))
     )
     if not fits:
         raise bad_argument("broadcast_to", "shape", shape, f"one that {given} broadcasts to")

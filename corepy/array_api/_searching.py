@@ -210,7 +210,10 @@ def searchsorted(
         if order.dtype not in _dtypes.INTEGER:
             expected = _dtypes.describe(_dtypes.INTEGER)
             raise wrong_dtype("searchsorted", "sorter", order.dtype, order.device, expected)
-        if order.ndim != 1 or not same_sizes(order, haystack, [(0, 0)]):
+        shapes = order.shape, haystack.shape
+        if shapes[0] != shapes[1] and not (
+            order.ndim == 1 and same_sizes(order, haystack, [(0, 0)])
+        ):
             raise bad_argument("searchsorted", "sorter.shape", order.shape, str(haystack.shape))
         order = signed(gathered("searchsorted", "x1", haystack._table, "sorter", order))
         try:

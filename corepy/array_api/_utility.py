@@ -15,7 +15,7 @@ from corepy.array_api._manipulation import concat
 from corepy.dispatch import (
     as_companion,
     as_operand,
-    known_sizes,
+    known_size,
     operation,
     promoted,
     run,
@@ -135,18 +135,26 @@ def diff(
         raise bad_argument("diff", "x.shape", x.shape, "at least one dimension")
     place = axis_of("diff", axis, x.ndim)
     times = size_of("diff", "n", n)
-    before, after = (
-        None if part is None else _edge(name, part, x, place)
-        for name, part in (("prepend", prepend), ("append", append))
-    )
-    parts = [part for part in (before, x, after) if part is not None]
-    if len(parts) > 1:
-        x = concat(parts, axis=place)
+    if prepend is not None or append is not None:
+        before, after = (
+            None if part is None else _edge(name, part, x, place)
+            for name, part in (("prepend", prepend), ("append", append))
+        )
+        x = concat([part for part in (before, x, after) if part is not None], axis=place)
     step = not_equal if x.dtype is _dtypes.bool else subtract
-    for _ in range(min(times, *known_sizes(x, (place,)))):
-        rows = (slice(None),) * place
-        x = step(x[(*rows, slice(1, None), ...)], x[(*rows, slice(None, -1), ...)])
+    later, earlier = _neighbours(place, x.ndim)
+    for _ in range(min(times, known_size(x, place))):
+        x = step(x[later], x[earlier])
     return x
+
+
+def _neighbours(place: int, ndim: int) -> tuple[Any, Any]:
+    """Return the keys of all elements along an axis but the first, and of all but the last."""
+    later, earlier = slice(1, None), slice(None, -1)
+    if ndim == 1:
+        return later, earlier
+    rows, rest = (slice(None),) * place, (slice(None),) * (ndim - 1 - place)
+    return (*rows, later, *rest), (*rows, earlier, *rest)
 
 
 def _edge(name: str, part: Any, x: Array, place: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, Final, cast
 
@@ -21,6 +21,8 @@ from corepy.backends._numpy_fft import OPERATIONS as FFT
 from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
 from corepy.backends._numpy_linalg import OPERATIONS as LINALG
 from corepy.backends._numpy_loops import LOOPS, WIDE, accumulated
+from corepy.backends._numpy_manipulation import OPERATIONS as MANIPULATION
+from corepy.backends._numpy_manipulation import rolled
 from corepy.backends._numpy_order import SORTS_WIDE, ordered
 from corepy.backends._numpy_rows import ROW_LOOPS, reduced
 from corepy.backends._numpy_single import OPERATIONS as SINGLE
@@ -270,7 +272,8 @@ def _count_nonzero(
         return found.astype(np.intp)
     if axis is None and not keepdims:
         return np.asarray(np.count_nonzero(x))
-    return np.asarray(compat.count_nonzero(x, axis=axis, keepdims=keepdims))
+    whole: Any = np.add.reduce  # whose annotations know no keyword by position
+    return np.asarray(whole(x.astype(np.bool_, copy=False), axis, np.intp, None, keepdims))
 
 
 # NumPy's annotations know no axis that may be None, which is every axis.
@@ -286,8 +289,10 @@ def _argsort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool
     found = ordered(x, axis, descending)
     if found is not None:
         return found
-    if descending:
-        return cast("Array", compat.argsort(x, axis=axis, descending=True, stable=stable))
+    if descending:  # equal elements in the order in which they came
+        turned = (slice(None),) * (axis % x.ndim) + (slice(None, None, -1),)
+        found = x[turned].argsort(axis, "stable" if stable else None)[turned]
+        return cast("Array", np.subtract(x.shape[axis] - 1, found))
     return x.argsort(axis, "stable" if stable else None)
 
 
@@ -376,35 +381,6 @@ def _matrix_transpose(x: Array) -> Array:
 
 def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
     return x.reshape(shape) if copy is None else x.reshape(shape, copy=copy)
-
-
-def rolled(x: Array, shifts: Iterable[int], axes: Iterable[int]) -> Array:
-    """Roll along several axes, piece by piece, as `numpy.roll` does."""
-    offsets = [0] * x.ndim
-    for shift, axis in zip(shifts, axes, strict=True):
-        offsets[axis] += shift
-    pieces: list[tuple[tuple[slice, ...], tuple[slice, ...]]] = [((), ())]
-    for size, shift in zip(x.shape, offsets, strict=True):
-        cut = shift % (size or 1)
-        ways = _AS_THEY_ARE
-        if cut:
-            ways = (slice(-cut), slice(cut, None)), (slice(-cut, None), slice(cut))
-        pieces = [((*start, a), (*end, b)) for start, end in pieces for a, b in ways]
-    result = np.empty_like(x)
-    for start, end in pieces:
-        result[end] = x[start]
-    return result
-
-
-_AS_THEY_ARE: Final[tuple[tuple[slice, slice], ...]] = ((slice(None), slice(None)),)
-
-
-def _fftshift(x: Array, /, *, axes: tuple[int, ...]) -> Array:
-    return rolled(x, [x.shape[axis] // 2 for axis in axes], axes)
-
-
-def _ifftshift(x: Array, /, *, axes: tuple[int, ...]) -> Array:
-    return rolled(x, [-(x.shape[axis] // 2) for axis in axes], axes)
 
 
 def _roll(x: Array, shift: Any, *, axis: Any = None) -> Array:
@@ -529,8 +505,7 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "tanh": elementwise.tanh,
     "clip": elementwise.clip,
     **FFT,
-    "fft.fftshift": _fftshift,
-    "fft.ifftshift": _ifftshift,
+    **MANIPULATION,
     **LINALG,
     # compat asks of `solve` what is known here.
     **LAPACK,

@@ -156,6 +156,83 @@ def test_rolled_arrays_are_numpys() -> None:
     assert_same(own("roll", line, (2, 3), axis=(0, 0)), np.roll(line, 5))
 
 
+def test_moved_and_repeated_arrays_are_numpys() -> None:
+    for x in layouts(numbers((4, 3, 6), "d")):
+        for source, destination in (
+            ((0,), (2,)),
+            ((2, 0), (0, 1)),
+            ((), ()),
+            ((0, 1, 2), (1, 2, 0)),
+        ):
+            expected = np.moveaxis(x, source, destination)
+            found = own("moveaxis", x, source, destination)
+            assert_same(found, expected)
+            assert np.may_share_memory(found, x)
+        for axis in range(3):
+            for one, other in zip(
+                own("unstack", x, axis=axis), np.moveaxis(x, axis, 0), strict=True
+            ):
+                assert_same(one, other)
+        for times in ((), (1,), (2,), (1, 2), (2, 1, 3), (3, 1, 1, 2), (0, 2)):
+            found = own("tile", x, times)
+            assert_same(found, np.tile(x, times))
+            assert not np.may_share_memory(found, x)
+        for shape in ((4, 3, 6), (2, 4, 3, 6), (0, 4, 3, 6)):
+            found = own("broadcast_to", x, shape)
+            assert_same(found, np.broadcast_to(x, shape))
+            assert not found.flags.writeable
+    for shape in ((), (0,), (0, 3)):
+        x = np.zeros(shape)
+        assert_same(own("broadcast_to", x, (2, *shape)), np.broadcast_to(x, (2, *shape)))
+        assert_same(own("tile", x, (2, 2)), np.tile(x, (2, 2)))
+
+
+@pytest.mark.parametrize("indexing", ["xy", "ij"])
+def test_coordinate_matrices_are_numpys(indexing: Any) -> None:
+    vectors = [numbers((n,), "d") for n in (3, 1, 4, 2)]
+    for count in range(1, 5):
+        given = vectors[:count]
+        found = own("meshgrid", *given, indexing=indexing)
+        for one, other in zip(found, np.meshgrid(*given, indexing=indexing), strict=True):
+            assert_same(one, other)
+            assert not any(np.may_share_memory(one, x) for x in given)
+
+
+def test_selected_elements_are_numpys() -> None:
+    for x in layouts(numbers((4, 3, 6), "d")):
+        for axis in range(3):
+            sizes = [1 if i == 0 else 5 if i == axis else n for i, n in enumerate(x.shape)]
+            sizes[axis] = 5
+            indices = RNG.integers(-x.shape[axis], x.shape[axis], sizes)
+            expected = np.take_along_axis(x, indices, axis)
+            assert_same(own("take_along_axis", x, indices, axis=axis), expected)
+            with pytest.raises(IndexError):
+                own("take_along_axis", x, indices + 9, axis=axis)
+    for dtype in ("?", "b", "Q", "f", "D"):
+        for size, others in ((20, 6), (20, 0), (0, 3), (300, 40)):
+            x, y = (RNG.integers(0, 30, n).astype(dtype) for n in (size, others))
+            if dtype in "fD" and size and others:
+                x[1] = y[1] = np.nan
+            for invert in (False, True):
+                expected = np.isin(x, y, invert=invert)
+                assert_same(own("isin", x, y, invert=invert), expected)
+                many = own("isin", x.reshape(-1, 1), y.reshape(1, -1), invert=invert)
+                assert_same(many, expected.reshape(-1, 1))
+
+
+@pytest.mark.parametrize("dtype", ["?", "b", "f", "d"])
+def test_orders_and_counts_are_numpys(dtype: str) -> None:
+    for x in layouts(RNG.integers(0, 3, (4, 3, 6)).astype(dtype)):
+        for axis in range(3):
+            for stable in (False, True):
+                expected = compat.argsort(x, axis=axis, descending=True, stable=stable)
+                found = own("argsort", x, axis=axis, descending=True, stable=stable)
+                assert_same(found, expected)
+            for keepdims in (False, True):
+                expected = np.count_nonzero(x, axis=(axis,), keepdims=keepdims)
+                assert_same(own("count_nonzero", x, axis=(axis,), keepdims=keepdims), expected)
+
+
 # ---------------------------------------------------------------------------- linear algebra
 
 
