@@ -116,7 +116,11 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
         raise bad_argument(
             "take_along_axis", "indices.shape", chosen.shape, f"{x.ndim} dimensions, as x"
         )
-    around = [shape[:place] + shape[place + 1 :] for shape in (x.shape, chosen.shape)]
-    if not broadcasts(cast("list[tuple[Any, ...]]", around)):
+    sizes, others = x.shape, chosen.shape
+    around: list[tuple[Any, ...]] = [
+        sizes[:place] + sizes[place + 1 :],
+        others[:place] + others[place + 1 :],
+    ]
+    if around[0] != around[1] and not broadcasts(around):
         raise broadcast_mismatch("take_along_axis", (x.shape, chosen.shape))
     return cast("Array", run("take_along_axis", x, chosen, axis=place))

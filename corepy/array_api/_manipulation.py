@@ -219,9 +219,11 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
         axis = 0
     place = axis_of("concat", axis, found[0].ndim)
     first, shape = found[0], found[0].shape
-    around = [(axis, axis) for axis in range(len(shape)) if axis != place]
     for i, x in enumerate(found):
-        if x.shape != shape and (x.ndim != len(shape) or not same_sizes(x, first, around)):
+        if x.shape == shape:
+            continue
+        around = [(axis, axis) for axis in range(len(shape)) if axis != place]
+        if x.ndim != len(shape) or not same_sizes(x, first, around):
             raise bad_argument(
                 "concat", f"arrays[{i}].shape", x.shape, f"{shape} but for axis {place}"
             )

@@ -162,9 +162,11 @@ def eye(n_rows: int, n_cols: int | None, *, k: int, dtype: Any, device: Device) 
 def fftfreq(n: int, *, d: float, dtype: Any, device: Device) -> Array:
     found = np.arange(n, dtype=np.float64)
     found[(n + 1) // 2 :] -= n
-    return (found * (1.0 / (n * d))).astype(dtype, copy=False)
+    found *= 1.0 / (n * d)
+    return found.astype(dtype, copy=False)
 
 
 def rfftfreq(n: int, *, d: float, dtype: Any, device: Device) -> Array:
     found = np.arange(n // 2 + 1, dtype=np.float64)
-    return (found * (1.0 / (n * d))).astype(dtype, copy=False)
+    found *= 1.0 / (n * d)
+    return found.astype(dtype, copy=False)

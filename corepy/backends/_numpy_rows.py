@@ -59,7 +59,6 @@ def reduced(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
     least, longer = _SIZES[name]
     if x.size < least or not x.flags.c_contiguous:
         return None
-    address = None if loop is None else loop.addresses.get(x.dtype.name)
     axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     kept = x.ndim - len(axes)
     if not axes or sorted(axes) != list(range(kept, x.ndim)):
@@ -69,6 +68,8 @@ def reduced(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
         return None
     if in_double:
         return _product_in_double(x, tuple(axes), keepdims)
+    # NumPy makes the name of a dtype anew each time, which takes as long as some reductions.
+    address = None if loop is None else loop.addresses.get(x.dtype.name)
     if address is None or not x.flags.aligned:
         return None
     into = np.empty(x.size // length)
