@@ -511,7 +511,7 @@ def roll(
             shifts *= len(places)  # torch takes no other
     elif places is None or len(shifts) != len(places):
         raise bad_argument("roll", "shift", shift, "an int, or one for each axis")
-    if not all(-_FAR < n < _FAR for n in shifts):  # once around is nothing, and some libraries fail
+    if min(shifts) <= -_FAR or max(shifts) >= _FAR:  # once around is nothing, some libraries fail
         sizes = known_sizes(x, places)
         rounds = (math.prod(sizes),) if places is None else sizes
         shifts = tuple(n % max(size, 1) for n, size in zip(shifts, rounds, strict=True))
@@ -525,8 +525,9 @@ _FAR: Final = 2**62
 
 def _axes_repeated(function: str, axes: Any, ndim: int) -> tuple[int, ...]:
     """Return axes that may come more than once."""
-    given: Sequence[Any] = axes if isinstance(axes, (tuple, list)) else (axes,)
-    return tuple(axis_of(function, axis, ndim) for axis in given)
+    if not isinstance(axes, (tuple, list)):
+        return (axis_of(function, axes, ndim),)
+    return tuple([axis_of(function, axis, ndim) for axis in axes])
 
 
 @operation(result=same)
@@ -554,10 +555,11 @@ def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
     """
     x = as_operand("squeeze", "x", x)
     places = axes_of("squeeze", axis, x.ndim)
+    shape = x.shape
     for place in places:
-        if x.shape[place] not in (1, None):
+        if shape[place] not in (1, None):
             raise bad_argument(
-                "squeeze", "axis", axis, f"axes of size 1, but axis {place} has {x.shape[place]}"
+                "squeeze", "axis", axis, f"axes of size 1, but axis {place} has {shape[place]}"
             )
     return cast("Array", run("squeeze", x, axis=places))
 

@@ -61,13 +61,14 @@ _NORMS: Final = ("backward", "ortho", "forward")
 
 def _one(name: str, x: Any, n: Any, axis: Any, norm: Any) -> Array:
     """Run a transform along one axis."""
-    x = _input(name, x)
+    key = f"fft.{name}"
+    x = _input(name, key, x)
     place = axis_of(name, axis, x.ndim)
     points = _points(name, known_size(x, place)) if n is None else _length(name, "n", n)
     if points < 1:
         raise bad_argument(name, "x.shape", x.shape, f"enough points along axis {axis}")
     scale = choice_of(name, "norm", norm, _NORMS)
-    return cast("Array", run(f"fft.{name}", x, n=points, axis=place, norm=scale))
+    return cast("Array", run(key, x, n=points, axis=place, norm=scale))
 
 
 def _points(name: str, length: int) -> int:
@@ -77,7 +78,8 @@ def _points(name: str, length: int) -> int:
 
 def _many(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Array:
     """Run a transform along several axes."""
-    x = _input(name, x)
+    key = f"fft.{name}"
+    x = _input(name, key, x)
     sizes = None if s is None else ints_of(name, "s", _sequence(name, "s", s))
     if axes is None:
         count = x.ndim if sizes is None else len(sizes)
@@ -104,7 +106,7 @@ def _many(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Array:
     scale = choice_of(name, "norm", norm, _NORMS)
     if not places:
         return _as_it_is(x)
-    return cast("Array", run(f"fft.{name}", x, s=sizes, axes=places, norm=scale))
+    return cast("Array", run(key, x, s=sizes, axes=places, norm=scale))
 
 
 def _as_it_is(x: Array) -> Array:
@@ -118,9 +120,9 @@ _FROM_HALF: Final = ("irfft", "hfft", "irfftn")
 _COMPLEX: Final = ("fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft")
 
 
-def _input(name: str, x: Any) -> Array:
+def _input(name: str, key: str, x: Any) -> Array:
     x = as_operand(name, "x", x)
-    x._table[f"fft.{name}"]  # which refuses other dtypes
+    x._table[key]  # which refuses other dtypes
     if x.dtype.rank < 3 and name in _COMPLEX:
         if STRICT.get():
             expected = f"{_dtypes.describe(_dtypes.COMPLEX)} (strict mode)"

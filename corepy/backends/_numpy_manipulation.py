@@ -5,7 +5,7 @@ On few elements that layer takes most of the time. The steps are those of NumPy'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -88,8 +88,16 @@ def _unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
 # ---------------------------------------------------------------------------- rolling
 
 
-def rolled(x: Array, shifts: Iterable[int], axes: Iterable[int]) -> Array:
-    """Roll along several axes, piece by piece, as `numpy.roll` does."""
+def rolled(x: Array, shifts: Sequence[int], axes: Sequence[int]) -> Array:
+    """Roll along axes, piece by piece, as `numpy.roll` does."""
+    result = np.empty_like(x)
+    if len(axes) == 1:
+        size, before = x.shape[axes[0]], (slice(None),) * axes[0]
+        cut = shifts[0] % (size or 1)
+        result[(*before, slice(cut, None))] = x[(*before, slice(size - cut))]
+        if cut:
+            result[(*before, slice(cut))] = x[(*before, slice(size - cut, None))]
+        return result
     offsets = [0] * x.ndim
     for shift, axis in zip(shifts, axes, strict=True):
         offsets[axis] += shift
@@ -100,7 +108,6 @@ def rolled(x: Array, shifts: Iterable[int], axes: Iterable[int]) -> Array:
         if cut:
             ways = (slice(-cut), slice(cut, None)), (slice(-cut, None), slice(cut))
         pieces = [((*start, a), (*end, b)) for start, end in pieces for a, b in ways]
-    result = np.empty_like(x)
     for start, end in pieces:
         result[end] = x[start]
     return result
