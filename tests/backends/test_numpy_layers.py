@@ -8,7 +8,7 @@ import array_api_compat.numpy as compat
 import numpy as np
 import pytest
 
-from corepy.backends import _numpy_fft, _numpy_set
+from corepy.backends import _numpy_fft, _numpy_linalg, _numpy_set
 from corepy.backends._numpy import NumPyBackend
 from tests.dispatch.natives import assert_same_bits
 
@@ -320,3 +320,16 @@ def test_products_and_parts_of_matrices_are_numpys(dtype: str) -> None:
     assert_same(own("linalg.outer", a, b), np.outer(a, b))
     one = numbers((5, 1, 3), dtype)
     assert_same(own("linalg.cross", one, one[:, 0], axis=-1), np.cross(one, one[:, 0]))
+
+
+def test_numpys_functions_compute_where_lapacks_loops_are_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = numbers((3, 3), "d")
+    names = ("inv", "slogdet", "eigh", "eigvalsh", "svdvals", "matrix_rank", "pinv")
+    expected = [own(f"linalg.{name}", x) for name in names]
+    for loop in ("_INV", "_SLOGDET", "_EIGH", "_EIGVALSH", "_SVDVALS", "_SVD"):
+        assert getattr(_numpy_linalg, loop) is not None
+        monkeypatch.setattr(_numpy_linalg, loop, None)
+    for name, other in zip(names, expected, strict=True):
+        assert_alike(own(f"linalg.{name}", x), other)
