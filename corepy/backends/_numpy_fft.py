@@ -37,6 +37,7 @@ def _scale(points: int, norm: str, real: np.dtype[Any]) -> Any:
 def _along(x: Array, ufunc: Any, scale: Any, dtype: Any, length: int, axis: int) -> Array:
     """Call a loop along an axis, which has another length afterwards."""
     shape = x.shape
+    axis %= len(shape)
     last = axis == len(shape) - 1
     sizes = (*shape[:axis], length) if last else (*shape[:axis], length, *shape[axis + 1 :])
     if x.flags.c_contiguous:

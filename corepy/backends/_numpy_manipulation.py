@@ -92,7 +92,7 @@ def rolled(x: Array, shifts: Sequence[int], axes: Sequence[int]) -> Array:
     """Roll along axes, piece by piece, as `numpy.roll` does."""
     result = np.empty_like(x)
     if len(axes) == 1:
-        size, before = x.shape[axes[0]], (slice(None),) * axes[0]
+        size, before = x.shape[axes[0]], (slice(None),) * (axes[0] % x.ndim)
         cut = shifts[0] % (size or 1)
         result[(*before, slice(cut, None))] = x[(*before, slice(size - cut))]
         if cut:

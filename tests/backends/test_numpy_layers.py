@@ -90,7 +90,7 @@ def test_transforms_along_an_axis_are_numpys(name: str, dtype: str, norm: Any) -
 @pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn"])
 def test_transforms_along_axes_are_numpys(name: str, norm: Any) -> None:
     for x in layouts(numbers((4, 3, 6), "d" if name == "rfftn" else "D")):
-        for axes in ((0,), (2, 1), (0, 1, 2)):
+        for axes in ((0,), (2, 1), (0, 1, 2), (-1, -3)):
             s = (5, 4, 3)[: len(axes)]
             expected = getattr(np.fft, name)(x, s, axes, norm)
             assert_same(own(f"fft.{name}", x, s=s, axes=axes, norm=norm), expected)
@@ -143,6 +143,7 @@ def test_rolled_arrays_are_numpys() -> None:
             ((3, 2, 50), (2, 2, 0)),
             ((0,), (1,)),
             (4, (2,)),
+            (4, (-2,)),
             (5, None),
             ((-1,), None),
         ):
