@@ -387,7 +387,8 @@ def _roll(x: Array, shift: Any, *, axis: Any = None) -> Array:
     if x.size == 0:
         return x.copy("K")
     if axis is not None and x.ndim > 1:
-        return rolled(x, (shift,) if shift.__class__ is int else shift, axis)
+        axes = (axis,) if axis.__class__ is int else axis
+        return rolled(x, (shift,) if shift.__class__ is int else shift, axes)
     if shift.__class__ is not int:
         shift = sum(shift)
     flat = x.reshape(-1)

@@ -82,7 +82,9 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     packed = None
     if not whole:
         # A vector with gaps is no large part of what is read.
-        if columns == 0 and rows and steps[5] != slot.size:
+        if max(dims[1], dims[3]) <= VECTOR_ALONE // max(dims[2], 1):
+            pass
+        elif columns == 0 and rows and steps[5] != slot.size:
             packed = _without_gaps(slot, y)
             y, steps[5] = <PyArrayObject*>packed, slot.size
         elif rows == 0 and columns and steps[4] != slot.size:
@@ -128,7 +130,7 @@ cdef bint _falls_into_blocks(Slot* slot, Blocks* product) except -1:
             return False
         product.each = min(LONG_BLOCK, BLAS_ALONE // (width * dims[2]))
     else:
-        if product.length < 2:
+        if product.length < 2 or product.length <= VECTOR_ALONE // dims[2]:
             return False
         product.weighs = (steps[6] if product.across else steps[3]) == size
         if product.weighs:
@@ -347,7 +349,7 @@ cdef object _dot_of_parts(Slot* slot, PyObject** args, PyObject* axis):
     if PyArray_NDIM(x) != 1 or PyArray_NDIM(y) != 1 or _axis_of(axis, 1, -1) != 0:
         return None
     dims[0], dims[1] = 1, PyArray_DIMS(x)[0]
-    if PyArray_DIMS(y)[0] != dims[1] or not 1 <= dims[1] < SHORT:
+    if PyArray_DIMS(y)[0] != dims[1] or not 1 <= dims[1] < min(slot.least, BLAS_SHARES):
         return None
     if not PyArray_FLAGS(x) & PyArray_FLAGS(y) & NPY_ARRAY_ALIGNED:
         return None

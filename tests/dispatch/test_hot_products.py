@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from typing import Any, Final
 
 import numpy as np
@@ -115,3 +116,17 @@ def test_vectors_with_gaps(dtype: str) -> None:
         assert found.dtype is a.dtype
     with pytest.raises(ValueError, match="^vecdot: "):
         xp.vecdot(a[:, 1], a[1:, 1])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_small_products_are_numpys_after_reproducible_ones(dtype: str) -> None:
+    matrix, left, right = operands(dtype, (13, 9))
+    gaps = np.repeat(right, 2)[::2]
+    expected = [*forms(matrix, left, right), matrix @ gaps, np.vecdot(gaps, right)]
+    for block in (corepy.reproducible, nullcontext):
+        with block():
+            a, b, c = map(xp.asarray, (matrix, left, right))
+            apart = corepy.to(gaps)
+            found = [*forms(a, b, c), a @ apart, xp.vecdot(apart, c)]
+        for made, value in zip(found, expected, strict=True):
+            assert np.asarray(made).tobytes() == value.tobytes()
