@@ -789,6 +789,7 @@ def test_the_short_way_is_taken(name: str) -> None:
         table["__getitem__"]
     table[name] = (refusing, result)
     table.settle(name, refusing, result, NUMPY.loop(name))
+    np.add(1.0, 1.0)  # lowers flags that others have left: where one is up the entry has a look
     for _ in range(20):  # the interpreter takes ways of its own to what it calls often
         assert WAYS[name](x) is not None
 
