@@ -244,11 +244,7 @@ cdef object _converted(Slot* slot, Operand x):
 cdef object _packed(native):
     """Copy the few elements of a part of an array, None where there are many."""
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
-    if _size(x, LONG) < 1:
-        return None
-    made = _new(PyArray_DESCR(x), PyArray_NDIM(x), PyArray_DIMS(x))
-    PyArray_CopyInto(<PyArrayObject*>made, x)
-    return made
+    return None if _size(x, LONG) < 1 else _without_gaps(x)
 
 
 cdef bint _short_inplace(int place, Operand x, other) except -1:

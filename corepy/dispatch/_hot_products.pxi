@@ -81,15 +81,18 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     cdef bint whole = _size(x, slot.least) >= 1 and _size(y, slot.least) >= 1
     packed = None
     if not whole:
-        # A vector with gaps is no large part of what is read.
-        if max(dims[1], dims[3]) <= VECTOR_ALONE // max(dims[2], 1):
-            pass
-        elif columns == 0 and rows and steps[5] != slot.size:
-            packed = _without_gaps(slot, y)
-            y, steps[5] = <PyArrayObject*>packed, slot.size
-        elif rows == 0 and columns and steps[4] != slot.size:
-            packed = _without_gaps(slot, x)
-            x, steps[4] = <PyArrayObject*>packed, slot.size
+        if max(dims[1], dims[3]) > VECTOR_ALONE // max(dims[2], 1):
+            # A vector with gaps is no large part of what is read.
+            if columns == 0 and rows and steps[5] != slot.size:
+                packed = _without_gaps(y)
+                if packed is None:
+                    return None
+                y, steps[5] = <PyArrayObject*>packed, slot.size
+            elif rows == 0 and columns and steps[4] != slot.size:
+                packed = _without_gaps(x)
+                if packed is None:
+                    return None
+                x, steps[4] = <PyArrayObject*>packed, slot.size
         if not _falls_into_blocks(slot, &product):
             return None
     made = _new_if_any(slot.descr, rows + columns, shape)
@@ -104,9 +107,11 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     return made if _block_by_block(slot, &product, args) else None
 
 
-cdef object _without_gaps(Slot* slot, PyArrayObject* vector):
-    made = _new(slot.descr, 1, PyArray_DIMS(vector))
-    PyArray_CopyInto(<PyArrayObject*>made, vector)
+cdef object _without_gaps(PyArrayObject* x):
+    """Copy an array to where its elements lie side by side, None where there is no memory."""
+    made = _new_if_any(PyArray_DESCR(x), PyArray_NDIM(x), PyArray_DIMS(x))
+    if made is not None:
+        PyArray_CopyInto(<PyArrayObject*>made, x)
     return made
 
 
@@ -130,6 +135,8 @@ cdef bint _falls_into_blocks(Slot* slot, Blocks* product) except -1:
             return False
         product.each = min(LONG_BLOCK, BLAS_ALONE // (width * dims[2]))
     else:
+        # OpenBLAS raises flags there now and then that nothing in the operands gives rise to: then
+        # the entry computes again.
         if product.length < 2 or product.length <= VECTOR_ALONE // dims[2]:
             return False
         product.weighs = (steps[6] if product.across else steps[3]) == size
@@ -193,7 +200,9 @@ cdef bint _weigh_rows(Slot* slot, Blocks* product, char** args) except -1:
     work.operands[0], work.operands[1] = args[product.across], args[1 - product.across]
     work.operands[2] = args[2]
     if product.count > 1:
-        held = _new(slot.descr, 1, &count)
+        held = _new_if_any(slot.descr, 1, &count)
+        if held is None:
+            return False
         work.operands[2] = _data(held)
     _do(&work, product.length * product.dims[2], &slot.pace[COLUMNS])
     if product.count > 1:
