@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,20 @@ def _environment(*folders: Path) -> dict[str, str]:
     return kept | {"PYTHONPATH": os.pathsep.join([*map(str, folders), str(ROOT)])}
 
 
+def _printed(code: str, *folders: Path, options: Sequence[str] = ()) -> str:
+    """Return what a process prints that looks for libraries in some folders first."""
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code],
+        env=_environment(*folders),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Run the script where every optional library is broken, each in its own way."""
@@ -108,16 +122,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
             path = folder / name
             path.parent.mkdir(exist_ok=True)
             path.write_text(f"{text}\n", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT],
-        env=_environment(folder),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(_printed(SCRIPT, folder, options=("-W", "error")))
 
 
 @pytest.mark.parametrize("name", [name for name, (_, reason) in BROKEN.items() if reason])
@@ -147,16 +152,8 @@ def test_without_numpy_there_is_no_default(tmp_path: Path) -> None:
         "with corepy.backend_priority(['reference']): print(float(xp.sum(xp.ones(3))))",
         "print({row.reason for row in corepy.backend_status() if row.name in ('numpy', 'dask')})",
     )
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)],
-        env=_environment(tmp_path),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
     reason = "ImportError: made for another Python"
-    *errors, total, reasons = done.stdout.splitlines()
+    *errors, total, reasons = _printed("\n".join(lines), tmp_path).splitlines()
     assert len(errors) == 2
     for error in errors:
         assert error.startswith(f"corepy: backend numpy is not usable: {reason}; expected ")
@@ -175,15 +172,7 @@ def test_a_second_interpreter_is_told_what_numpy_says() -> None:
         "text += 'print(corepy.backend_status()[2].reason)'",
         "interpreters.run_string(interpreters.create(), text)",
     )
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)],
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    error, of_torch = done.stdout.splitlines()
+    error, of_torch = _printed("\n".join(lines)).splitlines()
     assert error.startswith("corepy: backend numpy is not usable: ImportError: ")
     assert of_torch in error
 

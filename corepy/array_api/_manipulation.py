@@ -49,7 +49,7 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
         raise bad_type(function, "arrays", arrays, "a tuple or list of arrays")
     if not arrays:
         raise bad_argument(function, "arrays", arrays, "at least one array")
-    first = arrays[0]
+    first, found = arrays[0], None
     if isinstance(first, Operand):
         table, mixed = first._table, False
         for x in arrays:
@@ -60,17 +60,15 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
                     break
                 mixed = True
         else:  # nothing to move
+            found = list(arrays)
             if not mixed:
-                return list(arrays)
-            dtype = table.dtype
-            for x in arrays:
-                dtype = promoted(function, dtype, x.dtype)
-            return [cast_to(x, dtype, function) for x in arrays]
-    leader = next((i for i, x in enumerate(arrays) if isinstance(x, Operand)), None)
-    home = None if leader is None else arrays[leader]._table
-    found = [as_companion(function, f"arrays[{i}]", x, home) for i, x in enumerate(arrays)]
-    if home is not None:  # native arrays come to the first `Array`, as in `unify`
-        found[0] = gathered(function, f"arrays[{leader}]", home, "arrays[0]", found[0])
+                return found
+    if found is None:
+        leader = next((i for i, x in enumerate(arrays) if isinstance(x, Operand)), None)
+        home = None if leader is None else arrays[leader]._table
+        found = [as_companion(function, f"arrays[{i}]", x, home) for i, x in enumerate(arrays)]
+        if home is not None:  # native arrays come to the first `Array`, as in `unify`
+            found[0] = gathered(function, f"arrays[{leader}]", home, "arrays[0]", found[0])
     dtype = found[0].dtype
     for i, x in enumerate(found[1:], 1):
         dtype = promoted(function, dtype, x.dtype)

@@ -344,9 +344,7 @@ def _unique_values(x: Array) -> Array:
     values.sort(kind=None if quickly else "stable")
     if x.size >= _FEW and floats:
         restore_order(x.reshape(-1), values)
-    first = np.empty(values.size, np.bool_)
-    first[0] = True
-    np.not_equal(values[1:], values[:-1], out=first[1:])
+    first = sets.firsts(values)
     # To take them one by one takes a sixth of the time of sorting, and often there is no need to.
     return values if np.count_nonzero(first) == values.size else values[first]
 
@@ -512,6 +510,7 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     **LAPACK,
     "linalg.eig": _eig,
     "linalg.eigvals": _eigvals,
+    "linalg.pinv": _of_finite(LINALG["linalg.pinv"]),
     "linalg.svd": _of_finite(compat.linalg.svd),
     # Python's own operators write in place; the three with fixes above write their result back.
     "__iadd__": operator.iadd,

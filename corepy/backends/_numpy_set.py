@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-__all__ = ["unique_all", "unique_counts", "unique_inverse"]
+__all__ = ["firsts", "unique_all", "unique_counts", "unique_inverse"]
 
 
-def _firsts(values: Array) -> Array:
+def firsts(values: Array) -> Array:
     """Say of sorted values which ones differ from those before them, as each NaN does."""
     first = np.empty(values.size, np.bool_)
     first[:1] = True
@@ -45,14 +45,14 @@ def unique_all(x: Array, /) -> tuple[Array, Array, Array, Array]:
     flat = x.reshape(-1)
     order = flat.argsort(kind="stable")
     values = flat[order]
-    first = _firsts(values)
+    first = firsts(values)
     return values[first], order[first], _inverse(first, order, x.shape), _counts(first)
 
 
 def unique_counts(x: Array, /) -> tuple[Array, Array]:
     values = x.flatten()
     values.sort()
-    first = _firsts(values)
+    first = firsts(values)
     return values[first], _counts(first)
 
 
@@ -60,5 +60,5 @@ def unique_inverse(x: Array, /) -> tuple[Array, Array]:
     flat = x.reshape(-1)
     order = flat.argsort()
     values = flat[order]
-    first = _firsts(values)
+    first = firsts(values)
     return values[first], _inverse(first, order, x.shape)
