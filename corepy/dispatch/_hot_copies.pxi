@@ -276,7 +276,7 @@ cdef void _put_apart(
 
 cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Join contiguous arrays of one table along an axis, an existing one or a new one."""
-    cdef PyObject* axis
+    cdef PyObject* axis = NULL
     cdef PyObject** parts
     cdef PyArrayObject* x
     cdef PyArrayObject* y
@@ -286,7 +286,7 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cdef int ndim, place, j, k
     cdef bint stacking = self.place == _STACK
     cdef char* into
-    if count != 1 or not _one_word(args, count, names, "axis", &axis):
+    if count != 1 or not _words(args, count, names, ("axis",), &axis):
         return None
     if args[0].ob_type != <void*>&PyTuple_Type and args[0].ob_type != <void*>&PyList_Type:
         return None
@@ -400,13 +400,13 @@ cdef object _rolling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
 
 cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Repeat elements of a contiguous array, or its parts along an axis, alike or by counts."""
-    cdef PyObject* axis
+    cdef PyObject* axis = Py_None
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef npy_intp outer = 1, length = 1, chunk = 1, total = 0, row, i
     cdef npy_intp* each = NULL
     cdef long times = 0
     cdef int ndim, place = 0, j
-    if count != 2 or not _one_word(args, count, names, "axis", &axis):
+    if count != 2 or not _words(args, count, names, ("axis",), &axis):
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
@@ -416,7 +416,7 @@ cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyO
     cdef npy_intp least = min(slot.least, <npy_intp>SHORT)
     if _size(x, least) < 0 or PyArray_NDIM(x) > MOST_DIMENSIONS:
         return None
-    if axis == NULL or axis == Py_None:
+    if axis == Py_None:
         ndim, length = 1, _size(x, least)
     else:
         ndim, place = PyArray_NDIM(x), _axis_of(axis, PyArray_NDIM(x), 0)
@@ -473,8 +473,8 @@ cdef npy_intp* _counts(PyObject* array, PyObject* counts, npy_intp length) excep
 
 cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Copy rows at indices."""
-    cdef PyObject* axis
-    if count != 2 or not _one_word(args, count, names, "axis", &axis):
+    cdef PyObject* axis = NULL
+    if count != 2 or not _words(args, count, names, ("axis",), &axis):
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL or args[1].ob_type != <void*>_Array:

@@ -59,7 +59,7 @@ cdef Slot* _home_of(Function self, PyObject* dtype, object default, PyObject** t
     cdef PyObject* found
     if _wish_in_force() is not _wish:
         return NULL
-    if dtype == NULL or <object>dtype is None:
+    if dtype == Py_None:
         found = PyDict_GetItemWithError(_defaults, default)
     elif dtype.ob_type == <void*>_DType:
         found = PyDict_GetItemWithError(_named, <object>dtype)
@@ -110,11 +110,11 @@ cdef object _zeros(Slot* slot, int ndim, npy_intp* dims):
 
 cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make zeros, ones, or memory that is not set."""
-    cdef PyObject* dtype
+    cdef PyObject* dtype = Py_None
     cdef PyObject* home
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef double one[2]  # room for any
-    if count != 1 or not _one_word(args, count, names, "dtype", &dtype):
+    if count != 1 or not _words(args, count, names, ("dtype",), &dtype):
         return None
     cdef Slot* slot = _home_of(self, dtype, _float64, &home)
     if slot == NULL:
@@ -136,21 +136,18 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
 
 cdef object _identity_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make zeros, with ones on a diagonal."""
-    cdef PyObject* dtype = NULL
+    cdef PyObject** words = [Py_None, NULL]
     cdef PyObject* home
     cdef npy_intp dims[2]
     cdef npy_intp row, last
     cdef double one[2]  # room for any
     cdef long size, k = 0
-    cdef Py_ssize_t i
-    if not 1 <= count <= 2:
+    cdef int i
+    if not 1 <= count <= 2 or not _words(args, count, names, ("dtype", "k"), words):
         return None
-    for i in range(0 if names == NULL else PyTuple_GET_SIZE(names)):
-        if PyTuple_GET_ITEM(names, i) == <PyObject*>_DTYPE:
-            dtype = args[count + i]
-        elif PyTuple_GET_ITEM(names, i) != <PyObject*>_K or not _whole(args[count + i], &k):
-            return None
-    cdef Slot* slot = _home_of(self, dtype, _float64, &home)
+    if words[1] != NULL and not _whole(words[1], &k):
+        return None
+    cdef Slot* slot = _home_of(self, words[0], _float64, &home)
     if slot == NULL or not _scalar(slot, 1, one):
         return None
     for i in range(2):
@@ -168,16 +165,13 @@ cdef object _identity_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     return _make(made, <Slots>home)
 
 
-cdef str _K = "k"
-
-
 cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make an array of one value, an int or a float that the dtype takes as it is."""
-    cdef PyObject* dtype
+    cdef PyObject* dtype = Py_None
     cdef PyObject* home
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef double element[2]
-    if count != 2 or not _one_word(args, count, names, "dtype", &dtype):
+    if count != 2 or not _words(args, count, names, ("dtype",), &dtype):
         return None
     cdef bint whole = args[1].ob_type == <void*>&PyLong_Type
     cdef Slot* slot = _home_of(self, dtype, _int64 if whole else _float64, &home)
@@ -198,13 +192,13 @@ cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
 
 cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make evenly spaced values between ints, of a dtype that holds them all, or between floats."""
-    cdef PyObject* dtype
+    cdef PyObject* dtype = Py_None
     cdef PyObject* home
     cdef double bounds[3]
     cdef double length
     cdef bint whole = True
     cdef int i
-    if not 1 <= count <= 3 or not _one_word(args, count, names, "dtype", &dtype):
+    if not 1 <= count <= 3 or not _words(args, count, names, ("dtype",), &dtype):
         return None
     for i in range(count):
         if not _bound(args[i], &bounds[i], &whole):
@@ -335,14 +329,14 @@ cdef inline void _put_after(
 
 cdef object _spacing_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make evenly spaced floats from one finite end to the other, in NumPy's steps."""
-    cdef PyObject* dtype
+    cdef PyObject* dtype = Py_None
     cdef PyObject* home
     cdef double start, stop
     cdef double part[STRETCH]
     cdef bint whole
     cdef long number
     cdef npy_intp size, first, i
-    if count != 3 or not _one_word(args, count, names, "dtype", &dtype):
+    if count != 3 or not _words(args, count, names, ("dtype",), &dtype):
         return None
     if not _bound(args[0], &start, &whole) or not _bound(args[1], &stop, &whole):
         return None
@@ -425,20 +419,21 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
     With a dtype that holds them they may be mixed. An `Array` of that dtype stays what it is, unless
     a copy is asked for.
     """
-    cdef PyObject* value = args[0] if count else NULL
+    cdef PyObject** words = [Py_None, Py_None]
     cdef PyObject* found
-    cdef PyObject* dtype
-    cdef PyObject* copy
     cdef PyObject** rows
     cdef npy_intp dims[2]
     cdef npy_intp row
-    if count != 1 or not _dtype_and_copy(args, count, names, &dtype, &copy):
+    if count != 1 or not _words(args, 1, names, ("dtype", "copy"), words):
         return None
+    cdef PyObject* value = args[0]
+    cdef PyObject* dtype = words[0]
+    copy = <object>words[1]
     if value.ob_type == <void*>_Array:
-        return _converted_to(<Operand>value, dtype, <object>copy)
-    if copy != Py_None and <object>copy is not True:
+        return _converted_to(<Operand>value, dtype, copy)
+    if copy is not None and copy is not True:
         return None  # of what has to be copied
-    if _wish_in_force() is not _wish or dtype != NULL and dtype.ob_type != <void*>_DType:
+    if _wish_in_force() is not _wish or dtype != Py_None and dtype.ob_type != <void*>_DType:
         return None
     dims[0] = dims[1] = -1
     while _is_sequence(value) and dims[1] < 0:
@@ -450,19 +445,19 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
     cdef bint whole = value.ob_type == <void*>&PyLong_Type
     if not whole and value.ob_type != <void*>&PyFloat_Type:
         return None
-    if dtype != NULL:
-        found = PyDict_GetItemWithError(_named, <object>dtype)
-    else:
+    if dtype == Py_None:
         found = PyDict_GetItemWithError(_defaults, _int64 if whole else _float64)
+    else:
+        found = PyDict_GetItemWithError(_named, <object>dtype)
     if found == NULL:
         return None
     table = <Slots>found
     cdef Slot* slot = _resolved(table, _FULL)
     if slot == NULL:
         return None
-    if dtype == NULL and slot.type_num != (NPY_INT64 if whole else NPY_DOUBLE):
+    if dtype == Py_None and slot.type_num != (NPY_INT64 if whole else NPY_DOUBLE):
         return None
-    cdef Slot* given = NULL if dtype == NULL else slot
+    cdef Slot* given = NULL if dtype == Py_None else slot
     if dims[0] < 0:
         made = _new(slot.descr, 0, NULL)
         return _make(made, table) if _read(&value, 1, whole, given, _memory(made)) else None
@@ -491,31 +486,9 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
     return _make(made, table)
 
 
-cdef bint _dtype_and_copy(
-    PyObject** args, Py_ssize_t count, PyObject* names, PyObject** dtype, PyObject** copy
-) noexcept:
-    """Find the values of these keywords, NULL and None where they are absent; False for others."""
-    cdef Py_ssize_t i
-    dtype[0], copy[0] = NULL, Py_None
-    if names == NULL:
-        return True
-    for i in range(PyTuple_GET_SIZE(names)):
-        if PyTuple_GET_ITEM(names, i) == <PyObject*>_DTYPE:
-            dtype[0] = NULL if args[count + i] == Py_None else args[count + i]
-        elif PyTuple_GET_ITEM(names, i) == <PyObject*>_COPY:
-            copy[0] = args[count + i]
-        else:
-            return False
-    return True
-
-
-cdef str _DTYPE = "dtype"
-cdef str _COPY = "copy"
-
-
 cdef object _converted_to(Operand x, PyObject* dtype, copy):
     """Give an `Array` a dtype, or return it as it is; None where the function has to."""
-    if dtype == NULL or dtype == <PyObject*>x._table.dtype:
+    if dtype == Py_None or dtype == <PyObject*>x._table.dtype:
         if copy is True:
             return _copied(<PyObject*>x, <PyObject*>x._table.dtype)
         return x if copy is None or copy is False else None

@@ -103,16 +103,36 @@ cdef object _before(Way way, str name, function, result=None, bint again=False):
 # ---------------------------------------------------------------------------- arguments
 
 
-cdef inline bint _one_word(
-    PyObject** args, Py_ssize_t count, PyObject* names, str word, PyObject** value
+cdef inline bint _words(
+    PyObject** args, Py_ssize_t count, PyObject* names, tuple known, PyObject** values
 ) noexcept:
-    """Find the value of the one keyword there may be, NULL if it is absent; False for others."""
-    value[0] = NULL
-    if names == NULL:
-        return True
-    if PyTuple_GET_SIZE(names) != 1 or PyTuple_GET_ITEM(names, 0) != <PyObject*>word:
-        return False
-    value[0] = args[count]
+    """Put the values of keywords where those of absent ones stand already; False for others."""
+    return names == NULL or _find_words(args + count, names, known, 0, values)
+
+
+cdef inline bint _places_or_words(
+    PyObject** args, Py_ssize_t count, PyObject* names, tuple known, PyObject** values
+) noexcept:
+    """The same of one or two that may also stand, without a name, behind the first argument."""
+    if count > 1:
+        values[0] = args[1]
+    if count > 2:
+        values[1] = args[2]
+    return names == NULL or _find_words(args + count, names, known, count - 1, values)
+
+
+cdef bint _find_words(
+    PyObject** given, PyObject* names, tuple known, Py_ssize_t first, PyObject** values
+) noexcept:
+    """Put what is given where it is known, of which the first ones have their values."""
+    cdef Py_ssize_t i, place
+    for i in range(PyTuple_GET_SIZE(names)):
+        for place in range(first, PyTuple_GET_SIZE(<PyObject*>known)):
+            if PyTuple_GET_ITEM(names, i) == PyTuple_GET_ITEM(<PyObject*>known, place):
+                values[place] = given[i]
+                break
+        else:
+            return False
     return True
 
 
@@ -285,19 +305,25 @@ cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyO
 
     Running sums and products take any one axis.
     """
-    cdef PyObject* axis
-    cdef bint flag
-    if count != 1:
+    cdef PyObject** words = [Py_None, Py_False]
+    if count != 1 or args[0].ob_type != <void*>_Array:
         return None
-    cdef Slot* slot = _slot_of(args[0], self.place)
-    if slot == NULL:
-        if self.repeated and args[0].ob_type == <void*>_Array:
-            if (<Operand>args[0])._table.repeats:
-                return _repeated_reduction(self, args, count, names)
-        return _widened_reduction(self, args, count, names)
-    if not _axis_and_flag(self, args, count, names, &axis, &flag):
+    if not _words(args, 1, names, _RUNNING if self.running else _REDUCING, words):
         return None
-    return _reduced_to(slot, (<Operand>args[0])._native, axis, flag)
+    if words[1].ob_type != <void*>&PyBool_Type:
+        return None
+    x = <Operand>args[0]
+    cdef bint flag = words[1] == Py_True
+    cdef Slot* slot = &x._table.slots[self.place]
+    if slot.short:
+        return _reduced_to(slot, x._native, words[0], flag)
+    if self.repeated and x._table.repeats:
+        return _repeated_reduction(self, x, words[0], flag)
+    return _widened_reduction(self, x, words[0], flag) if self.widens else None
+
+
+cdef tuple _REDUCING = ("axis", "keepdims")
+cdef tuple _RUNNING = ("axis", "include_initial")
 
 
 cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint flag):
@@ -318,15 +344,8 @@ cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint flag):
     return _make(made, <Slots>slot.result)
 
 
-cdef object _widened_reduction(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+cdef object _widened_reduction(Function self, Operand x, PyObject* axis, bint flag):
     """Reduce integers to a wider dtype, after their conversion to it; None for others."""
-    cdef PyObject* axis
-    cdef bint flag
-    if not self.widens or args[0].ob_type != <void*>_Array:
-        return None
-    if not _axis_and_flag(self, args, count, names, &axis, &flag):
-        return None
-    x = <Operand>args[0]
     if not _is_plain(<PyObject*>x._native):
         return None
     cdef int type_num = PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)
@@ -341,30 +360,6 @@ cdef object _widened_reduction(Function self, PyObject** args, Py_ssize_t count,
         return None
     native = _converted(slot, x)
     return None if native is None else _reduced_to(slot, native, axis, flag)
-
-
-cdef inline bint _axis_and_flag(
-    Function self, PyObject** args, Py_ssize_t count, PyObject* names, PyObject** axis, bint* flag
-) noexcept:
-    """Find what `axis` and `keepdims` are, if they are given; False for other keywords.
-
-    Running sums and products have `include_initial` in place of the latter.
-    """
-    cdef PyObject* word = <PyObject*>(_INITIAL if self.running else _KEEPDIMS)
-    cdef Py_ssize_t i
-    axis[0], flag[0] = Py_None, False
-    if names == NULL:
-        return True
-    for i in range(PyTuple_GET_SIZE(names)):
-        if PyTuple_GET_ITEM(names, i) == <PyObject*>_AXIS:
-            axis[0] = args[count + i]
-        elif PyTuple_GET_ITEM(names, i) == word:
-            if args[count + i].ob_type != <void*>&PyBool_Type:
-                return False
-            flag[0] = <object>args[count + i] is True
-        else:
-            return False
-    return True
 
 
 cdef object _with_dimensions(PyArrayObject* x, int ndim, PyObject* axis):
@@ -393,30 +388,15 @@ _REPEATED = frozenset(
 )
 
 
-cdef object _repeated_reduction(
-    Function self, PyObject** args, Py_ssize_t count, PyObject* names
-):
+cdef object _repeated_reduction(Function self, Operand x, PyObject* axis, bint keepdims):
     """Call a library as the short way in Python has learned; None where that has to."""
-    cdef Operand x = <Operand>args[0]
-    cdef PyObject* value
     cdef PyObject* found
-    cdef Py_ssize_t i
-    axis, keepdims = None, False
-    if names != NULL:
-        for i in range(PyTuple_GET_SIZE(names)):
-            value = args[count + i]
-            if PyTuple_GET_ITEM(names, i) == <PyObject*>_AXIS:
-                if value != Py_None and value.ob_type != <void*>&PyLong_Type:
-                    return None
-                axis = <object>value
-            elif PyTuple_GET_ITEM(names, i) == <PyObject*>_KEEPDIMS:
-                if value.ob_type != <void*>&PyBool_Type:
-                    return None
-                keepdims = <object>value
-            else:
-                return None
+    if axis != Py_None and axis.ob_type != <void*>&PyLong_Type:
+        return None
     native = x._native
-    found = PyDict_GetItemWithError(x._table.calls, (self.name, native.ndim, axis, keepdims))
+    found = PyDict_GetItemWithError(
+        x._table.calls, (self.name, native.ndim, <object>axis, keepdims)
+    )
     if found == NULL:
         return None
     call, least, result = <tuple><object>found
@@ -429,11 +409,6 @@ cdef object _repeated_reduction(
     if type(made) is not type(native):
         made = (<Slots>result).backend.normalize(made)
     return _make(made, <Slots>result)
-
-
-cdef str _AXIS = "axis"
-cdef str _KEEPDIMS = "keepdims"
-cdef str _INITIAL = "include_initial"
 
 
 cdef object _choice_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
@@ -475,35 +450,6 @@ cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
     return result if _maps(slot, args, 4, size, steps) else None
 
 
-cdef str _MIN = "min"
-cdef str _MAX = "max"
-
-
-cdef bint _both_bounds(
-    PyObject** args, Py_ssize_t count, PyObject* names, PyObject** low, PyObject** high
-) noexcept:
-    """Find the bounds, by their places or names, None for one that is absent; False for others."""
-    cdef Py_ssize_t named = 0 if names == NULL else PyTuple_GET_SIZE(names), i
-    cdef PyObject* name
-    low[0] = args[1] if count > 1 else NULL
-    high[0] = args[2] if count > 2 else NULL
-    if not 1 <= count <= 3:
-        return False
-    for i in range(named):
-        name = PyTuple_GET_ITEM(names, i)
-        if name == <PyObject*>_MIN and low[0] == NULL:
-            low[0] = args[count + i]
-        elif name == <PyObject*>_MAX and high[0] == NULL:
-            high[0] = args[count + i]
-        else:
-            return False
-    if low[0] == NULL:
-        low[0] = Py_None
-    if high[0] == NULL:
-        high[0] = Py_None
-    return True
-
-
 cdef object _limited(Operand x, bint below, limit):
     """Clamp by one Python scalar, as the greater or lesser of each element and that; None for NaN."""
     if limit != limit:
@@ -517,13 +463,14 @@ cdef object _limited(Operand x, bint below, limit):
 
 cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Clamp between Python scalars: by a loop, or the entry, which knows them without a look."""
-    cdef PyObject* least
-    cdef PyObject* most
-    if not _both_bounds(args, count, names, &least, &most):
+    cdef PyObject** bounds = [Py_None, Py_None]
+    if not 1 <= count <= 3 or not _places_or_words(args, count, names, ("min", "max"), bounds):
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL:
         return None
+    cdef PyObject* least = bounds[0]
+    cdef PyObject* most = bounds[1]
     if least == Py_None or most == Py_None:
         limit = <object>(least if most == Py_None else most)
         if type(limit) is not int and type(limit) is not float:

@@ -89,6 +89,8 @@ cdef extern from "Python.h":
         PyObject* stop
         PyObject* step
     PyObject* Py_None
+    PyObject* Py_True
+    PyObject* Py_False
     Py_ssize_t PySlice_AdjustIndices(
         Py_ssize_t, Py_ssize_t*, Py_ssize_t*, Py_ssize_t
     ) noexcept

@@ -217,43 +217,20 @@ cdef inline bint _ascend(PyArrayObject* x, PyArrayObject* order, int type_num, n
     return True
 
 
-cdef inline bint _words_of_order(
-    PyObject** args, Py_ssize_t count, PyObject* names, PyObject** axis
-) noexcept:
-    """Find what `axis` is, if it is given; False for other keywords than say what holds anyway."""
-    cdef PyObject* name
-    cdef Py_ssize_t i
-    axis[0] = NULL
-    if names == NULL:
-        return True
-    for i in range(PyTuple_GET_SIZE(names)):
-        name = PyTuple_GET_ITEM(names, i)
-        if name == <PyObject*>_AXIS:
-            axis[0] = args[count + i]
-        elif name == <PyObject*>_STABLE:
-            if <object>args[count + i] is not True:
-                return False
-        elif name != <PyObject*>_DESCENDING or <object>args[count + i] is not False:
-            return False
-    return True
-
-
-cdef str _STABLE = "stable"
-cdef str _DESCENDING = "descending"
-
-
 cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Sort along an axis, or find the indices that would: ascending, and equal ones in order."""
-    cdef PyObject* word
+    cdef PyObject** words = [NULL, Py_False, Py_True]
     cdef npy_intp size
     cdef int axis
-    if count != 1 or not _words_of_order(args, count, names, &word):
+    if count != 1 or not _words(args, 1, names, ("axis", "descending", "stable"), words):
+        return None
+    if words[1] != Py_False or words[2] != Py_True:
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
         return None
     cdef PyArrayObject* x = _native_of(args[0])
-    axis = _axis_of(word, PyArray_NDIM(x), -1)
+    axis = _axis_of(words[0], PyArray_NDIM(x), -1)
     size = _size(x, max(slot.least, slot.first))
     if axis < 0 or size < 0:
         return None
@@ -284,11 +261,11 @@ cdef str _right = "right"
 
 cdef object _searching_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Find where elements stand in a sorted array of the same table."""
-    cdef PyObject* word
+    cdef PyObject* word = <PyObject*>_left
     cdef NPY_SEARCHSIDE side = NPY_SEARCHLEFT
-    if count != 2 or not _one_word(args, count, names, "side", &word):
+    if count != 2 or not _words(args, count, names, ("side",), &word):
         return None
-    if word != NULL and word != <PyObject*>_left:
+    if word != <PyObject*>_left:
         if word != <PyObject*>_right:
             return None
         side = NPY_SEARCHRIGHT

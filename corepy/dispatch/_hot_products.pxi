@@ -271,11 +271,11 @@ cdef object _product_way(Function self, PyObject** args, Py_ssize_t count, PyObj
 
 cdef object _contraction_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Contract one axis of two matrices, which is to multiply them."""
-    cdef PyObject* axes
+    cdef PyObject* axes = Py_None
     cdef long number
-    if count != 2 or not _one_word(args, count, names, "axes", &axes):
+    if count != 2 or not _words(args, count, names, ("axes",), &axes):
         return None
-    if axes == NULL or not _whole(axes, &number) or number != 1:
+    if not _whole(axes, &number) or number != 1:
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL or args[1].ob_type != <void*>_Array:
@@ -309,12 +309,12 @@ cdef tuple _ONE_AXIS = ((1,), (0,))
 
 cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Multiply vectors along the last axis of two arrays of one shape."""
-    cdef PyObject* axis
+    cdef PyObject* axis = NULL
     cdef npy_intp dims[2]
     cdef npy_intp steps[5]
     cdef char* parts[3]
     cdef int ndim
-    if count != 2 or not _one_word(args, count, names, "axis", &axis):
+    if count != 2 or not _words(args, count, names, ("axis",), &axis):
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL:
@@ -528,8 +528,8 @@ cdef object _solution_way(Function self, PyObject** args, Py_ssize_t count, PyOb
 
 cdef object _decomposition_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Decompose one matrix."""
-    cdef PyObject* full
-    if count != 1 or not _one_word(args, count, names, "full_matrices", &full):
+    cdef PyObject* full = NULL
+    if count != 1 or not _words(args, count, names, ("full_matrices",), &full):
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL:

@@ -67,16 +67,12 @@ cdef object _reshaping_way(Function self, PyObject** args, Py_ssize_t count, PyO
 cdef object _permutation_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Permute the dimensions."""
     cdef PyArrayObject* x
-    cdef PyObject* axes
+    cdef PyObject* axes = Py_None
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef npy_intp strides[MOST_DIMENSIONS]
     cdef int ndim, i, axis
     cdef unsigned int seen = 0
-    if not 1 <= count <= 2 or not _one_word(args, count, names, "axes", &axes):
-        return None
-    if count == 2 and axes == NULL:
-        axes = args[1]
-    elif count == 2 or axes == NULL:
+    if not 1 <= count <= 2 or not _places_or_words(args, count, names, ("axes",), &axes):
         return None
     if axes.ob_type != <void*>&PyTuple_Type or _viewed(self, args, &x) == NULL:
         return None
@@ -139,15 +135,11 @@ cdef object _dimension(
     Function self, PyObject** args, Py_ssize_t count, PyObject* names, bint more
 ):
     cdef PyArrayObject* x
-    cdef PyObject* axis
+    cdef PyObject* axis = Py_None
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef npy_intp strides[MOST_DIMENSIONS]
     cdef int ndim, place, i, j = 0
-    if not 1 <= count <= 2 or not _one_word(args, count, names, "axis", &axis):
-        return None
-    if count == 2 and axis == NULL:
-        axis = args[1]
-    elif count == 2 or axis == NULL:
+    if not 1 <= count <= 2 or not _places_or_words(args, count, names, ("axis",), &axis):
         return None
     if _viewed(self, args, &x) == NULL:
         return None
@@ -171,17 +163,17 @@ cdef object _dimension(
 cdef object _flip_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Reverse the order along one axis, or along all."""
     cdef PyArrayObject* x
-    cdef PyObject* axis
+    cdef PyObject* axis = Py_None
     cdef npy_intp strides[MOST_DIMENSIONS]
     cdef int ndim, place = -1, i
-    if count != 1 or not _one_word(args, count, names, "axis", &axis):
+    if count != 1 or not _words(args, count, names, ("axis",), &axis):
         return None
     if _viewed(self, args, &x) == NULL:
         return None
     ndim = PyArray_NDIM(x)
     if ndim == 0:
         return None
-    if axis != NULL and <object>axis is not None:
+    if axis != Py_None:
         place = _axis_of(axis, ndim, 0)
         if place < 0:
             return None
@@ -251,9 +243,9 @@ cdef char* _diagonal(
     cdef npy_intp rows = PyArray_DIMS(x)[last - 1], columns = PyArray_DIMS(x)[last]
     cdef npy_intp down = PyArray_STRIDES(x)[last - 1], right = PyArray_STRIDES(x)[last]
     cdef char* data = <char*>PyArray_DATA(x)
-    cdef PyObject* given
+    cdef PyObject* given = NULL
     cdef long offset = 0
-    if not _one_word(args, 1, names, "offset", &given):
+    if not _words(args, 1, names, ("offset",), &given):
         return NULL
     if given != NULL and not _whole(given, &offset):
         return NULL
@@ -269,13 +261,13 @@ cdef char* _diagonal(
 
 cdef object _unstacking_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """View each part along an axis; the elements of a vector are copied."""
-    cdef PyObject* axis
+    cdef PyObject* axis = NULL
     cdef PyArrayObject* x
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef npy_intp strides[MOST_DIMENSIONS]
     cdef npy_intp i
     cdef int ndim, place, j, into = 0
-    if count != 1 or not _one_word(args, count, names, "axis", &axis):
+    if count != 1 or not _words(args, count, names, ("axis",), &axis):
         return None
     cdef Slot* slot = _viewed(self, args, &x)
     if slot == NULL:
