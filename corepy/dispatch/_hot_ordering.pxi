@@ -16,46 +16,46 @@ cdef inline bint _alike(PyArrayObject* x, int type_num, npy_intp size) noexcept:
     return not other
 
 
+cdef inline npy_intp _begin_of(
+    const Real* values, npy_intp first, npy_intp last, Real bound, bint above
+) noexcept nogil:
+    """Return where in a sorted vector begins what is not below a bound, or what is `above` it."""
+    cdef npy_intp middle
+    while first < last:
+        middle = (first + last) // 2
+        if values[middle] < bound or above and values[middle] == bound:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+cdef inline void _put_as_in(
+    const Real* x, npy_intp size, Real* values, npy_intp first, npy_intp last, bint zeros
+) noexcept nogil:
+    """Put the zeros of a vector, or its NaN, in their order at places of another one."""
+    cdef npy_intp i = 0
+    while first < last and i < size:  # without a branch on what an element is
+        values[first] = x[i]
+        first += x[i] == 0 if zeros else isnan(x[i]) != 0
+        i += 1
+
+
 cdef void _as_they_came(Real* values, const Real* x, npy_intp size) noexcept nogil:
     """Put the zeros and NaN of a sorted vector in the order in which they came.
 
     Of all other floats equal ones are the same, so that the quickest sorting may be taken, which
     changes signs of zeros and keeps no order of NaN.
     """
-    cdef npy_intp i, k, numbers = size, low = 0, high, middle
+    cdef npy_intp numbers = size, first, last
     if size and isnan(values[size - 1]):
-        high = size
-        while low < high:
-            middle = (low + high) // 2
-            if isnan(values[middle]):
-                high = middle
-            else:
-                low = middle + 1
-        i, k, numbers = 0, low, low
-        while k < size and i < size:  # without a branch on what an element is
-            values[k] = x[i]
-            k += isnan(x[i]) != 0
-            i += 1
-    low, high = 0, numbers
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < 0:
-            low = middle + 1
-        else:
-            high = middle
-    if low + 1 >= numbers or values[low + 1] > 0:
+        numbers = _begin_of(values, 0, size, <Real>INFINITY, True)
+        _put_as_in(x, size, values, numbers, size, False)
+    first = _begin_of(values, 0, numbers, <Real>0, False)
+    if first + 1 >= numbers or values[first + 1] > 0:
         return  # one zero at most
-    i, k, high = 0, low, numbers
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] > 0:
-            high = middle
-        else:
-            low = middle + 1
-    while k < low and i < size:
-        values[k] = x[i]
-        k += x[i] == 0
-        i += 1
+    last = _begin_of(values, first, numbers, <Real>0, True)
+    _put_as_in(x, size, values, first, last, True)
 
 
 cdef void _restore_order(
