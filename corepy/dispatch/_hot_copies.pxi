@@ -336,7 +336,7 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     if small and total >= SHORT_MOVE:
         return None  # many that are put together a few bytes at a time are NumPy's
     made = _new_large(slot.descr, ndim, dims)
-    into = <char*>PyArray_DATA(<PyArrayObject*>made)
+    into = _data(made)
     cdef Piece few[FEW_PIECES]
     cdef Piece* pieces = few
     if total == 0:
@@ -392,7 +392,7 @@ cdef object _rolling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cut = (-shift % size + size) % size * slot.size
     pieces[0].source, pieces[0].bytes = <char*>PyArray_DATA(x) + cut, size * slot.size - cut
     pieces[1].source, pieces[1].bytes = <char*>PyArray_DATA(x), cut
-    pieces[0].into = <char*>PyArray_DATA(<PyArrayObject*>made)
+    pieces[0].into = _data(made)
     pieces[1].into = pieces[0].into + pieces[0].bytes
     _move(pieces, 2)
     return _make(made, (<Operand>args[0])._table)
@@ -515,7 +515,7 @@ cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which):
     chunk *= slot.size
     cdef npy_intp* indices = <npy_intp*>PyArray_DATA(which)
     cdef char* source = <char*>PyArray_DATA(x)
-    cdef char* into = <char*>PyArray_DATA(<PyArrayObject*>made)
+    cdef char* into = _data(made)
     if number * chunk < LONG * slot.size:
         return made if _gather(into, source, indices, number, length, chunk) else None
     cdef Work work

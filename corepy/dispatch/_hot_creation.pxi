@@ -102,7 +102,7 @@ cdef object _zeros(Slot* slot, int ndim, npy_intp* dims):
         size *= dims[i]
     if size < SHORT:
         made = _new(slot.descr, ndim, dims)
-        memset(PyArray_DATA(<PyArrayObject*>made), 0, size * slot.size)
+        memset(_data(made), 0, size * slot.size)
         return made
     Py_INCREF(<object><PyObject*>slot.descr)  # the next line steals a reference
     return PyArray_Zeros(ndim, dims, slot.descr, 0)
@@ -130,7 +130,7 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     made = _new_large(slot.descr, ndim, dims)
     cdef npy_intp size = _size(<PyArrayObject*>made, PY_SSIZE_T_MAX)
     if ones:
-        _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, one)
+        _fill(_data(made), size, slot.size, one)
     return _make(made, <Slots>home)
 
 
@@ -182,7 +182,7 @@ cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
         return None
     made = _new_large(slot.descr, ndim, dims)
     _fill(
-        <char*>PyArray_DATA(<PyArrayObject*>made),
+        _data(made),
         _size(<PyArrayObject*>made, PY_SSIZE_T_MAX),
         slot.size,
         element,
@@ -401,7 +401,7 @@ cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return _make(_zeros(slot, PyArray_NDIM(x), PyArray_DIMS(x)), table)
     made = _new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
     if place != _EMPTY:
-        _fill(<char*>PyArray_DATA(<PyArrayObject*>made), size, slot.size, element)
+        _fill(_data(made), size, slot.size, element)
     return _make(made, table)
 
 
@@ -460,13 +460,13 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
     cdef Slot* given = NULL if dtype == Py_None else slot
     if dims[0] < 0:
         made = _new(slot.descr, 0, NULL)
-        return _make(made, table) if _read(&value, 1, whole, given, _memory(made)) else None
+        return _make(made, table) if _read(&value, 1, whole, given, _data(made)) else None
     if dims[1] < 0:
         if dims[0] >= slot.least:
             return None
         made = _new(slot.descr, 1, dims)
         rows = PySequence_Fast_ITEMS(<object>args[0])
-        return _make(made, table) if _read(rows, dims[0], whole, given, _memory(made)) else None
+        return _make(made, table) if _read(rows, dims[0], whole, given, _data(made)) else None
     dims[0], dims[1] = dims[1], dims[0]
     if dims[0] * dims[1] >= slot.least:
         return None
@@ -480,7 +480,7 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
             dims[1],
             whole,
             given,
-            <char*>_memory(made) + row * dims[1] * slot.size,
+            _data(made) + row * dims[1] * slot.size,
         ):
             return None
     return _make(made, table)
@@ -495,10 +495,6 @@ cdef object _converted_to(Operand x, PyObject* dtype, copy):
     if dtype.ob_type != <void*>_DType or copy is not None and copy is not True or _is_strict():
         return None
     return _copied(<PyObject*>x, dtype)
-
-
-cdef inline void* _memory(made) noexcept:
-    return PyArray_DATA(<PyArrayObject*>made)
 
 
 cdef inline bint _is_sequence(PyObject* value) noexcept:

@@ -82,6 +82,10 @@ cdef inline object _new(PyArray_Descr* descr, int ndim, npy_intp* dims):
     return corepy_new_array(descr, ndim, dims)
 
 
+cdef inline char* _data(made) noexcept:
+    return <char*>PyArray_DATA(<PyArrayObject*>made)
+
+
 cdef inline object _result(Slot* slot, PyArrayObject* model):
     return _new_large(slot.descr, PyArray_NDIM(model), PyArray_DIMS(model))
 
@@ -295,7 +299,7 @@ cdef object _short_unary(Slot* slot, PyObject* a):
         return None
     cdef char* args[2]
     cdef npy_intp steps[2]
-    args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(<PyArrayObject*>result)
+    args[0], args[1] = <char*>PyArray_DATA(x), _data(result)
     steps[0], steps[1] = slot.size, slot.size_out
     return result if _maps(slot, args, 2, size, steps) else None
 
@@ -331,7 +335,7 @@ cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
     if result is None:
         return None
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
-    args[2] = <char*>PyArray_DATA(<PyArrayObject*>result)
+    args[2] = _data(result)
     return result if _maps(slot, args, 3, size, steps) else None
 
 
@@ -422,10 +426,8 @@ cdef object _element(Slot* slot, value):
     cdef long long room[2]
     if not _scalar(slot, value, room):
         return None
-    element = PyArray_NewFromDescr(
-        &PyArray_Type, PyArray_DescrFromType(slot.type_num), 0, NULL, NULL, NULL, 0, NULL
-    )
-    memcpy(PyArray_DATA(<PyArrayObject*>element), room, slot.size)
+    element = _new(slot.operand, 0, NULL)
+    memcpy(_data(element), room, slot.size)
     return element
 
 
@@ -451,5 +453,5 @@ cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
     if first:
         args[0], args[1] = args[1], args[0]
         steps[0], steps[1] = steps[1], steps[0]
-    args[2], steps[2] = <char*>PyArray_DATA(<PyArrayObject*>result), slot.size_out
+    args[2], steps[2] = _data(result), slot.size_out
     return result if _maps(slot, args, 3, size, steps) else None

@@ -136,6 +136,18 @@ cdef bint _find_words(
     return True
 
 
+cdef tuple _operands_of(PyObject** args, Py_ssize_t count):
+    """Return the positional arguments of a call as Python has them."""
+    return tuple([<object>args[i] for i in range(count)])
+
+
+cdef dict _params_of(PyObject** args, Py_ssize_t count, PyObject* names):
+    """Return its keyword arguments, which stand behind these."""
+    if names == NULL:
+        return {}
+    return {name: <object>args[count + i] for i, name in enumerate(<object>names)}
+
+
 cdef inline Slot* _slot_of(PyObject* x, int place) noexcept:
     """Return what is known of an operation on an `Array`; NULL where there is no short way."""
     if x.ob_type != <void*>_Array:
@@ -443,7 +455,7 @@ cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
     result = _mapped(slot, x)
     if result is None:
         return None
-    args[0], args[3] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(<PyArrayObject*>result)
+    args[0], args[3] = <char*>PyArray_DATA(x), _data(result)
     args[1], args[2] = <char*>&bounds[0], <char*>&bounds[2]
     steps[0] = steps[3] = slot.size
     steps[1] = steps[2] = 0

@@ -19,11 +19,7 @@ cdef object _guarded(Guard self, PyObject** args, size_t flags, PyObject* names)
             break
     else:
         return PyObject_Vectorcall(<PyObject*>self.small, args, flags, names)
-    operands = tuple([<object>args[i] for i in range(count)])
-    params = {}
-    if names != NULL:
-        params = {key: <object>args[count + i] for i, key in enumerate(<object>names)}
-    return self.choice(operands, params)
+    return self.choice(_operands_of(args, count), _params_of(args, count, names))
 
 
 cdef Guard _sample_guard = Guard.__new__(Guard)

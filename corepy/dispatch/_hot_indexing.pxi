@@ -117,7 +117,7 @@ cdef object _selected(Slot* slot, PyArrayObject* x, key, bint writing):
     if into or filled or writing:
         return _view(x, into, dims, strides, data)
     result = _new(slot.descr, 0, NULL)
-    memcpy(PyArray_DATA(<PyArrayObject*>result), data, slot.size)
+    memcpy(_data(result), data, slot.size)
     return result
 
 
@@ -166,7 +166,7 @@ cdef bint _short_store(Operand owner, key, value) except -1:
         if PyArray_NDIM(<PyArrayObject*><PyObject*>given) == 0:
             into = _element_at(x, key)
             if into != NULL:
-                memcpy(into, PyArray_DATA(<PyArrayObject*><PyObject*>given), slot.size)
+                memcpy(into, _data(given), slot.size)
                 return True
         elif type(key) is _Array:
             return _mark_each(owner, slot, x, <Operand>key, <PyArrayObject*><PyObject*>given)
@@ -246,7 +246,7 @@ cdef bint _mark(Operand owner, Slot* slot, PyArrayObject* x, Operand key, given)
     if PyArray_TYPE(which) != NPY_BOOL or not _is_plain(<PyObject*>x) or not _same_shape(which, x):
         return False
     cdef char* flags = <char*>PyArray_DATA(which)
-    cdef void* element = PyArray_DATA(<PyArrayObject*>given)
+    cdef void* element = _data(given)
     cdef void* into = PyArray_DATA(x)
     size = _size(x, slot.least)
     if size < 0:

@@ -25,9 +25,6 @@ cdef extern from "numpy/arrayobject.h":
         NPY_BOOL
         NPY_FLOAT
         NPY_DOUBLE
-        NPY_INT
-        NPY_LONG
-        NPY_LONGLONG
         NPY_CFLOAT
         NPY_CDOUBLE
         NPY_INTP
@@ -161,11 +158,11 @@ cdef enum:
     BLAS_ALONE = 262144  # products of two elements up to which OpenBLAS multiplies in one thread
     VECTOR_ALONE = 9215  # elements of a matrix that it multiplies by a vector in one thread
     BLOCK = 64  # rows of a matrix that are multiplied apart, at least
+    LONG_BLOCK = 4096  # and at most
     WEIGHED = 65536  # elements of the rows that are weighed and added up apart
     WEIGHED_ROWS = 64  # and so many of them at least
     WEIGHED_COLUMNS = 8192  # of which at most so many
     FEW_COLUMNS = 16  # below which BLAS is quicker
-    LONG_BLOCK = 4096  # and at most
     LONG = 2048  # elements from which other threads may run meanwhile
     PARTED = 32768  # elements of a vector from which threads may sort parts of it
     PARTS = 4

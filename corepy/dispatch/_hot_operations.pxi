@@ -53,7 +53,7 @@ cdef object _unary(str name, int place, Operand x):
 
 
 def _recover_beside(name, Operand x, error, native, element, first):
-    # Not cdef: a C compiler puts that into its only caller, which then takes 8 ns longer.
+    # Not cdef: a C compiler puts that into what calls it, which then takes 8 ns longer.
     if first:
         return _recover(name, x._table, (x,), error, native, element, x._native)
     return _recover(name, x._table, (x,), error, native, x._native, element)
@@ -290,7 +290,7 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
         return True
     memcpy(
         PyArray_DATA(native),
-        PyArray_DATA(<PyArrayObject*>made),
+        _data(made),
         _size(native, PY_SSIZE_T_MAX) * slot.size,
     )
     return True

@@ -183,7 +183,7 @@ cdef object _ordered(Slot* slot, PyArrayObject* x, npy_intp size):
         return None
     made = _new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
     cdef const void* source = PyArray_DATA(x)
-    cdef long long* words = <long long*>PyArray_DATA(<PyArrayObject*>made)
+    cdef long long* words = <long long*>_data(made)
     cdef npy_intp rows = size // length
     cdef bint done
     cdef int cut
@@ -319,7 +319,7 @@ cdef object _distinct_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return None
     found = _sorted(slot, x, size, -1)
     cdef npy_intp all = size
-    cdef void* data = PyArray_DATA(<PyArrayObject*>found)
+    cdef void* data = _data(found)
     if slot.type_num == NPY_DOUBLE:
         size = _distinct(<double*>data, size)
     elif slot.type_num == NPY_FLOAT:
@@ -336,5 +336,5 @@ cdef object _distinct_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return _make(found, <Slots>slot.result)
     dims[0] = size
     made = _new_large(slot.descr, 1, dims)
-    memcpy(PyArray_DATA(<PyArrayObject*>made), data, size * slot.size)
+    memcpy(_data(made), data, size * slot.size)
     return _make(made, <Slots>slot.result)

@@ -26,10 +26,6 @@ cdef inline PyArrayObject* _operand(PyObject* x, Slots table, npy_intp least) no
     return native if _is_plain(<PyObject*>native) and _size(native, least) >= 0 else NULL
 
 
-cdef inline char* _data(made) noexcept:
-    return <char*>PyArray_DATA(<PyArrayObject*>made)
-
-
 # ---------------------------------------------------------------------------- products
 
 
@@ -679,7 +675,7 @@ cdef object _trace_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     if data == NULL or length >= own.least or _has_row_loop(slot, length, length):
         return None
     packed = _new(slot.operand, 1, &length)
-    into = <char*>PyArray_DATA(<PyArrayObject*>packed)
+    into = _data(packed)
     for i in range(length):
         memcpy(into + i * slot.size, data + i * stride, slot.size)
     return _reduced_to(slot, packed, Py_None, False)

@@ -62,7 +62,7 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
         return None if by_column else _short_variance(slot, x, count, shape, rows, length)
     result = _new(slot.descr, count, shape)
     cdef char* source = <char*>PyArray_DATA(x)
-    cdef char* target = <char*>PyArray_DATA(<PyArrayObject*>result)
+    cdef char* target = _data(result)
     if not _reduces(slot, target, source, rows, length, by_column, size):
         return None
     if slot.kind == MEAN:
@@ -273,7 +273,7 @@ cdef inline void _put(int type_num, char* into, double value) noexcept nogil:
         (<double*>into)[0] = value
     elif type_num == NPY_FLOAT:
         (<float*>into)[0] = <float>value
-    else:  # of 64 bits: `_find_loop` lets no others in
+    else:  # of 64 bits: `_find_ufunc` lets no others in
         (<long long*>into)[0] = <long long>value
 
 
@@ -290,13 +290,13 @@ cdef object _short_variance(
     Slot* slot, PyArrayObject* x, int count, npy_intp* shape, npy_intp rows, npy_intp length
 ):
     """Return variances or standard deviations of rows, in the steps in which NumPy finds them."""
-    cdef bint double = slot.type_num == NPY_DOUBLE
+    cdef bint doubles = slot.type_num == NPY_DOUBLE
     cdef npy_intp size = rows * length
     cdef char* row
     cdef char* into
     cdef npy_intp i
     result = _new(slot.descr, count, shape)
-    cdef char* target = <char*>PyArray_DATA(<PyArrayObject*>result)
+    cdef char* target = _data(result)
     cdef char* squares = <char*>PyMem_Malloc(length * slot.size)
     if squares == NULL:
         raise MemoryError
@@ -307,14 +307,14 @@ cdef object _short_variance(
             if not _reduces(slot, into, row, 1, length, False, size):
                 return None
             _divide(slot.type_num, into, 1, <double>length)
-            if double:
+            if doubles:
                 _squares(<double*>row, (<double*>into)[0], <double*>squares, length)
             else:
                 _squares(<float*>row, (<float*>into)[0], <float*>squares, length)
             if corepy_flags() or not _reduces(slot, into, squares, 1, length, False, size):
                 return None
             _divide(slot.type_num, into, 1, <double>length)
-            if slot.kind == DEVIATION and double:
+            if slot.kind == DEVIATION and doubles:
                 (<double*>into)[0] = sqrt((<double*>into)[0])
             elif slot.kind == DEVIATION:
                 (<float*>into)[0] = sqrtf((<float*>into)[0])
@@ -368,7 +368,7 @@ cdef object _short_accumulation(Slot* slot, native, PyObject* axis, bint initial
         if run.across == NULL:
             return None
     result = _new_large(slot.descr, ndim, shape)
-    run.source, run.into = <char*>PyArray_DATA(x), <char*>PyArray_DATA(<PyArrayObject*>result)
+    run.source, run.into = <char*>PyArray_DATA(x), _data(result)
     if size < LONG:
         _run_along(&run)
     else:

@@ -63,12 +63,8 @@ cdef object _recover_way(
     error,
 ):
     """Hand over what an entry was called with, as Python has it."""
-    cdef Py_ssize_t i
-    operands = tuple([<object>args[i] for i in range(1, count)])
-    plain = [<object>given[i] for i in range(1, count)]
-    params = {}
-    if names != NULL:
-        params = {key: <object>given[count + i] for i, key in enumerate(<object>names)}
+    operands, plain = _operands_of(args + 1, count - 1), _operands_of(given + 1, count - 1)
+    params = _params_of(given, count, names)
     return _recover(<object>args[0], table, operands, error, native, *plain, **params)
 
 

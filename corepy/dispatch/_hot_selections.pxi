@@ -66,7 +66,7 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
         if axis is not None:
             return None
         result = _new(slot.descr, 0, NULL)
-        _count_held(slot, x, size, <char*>PyArray_DATA(<PyArrayObject*>result))
+        _count_held(slot, x, size, _data(result))
         return result
     if axis is not None:
         if type(axis) is not int or not -ndim <= axis < ndim:
@@ -101,7 +101,7 @@ cdef object _found_in_chunks(Slot* slot, PyArrayObject* x, npy_intp size):
     finally:
         PyMem_Free(places)
     result = _new(slot.descr, 0, NULL)
-    (<npy_intp*>PyArray_DATA(<PyArrayObject*>result))[0] = best
+    (<npy_intp*>_data(result))[0] = best
     return result
 
 
@@ -137,7 +137,7 @@ cdef object _found_in_rows(Slot* slot, PyArrayObject* x, npy_intp size):
     work.stretch, work.slot, work.length = _rows_search_stretch, slot, PyArray_DIMS(x)[count]
     work.rows = size // work.length
     work.operands[0] = <char*>PyArray_DATA(x)
-    work.operands[1] = <char*>PyArray_DATA(<PyArrayObject*>result)
+    work.operands[1] = _data(result)
     work.operands[2] = <char*>x
     _do(&work, size, &slot.pace[ROWS])
     return result
@@ -247,7 +247,7 @@ cdef object _blended(Slot* slot, PyArrayObject* which, PyArrayObject* x, PyArray
         return None
     size = _size(x, PY_SSIZE_T_MAX)
     result = _result(slot, x)
-    cdef void* into = PyArray_DATA(<PyArrayObject*>result)
+    cdef void* into = _data(result)
     # Both are read whatever the condition says, for a branch on it would be taken at random; and
     # signs of bytes, unlike what a comparison gives, become masks of 8 bytes in vector registers.
     cdef signed char masks[STRETCH]
@@ -283,7 +283,7 @@ cdef object _masked(Slot* slot, PyArrayObject* x, PyArrayObject* which):
     result = _new_if_any(slot.descr, 1, &count)
     if result is None:
         return None
-    cdef void* into = PyArray_DATA(<PyArrayObject*>result)
+    cdef void* into = _data(result)
     cdef void* source = PyArray_DATA(x)
     # Without a branch on the mask: each element is written where the next true one belongs.
     if slot.size == 8:

@@ -108,7 +108,7 @@ cdef object _short_spread(Slot* slot, PyArrayObject* x, PyArrayObject* y):
         return result
     work.slot, work.loop, work.data, work.count = slot, slot.loop, slot.data, 3
     work.operands[0], work.operands[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
-    work.operands[2] = <char*>PyArray_DATA(<PyArrayObject*>result)
+    work.operands[2] = _data(result)
     work.steps[0] = work.steps[1] = slot.size
     work.steps[2] = slot.size_out
     work.size, work.length = size, length

@@ -289,7 +289,7 @@ cdef object _unstacking_way(Function self, PyObject** args, Py_ssize_t count, Py
             made = _view(x, into, dims, strides, data)
         else:
             made = _new(slot.descr, 0, NULL)
-            memcpy(PyArray_DATA(<PyArrayObject*>made), data, slot.size)
+            memcpy(_data(made), data, slot.size)
         parts.append(_make(made, table))
         data += PyArray_STRIDES(x)[place]
     return tuple(parts)
