@@ -76,7 +76,7 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 # The assertions of the shared helpers show their values too.
-pytest.register_assert_rewrite("tests.helpers")
+pytest.register_assert_rewrite("tests.helpers", "tests.dispatch.short_ways")
 
 
 def expected() -> tuple[str, ...]:

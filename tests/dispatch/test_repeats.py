@@ -11,7 +11,7 @@ import pytest
 
 import corepy
 from corepy.dispatch._table import forget_entries
-from tests.dispatch.test_short_ways import seen
+from tests.dispatch.short_ways import seen
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "sum": lambda xp, x: xp.sum(x),

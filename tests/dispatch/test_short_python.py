@@ -22,7 +22,7 @@ from corepy.dispatch._settings import STRICT
 from corepy.dispatch._short_python import _WAYS
 from corepy.dispatch._table import forget_entries, table_of
 from tests.dispatch.natives import NUMPY, assert_same_bits
-from tests.dispatch.test_short_ways import DTYPES, assert_alike, function, layouts, seen
+from tests.dispatch.short_ways import DTYPES, assert_alike, function, layouts, seen
 
 pure = pytest.mark.skipif(_hot.PURE is None, reason="the hot path is compiled")
 

@@ -1,0 +1,78 @@
+"""What tests of short ways share: arrays of all layouts, and comparing a call with the long way."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy.array_api as xp
+from corepy import _dtypes
+from corepy.devices._device import CPU
+from corepy.dispatch import Operand, _hot, make
+from corepy.dispatch._table import table_of
+from tests.dispatch.natives import NUMPY, assert_same_bits, values
+
+compiled = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+
+DTYPES = ["bool", "int8", "uint16", "int32", "int64", "uint64", "float32", "float64", "complex64"]
+
+
+def function(name: str) -> Callable[..., Any]:
+    extension, _, short = name.rpartition(".")
+    found: Callable[..., Any] = getattr(getattr(xp, extension) if extension else xp, short)
+    return found
+
+
+def layouts(dtype: str) -> Iterator[Any]:
+    """Arrays of a dtype: of several shapes, strided, turned, empty, of one element, read-only."""
+    table = table_of(NUMPY, CPU, _dtypes.DTYPES[dtype])
+    for number, shape in enumerate([(6,), (3, 4), (4, 4), (1, 3), (2, 3, 2), (), (0,), (0, 3)]):
+        for tame in (True, False):
+            yield make(values(table, shape, number, tame), table)
+    square = values(table, (8, 8), 1, tame=True)
+    locked = square[:2].copy()
+    locked.flags.writeable = False
+    for native in (square[::2, 1:5], square.T, square[0, ::-2], square[3:], locked):
+        yield make(native, table)
+
+
+def seen(call: Callable[[], Any], owner: Any = None) -> tuple[list[Any], Any, list[str]]:
+    """Return the arrays that a call gives, and its error and its warnings in words."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = call()
+            result = [result] if result is NotImplemented else result
+            error = None
+        except Exception as raised:
+            told = re.sub(r"\d+ of \d+ bytes", "some bytes", str(raised))  # free at that moment
+            told = re.sub(r"gave back \d+", "gave back some", told)  # what earlier calls had left
+            result, error = (), (type(raised), told)
+    results = [result] if isinstance(result, Operand) else list(result)
+    return results, error, [str(w.message) for w in caught]
+
+
+def assert_alike(name: str, *args: Any, **params: Any) -> None:
+    """Call a function and the one behind its short way; what they give or raise is the same."""
+    short = function(name)
+    long = getattr(short, "__wrapped__", short)
+    expected, error, warned = seen(lambda: long(*args, **params))
+    for _ in range(2):  # the first call may fill a table
+        found, also_error, also_warned = seen(lambda: short(*args, **params))
+        assert also_error == error, (name, args, params)
+        assert also_warned == warned
+        assert len(found) == len(expected)
+        for x, y in zip(found, expected, strict=True):
+            assert x.dtype is y.dtype
+            assert x.backend == y.backend
+            assert_same_bits(x.unwrap(), y.unwrap())
+            assert x.unwrap().flags.writeable == y.unwrap().flags.writeable
+            for arg in args:
+                if isinstance(arg, Operand):
+                    shared = np.may_share_memory(x.unwrap(), arg.unwrap())
+                    assert shared == np.may_share_memory(y.unwrap(), arg.unwrap())

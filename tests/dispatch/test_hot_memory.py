@@ -1,0 +1,68 @@
+"""Results of before are used again for later ones, and nobody sees it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import corepy.array_api as xp
+
+
+def test_no_memory_is_used_again_while_it_can_be_seen() -> None:
+    x = xp.asarray(np.arange(100.0))
+    holders: list[Callable[[Any], Any]] = [
+        lambda n: n.unwrap(),
+        lambda n: n.unwrap()[...],
+        lambda n: memoryview(n.unwrap()),
+        lambda n: np.from_dlpack(n.unwrap()),
+        lambda n: weakref.ref(n.unwrap())() if sys.getrefcount(n) else None,
+        lambda n: n,
+        lambda n: n.unwrap().reshape(1),
+    ]
+    for hold in holders:
+        held = hold(x[7])
+        others = [x[i] for i in range(100)] + [xp.sum(x), xp.max(x)]
+        del others
+        for i in range(100):
+            x[i]
+        assert float(np.asarray(held).reshape(-1)[0]) == 7
+
+
+def test_results_are_let_go() -> None:
+    x = xp.asarray(np.arange(5.0))
+    number = x[2]
+    gone = weakref.ref(number)
+    native = weakref.ref(number.unwrap())
+    del number
+    assert gone() is None
+    assert native() is None
+    big = x + x
+    memory = weakref.ref(big.unwrap())
+    del big
+    assert memory() is None
+    gc.collect()
+    before = sys.getrefcount(x._table), sys.getrefcount(x.unwrap().dtype), sys.getrefcount(None)
+    for _ in range(1000):
+        x[1], x[1:3], x + x, xp.sum(x), xp.zeros(3), xp.sort(x), xp.reshape(x, (-1, 1))
+        xp.astype(x, xp.float32), xp.stack([x, x]), xp.linalg.inv(xp.ones((1, 1))), x[None, :].mT
+    after = sys.getrefcount(x._table), sys.getrefcount(x.unwrap().dtype), sys.getrefcount(None)
+    assert all(abs(a - b) < 100 for a, b in zip(after, before, strict=True))
+
+
+def test_a_class_of_a_users_own_may_derive_from_that_of_arrays() -> None:
+    class Mine(type(xp.ones(1))):  # type: ignore[misc]
+        """Has attributes."""
+
+    x = xp.ones(3)
+    for _ in range(100):
+        mine = Mine()
+        mine._native, mine._table, mine.note = x._native, x._table, [1]
+        gone = weakref.ref(mine)
+        assert float(xp.sum(mine + x)) == 6
+        del mine
+        assert gone() is None
