@@ -91,7 +91,7 @@ def _again(key: Any, x: Any) -> Any:
         return None
     try:
         made = call(a)
-    except Exception:
+    except Exception:  # the function raises it again, in its own words
         return None
     if made.__class__ is not a.__class__:
         made = result.backend.normalize(made)

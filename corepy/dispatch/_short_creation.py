@@ -1,4 +1,7 @@
-"""New arrays in Python, where the user's wish has led before."""
+"""New arrays in Python, where the user's wish has led before.
+
+What the library refuses, the function words, or frees memory for.
+"""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def information(place: str) -> MemoryInfo | None:
     stats = statistics(place)
     free = max(0, total - stats.allocated_bytes - stats.cached_bytes)
     if unified:
-        with suppress(BackendUnavailableError):
+        with suppress(BackendUnavailableError):  # the system does not tell what the host has
             host = memory_info(CPU)
             total, free = min(total, host.total_bytes), min(free, host.free_bytes)
     return MemoryInfo(total, free)

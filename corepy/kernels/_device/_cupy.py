@@ -295,7 +295,7 @@ class _Launch(Launched):
             return None
         try:
             return self._kind(self._settings, given, _Results(made, places, is_pair))
-        except Exception:  # the call itself has succeeded
+        except Exception:  # the call itself has succeeded; others like it are not shortened
             return None
 
 
