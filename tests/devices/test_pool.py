@@ -19,9 +19,9 @@ from numpy._core.multiarray import get_handler_name  # type: ignore[attr-defined
 import corepy
 import corepy.array_api as xp
 from corepy.devices import _pool
-from corepy.dispatch import _hot
+from tests.dispatch.natives import compiled
 
-pytestmark = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+pytestmark = compiled
 
 MIB = 1 << 20
 #: What may be reserved beyond the most that was in use, as `_host_pool.pyx` has it.

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.backends._numpy import NumPyBackend
 from corepy.devices._device import CPU
-from corepy.dispatch import OPERATIONS, make
+from corepy.dispatch import OPERATIONS, _hot, make
 from corepy.dispatch._table import Table
 
+compiled = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
 NUMPY = NumPyBackend()
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.7, -2.5, np.inf, -np.inf, np.nan, 1e-310, 1e300, -7.0]
 

@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 
 import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.devices._device import CPU
-from corepy.dispatch import Operand, _hot, make
+from corepy.dispatch import Operand, make
 from corepy.dispatch._table import table_of
 from tests.dispatch.natives import NUMPY, assert_same_bits, values
-
-compiled = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
 
 DTYPES = ["bool", "int8", "uint16", "int32", "int64", "uint64", "float32", "float64", "complex64"]
 

@@ -26,8 +26,9 @@ from corepy._budget import cores
 from corepy._crew import Crew, Entrance
 from corepy.backends._numpy_order import PARTS
 from corepy.dispatch import _helped, _hot
+from tests.dispatch.natives import compiled
 
-pytestmark = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+pytestmark = compiled
 
 #: Elements: so many that each operation takes one thread longer than is worth sharing.
 ROWS, COLUMNS = 1000, 1001

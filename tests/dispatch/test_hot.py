@@ -27,11 +27,10 @@ from tests.dispatch.natives import (
     NUMPY,
     assert_as_entry,
     assert_same_bits,
+    compiled,
     tables,
     values,
 )
-
-compiled = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
 
 ELEMENTWISE = sorted(
     name

@@ -12,12 +12,9 @@ import corepy
 import corepy.array_api as xp
 from corepy.devices import _pool
 from corepy.devices._device import CPU
-from corepy.dispatch import _hot
 from corepy.dispatch._hot import home
 from corepy.dispatch._table import Table
-from tests.dispatch.natives import NUMPY
-
-compiled = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+from tests.dispatch.natives import NUMPY, compiled
 
 
 def at_home(name: str, dtype: Any = xp.float64) -> tuple[Callable[..., Any], list[str]]:

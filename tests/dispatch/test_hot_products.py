@@ -12,11 +12,10 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
-from corepy.dispatch import _hot
+from tests.dispatch.natives import compiled
 
 Array = npt.NDArray[Any]
 
-compiled = pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
 
 FLOATS: Final = ("float32", "float64")
 #: Rows and columns of matrices: square, tall and wide ones, some with very few of either.

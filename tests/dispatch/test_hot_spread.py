@@ -10,9 +10,9 @@ import pytest
 import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.devices._device import CPU
-from corepy.dispatch import _hot, make
+from corepy.dispatch import make
 from corepy.dispatch._table import Table
-from tests.dispatch.natives import NUMPY, assert_as_entry, outcome, tables, values
+from tests.dispatch.natives import NUMPY, assert_as_entry, compiled, outcome, tables, values
 
 #: Rows that are short and long; more than are taken together, and just as many; parts of lines.
 PAIRS = [
@@ -109,7 +109,7 @@ def test_shapes_that_do_not_fit_are_told() -> None:
             _ = a + b
 
 
-@pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+@compiled
 @pytest.mark.parametrize(
     ("a", "b"), [((400, 100), (100,)), ((400, 1), (100,)), ((400, 1), (400, 100))]
 )

@@ -18,9 +18,9 @@ import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.devices import _pool
 from corepy.devices._device import CPU
-from corepy.dispatch import _hot, make
+from corepy.dispatch import make
 from corepy.dispatch._table import Table
-from tests.dispatch.natives import NUMPY
+from tests.dispatch.natives import NUMPY, compiled
 
 #: So many that results come from the pool.
 ROWS, COLUMNS = 300, 100
@@ -101,7 +101,7 @@ def test_conditions_of_before_are_nobodys() -> None:
         np.testing.assert_array_equal(np.asarray(x + x), np.full(SIZE, 2e300))
 
 
-@pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+@compiled
 def test_results_lie_in_recycled_memory() -> None:
     x = xp.asarray(np.arange(float(SIZE)))
     for call in (
@@ -130,7 +130,7 @@ def test_resizing_a_result_keeps_its_values() -> None:
     assert not native[SIZE:].any()
 
 
-@pytest.mark.skipif(_hot.PURE is not None, reason=f"not compiled: {_hot.PURE}")
+@compiled
 @pytest.mark.parametrize("routed", [False, True])
 def test_what_chooses_by_size_alone_is_asked_for_rows_too(routed: bool) -> None:
     """Such as offloading: only of what routes say do loops that threads share know better."""

@@ -13,7 +13,7 @@ import pytest
 
 import corepy
 from corepy._dtypes import DTYPES, DType, integer_range
-from corepy.dispatch import _hot
+from tests.dispatch.natives import compiled
 
 
 class Level(enum.IntEnum):
@@ -185,7 +185,7 @@ def test_division_and_powers_of_integers_by_scalars_raise_as_by_arrays(xp: Modul
         x**-1
 
 
-@pytest.mark.skipif(_hot.PURE is not None, reason="the hot path runs in Python")
+@compiled
 def test_the_compiled_form_takes_what_the_one_in_python_takes(xp: ModuleType) -> None:
     from corepy.dispatch import _hot_python
 

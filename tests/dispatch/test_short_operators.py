@@ -16,8 +16,8 @@ from corepy.devices._device import CPU
 from corepy.dispatch import make
 from corepy.dispatch._factory import mixed
 from corepy.dispatch._table import table_of
-from tests.dispatch.natives import NUMPY, assert_same_bits
-from tests.dispatch.short_ways import DTYPES, compiled, function, layouts, seen
+from tests.dispatch.natives import NUMPY, assert_same_bits, compiled
+from tests.dispatch.short_ways import DTYPES, function, layouts, seen
 
 KEYS = [
     *(0, -1, 5, -9, 2**70, True, None, Ellipsis, 1.0, "a", (), slice(None), slice(3, None, -2)),

@@ -16,8 +16,8 @@ import corepy
 import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.dispatch import make
-from tests.dispatch.natives import assert_same_bits
-from tests.dispatch.short_ways import DTYPES, assert_alike, compiled, function, layouts, seen
+from tests.dispatch.natives import assert_same_bits, compiled
+from tests.dispatch.short_ways import DTYPES, assert_alike, function, layouts, seen
 
 SHAPES = [3, 0, (2, 3), (), (0, 4), -1, (2, -1), True, 2.0, [2, 2], "a", 20_000, (2**31,) * 2]
 

@@ -15,8 +15,8 @@ from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import OPERATIONS, _hot, make
 from corepy.dispatch._table import Table
-from tests.dispatch.natives import NUMPY, assert_same_bits
-from tests.dispatch.short_ways import DTYPES, assert_alike, compiled, function
+from tests.dispatch.natives import NUMPY, assert_same_bits, compiled
+from tests.dispatch.short_ways import DTYPES, assert_alike, function
 
 WAYS: dict[str, Callable[[Any], Any]] = {
     "__getitem__": lambda x: (x[1], x[:1], x[x > 1], x[0, 1], x[None, ..., 1]),
