@@ -6,9 +6,9 @@ It shows that the adapter names, calls and converts as it should, and that its f
 standard's values where they are given NumPy's. What CuPy itself computes it does not show: only a
 GPU does (`scripts/gpu_check.sh`). As in CuPy, there are the functions and parameters of
 ``cupy_signatures.json`` and no others, results are arrays where NumPy gives scalars, integers
-divided by zero give 0, indices wrap, and zeros that are filled in lose their sign. Streams put work
-off once ``GPU.defers``, and memory runs out at ``GPU.capacity`` bytes
-(`tests.backends.gpu_on_host`). The complex functions are wrong where a GPU has shown them to be.
+divided by zero give 0, indices wrap, and zeros that are filled in lose their sign. The complex
+functions are wrong where a GPU has shown them to be. Devices, streams and memory are in
+`tests.backends.cupy_devices`.
 """
 
 from __future__ import annotations
@@ -16,294 +16,26 @@ from __future__ import annotations
 import functools
 import json
 import sys
-import threading
-import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from tests.backends import gpu_on_host
+from tests.backends.cupy_devices import (
+    CURRENT,
+    DEFAULT_POOL,
+    PLACE,
+    Device,
+    allocated,
+    cuda_of,
+    later,
+    ready,
+    refuse_capturing,
+)
 from tests.backends.cupy_signatures import TABLE, signature
-from tests.backends.gpu_on_host import GPU, Arena, CaptureError, Current, Pool, plain, unowned
-
-
-class CUDARuntimeError(RuntimeError):
-    """What CuPy raises where the driver is missing."""
-
-    __module__ = "cupy_backends.cuda.api.runtime"
-
-
-class OutOfMemoryError(MemoryError):
-    """What CuPy raises where its pool cannot grow."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(f"Out of memory allocating {size:,} bytes")
-
-
-class _Place(threading.local):
-    """The devices that a thread is in, the current one last, and its stream on each."""
-
-    def __init__(self) -> None:
-        self.numbers = [0]
-        self.streams: dict[int, int] = {}
-
-
-class _OfDevice(Current):
-    """The stream that is current on the current device."""
-
-    @property
-    def address(self) -> int:
-        return PLACE.streams.get(PLACE.numbers[-1], 0)
-
-    @address.setter
-    def address(self, value: int) -> None:
-        PLACE.streams[PLACE.numbers[-1]] = value
-
-
-PLACE = _Place()
-CURRENT = _OfDevice()
-POOL = Pool(OutOfMemoryError)
-
-
-class Device:
-    """As CuPy's. All devices have the one memory."""
-
-    def __init__(self, number: int | None = None) -> None:
-        self.id = PLACE.numbers[-1] if number is None else number
-
-    def __enter__(self) -> Device:
-        PLACE.numbers.append(self.id)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        PLACE.numbers.pop()
-
-    @property
-    def mem_info(self) -> tuple[int, int]:
-        total = GPU.capacity or 1 << 40
-        return total - sum(pool.used + pool.cached for pool in GPU.pools), total
-
-    def synchronize(self) -> None:
-        for address in list(GPU.queues):
-            GPU.drain(address)
-
-
-class Event:
-    """As CuPy's; a mark in the GPU's queue."""
-
-    def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
-        self.timed = not disable_timing
-        self.mark: Any = None
-
-    @property
-    def done(self) -> bool:
-        try:
-            return bool(self.mark.query())
-        except CaptureError:  # CuPy compares whatever the driver says with success (event.pyx)
-            return False
-
-    def synchronize(self) -> None:
-        GPU.finish(self.mark)
-
-
-class Stream:
-    """As CuPy's, with what the adapter calls."""
-
-    null: Stream
-
-    def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
-        self.ptr = 0 if null else GPU.create()
-
-    @classmethod
-    def from_external(cls, obj: Any) -> Stream:
-        version, address = obj.__cuda_stream__()
-        assert version == 0
-        made = cls(null=True)
-        made.ptr = address
-        return made
-
-    def use(self) -> Stream:
-        CURRENT.address = self.ptr
-        return self
-
-    def record(self, event: Event | None = None) -> Event:
-        event = event or Event()
-        event.mark = GPU.record(self.ptr)
-        return event
-
-    def wait_event(self, event: Event) -> None:
-        GPU.wait(self.ptr, event.mark)
-
-    def is_capturing(self) -> bool:
-        return self.ptr in GPU.recording
-
-    def begin_capture(self, mode: int | None = None) -> None:
-        if self.ptr in (0, 1):
-            raise RuntimeError("cannot capture on the default (legacy) stream")
-        GPU.begin(self.ptr)
-
-    def end_capture(self) -> Graph:
-        return Graph(GPU.end(self.ptr))
-
-
-Stream.null = Stream(null=True)
-
-
-class Graph:
-    """What was recorded."""
-
-    def __init__(self, work: list[Any]) -> None:
-        self.work = work
-
-    def launch(self, stream: Stream | None = None) -> None:
-        for each in self.work:
-            GPU.ask(CURRENT.address if stream is None else stream.ptr, each)
-
-
-class ExternalStream(Stream):
-    """As that of CuPy 13, which has no `Stream.from_external`."""
-
-    def __init__(self, ptr: int, device_id: int = -1) -> None:
-        super().__init__(null=True)
-        self.ptr = ptr
-
-
-def _current_stream(device_id: int = -1) -> Stream:
-    number = PLACE.numbers[-1] if device_id < 0 else device_id
-    return ExternalStream(PLACE.streams.get(number, 0))
-
-
-class Memory:
-    """Memory that no pool gives: the next to be allocated."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-
-class MemoryPointer:
-    """As CuPy's."""
-
-    def __init__(self, mem: Memory, offset: int) -> None:
-        self.mem = mem
-
-
-class MemoryPool:
-    """As CuPy's, on the one pool that the stand-in counts in; each lends memory of its own."""
-
-    def __init__(self, allocator: Any = None) -> None:
-        self.arena = Arena(allocator)
-
-    def malloc(self, size: int) -> Any:
-        POOL.take(size)
-        return size
-
-    def used_bytes(self) -> int:
-        return POOL.used
-
-    def free_bytes(self) -> int:
-        return POOL.cached
-
-    def total_bytes(self) -> int:
-        return POOL.used + POOL.cached
-
-    def n_free_blocks(self) -> int:
-        return int(POOL.cached > 0)
-
-    def free_all_blocks(self, stream: Any = None) -> None:
-        POOL.empty()
-
-    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        POOL.limit = size or 0
-
-    def get_limit(self) -> int:
-        return POOL.limit
-
-
-class PythonFunctionAllocator:
-    """As CuPy's: memory of other people's functions."""
-
-    def __init__(self, malloc_func: Any, free_func: Any) -> None:
-        self.malloc_func, self.free_func = malloc_func, free_func
-
-    def malloc(self, size: int) -> _Lent | None:
-        return _Lent(self, size) if size else None
-
-
-class _Lent:
-    def __init__(self, allocator: PythonFunctionAllocator, size: int) -> None:
-        self.address = allocator.malloc_func(size, 0)
-        weakref.finalize(self, allocator.free_func, self.address, 0)
-
-
-class _Mine(threading.local):
-    """The allocator that a thread uses for a while."""
-
-    allocator: Any = None
-
-
-_POOL = MemoryPool()
-_allocator: Any = _POOL.malloc
-_mine = _Mine()
-
-
-def _set_allocator(allocator: Any = None) -> None:
-    global _allocator
-    if _mine.allocator is not None:
-        raise ValueError(
-            "Can't change the global allocator inside `using_allocator` context manager"
-        )
-    _allocator = allocator
-
-
-def _get_allocator() -> Any:
-    return _allocator if _mine.allocator is None else _mine.allocator
-
-
-@contextmanager
-def _using_allocator(allocator: Any = None) -> Iterator[None]:
-    before, _mine.allocator = _mine.allocator, allocator
-    try:
-        yield
-    finally:
-        _mine.allocator = before
-
-
-def _pool() -> MemoryPool | None:
-    """Return the pool that memory comes from, None where it is somebody else's."""
-    owner = getattr(_get_allocator(), "__self__", None)
-    return owner if isinstance(owner, MemoryPool) else None
-
-
-def _allocated(array: Any) -> Any:
-    """Take memory for an array from the allocator in force, until the array is gone."""
-    if GPU.capacity is not None:
-        if _pool() is not None:
-            POOL.follow(array, array.nbytes)
-        else:
-            array._memory = _get_allocator()(array.nbytes)
-    return array
-
-
-def later(function: Any, args: Any, params: Any, address: int) -> Any:
-    """Do as `gpu_on_host.later`, in memory of the pool in force."""
-    pool = _pool() if GPU.defers else None
-    arena = pool and pool.arena
-    return gpu_on_host.later(function, args, params, address, arena)
-
-
-def _ready() -> None:
-    """Wait for the current stream, as whoever reads a value does."""
-    if GPU.defers:
-        GPU.drain(CURRENT.address)
-
-
-def _refuse_capturing(way: str) -> None:
-    if CURRENT.address in GPU.recording:
-        raise RuntimeError(f"the current stream is capturing, so {way} transfers are disallowed")
+from tests.backends.gpu_on_host import GPU, plain, unowned
 
 
 def _on_one_device(values: Any) -> None:
@@ -357,17 +89,17 @@ class ndarray(np.ndarray[Any, Any]):
     def get(
         self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True
     ) -> np.ndarray[Any, Any]:
-        _refuse_capturing("D2H")
+        refuse_capturing("D2H")
         found = np.empty(self.shape, self.dtype) if out is None else out
         values = unowned(self.view(np.ndarray))
         GPU.ask(CURRENT.address, lambda: np.copyto(found, values))
         if blocking:
-            _ready()
+            ready()
         return found
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **params: Any) -> Any:
         # Operators of the fixes, which are done at once: this waits for less than it might.
-        _ready()
+        ready()
         out = params.get("out")
         if out is not None:
             params["out"] = plain(out)
@@ -376,9 +108,9 @@ class ndarray(np.ndarray[Any, Any]):
 
     def __getitem__(self, key: Any) -> Any:
         _in_c(key)
-        _ready()
+        ready()
         found = super().__getitem__(key)
-        return found if np.may_share_memory(found, self) else _allocated(found)
+        return found if np.may_share_memory(found, self) else allocated(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         _in_c(key)
@@ -411,7 +143,7 @@ def _reading(name: str) -> Any:
 
     @functools.wraps(inherited)
     def method(self: Any, *args: Any, **params: Any) -> Any:
-        _ready()
+        ready()
         return inherited(self, *args, **params)
 
     return method
@@ -459,7 +191,7 @@ def _given(x: Any) -> Any:
     if isinstance(x, np.ndarray | np.generic):
         owns = isinstance(x, np.generic) or x.base is None
         made = np.asarray(x).view(ndarray)
-        return _allocated(made) if owns else made
+        return allocated(made) if owns else made
     if type(x) in (tuple, list):
         return type(x)(map(_given, x))
     return x
@@ -639,7 +371,7 @@ def _reporting(function: Any) -> Any:
 
 def _asnumpy(x: Any) -> Any:
     with x.device:
-        _ready()
+        ready()
     return np.array(x).view(np.ndarray)
 
 
@@ -650,12 +382,12 @@ def _asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = F
     values = np.asarray(a, dtype)
     if not values.ndim:
         return _given(np.asarray(_filling(values, values.dtype)))
-    _refuse_capturing("H2D")
+    refuse_capturing("H2D")
     if values.ctypes.data not in _PINNED:
         values = values.copy()
     made = _given(later(np.array, (values,), {}, CURRENT.address))
     if blocking:
-        _ready()
+        ready()
     return made
 
 
@@ -681,38 +413,13 @@ def _from_dlpack(x: Any) -> Any:
 
 def install(devices: int = 1) -> None:
     """Put the stand-in in the place of CuPy."""
-
-    def count() -> int:
-        if not devices:
-            raise CUDARuntimeError(
-                "cudaErrorInsufficientDriver: CUDA driver version is insufficient"
-            )
-        return devices
-
-    runtime = SimpleNamespace(is_hip=False, getDeviceCount=count, CUDARuntimeError=CUDARuntimeError)
-    memory = SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
-    more = {
-        "Stream": Stream,
-        "ExternalStream": ExternalStream,
-        "Event": Event,
-        "Memory": Memory,
-        "MemoryPointer": MemoryPointer,
-        "MemoryPool": MemoryPool,
-        "PythonFunctionAllocator": PythonFunctionAllocator,
-        "get_current_stream": _current_stream,
-        "get_elapsed_time": lambda start, end: 1.5 if start.timed and end.timed else None,
-        "get_allocator": _get_allocator,
-        "set_allocator": _set_allocator,
-        "using_allocator": _using_allocator,
-        "memory": memory,
-    }
     table = json.loads(TABLE.read_text(encoding="utf-8"))
     nothing = SimpleNamespace()
 
     def part(of: str) -> dict[str, str]:
         return {key.removeprefix(of): noted for key, noted in table.items() if key.startswith(of)}
 
-    cuda = _module("cupy.cuda", nothing, {}, Device=Device, runtime=runtime, **more)
+    cuda = _module("cupy.cuda", nothing, {}, **cuda_of(devices))
     _module("cupy.cuda.device", nothing, {}, Device=Device)
     linalg = _module("cupy.linalg", np.linalg, part("linalg."))
     for name in part("linalg."):
@@ -727,7 +434,7 @@ def install(devices: int = 1) -> None:
         setattr(module, name, _giving(function, table[name]))
     module.asnumpy = _asnumpy
     module.asarray, module.from_dlpack = _asarray, _from_dlpack
-    module.get_default_memory_pool = lambda: _POOL
+    module.get_default_memory_pool = lambda: DEFAULT_POOL
     cupyx = _module("cupyx", nothing, {}, errstate=lambda linalg: nullcontext())
     cupyx.empty_pinned = _empty_pinned
     there = {"check_availability": lambda name: True}

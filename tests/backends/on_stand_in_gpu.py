@@ -24,7 +24,8 @@ from corepy.devices._device import as_device
 from corepy.devices._transfer import convert
 from corepy.dispatch import _streams, load
 from corepy.dispatch._registry import records
-from tests.backends.cupy_on_numpy import _PINNED, CURRENT, POOL
+from tests.backends.cupy_devices import CURRENT, POOL
+from tests.backends.cupy_on_numpy import _PINNED
 from tests.backends.gpu_on_host import GPU
 from tests.backends.stand_ins import Alone, Held, Second
 

@@ -36,7 +36,7 @@ from corepy.dispatch._route_table import Option, Route, RouteTable, parse
 from corepy.dispatch._sites import CUDA as SITE
 from corepy.tuning import _device_cases, _tune, tune
 from corepy.tuning._device_cases import DeviceCase, device_cases, libraries_on
-from tests.backends.cupy_on_numpy import CURRENT
+from tests.backends.cupy_devices import CURRENT
 from tests.backends.gpu_on_host import GPU, Current
 from tests.backends.stand_ins import Held
 
