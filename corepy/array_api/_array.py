@@ -185,8 +185,8 @@ class Array(Operand):
     __le__ = operator("less_equal")
     __gt__ = operator("greater")
     __ge__ = operator("greater_equal")
-    __eq__ = operator("equal")
-    __ne__ = operator("not_equal")
+    __eq__ = operator("equal")  # type: ignore[assignment]  # elementwise, as the standard has it
+    __ne__ = operator("not_equal")  # type: ignore[assignment]
     __abs__ = unary_operator("abs")
     __neg__ = unary_operator("negative")
     __pos__ = unary_operator("positive")

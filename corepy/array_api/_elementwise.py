@@ -53,7 +53,7 @@ def _unary(
     result: Callable[[DType], DType] = same,
     returns: str = _SAME,
     notes: str = "",
-) -> UnaryFunction:
+) -> UnaryFunction[Array]:
     return unary(name, dtypes, unary_doc(name, summary, dtypes, returns, notes), result)
 
 
@@ -67,16 +67,16 @@ def _binary(
     returns: str = _SAME,
     notes: str = "",
     by_zero: bool = False,
-) -> BinaryFunction:
+) -> BinaryFunction[Array]:
     doc = binary_doc(name, summary, dtypes, returns, notes, by_zero)
     return binary(name, dtypes, doc, result, widened)
 
 
-def _test(name: str, dtypes: frozenset[DType], summary: str) -> UnaryFunction:
+def _test(name: str, dtypes: frozenset[DType], summary: str) -> UnaryFunction[Array]:
     return _unary(name, dtypes, summary, result=to_bool, returns=_BOOL)
 
 
-def _compare(name: str, dtypes: frozenset[DType], summary: str) -> BinaryFunction:
+def _compare(name: str, dtypes: frozenset[DType], summary: str) -> BinaryFunction[Array]:
     return _binary(name, dtypes, summary, result=to_bool, returns=_BOOL)
 
 

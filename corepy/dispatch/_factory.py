@@ -37,6 +37,8 @@ from corepy.dispatch._settings import STRICT
 from corepy.dispatch._table import Entry, Table
 
 F = TypeVar("F", bound=Callable[..., Any])
+X = TypeVar("X", bound=Operand)
+X_co = TypeVar("X_co", bound=Operand, covariant=True)
 
 _SHIFTS: Final = ("bitwise_left_shift", "bitwise_right_shift")
 
@@ -46,16 +48,16 @@ def register_array_class(cls: type[Operand]) -> None:
     _hot.bind(cls, mixed, beside, as_operand, wrap, recover)
 
 
-class UnaryFunction(Protocol):
+class UnaryFunction(Protocol[X_co]):
     """A function of one array."""
 
-    def __call__(self, x: Any, /) -> Any: ...
+    def __call__(self, x: Any, /) -> X_co: ...
 
 
-class BinaryFunction(Protocol):
+class BinaryFunction(Protocol[X_co]):
     """A function of two arrays, or of an array and a scalar."""
 
-    def __call__(self, x1: Any, x2: Any, /) -> Any: ...
+    def __call__(self, x1: Any, x2: Any, /) -> X_co: ...
 
 
 # ---------------------------------------------------------------------------- two operands
@@ -67,7 +69,7 @@ def binary(
     doc: str,
     result: Callable[[DType], DType] = same,
     widened: frozenset[DType] = frozenset(),
-) -> BinaryFunction:
+) -> BinaryFunction[Any]:
     """Declare an elementwise operation of two operands and make its function.
 
     Parameters
@@ -89,12 +91,12 @@ def binary(
     return _named(_hot.binary_function(name), name, doc)
 
 
-def operator(name: str) -> Callable[[Any, Any], Any]:
+def operator(name: str) -> Callable[[X, Any], X]:
     """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
     return _named(_hot.operator(name), name, f"Operator form of ``{name}``.")
 
 
-def reflected(name: str) -> Callable[[Any, Any], Any]:
+def reflected(name: str) -> Callable[[X, Any], X]:
     """Make the method of a reflected operator, such as ``Array.__radd__`` of ``"add"``."""
     return _named(_hot.reflected(name), name, f"Operator form of ``{name}``, the operands swapped.")
 
@@ -224,7 +226,7 @@ _SIGNS: Final = dict(
 )
 
 
-def inplace(symbol: str) -> Callable[[Any, Any], Any]:
+def inplace(symbol: str) -> Callable[[X, Any], X]:
     """Make the method of an in-place operator, such as ``"__iadd__"``.
 
     The result has the dtype and shape of the left operand, or the operator raises. It is written
@@ -316,14 +318,14 @@ def unary(
     dtypes: frozenset[DType],
     doc: str,
     result: Callable[[DType], DType] = same,
-) -> UnaryFunction:
+) -> UnaryFunction[Any]:
     """Declare an elementwise operation of one operand and make its function."""
     declare(name, dtypes, result)
 
     return _named(_hot.unary_function(name), name, doc)
 
 
-def unary_operator(name: str) -> Callable[[Any], Any]:
+def unary_operator(name: str) -> Callable[[X], X]:
     """Make the method of a unary operator, such as ``Array.__neg__`` of ``"negative"``."""
     return _named(_hot.unary_operator(name), name, f"Operator form of ``{name}``.")
 
