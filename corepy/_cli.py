@@ -32,6 +32,7 @@ What could not be read is null.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import platform
@@ -439,10 +440,13 @@ def run(argv: Sequence[str]) -> int:
             return conformance(rest)
     made = parser()
     options = made.parse_args(argv)
+    if options.command == "profile":  # whose program finds its streams as it would alone
+        return _cli_profile.profile_program(options)
+    # Names of files may be what the terminal cannot show. Python's own errors escape that too.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     if options.command == "info":
         return info(options.json)
-    if options.command == "profile":
-        return _cli_profile.profile_program(options)
     if options.command == "routes":
         return _cli_routes.show_routes(options)
     if options.command == "tune":

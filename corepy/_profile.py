@@ -188,7 +188,8 @@ class Profile:
         OSError
             If it cannot be written.
         """
-        Path(path).write_text(self._page(), encoding="utf-8")
+        # A file with the program may have a name that is no text.
+        Path(path).write_text(self._page(), encoding="utf-8", errors="backslashreplace")
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the events as a trace that ``ui.perfetto.dev`` and ``chrome://tracing`` show.

@@ -367,6 +367,17 @@ def test_a_wrong_priority_gives_no_traceback_in_a_process() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text elsewhere")
+@pytest.mark.parametrize("command", ["info", "routes"])
+def test_a_folder_whose_name_is_no_text_is_shown_escaped(command: str, tmp_path: Path) -> None:
+    table = os.fsdecode(os.fsencode(tmp_path) + b"/routes\xff.json")
+    with corepy.set_routes("shipped"):
+        main(["routes", "--export", table])
+    ran = python(command, COREPY_ROUTES=table, PYTHONIOENCODING="utf-8")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "routes\\udcff.json" in ran.stdout
+
+
 def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def gather() -> NoReturn:
         raise ZeroDivisionError

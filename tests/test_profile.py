@@ -218,6 +218,15 @@ def test_a_page_shows_names_as_they_are(tmp_path: Path) -> None:
     }
 
 
+def test_a_program_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
+    found = corepy.Profile()
+    found._take(corepy.Record("add", "numpy", "cpu", 1.0, 0, "why", "pro\udcffgram.py:1"))
+    found.write_html(tmp_path / "page.html")
+    assert "pro\\udcffgram.py:1" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    found.write_trace(tmp_path / "trace.json")
+    assert "pro\\udcffgram.py:1" in (tmp_path / "trace.json").read_text(encoding="utf-8")
+
+
 # ---------------------------------------------------------------------------- the command
 
 PROGRAM = """
