@@ -135,6 +135,13 @@ def test_what_a_graph_gives_on_the_host_has_memory_of_its_own(backend: str) -> N
         recorded(x)
 
 
+def test_the_copy_of_a_graphs_result_counts_for_the_line_that_calls_it() -> None:
+    x = xp.ones(3, device="cpu")
+    found = corepy.explain(corepy.graph(lambda x: x + 1, x), x)
+    assert [record.operation for record in found.records] == ["add", "astype"]
+    assert {record.caller.rpartition(":")[0] for record in found.records} == {__file__}
+
+
 def test_a_graph_refuses_what_it_cannot_call() -> None:
     with pytest.raises(TypeError, match="^graph: function is of type int; expected a callable"):
         corepy.graph(1)  # type: ignore[arg-type]

@@ -26,7 +26,15 @@ _ROOT: Final = Path(__file__).parent.parent
 #: Where frames are corepy at work; everything else is a caller.
 _INSIDE: Final = tuple(
     str(_ROOT / layer)
-    for layer in ("array_api", "backends", "devices", "dispatch", "kernels", "_moving.py")
+    for layer in (
+        "array_api",
+        "backends",
+        "devices",
+        "dispatch",
+        "kernels",
+        "_graphs.py",
+        "_moving.py",
+    )
 )
 
 
