@@ -31,6 +31,16 @@ def is_told(error: BaseException, device: Device) -> bool:
     return any(backend.is_out_of_memory(error) for backend in serving(device))
 
 
+def insist(function: str, device: Device, run: Callable[[], T]) -> T:
+    """Run what changes nothing, and once more as `again` does where memory runs out."""
+    try:
+        return run()
+    except Exception as error:
+        if not is_shortage(error, device):
+            raise
+        return again(function, device, run, error)
+
+
 def again(function: str, device: Device, run: Callable[[], T], first: BaseException) -> T:
     """Run once more, with the caches emptied, what failed for want of memory.
 

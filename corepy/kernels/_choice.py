@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from corepy.devices._device import CPU
+from corepy.devices._shortage import insist
 from corepy.dispatch import (
     Option,
     in_force,
@@ -165,19 +166,20 @@ def by_torch(
     """
     ran(TORCH, x.backend, place_of(x), "torch has a function of its own for it")
     natives = [None if g is None else g.native for g in (x, *operands)]
-    if x.library == TORCH:
-        with without_autocast(x):
-            native = function(*natives)
-    elif x.library == CUPY:
-        from corepy.kernels._device import _tensors
 
+    def compute() -> Any:
         with without_autocast(x):
-            native = _tensors.computed(function, *natives)
-    else:
-        torch = load(TORCH)
-        with without_autocast(x):
-            native = function(*(None if n is None else torch.from_numpy(n, CPU) for n in natives))
-        native = torch.to_numpy(native)
+            if x.library == TORCH:
+                return function(*natives)
+            if x.library == CUPY:
+                from corepy.kernels._device import _tensors
+
+                return _tensors.computed(function, *natives)
+            torch = load(TORCH)
+            shared = (None if n is None else torch.from_numpy(n, CPU) for n in natives)
+            return torch.to_numpy(function(*shared))
+
+    native = insist(x.function, place_of(x), compute)
     return delivered(native if x.table is None else make(native, x.table), out)
 
 

@@ -24,6 +24,7 @@ from corepy import array_api
 from corepy._errors import BackendUnavailableError, bad_type
 from corepy.devices._device import Device
 from corepy.devices._pool import recycling
+from corepy.devices._shortage import insist
 from corepy.dispatch import (
     Operand,
     adopt,
@@ -352,7 +353,7 @@ class Result:
             if fits and _is_apart(found, once):
                 self._native, self.host = None, found
                 return
-        self._native, self.host = _new(x)
+        self._native, self.host = insist(x.function, place_of(x), lambda: _new(x))
 
     def array(self) -> Any:
         """Return the filled memory as the caller's own kind of array."""
@@ -439,9 +440,13 @@ def by_reference(
         from array_api_compat import array_namespace
 
         xp = array_namespace(x.native)
-    # NaN and infinities are values like others.
-    with np.errstate(all="ignore"), setting(x, *operands), reproducible_blas():
-        found = function(xp, *arrays, wide=getattr(xp, x.wide), **parameters)
+
+    def compute() -> Any:
+        # NaN and infinities are values like others.
+        with np.errstate(all="ignore"), setting(x, *operands), reproducible_blas():
+            return function(xp, *arrays, wide=getattr(xp, x.wide), **parameters)
+
+    found = insist(x.function, place_of(x), compute)
     results = found if isinstance(found, tuple) else (found,)
     if not wraps:
         results = tuple(x.backend.normalize(result) for result in results)

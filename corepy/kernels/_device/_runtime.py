@@ -23,8 +23,8 @@ import numpy as np
 
 from corepy import array_api
 from corepy._errors import BackendError, CorepyError
-from corepy.devices import _shortage
 from corepy.devices._device import CPU
+from corepy.devices._shortage import insist
 from corepy.dispatch import make, ran, table_of
 from corepy.kernels._arguments import Given, in_common
 from corepy.kernels._memory import delivered, place_of
@@ -346,13 +346,7 @@ def empty(x: Given, shape: tuple[int, ...], dtype: str) -> tuple[Any, Memory]:
         If the device has too little.
     """
     target = target_of(x)
-    try:
-        return target.empty(x, shape, dtype)
-    except Exception as error:
-        place = x.device or CPU
-        if not _shortage.is_shortage(error, place):
-            raise
-        return _shortage.again(x.function, place, lambda: target.empty(x, shape, dtype), error)
+    return insist(x.function, x.device or CPU, lambda: target.empty(x, shape, dtype))
 
 
 def on_device(x: Given, *others: Given | None, in_place: bool = False) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from corepy._errors import bad_argument, bad_type, listing, out_of_range
+from corepy.devices._shortage import insist
 from corepy.dispatch import Operand, one_operation
 from corepy.kernels._arguments import (
     FLOATS,
@@ -26,7 +27,7 @@ from corepy.kernels._arguments import (
 from corepy.kernels._device import on_device
 from corepy.kernels._device._runtime import numpy_dtype
 from corepy.kernels._libraries import DeviceLibrary
-from corepy.kernels._memory import Host, placed, setting
+from corepy.kernels._memory import Host, place_of, placed, setting
 from corepy.kernels.attention._problem import Problem, flag, grouped, reach, shaped
 
 #: What arrays of the standard's namespace can have, and libraries of which kernels take more.
@@ -46,6 +47,10 @@ def _zeros(function: str, shape: tuple[int, ...], dtype: str | None, like: Any) 
         options = (*options, model.dtype)
     if name not in options:
         raise bad_argument(function, "dtype", dtype, f"{listing(options)}, or None")
+    return insist(function, place_of(model), lambda: _zeros_like(model, shape, name))
+
+
+def _zeros_like(model: Given, shape: tuple[int, ...], name: str) -> Any:
     if isinstance(model.backend, DeviceLibrary):
         return placed(np.zeros(shape, numpy_dtype(name)), model)
     if model.table is not None or model.library not in _COMPATIBLE:
