@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
@@ -248,6 +250,16 @@ def pages() -> kernels.PagedKVCache:
             TypeError,
             "PagedKVCache.append: sequences is of type int; expected a sequence of integers",
         ),
+        (
+            lambda: pages().append(ONES, ONES, sequences=[True, False]),
+            TypeError,
+            "PagedKVCache.append: sequences is of type bool; expected a sequence of integers",
+        ),
+        (
+            lambda: pages().append(ONES, ONES, sequences=[0, "1"]),
+            TypeError,
+            "PagedKVCache.append: sequences is of type str; expected a sequence of integers",
+        ),
         (lambda: pages().free(-1), IndexError, "PagedKVCache.free: sequence is -1; expected 0"),
         (
             lambda: pages().attend(ONES[:1]),
@@ -349,3 +361,19 @@ def test_what_is_freed_is_a_sequence() -> None:
     cache = kernels.PagedKVCache(2, 1, 4, 2, 1)
     with pytest.raises(TypeError, match="PagedKVCache.free: sequence is of type str; expected an"):
         cache.free("a")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "cache", [kernels.KVCache(1, 1, 4, 2), kernels.PagedKVCache(1, 1, 3, 2, 2)], ids=["KV", "paged"]
+)
+@pytest.mark.parametrize("again", [copy, deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_grows_by_itself(cache: Any, again: Callable[[Any], Any]) -> None:
+    first, mine, yours, q = sample(4, 1, 1, 1, 2).astype("f4")
+    cache = deepcopy(cache)
+    cache.append(first, first)
+    other = again(cache)
+    cache.append(mine, mine)
+    other.append(yours, yours)
+    for grown, last in ((cache, mine), (other, yours)):
+        kept = np.concatenate([first, last], axis=2)
+        assert np.allclose(grown.attend(q), kernels.attention(q, kept, kept), atol=1e-6)

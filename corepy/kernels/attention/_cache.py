@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from operator import index
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -82,6 +83,10 @@ class _Memory:
         self._k = _zeros(self._name, shape, dtype, like)
         self._v = _zeros(self._name, shape, dtype, like)
 
+    def __copy__(self) -> Self:
+        # Of two that share memory, each would overwrite what the other one keeps.
+        return deepcopy(self)
+
     def _given(self, method: str) -> tuple[Given, Given]:
         """Look at the memory, as the operand that a method's arguments have to fit."""
         name = f"{self._name}.{method}"
@@ -113,6 +118,16 @@ class _Memory:
     def _put(self, at: tuple[Any, ...], k: Given, v: Given) -> None:
         self._k = _written(self._k, at, k)
         self._v = _written(self._v, at, v)
+
+
+def _number(function: str, argument: str, value: Any, expected: str) -> int:
+    """Return an integer, which what says yes or no of each sequence is not."""
+    try:
+        if not isinstance(value, bool):
+            return index(value)
+    except TypeError:
+        pass
+    raise bad_type(function, argument, value, expected)
 
 
 def _part(x: Given, at: tuple[Any, ...]) -> Given:
@@ -481,10 +496,7 @@ class PagedKVCache(_Memory):
         return replace(problem, lengths=lengths).solve()
 
     def _known(self, name: str, argument: str, sequence: int) -> int:
-        try:
-            s = index(sequence)
-        except TypeError:
-            raise bad_type(name, argument, sequence, "an integer") from None
+        s = _number(name, argument, sequence, "an integer")
         if not 0 <= s < len(self._tables):
             raise out_of_range(name, argument, s, f"0 to {len(self._tables) - 1}")
         return s
@@ -493,13 +505,9 @@ class PagedKVCache(_Memory):
         if sequences is None:
             return list(range(len(self._tables)))
         name = f"PagedKVCache.{method}"
-        try:
-            chosen = [index(s) for s in sequences]
-        except TypeError:
-            odd: Any = sequences
-            if hasattr(odd, "__iter__"):
-                odd = next((s for s in odd if not hasattr(s, "__index__")), odd)
-            raise bad_type(name, "sequences", odd, "a sequence of integers") from None
+        if not hasattr(sequences, "__iter__"):
+            raise bad_type(name, "sequences", sequences, "a sequence of integers")
+        chosen = [_number(name, "sequences", s, "a sequence of integers") for s in sequences]
         for s in chosen:
             self._known(name, "sequences", s)
         if len(set(chosen)) < len(chosen):
