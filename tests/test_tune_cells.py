@@ -142,3 +142,34 @@ def test_what_is_no_longer_measured_leads_nowhere_and_is_kept() -> None:
     assert list(counting.found.values()) == [cos]
     assert [route.operation for route in counting.routes()] == ["cos"]
     assert list(kept.found.values()) == [sin, cos]
+
+
+def test_two_tunings_at_once_keep_what_each_of_them_finds(tmp_path: Path) -> None:
+    path, machine = tmp_path / "cells.json", {"cpu": "a"}
+    Cells(path, machine).add(cell(1024, entrant(2.0), operation="exp"))
+    first, second = Cells(path, machine), Cells(path, machine)
+    assert first.read() is second.read() is None
+    del first.found["exp/float64//1024"]  # to be measured again, as by --again
+    sin, cos = (cell(1024, entrant(3.0), operation=name) for name in ("sin", "cos"))
+    second.alone["matmul"] = 64
+    second.add(cos)
+    first.add(sin)
+    second.add(replace(cos, size=4096))
+    assert first.read() is None
+    expected = ["cos/float64//1024", "cos/float64//4096", "sin/float64//1024"]
+    assert sorted(set(first.found) - {"exp/float64//1024"}) == expected
+    assert first.alone == {"matmul": 64}
+
+
+def test_what_was_measured_here_is_newer_than_what_another_tuning_stored(tmp_path: Path) -> None:
+    path = tmp_path / "cells.json"
+    first, second = Cells(path, {}), Cells(path, {})
+    second.add(cell(1024, entrant(2.0)))
+    first.add(cell(1024, entrant(3.0)))
+    again = Cells(path, {})
+    assert again.read() is None
+    assert again.found["sin/float64//1024"] == cell(1024, entrant(3.0))
+    again.found.clear()  # as --again does: what was known does not come back
+    again.write()
+    assert again.read() is None
+    assert again.found == {}

@@ -7,10 +7,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from corepy.dispatch._route_table import Option, Route, from_json, write
 from corepy.dispatch._sites import HOST, Site
+
+T = TypeVar("T")
 
 #: Version of the file's form; what another one holds is measured anew.
 FORMAT: Final = 1
@@ -90,6 +92,20 @@ class Cell:
         return None
 
 
+class _Other(Exception):
+    """A file is of another version or machine."""
+
+
+_DAMAGED: Final = (AttributeError, KeyError, TypeError, ValueError)
+
+
+def _take_up(ours: dict[str, T], held: Mapping[str, T], stored: Mapping[str, T]) -> None:
+    """Add what others have stored since the file held something, where we have measured nothing."""
+    for key, found in stored.items():
+        if found != held.get(key) and ours.get(key) == held.get(key):
+            ours[key] = found
+
+
 def key_of(operation: str, dtype: str, form: str, size: int) -> str:
     """Return by what a cell is found again."""
     return f"{operation}/{dtype}/{form}/{size}"
@@ -119,6 +135,8 @@ class Cells:
     start: dict[str, float] = field(default_factory=dict)
     alone: dict[str, int] = field(default_factory=dict)
     site: Site = HOST
+    #: Cells and rows alone that the file held when it was last read or written here.
+    _held: tuple[dict[str, Cell], dict[str, int]] = field(default_factory=lambda: ({}, {}))
 
     def read(self) -> str | None:
         """Take up what an earlier tuning found; return why nothing can be, None if it can.
@@ -126,25 +144,30 @@ class Cells:
         A file that is damaged or of another machine is measured anew, and said so.
         """
         try:
-            text = self.path.read_text(encoding="utf-8")
+            self.found, self.start, self.alone = self._stored()
         except FileNotFoundError:
             return None
         except OSError as error:
             return f"{self.path} cannot be read ({error.strerror})"
-        try:
-            content = from_json(text)
-            if content["format"] != FORMAT or content["machine"] != self.machine:
-                return f"{self.path} is of another version or machine"
-            cells = [
-                Cell(**{**row, "entrants": tuple(Entrant(**e) for e in row["entrants"])})
-                for row in content["cells"]
-            ]
-            start = {str(name): float(seconds) for name, seconds in content["start"].items()}
-            alone = {str(name): int(rows) for name, rows in content.get("alone", {}).items()}
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except _Other:
+            return f"{self.path} is of another version or machine"
+        except _DAMAGED as error:
             return f"{self.path} is damaged ({type(error).__name__}: {error})"
-        self.found, self.start, self.alone = {cell.key: cell for cell in cells}, start, alone
+        self._held = dict(self.found), dict(self.alone)
         return None
+
+    def _stored(self) -> tuple[dict[str, Cell], dict[str, float], dict[str, int]]:
+        """Return the cells, starts and rows alone that the file holds."""
+        content = from_json(self.path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT or content["machine"] != self.machine:
+            raise _Other
+        cells = [
+            Cell(**{**row, "entrants": tuple(Entrant(**e) for e in row["entrants"])})
+            for row in content["cells"]
+        ]
+        start = {str(name): float(seconds) for name, seconds in content["start"].items()}
+        alone = {str(name): int(rows) for name, rows in content.get("alone", {}).items()}
+        return {cell.key: cell for cell in cells}, start, alone
 
     def add(self, cell: Cell) -> None:
         """Keep a cell, on disk too."""
@@ -152,7 +175,15 @@ class Cells:
         self.write()
 
     def write(self) -> None:
-        """Replace the file in one step."""
+        """Replace the file in one step, with what another tuning has added meanwhile."""
+        try:
+            cells, _, alone = self._stored()
+        except (OSError, _Other, *_DAMAGED):  # which `read` has told
+            pass
+        else:
+            _take_up(self.found, self._held[0], cells)
+            _take_up(self.alone, self._held[1], alone)
+        self._held = dict(self.found), dict(self.alone)
         content = {
             "format": FORMAT,
             "machine": self.machine,
