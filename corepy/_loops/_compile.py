@@ -9,12 +9,14 @@ where that is set.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
-from numba import njit
+from numba import config, njit
+from numba.core.caching import FunctionCache
 from numba.core.compiler_lock import global_compiler_lock
 
 from corepy import _forks
@@ -38,14 +40,35 @@ def digest(paths: tuple[Path, ...]) -> str:
     return sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:12]
 
 
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache, which computing does not depend on."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was kept, None where nothing was, or where that is damaged."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # as many as there are ways of being no pickle
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, where there is room for it."""
+        with suppress(OSError):
+            try:
+                super().save_overload(sig, data)
+            except OSError:
+                raise
+            except Exception:  # the index is damaged
+                self.flush()
+                super().save_overload(sig, data)
+
+
 def kept(function: Kernel, **options: Any) -> Kernel:
     """Compile a function that needs no lock of the interpreter, and keep it on disk."""
-    options |= OPTIONS
-    try:
-        compiled: Kernel = njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder can be written: each process compiles for itself
-        compiled = njit(**options)(function)
-    return compiled
+    compiled: Any = njit(**options, **OPTIONS)(function)
+    if not config.DISABLE_JIT:
+        with suppress(RuntimeError):  # no folder can be written: each process compiles for itself
+            compiled._cache = _Cache(function)  # as its `enable_caching` does with Numba's own
+    return cast("Kernel", compiled)
 
 
 def compiler(paths: Iterable[Path]) -> Callable[..., Callable[[Kernel], Kernel]]:
