@@ -72,6 +72,10 @@ class Profile:
     _begin: float = field(default_factory=time.perf_counter)
     _lock: Any = field(default_factory=threading.Lock)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._lock:  # which stays behind
+            return Profile, (self.seconds, self.events[:], dict(self.totals), self._begin)
+
     def _take(self, record: Record) -> None:
         key = (record.operation, record.backend, record.device, record.reason, record.caller)
         with self._lock:

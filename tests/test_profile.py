@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 import threading
 import time
+from collections.abc import Callable
+from copy import copy, deepcopy
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -123,6 +126,16 @@ def test_nothing_at_all() -> None:
         pass
     assert found.table().startswith("0 operations took 0.0 us in the backends, of ")
     assert found.by_operation() == {}
+
+
+@pytest.mark.parametrize("again", [copy, deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_it_can_be_sent_to_another_process(again: Callable[[Any], Any]) -> None:
+    with corepy.profile() as found:
+        work()
+    other = again(found)
+    assert (str(other), other.events) == (str(found), found.events)
+    other._take(found.events[0])
+    assert len(other.events) == len(found.events) + 1
 
 
 def test_what_the_block_raises_passes_and_the_profile_stays() -> None:
