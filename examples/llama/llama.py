@@ -199,8 +199,8 @@ def generate(
     Raises
     ------
     ValueError
-        If the prompt is empty or has unknown tokens, `temperature` is negative, `top_p` not within
-        (0, 1], or the text would be longer than the context of the model. Before any work.
+        If the prompt is empty or has unknown tokens, `temperature` or `seed` is negative, `top_p`
+        not within (0, 1], or the text would be longer than the context. Before any work.
     """
     config = model.config
     unknown = [t for t in prompt if not 0 <= t < config.vocab_size]
@@ -213,6 +213,8 @@ def generate(
         raise ValueError(f"generate: temperature is {temperature}; expected 0 or more")
     if not 0.0 < top_p <= 1.0:
         raise ValueError(f"generate: top_p is {top_p}; expected more than 0 and at most 1")
+    if seed < 0:
+        raise ValueError(f"generate: seed is {seed}; expected 0 or more")
     total = len(prompt) + max_new_tokens
     if max_new_tokens < 1 or total > config.context:
         raise ValueError(

@@ -305,6 +305,7 @@ def test_a_text_ends(tmp_path: Path, model: Llama) -> None:
         ({"temperature": math.nan}, "temperature is nan; expected 0 or more"),
         ({"top_p": 0.0}, "top_p is 0.0; expected more than 0 and at most 1"),
         ({"top_p": 1.5}, "top_p is 1.5; expected more than 0 and at most 1"),
+        ({"seed": -1}, "seed is -1; expected 0 or more"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0; expected 1 to 254"),
         ({"max_new_tokens": 255}, "max_new_tokens is 255; expected 1 to 254, for the prompt has 2"),
     ],
