@@ -221,6 +221,8 @@ cdef object _copied(PyObject* array, PyObject* dtype):
         return None
     descr = (<Slots>found).native_dtype
     cdef int into = (<PyArray_Descr*><PyObject*>descr).type_num
+    if _is_complex(slot.type_num) and not _is_complex(into):
+        return None  # NumPy drops imaginary parts
     cdef npy_intp least = slot.least
     if into == NPY_FLOAT:
         least = slot.leasts[TO_SINGLE]
@@ -247,6 +249,10 @@ cdef object _copied(PyObject* array, PyObject* dtype):
     elif not _cast_array(x, copy, size, slot.loop if into == NPY_DOUBLE else NULL):
         return None  # what is to be done about values out of range is for the entry
     return _make(made, <Slots>found)
+
+
+cdef inline bint _is_complex(int type_num) noexcept:
+    return type_num == NPY_CFLOAT or type_num == NPY_CDOUBLE
 
 
 cdef void _put_apart(
