@@ -290,16 +290,22 @@ def _argsort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool
     if found is not None:
         return found
     if descending:  # equal elements in the order in which they came
-        turned = (slice(None),) * (axis % x.ndim) + (slice(None, None, -1),)
+        turned = _turned(x, axis)
         found = x[turned].argsort(axis, "stable" if stable else None)[turned]
         return cast("Array", np.subtract(x.shape[axis] - 1, found))
     return x.argsort(axis, "stable" if stable else None)
 
 
+def _turned(x: Array, axis: int) -> tuple[slice, ...]:
+    """Return the key that turns an axis round."""
+    return (slice(None),) * (axis % x.ndim) + (slice(None, None, -1),)
+
+
 def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     if descending:
         # As `in_both_orders` has it, which would cost ascending order a call.
-        return np.flip(_sort(np.flip(x, axis), axis=axis, stable=stable), axis)
+        turned = _turned(x, axis)
+        return _sort(x[turned], axis=axis, stable=stable)[turned]
     result = x.copy("K")
     if stable and x.ndim == 1 and x.size > _FEW and x.dtype.char in "fd":
         result.sort()

@@ -159,6 +159,12 @@ def _vector_norm(
             return np.asarray(_greatest(np.abs(x), axis, None, None, keepdims))
         if ord == -math.inf:
             return np.asarray(_least(np.abs(x), axis, None, None, keepdims))
+        if ord == 0:
+            return np.asarray(_add((x != 0).astype(x.real.dtype), axis, None, None, keepdims))
+        powers = np.abs(x)
+        powers **= ord
+        found = _add(powers, axis, None, None, keepdims)
+        return np.asarray(found ** np.reciprocal(ord, dtype=found.dtype))
     return np.asarray(compat.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord))
 
 
