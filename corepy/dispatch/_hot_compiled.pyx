@@ -43,7 +43,7 @@ cimport cython
 from cpython.complex cimport Py_complex, PyComplex_AsCComplex
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
-from cpython.object cimport PyObject, PyObject_GetItem
+from cpython.object cimport PyObject, PyObject_GetItem, PyObject_SetItem
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.float cimport DBL_MAX, FLT_MAX

@@ -9,17 +9,82 @@ cdef object _short_item(Operand owner, Slot* slot, key):
     cdef PyArrayObject* x = <PyArrayObject*>a
     if type(key) is _Array:
         return _chosen(owner, slot, x, <Operand>key)
+    if type(key) is tuple and _holds_array(key):
+        return _picked(owner, x, key)
     return _selected(slot, x, key, False)
+
+
+cdef inline bint _holds_array(key) noexcept:
+    cdef Py_ssize_t i
+    for i in range(PyTuple_GET_SIZE(<PyObject*>key)):
+        if PyTuple_GET_ITEM(<PyObject*>key, i).ob_type == <void*>_Array:
+            return True
+    return False
+
+
+cdef object _picked(Operand owner, PyArrayObject* x, key):
+    """Return what NumPy finds for a key with arrays of few elements; None where the method has to."""
+    given = _with_natives(owner, x, key)
+    if given is None:
+        return None
+    try:
+        found = PyObject_GetItem(<object><PyObject*>x, given)
+    except Exception:  # the method raises it again, in its own words
+        return None
+    return found if _is_array(<PyObject*>found) else owner._table.backend.normalize(found)
+
+
+cdef object _with_natives(Operand owner, PyArrayObject* x, key):
+    """Return a key with native arrays in the place of others, None for what is not plain.
+
+    NumPy reads the rest as the standard has it, and raises where that has an error: but of indices
+    into nothing, at which it does not look.
+    """
+    cdef Py_ssize_t parts = 1, i
+    cdef PyObject* one = <PyObject*>key
+    cdef PyObject** part = &one
+    cdef PyArrayObject* which
+    if _is_strict() or _size(x, PY_SSIZE_T_MAX) == 0:
+        return None
+    if type(key) is tuple:
+        parts, part = PyTuple_GET_SIZE(one), PySequence_Fast_ITEMS(key)
+    natives = []
+    for i in range(parts):
+        value = <object>part[i]
+        if type(value) is _Array:
+            if not _share(<Operand>value, owner) or not _is_array(<PyObject*>(<Operand>value)._native):
+                return None
+            value = (<Operand>value)._native
+            which = <PyArrayObject*><PyObject*>value
+            if PyArray_TYPE(which) == NPY_BOOL:
+                if PyArray_NDIM(which) == 0:
+                    return None
+            elif not PyTypeNum_ISINTEGER(PyArray_TYPE(which)):
+                return None
+            elif PyTypeNum_ISUNSIGNED(PyArray_TYPE(which)) and PyArray_ITEMSIZE(which) == 8:
+                return None  # NumPy has those that int64 does not hold count from the end
+            if _size(which, <npy_intp>SHORT) < 0:
+                return None
+        elif type(value) is slice:
+            if not _is_plain_slice(part[i]):
+                return None
+        elif type(value) is not int and value is not None and value is not Ellipsis:
+            return None
+        natives.append(value)
+    return tuple(natives) if type(key) is tuple else natives[0]
+
+
+cdef inline bint _is_plain_slice(PyObject* value) noexcept:
+    cdef PySliceObject* bounds = <PySliceObject*>value
+    return _is_bound(bounds.start) and _is_bound(bounds.stop) and _is_bound(bounds.step)
 
 
 cdef object _cut_by_library(Operand owner, Slot* slot, key):
     """Return what an int or a slice of ints selects by the entry; None where the method has to."""
-    cdef PySliceObject* bounds
     if slot.native == NULL or _strict:
         return None
     if type(key) is slice:
-        bounds = <PySliceObject*>key
-        if not (_is_bound(bounds.start) and _is_bound(bounds.stop) and _is_bound(bounds.step)):
+        if not _is_plain_slice(<PyObject*>key):
             return None
     elif type(key) is not int:
         return None
@@ -41,9 +106,10 @@ cdef object _chosen(Operand owner, Slot* slot, PyArrayObject* x, Operand key):
         return None
     cdef PyArrayObject* which = <PyArrayObject*><PyObject*>key._native
     if PyArray_TYPE(which) == NPY_INTP:
-        return _gathered(slot, x, which)
+        result = _gathered(slot, x, which)
+        return _picked(owner, x, key) if result is None else result
     if PyArray_TYPE(which) != NPY_BOOL or PyArray_NDIM(x) == 0 or not _same_shape(which, x):
-        return None
+        return _picked(owner, x, key)
     if _size(x, slot.least) < 0:
         return None
     result = _masked(slot, x, which)
@@ -168,8 +234,10 @@ cdef bint _short_store(Operand owner, key, value) except -1:
             if into != NULL:
                 memcpy(into, _data(given), slot.size)
                 return True
-        elif type(key) is _Array:
-            return _mark_each(owner, slot, x, <Operand>key, <PyArrayObject*><PyObject*>given)
+        elif type(key) is _Array and _mark_each(
+            owner, slot, x, <Operand>key, <PyArrayObject*><PyObject*>given
+        ):
+            return True
     else:
         into = _element_at(x, key)
         if into != NULL:
@@ -180,8 +248,11 @@ cdef bint _short_store(Operand owner, key, value) except -1:
         given = _element(slot, value)
         if given is None:
             return False
-        if type(key) is _Array:
-            return _mark(owner, slot, x, <Operand>key, given)
+    if type(key) is _Array and PyArray_NDIM(<PyArrayObject*>given) == 0:
+        if _mark(owner, slot, x, <Operand>key, given):
+            return True
+    if type(key) is _Array or type(key) is tuple and _holds_array(key):
+        return _put_picked(owner, x, key, given)
     target = _selected(slot, x, key, True)
     if target is None or PyArray_NDIM(<PyArrayObject*>given) > PyArray_NDIM(<PyArrayObject*>target):
         return False
@@ -192,6 +263,40 @@ cdef bint _short_store(Operand owner, key, value) except -1:
     except (MemoryError, ValueError):  # of shapes that do not fit: the method says so
         return False
     return True
+
+
+cdef bint _put_picked(Operand owner, PyArrayObject* x, key, given) except -1:
+    """Have NumPy write where a key with arrays of few elements says; False where the method has to."""
+    cdef PyArrayObject* source = <PyArrayObject*>given
+    if PyArray_NDIM(source) and _may_overlap(x, source):
+        return False
+    where = _with_natives(owner, x, key)
+    if where is None:
+        return False
+    try:
+        PyObject_SetItem(<object><PyObject*>x, where, given)
+    except Exception:  # the method raises it again, in its own words
+        return False
+    return True
+
+
+cdef bint _may_overlap(PyArrayObject* x, PyArrayObject* y) noexcept:
+    """Say whether the memory from the first to the last element of two arrays has a part in common."""
+    cdef char* bounds[4]
+    _bound_memory(x, &bounds[0], &bounds[1])
+    _bound_memory(y, &bounds[2], &bounds[3])
+    return bounds[0] < bounds[3] and bounds[2] < bounds[1]
+
+
+cdef void _bound_memory(PyArrayObject* x, char** first, char** stop) noexcept:
+    cdef npy_intp span
+    cdef int i
+    first[0] = <char*>PyArray_DATA(x)
+    stop[0] = first[0] + PyArray_ITEMSIZE(x)
+    for i in range(PyArray_NDIM(x)):
+        span = (PyArray_DIMS(x)[i] - 1) * PyArray_STRIDES(x)[i]
+        first[0] += min(span, <npy_intp>0)
+        stop[0] += max(span, <npy_intp>0)
 
 
 cdef char* _element_at(PyArrayObject* x, key) noexcept:
