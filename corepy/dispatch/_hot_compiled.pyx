@@ -20,6 +20,7 @@ import functools
 import math
 from types import MethodType
 
+from corepy import _dtypes
 from corepy._dtypes import (
     MIXED_PROMOTION,
     PROMOTION,
@@ -540,11 +541,13 @@ cdef class Operand:
 
     def __float__(self):
         value = _number(self)
-        return type(self).__float__(self) if type(value) is not float else value
+        return type(self).__float__(self) if value is None else float(value)
 
     def __int__(self):
         value = _number(self)
-        return type(self).__int__(self) if type(value) is not int else value
+        if value is None or type(value) is float and not isfinite(<double>value):
+            return type(self).__int__(self)
+        return int(value)
 
     def __lt__(self, other):
         return _operator("less", _LESS, self, other)

@@ -10,6 +10,8 @@ cdef object _default_wish = PRIORITY._default
 cdef object _float64 = float64
 cdef object _int64 = int64
 cdef object _uint64 = uint64
+cdef object _complex128 = complex128
+cdef object _bool = _dtypes.bool
 cdef object _DType = DType
 cdef object _wish = None
 cdef dict _named = {}
@@ -77,11 +79,19 @@ cdef inline void _fill(char* into, npy_intp count, npy_intp size, void* element)
     cdef npy_intp i, first = min(count, 512)
     cdef npy_intp part = first * size, done = part, total = count * size
     cdef long long eight
+    cdef long long sixteen[2]
     cdef int four
+    if size == 1:
+        memset(into, (<unsigned char*>element)[0], count)
+        return
     if size == 8:
         memcpy(&eight, element, 8)
         for i in range(first):
             (<long long*>into)[i] = eight
+    elif size == 16:
+        memcpy(sixteen, element, 16)
+        for i in range(first):
+            memcpy(into + i * 16, sixteen, 16)
     elif size == 4:
         memcpy(&four, element, 4)
         for i in range(first):
@@ -166,15 +176,17 @@ cdef object _identity_way(Function self, PyObject** args, Py_ssize_t count, PyOb
 
 
 cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Make an array of one value, an int or a float that the dtype takes as it is."""
+    """Make an array of one value that the dtype takes as it is."""
     cdef PyObject* dtype = Py_None
     cdef PyObject* home
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef double element[2]
     if count != 2 or not _words(args, count, names, ("dtype",), &dtype):
         return None
-    cdef bint whole = args[1].ob_type == <void*>&PyLong_Type
-    cdef Slot* slot = _home_of(self, dtype, _int64 if whole else _float64, &home)
+    default = _default_of(args[1])
+    if default is None:
+        return None
+    cdef Slot* slot = _home_of(self, dtype, default, &home)
     if slot == NULL or not _scalar(slot, <object>args[1], element):
         return None
     cdef int ndim = _dims_of(args[0], dims, slot.least)
@@ -188,6 +200,17 @@ cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
         element,
     )
     return _make(made, <Slots>home)
+
+
+cdef object _default_of(PyObject* value):
+    """Return the default dtype of a Python scalar's kind, None for what is none."""
+    if value.ob_type == <void*>&PyLong_Type:
+        return _int64
+    if value.ob_type == <void*>&PyFloat_Type:
+        return _float64
+    if value.ob_type == <void*>&PyBool_Type:
+        return _bool
+    return _complex128 if value.ob_type == <void*>&PyComplex_Type else None
 
 
 cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
@@ -380,12 +403,23 @@ cdef inline bint _bound(PyObject* value, double* into, bint* whole) noexcept:
 
 
 cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Make an array of the shape and table of another one."""
+    """Make an array of the shape and table of another one, or of another dtype."""
+    cdef PyObject* dtype = Py_None
+    cdef PyObject* found
     cdef double element[2]
     cdef int place = _likeness[self.name]
-    if count != (2 if place == _FULL else 1) or names != NULL or args[0].ob_type != <void*>_Array:
+    if count != (2 if place == _FULL else 1) or args[0].ob_type != <void*>_Array:
+        return None
+    if not _words(args, count, names, ("dtype",), &dtype):
         return None
     table = (<Operand>args[0])._table
+    if dtype != Py_None:
+        if dtype.ob_type != <void*>_DType:
+            return None
+        found = PyDict_GetItemWithError(table.siblings, <object>dtype)
+        if found == NULL:
+            return None
+        table = <Slots>found
     cdef Slot* slot = _resolved(table, place)
     cdef PyArrayObject* x = _native_of(args[0])
     if slot == NULL or not _is_array(<PyObject*>x):
@@ -414,7 +448,7 @@ cdef Slot* _resolved(Slots table, int place) except? NULL:
 
 
 cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Convert a float or an int, or lists of only the one or the other, of one or two levels.
+    """Convert a Python scalar, or lists of scalars of one kind only, of one or two levels.
 
     With a dtype that holds them they may be mixed. An `Array` of that dtype stays what it is, unless
     a copy is asked for.
@@ -442,11 +476,11 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
         if dims[0] == 0:
             return None
         value = PySequence_Fast_ITEMS(<object>value)[0]
-    cdef bint whole = value.ob_type == <void*>&PyLong_Type
-    if not whole and value.ob_type != <void*>&PyFloat_Type:
+    default = _default_of(value)
+    if default is None:
         return None
     if dtype == Py_None:
-        found = PyDict_GetItemWithError(_defaults, _int64 if whole else _float64)
+        found = PyDict_GetItemWithError(_defaults, default)
     else:
         found = PyDict_GetItemWithError(_named, <object>dtype)
     if found == NULL:
@@ -455,18 +489,23 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
     cdef Slot* slot = _resolved(table, _FULL)
     if slot == NULL:
         return None
-    if dtype == Py_None and slot.type_num != (NPY_INT64 if whole else NPY_DOUBLE):
+    if dtype == Py_None and table.dtype is not default:
         return None
-    cdef Slot* given = NULL if dtype == Py_None else slot
+    # The quickest way is for floats and for ints of 64 bits; of others each is looked at.
+    cdef bint whole = default is _int64
+    cdef Slot* given = NULL if dtype == Py_None and (whole or default is _float64) else slot
+    cdef void* kind = <void*>value.ob_type if dtype == Py_None else NULL
     if dims[0] < 0:
         made = _new(slot.descr, 0, NULL)
-        return _make(made, table) if _read(&value, 1, whole, given, _data(made)) else None
+        return _make(made, table) if _read(&value, 1, whole, given, kind, _data(made)) else None
     if dims[1] < 0:
         if dims[0] >= slot.least:
             return None
         made = _new(slot.descr, 1, dims)
         rows = PySequence_Fast_ITEMS(<object>args[0])
-        return _make(made, table) if _read(rows, dims[0], whole, given, _data(made)) else None
+        if not _read(rows, dims[0], whole, given, kind, _data(made)):
+            return None
+        return _make(made, table)
     dims[0], dims[1] = dims[1], dims[0]
     if dims[0] * dims[1] >= slot.least:
         return None
@@ -480,6 +519,7 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
             dims[1],
             whole,
             given,
+            kind,
             _data(made) + row * dims[1] * slot.size,
         ):
             return None
@@ -502,13 +542,18 @@ cdef inline bint _is_sequence(PyObject* value) noexcept:
 
 
 cdef bint _read(
-    PyObject** values, npy_intp count, bint whole, Slot* given, void* into
+    PyObject** values, npy_intp count, bint whole, Slot* given, void* kind, void* into
 ) except -1:
-    """Read floats, or ints of 64 bits; or what a dtype that is given holds. False for others."""
+    """Read floats, or ints of 64 bits; or what a dtype that is given holds. False for others.
+
+    Where the dtype is not the user's, scalars of one kind are read, that of a class.
+    """
     cdef npy_intp i
     cdef int overflow = 0
     if given != NULL:
         for i in range(count):
+            if kind != NULL and values[i].ob_type != kind:
+                return False
             if not _scalar(given, <object>values[i], <char*>into + i * given.size):
                 return False
         return True

@@ -22,6 +22,7 @@ cdef extern from *:
     PyTypeObject PySlice_Type
     PyTypeObject PyUnicode_Type
     PyTypeObject PyFloat_Type
+    PyTypeObject PyComplex_Type
     PyTypeObject PyTuple_Type
     PyTypeObject PyList_Type
     int PyContextVar_Get(object, PyObject*, PyObject**) except -1

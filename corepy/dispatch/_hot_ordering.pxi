@@ -261,12 +261,14 @@ cdef str _right = "right"
 
 cdef object _searching_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Find where elements stand in a sorted array of the same table."""
-    cdef PyObject* word = <PyObject*>_left
+    cdef PyObject** words = [<PyObject*>_left, Py_None]
     cdef NPY_SEARCHSIDE side = NPY_SEARCHLEFT
-    if count != 2 or not _words(args, count, names, ("side",), &word):
+    cdef Py_ssize_t i
+    if count != 2 or not _words(args, count, names, ("side", "sorter"), words):
         return None
-    if word != <PyObject*>_left:
-        if word != <PyObject*>_right:
+    cdef PyObject* order = words[1]
+    if words[0] != <PyObject*>_left:
+        if words[0] != <PyObject*>_right:
             return None
         side = NPY_SEARCHRIGHT
     cdef Slot* slot = _slot_of(args[0], self.place)
@@ -281,7 +283,19 @@ cdef object _searching_way(Function self, PyObject** args, Py_ssize_t count, PyO
         return None
     if _size(a, slot.least) < 0 or _size(b, slot.least) < 0:
         return None
-    made = PyArray_SearchSorted(a, <object><PyObject*>b, side, NULL)
+    cdef npy_intp* places = NULL
+    sorter = None
+    if order != Py_None:
+        places = _counts(args[0], order, PyArray_DIMS(a)[0])
+        if places == NULL:
+            return None
+        for i in range(PyArray_DIMS(a)[0]):  # NumPy looks at some of them
+            if not 0 <= places[i] < PyArray_DIMS(a)[0]:
+                return None
+        sorter = (<Operand>order)._native
+    made = PyArray_SearchSorted(
+        a, <object><PyObject*>b, side, NULL if sorter is None else <PyObject*>sorter
+    )
     return _make(made, <Slots>slot.result) if _is_plain(<PyObject*>made) else None
 
 

@@ -608,7 +608,6 @@ cdef tuple _orthogonal(Slot* slot, PyArrayObject* a):
 # ---------------------------------------------------------------------------- transforms
 
 cdef object _complex64 = complex64
-cdef object _complex128 = complex128
 
 
 cdef object _transform_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

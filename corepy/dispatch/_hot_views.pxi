@@ -28,9 +28,14 @@ cdef object _reshaping_way(Function self, PyObject** args, Py_ssize_t count, PyO
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef npy_intp strides[MOST_DIMENSIONS]
     cdef npy_intp rest = 1, size
+    cdef PyObject* copy = Py_None
     cdef long number
     cdef int ndim, i, inferred = -1
-    if count != 2 or names != NULL or args[1].ob_type != <void*>&PyTuple_Type:
+    if count != 2 or args[1].ob_type != <void*>&PyTuple_Type:
+        return None
+    if not _words(args, count, names, ("copy",), &copy):
+        return None
+    if copy != Py_None and copy.ob_type != <void*>&PyBool_Type:
         return None
     cdef Slot* slot = _viewed(self, args, &x)
     if slot == NULL or not _is_plain(<PyObject*>x):
@@ -60,6 +65,14 @@ cdef object _reshaping_way(Function self, PyObject** args, Py_ssize_t count, PyO
     for i in range(ndim - 1, -1, -1):
         strides[i] = rest
         rest *= dims[i]
+    cdef Piece piece
+    if <object>copy is True:
+        held = <object>x  # somebody else may let go of it meanwhile
+        made = _new_large(PyArray_DESCR(x), ndim, dims)
+        piece.source, piece.into = <char*>PyArray_DATA(x), _data(made)
+        piece.bytes = size * slot.size
+        _move(&piece, 1)
+        return _make(made, (<Operand>args[0])._table)
     made = _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
     return _make(made, (<Operand>args[0])._table)
 

@@ -4,7 +4,9 @@ mixed dtypes, and of arrays with gaps. They do what the functions behind them do
 
 from __future__ import annotations
 
+import math
 import operator as stdlib_operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,14 @@ import corepy
 import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.devices._device import CPU
-from corepy.dispatch import make
+from corepy.dispatch import _hot, make
 from corepy.dispatch._table import table_of
-from tests.dispatch.natives import NUMPY, assert_same_bits
+from tests.dispatch.natives import NUMPY, assert_same_bits, values
 from tests.dispatch.test_short_ways import (
     DTYPES,
     LONG_GET,
     LONG_SET,
+    assert_alike,
     compiled,
     layouts,
     seen,
@@ -61,6 +64,46 @@ def test_no_imaginary_part_is_dropped(size: int, target: str) -> None:
                 xp.astype(x, dtype)
             with pytest.raises(TypeError, match="take xp.real or xp.imag first"):
                 xp.asarray(x, dtype=dtype)
+
+
+@compiled
+def test_scalars_of_every_kind_become_arrays_at_once() -> None:
+    assert xp.asarray(True).dtype is xp.bool
+    xp.asarray(1j), xp.full(2, True), xp.full(2, 1j)
+    for dtype, value in ((xp.bool, True), (xp.complex128, 1 - 2j)):
+        homes = _hot.homes(False)
+        before = homes[dtype]
+        homes[dtype] = table = without_entries(dtype.name, "full")
+        try:
+            assert xp.full((2, 2), value)._table is table
+            for given in (value, [value, value], [[value], [value]]):
+                assert xp.asarray(given)._table is table
+                assert_same_bits(xp.asarray(given).unwrap(), np.asarray(given))
+        finally:
+            homes[dtype] = before
+    for value in (True, False, 1j, -0.0j, complex(math.nan, math.inf)):
+        for shape in (0, 3, (2, 5), (), 600, 20_000):
+            for params in ({}, {"dtype": xp.bool}, {"dtype": xp.complex64}, {"dtype": xp.int8}):
+                assert_alike("full", shape, value, **params)
+        for given in (value, [value], [value, 1], [1.0, value], [[value, value]], [[value], [1]]):
+            assert_alike("asarray", given)
+            assert_alike("asarray", given, dtype=xp.bool)
+            assert_alike("asarray", given, dtype=xp.complex128)
+
+
+@pytest.mark.parametrize("convert", [int, float])
+def test_numbers_come_out_of_arrays(convert: Callable[[Any], Any]) -> None:
+    for value in (True, 0, -7, 2**62, 0.5, -1e300, 2.0**70, math.nan, math.inf, -math.inf, 1j):
+        x = xp.asarray(value)
+        try:
+            expected = convert(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            with pytest.raises(type(error)):
+                convert(x)
+        else:
+            found = convert(x)
+            assert type(found) is convert
+            assert found == expected or math.isnan(expected)
 
 
 # ---------------------------------------------------------------------------- keys with arrays
@@ -159,6 +202,55 @@ def test_the_short_way_takes_keys_with_arrays() -> None:
 
 
 # ---------------------------------------------------------------------------- keywords
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_keywords_of_arrays_like_others(dtype: str) -> None:
+    for x in layouts(dtype):
+        for name in DTYPES:
+            given = _dtypes.DTYPES[name]
+            for function in ("zeros_like", "ones_like"):
+                assert_alike(function, x, dtype=given)
+                assert_alike(function, x, dtype=None)
+            for value in (3, -2, 2.5, True, 300, 1j):
+                assert_alike("full_like", x, value, dtype=given)
+        assert_alike("zeros_like", x, dtype="float32")
+        assert_alike("zeros_like", x, device="cpu")
+        for shape in ((-1,), (2, -1), (4, 3), (), (7,)):
+            for copy in (True, False, None, 1):
+                assert_alike("reshape", x, shape, copy=copy)
+
+
+@pytest.mark.parametrize("dtype", REAL)
+def test_where_elements_stand_in_an_order(dtype: str) -> None:
+    table = table_of(NUMPY, CPU, _dtypes.DTYPES[dtype])
+    x = make(values(table, (40,), 1, tame=True), table)
+    order = np.argsort(x.unwrap(), kind="stable")
+    bad = [order - 1, order + 1, np.where(order == 20, 40, order), np.where(order == 20, -1, order)]
+    for side in ("left", "right", "middle"):
+        for sorter in (order, order[:9], order[None], order[::-1], order.astype("int8"), *bad):
+            assert_alike("searchsorted", x, x, side=side, sorter=ours(sorter))
+        assert_alike("searchsorted", x, x, sorter=None, side=side)
+        assert_alike("searchsorted", x, x, side=side, sorter=ours(order * 1.0))
+        assert_alike("searchsorted", x, x[:0], side=side, sorter=ours(order))
+        assert_alike("searchsorted", x[:0], x, side=side, sorter=ours(order[:0]))
+
+
+@compiled
+def test_the_short_way_reads_more_keywords() -> None:
+    names = ("zeros", "ones", "full", "reshape", "searchsorted", "take")
+    table, other = without_entries("float64", *names), without_entries("int8", *names)
+    table.siblings[xp.int8] = other
+    native = np.asarray([[3.0, 1.0, 2.0]])
+    x = make(native, table)
+    assert xp.zeros_like(x, dtype=xp.int8)._table is other
+    assert_same_bits(xp.full_like(x, 7, dtype=xp.int8).unwrap(), np.full((1, 3), 7, "int8"))
+    copy = xp.reshape(x, (3, 1), copy=True).unwrap()
+    assert_same_bits(copy, native.reshape(3, 1))
+    assert not np.may_share_memory(copy, native)
+    assert np.may_share_memory(xp.reshape(x, (3, 1), copy=False).unwrap(), native)
+    found = xp.searchsorted(x[0, :], x[0, :], side="right", sorter=ours([1, 2, 0]))
+    np.testing.assert_array_equal(found.unwrap(), [3, 1, 2])
 
 
 # ---------------------------------------------------------------------------- in place
