@@ -214,8 +214,10 @@ cdef object _copied(PyObject* array, PyObject* dtype):
             return None
         held = <object>x  # somebody else may let go of it meanwhile
         return _make(PyArray_NewCopy(x, NPY_KEEPORDER), table)
-    if not _is_plain(<PyObject*>x):
+    native = _side_by_side(<PyObject*>x)
+    if native is None:
         return None
+    x = <PyArrayObject*><PyObject*>native
     found = PyDict_GetItemWithError(table.siblings, <object>dtype)
     if found == NULL:
         return None
@@ -245,14 +247,49 @@ cdef object _copied(PyObject* array, PyObject* dtype):
         held = <object>x
         if not _cast_array(x, copy, size, NULL):
             PyArray_CopyInto(copy, x)
+    elif _casts_quietly(slot.type_num, into) or size < LONG and _is_held_by(x, size, into):
+        held = <object>x
+        PyArray_CopyInto(copy, x)
     # The one dtype that there are wide loops to.
     elif not _cast_array(x, copy, size, slot.loop if into == NPY_DOUBLE else NULL):
         return None  # what is to be done about values out of range is for the entry
     return _make(made, <Slots>found)
 
 
+cdef inline bint _casts_quietly(int source, int target) noexcept:
+    """Say whether NumPy converts floats to complex numbers, of which it says what the entry says."""
+    return _is_complex(target) and not _wraps_around(source)
+
+
 cdef inline bint _is_complex(int type_num) noexcept:
     return type_num == NPY_CFLOAT or type_num == NPY_CDOUBLE
+
+
+cdef bint _is_held_by(PyArrayObject* x, npy_intp size, int target) noexcept:
+    """Say whether all floats of a contiguous array are within an integer dtype of up to 4 bytes."""
+    cdef double low, high, value
+    cdef npy_intp i
+    cdef int outside = 0  # without a branch, which would keep the loops from vector registers
+    cdef double* d = <double*>PyArray_DATA(x)
+    cdef float* f = <float*>PyArray_DATA(x)
+    if target == NPY_INT8 or target == NPY_INT16:
+        high = 128.0 if target == NPY_INT8 else 32768.0
+        low = -high - 1
+    elif target == NPY_UINT8 or target == NPY_UINT16 or target == NPY_UINT32:
+        high = 256.0 if target == NPY_UINT8 else 65536.0 if target == NPY_UINT16 else 4294967296.0
+        low = -1
+    else:
+        return False
+    if PyArray_TYPE(x) == NPY_DOUBLE:
+        for i in range(size):
+            outside |= (not low < d[i]) | (not d[i] < high)
+    elif PyArray_TYPE(x) == NPY_FLOAT:
+        for i in range(size):
+            value = f[i]
+            outside |= (not low < value) | (not value < high)
+    else:
+        return False
+    return not outside
 
 
 cdef void _put_apart(
@@ -280,6 +317,78 @@ cdef void _put_apart(
             memcpy(into + i * step, source + i * chunk, chunk)
 
 
+cdef bint _are_alike(PyObject** parts, Py_ssize_t count) noexcept:
+    """Say whether arrays are contiguous and of one table."""
+    cdef Py_ssize_t i
+    for i in range(count):
+        if parts[i].ob_type != <void*>_Array:
+            return False
+        if (<Operand>parts[i])._table is not (<Operand>parts[0])._table:
+            return False
+        if not _is_plain(<PyObject*>_native_of(parts[i])):
+            return False
+    return True
+
+
+cdef object _made_alike(PyObject** parts, Py_ssize_t count, bint flat):
+    """Return arrays of one backend as contiguous ones of one dtype; None where the function has to.
+
+    Those with gaps are copied if they are small.
+    """
+    cdef PyObject* found
+    cdef npy_intp size
+    cdef Py_ssize_t i
+    cdef Slot* slot
+    natives, tables = [], []
+    for i in range(count):  # a copy may let other threads run, which change a list
+        if parts[i].ob_type != <void*>_Array:
+            return None
+        tables.append((<Operand>parts[i])._table)
+        natives.append((<Operand>parts[i])._native)
+    table = wide = <Slots>tables[0]
+    for each in tables:
+        if (<Slots>each).backend is not table.backend or (<Slots>each).device is not table.device:
+            return None
+        if each is not wide:
+            found = _common(wide.dtype, (<Slots>each).dtype)
+            if found == NULL:
+                return None
+            found = PyDict_GetItemWithError(table.siblings, <object>found)
+            if found == NULL:
+                return None
+            wide = <Slots>found
+    if wide is not table and _is_strict():
+        return None
+    slot = _resolved(wide, _FULL)
+    if slot == NULL:
+        return None
+    made = []
+    for i in range(count):
+        native = natives[i]
+        if not _is_array(<PyObject*>native):
+            return None
+        if not _is_plain(<PyObject*>native):
+            size = _size(<PyArrayObject*><PyObject*>native, SHORT)
+            native = None if size < 0 else _without_gaps(<PyArrayObject*><PyObject*>native)
+            if native is None:
+                return None
+        if tables[i] is not wide:
+            native = _converted(slot, <Operand>_make(native, <Slots>tables[i]))
+            if native is None:
+                return None
+        if flat:
+            size = _size(<PyArrayObject*><PyObject*>native, PY_SSIZE_T_MAX)
+            native = _view(
+                <PyArrayObject*><PyObject*>native,
+                1,
+                &size,
+                &slot.size,
+                <char*>PyArray_DATA(<PyArrayObject*><PyObject*>native),
+            )
+        made.append(_make(native, wide))
+    return made
+
+
 cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Join contiguous arrays of one table along an axis, an existing one or a new one."""
     cdef PyObject* axis = NULL
@@ -300,6 +409,15 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     if number < 1:
         return None
     parts = PySequence_Fast_ITEMS(<object>args[0])
+    cdef bint flat = axis == Py_None and not stacking
+    alike = None
+    if flat or not _are_alike(parts, number):
+        alike = _made_alike(parts, number, flat)
+        if alike is None:
+            return None
+        parts = PySequence_Fast_ITEMS(alike)
+    if flat:
+        axis = NULL
     cdef Slot* slot = _slot_of(parts[0], self.place)
     if slot == NULL:
         return None
@@ -415,9 +533,11 @@ cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyO
     if count != 2 or not _words(args, count, names, ("axis",), &axis):
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
-    if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
+    if slot == NULL:
         return None
-    held, also_held = (<Operand>args[0])._native, None  # others may let go of them meanwhile
+    held, also_held = _side_by_side(<PyObject*>_native_of(args[0])), None  # others may let go of them
+    if held is None:
+        return None
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
     cdef npy_intp least = min(slot.least, <npy_intp>SHORT)
     if _size(x, least) < 0 or PyArray_NDIM(x) > MOST_DIMENSIONS:
@@ -491,10 +611,26 @@ cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObje
     cdef PyArrayObject* which = _native_of(args[1])
     if not _is_array(<PyObject*>x) or not _is_array(<PyObject*>which):
         return None
-    if (axis == NULL and PyArray_NDIM(x) != 1) or _axis_of(axis, PyArray_NDIM(x), 0) != 0:
+    cdef int place = _axis_of(axis, PyArray_NDIM(x), 0)
+    if place < 0 or axis == NULL and PyArray_NDIM(x) != 1:
         return None
-    made = _gathered(slot, x, which)
+    made = _gathered(slot, x, which) if place == 0 else None
+    if made is None:
+        made = _taken_along(slot, x, which, place)
     return None if made is None else _make(made, (<Operand>args[0])._table)
+
+
+cdef object _taken_along(Slot* slot, PyArrayObject* x, PyArrayObject* which, int place):
+    """Have NumPy copy parts along an axis at few indices; None where the entry has to."""
+    if PyArray_TYPE(which) != NPY_INTP or _size(which, slot.least) < 0:
+        return None
+    if _size(x, slot.least) < 1:
+        return None
+    held = <object><PyObject*>x
+    try:
+        return PyArray_TakeFrom(x, <object><PyObject*>which, place, NULL, NPY_RAISE)
+    except (IndexError, MemoryError):  # the function says which
+        return None
 
 
 cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which):

@@ -307,7 +307,7 @@ cdef object _short_unary(Slot* slot, PyObject* a):
 cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
     """Return the result of the loop, None where the entry has to compute it."""
     if not _is_plain(a) or not _is_plain(b):
-        return None
+        return _short_of_parts(slot, a, b) if slot.finite else None
     held, also_held = <object>a, <object>b  # as in `_short_unary`
     cdef PyArrayObject* x = <PyArrayObject*>a
     cdef PyArrayObject* y = <PyArrayObject*>b
@@ -337,6 +337,14 @@ cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = _data(result)
     return result if _maps(slot, args, 3, size, steps) else None
+
+
+cdef object _short_of_parts(Slot* slot, PyObject* a, PyObject* b):
+    """As `_short_binary` of few elements with gaps, for which the entry has more to do than NumPy."""
+    left, right = _side_by_side(a), _side_by_side(b)
+    if left is None or right is None:
+        return None
+    return _short_binary(slot, <PyObject*>left, <PyObject*>right)
 
 
 cdef bint _scalar(Slot* slot, value, void* into) except -1:
@@ -437,10 +445,10 @@ cdef object _element(Slot* slot, value):
 cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
     """As `_short_binary`, with a Python scalar as the second operand, or the first one."""
     cdef double element[2]  # room for any
-    if not _is_plain(a):
+    held = _side_by_side(a) if slot.finite else <object>a
+    if not _is_plain(<PyObject*>held):
         return None
-    held = <object>a
-    cdef PyArrayObject* x = <PyArrayObject*>a
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
     cdef npy_intp size = _size(x, slot.leasts[ALIKE])
     if size < 0 or not _scalar(slot, value, element):
         return None

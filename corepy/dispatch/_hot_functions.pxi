@@ -361,18 +361,29 @@ cdef object _widened_reduction(Function self, Operand x, PyObject* axis, bint fl
     """Reduce integers to a wider dtype, after their conversion to it; None for others."""
     if not _is_plain(<PyObject*>x._native):
         return None
-    cdef int type_num = PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)
-    if not PyTypeNum_ISINTEGER(type_num):
+    wide = _table_of_sums(x)
+    if wide is x._table:
         return None
-    wide = _uint64 if PyTypeNum_ISUNSIGNED(type_num) else _int64
-    cdef PyObject* found = PyDict_GetItemWithError(x._table.siblings, wide)
-    if found == NULL or found == <PyObject*>x._table:
-        return None
-    cdef Slot* slot = _resolved(<Slots>found, self.place)
+    cdef Slot* slot = _resolved(wide, self.place)
     if slot == NULL:
         return None
     native = _converted(slot, x)
     return None if native is None else _reduced_to(slot, native, axis, flag)
+
+
+cdef Slots _table_of_sums(Operand x):
+    """Return the table in which an array is summed: of integers that of a wider dtype, if it is known."""
+    cdef PyObject* found
+    cdef int type_num
+    if not _is_array(<PyObject*>x._native):
+        return x._table
+    type_num = PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)
+    if not PyTypeNum_ISINTEGER(type_num):
+        return x._table
+    found = PyDict_GetItemWithError(
+        x._table.siblings, _uint64 if PyTypeNum_ISUNSIGNED(type_num) else _int64
+    )
+    return x._table if found == NULL else <Slots>found
 
 
 cdef object _with_dimensions(PyArrayObject* x, int ndim, PyObject* axis):
@@ -430,15 +441,55 @@ cdef object _choice_way(Function self, PyObject** args, Py_ssize_t count, PyObje
     if count != 3 or names != NULL or args[0].ob_type != <void*>_Array:
         return None
     model = args[1] if args[1].ob_type == <void*>_Array else args[2]
-    cdef Slot* slot = _slot_of(model, self.place)
-    if slot == NULL or not _share(<Operand>args[0], <Operand>model):
+    if model.ob_type != <void*>_Array or not _share(<Operand>args[0], <Operand>model):
         return None
-    if args[2].ob_type == <void*>_Array and (<Operand>args[2])._table is not (<Operand>model)._table:
+    one, other = <object>args[1], <object>args[2]
+    wide = _table_of_both(<Operand>model, other if <PyObject*>one == model else one)
+    if wide is None:
         return None
-    made = _short_choice(
-        slot, <PyObject*>_native_of(args[0]), <object>args[1], <object>args[2]
-    )
-    return None if made is None else _make(made, (<Operand>model)._table)
+    one, other = _in_table(wide, one), _in_table(wide, other)
+    if one is None or other is None:
+        return None
+    cdef Slot* slot = _resolved(wide, self.place)
+    if slot == NULL:
+        return None
+    made = _short_choice(slot, <PyObject*>_native_of(args[0]), one, other)
+    return None if made is None else _make(made, wide)
+
+
+cdef Slots _table_of_both(Operand x, other):
+    """Return the table of what an array and an array or a Python scalar promote to, if it is known."""
+    cdef PyObject* found
+    cdef int type_num
+    table = x._table
+    if type(other) is _Array:
+        if (<Operand>other)._table is table:
+            return table
+        if not _share(x, <Operand>other):
+            return None
+        found = _common(table.dtype, (<Operand>other)._table.dtype)
+    elif _is_array(<PyObject*>x._native) and (type(other) is float or type(other) is int):
+        type_num = PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)
+        if type_num != NPY_BOOL and (type(other) is int or not PyTypeNum_ISINTEGER(type_num)):
+            return table
+        found = <PyObject*>(_float64 if type(other) is float else _int64)
+    else:
+        return table
+    if found == NULL or _is_strict():
+        return None
+    found = PyDict_GetItemWithError(table.siblings, <object>found)
+    return None if found == NULL else <Slots>found
+
+
+cdef object _in_table(Slots wide, x):
+    """Return an `Array` in the dtype of a table, None where a way has none; scalars as they are."""
+    if type(x) is not _Array or (<Operand>x)._table is wide:
+        return x
+    cdef Slot* slot = _resolved(wide, _FULL)
+    if slot == NULL:
+        return None
+    native = _converted(slot, <Operand>x)
+    return None if native is None else _make(native, wide)
 
 
 cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
@@ -470,12 +521,30 @@ cdef object _limited(Operand x, bint below, limit):
     cdef Slot* slot = _resolved(x._table, _MAXIMUM if below else _MINIMUM)
     if slot == NULL:
         return None
-    made = _short_scalar(slot, <PyObject*>x._native, limit, False)
+    held = _side_by_side(<PyObject*>x._native)
+    if held is None:
+        return None
+    made = _short_scalar(slot, <PyObject*>held, limit, False)
     return None if made is None else _make(made, x._table)
 
 
+cdef object _limit_of(Slot* slot, Operand x, bound):
+    """Return a bound as the entry takes it: of one element, or one for each. None for others."""
+    if type(bound) is not _Array:
+        return _element(slot, bound)
+    native = (<Operand>bound)._native
+    if (<Operand>bound)._table is not x._table or not _is_array(<PyObject*>native):
+        return None
+    if not _is_array(<PyObject*>x._native):
+        return None
+    cdef PyArrayObject* given = <PyArrayObject*><PyObject*>native
+    if PyArray_NDIM(given) == 0 or _same_shape(given, <PyArrayObject*><PyObject*>x._native):
+        return native
+    return None
+
+
 cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Clamp between Python scalars: by a loop, or the entry, which knows them without a look."""
+    """Clamp between numbers, or arrays of one shape: by a loop, or the entry without a look at them."""
     cdef PyObject** bounds = [Py_None, Py_None]
     if not 1 <= count <= 3 or not _places_or_words(args, count, names, ("min", "max"), bounds):
         return None
@@ -484,17 +553,22 @@ cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
         return None
     cdef PyObject* least = bounds[0]
     cdef PyObject* most = bounds[1]
-    if least == Py_None or most == Py_None:
-        limit = <object>(least if most == Py_None else most)
-        if type(limit) is not int and type(limit) is not float:
-            return None
+    cdef bint one = least == Py_None or most == Py_None
+    limit = <object>(least if most == Py_None else most)
+    if one and (type(limit) is int or type(limit) is float):
         return _limited(<Operand>args[0], most == Py_None, limit)
-    if slot.loop != NULL:
+    if slot.loop != NULL and not one:
         made = _clamped(slot, _native_of(args[0]), <object>least, <object>most)
         if made is not None:
             return _make(made, (<Operand>args[0])._table)
-    low, high = _element(slot, <object>least), _element(slot, <object>most)
-    if low is None or high is None or slot.native == NULL:
+    low = high = None
+    if least != Py_None:
+        low = _limit_of(slot, <Operand>args[0], <object>least)
+    if most != Py_None:
+        high = _limit_of(slot, <Operand>args[0], <object>most)
+    if low is None and least != Py_None or high is None and most != Py_None:
+        return None
+    if slot.native == NULL or least == most:
         return None
     x = <Operand>args[0]
     native = <object>slot.native

@@ -28,8 +28,13 @@ cdef extern from "numpy/arrayobject.h":
         NPY_CFLOAT
         NPY_CDOUBLE
         NPY_INTP
+        NPY_INT8
+        NPY_INT16
         NPY_INT32
         NPY_INT64
+        NPY_UINT8
+        NPY_UINT16
+        NPY_UINT32
         NPY_ARRAY_WRITEABLE
     ctypedef enum NPY_SORTKIND:
         NPY_QUICKSORT
@@ -72,6 +77,9 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_ArgSort(PyArrayObject*, int, NPY_SORTKIND)
     object PyArray_SearchSorted(PyArrayObject*, object, NPY_SEARCHSIDE, PyObject*)
     int NPY_RAVEL_AXIS
+    ctypedef enum NPY_CLIPMODE:
+        NPY_RAISE
+    object PyArray_TakeFrom(PyArrayObject*, object, int, PyArrayObject*, NPY_CLIPMODE)
     object PyArray_ArgMax(PyArrayObject*, int, PyArrayObject*)
     object PyArray_ArgMin(PyArrayObject*, int, PyArrayObject*)
     tuple PyArray_Nonzero(PyArrayObject*)

@@ -62,6 +62,8 @@ def _recover_beside(name, Operand x, error, native, element, first):
 cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
     """Return the result beside a Python scalar, None where it may not fit, or is not plain."""
     cdef Slot* slot = &x._table.slots[place]
+    if x._table.dtype is _bool:
+        return _widened_beside(place, x, value, first)
     if not slot.short:
         if slot.scalar_first if first else slot.scalar_second:
             return _beside_taken(name, place, x, value, first)
@@ -70,6 +72,10 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
         return _widened_beside(place, x, value, first)
     if not first and _is_refused(slot, place, value):
         return None
+    if place == _POW and not first and type(value) is int and <object>value == 2:
+        found = _squared(x)
+        if found is not None:
+            return found
     made = _short_scalar(slot, <PyObject*>x._native, value, first)
     if made is None:
         element = _element(slot, value)
@@ -86,6 +92,20 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
     return _make(made, <Slots>slot.result)
 
 
+cdef object _squared(Operand x):
+    """Return the squares of integers, which wrap around as their powers do; None for others."""
+    held = _side_by_side(<PyObject*>x._native)
+    if held is None:
+        return None
+    if not PyTypeNum_ISINTEGER(PyArray_TYPE(<PyArrayObject*><PyObject*>held)):
+        return None
+    cdef Slot* slot = _resolved(x._table, _MULTIPLY)
+    if slot == NULL:
+        return None
+    made = _short_binary(slot, <PyObject*>held, <PyObject*>held)
+    return None if made is None else _make(made, <Slots>slot.result)
+
+
 cdef inline bint _is_refused(Slot* slot, int place, value) except -1:
     """Say whether a scalar is what integers are not shifted by, nor raised to: a negative one."""
     if place != _POW and place != _LEFT_SHIFT and place != _RIGHT_SHIFT:
@@ -94,33 +114,86 @@ cdef inline bint _is_refused(Slot* slot, int place, value) except -1:
 
 
 cdef bint _fits_beside(Operand x, value) except -1:
-    """Say whether the dtype of integers holds an int that stands beside them."""
+    """Say whether the dtype of integers holds an int that stands beside them; of booleans int64."""
     cdef PyArrayObject* native = <PyArrayObject*><PyObject*>x._native
     cdef long long room
     cdef Slot own
     own.type_num, own.size = PyArray_TYPE(native), PyArray_ITEMSIZE(native)
+    if own.type_num == NPY_BOOL:
+        own.type_num, own.size = NPY_INT64, 8
     return _integer(&own, value, &room)
 
 
 cdef object _widened_beside(int place, Operand x, value, bint first):
-    """Return the result of integers beside a float, or divided, in the default dtype of floats."""
+    """Return the result of integers beside a float, or divided, in the default dtype of floats.
+
+    Or that of booleans beside a number, in the default dtype of its kind.
+    """
     cdef PyObject* found
-    if _is_strict() or not _is_plain(<PyObject*>x._native):
+    if _is_strict() or not _is_array(<PyObject*>x._native):
         return None
-    if not PyTypeNum_ISINTEGER(PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)):
+    cdef int type_num = PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)
+    cdef bint floats = type(value) is float or place == _DIVIDE
+    if type_num != NPY_BOOL and not PyTypeNum_ISINTEGER(type_num):
         return None
-    if type(value) is not float and (place != _DIVIDE or not _fits_beside(x, value)):
-        return None
-    found = PyDict_GetItemWithError(x._table.siblings, _float64)
+    if type(value) is int:
+        if type_num != NPY_BOOL and not floats or not _fits_beside(x, value):
+            return None
+        if not first and value < 0 and place in (_POW, _LEFT_SHIFT, _RIGHT_SHIFT):
+            return None
+    found = PyDict_GetItemWithError(x._table.siblings, _float64 if floats else _int64)
     if found == NULL:
         return None
-    cdef Slot* slot = &(<Slots>found).slots[place]
-    if not slot.short or slot.type_num != NPY_DOUBLE:
+    cdef Slot* slot = _resolved_if_any(<Slots>found, place)
+    if slot == NULL or slot.type_num != (NPY_DOUBLE if floats else NPY_INT64):
         return None
     native = _converted(slot, x)
     if native is None:
         return None
     made = _short_scalar(slot, <PyObject*>native, value, first)
+    return None if made is None else _make(made, <Slots>slot.result)
+
+
+cdef object _divided(Operand x, Operand y):
+    """Return the quotients of integers of one dtype, as floats; None where the entry has to."""
+    cdef PyObject* found
+    if _is_strict() or not _is_array(<PyObject*>x._native):
+        return None
+    if not PyTypeNum_ISINTEGER(PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)):
+        return None
+    found = PyDict_GetItemWithError(x._table.siblings, _float64)
+    if found == NULL:
+        return None
+    cdef Slot* slot = _resolved_if_any(<Slots>found, _DIVIDE)
+    if slot == NULL or slot.type_num != NPY_DOUBLE:
+        return None
+    left, right = _converted(slot, x), _converted(slot, y)
+    if left is None or right is None:
+        return None
+    made = _short_binary(slot, <PyObject*>left, <PyObject*>right)
+    return None if made is None else _make(made, <Slots>slot.result)
+
+
+cdef Slot* _resolved_if_any(Slots table, int place) except? NULL:
+    """As `_resolved`, NULL too where the dtype has no such operation: whoever asks words that."""
+    try:
+        return _resolved(table, place)
+    except TypeError:
+        return NULL
+
+
+cdef object _beside_truth(str name, int place, Operand x, value, bint first):
+    """Return the result beside a boolean, which numbers take as one of theirs; None for others."""
+    cdef Slot* slot
+    if _is_strict():
+        return None
+    if x._table.dtype is not _bool:
+        return _beside_scalar(name, place, x, 1 if value is True else 0, first)
+    slot = &x._table.slots[place]
+    held = _side_by_side(<PyObject*>x._native) if slot.short else None
+    if held is None:
+        return None
+    made = _short_scalar(slot, <PyObject*>held, value, first)
     return None if made is None else _make(made, <Slots>slot.result)
 
 
@@ -226,17 +299,21 @@ cdef object _promoted(int place, Operand x, Operand y):
 
 cdef object _converted(Slot* slot, Operand x):
     """Return a small array in the dtype of an operation, None where the entry has to."""
-    if not _is_plain(<PyObject*>x._native):
+    held = _side_by_side(<PyObject*>x._native)
+    if held is None:
         return None
-    cdef PyArrayObject* native = <PyArrayObject*><PyObject*>x._native
+    cdef PyArrayObject* native = <PyArrayObject*><PyObject*>held
     cdef npy_intp size = _size(native, slot.least)
     if size < 0:
         return None
     made = _new_if_any(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
-    if made is None or _cast_array(native, <PyArrayObject*>made, size, NULL):
-        return made
-    if size >= LONG or not _wraps_around(PyArray_TYPE(native)):
+    if made is None:
         return None
+    if not _casts_quietly(PyArray_TYPE(native), slot.operand.type_num):
+        if _cast_array(native, <PyArrayObject*>made, size, NULL):
+            return made
+        if size >= LONG or not _wraps_around(PyArray_TYPE(native)):
+            return None
     PyArray_CopyInto(<PyArrayObject*>made, native)
     return made
 
@@ -245,6 +322,13 @@ cdef object _packed(native):
     """Copy the few elements of a part of an array, None where there are many."""
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
     return None if _size(x, LONG) < 1 else _without_gaps(x)
+
+
+cdef object _side_by_side(PyObject* x):
+    """Return an array if it is contiguous, else a copy that is, None where that has many elements."""
+    if _is_plain(x):
+        return <object>x
+    return _packed(<object>x) if _is_array(x) else None
 
 
 cdef bint _short_inplace(int place, Operand x, other) except -1:
@@ -352,11 +436,19 @@ cdef object _operator(str name, int place, x1, x2):
     return _beside(name, x1, x2) if made is None else made
 
 
+                if place == _DIVIDE and not (<Operand>x1)._table.slots[place].short:
+                    made = _divided(<Operand>x1, <Operand>x2)
+                    if made is not None:
+                        return made
 def binary_function(str name):
     """As `corepy.dispatch._hot_python.binary_function`, which takes what is not plain."""
     return _before(_binary_way, name, _hot_python.binary_function(name))
 
 
 def unary_function(str name):
+        elif type(x2) is bool:
+            return _beside_truth(name, place, <Operand>x1, x2, False)
     """As `corepy.dispatch._hot_python.unary_function`, which takes what is not plain."""
     return _before(_unary_way, name, _hot_python.unary_function(name))
+        elif type(x1) is bool:
+            return _beside_truth(name, place, <Operand>x2, x1, True)

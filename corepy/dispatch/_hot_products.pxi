@@ -664,7 +664,8 @@ cdef object _trace_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     cdef Slot* own = _slot_of(args[0], self.place)
     if own == NULL:
         return None
-    cdef Slot* slot = _resolved((<Operand>args[0])._table, _SUM)
+    table = _table_of_sums(<Operand>args[0])
+    cdef Slot* slot = _resolved(table, _SUM)
     held = (<Operand>args[0])._native  # somebody else may let go of it meanwhile
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
     if slot == NULL or not _is_array(<PyObject*>x) or PyArray_NDIM(x) != 2:
@@ -673,10 +674,14 @@ cdef object _trace_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     # In another order than NumPy's the function has nothing added up.
     if data == NULL or length >= own.least or _has_row_loop(slot, length, length):
         return None
-    packed = _new(slot.operand, 1, &length)
+    packed = _new(PyArray_DESCR(x), 1, &length)
     into = _data(packed)
     for i in range(length):
-        memcpy(into + i * slot.size, data + i * stride, slot.size)
+        memcpy(into + i * own.size, data + i * stride, own.size)
+    if table is not (<Operand>args[0])._table:
+        packed = _converted(slot, <Operand>_make(packed, (<Operand>args[0])._table))
+        if packed is None:
+            return None
     return _reduced_to(slot, packed, Py_None, False)
 
 

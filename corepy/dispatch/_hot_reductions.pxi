@@ -32,10 +32,10 @@ cdef inline bint _is_narrow(int ndim, npy_intp* dims) noexcept:
 
 cdef object _short_reduction(Slot* slot, PyObject* a, axis):
     """Return what an array is reduced to, None where the entry has to compute it."""
-    if not _is_plain(a):
+    held = _side_by_side(a) if slot.kind == COUNT else <object>a
+    if not _is_plain(<PyObject*>held):
         return None
-    held = <object>a
-    cdef PyArrayObject* x = <PyArrayObject*>a
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
     if slot.kind >= ARGMAX:
         return _short_search(slot, x, axis)
     cdef int ndim = PyArray_NDIM(x), first = 0, last = ndim, i, count = 0
@@ -340,9 +340,9 @@ cdef object _short_accumulation(Slot* slot, native, PyObject* axis, bint initial
     """Return running sums or products along an axis; None where the entry has to compute them."""
     cdef npy_intp shape[MOST_DIMENSIONS]
     cdef Running run
-    if not _is_plain(<PyObject*>native):
+    held = _side_by_side(<PyObject*>native)  # another thread may put other memory into its Array
+    if held is None:
         return None
-    held = native  # another thread may put other memory into its Array meanwhile
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
     cdef int ndim = PyArray_NDIM(x), place, i
     place = 0 if axis == Py_None and ndim == 1 else _axis_of(axis, ndim, 0)

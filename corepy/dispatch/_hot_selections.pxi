@@ -29,7 +29,45 @@ cdef extern from *:
     COREPY_PLACE(corepy_most_float, float, >)
     COREPY_PLACE(corepy_most_int, int32_t, >)
     COREPY_PLACE(corepy_most_long, int64_t, >)
+
+    typedef void (*corepy_counter)(const void*, npy_intp, npy_intp, npy_intp, long long*);
+
+    /* How many elements are not zero along the middle one of three axes. */
+    #define COREPY_COUNT(NAME, ITEM) \
+        static void NAME( \
+            const void* from, npy_intp outer, npy_intp length, npy_intp inner, long long* into \
+        ) { \
+            const ITEM* x = (const ITEM*)from; \
+            for (npy_intp k = 0; k < outer; k++, into += inner) { \
+                if (inner == 1) { \
+                    long long count = 0; \
+                    for (npy_intp j = 0; j < length; j++) count += x[j] != 0; \
+                    *into = count; \
+                    x += length; \
+                    continue; \
+                } \
+                for (npy_intp i = 0; i < inner; i++) into[i] = 0; \
+                for (npy_intp j = 0; j < length; j++, x += inner) { \
+                    for (npy_intp i = 0; i < inner; i++) into[i] += x[i] != 0; \
+                } \
+            } \
+        }
+    COREPY_COUNT(corepy_count_1, uint8_t)
+    COREPY_COUNT(corepy_count_2, uint16_t)
+    COREPY_COUNT(corepy_count_4, uint32_t)
+    COREPY_COUNT(corepy_count_8, uint64_t)
+    COREPY_COUNT(corepy_count_float, float)
+    COREPY_COUNT(corepy_count_double, double)
     """
+    ctypedef void (*Counter "corepy_counter")(
+        const void*, npy_intp, npy_intp, npy_intp, long long*
+    ) noexcept nogil
+    void corepy_count_1(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
+    void corepy_count_2(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
+    void corepy_count_4(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
+    void corepy_count_8(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
+    void corepy_count_float(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
+    void corepy_count_double(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
     ctypedef npy_intp (*Placer "corepy_placer")(const void*, npy_intp) noexcept nogil
     npy_intp corepy_least_double(const void*, npy_intp) noexcept nogil
     npy_intp corepy_least_float(const void*, npy_intp) noexcept nogil
@@ -63,7 +101,9 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
     if size < 1:
         return None
     if slot.kind == COUNT:
-        if axis is not None:
+        if axis is not None and ndim > 1:
+            return _counted_along(slot, x, axis, size)
+        if axis is not None and _axis_of(<PyObject*>axis, ndim, 0) < 0:
             return None
         result = _new(slot.descr, 0, NULL)
         _count_held(slot, x, size, _data(result))
@@ -79,6 +119,50 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
         return _found_in_rows(slot, x, size)
     result = PyArray_ArgMax(x, place, NULL) if slot.kind == ARGMAX else PyArray_ArgMin(x, place, NULL)
     return result if _is_plain(<PyObject*>result) else None
+
+
+cdef object _counted_along(Slot* slot, PyArrayObject* x, axis, npy_intp size):
+    """Count along an axis how many of few elements are not zero; None where the entry has to."""
+    cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef npy_intp outer = 1, inner = 1
+    cdef int ndim = PyArray_NDIM(x), place = _axis_of(<PyObject*>axis, ndim, 0), i, count = 0
+    if place < 0 or ndim > MOST_DIMENSIONS or size >= SHORT:
+        return None
+    cdef Counter counts = _counter(slot.operand.type_num, slot.size)
+    if counts == NULL:
+        return None
+    for i in range(ndim):
+        if i != place:
+            shape[count] = PyArray_DIMS(x)[i]
+            count += 1
+        if i < place:
+            outer *= PyArray_DIMS(x)[i]
+        elif i > place:
+            inner *= PyArray_DIMS(x)[i]
+    result = _new(slot.descr, count, shape)
+    counts(
+        PyArray_DATA(x),
+        outer,
+        PyArray_DIMS(x)[place],
+        inner,
+        <long long*>PyArray_DATA(<PyArrayObject*>result),
+    )
+    return result
+
+
+cdef inline Counter _counter(int type_num, npy_intp size) noexcept:
+    """Return what counts elements of a dtype, NULL for a complex one."""
+    if type_num == NPY_DOUBLE:
+        return corepy_count_double
+    if type_num == NPY_FLOAT:
+        return corepy_count_float
+    if _is_complex(type_num):
+        return NULL
+    if size == 8:
+        return corepy_count_8
+    if size == 4:
+        return corepy_count_4
+    return corepy_count_2 if size == 2 else corepy_count_1
 
 
 cdef object _found_in_chunks(Slot* slot, PyArrayObject* x, npy_intp size):
@@ -226,9 +310,7 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
         result = PyArray_Where(<object>which, natives[0], natives[1])
     except ValueError:  # shapes that do not broadcast: the function says which
         return None
-    if not _is_plain(<PyObject*>result) or PyArray_TYPE(<PyArrayObject*>result) != slot.type_num:
-        return None
-    return result
+    return result if PyArray_TYPE(<PyArrayObject*>result) == slot.type_num else None
 
 
 cdef enum:

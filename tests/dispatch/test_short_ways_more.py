@@ -17,7 +17,8 @@ import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import _hot, make
-from corepy.dispatch._table import table_of
+from corepy.dispatch._factory import mixed
+from corepy.dispatch._table import Table, table_of
 from tests.dispatch.natives import NUMPY, assert_same_bits, values
 from tests.dispatch.test_short_ways import (
     DTYPES,
@@ -26,6 +27,7 @@ from tests.dispatch.test_short_ways import (
     assert_alike,
     compiled,
     layouts,
+    refusing,
     seen,
     without_entries,
 )
@@ -64,6 +66,26 @@ def test_no_imaginary_part_is_dropped(size: int, target: str) -> None:
                 xp.astype(x, dtype)
             with pytest.raises(TypeError, match="take xp.real or xp.imag first"):
                 xp.asarray(x, dtype=dtype)
+
+
+@compiled
+def test_the_short_way_converts_to_what_holds_all() -> None:
+    x = np.asarray([[1.5, -2.25], [100.0, 0.0]])
+    for source in ("float32", "float64"):
+        given = x.astype(source)
+        a = make(given, without_entries(source, "astype"))
+        for target in ("int8", "int16", "complex64", "complex128"):
+            found = xp.astype(a, getattr(xp, target)).unwrap()
+            assert_same_bits(found, given.astype(target))
+        found = xp.astype(make(abs(given), a._table), xp.uint8).unwrap()
+        assert_same_bits(found, abs(given).astype("uint8"))
+        found = xp.astype(make(given.T, a._table), xp.int8).unwrap()
+        assert_same_bits(found, given.T.astype("int8"))
+    for source in ("float32", "float64"):
+        for value in (128.0, -129.0, 255.5, 256.0, -0.5, -1.0, 65536.0, 2.0**32, np.nan, np.inf):
+            given = xp.asarray(np.asarray([1.0, value, 2.0], source))
+            for target in ("int8", "uint8", "int16", "uint16", "uint32", "complex64"):
+                assert_alike("astype", given, getattr(xp, target))
 
 
 @compiled
@@ -198,7 +220,177 @@ def test_the_short_way_takes_keys_with_arrays() -> None:
 # ---------------------------------------------------------------------------- mixed dtypes
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_choices_between_dtypes(strict: bool) -> None:
+    arrays = {name: list(layouts(name)) for name in DTYPES}
+    scalars = [True, 2, -1, 0.5, 2**70, 1j, math.nan, None]
+    with corepy.strict(strict):
+        for a in DTYPES:
+            for place, x in enumerate(arrays[a]):
+                mask = make(np.ones(x.shape, bool), table_of(NUMPY, CPU, _dtypes.bool))
+                if x.ndim:
+                    mask = make(np.arange(x.size).reshape(x.shape) % 2 == 0, mask._table)
+                for other in [*scalars, *(arrays[b][place] for b in DTYPES), ours([1, 2])]:
+                    assert_alike("where", mask, x, other)
+                    assert_alike("where", mask, other, x)
+
+
+@compiled
+def test_the_short_way_chooses_between_dtypes() -> None:
+    mask = np.asarray([True, False, True])
+    for name, other in (("int8", 0.5), ("bool", 2), ("bool", 0.5), ("int32", np.ones(3))):
+        x = np.asarray([1, 0, 1], name)
+        table = without_entries(name, "where")
+        wide = np.where(mask, x, other).dtype
+        table.siblings[getattr(xp, wide.name)] = without_entries(wide.name, "where")
+        beside = other
+        if isinstance(other, np.ndarray):
+            beside = make(other, table.siblings[xp.float64])
+        found = xp.where(ours(mask), make(x, table), beside).unwrap()
+        assert_same_bits(found, np.where(mask, x, other))
+    x = np.asarray([[1.0, 2.0], [3.0, 4.0]]).T
+    a = make(x, without_entries("float64", "where"))
+    assert_same_bits(xp.where(ours(x > 2), a, a).unwrap(), x)
+
+
+OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "lshift"]
+OPERATORS += ["rshift", "lt", "eq", "ne"]
+NAMES = {"sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide"}
+NAMES |= {"mod": "remainder", "and_": "bitwise_and", "or_": "bitwise_or", "lt": "less"}
+NAMES |= {"lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift", "eq": "equal"}
+NAMES |= {"ne": "not_equal"}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "uint64", "float32"])
+def test_operators_beside_scalars_and_arrays_with_gaps(dtype: str, strict: bool) -> None:
+    with corepy.strict(strict), np.errstate(all="ignore"):
+        for x in layouts(dtype):
+            for other in (2, 0, -1, 300, 2**70, 0.5, math.nan, True, False, x, ours(3)):
+                for operator in OPERATORS:
+                    call = getattr(stdlib_operator, operator)
+                    name = NAMES.get(operator, operator)
+                    # The form in Python names reflected operands as the method has them.
+                    plain = _hot.PURE is not None or operator in ("lt", "eq", "ne")
+                    turned = () if plain else ((other, x),)
+                    for x1, x2 in ((x, other), *turned):
+                        expected = seen(lambda: mixed(name, x1, x2))  # noqa: B023
+                        for _ in range(2):
+                            found = seen(lambda: call(x1, x2))  # noqa: B023
+                            assert_same(found, expected)
+
+
+@compiled
+def test_the_short_way_widens_integers_and_booleans() -> None:
+    names = ("add", "divide", "less", "bitwise_left_shift")
+    for name in ("bool", "int8", "uint64", "int64"):
+        native = np.asarray([[1, 0, 1], [1, 1, 0]], name)
+        table = Table(NUMPY, CPU, _dtypes.DTYPES[name])
+        for wide in ("int64", "float64"):
+            taken = names if wide == "int64" else names[:3]
+            table.siblings[getattr(xp, wide)] = without_entries(wide, *taken)
+        for entry in names:
+            table[entry] = (refusing, None)
+        for given in (native, native.T, native[:, ::2]):
+            x = make(given, table)
+            assert_same_bits((x / 2).unwrap(), given / 2)
+            assert_same_bits((x + 0.5).unwrap(), given + 0.5)
+            if name == "bool":
+                assert_same_bits((x + 2).unwrap(), given + np.int64(2))
+                assert_same_bits((x << 1).unwrap(), given << np.int64(1))
+                assert_same_bits((x < 1).unwrap(), given < 1)
+                truths = make(given, without_entries("bool", "equal", "bitwise_and"))
+                assert_same_bits((truths == False).unwrap(), ~given)  # noqa: E712
+                assert_same_bits((True & truths).unwrap(), given)
+            else:
+                y = make(given + native.dtype.type(1), table)
+                assert_same_bits((x / y).unwrap(), given / y.unwrap())
+
+
+@compiled
+@pytest.mark.parametrize("dtype", [name for name in REAL if name[0] in "iu"])
+def test_squares_of_integers_are_products(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    native = np.asarray([0, 1, 3, limits.max, limits.min, limits.max // 3], dtype)
+    x = make(native, without_entries(dtype, "pow", "multiply"))
+    for part in (x, x[::2]):
+        assert_same_bits((part**2).unwrap(), np.power(part.unwrap(), native.dtype.type(2)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_joins_of_every_kind(dtype: str) -> None:
+    x, *_ = layouts(dtype)
+    square = make(values(x._table, (8, 8), 1, tame=True), x._table)
+    parts = [square[::2, 1:5], square.mT, square[0, ::-2], square[:, 0], square, square[:0]]
+    for a in parts:
+        like = np.ones(a.shape)
+        others = [a, ours(like), ours(like, "int8"), ours([1, 1], "uint64"), ours(like * 1j)]
+        others += [ours(like, "bool"), ours(1), 2.0, xp.ones(a.shape)]
+        for other in others:
+            for axis in (0, -1, None, 5):
+                for name in ("concat", "stack"):
+                    for strict in (False, True):
+                        with corepy.strict(strict):
+                            assert_alike(name, [a, other], axis=axis)
+                            assert_alike(name, (other, a, a), axis=axis)
+
+
+@compiled
+def test_the_short_way_joins_what_is_not_alike() -> None:
+    table = without_entries("float64", "concat", "stack", "full")
+    few = Table(NUMPY, CPU, _dtypes.int8)
+    few.siblings[xp.float64] = table
+    table.siblings[xp.int8] = few
+    x, y = np.arange(6.0).reshape(2, 3), np.arange(6, dtype=np.int8).reshape(3, 2).T
+    a, b = make(x, table), make(y, few)
+    for arrays, natives in (((a, b), (x, y)), ((b, a), (y, x)), ((a, a.mT.mT), (x, x))):
+        for axis in (0, 1, None):
+            found = xp.concat(arrays, axis=axis).unwrap()
+            assert_same_bits(found, np.concatenate(natives, axis=axis))
+        assert_same_bits(xp.stack(arrays, axis=1).unwrap(), np.stack(natives, axis=1))
+
+
 # ---------------------------------------------------------------------------- arrays with gaps
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_parts_of_arrays(dtype: str) -> None:
+    chosen = [ours([0, -1]), ours([[1], [7]]), ours([], "int64")]
+    for x in layouts(dtype):
+        for axis in (None, 0, 1, -1, (0, 1), (), True):
+            for kept in (False, True):
+                assert_alike("count_nonzero", x, axis=axis, keepdims=kept)
+            for indices in chosen:
+                assert_alike("take", x, indices, axis=axis)
+            assert_alike("cumulative_sum", x, axis=axis)
+            assert_alike("cumulative_prod", x, axis=axis, include_initial=True)
+        for bounds in ((x, x), (None, x), (x, None), (x, 1), (0, x), (None, None), (0, None)):
+            low, high = bounds
+            assert_alike("clip", x, low, high)
+            assert_alike("clip", x, min=low, max=high)
+        assert_alike("clip", x, x[..., :1] if x.ndim else x, None)
+        assert_alike("clip", x, ours(1), None)
+
+
+@compiled
+def test_the_short_way_packs_parts_of_arrays() -> None:
+    names = ("count_nonzero", "cumulative_sum", "take", "repeat", "floor_divide", "maximum", "clip")
+    table = without_entries("float64", *names)
+    whole = np.arange(24.0).reshape(4, 6) - 7
+    for part in (whole[:, ::2], whole.T, whole[::-1]):
+        x = make(part, table)
+        for axis in (0, 1):
+            found = xp.count_nonzero(x, axis=axis).unwrap()
+            assert_same_bits(found, np.count_nonzero(part, axis=axis))
+            found = xp.cumulative_sum(x, axis=axis).unwrap()
+            assert_same_bits(found, np.cumulative_sum(part, axis=axis))
+            found = xp.take(x, ours([1, 0]), axis=axis).unwrap()
+            assert_same_bits(found, np.take(part, [1, 0], axis=axis))
+            assert_same_bits(xp.repeat(x, 2, axis=axis).unwrap(), part.repeat(2, axis))
+        assert_same_bits(xp.count_nonzero(x).unwrap(), np.asarray(np.count_nonzero(part)))
+        assert_same_bits((x // make(part + 0.5, table)).unwrap(), part // (part + 0.5))
+        assert_same_bits((x // 2.0).unwrap(), part // 2.0)
+        assert_same_bits(xp.clip(x, 0, None).unwrap(), np.maximum(part, 0.0))
 
 
 # ---------------------------------------------------------------------------- keywords
@@ -254,6 +446,15 @@ def test_the_short_way_reads_more_keywords() -> None:
 
 
 # ---------------------------------------------------------------------------- in place
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_traces(dtype: str) -> None:
+    for x in layouts(dtype):
+        for offset in (0, 1, -2, 9, True):
+            assert_alike("linalg.trace", x, offset=offset)
+        assert_alike("linalg.trace", x)
+        assert_alike("linalg.trace", x, dtype=xp.float64)
 
 
 # ---------------------------------------------------------------------------- past compat's layer
