@@ -122,6 +122,7 @@ cdef extern from *:
         to->nb_inplace_true_divide = from->nb_inplace_true_divide;
         to->nb_inplace_floor_divide = from->nb_inplace_floor_divide;
         to->nb_inplace_remainder = from->nb_inplace_remainder;
+        to->nb_inplace_power = from->nb_inplace_power;
         to->nb_inplace_and = from->nb_inplace_and;
         to->nb_inplace_or = from->nb_inplace_or;
         to->nb_inplace_xor = from->nb_inplace_xor;
@@ -487,6 +488,13 @@ cdef class Operand:
         if _short_inplace(_REMAINDER, self, other):
             return self
         return type(self).__imod__(self, other)
+
+    def __ipow__(self, other, modulo):
+        if modulo is not None:
+            return NotImplemented
+        if _short_inplace(_POW, self, other):
+            return self
+        return type(self).__ipow__(self, other)
 
     def __iand__(self, other):
         if _short_inplace(_AND, self, other):

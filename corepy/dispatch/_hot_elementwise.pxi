@@ -354,6 +354,9 @@ cdef bint _scalar(Slot* slot, value, void* into) except -1:
     cdef bint in_single = slot.type_num == NPY_FLOAT or slot.type_num == NPY_CFLOAT
     if type(value) is complex:
         return _complex(slot, value, into)
+    if type(value) is bool and slot.type_num == NPY_BOOL:
+        (<char*>into)[0] = value is True
+        return True
     if type(value) is int and PyTypeNum_ISINTEGER(slot.type_num):
         return _integer(slot, value, into)
     if type(value) is float:
@@ -362,9 +365,6 @@ cdef bint _scalar(Slot* slot, value, void* into) except -1:
         try:
             number = value
         except OverflowError:
-    if type(value) is bool and slot.type_num == NPY_BOOL:
-        (<char*>into)[0] = value is True
-        return True
             return False
         if in_single and not -_large <= number <= _large:  # which would be rounded twice
             return False

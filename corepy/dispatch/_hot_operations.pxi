@@ -335,7 +335,6 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
     """Write the result of an operation into its first operand; False where the method has to.
 
     It is computed beside it first: where a flag was raised, the method needs the operand as it was.
-    NumPy's loops for complex numbers round otherwise where the result overwrites an operand.
     """
     cdef Slot* slot = &x._table.slots[place]
     cdef PyArrayObject* native
@@ -348,12 +347,15 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
             return False
     if not slot.short or slot.result != <PyObject*>x._table or not _is_array(<PyObject*>x._native):
         return False
-    if slot.type_num == NPY_CFLOAT or slot.type_num == NPY_CDOUBLE:
-        return False
     held = x._native
     native = <PyArrayObject*><PyObject*>held
     if not PyArray_FLAGS(native) & NPY_ARRAY_WRITEABLE:
         return False
+    if _is_complex(slot.type_num) and place != _POW or _never_warns(slot.type_num, place):
+        if _overwritten(slot, place, x, native, other):
+            return True
+        if _is_complex(slot.type_num):
+            return False
     cdef bint plain = _is_plain(<PyObject*>native)
     left = held if plain else _packed(held)
     if left is None:
@@ -380,22 +382,79 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
     return True
 
 
+cdef inline bint _never_warns(int type_num, int place) noexcept:
+    """Say whether an operation's loop raises no flag, whatever its operands are."""
+    if type_num != NPY_BOOL and not PyTypeNum_ISINTEGER(type_num):
+        return False
+    return place in (_ADD, _SUBTRACT, _MULTIPLY, _AND, _OR, _XOR)
+
+
+cdef bint _overwritten(Slot* slot, int place, Operand owner, PyArrayObject* x, other) except -1:
+    """Write a result over its first operand, element by element; False where the method has to.
+
+    NumPy's loops for complex numbers round otherwise there. Few of these are kept for a flag.
+    """
+    cdef double element[2]
+    cdef char* args[3]
+    cdef npy_intp steps[3]
+    cdef bint kept = not _never_warns(slot.type_num, place)
+    cdef npy_intp size = _size(x, SHORT if kept else slot.leasts[ALIKE])
+    cdef PyArrayObject* y
+    if size < 2 or not _is_plain(<PyObject*>x):
+        return False  # NumPy copies a single one
+    steps[0] = steps[1] = steps[2] = slot.size
+    args[0] = args[2] = <char*>PyArray_DATA(x)
+    if type(other) is _Array:
+        right = (<Operand>other)._native
+        if (<Operand>other)._table is not owner._table or not _is_plain(<PyObject*>right):
+            return False
+        y = <PyArrayObject*><PyObject*>right
+        if PyArray_NDIM(y) == 0:
+            steps[1] = 0
+        elif not _same_shape(x, y):
+            return False
+        args[1] = <char*>PyArray_DATA(y)
+        if (args[0] != args[1] or steps[1] == 0) and _may_overlap(x, y):
+            return False
+    elif _scalar(slot, other, element):
+        args[1], steps[1] = <char*>element, 0
+    else:
+        return False
+    if not kept:
+        return _maps(slot, args, 3, size, steps)
+    before = _without_gaps(x)
+    if before is None:
+        return False
+    if _calls(slot, args, size, steps):
+        return True
+    memcpy(args[0], PyArray_DATA(<PyArrayObject*>before), size * slot.size)
+    return False
+
+
 cdef object _quick(str name, int place, x1, x2):
     """Return the result where nothing has to be converted, None elsewhere."""
     if type(x1) is _Array:
         if type(x2) is _Array:
             if (<Operand>x1)._table is (<Operand>x2)._table:
+                if place == _DIVIDE and not (<Operand>x1)._table.slots[place].short:
+                    made = _divided(<Operand>x1, <Operand>x2)
+                    if made is not None:
+                        return made
                 return _binary(name, place, <Operand>x1, <Operand>x2)
             return _promoted(place, <Operand>x1, <Operand>x2)
         elif type(x2) is float or type(x2) is int:
             return _beside_scalar(name, place, <Operand>x1, x2, False)
         elif type(x2) is complex:
             return _beside_complex(place, <Operand>x1, x2, False)
+        elif type(x2) is bool:
+            return _beside_truth(name, place, <Operand>x1, x2, False)
     elif type(x2) is _Array:
         if type(x1) is float or type(x1) is int:
             return _beside_scalar(name, place, <Operand>x2, x1, True)
         elif type(x1) is complex:
             return _beside_complex(place, <Operand>x2, x1, True)
+        elif type(x1) is bool:
+            return _beside_truth(name, place, <Operand>x2, x1, True)
     return None
 
 
@@ -436,19 +495,11 @@ cdef object _operator(str name, int place, x1, x2):
     return _beside(name, x1, x2) if made is None else made
 
 
-                if place == _DIVIDE and not (<Operand>x1)._table.slots[place].short:
-                    made = _divided(<Operand>x1, <Operand>x2)
-                    if made is not None:
-                        return made
 def binary_function(str name):
     """As `corepy.dispatch._hot_python.binary_function`, which takes what is not plain."""
     return _before(_binary_way, name, _hot_python.binary_function(name))
 
 
 def unary_function(str name):
-        elif type(x2) is bool:
-            return _beside_truth(name, place, <Operand>x1, x2, False)
     """As `corepy.dispatch._hot_python.unary_function`, which takes what is not plain."""
     return _before(_unary_way, name, _hot_python.unary_function(name))
-        elif type(x1) is bool:
-            return _beside_truth(name, place, <Operand>x2, x1, True)

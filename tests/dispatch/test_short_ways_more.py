@@ -448,6 +448,89 @@ def test_the_short_way_reads_more_keywords() -> None:
 # ---------------------------------------------------------------------------- in place
 
 
+@compiled
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_in_place_are_numpys(dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    for size in (1, 2, 3, 7, 16, 33, 1000, 20_000):
+        x = (rng.normal(size=size) + 1j * rng.normal(size=size)).astype(dtype)
+        y = (rng.normal(size=size) + 1j * rng.normal(size=size)).astype(dtype)
+        for name in ("iadd", "isub", "imul", "itruediv"):
+            call = getattr(stdlib_operator, name)
+            for other in (y, y[:1].reshape(()), 2, 0.5, 1.5 - 1j, "itself", "part"):
+                expected, native = x.copy(), x.copy()
+                array = xp.asarray(native, copy=False)
+                if isinstance(other, str):
+                    part = slice(None) if other == "itself" or size < 3 else slice(None, None, -1)
+                    call(expected, expected[part])
+                    call(array, array[part])
+                else:
+                    call(expected, other)
+                    call(array, xp.asarray(other) if isinstance(other, np.ndarray) else other)
+                assert_same_bits(native, expected)
+
+
+@compiled
+def test_the_short_way_writes_complex_numbers_and_powers_in_place() -> None:
+    table, powers = Table(NUMPY, CPU, xp.complex128), Table(NUMPY, CPU, xp.float64)
+    whole = Table(NUMPY, CPU, xp.int32)
+    symbols = {"multiply": "__imul__", "add": "__iadd__", "pow": "__ipow__"}
+    for each in (table, powers, whole):
+        for name, symbol in symbols.items():
+            each[symbol] = (refusing, None)
+            each[name] = (refusing, each)
+            each.settle(name, refusing, each, NUMPY.loop(name))
+    x = make(np.asarray([1 + 1j, 2 - 1j]), table)
+    held = x.unwrap()
+    x *= 2
+    x += x
+    x += 1j
+    assert x.unwrap() is held
+    assert_same_bits(held, np.asarray([4 + 5j, 8 - 3j]))
+    y = make(np.asarray([2.0, 3.0]), powers)
+    y **= 3
+    assert_same_bits(y.unwrap(), np.asarray([8.0, 27.0]))
+    native = np.arange(40_000, dtype="int32")
+    many = make(native, whole)
+    many += many
+    many *= 3
+    assert many.unwrap() is native
+    assert_same_bits(native, np.arange(40_000, dtype="int32") * 6)
+    z = xp.asarray([2, 3])
+    with pytest.raises(ValueError, match="negative"):
+        z **= -1
+    n = make(np.asarray([1e308 + 0j, 1.0]), table_of(NUMPY, CPU, xp.complex128))
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        n += n
+    assert_same_bits(n.unwrap(), np.asarray([complex(math.inf, 0), 2.0]))
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "uint64"])
+def test_integers_in_place_are_numpys(dtype: str) -> None:
+    rng = np.random.default_rng(7)
+    for size in (1, 2, 33, 3000, 40_000):
+        x, y = rng.integers(0, 2**7, (2, size)).astype(dtype)
+        for name in ("iadd", "isub", "imul", "iand", "ior", "ixor"):
+            if dtype == "bool" and name in ("iadd", "isub", "imul"):
+                continue
+            call = getattr(stdlib_operator, name)
+            for other in (y, y[:1].reshape(()), x, None, 0):
+                expected, native = x.copy(), x.copy()
+                array = ours(native)
+                if other is None:  # parts that overlap
+                    call(expected[1:], expected[:-1].copy())
+                    part = array[1:]
+                    call(part, array[:-1])
+                elif other is x:
+                    call(expected, expected)
+                    call(array, array)
+                elif other is y or dtype != "bool":
+                    call(expected, other)
+                    call(array, ours(other) if isinstance(other, np.ndarray) else other)
+                assert_same_bits(native, expected)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_traces(dtype: str) -> None:
     for x in layouts(dtype):
