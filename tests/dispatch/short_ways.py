@@ -1,4 +1,4 @@
-"""What tests of short ways share: arrays of all layouts, and comparing a call with the long way."""
+"""What tests of short ways share: arrays of all layouts, tables without entries, comparisons."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ import numpy as np
 import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.devices._device import CPU
-from corepy.dispatch import Operand, make
-from corepy.dispatch._table import table_of
+from corepy.dispatch import OPERATIONS, Operand, make
+from corepy.dispatch._table import Table, table_of
 from tests.dispatch.natives import NUMPY, assert_same_bits, values
 
 DTYPES = ["bool", "int8", "uint16", "int32", "int64", "uint64", "float32", "float64", "complex64"]
+
+#: What is behind the short ways of keys.
+LONG_GET = getattr(type(xp.ones(1)).__getitem__, "__wrapped__", type(xp.ones(1)).__getitem__)
+LONG_SET = type(xp.ones(1)).__setitem__
 
 
 def function(name: str) -> Callable[..., Any]:
@@ -73,3 +77,35 @@ def assert_alike(name: str, *args: Any, **params: Any) -> None:
                 if isinstance(arg, Operand):
                     shared = np.may_share_memory(x.unwrap(), arg.unwrap())
                     assert shared == np.may_share_memory(y.unwrap(), arg.unwrap())
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """Compare two outcomes of `seen`."""
+    assert found[1:] == expected[1:]
+    assert len(found[0]) == len(expected[0])
+    for x, y in zip(found[0], expected[0], strict=True):
+        assert x.dtype is y.dtype
+        assert_same_bits(x.unwrap(), y.unwrap())
+
+
+def ours(native: Any, dtype: str | None = None) -> Any:
+    """Return an `Array` of the backend of `layouts`."""
+    native = np.asarray(native, dtype)
+    return make(native, table_of(NUMPY, CPU, _dtypes.DTYPES[native.dtype.name]))
+
+
+def refusing(*_: Any, **__: Any) -> Any:
+    raise AssertionError("the entry was called")
+
+
+def without_entries(dtype: str, *names: str) -> Table:
+    """Return a table whose entries of some operations refuse, but have their short ways."""
+    table = Table(NUMPY, CPU, _dtypes.DTYPES[dtype])
+    for other in _dtypes.DTYPES.values():
+        table.sibling(other)
+    for name in names:
+        rule = OPERATIONS[name].result
+        result = None if rule is None else table.sibling(rule(table.dtype))
+        table[name] = (refusing, result)
+        table.settle(name, refusing, result, NUMPY.loop(name))
+    return table

@@ -17,7 +17,7 @@ from corepy.dispatch import make
 from corepy.dispatch._factory import mixed
 from corepy.dispatch._table import table_of
 from tests.dispatch.natives import NUMPY, assert_same_bits, compiled
-from tests.dispatch.short_ways import DTYPES, function, layouts, seen
+from tests.dispatch.short_ways import DTYPES, LONG_GET, LONG_SET, function, layouts, seen
 
 KEYS = [
     *(0, -1, 5, -9, 2**70, True, None, Ellipsis, 1.0, "a", (), slice(None), slice(3, None, -2)),
@@ -26,10 +26,6 @@ KEYS = [
     *((slice(1, 9), slice(None, None, 2)), (slice(0, 3, 0), 1), (slice("a"), 0), (True, 0), [0]),
     *((0, 1, Ellipsis), (slice(2**70), 0), (slice(None, None, -1), slice(None, None, -1))),
 ]
-
-LONG_GET = getattr(type(xp.ones(1)).__getitem__, "__wrapped__", type(xp.ones(1)).__getitem__)
-
-LONG_SET = type(xp.ones(1)).__setitem__
 
 
 def keys_for(x: Any) -> Iterator[Any]:

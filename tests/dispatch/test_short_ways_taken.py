@@ -16,7 +16,7 @@ from corepy.devices._device import CPU
 from corepy.dispatch import OPERATIONS, _hot, make
 from corepy.dispatch._table import Table
 from tests.dispatch.natives import NUMPY, assert_same_bits, compiled
-from tests.dispatch.short_ways import DTYPES, assert_alike, function
+from tests.dispatch.short_ways import DTYPES, assert_alike, function, refusing, without_entries
 
 WAYS: dict[str, Callable[[Any], Any]] = {
     "__getitem__": lambda x: (x[1], x[:1], x[x > 1], x[0, 1], x[None, ..., 1]),
@@ -74,10 +74,6 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def refusing(*_: Any, **__: Any) -> Any:
-    raise AssertionError("the entry was called")
-
-
 @compiled
 @pytest.mark.parametrize("name", WAYS)
 def test_the_short_way_is_taken(name: str) -> None:
@@ -96,19 +92,6 @@ def test_the_short_way_is_taken(name: str) -> None:
     np.add(1.0, 1.0)  # lowers flags that others have left: where one is up the entry has a look
     for _ in range(20):  # the interpreter takes ways of its own to what it calls often
         assert WAYS[name](x) is not None
-
-
-def without_entries(dtype: str, *names: str) -> Table:
-    """Return a table whose entries of some operations refuse, but have their short ways."""
-    table = Table(NUMPY, CPU, _dtypes.DTYPES[dtype])
-    for other in _dtypes.DTYPES.values():
-        table.sibling(other)
-    for name in names:
-        rule = OPERATIONS[name].result
-        result = None if rule is None else table.sibling(rule(table.dtype))
-        table[name] = (refusing, result)
-        table.settle(name, refusing, result, NUMPY.loop(name))
-    return table
 
 
 @compiled

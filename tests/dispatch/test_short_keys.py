@@ -1,0 +1,109 @@
+"""Keys that hold arrays take a short way, which does what the method behind it does."""
+
+from __future__ import annotations
+
+import operator as stdlib_operator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from corepy.dispatch import make
+from tests.dispatch.natives import assert_same_bits, compiled
+from tests.dispatch.short_ways import (
+    LONG_GET,
+    LONG_SET,
+    assert_same,
+    layouts,
+    ours,
+    seen,
+    without_entries,
+)
+
+
+def array_keys(x: Any) -> list[Any]:
+    n = min(x.shape, default=0)
+    some, nothing = ours(np.arange(n) - n // 2), ours([], "int64")
+    mask = ours(np.arange(x.size).reshape(x.shape) % 3 == 0)
+    rows = ours(np.arange(x.shape[0] if x.ndim else 1) % 2 == 0)
+    return [
+        *(some, mask, rows, ours(0), ours(9), ours([[0, 0], [-1, 0]])),
+        *((some, some), (some, 0), (0, some), (slice(None), some), (some, slice(1)), (None, some)),
+        *((some, Ellipsis), (Ellipsis, some), (Ellipsis, some, Ellipsis), (some, some, some, some)),
+        *((rows, 0), (rows, slice(None)), (mask, 0), (rows, some), (mask,), (some,)),
+        *((ours([7]), 0), (ours([-9]), slice(None)), (ours(True), some)),
+        *((xp.astype(some, xp.int8), 0), (ours([0], "uint64"), 0), (some, True)),
+        *((ours([2**63], "uint64"), 0), (ours([0.0]), 0), (some, 2**70)),
+        *((some, slice(None, None, 0)), (slice(2**70), some), (slice("a"), some), (some, [0])),
+        *((nothing, 0), nothing, (some, 0, None), (xp.asarray([0]), 0)),
+    ]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float64", "complex64"])
+def test_reading_by_keys_with_arrays(dtype: str, strict: bool) -> None:
+    for x in layouts(dtype):
+        for key in array_keys(x):
+            with corepy.strict(strict):
+                expected = seen(lambda: LONG_GET(x, key))  # noqa: B023
+                for _ in range(2):
+                    found = seen(lambda: x[key])  # noqa: B023
+                    assert_same(found, expected)
+                    for a, b in zip(found[0], expected[0], strict=True):
+                        assert a.unwrap().flags.writeable == b.unwrap().flags.writeable
+                        shared = np.may_share_memory(a.unwrap(), x.unwrap())
+                        assert shared == np.may_share_memory(b.unwrap(), x.unwrap())
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float64", "complex64"])
+def test_writing_by_keys_with_arrays(dtype: str, strict: bool) -> None:
+    for x in layouts(dtype):
+        one = make(x.unwrap().reshape(-1)[:1].copy(), x._table)
+        given = [True, 1, -1.5, one, x, 2**70, ours([1, 2]), ours(2.5), "a"]
+        for key in array_keys(x):
+            with corepy.strict(strict):
+                fitting = seen(lambda: LONG_GET(x, key))[0]  # noqa: B023
+                for value in [*given, *fitting, *(one[0] for _ in one.shape if x.size)]:
+                    outcomes = []
+                    for store in (LONG_SET, stdlib_operator.setitem, stdlib_operator.setitem):
+                        target = make(np.copy(x.unwrap(), order="K"), x._table)
+                        error = seen(lambda: store(target, key, value) or ())[1]  # noqa: B023
+                        outcomes.append((target.unwrap(), error))
+                    (expected, error), *others = outcomes
+                    for found, also in others:
+                        assert also == error
+                        assert_same_bits(found, expected)
+
+
+def test_parts_of_an_array_are_written_by_keys_as_if_they_were_copied() -> None:
+    for _ in range(2):
+        x = xp.arange(6)
+        x[xp.asarray([1, 2, 3, 4, 5])] = x[:-1]
+        np.testing.assert_array_equal(x.unwrap(), [0, 0, 1, 2, 3, 4])
+        y = xp.reshape(xp.arange(9), (3, 3))
+        y[xp.asarray([2, 1, 0]), :] = y
+        np.testing.assert_array_equal(y.unwrap(), [[6, 7, 8], [3, 4, 5], [0, 1, 2]])
+        y[xp.asarray([0, 1]), :] = y[0, 0]
+        np.testing.assert_array_equal(y.unwrap(), [[6, 6, 6], [6, 6, 6], [0, 1, 2]])
+
+
+@compiled
+def test_the_short_way_takes_keys_with_arrays() -> None:
+    native = np.arange(12.0).reshape(3, 4)
+    table = without_entries("float64", "__getitem__", "__setitem__")
+    some, mask = np.asarray([2, 0]), np.asarray([True, False, True])
+    for given in (native, native.T[:3], np.arange(24.0).reshape(3, 8)[:, ::2]):
+        for key in (some, mask, (some, 1), (slice(None), some), (some, some), (mask, slice(2))):
+            parts = key if isinstance(key, tuple) else (key,)
+            given_key = [ours(p) if isinstance(p, np.ndarray) else p for p in parts]
+            ready = tuple(given_key) if isinstance(key, tuple) else given_key[0]
+            assert_same_bits(make(given, table)[ready].unwrap(), given[key])
+            for value in (7.0, given[key] + 1, np.asarray(3.0)):
+                written, expected = given.copy(order="K"), given.copy(order="K")
+                array = make(written, table)
+                array[ready] = make(value, table) if isinstance(value, np.ndarray) else value
+                expected[key] = value
+                assert_same_bits(written, expected)
