@@ -492,7 +492,11 @@ def _unknown(function: str, name: object) -> BackendUnavailableError:
 
 
 def _unusable(function: str, name: str, reason: str) -> BackendUnavailableError:
-    others = [other for other in records() if other != name and other not in _broken]
+    others = [
+        other
+        for other, record in records().items()
+        if other != name and other not in _broken and record.probe() is None
+    ]
     return BackendUnavailableError(
         f"{function}: backend {name} is not usable: {reason}; expected {listing(others)}"
     )

@@ -116,6 +116,23 @@ def test_a_broken_backend_keeps_its_reason_and_stops_nobody(broken: str, reason:
         assert "expected numpy" in message
 
 
+def test_what_is_expected_instead_is_installed() -> None:
+    missing = _registry.BackendRecord("far", ("cpu",), lambda: "not installed: far", list, 1)
+    also = _registry.BackendRecord("away", ("cpu",), lambda: "not installed: away", list, 1)
+    _registry._add(missing)
+    _registry._add(also)
+    try:
+        with pytest.raises(corepy.BackendUnavailableError) as caught:
+            corepy.set_backend_priority(["far"])
+    finally:
+        corepy.unregister_backend("far")
+        corepy.unregister_backend("away")
+    said, _, expected = str(caught.value).partition("; expected ")
+    assert said == "set_backend_priority: backend far is not usable: not installed: far"
+    assert "numpy" in expected
+    assert "away" not in expected
+
+
 def test_a_broken_backend_is_tried_once() -> None:
     tries = []
 
