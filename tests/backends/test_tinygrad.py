@@ -378,6 +378,26 @@ def test_libraries_of_packages_are_named(libraries: Any) -> None:
     assert os.environ["WEBGPU_PATH"].endswith("pydawn/lib/libwebgpu_dawn_x86_64.so")
 
 
+def test_a_child_process_loads_pyopencl_before_its_loader_too(
+    libraries: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It inherits the variable, and the loader finds no driver where it was loaded by itself."""
+    import sys
+
+    libraries.name_opencl()
+    imports: list[str] = []
+
+    class Finder:
+        def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+            imports.append(name)
+
+    monkeypatch.delitem(sys.modules, "pyopencl")
+    monkeypatch.setattr(sys, "meta_path", [Finder()])
+    with pytest.raises(ModuleNotFoundError, match="pyopencl"):
+        libraries.name_opencl()
+    assert imports == ["pyopencl"]
+
+
 def test_what_the_user_or_the_system_has_stays(
     libraries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,10 +30,11 @@ HINTS: Final[Mapping[str, str]] = {
 
 def name_opencl() -> None:
     """Name pyopencl's OpenCL loader to tinygrad where the system has none."""
-    if "OPENCL_PATH" in os.environ or find_library("OpenCL") is not None:
+    named = os.environ.get("OPENCL_PATH")
+    if named is None and find_library("OpenCL") is not None:
         return
     found = _bundled("pyopencl", ".libs", "libOpenCL*.so*")
-    if found is not None:
+    if found is not None and named in (None, str(found)):  # which a parent process named, too
         # The loader finds the drivers beside it only after pyopencl's own module has loaded it.
         import pyopencl  # noqa: F401
 
