@@ -69,6 +69,16 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(target.read_text(encoding="utf-8")), link
 
 
+@pytest.mark.parametrize(
+    "page", sorted(ROOT.glob("examples/*/README.md")), ids=lambda p: p.parent.name
+)
+def test_examples_install_corepy_from_its_checkout(page: Path) -> None:
+    # By that name the package index has another project.
+    installs = re.findall(r"pip install [^`#\n]*", page.read_text(encoding="utf-8"))
+    assert installs
+    assert all("../.." in install for install in installs), installs
+
+
 def test_index_lists_every_page() -> None:
     listed = links((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
     pages = {page.name for page in ROOT.glob("docs/*.md")} - {"index.md"}
