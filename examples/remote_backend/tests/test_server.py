@@ -14,7 +14,7 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy_remote._protocol import read_npy, write_npy
-from corepy_remote._server import Limits, create_app
+from corepy_remote._server import Limits, create_app, main
 from corepy_remote._store import Store
 
 CLIENT = "0123456789abcdef" * 2
@@ -248,3 +248,17 @@ def test_stored_arrays_cannot_be_written():
     store.add([("a", np.zeros(1))])
     with pytest.raises(ValueError, match="read-only"):
         store.get("a")[0] = 1.0
+
+
+@pytest.mark.parametrize("port", ["-1", "65536"])
+def test_a_port_that_none_is_is_refused_in_one_line(port, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([f"--port={port}"])
+    assert capsys.readouterr().err.endswith(f"error: --port is {port}; expected 0 to 65535\n")
+
+
+def test_the_help_says_what_the_server_needs(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "for those who know the token in the variable COREPY_REMOTE_TOKEN. options:" in text

@@ -353,7 +353,11 @@ class _Announcing(uvicorn.Server):
 def main(argv: Sequence[str] | None = None) -> None:
     """Serve until interrupted."""
     defaults = Limits()
-    parser = argparse.ArgumentParser(prog="corepy-remote-server", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="corepy-remote-server",
+        description="Hold arrays and compute with them, for those who know the token in the "
+        f"variable {TOKEN_VARIABLE}.",
+    )
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
     add("--port", type=int, default=8765, help="0 takes a free one (default: %(default)s)")
@@ -362,6 +366,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--max-body", type=int, default=defaults.body, help="bytes of one array at most")
     add("--lease", type=float, default=defaults.lease, help="seconds an unused array is held")
     given = parser.parse_args(argv)
+    if not 0 <= given.port < 2**16:
+        parser.error(f"--port is {given.port}; expected 0 to 65535")
     limits = Limits(
         arrays=given.max_arrays,
         bytes=given.max_bytes,
