@@ -107,8 +107,8 @@ def gather() -> dict[str, Any]:
         default = default_placement()
     except (CorepyError, ValueError) as error:
         wish = os.environ.get("COREPY_BACKEND_PRIORITY")
-        why = f" (COREPY_BACKEND_PRIORITY is {wish!r})" if wish else ""
-        raise UserError(f"{error}{why}") from error
+        why = f"COREPY_BACKEND_PRIORITY is {wish!r}: " if wish else ""
+        raise UserError(f"{why}{str(error).removeprefix('COREPY_BACKEND_PRIORITY: ')}") from error
     backends = corepy.backend_status()
     serving: dict[str, list[str]] = {default.device.name: []}
     for row in backends:

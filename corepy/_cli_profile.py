@@ -25,7 +25,9 @@ def add_profile(commands: Any) -> None:
     command = commands.add_parser("profile", help="say where a program's time goes")
     command.add_argument("--html", metavar="FILE", help="write a page with a picture")
     command.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
-    command.add_argument("--top", type=_row_count, default=20, help="rows of a table (default: 20)")
+    command.add_argument(
+        "--top", type=_row_count, default=20, metavar="N", help="rows of a table (default: 20)"
+    )
     command.add_argument("-m", dest="module", action="store_true", help="the program is a module")
     command.add_argument("program", help="a file, or with -m a module")
     command.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")

@@ -348,6 +348,7 @@ def test_a_wrong_priority_is_told_in_one_line(
     assert err.startswith("corepy: ")
     assert err.count("\n") == 1
     assert f"COREPY_BACKEND_PRIORITY is {wish!r}" in err
+    assert err.count("COREPY_BACKEND_PRIORITY") == 1
 
 
 def test_a_wrong_number_of_threads_is_not_the_prioritys_fault() -> None:
@@ -459,7 +460,9 @@ def test_conformance_finds_this_checkout(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as caught:
         main(["conformance", "--help"])
     assert caught.value.code == 0
-    assert "array-api-tests" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.startswith("usage: corepy conformance ")  # as it was called
+    assert "array-api-tests" in out
 
 
 def test_conformance_needs_a_checkout(
