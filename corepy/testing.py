@@ -21,7 +21,7 @@ from corepy._dtypes import ANY, SINGLE, DType, Scalar, complex128, float64, int6
 from corepy._errors import bad_argument, bad_type
 from corepy.backends._base import Backend, Capabilities
 from corepy.devices._device import Device, as_device
-from corepy.dispatch import index_value, register_backend, unregister_backend
+from corepy.dispatch import OPERATIONS, index_value, register_backend, unregister_backend
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,6 +88,8 @@ class FakeBackend(Backend):
     ------
     TypeError
         If `offers` or `lacks` is of another type, as a single name is.
+    ValueError
+        If one of them holds a name that no operation has.
     """
 
     name = "fake"
@@ -105,6 +107,10 @@ class FakeBackend(Backend):
         for argument, names in (("offers", offers or ()), ("lacks", lacks)):
             if isinstance(names, str) or not isinstance(names, Collection):
                 raise bad_type("FakeBackend", argument, names, "a collection of str")
+            for operation in names:
+                if operation not in OPERATIONS:
+                    expected = "names of operations, such as 'sqrt' or 'linalg.qr'"
+                    raise bad_argument("FakeBackend", argument, operation, expected)
         self.offers = offers
         self.lacks = lacks
         self.available = available
@@ -306,6 +312,8 @@ def fake_devices(
     ------
     TypeError
         If an argument is of another type, as a single name is.
+    ValueError
+        If one holds a name that no operation has.
 
     Notes
     -----

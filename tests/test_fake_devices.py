@@ -546,6 +546,14 @@ def test_offers_and_lacks() -> None:
         assert backend.operation("exp") is None
 
 
+@pytest.mark.parametrize("argument", ["offers", "lacks"])
+@pytest.mark.parametrize("wrong", ["sqr", "linalg.sqrt", 3])
+def test_a_name_that_no_operation_has_is_refused(argument: str, wrong: object) -> None:
+    message = f"^FakeBackend: {argument} is {wrong!r}; expected names of operations, such as "
+    with pytest.raises(ValueError, match=message), fake_devices(**{argument: ["sqrt", wrong]}):
+        pass
+
+
 def test_arrays_outlive_their_registration() -> None:
     with fake_devices():
         x = xp.asarray([1.0, 2.0], device=DEVICE1)
