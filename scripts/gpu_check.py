@@ -426,12 +426,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     options = parser().parse_args(argv)
     out: Path = options.out
-    out.mkdir(parents=True, exist_ok=True)
-    known = [out] if (out / f"{NAME}.json").is_file() else []
-    earlier = [
-        json.loads((folder / f"{NAME}.json").read_text(encoding="utf-8"))
-        for folder in (*known, *(options.merge or ()))
-    ]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        known = [out] if (out / f"{NAME}.json").is_file() else []
+        earlier = [
+            json.loads((folder / f"{NAME}.json").read_text(encoding="utf-8"))
+            for folder in (*known, *(options.merge or ()))
+        ]
+    except OSError as error:  # names the folder or the file
+        parser().error(str(error))
     if options.merge:
         try:
             content = merge(earlier)

@@ -339,6 +339,18 @@ def test_says_that_there_is_no_gpu(
     assert not (tmp_path / "gpu-check.json").exists()
 
 
+def test_says_which_folder_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    for arguments, named in (
+        ([str(tmp_path / "file" / "out")], tmp_path / "file" / "out"),
+        ([str(tmp_path), "--merge", str(tmp_path / "none")], tmp_path / "none" / "gpu-check.json"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            gpu_check.main(arguments)
+        assert ended.value.code == 2
+        assert str(named) in capsys.readouterr().err
+
+
 # ---------------------------------------------------------------------------- the sanitizer
 
 
