@@ -82,23 +82,21 @@ def test_the_setting_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_loops_compile_where_no_folder_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = []
+    asked = []
 
-    def njit(**given: Any) -> Callable[..., Any]:
-        options.append(given)
-        if given.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return numba.njit(**given)
+    def refuse(function: Any) -> None:
+        asked.append(function.__name__)
+        raise RuntimeError("cannot cache function: no locator available")
 
-    monkeypatch.setattr(_compile, "njit", njit)
+    monkeypatch.setattr(_compile, "_Cache", refuse)
 
     @_compile.compiler([])()
     def double(x: Any) -> Any:
         return 2 * x
 
     assert double(21) == 42
-    assert [given.get("cache", False) for given in options] == [True, False]
-    assert all(given["nogil"] for given in options)
+    assert asked == ["double"]
+    assert double.targetoptions["nogil"]
 
 
 @pytest.mark.parametrize(
