@@ -127,7 +127,7 @@ cdef inline bint _maps(Slot* slot, char** args, int count, npy_intp size, npy_in
     _describe(&work, slot, args, count, size, steps)
     work.stretch, work.rows = _map_stretch, (size + ROW - 1) // ROW
     if _is_far(size * ((count - 1) * slot.size + slot.size_out), args[count - 1]):
-        work.stretch = _map_past_caches
+        work.stretch = _map_and_fetch if _takes_long(&work) else _map_past_caches
     _do(&work, size, &slot.pace[ALIKE])
     return _is_clean(slot, size) or (slot.kind == ELEMENTWISE and _is_told(&work))
 
@@ -189,6 +189,8 @@ cdef object _some_of(Work* work, int operand, npy_intp first, npy_intp size):
 cdef enum:
     STREAMED = 1 << 25  # bytes read and written beyond which results are in no cache anyway
     LINE = 64  # bytes of a cache's line
+    PIECE = 128  # elements that are computed while as many that follow are fetched
+    BURST = 2048  # bytes that are written then at a time
 
 
 cdef inline bint _is_far(npy_intp bytes, char* into) noexcept:
@@ -207,6 +209,58 @@ cdef void _map_past_caches(Work* work, npy_intp start, npy_intp stop) noexcept n
         operands[work.count - 1] = <char*>some
         work.loop(operands, &size, work.steps, work.data)
         _put_past_caches(work, row * ROW, ROW, <char*>some, size)
+    corepy_streamed()
+
+
+#: Seconds for a byte from which on what a loop computes takes about as long as memory does. On a
+#: Xeon with two threads 10,000,000 float32 took `exp` 4.4 ms one after the other and 3.2 at once,
+#: but `negative` 2.3 and 3.1: there what matters is that memory is read and written by turns.
+cdef double _LONG_EFFORT = 2.5e-11
+
+
+cdef bint _takes_long(Work* work) noexcept:
+    """Say whether a loop leaves memory enough time to fetch what follows; measured once."""
+    cdef double some[2 * ROW]
+    cdef char* operands[4]
+    cdef npy_intp size = ROW, bytes = 0
+    cdef double start, least = 1.0
+    cdef Slot* slot = work.slot
+    cdef int i
+    if slot.effort == 0:
+        for i in range(work.count):
+            bytes += size * work.steps[i]
+        _place_operands(work, 0, operands)
+        operands[work.count - 1] = <char*>some
+        for i in range(4):  # the first time from memory
+            start = corepy_now()
+            work.loop(operands, &size, work.steps, work.data)
+            least = min(least, corepy_now() - start)
+        slot.effort = max(least / bytes, 1e-15)
+    return slot.effort > _LONG_EFFORT
+
+
+cdef void _map_and_fetch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    """As `_map_past_caches`, for loops that take long: what follows is fetched while they do."""
+    cdef double some[2 * ROW]
+    cdef char* operands[4]
+    cdef npy_intp first = start * ROW, end = min(work.size, stop * <npy_intp>ROW)
+    cdef npy_intp most, size, piece, at
+    cdef int last = work.count - 1, i
+    most = BURST // work.steps[last]
+    while first < end:
+        size, at = min(most, end - first), 0
+        while at < size:
+            piece = min(<npy_intp>PIECE, size - at)
+            _place_operands(work, first + at, operands)
+            operands[last] = <char*>some + at * work.steps[last]
+            work.loop(operands, &piece, work.steps, work.data)
+            for i in range(last):
+                corepy_fetch(operands[i] + most * work.steps[i], piece * work.steps[i])
+            at += piece
+        corepy_stream(
+            work.operands[last] + first * work.steps[last], <char*>some, size * work.steps[last]
+        )
+        first += size
     corepy_streamed()
 
 

@@ -251,6 +251,7 @@ cdef struct Slot:
     Kind kind
     bint shares  # whether other threads may run the loop on some of the elements
     double pace[FORMS]  # seconds that it takes for one of many, by form; 0 if nobody knows
+    double effort  # seconds for a byte that it reads or writes in a cache; 0 if nobody knows
     bint finite  # whether the loop is only right for finite operands
     bint notes  # whether it may tell of what it meets with in the x87 unit alone
     double initial  # of a reduction, where `has_initial`

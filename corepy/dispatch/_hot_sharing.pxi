@@ -65,8 +65,12 @@ cdef extern from *:
         }
         memcpy(into + bytes / 64 * 64, from + bytes / 64 * 64, bytes % 64);
     }
+    static inline void corepy_fetch(const char* from, ptrdiff_t bytes) {
+        for (ptrdiff_t i = 0; i < bytes; i += 64) _mm_prefetch(from + i, _MM_HINT_T0);
+    }
     static inline void corepy_streamed(void) { _mm_sfence(); }
     #else
+    static inline void corepy_fetch(const char* from, ptrdiff_t bytes) {}
     #define COREPY_STREAMS 0
     static inline void corepy_stream(char* into, const char* from, ptrdiff_t bytes) {
         memcpy(into, from, bytes);
@@ -95,6 +99,7 @@ cdef extern from *:
     void corepy_stream_and_fetch(
         char*, const char*, Py_ssize_t, int, char**, const Py_ssize_t*
     ) noexcept nogil
+    void corepy_fetch(const char*, Py_ssize_t) noexcept nogil
     void corepy_streamed() noexcept nogil
     void corepy_join(int*, int) noexcept nogil
     int feraiseexcept(int) noexcept nogil
