@@ -48,6 +48,10 @@ cdef extern from *:
         }
         memcpy(into + i, from + i, bytes - i);
     }
+    /* Bring what is read soon into the caches. */
+    static inline void corepy_fetch(const char* from, ptrdiff_t bytes) {
+        for (ptrdiff_t i = 0; i < bytes; i += 64) _mm_prefetch(from + i, _MM_HINT_T0);
+    }
     /* And fetch meanwhile what is read next, of each operand so many bytes: as long as memory is
        written it is not read otherwise. */
     static inline void corepy_stream_and_fetch(
@@ -58,20 +62,14 @@ cdef extern from *:
         for (k = 0; k < count; k++) each[k] = (sizes[k] + bytes - 1) / bytes;
         for (i = 0; i + 64 <= bytes; i += 64) {
             corepy_stream(into + i, from + i, 64);
-            for (k = 0; k < count; k++) {
-                const char* line = next[k] + i * each[k];
-                for (ptrdiff_t n = 0; n < each[k]; n++) _mm_prefetch(line + 64 * n, _MM_HINT_T0);
-            }
+            for (k = 0; k < count; k++) corepy_fetch(next[k] + i * each[k], 64 * each[k]);
         }
         memcpy(into + bytes / 64 * 64, from + bytes / 64 * 64, bytes % 64);
     }
-    static inline void corepy_fetch(const char* from, ptrdiff_t bytes) {
-        for (ptrdiff_t i = 0; i < bytes; i += 64) _mm_prefetch(from + i, _MM_HINT_T0);
-    }
     static inline void corepy_streamed(void) { _mm_sfence(); }
     #else
-    static inline void corepy_fetch(const char* from, ptrdiff_t bytes) {}
     #define COREPY_STREAMS 0
+    static inline void corepy_fetch(const char* from, ptrdiff_t bytes) {}
     static inline void corepy_stream(char* into, const char* from, ptrdiff_t bytes) {
         memcpy(into, from, bytes);
     }
