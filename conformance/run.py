@@ -245,7 +245,6 @@ def _test_id(case: ET.Element) -> str:
 class Options:
     """What to run: the command line, parsed and completed."""
 
-    suite: Path
     backend: str
     device: str | None
     examples: int
@@ -304,7 +303,7 @@ def placement(options: Options) -> tuple[str, bool]:
     """
     done = subprocess.run(
         [sys.executable, "-c", _PROBE],
-        cwd=options.suite,
+        cwd=HERE.parent,
         env=options.environment(),
         capture_output=True,
         text=True,
@@ -322,11 +321,11 @@ def placement(options: Options) -> tuple[str, bool]:
     return device, shapes_known == "True"
 
 
-def collect(options: Options) -> list[str]:
+def collect(suite: Path, options: Options) -> list[str]:
     """Return the ids of all tests of the suite."""
     done = subprocess.run(
         options.pytest("--collect-only", "--verbosity=-1"),
-        cwd=options.suite,
+        cwd=suite,
         env=options.environment(),
         capture_output=True,
         text=True,
@@ -339,7 +338,12 @@ def collect(options: Options) -> list[str]:
 
 
 def run_suite(
-    options: Options, xfails: Sequence[str], report: Path, *, shapes_known: bool = True
+    suite: Path,
+    options: Options,
+    xfails: Sequence[str],
+    report: Path,
+    *,
+    shapes_known: bool = True,
 ) -> None:
     """Run the suite and write its JUnit report.
 
@@ -373,7 +377,7 @@ def run_suite(
         path.write_text("".join(f"{line}\n" for line in ids), encoding="utf-8")
         arguments.append(f"--{name}-file={path}")
     done = subprocess.run(
-        options.pytest(*arguments), cwd=options.suite, env=options.environment(), check=False
+        options.pytest(*arguments), cwd=suite, env=options.environment(), check=False
     )
     if done.returncode not in _RAN or not report.is_file():
         raise ConformanceError(f"pytest ended with status {done.returncode}; expected 0 or 1")
@@ -508,21 +512,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    suite = find_suite(arguments.suite)
-    commit = suite_commit(suite)
     options = Options(
-        suite=suite,
         backend=arguments.backend,
         device=arguments.device,
         examples=arguments.max_examples,
         workers=arguments.workers,
         selection=arguments.selection,
     )
-    device, shapes_known = placement(options)
+    device, shapes_known = placement(options)  # before the suite is cloned for nothing
+    suite = find_suite(arguments.suite)
+    commit = suite_commit(suite)
     kind = device.partition(":")[0]
     files = [XFAILS / f"{name}.txt" for name in (options.backend, kind)]
     xfails = [test for file in files for test in read_xfails(file)]
-    lost = unmatched(xfails, collect(options)) if xfails else []
+    lost = unmatched(xfails, collect(suite, options)) if xfails else []
     if lost:
         told = " or ".join(file.name for file in files)
         raise ConformanceError(f"{told} has ids that match no test:\n  " + "\n  ".join(lost))
@@ -530,7 +533,7 @@ def _run(arguments: argparse.Namespace) -> int:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        run_suite(options, xfails, report, shapes_known=shapes_known)
+        run_suite(suite, options, xfails, report, shapes_known=shapes_known)
         counts = count(report)
     print(_summary(options, counts))
 

@@ -30,7 +30,8 @@ def add_profile(commands: Any) -> None:
     )
     command.add_argument("-m", dest="module", action="store_true", help="the program is a module")
     command.add_argument("program", help="a file, or with -m a module")
-    command.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    rest = command.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    rest.required = False  # else Python 3.11 says so where the program is missing
 
 
 def _row_count(text: str) -> int:

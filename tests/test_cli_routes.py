@@ -70,6 +70,9 @@ def test_export_and_import(
     file = tmp_path / "mine.json"
     assert main(["routes", "--export", str(file)]) == 0
     assert parse(file.read_text()) == parse(made().dump())
+    capsys.readouterr()
+    assert main(["routes", "--export", "-"]) == 0  # as commands name their own output
+    assert parse(capsys.readouterr().out) == parse(made().dump())
     files.cache_file(files.machine_key()).unlink()
     assert main(["routes", "--import", str(file)]) == 0
     corepy.set_routes(None)

@@ -392,3 +392,9 @@ def test_a_table_of_no_rows_is_refused(program: str, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         main(["profile", "--top", "0", program])
     assert "--top: it is '0'; expected a number of at least 1" in capsys.readouterr().err
+
+
+def test_without_a_program_only_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["profile"])
+    assert "the following arguments are required: program\n" in capsys.readouterr().err

@@ -599,5 +599,8 @@ def write(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a full disk names no file
+        raise
     finally:
         beside.unlink(missing_ok=True)

@@ -212,7 +212,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if address is None:
             cluster = stack.enter_context(local_cluster(options.workers, options.memory_limit))
             address = cluster.scheduler_address
-        client = stack.enter_context(corepy.connect(address))
+        try:
+            client = stack.enter_context(corepy.connect(address))
+        except (corepy.BackendUnavailableError, ValueError) as error:
+            parser().error(str(error))
         if options.kill_after is not None:
             timer = threading.Timer(
                 options.kill_after,

@@ -236,6 +236,15 @@ def test_another_backend_than_the_named_one_is_no_result(
     assert not (tmp_path / "published").exists()
 
 
+def test_nothing_is_cloned_for_a_backend_that_cannot_run(
+    xfails: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "REPOSITORY", "nowhere")
+    assert run.main(["--backend", "nonesuch"]) == 2
+    assert "nonesuch cannot run" in capsys.readouterr().err
+    assert not run.cache_folder().exists() or list(run.cache_folder().iterdir()) == []
+
+
 def test_a_missing_suite_is_named(
     suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -339,7 +348,7 @@ def test_read_xfails_leaves_comments_and_blank_lines_out(tmp_path: Path) -> None
 
 
 def options(backend: str, device: str | None) -> run.Options:
-    return run.Options(Path(), backend, device, examples=5, workers="0", selection=None)
+    return run.Options(backend, device, examples=5, workers="0", selection=None)
 
 
 def test_a_device_is_part_of_the_priority_and_of_the_file_name() -> None:

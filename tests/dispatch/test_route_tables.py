@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -200,6 +202,21 @@ def test_what_was_tuned_here_is_in_force(route_cache: Path) -> None:
     files.write(files.cache_file(files.machine_key()), tuned().dump())
     assert corepy.routes() == tuned().routes
     assert sources.in_force().origin.startswith("measured on this machine")
+
+
+def test_a_full_disk_names_the_file_and_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "routes.json"
+    files.write(path, "old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=re.escape(f"'{path}'")):
+        files.write(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_without_any_table_there_are_no_routes(

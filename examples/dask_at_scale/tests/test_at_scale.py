@@ -131,3 +131,9 @@ def test_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:
     shown = capfd.readouterr().out
     assert "0.0 GiB: 41943 samples of 64" in shown
     assert "purity in the first chunk: 100.0%" in shown
+
+
+def test_a_cluster_that_does_not_answer_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        at_scale.main(["--address", "nowhere"])
+    assert "connect: address is 'nowhere'; expected a scheduler's address" in capsys.readouterr().err
