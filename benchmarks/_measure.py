@@ -40,7 +40,7 @@ _IDLE: Final = {"OPENBLAS_THREAD_TIMEOUT": "26", "GOMP_SPINCOUNT": "300000"}
 
 
 def leave_idle_times() -> None:
-    """Let peers be as they are without corepy, which has their threads sleep at once.
+    """Let peers be as they are without corepy, which has their threads sleep soon.
 
     To be called before any of them is imported, and corepy. What the user has set stays.
     """

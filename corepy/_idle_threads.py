@@ -11,15 +11,17 @@ from typing import Final
 #: corepy sets, the library that reads it as it is imported, and variables by which a user may have
 #: decided otherwise. `benchmarks/company.py` shows what comes of it.
 _SPINNING: Final = {
-    # Of OpenBLAS, which comes with NumPy: a power of two of the processor's cycles.
-    "OPENBLAS_THREAD_TIMEOUT": ("4", "numpy", ()),
+    # Of OpenBLAS, which comes with NumPy: a power of two of the processor's cycles, here some 50
+    # us. They bridge the steps of a decomposition, and loops of small products, which take up to
+    # twice as long with threads that sleep at once; from 2**18 on others' operations are slower.
+    "OPENBLAS_THREAD_TIMEOUT": ("17", "numpy", ()),
     # Of GNU's OpenMP, which comes with torch on Linux: turns of the loop.
     "GOMP_SPINCOUNT": ("1000", "torch", ("OMP_WAIT_POLICY",)),
 }
 
 
 def settle() -> None:
-    """Let threads that have nothing to do leave the cores to others.
+    """Let threads that have nothing to do soon leave the cores to others.
 
     Libraries read this as they are imported, so it comes with the import of corepy, and is in time
     for those that are imported later. What the user has set stays.

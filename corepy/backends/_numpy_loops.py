@@ -128,8 +128,8 @@ _PRIVATE: Final = ("_umath_linalg", "_pocketfft_umath")
 LOOPS: Final[dict[str, Loop]] = {
     "ceil": Loop(np.ceil),
     "floor": Loop(np.floor),
-    "floor_divide": Loop(np.floor_divide, finite=True),
-    "remainder": Loop(np.remainder),
+    "floor_divide": Loop(np.floor_divide, finite=True, wide=WIDE.get("floor_divide", {})),
+    "remainder": Loop(np.remainder, wide=WIDE.get("remainder", {})),
     "round": Loop(np.rint),
     "trunc": Loop(np.trunc),
     "acosh": Loop(np.arccosh, real=OWN_ACOSH),

@@ -27,7 +27,7 @@ cdef extern from *:
     static inline int corepy_fills(int bytes) {
     #ifdef COREPY_VARIANTS
         __builtin_cpu_init();
-        if (bytes == 32) return __builtin_cpu_supports("avx2");
+        if (bytes == 32) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
         if (bytes == 64) {
             return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
                 && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

@@ -3,7 +3,8 @@
 
 NumPy's own loops of these operations fill registers of 128 bits on any processor, or none. These
 have the signature of a ufunc's loops, and take contiguous operands and single values where there are
-several; sums and products reduce, to a single value or to those of columns. `corepy.backends._numpy_loops` says what they stand for.
+several; sums and products reduce, to a single value or to those of columns.
+`corepy.backends._numpy_loops` says what they stand for.
 """
 
 from libc.stdint cimport uintptr_t
@@ -13,6 +14,7 @@ __all__ = ["BY_WIDTH", "LOOPS", "SOURCE", "accumulate"]
 
 include "_buffers.pxi"
 include "_targets.pxi"
+include "_divisions.pxi"
 
 
 cdef extern from *:
@@ -167,6 +169,10 @@ cdef extern from *:
             {"sign", "float64", (void*)corepy_sign_double_##W}, \\
             {"sum", "int64", (void*)corepy_sum_long_##W}, \\
             {"sum", "uint64", (void*)corepy_sum_long_##W}, \\
+            {"floor_divide", "float32", (void*)corepy_quotients_float_##W}, \\
+            {"floor_divide", "float64", (void*)corepy_quotients_double_##W}, \\
+            {"remainder", "float32", (void*)corepy_remainders_float_##W}, \\
+            {"remainder", "float64", (void*)corepy_remainders_double_##W}, \\
             {"clip", "float32", (void*)corepy_clip_float_##W}, \\
             {"clip", "float64", (void*)corepy_clip_double_##W}, \\
             {"clip", "int32", (void*)corepy_clip_int_##W}, \\
@@ -179,11 +185,13 @@ cdef extern from *:
         _mm256_loadu_ps, _mm256_sqrt_ps, _mm256_storeu_ps, COREPY_FLOAT_ROOT)
     COREPY_ROOT(corepy_sqrt_double_32, double, COREPY_AVX2, 4,
         _mm256_loadu_pd, _mm256_sqrt_pd, _mm256_storeu_pd, COREPY_DOUBLE_ROOT)
+    COREPY_FLOAT_DIVISIONS(32, COREPY_FUSED)
     COREPY_LOOPS(32, COREPY_AVX2)
     COREPY_ROOT(corepy_sqrt_float_64, float, COREPY_AVX512, 16,
         _mm512_loadu_ps, _mm512_sqrt_ps, _mm512_storeu_ps, COREPY_FLOAT_ROOT)
     COREPY_ROOT(corepy_sqrt_double_64, double, COREPY_AVX512, 8,
         _mm512_loadu_pd, _mm512_sqrt_pd, _mm512_storeu_pd, COREPY_DOUBLE_ROOT)
+    COREPY_FLOAT_DIVISIONS(64, COREPY_AVX512)
     COREPY_LOOPS(64, COREPY_AVX512)
     /* With AVX2 NumPy's are quicker for these, or there is no instruction. */
     COREPY_MAP(corepy_finite_float_64, uint32_t, uint8_t, COREPY_AVX512,
@@ -200,6 +208,7 @@ cdef extern from *:
         (x & 0x7FFFFFFFFFFFFFFFu) > 0x7FF0000000000000u)
     COREPY_MAP(corepy_to_double_64, int64_t, double, COREPY_AVX512, (double)x)
     COREPY_TIMES(corepy_times_64, uint64_t, COREPY_AVX512)
+    COREPY_LONG_DIVISIONS(64, COREPY_AVX512)
     COREPY_FOLD(corepy_product_long_64, 64, COREPY_AVX512, *)
     static const corepy_wide_loop corepy_more_64[] = {
         {"isfinite", "float32", (void*)corepy_finite_float_64},
@@ -213,6 +222,8 @@ cdef extern from *:
         {"to float64", "int64", (void*)corepy_to_double_64},
         {"multiply", "int64", (void*)corepy_times_64},
         {"multiply", "uint64", (void*)corepy_times_64},
+        {"floor_divide", "int64", (void*)corepy_quotients_long_64},
+        {"remainder", "int64", (void*)corepy_remainders_long_64},
         {NULL, NULL, NULL}
     };
 

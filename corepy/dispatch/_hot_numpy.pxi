@@ -297,11 +297,11 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     slot.operand = <PyArray_Descr*><PyObject*>dtype
     slot.size, slot.size_out = dtype.itemsize, result.itemsize
     slot.type_num = dtype.num
-    slot.finite = loop.finite and dtype.kind == "f"
     slot.notes = loop.ufunc is not None and loop.ufunc.__name__ in _NOTING
     # Powers of integers may raise an exception of Python's, in the thread that computes them.
     slot.shares = loop.ufunc is None or dtype.kind == "f" or loop.ufunc.__name__ != "power"
     cdef uintptr_t wide = loop.wide.get(dtype.name, 0)
+    slot.finite = loop.finite and dtype.kind == "f" and not wide
     if wide:
         slot.loop, slot.data = <PyUFuncGenericFunction>wide, NULL
     if loop.rows is not None:

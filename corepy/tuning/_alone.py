@@ -2,7 +2,9 @@
 
 That is a matter of how soon its threads wake, which differs from machine to machine. Both are timed
 one call after the other, and after a sleep of the caller's, when the threads sleep as well: several
-are worth it where they gain either way.
+are worth it where they gain in geometric mean, in which calls in a row count most, and at the next
+size as well: once may be chance, or a size for which BLAS asks for no threads, where holding it to
+one takes some time.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ OPERATIONS: Final = tuple(sorted(ROWS))
 #: Sides of the matrices that are timed: of 10,000 elements and more.
 SIDES: Final = (100, 128, 181, 256, 362, 512, 640)
 #: The gain from which several threads are worth it.
-_WORTH: Final = 1.05
+_WORTH: Final = 1.02
+#: The share of calls that are taken to come after a sleep.
+_ASLEEP: Final = 0.25
 #: Seconds that the caller sleeps, how often, and those of a call that is too long to be repeated.
 _SLEEP: Final = 0.01
 _ROUNDS: Final = 9
@@ -61,20 +65,24 @@ def rows_alone(name: str, seconds: float) -> int:
     seconds : float
         Time for the rounds of each size.
     """
-    enough = 0
+    enough, gained = 0, False
     for side in SIDES:
         works = _works(name, side)
         times = take_turns(works, seconds)
-        if _gains(times) and _gains(after(partial(time.sleep, _SLEEP), works, _ROUNDS)):
-            return enough
-        enough = side
-        if min(times["alone"]) > _LONG:
+        asleep = after(partial(time.sleep, _SLEEP), works, _ROUNDS)
+        gain = _gain(times) ** (1 - _ASLEEP) * _gain(asleep) ** _ASLEEP
+        before, gained = gained, gain >= _WORTH
+        if before and gained:
             break
-    return max(enough, ROWS[name])
+        if not gained:
+            enough = side
+            if min(times["alone"]) > _LONG:
+                break
+    return enough if gained else max(enough, ROWS[name])
 
 
-def _gains(times: Mapping[str, list[float]]) -> bool:
-    return compare(times["alone"], times["together"]).gain >= _WORTH
+def _gain(times: Mapping[str, list[float]]) -> float:
+    return compare(times["alone"], times["together"]).gain
 
 
 def _works(name: str, side: int) -> dict[str, Work]:

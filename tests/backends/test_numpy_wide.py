@@ -14,6 +14,7 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy._extensions import extension
+from corepy.backends._numpy_elementwise import floor_divide
 from corepy.backends._numpy_loops import accumulated
 from tests.backends.arrays import unaligned
 
@@ -96,6 +97,69 @@ def test_products(address: int, name: str, dtype: str) -> None:
                 assert found.tobytes() == expected.tobytes()
 
 
+def divisions(dtype: str) -> Iterator[tuple[Array, Array]]:
+    """Yield what is divided, and by what: pairs of special values, exact quotients, others."""
+    few = specials(dtype)
+    many = few
+    if few.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            many = np.concatenate([few, few / 3, few * few.dtype.type(7)])
+    yield tuple(np.stack(np.meshgrid(many, many)).reshape(2, -1))  # type: ignore[misc]
+    rng = np.random.default_rng(11)
+    for length in LENGTHS:
+        x, y = (rng.integers(-50, 50, length).astype(dtype) for _ in range(2))
+        y[y == 0] = 3
+        yield x * y, y
+        if few.dtype.kind == "f":
+            yield (x / 3).astype(dtype), (y / 7).astype(dtype)
+            yield np.nextafter(x * y, x), y
+
+
+@pytest.mark.parametrize(("address", "name", "dtype"), cases("floor_divide", "remainder"))
+def test_divisions(address: int, name: str, dtype: str) -> None:
+    function = floor_divide if name == "floor_divide" else np.remainder
+    with np.errstate(all="ignore"):
+        for x, y in divisions(dtype):
+            if x.dtype.kind != "f":
+                x, y = x[y != 0], y[y != 0]
+            for a, b in ((x, y), (x, y[-1:]), (x[:1], y), (y, x[:1])):
+                if b.dtype.kind != "f" and not b.all():
+                    continue
+                expected = function(a, b)
+                found = run(address, [a, b], np.empty_like(expected))
+                equal(found, expected)
+            into = x.copy()  # over the first operand
+            equal(run(address, [into, y], into), function(x, y))
+
+
+def equal(found: Array, expected: Array) -> None:
+    """Say whether numbers are the same, zeros of one sign, and what is none is none."""
+    np.testing.assert_array_equal(found, expected)
+    number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[number], np.signbit(expected)[number])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+def test_divisions_of_the_namespace(name: str, dtype: str) -> None:
+    """Of few elements and many: also what is said of them, and that zeros divide no integers."""
+    function = floor_divide if name == "floor_divide" else np.remainder
+    with corepy.set_routes("off"):
+        for x, y in divisions(dtype):
+            for size in (x.size, 20_000):
+                a, b = np.resize(x, size), np.resize(y, size)
+                made = xp.asarray(a), xp.asarray(b)
+                for _ in range(2):  # the first call fills the table
+                    if a.dtype.kind != "f" and not b.all():
+                        with pytest.raises(ZeroDivisionError, match=f"^{name}: "):
+                            getattr(xp, name)(*made)
+                        continue
+                    found, said = told(lambda: getattr(xp, name)(*made))  # noqa: B023
+                    expected, wanted = told(lambda: function(a, b))  # noqa: B023
+                    assert said == wanted
+                    equal(found, expected)
+
+
 @pytest.mark.parametrize(("address", "name", "dtype"), cases("sum", "prod"))
 def test_rows_and_columns_are_reduced(address: int, name: str, dtype: str) -> None:
     ufunc = np.add if name == "sum" else np.multiply
@@ -133,11 +197,17 @@ def test_clip(address: int, name: str, dtype: str) -> None:
             assert found.tobytes() == np.clip(x, one[0], other[0]).tobytes()
 
 
-def outcome(call: Any) -> tuple[Any, list[str]]:
+def told(call: Any) -> tuple[Array, list[str]]:
+    """Return an array, and what is said while it is found."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = np.asarray(call())
-    return (found.dtype, found.tobytes()), [str(w.message) for w in caught]
+    return found, [str(w.message) for w in caught]
+
+
+def outcome(call: Any) -> tuple[Any, list[str]]:
+    found, said = told(call)
+    return (found.dtype, found.tobytes()), said
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint64"])

@@ -27,17 +27,17 @@ def test_idle_threads_are_settled_before_libraries_load() -> None:
         return subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout
 
     assert unset.keys() == _idle_threads._SPINNING.keys()
-    assert settings("corepy").strip() == "['4', '1000']"
+    assert settings("corepy").strip() == "['17', '1000']"
     assert settings("numpy, corepy").strip() == "[None, '1000']"
     assert settings("corepy", OPENBLAS_THREAD_TIMEOUT="20").strip() == "['20', '1000']"
-    assert settings("corepy", OMP_WAIT_POLICY="ACTIVE").strip() == "['4', None]"
+    assert settings("corepy", OMP_WAIT_POLICY="ACTIVE").strip() == "['17', None]"
 
 
 def test_what_came_too_late_to_settle_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "4")
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "17")
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
     assert _idle_threads.spinning() == []
     monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT")
     (words,) = _idle_threads.spinning()
     assert words.startswith("numpy was imported before corepy")
-    assert words.endswith("set OPENBLAS_THREAD_TIMEOUT=4")
+    assert words.endswith("set OPENBLAS_THREAD_TIMEOUT=17")
