@@ -44,7 +44,9 @@ def add_routes(commands: Any) -> None:
     command = commands.add_parser("routes", help="show which operations run in which backend")
     command.add_argument("--json", action="store_true", help="as the table's file, for programs")
     which = command.add_mutually_exclusive_group()
-    which.add_argument("--export", metavar="FILE", help="write the table in force to a file (-: show it)")
+    which.add_argument(
+        "--export", metavar="FILE", help="write the table in force to a file (-: show it)"
+    )
     which.add_argument("--import", dest="source", metavar="FILE", help="use a table of this kind")
     which.add_argument(
         "--freeze", action="store_true", help="keep the table in force, whatever changes"

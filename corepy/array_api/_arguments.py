@@ -105,16 +105,20 @@ def shape_of(function: str, shape: Any, argument: str = "shape") -> tuple[int, .
 def addressable(function: str, *sizes: int | None) -> None:
     """Refuse a result of more elements than any memory holds: the product of some sizes.
 
+    And one that would have so many but for sizes of 0: libraries multiply the others, which
+    overflows, or takes them for chunks; XLA ends the process.
+
     Raises
     ------
     MemoryError
         If there are too many.
     """
-    if None in sizes:
-        sizes = tuple([size for size in sizes if size is not None])
-    count = math.prod(cast("tuple[int, ...]", sizes))
+    count = math.prod([size for size in sizes if size])
     if count >= ADDRESSABLE:
-        raise MemoryError(f"{function}: the result has {count} elements; expected fewer than 2**47")
+        aside = ", sizes of 0 aside" if 0 in sizes else ""
+        raise MemoryError(
+            f"{function}: the result has {count} elements{aside}; expected fewer than 2**47"
+        )
 
 
 def ints_of(function: str, argument: str, values: Any) -> tuple[int, ...]:

@@ -447,6 +447,8 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
         If an argument is of another type.
     ValueError
         If the number of elements differs, or ``copy=False`` cannot be had.
+    MemoryError
+        If the sizes beside one of 0 are those of more elements than memory can address.
     """
     x = as_operand("reshape", "x", x)
     sizes = ints_of("reshape", "shape", shape)
@@ -463,6 +465,8 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
             sizes = tuple(total // rest if n == -1 else n for n in sizes)
     elif total is not None and rest != total:
         raise bad_argument("reshape", "shape", shape, f"a shape of {total} elements")
+    if rest == 0:
+        addressable("reshape", *sizes)
     return cast("Array", run("reshape", x, sizes, copy=copying))
 
 

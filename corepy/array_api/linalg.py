@@ -315,7 +315,7 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     """
     x = matrices_of("matrix_rank", x)
     x, tolerance = _with_rtol("matrix_rank", x, rtol)
-    if 0 in known_sizes(x, (-2, -1)):  # which has no greatest singular value
+    if 0 in known_sizes(x, (-2, -1)) and x.dtype in _dtypes.FLOATING:  # no greatest singular value
         return _filled(x, known_sizes(x)[:-2], _dtypes.int64, 0)
     return cast("Array", run("linalg.matrix_rank", x, rtol=tolerance))
 
@@ -550,7 +550,7 @@ def vector_norm(
     axes = None if axis is None else axes_of("vector_norm", axis, x.ndim)
     keep = flag_of("vector_norm", "keepdims", keepdims)
     order = number_of("vector_norm", "ord", ord)
-    if 0 in x.shape:  # of which libraries make this, or an error
+    if 0 in x.shape and x.dtype in _dtypes.FLOATING:  # libraries make this of it, or an error
         gone = range(x.ndim) if axes is None else axes
         sizes = enumerate(known_sizes(x))
         shape = [1 if i in gone else n for i, n in sizes if keep or i not in gone]

@@ -29,9 +29,6 @@ cdef extern from *:
             if (quotient == 0) return SIGNED(0, x / y); \\
             whole = FLOOR(quotient); \\
             return quotient - whole > (ITEM)0.5 ? whole + 1 : whole; \\
-        } \\
-        static inline ITEM corepy_rest_of_##ITEM(ITEM rest, ITEM y) { \\
-            return rest == 0 ? SIGNED(0, y) : rest; \\
         }
     COREPY_RARE(float, fmodf, floorf, __builtin_copysignf)
     COREPY_RARE(double, fmod, floor, __builtin_copysign)
@@ -54,28 +51,48 @@ cdef extern from *:
     /* Elsewhere products and sums that are written apart are to be rounded apart. */
     #define COREPY_FUSED __attribute__((target("avx2,fma")))
 
-    /* The rounded quotient never lies below the floor of the exact one, and above it by one at most
-       while it is less than LIMIT, from where on a float holds integers only. The exact remainder,
-       of the sign opposite to that of y then, tells. */
-    #define COREPY_FLOATS(ITEM, FLOOR, FMA, FABS, LIMIT) \\
-        const ITEM quotient = x / y, whole = FLOOR(quotient), rest = FMA(-whole, y, x); \\
-        rare |= !(FABS(quotient) < LIMIT) | (rest != rest); \\
-        const int above = ((rest < 0) != (y < 0)) & (rest != 0);
-    #define COREPY_OF_FLOATS \\
-        COREPY_FLOATS(float, __builtin_floorf, __builtin_fmaf, __builtin_fabsf, 0x1p23f)
-    #define COREPY_OF_DOUBLES \\
-        COREPY_FLOATS(double, __builtin_floor, __builtin_fma, __builtin_fabs, 0x1p52)
+    /* The integer next to the rounded quotient is the floor of the exact one or one above it while
+       that is less than LIMIT, from where on a float holds integers only. The exact remainder, of
+       the sign opposite to that of y then, tells. A compiler that minds flags takes no floors in
+       registers, nor compares in them: so it is the next integer, and bits are compared. */
+    typedef union { float number; uint32_t bits; } corepy_float;
+    typedef union { double number; uint64_t bits; } corepy_double;
+    #define COREPY_FLOATS(ITEM, NEXT, FMA, SIGN, INFINITE, LIMIT) \\
+        const corepy_##ITEM quotient = {.number = x / y}, divisor = {.number = y}; \\
+        const ITEM whole = NEXT(quotient.number); \\
+        const corepy_##ITEM rest = {.number = FMA(-whole, y, x)}; \\
+        rare |= ((quotient.bits & ~SIGN) >= LIMIT) | ((rest.bits & ~SIGN) > INFINITE); \\
+        const ITEM above = (((rest.bits ^ divisor.bits) & SIGN) != 0) & ((rest.bits & ~SIGN) != 0);
+    #define COREPY_OF_FLOATS COREPY_FLOATS(float, __builtin_rintf, __builtin_fmaf, \\
+        0x80000000u, 0x7F800000u, 0x4B000000u)
+    #define COREPY_OF_DOUBLES COREPY_FLOATS(double, __builtin_rint, __builtin_fma, \\
+        0x8000000000000000u, 0x7FF0000000000000u, 0x4330000000000000u)
+    #define COREPY_REST(ITEM, FMA, SIGN) \\
+        const corepy_##ITEM exact = {.number = FMA(above - whole, y, x)}; \\
+        const corepy_##ITEM found = { \\
+            .bits = (exact.bits & ~SIGN) == 0 ? divisor.bits & SIGN : exact.bits \\
+        };
+
+    #define COREPY_QUOTIENT_OF_FLOATS COREPY_OF_FLOATS some[k] = whole - above;
+    #define COREPY_QUOTIENT_OF_DOUBLES COREPY_OF_DOUBLES some[k] = whole - above;
+    #define COREPY_REST_OF_FLOATS COREPY_OF_FLOATS \\
+        COREPY_REST(float, __builtin_fmaf, 0x80000000u) some[k] = found.number;
+    #define COREPY_REST_OF_DOUBLES COREPY_OF_DOUBLES \\
+        COREPY_REST(double, __builtin_fma, 0x8000000000000000u) some[k] = found.number;
+
     /* Up to 2**53 all integers are floats. */
-    #define COREPY_LARGE(X) ((X) > (int64_t)1 << 53 | (X) < -((int64_t)1 << 53))
+    #define COREPY_LARGE(X) (((X) > (int64_t)1 << 53) | ((X) < -((int64_t)1 << 53)))
     #define COREPY_OF_LONGS \\
         rare |= COREPY_LARGE(x) | COREPY_LARGE(y) | (y == 0); \\
-        const int64_t whole = (int64_t)__builtin_floor((double)x / (double)(y == 0 ? 1 : y)); \\
+        const int64_t whole = (int64_t)__builtin_rint((double)x / (double)(y + (y == 0))); \\
         const int64_t rest = x - whole * y; \\
-        const int above = ((rest ^ y) < 0) & (rest != 0);
+        const int64_t above = ((rest ^ y) < 0) & (rest != 0);
+    #define COREPY_QUOTIENT_OF_LONGS COREPY_OF_LONGS some[k] = whole - above;
+    #define COREPY_REST_OF_LONGS COREPY_OF_LONGS some[k] = rest + (above ? y : 0);
 
     /* Results are put into place by blocks, when no operand is read any more that they may replace.
        Of the flags those stay that the C library raises for what is rare, or none. */
-    #define COREPY_DIVISION(NAME, ITEM, TARGET, OF, VALUE, RARELY, QUIET) COREPY_LOOP(NAME, TARGET, \\
+    #define COREPY_DIVISION(NAME, ITEM, BITS, TARGET, STEP, RARELY, QUIET) COREPY_LOOP(NAME, TARGET, \\
         enum { BLOCK = 512 }; \\
         ITEM some[BLOCK]; \\
         for (; i < size; i += BLOCK) { \\
@@ -83,17 +100,15 @@ cdef extern from *:
             const ITEM* a = (const ITEM*)args[0] + (steps[0] ? i : 0); \\
             const ITEM* b = (const ITEM*)args[1] + (steps[1] ? i : 0); \\
             const unsigned flags = _mm_getcsr(); \\
-            int rare = 0; \\
+            BITS rare = 0; \\
             if (steps[0] && steps[1]) { \\
-                for (ptrdiff_t k = 0; k < count; k++) { \\
-                    const ITEM x = a[k], y = b[k]; OF some[k] = VALUE; \\
-                } \\
+                for (ptrdiff_t k = 0; k < count; k++) { const ITEM x = a[k], y = b[k]; STEP } \\
             } else if (steps[0]) { \\
                 const ITEM y = *b; \\
-                for (ptrdiff_t k = 0; k < count; k++) { const ITEM x = a[k]; OF some[k] = VALUE; } \\
+                for (ptrdiff_t k = 0; k < count; k++) { const ITEM x = a[k]; STEP } \\
             } else { \\
                 const ITEM x = *a; \\
-                for (ptrdiff_t k = 0; k < count; k++) { const ITEM y = b[k]; OF some[k] = VALUE; } \\
+                for (ptrdiff_t k = 0; k < count; k++) { const ITEM y = b[k]; STEP } \\
             } \\
             _mm_setcsr(flags); \\
             if (rare) { \\
@@ -104,24 +119,19 @@ cdef extern from *:
             } \\
             memcpy((ITEM*)args[2] + i, some, count * sizeof(ITEM)); \\
         })
-    #define COREPY_QUOTIENT (above ? whole - 1 : whole)
-    #define COREPY_FLOAT_REST corepy_rest_of_float(above ? __builtin_fmaf(1 - whole, y, x) : rest, y)
-    #define COREPY_DOUBLE_REST corepy_rest_of_double(above ? __builtin_fma(1 - whole, y, x) : rest, y)
-    #define COREPY_LONG_REST (rest + (above ? y : 0))
-
     #define COREPY_FLOAT_DIVISIONS(W, TARGET) \\
-        COREPY_DIVISION(corepy_quotients_float_##W, float, TARGET, \\
-            COREPY_OF_FLOATS, COREPY_QUOTIENT, corepy_quotient_of_float, 1) \\
-        COREPY_DIVISION(corepy_quotients_double_##W, double, TARGET, \\
-            COREPY_OF_DOUBLES, COREPY_QUOTIENT, corepy_quotient_of_double, 1) \\
-        COREPY_DIVISION(corepy_remainders_float_##W, float, TARGET, \\
-            COREPY_OF_FLOATS, COREPY_FLOAT_REST, corepy_remainder_of_float, 0) \\
-        COREPY_DIVISION(corepy_remainders_double_##W, double, TARGET, \\
-            COREPY_OF_DOUBLES, COREPY_DOUBLE_REST, corepy_remainder_of_double, 0)
+        COREPY_DIVISION(corepy_quotients_float_##W, float, uint32_t, TARGET, \\
+            COREPY_QUOTIENT_OF_FLOATS, corepy_quotient_of_float, 1) \\
+        COREPY_DIVISION(corepy_quotients_double_##W, double, uint64_t, TARGET, \\
+            COREPY_QUOTIENT_OF_DOUBLES, corepy_quotient_of_double, 1) \\
+        COREPY_DIVISION(corepy_remainders_float_##W, float, uint32_t, TARGET, \\
+            COREPY_REST_OF_FLOATS, corepy_remainder_of_float, 0) \\
+        COREPY_DIVISION(corepy_remainders_double_##W, double, uint64_t, TARGET, \\
+            COREPY_REST_OF_DOUBLES, corepy_remainder_of_double, 0)
     #define COREPY_LONG_DIVISIONS(W, TARGET) \\
-        COREPY_DIVISION(corepy_quotients_long_##W, int64_t, TARGET, \\
-            COREPY_OF_LONGS, COREPY_QUOTIENT, corepy_quotient_of_long, 0) \\
-        COREPY_DIVISION(corepy_remainders_long_##W, int64_t, TARGET, \\
-            COREPY_OF_LONGS, COREPY_LONG_REST, corepy_remainder_of_long, 0)
+        COREPY_DIVISION(corepy_quotients_long_##W, int64_t, uint64_t, TARGET, \\
+            COREPY_QUOTIENT_OF_LONGS, corepy_quotient_of_long, 0) \\
+        COREPY_DIVISION(corepy_remainders_long_##W, int64_t, uint64_t, TARGET, \\
+            COREPY_REST_OF_LONGS, corepy_remainder_of_long, 0)
     #endif
     """

@@ -361,7 +361,7 @@ cdef object _short_unary(Slot* slot, PyObject* a):
 cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
     """Return the result of the loop, None where the entry has to compute it."""
     if not _is_plain(a) or not _is_plain(b):
-        return _short_of_parts(slot, a, b) if slot.finite else None
+        return _short_of_parts(slot, a, b) if slot.packs else None
     held, also_held = <object>a, <object>b  # as in `_short_unary`
     cdef PyArrayObject* x = <PyArrayObject*>a
     cdef PyArrayObject* y = <PyArrayObject*>b
@@ -394,7 +394,7 @@ cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
 
 
 cdef object _short_of_parts(Slot* slot, PyObject* a, PyObject* b):
-    """As `_short_binary` of few elements with gaps, for which the entry has more to do than NumPy."""
+    """As `_short_binary` of few elements with gaps."""
     left, right = _side_by_side(a), _side_by_side(b)
     if left is None or right is None:
         return None
@@ -499,7 +499,7 @@ cdef object _element(Slot* slot, value):
 cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
     """As `_short_binary`, with a Python scalar as the second operand, or the first one."""
     cdef double element[2]  # room for any
-    held = _side_by_side(a) if slot.finite else <object>a
+    held = _side_by_side(a) if slot.packs else <object>a
     if not _is_plain(<PyObject*>held):
         return None
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held

@@ -253,6 +253,7 @@ cdef struct Slot:
     double pace[FORMS]  # seconds that it takes for one of many, by form; 0 if nobody knows
     double effort  # seconds for a byte that it reads or writes in a cache; 0 if nobody knows
     bint finite  # whether the loop is only right for finite operands
+    bint packs  # whether operands with gaps are put side by side: the entry has more to do than NumPy
     bint notes  # whether it may tell of what it meets with in the x87 unit alone
     double initial  # of a reduction, where `has_initial`
     bint has_initial
@@ -301,7 +302,8 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     # Powers of integers may raise an exception of Python's, in the thread that computes them.
     slot.shares = loop.ufunc is None or dtype.kind == "f" or loop.ufunc.__name__ != "power"
     cdef uintptr_t wide = loop.wide.get(dtype.name, 0)
-    slot.finite = loop.finite and dtype.kind == "f" and not wide
+    slot.packs = loop.finite and dtype.kind == "f"
+    slot.finite = slot.packs and not wide
     if wide:
         slot.loop, slot.data = <PyUFuncGenericFunction>wide, NULL
     if loop.rows is not None:

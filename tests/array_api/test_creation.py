@@ -143,6 +143,20 @@ def test_sizes_beyond_memory_raise_at_once(name: str) -> None:
             function(name)(shape)
 
 
+def test_sizes_beyond_memory_are_refused_beside_one_of_zero(backend: str) -> None:
+    """Libraries multiply them all the same: XLA ended the process, Dask made chunks of them."""
+    nothing = xp.zeros((1, 0))
+    for call in (
+        lambda: xp.zeros((2**62, 0)),
+        lambda: xp.eye(0, 2**47),
+        lambda: xp.broadcast_to(nothing, (2**62, 0)),
+        lambda: xp.reshape(nothing, (2**40, 0, 2**40)),
+    ):
+        with pytest.raises(MemoryError, match=r"elements, sizes of 0 aside; expected fewer than"):
+            call()
+    assert xp.reshape(nothing, (2**30, 0)).shape == (2**30, 0)
+
+
 # ---------------------------------------------------------------------------- ranges
 
 

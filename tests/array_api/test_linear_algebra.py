@@ -302,6 +302,14 @@ def test_vector_norm_of_no_elements(order: Any, dtype: str) -> None:
         assert found.dtype.name == ("float32" if dtype in ("float32", "complex64") else "float64")
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int64"])
+@pytest.mark.parametrize("function", [xp.linalg.vector_norm, xp.linalg.matrix_rank])
+def test_of_no_elements_dtypes_are_refused_too(function: Any, dtype: str) -> None:
+    for shape in ((0, 0), (2, 0), (2, 2)):
+        with pytest.raises(TypeError, match="expected a floating-point dtype"):
+            function(xp.zeros(shape, dtype=DTYPES[dtype]))
+
+
 @pytest.mark.parametrize("dtype", FLOATING)
 @pytest.mark.parametrize("order", [1, -1, INF, -INF])
 def test_norms_of_much_that_has_a_nan_are_nan(order: Any, dtype: str) -> None:

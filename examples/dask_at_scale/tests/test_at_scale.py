@@ -136,4 +136,6 @@ def test_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_cluster_that_does_not_answer_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         at_scale.main(["--address", "nowhere"])
-    assert "connect: address is 'nowhere'; expected a scheduler's address" in capsys.readouterr().err
+    assert (
+        "connect: address is 'nowhere'; expected a scheduler's address" in capsys.readouterr().err
+    )
