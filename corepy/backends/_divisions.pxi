@@ -80,12 +80,13 @@ cdef extern from *:
     #define COREPY_REST_OF_DOUBLES COREPY_OF_DOUBLES \\
         COREPY_REST(double, __builtin_fma, 0x8000000000000000u) some[k] = found.number;
 
-    /* Up to 2**53 all integers are floats. */
+    /* Up to 2**53 all integers are floats; in the place of others 0 is divided. */
     #define COREPY_LARGE(X) (((X) > (int64_t)1 << 53) | ((X) < -((int64_t)1 << 53)))
     #define COREPY_OF_LONGS \\
-        rare |= COREPY_LARGE(x) | COREPY_LARGE(y) | (y == 0); \\
-        const int64_t whole = (int64_t)__builtin_rint((double)x / (double)(y + (y == 0))); \\
-        const int64_t rest = x - whole * y; \\
+        const int64_t left = COREPY_LARGE(x) | COREPY_LARGE(y) | (y == 0), taken = x & (left - 1); \\
+        rare |= left; \\
+        const int64_t whole = (int64_t)__builtin_rint((double)taken / (double)(y + (y == 0))); \\
+        const int64_t rest = taken - whole * y; \\
         const int64_t above = ((rest ^ y) < 0) & (rest != 0);
     #define COREPY_QUOTIENT_OF_LONGS COREPY_OF_LONGS some[k] = whole - above;
     #define COREPY_REST_OF_LONGS COREPY_OF_LONGS some[k] = rest + (above ? y : 0);
