@@ -78,7 +78,7 @@ def show_routes(options: argparse.Namespace) -> int:
             return _import(Path(options.source), device, force=options.force)
         found = sources.in_force(device)
         shown = options.export in (None, "-") and not options.freeze
-        if shown and options.export is None and not options.json:
+        if shown and not (options.json or options.export):
             print(_render(found))
             if options.device is None:
                 _show_devices()

@@ -48,9 +48,6 @@ cdef extern from *:
         return x / y - (x % y != 0 && (x < 0) != (y < 0));
     }
 
-    /* Elsewhere products and sums that are written apart are to be rounded apart. */
-    #define COREPY_FUSED __attribute__((target("avx2,fma")))
-
     /* The integer next to the rounded quotient is the floor of the exact one or one above it while
        that is less than LIMIT, from where on a float holds integers only. The exact remainder, of
        the sign opposite to that of y then, tells. A compiler that minds flags takes no floors in

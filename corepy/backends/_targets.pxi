@@ -14,7 +14,9 @@ cdef extern from *:
 
     #if defined(__GNUC__) && defined(__x86_64__)
     #define COREPY_VARIANTS 1
+    /* Without fused products: those that are written apart from a sum are to be rounded apart. */
     #define COREPY_AVX2 __attribute__((target("avx2")))
+    #define COREPY_AVX2_FUSED __attribute__((target("avx2,fma")))
     #ifdef __clang__
     #define COREPY_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
     #else

@@ -185,7 +185,7 @@ cdef extern from *:
         _mm256_loadu_ps, _mm256_sqrt_ps, _mm256_storeu_ps, COREPY_FLOAT_ROOT)
     COREPY_ROOT(corepy_sqrt_double_32, double, COREPY_AVX2, 4,
         _mm256_loadu_pd, _mm256_sqrt_pd, _mm256_storeu_pd, COREPY_DOUBLE_ROOT)
-    COREPY_FLOAT_DIVISIONS(32, COREPY_FUSED)
+    COREPY_FLOAT_DIVISIONS(32, COREPY_AVX2_FUSED)
     COREPY_LOOPS(32, COREPY_AVX2)
     COREPY_ROOT(corepy_sqrt_float_64, float, COREPY_AVX512, 16,
         _mm512_loadu_ps, _mm512_sqrt_ps, _mm512_storeu_ps, COREPY_FLOAT_ROOT)

@@ -204,7 +204,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(argv)
+    command = parser()
+    options = command.parse_args(argv)
     n_samples = int(options.gib * 2**30) // (64 * 8)
     problem = Problem(n_samples, iterations=options.iterations)
     with ExitStack() as stack:
@@ -215,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             client = stack.enter_context(corepy.connect(address))
         except (corepy.BackendUnavailableError, ValueError) as error:
-            parser().error(str(error))
+            command.error(str(error))
         if options.kill_after is not None:
             timer = threading.Timer(
                 options.kill_after,
