@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
-from corepy._loops._simd import by_type, number
+from corepy._loops._simd import by_type, inlined, number
 from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import (
     apart,
@@ -25,8 +27,9 @@ from corepy.kernels._simd import (
 
 Array = npt.NDArray[Any]
 
-#: Elements of a channel of one image below which channels lie beside each other in one loop.
-_SHORT = 256
+#: Elements that are computed at once: so many that they fill the widest registers, and so few that
+#: channels of small images leave none to be computed one by one.
+_LANES = 16
 
 
 @kernel
@@ -121,49 +124,160 @@ def _layer_rows(
         put(into, out[i], brain)
 
 
+@inlined
+def _scale_of(variance: Any, weight: Any, eps: float) -> Any:
+    return weight / np.sqrt(variance + number(eps, variance))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _normalize(
+    context: Any, row: Any, mean: Any, scale: Any, bias: Any, into: Any, start: Any
+) -> Any:
+    """Put ``(row - mean) * scale + bias`` into `into`, `_LANES` elements from `start` on.
+
+    Written out, for of a loop over rows of some dozen elements LLVM makes one that fills registers
+    for more than these, and leaves all to what is computed one by one.
+    """
+    number = row.dtype
+
+    def generate(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+        row, *numbers, into, start = operands
+        single = context.get_value_type(number)
+        wide = ir.VectorType(single, _LANES)
+
+        def place(array: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, array).data
+            return builder.bitcast(builder.gep(data, [start]), wide.as_pointer())
+
+        def spread(value: Any) -> Any:
+            filled = ir.Constant(wide, ir.Undefined)
+            for lane in range(_LANES):
+                filled = builder.insert_element(filled, value, ir.IntType(32)(lane))
+            return filled
+
+        mean, scale, bias = map(spread, numbers)
+        size = single.get_abi_size(context.target_data)
+        centred = builder.fsub(builder.load(place(row), align=size), mean)
+        product = builder.fmul(centred, scale, flags=("contract",))
+        found = builder.fadd(product, bias, flags=("contract",))
+        builder.store(found, place(into), align=size)
+        return context.get_dummy_value()
+
+    return types.void(row, number, number, number, into, types.intp), generate
+
+
+def _batch_row(
+    x: Array,
+    first: int,
+    mean: Any,
+    scale: Any,
+    bias: Any,
+    there: bool,
+    held: Array,
+    brain: bool,
+    out: Array,
+) -> None:
+    """Normalize as many elements of flat arrays as `held` has; `there`: `out` is not `x` itself."""
+    raise NotImplementedError("compiled code only")
+
+
+def _batch_row_in_place(
+    x: Array,
+    first: int,
+    mean: Any,
+    scale: Any,
+    bias: Any,
+    there: bool,
+    held: Array,
+    brain: bool,
+    out: Array,
+) -> None:
+    size = held.size
+    whole = size - size % _LANES
+    for j in range(first, first + whole, _LANES):
+        _normalize(x, mean, scale, bias, out, j)
+    if there:
+        _normalize(x, mean, scale, bias, out, first + size - _LANES)  # some for the second time
+    else:
+        for j in range(first + whole, first + size):
+            out[j] = (x[j] - mean) * scale + bias
+
+
+def _batch_row_of_halves(
+    x: Array,
+    first: int,
+    mean: Any,
+    scale: Any,
+    bias: Any,
+    there: bool,
+    held: Array,
+    brain: bool,
+    out: Array,
+) -> None:
+    last = first + held.size
+    row = fetch(x[first:last], held, brain)
+    for j in range(held.size):
+        row[j] = (row[j] - mean) * scale + bias
+    put(row, out[first:last], brain)
+
+
+@by_type(_batch_row)
+def _batch_row_by_type(x: Any, *others: Any) -> Callable[..., Any]:
+    return _batch_row_of_halves if x.dtype == types.uint16 else _batch_row_in_place
+
+
 @kernel
 def _batch_rows(
     x: Array,
+    size: int,
     mean: Array,
-    scale: Array,
+    variance: Array,
+    weight: Array,
     bias: Array,
+    eps: float,
     brain: bool,
     out: Array,
     start: int,
     stop: int,
 ) -> None:
-    _, channels, size = x.shape
-    held, values = scratch(x[0], size), scratch(x[0], size)
+    channels = mean.size
+    held, scales = scratch(x, size), np.empty_like(mean)
+    for c in range(channels):
+        scales[c] = _scale_of(variance[c], weight[c], eps)
     there = apart(out, x)
+    c = start % channels
     for i in range(start, stop):
-        image, channel = i // channels, i % channels
-        row = fetch(x[image, channel], held, brain)
-        m, s, b = mean[channel], scale[channel], bias[channel]
-        into = target(out[image, channel], values, there)
-        for j in range(size):
-            into[j] = (row[j] - m) * s + b
-        put(into, out[image, channel], brain)
+        _batch_row(x, i * size, mean[c], scales[c], bias[c], there, held, brain, out)
+        c = c + 1 if c + 1 < channels else 0
 
 
 @kernel
 def _batch_columns(
     x: Array,
     mean: Array,
-    scale: Array,
+    variance: Array,
+    weight: Array,
     bias: Array,
+    eps: float,
     brain: bool,
     out: Array,
     start: int,
     stop: int,
 ) -> None:
-    size = x.shape[1]
+    size, channels = x.shape[1], mean.size
+    after = size // channels
     held, values = scratch(x, size), scratch(x, size)
+    means, scales, biases = scratch(x, size), scratch(x, size), scratch(x, size)
+    for c in range(channels):
+        scale = _scale_of(variance[c], weight[c], eps)
+        for j in range(c * after, (c + 1) * after):
+            means[j], scales[j], biases[j] = mean[c], scale, bias[c]
     there = apart(out, x)
     for i in range(start, stop):
         row = fetch(x[i], held, brain)
         into = target(out[i], values, there)
         for j in range(size):
-            into[j] = (row[j] - mean[j]) * scale[j] + bias[j]
+            into[j] = (row[j] - means[j]) * scales[j] + biases[j]
         put(into, out[i], brain)
 
 
@@ -207,12 +321,11 @@ def batch_norm(
     out: Array,
 ) -> None:
     """Put normalized channels of ``x (before, channels, after)`` into `out`."""
-    with np.errstate(all="ignore"):
-        scale = weight / np.sqrt(variance + mean.dtype.type(eps))
     before, channels, after = x.shape
-    if after < _SHORT and before > 1:  # as columns, so that loops are long
-        columns = tuple(np.repeat(values, after) for values in (mean, scale, bias))
+    parameters = mean, variance, weight, bias, eps, brain
+    if after < _LANES:  # as columns, so that loops are long
         x, out = (array.reshape(before, channels * after) for array in (x, out))
-        launch(_batch_columns, (x, *columns, brain, out), before, x.nbytes // 8)
+        launch(_batch_columns, (x, *parameters, out), before, x.nbytes // 8)
     else:
-        launch(_batch_rows, (x, mean, scale, bias, brain, out), before * channels, x.nbytes // 8)
+        x, out = x.reshape(-1), out.reshape(-1)
+        launch(_batch_rows, (x, after, *parameters, out), before * channels, x.nbytes // 8)
