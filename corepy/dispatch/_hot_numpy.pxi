@@ -327,7 +327,9 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
         slot.column_loop = <ColumnLoop><uintptr_t>loop.columns.get(dtype.name, 0)
     # Integers come to the same in any order, and so do extremes, but for what `_is_told_apart` says.
     cdef bint known = slot.type_num == NPY_FLOAT or slot.type_num == NPY_DOUBLE
-    slot.splits = slot.kind == REDUCTION and (dtype.kind != "f" or known and not slot.has_initial)
+    slot.splits = slot.kind == REDUCTION and (
+        dtype.kind not in "fc" or known and not slot.has_initial
+    )
     slot.short = True
     return 0
 
@@ -367,11 +369,11 @@ cdef bint _find_ufunc(Slot* slot, ufunc, dtype, result) except -1:
             return False
         if ufunc.identity is not None and dtype.kind != "b":
             # Sums and products; smaller integers grow, and float16 has no place in `_put`.
-            if dtype.kind == "c" or dtype.itemsize != 8 and operand != NPY_FLOAT:
+            if dtype.kind != "c" and dtype.itemsize != 8 and operand != NPY_FLOAT:
                 return False
             import numpy
 
-            slot.initial = ufunc.reduce(numpy.empty(0, dtype))
+            slot.initial = ufunc.reduce(numpy.empty(0, dtype)).real
             slot.has_initial = True
     slot.data = found.data[index] if found.data != NULL else NULL
     slot.loop = found.functions[index]

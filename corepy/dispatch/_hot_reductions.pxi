@@ -273,6 +273,10 @@ cdef inline void _put(int type_num, char* into, double value) noexcept nogil:
         (<double*>into)[0] = value
     elif type_num == NPY_FLOAT:
         (<float*>into)[0] = <float>value
+    elif type_num == NPY_CDOUBLE:
+        (<double*>into)[0], (<double*>into)[1] = value, 0
+    elif type_num == NPY_CFLOAT:
+        (<float*>into)[0], (<float*>into)[1] = <float>value, 0
     else:  # of 64 bits: `_find_ufunc` lets no others in
         (<long long*>into)[0] = <long long>value
 
@@ -345,6 +349,9 @@ cdef object _short_accumulation(Slot* slot, native, PyObject* axis, bint initial
         return None
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
     cdef int ndim = PyArray_NDIM(x), place, i
+    # Products of complex numbers round otherwise where they lie otherwise.
+    if slot.initial and _is_complex(slot.type_num) and (ndim != 1 or held is not native):
+        return None
     place = 0 if axis == Py_None and ndim == 1 else _axis_of(axis, ndim, 0)
     if place < 0 or ndim > MOST_DIMENSIONS or initial and not slot.has_initial:
         return None

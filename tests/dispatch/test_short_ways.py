@@ -236,14 +236,28 @@ def test_what_arrays_are_reduced_to(dtype: str) -> None:
 
 def test_running_sums_of_many_rows() -> None:
     rng = np.random.default_rng(0)
-    for dtype in ("int16", "int64", "float32", "float64"):
+    for dtype in ("int16", "int64", "float32", "float64", "complex64", "complex128"):
         for shape in ((60, 70), (7, 11, 40), (3, 20_000), (20_000, 3), (5000,), (1, 5), (5, 1)):
             x = xp.asarray((rng.normal(size=shape) * 9).astype(dtype))
+            if dtype.startswith("complex"):
+                x = x * 1j + xp.flip(x)
             for axis in range(len(shape)):
                 for name in ("cumulative_sum", "cumulative_prod"):
                     with np.errstate(all="ignore"):
                         assert_alike(name, x, axis=axis)
                         assert_alike(name, x, axis=axis, include_initial=True)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_sums_and_products_of_complex_numbers(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((7,), (130,), (5000,), (60, 70), (7, 11, 40), (3, 20_000), (20_000, 3)):
+        x = rng.normal(size=shape) + 1j * rng.normal(size=shape)
+        for some in (x, np.full(shape, complex(-0.0, -0.0)), np.where(x.real > 2, np.inf, x)):
+            for axis in (None, *range(len(shape)), (0, len(shape) - 1)):
+                for name in ("sum", "prod"):
+                    with np.errstate(all="ignore"):
+                        assert_alike(name, xp.asarray(some.astype(dtype)), axis=axis)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
