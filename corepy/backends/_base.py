@@ -143,8 +143,9 @@ class Loop:
         in double precision whatever the dtype. ``"argmax"``, ``"argmin"``, ``"count"``,
         ``"plain"``, ``"move"``, which only fills or copies memory, and ``"view"``, which gives a
         view, need none: they do what NumPy does.
-    finite : bool
-        Whether it gives them for finite floats only.
+    finite : str
+        NumPy's letters for kinds of dtypes of which it gives them for finite numbers only; of
+        complex ones (``"c"``) for such as are not zero.
     real : bool
         Whether it gives them for real dtypes only.
     second : numpy.ufunc or None
@@ -172,7 +173,7 @@ class Loop:
 
     ufunc: np.ufunc | None
     kind: str = "elementwise"
-    finite: bool = False
+    finite: str = ""
     real: bool = False
     second: np.ufunc | None = None
     rows: RowLoop | None = None

@@ -22,13 +22,16 @@ def _in_blocks(kernel: Callable[..., None], *operands: Array) -> Array:
 
     So a fix may look at what it has just computed without another pass over memory.
     """
-    dtype = np.result_type(*operands)
-    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    count = len(operands)
+    if count == 1:
+        dtype, shape = operands[0].dtype, operands[0].shape
+    else:
+        dtype = np.result_type(*operands)
+        shape = np.broadcast_shapes(*(x.shape for x in operands))
     if math.prod(shape) <= _BLOCK:
         out = np.empty(shape, dtype)
         kernel(out, *operands)
         return out
-    count = len(operands)
     with np.nditer(
         [None, *operands],
         flags=["external_loop", "buffered", "delay_bufalloc"],

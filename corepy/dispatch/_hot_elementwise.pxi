@@ -50,6 +50,7 @@ cdef inline bint _same_shape(PyArrayObject* x, PyArrayObject* y) noexcept:
 
 
 cdef inline bint _all_finite(PyArrayObject* x, int type_num, npy_intp size) noexcept:
+    """Say whether all elements are finite; complex ones, and none is zero."""
     cdef npy_intp i
     cdef double* d
     cdef float* f
@@ -63,6 +64,18 @@ cdef inline bint _all_finite(PyArrayObject* x, int type_num, npy_intp size) noex
         f = <float*>PyArray_DATA(x)
         for i in range(size):
             if not isfinite(f[i]):
+                return False
+        return True
+    if type_num == NPY_CDOUBLE:
+        d = <double*>PyArray_DATA(x)
+        for i in range(0, 2 * size, 2):
+            if not (isfinite(d[i]) and isfinite(d[i + 1])) or d[i] == d[i + 1] == 0:
+                return False
+        return True
+    if type_num == NPY_CFLOAT:
+        f = <float*>PyArray_DATA(x)
+        for i in range(0, 2 * size, 2):
+            if not (isfinite(f[i]) and isfinite(f[i + 1])) or f[i] == f[i + 1] == 0:
                 return False
         return True
     return False  # float16, whose test would take longer than it saves

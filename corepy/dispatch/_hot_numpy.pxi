@@ -302,7 +302,7 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     # Powers of integers may raise an exception of Python's, in the thread that computes them.
     slot.shares = loop.ufunc is None or dtype.kind == "f" or loop.ufunc.__name__ != "power"
     cdef uintptr_t wide = loop.wide.get(dtype.name, 0)
-    slot.packs = loop.finite and dtype.kind == "f"
+    slot.packs = dtype.kind in loop.finite
     slot.finite = slot.packs and not wide
     if wide:
         slot.loop, slot.data = <PyUFuncGenericFunction>wide, NULL

@@ -411,3 +411,15 @@ def test_a_call_of_a_wrong_form_is_told_by_its_name() -> None:
         assert pickle.loads(pickle.dumps(function(name))) is function(name)
         assert name in repr(function(name))
         assert inspect.isroutine(function(name))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", ["acosh", "expm1", "log1p", "sign", "tanh"])
+def test_complex_numbers_that_numpy_gets_wrong(name: str, dtype: str) -> None:
+    parts = np.asarray([0.0, -0.0, 1e-30, 0.3, -2.0, 90.0, 800.0, np.inf, -np.inf, np.nan])
+    values = np.empty((parts.size, parts.size), np.complex128)
+    values.real, values.imag = parts[:, None], parts
+    with np.errstate(all="ignore"):
+        x = xp.asarray(values.astype(dtype))
+        for some in (x, x[1:-3, 2:-3], *(x[i, j] for i in range(10) for j in range(10))):
+            assert_alike(name, some)
