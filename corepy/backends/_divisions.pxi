@@ -11,18 +11,20 @@ cdef extern from *:
 
     /* What no register finds at once: of quotients beyond the integers that a float holds, by zero,
        of infinities and NaN. As NumPy does, but for floors of quotients of infinities, where the
-       standard has others: see `floor_divide` in _numpy_elementwise.py. */
-    #define COREPY_RARE(ITEM, FMOD, FLOOR, SIGNED) \\
-        static ITEM corepy_remainder_of_##ITEM(ITEM x, ITEM y) { \\
+       standard has others: see `floor_divide` in _numpy_elementwise.py. Other floors stay as they
+       were found: NumPy's may be one off, and what an element becomes is none of its neighbours'. */
+    #define COREPY_RARE(ITEM, FMOD, FLOOR, SIGNED, LIMIT) \\
+        static ITEM corepy_remainder_of_##ITEM(ITEM x, ITEM y, ITEM found) { \\
             const ITEM rest = FMOD(x, y); \\
             if (y == 0 || rest != rest) return rest; \\
             if (rest == 0) return SIGNED(0, y); \\
             return (y < 0) != (rest < 0) ? rest + y : rest; \\
         } \\
-        static ITEM corepy_quotient_of_##ITEM(ITEM x, ITEM y) { \\
-            ITEM rest, quotient, whole; \\
-            if (y == 0) return x / y; \\
-            if (!__builtin_isinf(x) != !__builtin_isinf(y)) return FLOOR(x / y); \\
+        static ITEM corepy_quotient_of_##ITEM(ITEM x, ITEM y, ITEM found) { \\
+            ITEM rest, quotient = x / y, whole; \\
+            if (y == 0) return quotient; \\
+            if (!__builtin_isinf(x) != !__builtin_isinf(y)) return FLOOR(quotient); \\
+            if (quotient < LIMIT && quotient > -LIMIT) return found; \\
             rest = FMOD(x, y); \\
             quotient = (x - rest) / y; \\
             if (rest != 0 && (y < 0) != (rest < 0)) quotient -= 1; \\
@@ -30,17 +32,17 @@ cdef extern from *:
             whole = FLOOR(quotient); \\
             return quotient - whole > (ITEM)0.5 ? whole + 1 : whole; \\
         }
-    COREPY_RARE(float, fmodf, floorf, __builtin_copysignf)
-    COREPY_RARE(double, fmod, floor, __builtin_copysign)
+    COREPY_RARE(float, fmodf, floorf, __builtin_copysignf, 0x1p23f)
+    COREPY_RARE(double, fmod, floor, __builtin_copysign, 0x1p52)
 
     /* Integers beyond 2**53, by zero, and the one quotient that does not fit: whoever sees these
        flags has NumPy's own loop say what is to be said. */
-    static int64_t corepy_remainder_of_long(int64_t x, int64_t y) {
+    static int64_t corepy_remainder_of_long(int64_t x, int64_t y, int64_t found) {
         if (y == 0) feraiseexcept(FE_DIVBYZERO);
         if (y == 0 || y == -1) return 0;
         return x % y + ((x % y != 0 && (x < 0) != (y < 0)) ? y : 0);
     }
-    static int64_t corepy_quotient_of_long(int64_t x, int64_t y) {
+    static int64_t corepy_quotient_of_long(int64_t x, int64_t y, int64_t found) {
         if (y == 0) feraiseexcept(FE_DIVBYZERO);
         if (y == -1 && x == INT64_MIN) feraiseexcept(FE_OVERFLOW);
         if (y == 0) return 0;
@@ -111,7 +113,7 @@ cdef extern from *:
             _mm_setcsr(flags); \\
             if (rare) { \\
                 for (ptrdiff_t k = 0; k < count; k++) { \\
-                    some[k] = RARELY(a[steps[0] ? k : 0], b[steps[1] ? k : 0]); \\
+                    some[k] = RARELY(a[steps[0] ? k : 0], b[steps[1] ? k : 0], some[k]); \\
                 } \\
                 if (QUIET) _mm_setcsr(flags); \\
             } \\

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import warnings
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -130,6 +132,24 @@ def test_divisions(address: int, name: str, dtype: str) -> None:
                 equal(found, expected)
             into = x.copy()  # over the first operand
             equal(run(address, [into, y], into), function(x, y))
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "dtype"),
+    [case for case in cases("floor_divide") if case.values[2] != "int64"],
+)
+def test_floors_are_exact_beside_what_is_rare(address: int, name: str, dtype: str) -> None:
+    # Below what a float holds no fractions of; there NumPy's own are one off at times.
+    rng = np.random.default_rng(5)
+    y = (1 + rng.random(999)).astype(dtype)
+    x = (y * rng.uniform(0.5, 0.9, 999) / np.finfo(dtype).eps).astype(dtype)
+    exact = [Fraction(float(a)) / Fraction(float(b)) for a, b in zip(x, y, strict=True)]
+    expected = np.array([math.floor(quotient) for quotient in exact], dtype)
+    assert (expected != np.floor_divide(x, y)).any()
+    for beside in (1, np.nan):
+        x[500] = beside
+        found = run(address, [x, y], np.empty_like(x))
+        np.testing.assert_array_equal(np.delete(found, 500), np.delete(expected, 500))
 
 
 def equal(found: Array, expected: Array) -> None:
