@@ -281,6 +281,8 @@ def reflected(name: str) -> Callable[[Any, Any], Any]:
         a = self._native
         known = table.short.get(name)
         if known is None:
+            if name not in table:  # a refusal of its own would name x1
+                return _beside(name, other, self)
             native, out = table[name]
         else:
             native, least, out = known

@@ -185,6 +185,13 @@ def test_division_and_powers_of_integers_by_scalars_raise_as_by_arrays(xp: Modul
         x**-1
 
 
+def test_a_refused_dtype_is_named_where_it_stands(xp: ModuleType) -> None:
+    x = xp.asarray([1.0, 2.0])
+    for made, place in ((lambda: x | 3, "x1"), (lambda: 3 | x, "x2"), (lambda: 2 << x, "x2")):
+        with pytest.raises(TypeError, match=rf": {place} has dtype float64"):
+            made()
+
+
 @compiled
 def test_the_compiled_form_takes_what_the_one_in_python_takes(xp: ModuleType) -> None:
     from corepy.dispatch import _hot_python
