@@ -47,6 +47,10 @@ def _in_blocks(kernel: Callable[..., None], *operands: Array) -> Array:
     return result
 
 
+#: By the bytes of a float, from where on it holds integers only.
+_WHOLE: Final = {4: 2.0**23, 8: 2.0**52}
+
+
 def floor_divide(x1: Array, x2: Array) -> Array:
     if x1.dtype.kind != "f" and x2.dtype.kind != "f":
         return _by_zero_raises("floor_divide", np.floor_divide, x1, x2)
@@ -61,6 +65,14 @@ def _floor_divide_block(out: Array, x1: Array, x2: Array) -> None:
     special = np.isinf(x1) ^ np.isinf(x2)
     if special.any():
         np.copyto(out, np.floor(np.true_divide(x1, x2)), where=special)
+    # Its floors of quotients that are rounded to halves may be one off. The quotient less its
+    # fraction, which the remainder has, is the floor up to less than a half.
+    size, most = np.abs(out), _WHOLE[out.dtype.itemsize]
+    if (size >= most / 2).any():
+        quotient = np.true_divide(x1, x2)
+        whole = np.floor(quotient)
+        whole += np.rint(quotient - whole - np.remainder(x1, x2) / x2)
+        np.copyto(out, whole, where=(size >= most / 2) & (size <= most))
 
 
 def ifloor_divide(x1: Array, x2: Array) -> Array:

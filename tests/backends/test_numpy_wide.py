@@ -134,22 +134,41 @@ def test_divisions(address: int, name: str, dtype: str) -> None:
             equal(run(address, [into, y], into), function(x, y))
 
 
-@pytest.mark.parametrize(
-    ("address", "name", "dtype"),
-    [case for case in cases("floor_divide") if case.values[2] != "int64"],
-)
-def test_floors_are_exact_beside_what_is_rare(address: int, name: str, dtype: str) -> None:
-    # Below what a float holds no fractions of; there NumPy's own are one off at times.
+def rough_quotients(dtype: str) -> tuple[Array, Array, Array]:
+    """Return what is divided by what, and the floors, of which NumPy's are one off at times.
+
+    Quotients are less than what a float holds integers only of, and rounded to halves.
+    """
     rng = np.random.default_rng(5)
     y = (1 + rng.random(999)).astype(dtype)
     x = (y * rng.uniform(0.5, 0.9, 999) / np.finfo(dtype).eps).astype(dtype)
     exact = [Fraction(float(a)) / Fraction(float(b)) for a, b in zip(x, y, strict=True)]
     expected = np.array([math.floor(quotient) for quotient in exact], dtype)
     assert (expected != np.floor_divide(x, y)).any()
+    return x, y, expected
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "dtype"),
+    [case for case in cases("floor_divide") if case.values[2] != "int64"],
+)
+def test_floors_are_exact_beside_what_is_rare(address: int, name: str, dtype: str) -> None:
+    x, y, expected = rough_quotients(dtype)
     for beside in (1, np.nan):
         x[500] = beside
         found = run(address, [x, y], np.empty_like(x))
         np.testing.assert_array_equal(np.delete(found, 500), np.delete(expected, 500))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_floors_that_no_loop_finds_are_exact_too(dtype: str, sign: int) -> None:
+    x, y, expected = rough_quotients(dtype)
+    x, y = sign * x, sign * y
+    np.testing.assert_array_equal(floor_divide(x, y), expected)
+    np.testing.assert_array_equal(floor_divide(x[0], y[0]), expected[0])
+    many = (np.tile(part, 20) for part in (x, y))  # more than a block
+    np.testing.assert_array_equal(floor_divide(*many), np.tile(expected, 20))
 
 
 def equal(found: Array, expected: Array) -> None:
