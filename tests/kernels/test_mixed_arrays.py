@@ -144,6 +144,35 @@ def test_two_results_have_memory_each(
     assert host(other).tolist() == [2.0] * 40
 
 
+@pytest.mark.parametrize("kind", [*kinds("numpy", "torch"), *libraries.device_kinds()])
+def test_a_sum_goes_where_the_weight_is(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    # More than devices keep of a row between two looks at it.
+    values = np.random.default_rng(0).standard_normal((3, 20_000)).astype("f4")
+    x, r = (kind.array(row) for row in values[:2])
+    expected = kernels.rms_norm(x, kind.array(values[2]), 0.5, residual=r)
+    weight = kind.array(values[2])
+    normed, summed = kernels.rms_norm(x, weight, 0.5, residual=r, out=(None, weight))
+    assert summed is weight
+    np.testing.assert_allclose(host(normed), host(expected[0]), rtol=1e-6)
+    np.testing.assert_array_equal(host(summed), host(expected[1]))
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch"))
+def test_rows_go_where_their_positions_are(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    places = np.random.default_rng(0).integers(0, 9, 32)
+    cos, sin = kernels.rope_tables(9, 8, like=kind.array(np.zeros(1, "f8")))
+    x = kind.array(np.random.default_rng(1).standard_normal((32, 8)))
+    expected = kernels.rope(x, cos, sin, positions=kind.array(places))
+    memory = kind.array(np.zeros(32 * 8, "i8"))
+    positions = memory[:32]
+    positions[:] = kind.array(places)
+    out = memory.view(x.dtype).reshape(32, 8)
+    assert kernels.rope(x, cos, sin, positions=positions, out=out) is out
+    np.testing.assert_array_equal(host(out), host(expected))
+
+
 @pytest.mark.parametrize("kind", kinds("numpy", "torch"))
 def test_columns_of_an_array_are_apart(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     select(monkeypatch, kind)

@@ -138,8 +138,11 @@ def _compiled_rms_norm(
 
     size = x.shape[-1]
     result = Result(x, out, weight, residual, out_sum)
-    # Not where the normed rows go, of which it would be part of the way.
-    summed = None if residual is None else Result(x, out_sum, weight, residual, out)
+    # Not where the normed rows go, of which it would be part of the way, and not where the weight
+    # is, which multiplies after the sum is there.
+    summed = None
+    if residual is not None:
+        summed = Result(x, out_sum, residual, out, read_again=(weight,))
     numba.rms_norm(
         view(x).reshape(-1, size),
         widened(weight, x.wide, size, 1.0),

@@ -35,8 +35,11 @@ def rms_norm(
     if out is not None and out_sum is not None:
         refuse_overlap_on_device(out, out_sum)
     result = Result(x, out, weight, residual, out_sum)
-    # Not where the normed rows go, of which it would be part of the way.
-    summed = None if residual is None else Result(x, out_sum, weight, residual, read_again=(out,))
+    # Not where the normed rows go, of which it would be part of the way, and not where the weight
+    # is, which multiplies after the sum is there.
+    summed = None
+    if residual is not None:
+        summed = Result(x, out_sum, residual, read_again=(out, weight))
     source, places = rows(x)
     added, other_places = (None, places) if residual is None else rows(residual)
     w = None if weight is None else memory(weight)

@@ -126,7 +126,7 @@ def rope(
     from corepy.kernels.rotary import numba
 
     size = g.shape[-1]
-    result = Result(g, to, c, s)
+    result = Result(g, to, c, s, p)
     numba.rope(
         view(g).reshape(-1, size),
         widened(c, g.wide, 0, 0.0),
