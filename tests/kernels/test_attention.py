@@ -233,6 +233,49 @@ def test_beyond_the_lengths_may_be_anything(kind: Kind) -> None:
         k, v = (sample(2, 1, 5, 4, seed=s) for s in (1, 2))
 
 
+@pytest.mark.parametrize("anything", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    "library", [pytest.param(n, marks=pytest.mark.backend(n)) for n in ("torch", "jax")]
+)
+def test_beyond_the_lengths_nothing_reaches_gradients(library: str, anything: float) -> None:
+    arrays = [sample(2, 1, 5, 4, seed=s).astype("f4") for s in range(3)]
+    expected = slopes(library, arrays)
+    for b, (keys, queries) in enumerate(zip(*COUNTS, strict=True)):
+        arrays[0][b, :, queries:] = anything
+        for x in arrays[1:]:
+            x[b, :, keys:] = anything
+    for slope, other in zip(slopes(library, arrays), expected, strict=True):
+        np.testing.assert_array_equal(slope, other)
+
+
+#: Keys and queries of two sequences.
+COUNTS = np.asarray([2, 4]), np.asarray([3, 5])
+
+
+def slopes(library: str, arrays: list[Any]) -> list[Any]:
+    """Return the gradients of the sum of the squares of attention, causal and of `COUNTS`."""
+    if library == "jax":
+        import jax
+        import jax.numpy as jnp
+
+        keys, queries = map(jnp.asarray, COUNTS)
+    else:
+        import torch
+
+        keys, queries = map(torch.from_numpy, COUNTS)
+
+    def squares(q: Any, k: Any, v: Any) -> Any:
+        y = kernels.attention(q, k, v, causal=True, lengths=keys, query_lengths=queries)
+        return (y * y).sum()
+
+    if library == "jax":
+        found: list[Any] = list(jax.grad(squares, (0, 1, 2))(*map(jnp.asarray, arrays)))
+        return found
+    leaves = [torch.from_numpy(x.copy()).requires_grad_() for x in arrays]
+    squares(*leaves).backward()
+    return [leaf.grad for leaf in leaves]
+
+
 @pytest.mark.parametrize(
     ("q", "k"),
     [

@@ -36,6 +36,13 @@ def attention(
     kv_heads, keys = k.shape[1:3]
     together = (batch, kv_heads, heads // kv_heads * queries)  # of one head of k and v
 
+    # Beyond lengths may be anything, and zero times that is no zero: in the sum of values, and for
+    # the others in gradients.
+    if lengths is not None:
+        k, v = (_within(xp, x, j, lengths) for x in (k, v))
+    if query_lengths is not None:
+        q = _within(xp, q, i, query_lengths)
+
     seen = _seen(xp, i, j, lengths, query_lengths, left, right, top_left)
     if mask is not None:
         seen = mask if seen is None else seen & mask
@@ -54,10 +61,7 @@ def attention(
     weights = xp.exp(scores - top)
     total = xp.sum(weights, axis=-1, keepdims=True)
     nothing = total == 0
-    values = xp.astype(v, wide)
-    if lengths is not None:  # beyond them may be anything, and zero times that is no zero
-        values = xp.where(_each(xp, j, lengths, (1, -1, 1)), values, xp.zeros_like(values))
-    out = xp.matmul(xp.reshape(weights, (*together, keys)), values)
+    out = xp.matmul(xp.reshape(weights, (*together, keys)), xp.astype(v, wide))
     out = xp.reshape(out, q.shape) / xp.where(nothing, xp.ones_like(total), total)
     out = xp.astype(xp.where(nothing, xp.zeros_like(out), out), q.dtype)
     if not return_lse:
@@ -107,6 +111,11 @@ def _sizes(xp: Any, lengths: Any, like: Any) -> Any:
 def _each(xp: Any, numbers: Any, lengths: Any, shape: tuple[int, ...]) -> Any:
     """Return which numbers are below the length of each sequence, along some axis."""
     return xp.reshape(numbers, (1, *shape)) < _sizes(xp, lengths, numbers)
+
+
+def _within(xp: Any, x: Any, numbers: Any, lengths: Any) -> Any:
+    """Return queries, keys or values with zeros beyond the length of each sequence."""
+    return xp.where(_each(xp, numbers, lengths, (1, -1, 1)), x, xp.zeros_like(x))
 
 
 def _gathered(xp: Any, pool: Any, table: Any) -> Any:
