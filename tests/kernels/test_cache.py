@@ -377,3 +377,15 @@ def test_a_copy_grows_by_itself(cache: Any, again: Callable[[Any], Any]) -> None
     for grown, last in ((cache, mine), (other, yours)):
         kept = np.concatenate([first, last], axis=2)
         assert np.allclose(grown.attend(q), kernels.attention(q, kept, kept), atol=1e-6)
+
+
+@pytest.mark.backend("jax")
+def test_sizes_beyond_memory_do_not_end_the_process() -> None:
+    import jax.numpy as jnp
+
+    for make in (
+        lambda: kernels.KVCache(2**30, 2**30, 2**30, 2, like=jnp.ones(1)),
+        lambda: kernels.PagedKVCache(1, 2**30, 2**30, 2**30, 2, like=jnp.ones(1)),
+    ):
+        with pytest.raises(MemoryError, match="its keys have .* elements; expected fewer than"):
+            make()

@@ -410,6 +410,11 @@ def conv2d(x: Any = X, weight: Any = W, *args: Any, **options: Any) -> Any:
             ValueError,
             "of which a window takes (7, 7); expected at most (5, 8), the size of a padded image",
         ),
+        (
+            lambda: conv2d(padding=2**62, stride=2**62),
+            MemoryError,
+            "conv2d: images with their padding have ",
+        ),
         (lambda: conv2d(out=X.copy()), ValueError, "conv2d: out has shape (2, 4, 5, 6); expected "),
     ],
 )
@@ -417,6 +422,13 @@ def test_bad_input(call: Callable[[], Any], error: type[Exception], words: str) 
     with pytest.raises(error) as caught:
         call()
     assert words in str(caught.value)
+
+
+def test_steps_of_any_length(kind: Kind) -> None:
+    x, w = kind.array(X[:1]), kind.array(W[:, :, :1, :1])
+    expected = host(kernels.conv2d(x, w)[:, :, :1, :1])
+    found = kernels.conv2d(x, w, stride=10**20, dilation=(10**30, 2**62))
+    np.testing.assert_allclose(host(found), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", kinds("array"))

@@ -213,6 +213,7 @@ def test_llama3() -> None:
             ValueError,
             "beta_slow is 40.0; expected more than 0 and less than beta_fast",
         ),
+        ({"length": 2**62}, MemoryError, "rope_tables: its tables have "),
         ({"like": [1.0]}, TypeError, "rope_tables: like is of type list; expected an array"),
         ({"like": np.zeros(1, int)}, TypeError, "rope_tables: like has dtype int64 on cpu; expec"),
     ],

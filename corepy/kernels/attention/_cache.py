@@ -18,6 +18,7 @@ from corepy.dispatch import Operand, one_operation
 from corepy.kernels._arguments import (
     FLOATS,
     Given,
+    addressable,
     beside,
     destination,
     finite,
@@ -80,6 +81,7 @@ class _Memory:
 
     def __init__(self, shape: tuple[int, ...], dtype: str | None, like: Any) -> None:
         self._name = type(self).__name__
+        addressable(self._name, "its keys", *shape)
         self._k = _zeros(self._name, shape, dtype, like)
         self._v = _zeros(self._name, shape, dtype, like)
 
@@ -152,6 +154,8 @@ class KVCache(_Memory):
     ------
     TypeError, ValueError
         If an argument is of another type, or a size less than one.
+    MemoryError
+        If no memory holds so much.
 
     Notes
     -----
@@ -293,6 +297,8 @@ class PagedKVCache(_Memory):
     ------
     TypeError, ValueError
         If an argument is of another type, or a size less than one.
+    MemoryError
+        If no memory holds so much.
 
     References
     ----------

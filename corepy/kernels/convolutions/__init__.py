@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from operator import index
 from typing import Any, Literal
 
 from corepy._errors import bad_argument, bad_type
 from corepy.dispatch import one_operation
-from corepy.kernels._arguments import Given, beside, destination, floating, parameter, whole
+from corepy.kernels._arguments import (
+    Given,
+    addressable,
+    beside,
+    destination,
+    floating,
+    parameter,
+    whole,
+)
 from corepy.kernels._choice import FORMULA, TORCH, by_torch, choose, torch_takes
 from corepy.kernels._device import on_device
 from corepy.kernels._memory import by_reference
 from corepy.kernels.convolutions import libraries, reference, torch, windows
-from corepy.kernels.convolutions._geometry import Geometry
+from corepy.kernels.convolutions._geometry import Geometry, Pair
 
 __all__ = ["conv2d"]
 
@@ -71,6 +80,8 @@ def conv2d(
     ValueError
         If a shape or number does not fit, a window is larger than the padded image, or `out` is
         read-only.
+    MemoryError
+        If no memory holds the padded images.
     DeviceMismatchError
         If an array lives on another device than `x`.
 
@@ -132,6 +143,14 @@ def conv2d(
             f"{name}: weight has shape {w.shape}, of which a window takes {extent}; expected at "
             f"most {padded}, the size of a padded image"
         )
+    most = max(channels, w.shape[0])
+    addressable(name, "images with their padding", g.shape[0], most, *geometry.padded)
+    # Longer steps than an image lead nowhere else, and libraries count them in 64 bits.
+    geometry = replace(
+        geometry,
+        stride=_least(geometry.stride, geometry.padded),
+        dilation=_least(geometry.dilation, geometry.padded),
+    )
     to = destination("out", out, g, (g.shape[0], w.shape[0], *geometry.size))
     if g.library != TORCH and on_device(g, w, b):
         from corepy.kernels.convolutions import device
@@ -146,6 +165,10 @@ def conv2d(
         if (native := libraries.function_for(g)) is not None:
             return libraries.conv2d(native, g, w, b, geometry, to)
     return by_reference(reference.conv2d, g, (w, b), (to,), geometry=geometry)
+
+
+def _least(steps: Pair, sizes: Pair) -> Pair:
+    return min(steps[0], sizes[0]), min(steps[1], sizes[1])
 
 
 def _is_torchs(x: Given, weight: Given, bias: Given | None, geometry: Geometry) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from corepy._errors import bad_argument
 from corepy.dispatch import make, table_of
-from corepy.kernels._arguments import choice, finite, floating, whole
+from corepy.kernels._arguments import addressable, choice, finite, floating, whole
 from corepy.kernels._memory import Host
 
 _SCALINGS = (None, "linear", "ntk", "yarn", "llama3")
@@ -77,6 +77,8 @@ def rope_tables(
         If an argument is of another type.
     ValueError
         If a number is out of its range, or means nothing without another `scaling`.
+    MemoryError
+        If no memory holds the tables.
 
     References
     ----------
@@ -97,6 +99,7 @@ def rope_tables(
     size = whole(name, "head_dim", head_dim, 2)
     if size % 2:
         raise bad_argument(name, "head_dim", head_dim, "an even number")
+    addressable(name, "its tables", length, size)
     base = finite(name, "base", base)
     if base <= 1.0:
         raise bad_argument(name, "base", base, "a number greater than 1")
