@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
 
 from corepy import _dtypes
 from corepy.backends.reference import ReferenceArray
-from corepy.backends.reference import fft as reference
 from tests.backends.reference.matrices import to_numpy
 from tests.backends.reference.values import from_numpy
+from tests.conftest import required
+
+mpmath = required("mpmath")
+
+from corepy.backends.reference import fft as reference  # noqa: E402  it imports mpmath
 
 ONE_AXIS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 SEVERAL_AXES = ("fftn", "ifftn", "rfftn", "irfftn")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 
 from corepy import _dtypes
-from corepy.backends.reference import linalg
 from tests.backends.reference.matrices import (
     DEGENERATE,
     FLOATING,
@@ -19,6 +17,11 @@ from tests.backends.reference.matrices import (
     to_numpy,
 )
 from tests.backends.reference.values import from_numpy
+from tests.conftest import required
+
+mpmath = required("mpmath")
+
+from corepy.backends.reference import linalg  # noqa: E402  it imports mpmath
 
 # ------------------------------------------------------------------ cross, outer, diagonal, trace
 

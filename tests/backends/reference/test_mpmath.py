@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import mpmath
 import pytest
 
 from corepy import _dtypes
-from corepy.backends.reference import _mpmath
+from tests.conftest import required
+
+mpmath = required("mpmath")
+
+from corepy.backends.reference import _mpmath  # noqa: E402  it imports mpmath
 
 
 @pytest.mark.parametrize("name", ["linalg", "fft"])
