@@ -49,7 +49,7 @@ def connect(address: str, *, timeout: float = 10.0) -> Any:
     if find_spec("distributed") is None:
         raise BackendUnavailableError(
             "connect: distributed is not installed; expected it beside Dask: "
-            "pip install 'corepy[dask]'"
+            "pip install 'dask[distributed]'"
         )
     from distributed import Client
     from distributed.comm import parse_address, resolve_address

@@ -79,6 +79,17 @@ def test_examples_install_corepy_from_its_checkout(page: Path) -> None:
     assert all("../.." in install for install in installs), installs
 
 
+def test_messages_name_the_libraries_that_are_to_be_installed() -> None:
+    # An extra of "corepy" leads pip to that other project where this one is used from a checkout.
+    hints = [
+        hint
+        for path in ROOT.glob("corepy/**/*.py")
+        for hint in re.findall(r"pip install (?!--)[^`)\n]*", path.read_text(encoding="utf-8"))
+    ]
+    assert len(hints) > 4
+    assert [hint for hint in hints if "corepy" in hint] == []
+
+
 def test_index_lists_every_page() -> None:
     listed = links((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
     pages = {page.name for page in ROOT.glob("docs/*.md")} - {"index.md"}

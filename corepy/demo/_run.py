@@ -282,7 +282,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     options = parse(argv)
     if not can_load():
-        return _refuse('scikit-learn is missing, which has the digits: pip install "corepy[demo]"')
+        return _refuse("scikit-learn is missing, which has the digits: pip install scikit-learn")
     names = options.backend or corepy.usable_backends()
     try:
         for name in names:
@@ -347,7 +347,7 @@ def make_folder(folder: Path) -> None:
 def save_picture(folder: Path, result: Study, digits: npt.NDArray[Any], backend: str) -> None:
     """Save ``digits.png`` in a folder, or say why there is none."""
     if not can_draw():
-        print('\nNo picture: matplotlib is missing, pip install "corepy[demo]"')
+        print("\nNo picture: matplotlib is missing, pip install matplotlib")
         return
     path = folder / "digits.png"
     draw(path, result.found, result.projected, result.clusters, digits, backend)

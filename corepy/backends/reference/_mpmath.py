@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise ImportError(
         "the reference backend computes linalg and fft with mpmath; "
-        "install it with `pip install corepy[reference]`"
+        "install it with `pip install mpmath`"
     ) from error
 
 __all__ = ["Context", "Real", "context", "exact", "ratio", "round_real"]

@@ -19,7 +19,7 @@ from typing import Final
 HINTS: Final[Mapping[str, str]] = {
     "opencl": (
         "install the driver of the GPU, or PoCL to compute on the processor (apt-get install "
-        "pocl-opencl-icd ocl-icd-libopencl1, or pip install 'corepy[opencl]')"
+        "pocl-opencl-icd ocl-icd-libopencl1, or pip install pyopencl pocl-binary-distribution)"
     ),
     "webgpu": (
         "install Dawn (pip install dawn-python) and a driver of Vulkan, Metal or Direct3D 12 "

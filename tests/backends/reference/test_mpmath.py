@@ -28,7 +28,7 @@ def test_without_mpmath_the_extensions_say_what_to_install(name):
     last = done.stderr.strip().splitlines()[-1]
     assert last == (
         "ImportError: the reference backend computes linalg and fft with mpmath; "
-        "install it with `pip install corepy[reference]`"
+        "install it with `pip install mpmath`"
     )
 
 
