@@ -17,8 +17,9 @@ from corepy._errors import (
     bad_type,
     listing,
 )
+from corepy._streams import present
 from corepy.backends._base import Backend
-from corepy.devices import Device, OperationProperties, as_device, memory_info, require_memory
+from corepy.devices import Device, OperationProperties, memory_info, require_memory
 from corepy.devices._device import GPU_KINDS
 from corepy.devices._libraries import release
 from corepy.devices._pinned import let_go
@@ -245,13 +246,7 @@ def synchronize(device: Device | str | None = None) -> None:
     -----
     Needed only to measure time: whoever reads a value waits for it.
     """
-    present = devices_present()
-    wanted = present if device is None else (as_device(device, "synchronize"),)
-    if wanted[0] not in present:
-        raise BackendUnavailableError(
-            f"synchronize: device is {wanted[0].name!r}; expected one that is present: "
-            f"{listing(present)}"
-        )
+    wanted = devices_present() if device is None else (present("synchronize", device),)
     for backend in loaded():  # the others have nothing to finish
         for place in backend.devices():
             if place in wanted:

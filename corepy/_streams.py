@@ -22,6 +22,7 @@ from corepy.devices import Device, as_device
 from corepy.devices._libraries import serving
 from corepy.devices._pinned import let_go
 from corepy.dispatch import default_placement, devices_present
+from corepy.dispatch._registry import why_not
 from corepy.dispatch._streams import Block
 
 __all__ = ["Event", "Stream", "present", "stream"]
@@ -79,6 +80,7 @@ def present(function: str, device: Device | str) -> Device:
     if place not in found:
         raise BackendUnavailableError(
             f"{function}: device is {place.name!r}; expected one that is present: {listing(found)}"
+            f"{why_not(place.kind)}"
         )
     return place
 

@@ -24,6 +24,7 @@ import corepy
 import corepy.array_api as xp
 from corepy.devices import MemoryInfo
 from corepy.devices._device import as_device
+from corepy.dispatch import _registry
 from corepy.testing import fake_devices
 from tests.backends.gpu_on_host import GPU, Current
 
@@ -90,6 +91,16 @@ def test_an_event_of_a_library_without_streams_is_done_when_its_work_is() -> Non
         stream.synchronize()
         assert stream.query()
         assert waited == ["fake:device1"] * 4
+
+
+@pytest.mark.parametrize("function", [corepy.stream, corepy.synchronize])
+def test_a_device_that_is_missing_for_want_of_a_library_is_said_to_be(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = _registry.BackendRecord("far", ("cuda",), lambda: "not installed: far", list, 1)
+    monkeypatch.setitem(_registry._records, "far", far)
+    with pytest.raises(corepy.BackendUnavailableError, match=r"\(.*far: not installed: far.*\)$"):
+        function("cuda:7")
 
 
 def test_a_stream_needs_a_device_that_is_there() -> None:
