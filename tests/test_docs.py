@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -10,6 +11,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+import corepy
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("README.md"), ROOT / "benchmarks/README.md"])
@@ -95,6 +98,20 @@ def test_index_lists_every_page() -> None:
     pages = {page.name for page in ROOT.glob("docs/*.md")} - {"index.md"}
     assert pages <= {*listed}
     assert {"design.md", "writing-backends.md", "conformance.md"} <= pages
+
+
+def test_the_reference_names_all_that_is_public() -> None:
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    words = {*re.findall(r"\w+", " ".join(re.findall(r"`[^`\n]+`", page)))}
+    public = {name: getattr(corepy, name) for name in corepy.__all__}
+    # Of exceptions it names the first, and design.md has the table.
+    derived = {
+        name
+        for name, value in public.items()
+        if inspect.isclass(value) and issubclass(value, corepy.CorepyError)
+    }
+    assert {*public} - derived - words == set()
+    assert "CorepyError" in words
 
 
 def test_code_keeps_its_lines_and_finds_mistakes() -> None:
