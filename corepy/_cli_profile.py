@@ -61,6 +61,9 @@ def profile_program(options: argparse.Namespace) -> int:
                 f"corepy: profile: {name} is passed to the program, for it comes after its name",
                 file=sys.stderr,
             )
+    for name in ("html", "trace"):  # wherever the program goes
+        given = getattr(options, name)
+        setattr(options, name, given and os.path.abspath(given))
     before = sys.argv, sys.path[:]
     # As Python itself would start it.
     sys.argv = [options.program, *options.arguments]

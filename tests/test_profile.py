@@ -307,6 +307,19 @@ def test_a_program_that_fails_is_reported_all_the_same(
     assert capsys.readouterr().err.startswith("2 operations took ")
 
 
+def test_files_are_written_where_they_were_named_wherever_the_program_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = tmp_path / "away"
+    away.mkdir()
+    program = tmp_path / "goes.py"
+    program.write_text(f"import os; os.chdir({str(away)!r})\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["profile", "--html", "page.html", "--trace", "trace.json", "goes.py"]) == 0
+    assert {path.name for path in tmp_path.iterdir()} >= {"page.html", "trace.json"}
+    assert [*away.iterdir()] == []
+
+
 def test_a_module(
     program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
