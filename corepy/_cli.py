@@ -476,7 +476,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return run(sys.argv[1:] if argv is None else argv)
         finally:
-            sys.stdout.flush()  # a closed pipe shows here at the latest
+            # A closed pipe shows here at the latest. What a profiled program has closed, or put in
+            # its place, is left alone, as Python does.
+            if not getattr(sys.stdout, "closed", True):
+                sys.stdout.flush()
     except BrokenPipeError:
         # The interpreter flushes once more as it exits: let that go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

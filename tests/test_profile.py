@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
 import sys
 import threading
 import time
@@ -318,6 +319,18 @@ def test_files_are_written_where_they_were_named_wherever_the_program_goes(
     assert main(["profile", "--html", "page.html", "--trace", "trace.json", "goes.py"]) == 0
     assert {path.name for path in tmp_path.iterdir()} >= {"page.html", "trace.json"}
     assert [*away.iterdir()] == []
+
+
+def test_a_program_may_close_its_output(tmp_path: Path) -> None:
+    # In a process of its own, as the tests' own output is no file.
+    for ending in ("sys.stdout.close()", "sys.stdout = None"):
+        program = tmp_path / "closes.py"
+        program.write_text(f"import sys\nprint('all')\n{ending}\n")
+        command = [sys.executable, "-m", "corepy", "profile", str(program)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "all\n"), done.stderr
+        assert done.stderr.startswith("0 operations took ")
+        assert "Traceback" not in done.stderr
 
 
 def test_a_module(
