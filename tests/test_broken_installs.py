@@ -150,7 +150,8 @@ def test_without_numpy_there_is_no_default(tmp_path: Path) -> None:
         "    try: xp.ones(3)",
         "    except corepy.BackendUnavailableError as error: print(error)",
         "with corepy.backend_priority(['reference']): print(float(xp.sum(xp.ones(3))))",
-        "print({row.reason for row in corepy.backend_status() if row.name in ('numpy', 'dask')})",
+        "rows = [row for row in corepy.backend_status() if row.name in ('numpy', 'dask')]",
+        "print({row.reason for row in rows} - {'not installed: dask'})",
     )
     reason = "ImportError: made for another Python"
     *errors, total, reasons = _printed("\n".join(lines), tmp_path).splitlines()

@@ -44,6 +44,8 @@ def test_what_is_listed_runs_there() -> None:
 
 
 def needed(name: str) -> pytest.MarkDecorator:
+    if name == "reference":
+        return pytest.mark.needs("mpmath")  # without it linalg and fft run in NumPy
     return pytest.mark.device(name) if ":" in name else pytest.mark.backend(name)
 
 
