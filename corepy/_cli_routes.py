@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, TextIO
 
 from corepy._errors import CorepyError
@@ -249,6 +252,23 @@ class Progress:
         self.stream.flush()
 
 
+def _require_writable(path: Path) -> None:
+    """See that a table can be written to a file before it is measured.
+
+    Raises
+    ------
+    OSError
+        If not.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.is_file() or not path.exists():  # of a pipe nobody knows before
+        folder = path.resolve().parent
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+
+
 def run_tune(options: argparse.Namespace) -> int:
     """Measure this machine and keep what was found.
 
@@ -265,6 +285,9 @@ def run_tune(options: argparse.Namespace) -> int:
             if device is not CPU:
                 raise RouteError("tune: --offload measures every device; expected no --device")
             return _tune_offload(options, _tell)
+        wanted = None if options.output is None else Path(options.output)
+        if wanted is not None:
+            _require_writable(wanted)
         outcome = tune(
             options.operations,
             device=device,
@@ -273,8 +296,7 @@ def run_tune(options: argparse.Namespace) -> int:
             progress=Progress(sys.stderr),
             notice=_tell,
         )
-        path = files.cache_file(outcome.table.machine)
-        path = path if options.output is None else Path(options.output)
+        path = wanted or files.cache_file(outcome.table.machine)
         files.write(path, outcome.table.dump())
     except BrokenPipeError:
         raise
@@ -297,7 +319,7 @@ def run_tune(options: argparse.Namespace) -> int:
     if files.OTHERS in outcome.table.made:
         _tell(f"what was not measured keeps the routes {outcome.table.made[files.OTHERS]}")
     _summarize(outcome.table, path)
-    if options.output is None:
+    if wanted is None:
         _tell_if_unused(outcome.table.gpu)
     return 0
 

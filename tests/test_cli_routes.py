@@ -189,6 +189,17 @@ def test_a_table_that_is_not_in_force_is_told_of(
     assert capsys.readouterr().err == ""
 
 
+def test_nothing_is_measured_for_a_table_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("corepy.tuning.tune", lambda *_, **__: pytest.fail("it measured"))
+    (tmp_path / "file").write_text("")
+    for output in (tmp_path, tmp_path / "file" / "table.json"):
+        assert main(["tune", "--output", str(output)]) == 2
+        assert capsys.readouterr().err.startswith("corepy: tune: [Errno ")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_programs_are_given_a_table_or_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with corepy.set_routes("off"):
         assert main(["routes", "--json"]) == 2
