@@ -42,6 +42,8 @@ def graph(function: Callable[..., Any], /, *examples: Any) -> Graph:
     ------
     TypeError
         If `function` is not callable, or an operand or result is no array.
+    ValueError
+        If there is no example.
     DeviceMismatchError
         If the operands are on different devices.
     UnsupportedOperationError
