@@ -283,6 +283,8 @@ def init_backend(priority: Sequence[str], required_bytes: int | None = None) -> 
     Whatever is raised, the priority is the one from before. What libraries keep in their pools
     counts as used; where it is lacking, they give it back before anything is raised.
     """
+    if priority is None:  # which `placements` takes for the one in force
+        raise bad_type("init_backend", "priority", priority, "a sequence of str")
     first = placements(priority, "init_backend")[0]
     if required_bytes is not None:
         try:

@@ -250,6 +250,7 @@ def test_init_backend_sets_the_priority(required: int | None) -> None:
         (["numpy"], 1.5, TypeError, "init_backend: required_bytes is of type float"),
         (["tortch"], None, corepy.BackendUnavailableError, "init_backend: priority has 'tortch'"),
         ("numpy", None, TypeError, "init_backend: priority is of type str"),
+        (None, None, TypeError, "init_backend: priority is of type NoneType"),
     ],
 )
 def test_init_backend_changes_nothing_when_it_refuses(
