@@ -389,3 +389,11 @@ def test_sizes_beyond_memory_do_not_end_the_process() -> None:
     ):
         with pytest.raises(MemoryError, match="its keys have .* elements; expected fewer than"):
             make()
+
+
+@pytest.mark.parametrize("dtype", [np.ones(3), 3])
+def test_a_dtype_that_is_no_name_is_refused_by_name(dtype: Any) -> None:
+    with pytest.raises(TypeError, match=r"^KVCache: dtype is .*; expected a str or None"):
+        kernels.KVCache(1, 1, 4, 4, dtype)
+    with pytest.raises(TypeError, match=r"^PagedKVCache: dtype is .*; expected a str or None"):
+        kernels.PagedKVCache(1, 1, 2, 4, 4, dtype)

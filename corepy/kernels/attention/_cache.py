@@ -42,6 +42,8 @@ _COMPATIBLE: Final = ("numpy", "torch", "jax", "dask")
 def _zeros(function: str, shape: tuple[int, ...], dtype: str | None, like: Any) -> Any:
     """Make memory in the library and on the device of another array."""
     model = floating(function, "like", np.empty(0, np.float32) if like is None else like)
+    if not (dtype is None or isinstance(dtype, str)):
+        raise bad_type(function, "dtype", dtype, "a str or None")
     name = model.dtype if dtype is None else dtype
     options = FLOATS if model.table is None and model.library in _OF_16_BITS else _OF_STANDARD
     options = (*options, "float16") if model.library == "numpy" and model.table is None else options

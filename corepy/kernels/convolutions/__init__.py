@@ -145,12 +145,13 @@ def conv2d(
         )
     most = max(channels, w.shape[0])
     addressable(name, "images with their padding", g.shape[0], most, *geometry.padded)
-    # Longer steps than an image lead nowhere else, and libraries count them in 64 bits.
-    geometry = replace(
-        geometry,
-        stride=_least(geometry.stride, geometry.padded),
-        dilation=_least(geometry.dilation, geometry.padded),
-    )
+    if max(*steps, *spread) > max(geometry.padded):
+        # Longer steps than an image lead nowhere else, and libraries count them in 64 bits.
+        geometry = replace(
+            geometry,
+            stride=_least(steps, geometry.padded),
+            dilation=_least(spread, geometry.padded),
+        )
     to = destination("out", out, g, (g.shape[0], w.shape[0], *geometry.size))
     if g.library != TORCH and on_device(g, w, b):
         from corepy.kernels.convolutions import device
