@@ -384,8 +384,8 @@ _CHECKED: Final[dict[str, Way]] = {
     "floor_divide": Way(
         loops.floor_quotients, _anywhere(1024), 1024, 80_000, loops.integer_quotients
     ),
-    "hypot": Way(loops.lengths, _anywhere(4096), 4096, 80_000),
-    "logaddexp": Way(loops.sums_of_exponentials, _anywhere(1024), 1024, 16_000),
+    "hypot": Way(loops.lengths, {_SINGLE: 2048, _DOUBLE: 768}, 2048, 80_000),
+    "logaddexp": Way(loops.sums_of_exponentials, _anywhere(512), 512, 16_000),
     "pow": Way(loops.powers, {}, 1024, 12_000, is_easy=_to_an_easy_exponent),
     "remainder": Way(loops.remainders, _anywhere(2048), 2048, 80_000, loops.integer_remainders),
     "sin": Way(loops.sines, {_DOUBLE: 1024}, 1024, 40_000),
