@@ -32,6 +32,7 @@ What could not be read is null.
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import json
 import os
@@ -82,6 +83,8 @@ ENVIRONMENT: Final = (
 NO_ADAPTER: Final = "no adapter in this release"
 #: As a shell reports a program that wrote to a closed pipe: 128 + SIGPIPE.
 _BROKEN_PIPE: Final = 141
+#: What writing to a full disk fails with, or past a quota.
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class UserError(Exception):
@@ -410,13 +413,22 @@ def conformance(argv: Sequence[str], root: Path | None = None) -> int:
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """Takes options by their whole names, as do those of its commands.
+
+    What an abbreviation means may be another option one day.
+    """
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(allow_abbrev=False, **params)
+
+
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    made = argparse.ArgumentParser(
+    made = _Parser(
         prog="corepy",
         description="One Array API namespace over the array libraries and accelerators.",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=30),
-        allow_abbrev=False,
     )
     made.add_argument("--version", action="version", version=f"corepy {corepy.__version__}")
     commands = made.add_subparsers(dest="command", metavar="COMMAND", title="commands")
@@ -455,6 +467,11 @@ def run(argv: Sequence[str]) -> int:
     return 2
 
 
+def _discard_output() -> None:
+    """Let what is left to be written, as the interpreter does when it exits, go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command ``corepy``.
 
@@ -466,24 +483,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0 if all went well, 2 after a mistake of the user, which one line on
-        stderr explains, 141 if the reader of stdout went away; else what the command says.
+        The exit status: 0 if all went well, 2 after a mistake of the user or where there is no room
+        for what it prints, which one line on stderr explains, 141 if the reader of stdout went
+        away; else what the command says.
     """
+    given = sys.argv[1:] if argv is None else [*argv]
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed before Python began
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         try:
-            return run(sys.argv[1:] if argv is None else argv)
+            return run(given)
         finally:
             # A closed pipe shows here at the latest. What a profiled program has closed, or put in
             # its place, is left alone, as Python does.
             if not getattr(sys.stdout, "closed", True):
                 sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter flushes once more as it exits: let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return _BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None or given[:1] == ["profile"]:
+            raise  # the last one may be the program's
+        _discard_output()
+        print(f"corepy: standard output: {error.strerror}", file=sys.stderr)
+        return 2
     except (UserError, CorepyError) as error:
         print(f"corepy: {error}", file=sys.stderr)
         return 2

@@ -394,7 +394,9 @@ def test_without_a_command_it_shows_the_commands(capsys: pytest.CaptureFixture[s
     assert all(command in err for command in ("info", "demo", "conformance"))
 
 
-@pytest.mark.parametrize("argv", [["nonsense"], ["info", "more"], ["--nonsense"]], ids=str)
+@pytest.mark.parametrize(
+    "argv", [["nonsense"], ["info", "more"], ["--nonsense"], ["info", "--js"]], ids=str
+)
 def test_an_unknown_argument_ends_with_status_2(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -422,6 +424,36 @@ def test_a_reader_who_leaves_is_no_error(argv: list[str]) -> None:
         os.close(write)
     assert "BrokenPipe" not in done.stderr  # Dawn writes there too, where Vulkan is missing
     assert done.returncode == 141
+
+
+@pytest.mark.parametrize("argv", [["info"], ["--help"], ["routes", "--export", "-"]], ids=str)
+def test_standard_output_on_a_full_disk_is_told(argv: list[str], tmp_path: Path) -> None:
+    limited = (
+        "import resource, signal, sys; from corepy._cli import main;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9)); sys.exit(main(sys.argv[1:]))"
+    )
+    with (tmp_path / "shown").open("w") as file:
+        done = subprocess.run(
+            [sys.executable, "-c", limited, *argv],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
+            check=False,
+        )
+    last = done.stderr.splitlines()[-1]  # Dawn writes there too, where Vulkan is missing
+    assert last.startswith("corepy: ")
+    assert last.endswith("File too large")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_a_profiled_program_has_its_own_errors(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("raise OSError(28, 'No space left on device')")
+    done = python("profile", str(tmp_path / "program.py"))
+    assert done.returncode == 1
+    assert "program.py" in done.stderr
+    assert done.stderr.splitlines()[-1] == "OSError: [Errno 28] No space left on device"
 
 
 # ---------------------------------------------------------------------------- the other commands
