@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -17,10 +18,9 @@ _HAS_MKL: Final[bool] = torch.backends.mkl.is_available()
 _RESTS: Final = (1, 11, 13, 11 * 11, 11 * 13, 13 * 13)
 
 
-def _is_rough(x: Tensor, points: tuple[int, ...]) -> bool:
+@lru_cache(maxsize=256)
+def _is_rough(points: tuple[int, ...]) -> bool:
     """Say whether MKL would lose digits: in factors from 17 on up to 250 ulp, NumPy 4."""
-    if not _HAS_MKL or x.device.type != "cpu" or not is_plain(x):
-        return False
     for rest in points:
         for prime in (2, 3, 5, 7):
             while rest % prime == 0:
@@ -36,7 +36,8 @@ def _transform(name: str) -> Callable[..., Tensor]:
     def run(x: Tensor, **params: Any) -> Tensor:
         if x.numel():
             x = x.resolve_conj().resolve_neg()
-            if _is_rough(x, params["s"] if "s" in params else (params["n"],)):
+            points = params["s"] if "s" in params else (params["n"],)
+            if _HAS_MKL and _is_rough(points) and x.device.type == "cpu" and is_plain(x):
                 with np.errstate(all="ignore"):
                     return torch.from_numpy(exact(x.numpy(), **params))
             return function(x, **params)
