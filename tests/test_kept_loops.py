@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import runpy
+import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 
 from tests.conftest import required
@@ -15,7 +17,7 @@ numba = required("numba")
 
 from numba.core.caching import IndexDataCacheFile  # noqa: E402
 
-from corepy._loops._compile import kept  # noqa: E402
+from corepy._loops._compile import OPTIONS, kept  # noqa: E402
 
 
 @pytest.fixture
@@ -58,3 +60,37 @@ def test_a_disk_that_is_full(source: Path, monkeypatch: pytest.MonkeyPatch) -> N
         patch.setattr(IndexDataCacheFile, "_open_for_write", full)
         assert not is_loaded(source)
     assert [is_loaded(source) for _ in range(2)] == [False, True]
+
+
+def test_nobody_counts_the_arguments_of_a_loop() -> None:
+    def chosen(x: Any, y: Any, out: Any, start: int, stop: int) -> None:
+        row = x[0]
+        for i in range(start, stop):
+            row = (y[i] if out[i] > 0 else x[i]) if out[i] else row
+            out[i] = row[0]
+        x = y  # nobody lets go of what it was
+        out[0] += x[0, 0]
+
+    loop = numba.njit(**OPTIONS)(chosen)
+    x, y, out = np.ones((4, 3)), np.full((4, 3), 2.0), np.array([0.0, 1.0, -1.0, 0.0])
+    held = [sys.getrefcount(array) for array in (x, y, out)]
+    loop(x, y, out, 0, 4)
+    assert out.tolist() == [3.0, 2.0, 1.0, 1.0]
+    assert [sys.getrefcount(array) for array in (x, y, out)] == held
+    (code,) = loop.inspect_llvm().values()
+    assert "call void @NRT_incref" not in code
+
+
+def test_arrays_that_a_loop_makes_or_returns_are_counted() -> None:
+    def made(x: Any) -> Any:
+        row = x[0]
+        for i in range(3):
+            row = row + x[i]
+        return x[1], row
+
+    x = np.arange(12.0).reshape(4, 3)
+    part, total = numba.njit(**OPTIONS)(made)(x)
+    assert np.shares_memory(part, x)
+    del x
+    assert part.tolist() == [3.0, 4.0, 5.0]
+    assert total.tolist() == [9.0, 13.0, 17.0]

@@ -20,7 +20,7 @@ from numba.core.caching import FunctionCache
 from numba.core.compiler_lock import global_compiler_lock
 
 from corepy import _forks
-from corepy._loops._width import PIPELINE
+from corepy._loops._lowering import PIPELINE
 
 __all__ = ["OPTIONS", "REASSOCIATED", "compiler", "digest", "kept"]
 
@@ -86,7 +86,7 @@ def compiler(paths: Iterable[Path]) -> Callable[..., Callable[[Kernel], Kernel]]
         ``kernel(*, fastmath=frozenset())`` gives the decorator; of LLVM's flags for floats
         ``contract`` (fused multiply-adds) and ``reassoc`` are used, and no others.
     """
-    shared = ("_simd.py", "_streaming.py", "_width.py")
+    shared = ("_simd.py", "_streaming.py", "_lowering.py")
     files = (*(Path(__file__).with_name(name) for name in shared), *paths)
 
     def kernel(*, fastmath: Set[str] = frozenset()) -> Callable[[Kernel], Kernel]:

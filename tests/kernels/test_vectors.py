@@ -34,7 +34,7 @@ def width() -> int:
     """
     from llvmlite import binding
 
-    from corepy._loops._width import IS_WIDE
+    from corepy._loops._lowering import IS_WIDE
 
     @compiled
     def doubled(x: Any, out: Any) -> None:
