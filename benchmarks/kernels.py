@@ -42,6 +42,8 @@ STEP: Final = 10**6
 RATE: Final = 1e-9
 BETAS: Final = (0.9, 0.999)
 MATRICES: Final = ((1000, 1000), (4096, 4096))
+#: The last one of rows as short as a head's, which some networks norm too.
+ROWS: Final = (*MATRICES, (16384, 128))
 HEADS: Final = ((1, 32, 2048, 128),)
 #: Batch, channels, height, width: of the first and the last stage of a residual network.
 IMAGES: Final = ((8, 64, 56, 56), (8, 512, 7, 7))
@@ -63,6 +65,7 @@ ATTENTIONS: Final = (
     (1, 32, 32, 1, 4096, 128),
 )
 SHAPES: Final[dict[str, tuple[tuple[int, ...], ...]]] = {
+    **dict.fromkeys(("rms_norm", "layer_norm", "softmax"), ROWS),
     "rope": HEADS,
     "attention": ATTENTIONS,
     "conv2d": CONVOLUTIONS,
@@ -82,6 +85,12 @@ Array = np.ndarray[Any, Any]
 
 def _rms_norm(xp: Any, x: Any, weight: Any) -> Any:
     return x / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + EPS) * weight
+
+
+def _layer_norm(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
+    centred = x - xp.mean(x, axis=-1, keepdims=True)
+    variance = xp.mean(centred * centred, axis=-1, keepdims=True)
+    return centred / xp.sqrt(variance + EPS) * weight + bias
 
 
 def _softmax(xp: Any, x: Any) -> Any:
@@ -134,6 +143,7 @@ def _adam_step(xp: Any, p: Any, g: Any, m: Any, v: Any) -> Any:
 #: What each operation is called by, its composition, and the further operands it takes.
 OPERATIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "rms_norm": (lambda x, w: kernels.rms_norm(x, w, EPS), _rms_norm),
+    "layer_norm": (lambda x, w, b: kernels.layer_norm(x, w, b, EPS), _layer_norm),
     "softmax": (lambda x: kernels.softmax(x, -1), _softmax),
     "swiglu": (kernels.swiglu, _swiglu),
     "gelu": (kernels.gelu, lambda xp, x: x),
@@ -168,6 +178,8 @@ def operands(name: str, shape: tuple[int, ...]) -> tuple[Array, ...]:
     match name:
         case "rms_norm":
             return x, rng.random(shape[-1], np.float32)
+        case "layer_norm":
+            return x, rng.random(shape[-1], np.float32), rng.random(shape[-1], np.float32)
         case "swiglu":
             return x, rng.standard_normal(shape, np.float32)
         case "adam_step":
@@ -195,6 +207,7 @@ def torch_function(name: str) -> Callable[..., Any]:
 
     found: dict[str, Callable[..., Any]] = {
         "rms_norm": lambda x, w: torch.nn.functional.rms_norm(x, w.shape, w, EPS),
+        "layer_norm": lambda x, w, b: torch.nn.functional.layer_norm(x, w.shape, w, b, EPS),
         "softmax": lambda x: torch.softmax(x, -1),
         "swiglu": lambda x, gate: x * torch.nn.functional.silu(gate),
         "gelu": torch.nn.functional.gelu,
