@@ -100,6 +100,63 @@ def test_it_goes_on_where_it_was_interrupted(fake: Accelerator) -> None:
     assert fake.arrived > before + 20
 
 
+def test_two_at_once_keep_what_both_find(fake: Accelerator) -> None:
+    def meanwhile(number: int, count: int, label: str) -> None:
+        if label.startswith("matmul float64"):  # one has kept some cells, and will keep more
+            tune_offload(["exp"], seconds=0.0)
+
+    found = tune_offload(["matmul"], seconds=0.0, progress=meanwhile).costs
+    (device,) = found.devices
+    both = ["exp/float32", "exp/float64", "matmul/float32", "matmul/float64"]
+    assert sorted(device.work) == sorted(found.host) == both
+    assert {len(curve.points) for curve in device.work.values()} == {2}
+    assert read_costs() == (found, "")
+
+
+def test_what_another_one_replaces_by_less_is_kept_again(fake: Accelerator) -> None:
+    first = tune_offload(["matmul"], seconds=0.0).costs
+
+    def meanwhile(number: int, count: int, label: str) -> None:
+        if label.startswith("exp float64"):
+            files.write(costs_file(files.machine_key()), first.dump())
+
+    tune_offload(["exp"], seconds=0.0, progress=meanwhile)
+    kept, _ = read_costs()
+    assert kept is not None
+    assert {"exp/float32", "exp/float64", "matmul/float64"} <= set(kept.devices[0].work)
+
+
+def test_measuring_again_loses_nothing_when_interrupted(fake: Accelerator) -> None:
+    whole = tune_offload(["matmul", "exp"], seconds=0.0).costs
+
+    def interrupt(number: int, count: int, label: str) -> None:
+        if label.startswith("matmul float64"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tune_offload(["matmul", "exp"], seconds=0.0, again=True, progress=interrupt)
+    kept, _ = read_costs()
+    assert kept is not None
+    assert kept.host.keys() == whole.host.keys()
+    (before,), (after,) = whole.devices, kept.devices
+    assert {key: [n for n, _ in curve.points] for key, curve in after.work.items()} == {
+        key: [n for n, _ in curve.points] for key, curve in before.work.items()
+    }
+    assert after.work["matmul/float64"] == before.work["matmul/float64"]
+
+
+def test_what_is_measured_again_may_be_refused_then_and_no_longer(
+    fake: Accelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tune_offload(["exp"], seconds=0.0)
+    with monkeypatch.context() as rough:
+        rough.setattr(_offload, "deviation", lambda *_: "rough")
+        (device,) = tune_offload(["exp"], seconds=0.0, again=True).costs.devices
+        assert (list(device.refused), dict(device.work)) == (["exp/float32", "exp/float64"], {})
+    (device,) = tune_offload(["exp"], seconds=0.0, again=True).costs.devices
+    assert (dict(device.refused), list(device.work)) == ({}, ["exp/float32", "exp/float64"])
+
+
 def test_what_means_something_else_is_refused(
     fake: Accelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +299,6 @@ def test_what_was_measured_with_another_version_of_the_library_is_not_taken(
     kept = _offload._Kept(None, lambda text: None)
     found = kept.device(fake, device)
     assert found.work
-    kept.keep(replace(found, version="old"))
+    kept.costs = kept.costs.with_device(replace(found, version="old"))
     now = kept.device(fake, device)
     assert (now.version, now.up, now.down, now.work) == (found.version, None, None, {})

@@ -4,7 +4,8 @@ The host and the device take turns, so that what the machine does meanwhile meet
 are measured there and back, by bytes; operations with their operands in place, by amounts of work,
 and the device waited for. A time that is too noisy is taken again for longer, and at last left out.
 After each cell the file is replaced in one step, so that an interrupted tuning goes on where it
-was. What does not mean on a device what it means here is found first, and never offloaded.
+was, and two at once keep what both find. What does not mean on a device what it means here is found
+first, and never offloaded.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 import datetime
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -44,6 +46,8 @@ ELEMENTS: Final = (1 << 10, 1 << 14, 1 << 18, 1 << 22)
 SIDES: Final = (32, 128, 512, 1024)
 #: Spread of a time, as a part of it, above which it is not believed.
 NOISY: Final = 0.25
+T = TypeVar("T")
+
 #: Kinds of device that are no accelerators: a cluster has the host's processors.
 _NO_ACCELERATORS: Final = ("cpu", "dask")
 
@@ -121,9 +125,7 @@ def tune_offload(
     todo = [(name, dtype) for name in wanted for dtype in MEASURED[name]]
     count = len(places) * (len(todo) + 1)
     for i, (backend, device) in enumerate(places):
-        if again:
-            kept.forget(backend, device, todo)
-        measuring = _Measuring(kept, backend, device, seconds)
+        measuring = _Measuring(kept, backend, device, seconds, again=again)
         progress(i * (len(todo) + 1), count, f"transfers {device}")
         measuring.transfers()
         for j, (name, dtype) in enumerate(todo):
@@ -133,66 +135,95 @@ def tune_offload(
     return Reckoned(kept.costs, tuple(kept.undecided))
 
 
+#: What a measurement changes: an accelerator as it was known, and then as it is.
+Finding: TypeAlias = Callable[[Measured], Measured]
+
+
 class _Kept:
     """The costs so far, in a file that is whole after each cell."""
 
     def __init__(self, path: Path | None, notice: Callable[[str], None]) -> None:
-        machine = files.machine_key()
-        self.path = costs_file(machine) if path is None else path
-        made = {"command": "corepy tune --offload", "date": datetime.date.today().isoformat()}
-        self.costs = Costs(machine, made, {}, ())
+        self.machine = files.machine_key()
+        self.path = costs_file(self.machine) if path is None else path
+        self.made = {"command": "corepy tune --offload", "date": datetime.date.today().isoformat()}
+        self.costs = Costs(self.machine, self.made, {}, ())
         self.undecided: list[str] = []
+        self._findings: list[Callable[[Costs], Costs]] = []
         try:
-            before = parse(self.path.read_text(encoding="utf-8"))
+            self._read()
         except FileNotFoundError:
-            return
+            pass
         except (OSError, ValueError) as error:
-            notice(f"{self.path}: {error}: measuring anew")
-            return
-        if dict(before.machine) == machine:
-            self.costs = replace(before, made=made)
-        else:
-            notice(f"{self.path} is of another version or machine: measuring anew")
+            notice(f"{error}: measuring anew")
+
+    def _read(self) -> None:
+        """Take up what the file holds."""
+        try:
+            found = parse(self.path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from None
+        if dict(found.machine) != self.machine:
+            raise ValueError(f"{self.path} is of another version or machine")
+        self.costs = replace(found, made=self.made)
 
     def device(self, backend: Backend, device: Device) -> Measured:
         """Return what is known of an accelerator as it is now."""
-        version = version_of(backend, device)
-        found = self.costs.of(backend.name, device.name)
-        if found is None or found.version != version:
-            return Measured(backend.name, device.name, version)
-        return found
+        return _known(self.costs, backend, device)
 
-    def forget(self, backend: Backend, device: Device, todo: list[tuple[str, str]]) -> None:
-        """Let go of what is to be measured again; the host's times are replaced as they come."""
-        found = self.device(backend, device)
-        keys = {f"{name}/{dtype}" for name, dtype in todo}
-        work = {key: curve for key, curve in found.work.items() if key not in keys}
-        refused = {key: why for key, why in found.refused.items() if key not in keys}
-        found = replace(found, up=None, down=None, work=work, refused=refused)
-        self.costs = self.costs.with_device(found)
+    def keep(
+        self,
+        backend: Backend,
+        device: Device,
+        finding: Finding,
+        host: tuple[str, float, float] | None = None,
+    ) -> None:
+        """Keep what was found, on disk too, beside what another tuning has kept meanwhile.
 
-    def keep(self, device: Measured, host: dict[str, Curve] | None = None) -> None:
-        """Keep what was found, on disk too."""
-        self.costs = self.costs.with_device(device)
-        if host is not None:
-            self.costs = replace(self.costs, host={**self.costs.host, **host})
+        `host` is the key, the amount and the seconds of an operation on the host.
+        """
+
+        def found(costs: Costs) -> Costs:
+            costs = costs.with_device(finding(_known(costs, backend, device)))
+            if host is None:
+                return costs
+            key, amount, seconds = host
+            curve = _added(costs.host.get(key), amount, seconds)
+            return replace(costs, host={**costs.host, key: curve})
+
+        self._findings.append(found)
+        with suppress(OSError, ValueError):  # then what is known here is all that there is
+            self._read()
+        # All of them: the other one may have replaced the file without the last.
+        for each in self._findings:
+            self.costs = each(self.costs)
         files.write(self.path, self.costs.dump())
+
+
+def _known(costs: Costs, backend: Backend, device: Device) -> Measured:
+    version = version_of(backend, device)
+    found = costs.of(backend.name, device.name)
+    if found is None or found.version != version:
+        return Measured(backend.name, device.name, version)
+    return found
 
 
 class _Measuring:
     """One accelerator under measurement."""
 
-    def __init__(self, kept: _Kept, backend: Backend, device: Device, seconds: float) -> None:
+    def __init__(
+        self, kept: _Kept, backend: Backend, device: Device, seconds: float, *, again: bool
+    ) -> None:
         self.kept = kept
         self.backend = backend
         self.device = device
         self.seconds = seconds
+        self.again = again
 
     def transfers(self) -> None:
         """Measure the way there and back."""
         for size in BYTES:
             known = self.kept.device(self.backend, self.device)
-            if known.up is not None and size in dict(known.up.points):
+            if not self.again and _has(known.up, size):
                 continue
             host = np.ones(size // 4, np.float32)  # which every device has
             there = self._there(host)
@@ -204,11 +235,7 @@ class _Measuring:
                 },
             )
             if found is not None:
-                up, down = (
-                    _added(curve, size, found[name])
-                    for name, curve in (("up", known.up), ("down", known.down))
-                )
-                self.kept.keep(replace(known, up=up, down=down))
+                self.kept.keep(self.backend, self.device, partial(_moved, size, found))
 
     def operation(self, name: str, dtype: str) -> None:
         """Measure an operation at one size after another, unless it means something else there."""
@@ -216,15 +243,15 @@ class _Measuring:
         if not self.backend.supports(name, DTYPES[dtype], self.device):
             return
         known = self.kept.device(self.backend, self.device)
-        if key in known.refused:
+        if key in known.refused and not self.again:
             return
         case = Case(name, dtype, "all" if name == "sum" else "", ())
         fast = name.startswith("linalg.") and dtype == "float32"
         with PRECISION.scoped("fast" if fast else "full"), np.errstate(all="ignore"):
-            if key not in known.work:
+            if key not in known.work or self.again:
                 why = self._deviation(case)
                 if why is not None:
-                    self.kept.keep(replace(known, refused={**known.refused, key: why}))
+                    self.kept.keep(self.backend, self.device, partial(_refused, key, why))
                     return
             for side in SIDES if case.is_linear else ELEMENTS:
                 if not self._cell(case, key, side * side if case.is_linear else side):
@@ -268,9 +295,8 @@ class _Measuring:
         assert load is not None  # what is measured can be offloaded
         assert curve is not None
         amount = load.amount * curve[1]
-        known, host = self.kept.device(self.backend, self.device), self.kept.costs.host.get(key)
-        there, here = known.work.get(key), host
-        if not (_has(there, amount) and _has(here, amount)):
+        there, here = self._curves(key)
+        if self.again or not (_has(there, amount) and _has(here, amount)):
             own = _fallback.resolve(name, NUMPY, CPU, dtype)
             home = _routes.routed(own, name, NUMPY, CPU, dtype)
             native, moved = self._native(case), [self._there(x) for x in args]
@@ -283,13 +309,18 @@ class _Measuring:
             )
             if found is None:
                 return True
-            there = _added(there, amount, found["there"])
-            here = _added(here, amount, found["host"])
-            self.kept.keep(replace(known, work={**known.work, key: there}), {key: here})
+            worked = partial(_worked, key, amount, found["there"])
+            self.kept.keep(self.backend, self.device, worked, (key, amount, found["host"]))
+            there, here = self._curves(key)
         assert there is not None  # by now they have at least this point
         assert here is not None
         growth = 8.0 if case.is_linear else 16.0
         return min(there(amount), here(amount)) * growth <= LONGEST
+
+    def _curves(self, key: str) -> tuple[Curve | None, Curve | None]:
+        """Return what is known of an operation there and here."""
+        known = self.kept.device(self.backend, self.device)
+        return known.work.get(key), self.kept.costs.host.get(key)
 
     def _sent(self, value: Any) -> Any:
         return self._waited(self._there(value))
@@ -314,6 +345,25 @@ class _Measuring:
 def _spread(times: list[float]) -> float:
     middle = statistics.median(times)
     return 1.4826 * statistics.median(abs(taken - middle) for taken in times)
+
+
+def _moved(size: int, seconds: Mapping[str, float], known: Measured) -> Measured:
+    up, down = _added(known.up, size, seconds["up"]), _added(known.down, size, seconds["down"])
+    return replace(known, up=up, down=down)
+
+
+def _worked(key: str, amount: float, seconds: float, known: Measured) -> Measured:
+    work = {**known.work, key: _added(known.work.get(key), amount, seconds)}
+    return replace(known, work=work, refused=_without(key, known.refused))
+
+
+def _refused(key: str, why: str, known: Measured) -> Measured:
+    refused = {**known.refused, key: why}
+    return replace(known, work=_without(key, known.work), refused=refused)
+
+
+def _without(key: str, known: Mapping[str, T]) -> dict[str, T]:
+    return {other: value for other, value in known.items() if other != key}
 
 
 def _has(curve: Curve | None, amount: float) -> bool:
