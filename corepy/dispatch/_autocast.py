@@ -61,9 +61,9 @@ def applied(
             _explain.also(f"autocast: operands rounded to {low}")
         return made
 
-    # Small operands do not pass it by; who runs it is who runs the product itself.
-    vars(product).update(least=1)
-    for key in ("backend", "device"):
+    # Who runs it, and from how many elements on it chooses, is what the product itself says: the
+    # compiled hot path asks for the setting before it takes its own way, that in Python calls this.
+    for key in ("backend", "device", "least", "leasts", "blocks"):
         if hasattr(native, key):
             vars(product)[key] = getattr(native, key)
     return product

@@ -37,7 +37,7 @@ from corepy.dispatch import _hot_python
 from corepy.dispatch._hot_python import operator, reflected, unary_operator
 from corepy.dispatch._lessons import LEARNING
 from corepy.dispatch._reproducible import REPRODUCIBLE
-from corepy.dispatch._settings import PRIORITY, STRICT
+from corepy.dispatch._settings import AUTOCAST, PRIORITY, STRICT
 from corepy.dispatch._short_scalars import LARGE, WHOLE
 
 cimport cython

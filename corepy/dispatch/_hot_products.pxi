@@ -29,6 +29,14 @@ cdef inline PyArrayObject* _operand(PyObject* x, Slots table, npy_intp least) no
 # ---------------------------------------------------------------------------- products
 
 
+cdef Slot* _slot_of_product(PyObject* x, int place) except? NULL:
+    """As `_slot_of`, NULL too where `corepy.autocast` rounds the operands: the entry does that."""
+    cdef Slot* slot = _slot_of(x, place)
+    if slot == NULL or slot.type_num != NPY_FLOAT or not AUTOCAST.touched or AUTOCAST.get() is None:
+        return slot
+    return NULL
+
+
 # OpenBLAS computes a product of some size in all threads, which takes it longer than one thread
 # where matrices are long and narrow, and where one is a vector. Block by block it takes one for each.
 # Where a vector weighs rows that lie in memory one after the other, blocks are of some of these rows,
@@ -246,7 +254,7 @@ cdef void _weighing_stretch(Work* work, npy_intp start, npy_intp stop) noexcept 
 
 cdef object _short_product(PyObject* a, PyObject* b, int place):
     """Multiply two small matrices of one table, None where the function has to."""
-    cdef Slot* slot = _slot_of(a, place)
+    cdef Slot* slot = _slot_of_product(a, place)
     if slot == NULL or b.ob_type != <void*>_Array:
         return None
     table = (<Operand>a)._table
@@ -273,7 +281,7 @@ cdef object _contraction_way(Function self, PyObject** args, Py_ssize_t count, P
         return None
     if not _whole(axes, &number) or number != 1:
         return None
-    cdef Slot* slot = _slot_of(args[0], self.place)
+    cdef Slot* slot = _slot_of_product(args[0], self.place)
     if slot == NULL or args[1].ob_type != <void*>_Array:
         return None
     x, y = <Operand>args[0], <Operand>args[1]
@@ -312,7 +320,7 @@ cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
     cdef int ndim
     if count != 2 or not _words(args, count, names, ("axis",), &axis):
         return None
-    cdef Slot* slot = _slot_of(args[0], self.place)
+    cdef Slot* slot = _slot_of_product(args[0], self.place)
     if slot == NULL:
         return None
     table = (<Operand>args[0])._table

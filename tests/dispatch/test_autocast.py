@@ -148,6 +148,34 @@ def test_it_holds_where_it_was_asked_for() -> None:
             corepy.autocast(wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("rows", [3, 50_000])
+def test_products_beside_rounded_ones_are_as_ever(rows: int) -> None:
+    import corepy.array_api as xp
+
+    rng = np.random.default_rng(3)
+    a, b = rng.random((rows, 7), np.float32), rng.random((7, 5), np.float32)
+    x, y = (xp.asarray(values, device="cpu") for values in (a, b))
+    calls = (
+        lambda: x @ y,
+        lambda: xp.matmul(x, y),
+        lambda: xp.linalg.matmul(x, y),
+        lambda: xp.tensordot(x, y, axes=1),
+        lambda: xp.vecdot(x, x),
+        lambda: xp.vecdot(x[:, 0], x[:, 1]),
+        lambda: x @ y[:, 0],
+        lambda: x.T @ x[:, 0],
+    )
+    before = [np.asarray(call()) for call in calls]
+    p, q = rounded(a, "bfloat16").astype(float), rounded(b, "bfloat16").astype(float)
+    wanted = [p @ q] * 4 + [(p * p).sum(-1), p[:, 0] @ p[:, 1], p @ q[:, 0], p.T @ p[:, 0]]
+    for _ in range(3):  # in the same tables, again and again
+        with corepy.autocast("bfloat16"):
+            for call, low in zip(calls, wanted, strict=True):
+                np.testing.assert_allclose(np.asarray(call()), low, 2e-5)
+        for call, exact in zip(calls, before, strict=True):
+            np.testing.assert_array_equal(np.asarray(call()), exact)
+
+
 def test_explain_tells() -> None:
     import corepy.array_api as xp
 

@@ -25,7 +25,7 @@ import corepy.array_api as xp
 from corepy._budget import cores
 from corepy._crew import Crew, Entrance
 from corepy.backends._numpy_order import PARTS
-from corepy.dispatch import _helped, _hot
+from corepy.dispatch import _autocast, _helped, _hot, _table
 from tests.dispatch.natives import compiled
 
 pytestmark = compiled
@@ -225,6 +225,27 @@ def test_products_are_shared_again_after_reproducible_ones(helpers: StandIn) -> 
         helpers.jobs.clear()
         assert outcome(lambda: tall @ few) == expected
     assert helpers.jobs
+
+
+@pytest.mark.parametrize("kind", ["a tall matrix", "tensordot", "weighed rows"])
+def test_products_are_shared_again_after_rounded_ones(
+    kind: str, helpers: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, operands = FLOATING[kind], arrays("float32")
+    call(**operands)  # of the first product of all BLAS's threads add up otherwise
+    expected = outcome(lambda: call(**operands))
+    enlist(helpers)
+    monkeypatch.setattr(_autocast, "_wanted", False)
+    try:
+        with corepy.autocast("bfloat16"):
+            assert outcome(lambda: call(**operands)) != expected
+        for _ in range(3):
+            helpers.jobs.clear()
+            assert outcome(lambda: call(**operands)) == expected
+        assert helpers.jobs
+    finally:
+        monkeypatch.undo()
+        _table.forget_entries()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
