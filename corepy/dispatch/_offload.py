@@ -288,6 +288,19 @@ class Choice:
 # ---------------------------------------------------------------------------- entries of tables
 
 
+def _may_go(name: str, backend: Backend, device: Device) -> bool:
+    return _wanted and device is CPU and name in STARTS and backend.name in HOMES
+
+
+def is_open(name: str, backend: Backend, device: Device, dtype: DType) -> bool:
+    """Say whether nobody knows yet if an operation needs a gate; arguments as of `gated`.
+
+    For there may be accelerators, and whoever asks here wants none looked for.
+    """
+    wanted = _offload_places.were_looked_for() or OFFLOAD.get() == "auto"
+    return not wanted and _may_go(name, backend, device)
+
+
 def gated(native: Function, name: str, backend: Backend, device: Device, dtype: DType) -> Function:
     """Return the gate of an operation that may be offloaded, or its native callable.
 
@@ -310,7 +323,7 @@ def gated(native: Function, name: str, backend: Backend, device: Device, dtype: 
         With the attribute ``least``, the number of elements of the greatest operand from which
         anything else than `native` may run.
     """
-    if not _wanted or device is not CPU or name not in STARTS or backend.name not in HOMES:
+    if not _may_go(name, backend, device):
         return native
     curve = key_of(name, dtype.name)
     # Whoever wants offloading has them looked for; with COREPY_OFFLOAD this is the first to ask.

@@ -87,6 +87,11 @@ def known() -> tuple[Accelerator, ...]:
     return _accelerators or ()
 
 
+def were_looked_for() -> bool:
+    """Say whether anybody wanted them so far."""
+    return _accelerators is not None
+
+
 def use_costs(costs: Costs | None) -> None:
     """Reckon with other costs from now on; None for those that were measured on this machine."""
     global _accelerators

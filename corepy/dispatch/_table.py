@@ -134,6 +134,8 @@ class Table(Slots):
                 # Not stored: the tables fill with plain callables again once nobody listens.
                 native = _offload.gated(native, *place)
                 return _explain.traced(native, name, self.backend, self.device), result
+            if _offload.is_open(*place):
+                return native, result  # not stored either: the next who asks may want a gate
             own = not isinstance(native, _fallback.Elsewhere)
             if own and self.backend.recycles and name not in _NEW:
                 native = recycling(native)

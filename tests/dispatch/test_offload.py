@@ -533,6 +533,23 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         _settings._offload_wanted()
 
 
+def test_who_wants_none_first_decides_for_nobody_else(
+    eager: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``COREPY_OFFLOAD=auto`` nobody looks for accelerators before an operation wants one."""
+    there = costs(eager, moving=NOTHING, here=SLOW, there=NOTHING)
+    monkeypatch.setattr(places._offload_costs, "read_costs", lambda: (there, ""))
+    places.use_costs(None)
+    x = matrix(8)
+    with corepy.offload("off"):
+        for _ in range(2):
+            assert not is_resident(x @ x)
+        assert not places.known()
+    assert is_resident(x @ x)
+    with corepy.offload("off"):
+        assert not is_resident(x @ x)
+
+
 def test_threads_and_tasks_choose_for_themselves(eager: FakeBackend) -> None:
     x, found = matrix(8), {}
 
