@@ -135,6 +135,18 @@ def on_host(name: str, backend: Backend, device: Device, dtype: DType) -> Callab
     return None
 
 
+def each(function: Callable[[Any], Any], value: Any) -> Any:
+    """Apply a function to a value, or to each that a tuple or list of them holds.
+
+    A function that called itself for those would hold itself, and with it the operands, until
+    Python's collector runs.
+    """
+    if isinstance(value, (tuple, list)):
+        made = [each(function, item) for item in value]
+        return made if isinstance(value, list) else tuple(made)
+    return function(value)
+
+
 class Elsewhere:
     """A native callable of one backend that another one executes.
 
@@ -179,8 +191,6 @@ class Elsewhere:
                     moved += nbytes(native, self.backend) if crossing or copied else 0
                     arrived[id(value)] = native
                 return arrived[id(value)]
-            if isinstance(value, (tuple, list)):
-                return type(value)(there(item) for item in value)
             return value
 
         def back(value: Any) -> Native:
@@ -192,8 +202,6 @@ class Elsewhere:
                 )
                 moved += nbytes(native, self.home) if crossing or copied else 0
                 return native
-            if isinstance(value, (tuple, list)):
-                return tuple(back(item) for item in value)
             return value
 
         if crossing:
@@ -210,8 +218,8 @@ class Elsewhere:
                 f"{self.name}: backend {self.backend.name} has no such operation on {self.device}; "
                 f"expected the one that it says it supports"
             )
-        moving = {key: there(value) for key, value in kwargs.items()}
-        result = back(function(*(there(arg) for arg in args), **moving))
+        moving = {key: each(there, value) for key, value in kwargs.items()}
+        result = each(back, function(*(each(there, arg) for arg in args), **moving))
         which = " for this dtype" if self.why is _OFFERS_NOT else ""
         _explain.note(f"{self.home.name} {self.why}{which}", moved)
         return result

@@ -257,13 +257,12 @@ class Choice:
             if isinstance(value, self.scalar):
                 dtype = DTYPES[value.dtype.name]
                 return place.backend.scalar(value.item(), dtype, place.device)
-            if isinstance(value, (tuple, list)):
-                return type(value)(there(item) for item in value)
             if isinstance(value, self.kind):
                 return place.backend.native_dtype(DTYPES[value.name])
             return value
 
-        made = call(*map(there, args), **{key: there(value) for key, value in params.items()})
+        moving = {key: _fallback.each(there, value) for key, value in params.items()}
+        made = call(*(_fallback.each(there, x) for x in args), **moving)
         results = self._results(made, place, self._expected(args, params))
         if _explain.listening():
             place.backend.synchronize(place.device)

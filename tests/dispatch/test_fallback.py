@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,6 +50,31 @@ def test_what_it_lacks_crosses_to_the_host_and_back_with_a_warning(fake: FakeBac
     assert (y.device, y.backend) == (DEVICE, "fake")
     assert (fake.arrived, fake.left) == (2, 1)
     assert y.tolist() == [2.0, 3.0]
+
+
+def test_nothing_keeps_the_operands_of_what_crossed(
+    fake: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[weakref.ref[Any]] = []
+    plain = FakeBackend.to_numpy
+
+    def to_numpy(self: Any, native: Any, *, copy: bool | None = None) -> Any:
+        made = plain(self, native, copy=copy)
+        copies.append(weakref.ref(made))
+        return made
+
+    monkeypatch.setattr(FakeBackend, "to_numpy", to_numpy)
+    x = on_fake([4.0, 9.0])
+    held = weakref.ref(x.unwrap()._values)
+    gc.disable()  # which would find what is in a circle, sooner or later
+    try:
+        with corepy.set_fallback("allow"):
+            xp.sqrt(x), xp.concat([x, x]), xp.unstack(x)
+        del x
+        assert len(copies) == 3
+        assert all(values() is None for values in (held, *copies))
+    finally:
+        gc.enable()
 
 
 def test_an_operand_that_is_two_goes_once(fake: FakeBackend) -> None:

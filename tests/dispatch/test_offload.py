@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import ctypes
+import gc
 import operator
 import os
 import pickle
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -487,6 +489,26 @@ def test_errors_are_those_of_the_host(eager: FakeBackend) -> None:
     assert eager.arrived == 1
     with pytest.raises(ValueError, match="operands have shapes"):
         matrix(4) @ matrix(5)
+
+
+def test_nothing_keeps_what_was_sent(eager: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[weakref.ref[Any]] = []
+    plain = FakeBackend.from_numpy
+
+    def from_numpy(self: Any, array: Any, device: Any, *, copy: bool | None = None) -> Any:
+        made = plain(self, array, device, copy=copy)
+        sent.append(weakref.ref(made._values))
+        return made
+
+    monkeypatch.setattr(FakeBackend, "from_numpy", from_numpy)
+    x = matrix(8)
+    gc.disable()  # which would find what is in a circle, sooner or later
+    try:
+        y = x @ x
+        assert is_resident(y)
+        assert [there() is None for there in sent] == [True]
+    finally:
+        gc.enable()
 
 
 def test_a_transfer_that_fails_leaves_everything_as_it_was(eager: FakeBackend) -> None:

@@ -12,6 +12,14 @@ Value: TypeAlias = "bool | int | float | complex"
 Nested: TypeAlias = "Value | list[Nested]"
 
 
+def _nested(values: list[Value], shape: tuple[int, ...], first: int, count: int) -> Nested:
+    """Return values of a shape as nested lists: so many from the first on."""
+    if not shape:
+        return values[first]
+    step = count // shape[0] if shape[0] else 0
+    return [_nested(values, shape[1:], first + i * step, step) for i in range(shape[0])]
+
+
 class ReferenceArray:
     """A plain container, in row-major order, without arithmetic of its own.
 
@@ -48,14 +56,7 @@ class ReferenceArray:
 
     def tolist(self) -> Nested:
         """Return the values as nested lists, or as a scalar when 0-D."""
-
-        def build(offset: int, axis: int, stride: int) -> Nested:
-            if axis == len(self.shape):
-                return self.values[offset]
-            step = stride // self.shape[axis] if self.shape[axis] else 0
-            return [build(offset + i * step, axis + 1, step) for i in range(self.shape[axis])]
-
-        return build(0, 0, len(self.values))
+        return _nested(self.values, self.shape, 0, len(self.values))
 
     def __iter__(self) -> Iterator[Nested]:
         nested = self.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import subprocess
 import sys
@@ -20,6 +21,17 @@ from tests.backends.reference.values import ALL_DTYPES, assert_same, sample
 BACKEND = ReferenceBackend()
 #: Functions of the public module that are no operations on arrays.
 NOT_IN_THE_TABLE = {"broadcast_shapes", "can_cast", "finfo", "iinfo", "isdtype", "result_type"}
+
+
+def test_lists_of_values_leave_nothing_for_the_collector() -> None:
+    x = reference.ones((2, 0, 3)), reference.ones((2, 3))
+    gc.collect()
+    gc.disable()
+    try:
+        assert [each.tolist() for each in x] == [[[], []], [[1.0] * 3] * 2]
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_the_table_is_the_public_module() -> None:
