@@ -77,6 +77,18 @@ def test_special_groups(kind: Kind) -> None:
     assert integers_of(values).tolist() == [[127, 0, 2, 0]]  # halves to even
 
 
+@pytest.mark.parametrize("kind", [k for k in kinds() if "compiled" not in k.id] + device_kinds())
+@pytest.mark.parametrize("bits", [8, 4])
+def test_greatest_numbers_come_back(kind: Kind, bits: int) -> None:
+    for dtype in ("float32", "float64"):
+        greatest = float(np.finfo(dtype).max)
+        x = kind.array([[greatest, greatest / 2], [-greatest, 1.0], [np.inf, 1.0]], dtype)
+        values, scales = kernels.quantize(x, bits=bits)
+        error = np.abs(host(kernels.dequantize(values, scales)) - host(x))[:2]
+        assert (error <= 0.501 * host(scales)[:2]).all()
+        assert host(scales)[2, 0] == np.inf
+
+
 @every
 def test_nan_spoils_a_large_group(kind: Kind) -> None:
     x = np.ones((2, 8192), np.float32)

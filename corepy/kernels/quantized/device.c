@@ -40,7 +40,9 @@ KERNEL(quantize)(IN(X, x), OUT(VALUES, values), OUT(WIDE, scales), const i64 gro
     }
     greatest = row_max(greatest, scratch);
     strange = row_max(strange, scratch);
-    const real scale = strange == 0 ? greatest / MOST : INFINITE - INFINITE;
+    real scale = strange == 0 ? greatest / MOST : INFINITE - INFINITE;
+    /* Rounded up, the scale of the greatest numbers overflows when it is multiplied again. */
+    scale *= scale * MOST < INFINITE ? 1 : 1 - 1.0f / (1 << 20);
     /* What has no scale, or none that is finite, is zero: then NaN comes of the scale. */
     const int usable = scale > 0 && scale < INFINITE;
     for (int i = LANE; i < end / (8 / BITS); i += LANES) {

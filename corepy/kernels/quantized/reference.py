@@ -16,6 +16,9 @@ def quantize(xp: Any, x: Any, *, wide: Any, bits: int, group_size: int) -> tuple
     # Among thousands of elements JAX loses a NaN on the host (jax#39887).
     lost = xp.any(xp.isnan(parts), axis=-1, keepdims=True)
     scales = xp.where(lost, xp.full_like(scales, math.nan), scales)
+    # Rounded up, the scale of the greatest numbers overflows when it is multiplied again.
+    lowered = scales * (1.0 - 2.0**-20)
+    scales = xp.where(xp.isfinite(scales * most), scales, lowered)
     # What has no scale of its own, or none that is finite, is zero: then NaN comes of the scale.
     usable = xp.isfinite(scales) & (scales > 0)
     steps = xp.round(parts / xp.where(usable, scales, xp.ones_like(scales)))
