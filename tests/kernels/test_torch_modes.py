@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import corepy
 from corepy import kernels
 from corepy.kernels._choice import only
 from tests.conftest import required
@@ -163,3 +164,28 @@ def test_a_default_device_changes_nothing(kind: Kind, monkeypatch: pytest.Monkey
         with torch.device("meta"):
             found = function(HEADS)
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+# ---------------------------------------------------------------------------- inference tensors
+
+
+@pytest.mark.parametrize("kind", [Kind("torch", False), Kind("torch", True)], ids=["", "compiled"])
+def test_inference_tensors_change_in_their_mode_alone(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of any size, whoever computes: torch has promised that elsewhere they stay as they are."""
+    select(monkeypatch, kind)
+    x, moments = torch.ones(8), [torch.zeros(8) for _ in range(2)]
+    with torch.inference_mode():
+        out = torch.zeros(8)
+        assert kernels.silu(x, out=out) is out
+    kept = out.tolist()
+    assert kept[0] > 0.7
+    with pytest.raises(ValueError, match="silu: out is read-only; expected writable memory"):
+        kernels.silu(x, out=out)
+    with pytest.raises(ValueError, match="adam_step: parameter is read-only; expected writable"):
+        kernels.adam_step(out, x, *moments, step=1)
+    array = corepy.array_api.asarray(out)
+    array[0] = 5.0  # into a copy
+    assert array[0] == 5.0
+    assert out.tolist() == kept

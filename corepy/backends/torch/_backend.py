@@ -166,6 +166,8 @@ class TorchBackend(Backend):
         pairs = zip(native.stride(), native.shape, strict=True)
         if native.numel() and any(step == 0 and n > 1 for step, n in pairs):
             return False  # expanded: elements share their memory
+        if native.is_inference() and not torch.is_inference_mode_enabled():
+            return False  # torch has promised that it no longer changes
         if not native.requires_grad:
             return True
         # A leaf of the graph must keep its values; a copy of it may change, and passes gradients.
