@@ -129,3 +129,26 @@ def test_derivatives_at_zero_by_jax(function: Any, oracle: Any) -> None:
         function = jax.grad(function)
         for zero in (0.0, -0.0):
             np.testing.assert_allclose(function(zero + jax.numpy.zeros(())), expected, atol=2e-5)
+
+
+#: Where a square, a cube or their derivatives are beyond the greatest number.
+FAR = (-1e200, -1e155, 1e103, 1e155, 1e200)
+
+
+@each
+@pytest.mark.backend("torch")
+def test_derivatives_far_out_by_torch(function: Any, oracle: Any) -> None:
+    import torch
+
+    x = torch.tensor(FAR, dtype=torch.float64, requires_grad=True)
+    function(x).sum().backward()
+    assert host(x.grad).tolist() == [0.0, 0.0, 1.0, 1.0, 1.0]
+
+
+@each
+@pytest.mark.backend("jax")
+def test_derivatives_far_out_by_jax(function: Any, oracle: Any) -> None:
+    import jax
+
+    slopes = jax.vmap(jax.grad(function))(jax.numpy.asarray([-1e38, -1e20, 1e13, 1e20, 1e38]))
+    assert host(slopes).tolist() == [0.0, 0.0, 1.0, 1.0, 1.0]

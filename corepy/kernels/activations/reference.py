@@ -61,8 +61,9 @@ def gelu_tanh(xp: Any, x: Any, *, wide: Any) -> Any:
     ``(1 + tanh(v)) / 2`` is ``sigmoid(2 * v)``, which keeps its digits where tanh is near -1.
     """
     y = xp.clip(xp.astype(x, wide), min=GELU_FLOOR)
-    cube = 1.0 + GELU_CUBE * y * y
-    return xp.astype(y * _sigmoid(xp, GELU_SLOPE * y * cube), x.dtype)
+    near = xp.clip(y, max=-GELU_FLOOR)  # beyond it is 1, and the cube's derivative infinite
+    cube = 1.0 + GELU_CUBE * near * near
+    return xp.astype(y * _sigmoid(xp, GELU_SLOPE * near * cube), x.dtype)
 
 
 def swiglu(xp: Any, x: Any, gate: Any, *, wide: Any) -> Any:
