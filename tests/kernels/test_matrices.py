@@ -103,6 +103,18 @@ def test_out(kind: Kind) -> None:
     assert (host(scores) != 0).all()
 
 
+@pytest.mark.parametrize("kind", [*kinds("numpy", "torch", "jax", "array"), *device_kinds()])
+def test_results_that_no_memory_holds(kind: Kind) -> None:
+    """For these, of operands without depth, XLA would work for ever, or end the process."""
+    tall, flat = (kind.array(np.zeros(shape), "float32") for shape in ((2**31, 0), (0, 2**31)))
+    for name, call in {
+        "gemm": lambda: kernels.gemm(tall, flat),
+        "matmul_vec": lambda: kernels.matmul_vec(tall, tall),
+    }.items():
+        with pytest.raises(MemoryError, match=f"^{name}: its results have {2**62} elements"):
+            call()
+
+
 A, B, V = np.ones((2, 3)), np.ones((3, 4)), np.ones(3)
 
 

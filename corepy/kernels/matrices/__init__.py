@@ -10,7 +10,7 @@ from typing import Any
 
 from corepy._errors import bad_argument
 from corepy.dispatch import one_operation
-from corepy.kernels._arguments import Given, beside, destination, finite, floating
+from corepy.kernels._arguments import Given, addressable, beside, destination, finite, floating
 from corepy.kernels._device import on_device
 from corepy.kernels._memory import by_reference
 from corepy.kernels.attention._problem import grouped, shaped
@@ -50,6 +50,8 @@ def gemm(
         If a shape does not fit, a number is not finite, or `c` is missing.
     DeviceMismatchError
         If an array lives on another device than `a`.
+    MemoryError
+        If no memory holds the result.
 
     Notes
     -----
@@ -97,7 +99,7 @@ def gemv(
 
     Raises
     ------
-    TypeError, ValueError, DeviceMismatchError
+    TypeError, ValueError, DeviceMismatchError, MemoryError
         As of `gemm`.
 
     Notes
@@ -135,7 +137,7 @@ def matmul_vec(matrix: Any, x: Any, *, out: Any = None) -> Any:
 
     Raises
     ------
-    TypeError, ValueError, DeviceMismatchError
+    TypeError, ValueError, DeviceMismatchError, MemoryError
         As of `gemm`.
 
     Notes
@@ -157,7 +159,7 @@ def matmul_vec(matrix: Any, x: Any, *, out: Any = None) -> Any:
             f"matmul_vec: matrix has shape {m.shape}; expected (rows, {g.shape[-1]}) beside x of "
             f"shape {g.shape}"
         )
-    to = destination("out", out, g, (*g.shape[:-1], m.shape[0]))
+    to = _to(out, g, (*g.shape[:-1], m.shape[0]))
     if _on_opencl(g, m):
         from corepy.kernels.matrices import device
 
@@ -185,7 +187,7 @@ def weighted_sum_rows(weights: Any, rows: Any, *, out: Any = None) -> Any:
 
     Raises
     ------
-    TypeError, ValueError, DeviceMismatchError
+    TypeError, ValueError, DeviceMismatchError, MemoryError
         As of `gemm`.
 
     Notes
@@ -208,7 +210,7 @@ def weighted_sum_rows(weights: Any, rows: Any, *, out: Any = None) -> Any:
             f"weighted_sum_rows: rows has shape {r.shape}; expected {expected} beside weights of "
             f"shape {g.shape}"
         )
-    to = destination("out", out, g, (*g.shape[:-1], r.shape[-1]))
+    to = _to(out, g, (*g.shape[:-1], r.shape[-1]))
     if _on_opencl(g, r):
         from corepy.kernels.matrices import device
 
@@ -240,6 +242,8 @@ def attention_scores(q: Any, k: Any, *, scale: float | None = None, out: Any = N
     ------
     TypeError, ValueError, DeviceMismatchError
         As of `attention`.
+    MemoryError
+        If no memory holds the result.
 
     Notes
     -----
@@ -260,7 +264,7 @@ def attention_scores(q: Any, k: Any, *, scale: float | None = None, out: Any = N
     if keys.shape[0] != g.shape[0]:
         raise ValueError(f"{name}: k has shape {keys.shape}; expected a batch of {g.shape[0]}")
     factor = g.shape[3] ** -0.5 if scale is None else finite(name, "scale", scale)
-    to = destination("out", out, g, (*g.shape[:3], keys.shape[2]))
+    to = _to(out, g, (*g.shape[:3], keys.shape[2]))
     if _on_opencl(g, keys):
         from corepy.kernels.matrices import device
 
@@ -273,6 +277,12 @@ def _matrix(function: str, argument: str, value: Any) -> Given:
     if len(found.shape) != 2:
         raise ValueError(f"{function}: {argument} has shape {found.shape}; expected (rows, size)")
     return found
+
+
+def _to(out: Any, x: Given, shape: tuple[int, ...]) -> Given | None:
+    """Look at where a result belongs: a shape that some memory holds, if operands have no depth."""
+    addressable(x.function, "its results", *shape)
+    return destination("out", out, x, shape)
 
 
 def _product(
@@ -290,7 +300,7 @@ def _product(
     if value is None and share != 0.0:
         raise bad_argument(name, "beta", beta, f"0, or {argument}")
     added = None if value is None else beside(argument, value, a, (a.dtype,), shape)
-    to = destination("out", out, a, shape)
+    to = _to(out, a, shape)
     if _on_opencl(a, b, added):
         from corepy.kernels.matrices import device
 
