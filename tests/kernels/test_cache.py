@@ -391,6 +391,12 @@ def test_sizes_beyond_memory_do_not_end_the_process() -> None:
             make()
 
 
+@pytest.mark.parametrize("batch", [2**40, 2**62])
+def test_more_sequences_than_memory_holds(batch: int) -> None:
+    with pytest.raises(MemoryError, match="^PagedKVCache: "):
+        kernels.PagedKVCache(batch, 1, 1, 1, 1)
+
+
 @pytest.mark.parametrize("dtype", [np.ones(3), 3])
 def test_a_dtype_that_is_no_name_is_refused_by_name(dtype: Any) -> None:
     with pytest.raises(TypeError, match=r"^KVCache: dtype is .*; expected a str or None"):

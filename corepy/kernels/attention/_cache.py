@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from corepy._errors import bad_argument, bad_type, listing, out_of_range
+from corepy.devices._device import CPU
 from corepy.devices._shortage import insist
 from corepy.dispatch import Operand, one_operation
 from corepy.kernels._arguments import (
@@ -157,7 +158,8 @@ class KVCache(_Memory):
     TypeError, ValueError
         If an argument is of another type, or a size less than one.
     MemoryError
-        If no memory holds so much.
+        If no memory holds so much; of a device that has too little free,
+        `corepy.InsufficientMemoryError`, which is one.
 
     Notes
     -----
@@ -300,7 +302,8 @@ class PagedKVCache(_Memory):
     TypeError, ValueError
         If an argument is of another type, or a size less than one.
     MemoryError
-        If no memory holds so much.
+        If no memory holds so much; of a device that has too little free,
+        `corepy.InsufficientMemoryError`, which is one.
 
     References
     ----------
@@ -332,9 +335,11 @@ class PagedKVCache(_Memory):
         name = "PagedKVCache"
         sizes = ("blocks", blocks), ("kv_heads", kv_heads), ("block_size", block_size)
         shape = [whole(name, n, v, 1) for n, v in (*sizes, ("head_dim", head_dim))]
-        self._tables: list[list[int]] = [[] for _ in range(whole(name, "batch", batch, 1))]
+        sequences = whole(name, "batch", batch, 1)
+        addressable(name, "its lengths", sequences)
         super().__init__(tuple(shape), dtype, like)
-        self._lengths = np.zeros(len(self._tables), np.int64)
+        self._lengths = insist(name, CPU, lambda: np.zeros(sequences, np.int64))
+        self._tables: list[list[int]] = [[] for _ in range(sequences)]
         self._free = list(range(shape[0]))[::-1]
         self._block_size = shape[2]
 
