@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,7 +106,7 @@ def read_config(folder: Path) -> Config:
     path = folder / "config.json"
     values = _json(path)
     known = values.get("architectures") or [values.get("model_type")]
-    if known[0] not in ("LlamaForCausalLM", "llama"):
+    if not isinstance(known, list) or known[0] not in ("LlamaForCausalLM", "llama"):
         raise ValueError(f"{path}: architectures is {known}; expected LlamaForCausalLM")
     for name, expected in (
         ("hidden_act", "silu"),
@@ -117,11 +118,7 @@ def read_config(folder: Path) -> Config:
             raise ValueError(f"{path}: {name} is {found!r}; this example computes {expected!r}")
 
     def size(name: str, default: int | None = None) -> int:
-        found = values.get(name)
-        found = default if found is None else found
-        if not isinstance(found, int) or found < 1:
-            raise ValueError(f"{path}: {name} is {found!r}; expected a positive integer")
-        return found
+        return _size(path, values, name, default)
 
     heads, hidden = size("num_attention_heads"), size("hidden_size")
     kv_heads, head_dim = size("num_key_value_heads", heads), size("head_dim", hidden // heads)
@@ -134,6 +131,9 @@ def read_config(folder: Path) -> Config:
     positions = size("max_position_embeddings", 2048)
     rope, dynamic = _rope(path, values, positions)
     ends = values.get("eos_token_id")
+    ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
+    if not all(isinstance(end, int) for end in ends):
+        raise ValueError(f"{path}: eos_token_id is {ends}; expected integers")
     return Config(
         vocab_size=size("vocab_size"),
         hidden_size=hidden,
@@ -143,11 +143,11 @@ def read_config(folder: Path) -> Config:
         num_key_value_heads=kv_heads,
         head_dim=head_dim,
         max_position_embeddings=positions,
-        rms_norm_eps=float(values.get("rms_norm_eps", 1e-6)),
+        rms_norm_eps=_number(path, values, "rms_norm_eps", 1e-6),
         tie_word_embeddings=bool(values.get("tie_word_embeddings", False)),
         rope=rope,
         dynamic=dynamic,
-        eos_token_ids=frozenset([] if ends is None else ends if isinstance(ends, list) else [ends]),
+        eos_token_ids=frozenset(ends),
     )
 
 
@@ -164,41 +164,63 @@ def _json(path: Path) -> dict[str, Any]:
 def _rope(path: Path, values: Mapping[str, Any], positions: int) -> tuple[dict[str, Any], bool]:
     """Return what `rope_tables` takes, of either form that configs have had."""
     given = values.get("rope_parameters") or values.get("rope_scaling") or {}
-    kind = given.get("rope_type", given.get("type", "default"))
-    if kind not in _SCALINGS or not given.get("truncate", True):
+    known = isinstance(given, dict) and given.get("truncate", True)
+    kind = given.get("rope_type", given.get("type", "default")) if known else None
+    if kind not in list(_SCALINGS):
         raise ValueError(
             f"{path}: rope scaling is {given}; this example computes {', '.join(_SCALINGS)}, "
             f"the one of yarn truncated"
         )
+
+    def number(name: str, default: float | None = None) -> float:
+        return _number(path, given, name, default)
+
     rope: dict[str, Any] = {
-        "base": float(given.get("rope_theta", values.get("rope_theta", 10000.0)))
+        "base": number("rope_theta", _number(path, values, "rope_theta", 10000.0))
     }
     if kind == "default":
         return rope, False
-    try:
-        rope |= {"scaling": _SCALINGS[kind], "factor": float(given["factor"])}
-        if kind in ("yarn", "llama3"):
-            rope["original_length"] = given.get("original_max_position_embeddings", positions)
-        if kind == "llama3":
-            rope["beta_fast"] = float(given["high_freq_factor"])
-            rope["beta_slow"] = float(given["low_freq_factor"])
-    except KeyError as error:
-        raise ValueError(f"{path}: rope scaling {kind} has no {error}: {given}") from None
+    rope |= {"scaling": _SCALINGS[kind], "factor": number("factor")}
+    if kind in ("yarn", "llama3"):
+        original = _size(path, given, "original_max_position_embeddings", positions)
+        rope["original_length"] = original
+    if kind == "llama3":
+        rope["beta_fast"] = number("high_freq_factor")
+        rope["beta_slow"] = number("low_freq_factor")
     if kind == "yarn":
-        rope["beta_fast"] = float(given.get("beta_fast") or 32.0)
-        rope["beta_slow"] = float(given.get("beta_slow") or 1.0)
-        rope["attention_factor"] = _attention_factor(given)
+        rope["beta_fast"] = number("beta_fast", 0.0) or 32.0
+        rope["beta_slow"] = number("beta_slow", 0.0) or 1.0
+        rope["attention_factor"] = _attention_factor(path, given)
     return rope, kind == "dynamic"
 
 
-def _attention_factor(given: Mapping[str, Any]) -> float | None:
+def _attention_factor(path: Path, given: Mapping[str, Any]) -> float | None:
     """Return the factor of YaRN's tables, or None for the paper's."""
-    over, under = given.get("mscale"), given.get("mscale_all_dim")
-    if given.get("attention_factor") is None and over and under:
-        grown = 0.1 * math.log(given["factor"])
-        return float((grown * over + 1.0) / (grown * under + 1.0))
-    found = given.get("attention_factor")
-    return None if found is None else float(found)
+    if given.get("attention_factor") is not None:
+        return _number(path, given, "attention_factor")
+    over, under = (_number(path, given, name, 0.0) for name in ("mscale", "mscale_all_dim"))
+    if not (over and under):
+        return None
+    grown = 0.1 * math.log(_number(path, given, "factor"))
+    return (grown * over + 1.0) / (grown * under + 1.0)
+
+
+def _size(path: Path, values: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    found = values.get(name)
+    found = default if found is None else found
+    if not isinstance(found, int) or found < 1:
+        raise ValueError(f"{path}: {name} is {found!r}; expected a positive integer")
+    return found
+
+
+def _number(
+    path: Path, values: Mapping[str, Any], name: str, default: float | None = None
+) -> float:
+    found = values.get(name)
+    found = default if found is None else found
+    if not isinstance(found, (int, float)) or not 0 <= found <= sys.float_info.max:
+        raise ValueError(f"{path}: {name} is {found!r}; expected a finite number of at least 0")
+    return float(found)
 
 
 # ---------------------------------------------------------------------------- tensors
@@ -256,7 +278,7 @@ def _files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         parts = _json(index).get("weight_map")
-        if not isinstance(parts, dict):
+        if not isinstance(parts, dict) or not all(isinstance(p, str) for p in parts.values()):
             raise ValueError(f"{index} has no weight_map; expected one from tensors to files")
         files = [folder / part for part in sorted(set(parts.values()))]
     else:

@@ -22,6 +22,24 @@ from tokenizers.decoders import DecodeStream
 import corepy
 
 
+def read_tokenizer(path: Path) -> Tokenizer:
+    """Read ``tokenizer.json``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    ValueError
+        If it is none of the library tokenizers.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing; expected the tokenizer of the model")
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library has no narrower one
+        raise ValueError(f"{path}: {error}; expected what tokenizers saves") from error
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the prompt and what the model makes of it, as it comes."""
     parser = argparse.ArgumentParser(description="Go on with a text.")
@@ -35,9 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         vocabulary = options.checkpoint / "tokenizer.json"
-        if not vocabulary.is_file():
-            raise FileNotFoundError(f"{vocabulary} is missing; expected the tokenizer of the model")
-        tokenizer = Tokenizer.from_file(str(vocabulary))
+        tokenizer = read_tokenizer(vocabulary)
         priority = corepy.backend_priority([options.backend]) if options.backend else nullcontext()
         with priority:
             model = Llama.load(options.checkpoint)
@@ -50,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             top_p=options.top_p,
             seed=options.seed,
         )
-    except (ValueError, OSError, corepy.CorepyError) as error:
+    except (ValueError, OSError, MemoryError, corepy.CorepyError) as error:
         parser.error(str(error))
     print(options.prompt, end="", flush=True)
     text = DecodeStream(ids=prompt, skip_special_tokens=True)

@@ -172,7 +172,8 @@ def nucleus(logits: Any, temperature: float, top_p: float) -> tuple[Any, Any]:
     scale = min(1.0 / temperature, sys.float_info.max)  # the least of temperatures are zero
     p = kernels.softmax(xp.take(logits, tokens), -1, scale=scale)
     before = xp.cumulative_sum(p) - p
-    return tokens, xp.where(before < top_p, p, 0.0)
+    least = xp.finfo(p.dtype).smallest_normal  # the likeliest is in, before which there is nothing
+    return tokens, xp.where(before < max(top_p, least), p, 0.0)
 
 
 def choose(logits: Any, temperature: float, top_p: float, draw: float) -> int:

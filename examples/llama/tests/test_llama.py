@@ -260,6 +260,13 @@ def test_low_temperatures_choose_the_likeliest(temperature: float) -> None:
     assert host(p).tolist() == [1.0, 0.0, 0.0]
 
 
+def test_the_least_top_p_chooses_the_likeliest() -> None:
+    logits = xp.asarray(np.asarray([1.0, 3.0, 2.0], np.float32))
+    for top_p in (1e-30, 1e-46, 5e-324):  # of which float32 lacks the last two
+        for draw in (0.0, 0.99):
+            assert choose(logits, 1.0, top_p, draw) == 1
+
+
 def test_choosing() -> None:
     p = np.asarray([0.5, 0.0625, 0.25, 0.125, 0.0625])
     logits = xp.asarray(np.log(p).astype(np.float32))
@@ -372,7 +379,34 @@ NORM = "model.norm.weight"
         (edit(num_key_value_heads=4), ValueError, "num_key_value_heads is 4; expected a divisor"),
         (edit(head_dim=7), ValueError, "head_dim is 7; expected an even number"),
         (edit(rope_parameters={"rope_type": "longrope"}), ValueError, "computes default, linear"),
-        (edit(rope_parameters={"rope_type": "linear"}), ValueError, "linear has no 'factor'"),
+        (edit(rope_parameters={"rope_type": "linear"}), ValueError, "factor is None; expected a f"),
+        (edit(rope_parameters=[1]), ValueError, "rope scaling is [1]; this example computes"),
+        (edit(rope_parameters={"rope_type": ["a"]}), ValueError, "this example computes default"),
+        (
+            edit(rope_parameters={"rope_type": "llama3", **LLAMA3, "high_freq_factor": [4]}),
+            ValueError,
+            "high_freq_factor is [4]; expected a finite number of at least 0",
+        ),
+        (
+            edit(
+                rope_parameters={
+                    "rope_type": "llama3",
+                    **LLAMA3,
+                    "original_max_position_embeddings": "8192",
+                }
+            ),
+            ValueError,
+            "original_max_position_embeddings is '8192'; expected a positive integer",
+        ),
+        (edit(rms_norm_eps=math.nan), ValueError, "rms_norm_eps is nan; expected a finite number"),
+        (edit(rms_norm_eps="tiny"), ValueError, "rms_norm_eps is 'tiny'; expected a finite number"),
+        (edit(eos_token_id=[{}]), ValueError, "eos_token_id is [{}]; expected integers"),
+        (edit(architectures=3), ValueError, "architectures is 3; expected LlamaForCausalLM"),
+        (
+            write("model.safetensors.index.json", '{"weight_map": {"a": ["b"]}}'),
+            ValueError,
+            "index.json has no weight_map; expected one from tensors to files",
+        ),
         (edit(hidden_size=90), ValueError, "has shape (512, 96); expected (512, 90) by the config"),
         (edit(tie_word_embeddings=False), ValueError, "lm_head.weight is missing; expected the"),
         (edit(num_hidden_layers=2), ValueError, "and 6 more are unknown in a Llama of this config"),
@@ -441,5 +475,24 @@ def test_the_benchmark(capfd: pytest.CaptureFixture[str]) -> None:
 def test_bad_commands(options: list[str], words: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         command.main([*options, "--prompt", "Alice"])
+    assert caught.value.code == 2
+    assert words in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (write("tokenizer.json", '{"version"'), "tokenizer.json: EOF while parsing"),
+        (edit(max_position_embeddings=10**15), "rope_tables: its tables have"),
+    ],
+)
+def test_commands_on_bad_checkpoints(
+    change: Change, words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        shutil.copy(CHECKPOINT / name, tmp_path)
+    change(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        command.main([str(tmp_path), "--prompt", "Alice"])
     assert caught.value.code == 2
     assert words in capfd.readouterr().err
