@@ -582,6 +582,20 @@ def test_writing_into_a_leaf_leaves_it_and_passes_gradients() -> None:
     assert leaf.grad.tolist() == [3.0, 3.0, 4.0]
 
 
+def test_writing_passes_through_transformations() -> None:
+    def loss(tensor: Any) -> Any:
+        x = xp.asarray(tensor) * 2.0
+        x[0] = 5.0
+        x[1:] = x[:-1]  # of memory that overlaps, though it cannot be seen to
+        x += xp.asarray(tensor)
+        return xp.sum(x * x).unwrap()
+
+    row = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    assert torch.func.grad(loss)(row).tolist() == [12.0, 42.0, 14.0]
+    assert torch.func.vmap(loss)(torch.stack([row, row])).tolist() == [134.0, 134.0]
+    assert loss(row).item() == 134.0
+
+
 def test_tensors_that_require_gradients_leave_torch_only_when_detached() -> None:
     leaf = torch.tensor([1.0, 2.0], requires_grad=True)
     x = xp.asarray(leaf)
