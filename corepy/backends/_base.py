@@ -422,9 +422,15 @@ class Backend(ABC):
         """
         return self.normalize(native)
 
-    def adopts_by_copy(self, native: Native) -> bool:
-        """Say whether `adopt` has to copy the values, so that ``copy=False`` cannot be had."""
-        return False
+    def adopts_by_copy(self, native: Native) -> str | None:
+        """Say why `adopt` has to copy the values, so that ``copy=False`` cannot be had.
+
+        Returns
+        -------
+        str or None
+            What the array is or has, and what is expected; None where it is not copied.
+        """
+        return None
 
     def is_writable(self, native: Native) -> bool:
         """Say whether ``__setitem__`` may write into this memory."""

@@ -122,8 +122,10 @@ class NumPyBackend(Backend):
         # Whoever has the array may give it another shape or dtype in place.
         return array.view() if array is native else array
 
-    def adopts_by_copy(self, native: Any) -> bool:
-        return not native.dtype.isnative
+    def adopts_by_copy(self, native: Any) -> str | None:
+        if native.dtype.isnative:
+            return None
+        return "has another byte order; expected the machine's own"
 
     def is_writable(self, native: Array) -> bool:
         return native.flags.writeable

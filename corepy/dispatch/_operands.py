@@ -112,7 +112,7 @@ def wrap_native(function: str, argument: str, value: object) -> Any:
 def adopt(
     function: str, argument: str, value: Native, backend: Backend, copy: bool | None = None
 ) -> Any:
-    """Wrap a native array of a backend, without a copy unless it has another byte order.
+    """Wrap a native array of a backend, without a copy unless its memory holds other values.
 
     Raises
     ------
@@ -127,11 +127,9 @@ def adopt(
         dtype = backend.dtype_of(value)
     except TypeError as error:
         raise TypeError(f"{function}: {argument}: {error}") from None
-    if copy is False and backend.adopts_by_copy(value):
-        raise ValueError(
-            f"{function}: {argument} has another byte order; expected the machine's own for "
-            f"copy=False"
-        )
+    why = backend.adopts_by_copy(value) if copy is False else None
+    if why:
+        raise ValueError(f"{function}: {argument} {why} for copy=False")
     try:
         native = backend.adopt(value)
     except RuntimeError as error:

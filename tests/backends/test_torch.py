@@ -6,7 +6,7 @@ import gc
 import operator
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -185,6 +185,19 @@ def test_lazy_conjugation_and_negation_are_resolved() -> None:
     assert not BACKEND.shares_memory(z.conj(), z.numpy())
     with pytest.raises(ValueError, match="^to_numpy: the tensor is on cpu or lazily conjugated"):
         BACKEND.to_numpy(z.conj(), copy=False)
+
+
+@pytest.mark.parametrize("lazy", [torch.Tensor.conj, lambda z: z.conj().imag])
+def test_lazy_conjugation_is_not_shared(lazy: Callable[[Any], Any]) -> None:
+    x = lazy(torch.tensor([1 + 2j, 3 - 4j]))
+    with pytest.raises(ValueError, match="^asarray: obj is lazily conjugated or negated; expected"):
+        xp.asarray(x, copy=False)
+    with pytest.raises(BufferError, match="^from_dlpack: x is lazily conjugated or negated; expec"):
+        xp.from_dlpack(x, copy=False)
+    for backend in ("torch", "numpy"):
+        with pytest.raises(ValueError, match="^to: x is lazily conjugated or negated; expected"):
+            corepy.to(x, backend=backend, copy=False)
+    assert xp.asarray(x, copy=None).tolist() == x.tolist()
 
 
 # ---------------------------------------------------------------------------- native operands

@@ -104,7 +104,7 @@ class DaskBackend(Backend):
         dtype = native.dtype
         return native if dtype.isnative else native.astype(dtype.newbyteorder("="))
 
-    def adopts_by_copy(self, native: Array) -> bool:
+    def adopts_by_copy(self, native: Array) -> str | None:
         return NUMPY.adopts_by_copy(native)
 
 

@@ -162,6 +162,11 @@ class TorchBackend(Backend):
         # Lazy conjugation and negation are torch's own affair: no other library could read them.
         return native.resolve_conj().resolve_neg()
 
+    def adopts_by_copy(self, native: Tensor) -> str | None:
+        if native.is_conj() or native.is_neg():
+            return "is lazily conjugated or negated; expected one that is not"
+        return None
+
     def is_writable(self, native: Tensor) -> bool:
         pairs = zip(native.stride(), native.shape, strict=True)
         if native.numel() and any(step == 0 and n > 1 for step, n in pairs):
