@@ -158,6 +158,10 @@ def _plain(obj: Any) -> Any:
             if values is None:
                 raise bad_type("asarray", "obj", obj, "scalars in the nested sequence")
             return values
+        try:
+            owner.dtype_of(obj)
+        except TypeError as error:
+            raise TypeError(f"asarray: obj: {error}") from None
         return owner.to_numpy(owner.normalize(obj))
     return obj
 

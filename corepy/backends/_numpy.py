@@ -163,8 +163,8 @@ _BY_NATIVE: Final[dict[np.dtype[Any], DType]] = {native: d for d, native in _NAT
 
 
 def _foreign_dtype(native: Array) -> DType:
-    # Byte order is no part of the standard's dtypes; long and longlong share a name.
-    dtype = DTYPES.get(native.dtype.newbyteorder("=").name)
+    # Byte order is no part of the standard's dtypes, nor of the names; long and longlong share one.
+    dtype = DTYPES.get(native.dtype.name)
     if dtype is None:
         raise TypeError(f"its dtype is numpy's {native.dtype}; expected one of {', '.join(DTYPES)}")
     return dtype

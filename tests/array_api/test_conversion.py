@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,24 @@ def test_buffers_are_converted_upwards() -> None:
 def test_a_buffer_of_what_the_standard_lacks() -> None:
     with pytest.raises(TypeError, match="^asarray: obj holds float16; expected one of bool, int8"):
         xp.asarray(memoryview(np.ones(2, np.float16)))
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        np.ones(2, np.float16),
+        np.ones((), np.longdouble),
+        np.zeros(2, "M8[s]"),
+        np.zeros(2, [("real", "f8")]),
+        np.asarray(["a", "b"], np.dtypes.StringDType()),
+    ],
+    ids=lambda values: str(values.dtype),
+)
+def test_arrays_of_what_the_standard_lacks(lacking: Any) -> None:
+    refused = re.escape(f"obj: its dtype is numpy's {lacking.dtype}; expected one of bool, int8")
+    for obj in (lacking, [lacking], [[lacking]]):
+        with pytest.raises(TypeError, match=f"^asarray: {refused}"):
+            xp.asarray(obj)
 
 
 def test_great_integers_have_to_fit_floats() -> None:
