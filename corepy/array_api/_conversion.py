@@ -125,14 +125,21 @@ def _convertible_to_numpy(obj: Any, copy: bool | None) -> np.ndarray[Any, Any] |
     if STRICT.get():
         expected = "an Array, a scalar, a nested sequence or a buffer (strict mode)"
         raise bad_type("asarray", "obj", obj, expected)
-    if isinstance(obj, np.ma.MaskedArray):
-        raise bad_type("asarray", "obj", obj, "an array without a mask")
+    _unmasked("asarray", "obj", obj)
     if copy is not False:
         return np.asarray(obj)
     try:
         return np.asarray(obj, copy=False)
     except ValueError as error:
         raise ValueError(f"asarray: obj cannot be shared for copy=False: {error}") from error
+
+
+def _unmasked(function: str, argument: str, obj: object) -> None:
+    """Refuse a masked array of NumPy's, whose conversions would rob it of its mask."""
+    import numpy as np
+
+    if isinstance(obj, np.ma.MaskedArray):
+        raise bad_type(function, argument, obj, "an array without a mask")
 
 
 def _is_nested(obj: Any) -> bool:
@@ -307,6 +314,7 @@ def import_dlpack(x: Any, copy: bool | None) -> Array:
                 raise
             named = str(error).startswith("from_dlpack: ")
             raise BufferError(str(error) if named else f"from_dlpack: x: {error}") from error
+    _unmasked("from_dlpack", "x", x)
     kind = int(x.__dlpack_device__()[0])
     if kind != 1:  # kDLCPU; a backend of that device takes it once there is one
         raise BufferError(f"from_dlpack: x is on DLPack device type {kind}; expected 1, the host")

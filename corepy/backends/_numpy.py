@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, Final, cast
@@ -70,8 +71,8 @@ class NumPyBackend(Backend):
         return isinstance(error, ValueError) and str(error).startswith(_BEYOND_ADDRESSES)
 
     def owns(self, obj: object) -> bool:
-        # A masked array is refused rather than robbed of its mask.
-        masked = type(obj).__module__.startswith("numpy.ma")
+        # A masked array is refused rather than robbed of its mask. NumPy loads its class on use.
+        masked = "numpy.ma" in sys.modules and isinstance(obj, np.ma.MaskedArray)
         return isinstance(obj, (np.ndarray, np.generic)) and not masked
 
     def dtype_of(self, native: Array) -> DType:

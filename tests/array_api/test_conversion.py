@@ -139,6 +139,21 @@ def test_arrays_of_what_the_standard_lacks(lacking: Any) -> None:
             xp.asarray(obj)
 
 
+class Masked(np.ma.MaskedArray[Any, Any]):
+    """As other libraries derive theirs."""
+
+
+@pytest.mark.parametrize("kind", [np.ma.MaskedArray, Masked])
+def test_no_mask_is_dropped(kind: Any) -> None:
+    masked, x = kind([1.0, 2.0], mask=[False, True]), xp.ones(2)
+    for function in (xp.asarray, xp.from_dlpack):
+        with pytest.raises(TypeError, match=f"^{function.__name__}: .*expected an array without a"):
+            function(masked)
+    for use in (corepy.to, xp.sin, lambda y: xp.add(x, y), lambda y: x.__setitem__(..., y)):
+        with pytest.raises(TypeError, match=kind.__name__):
+            use(masked)
+
+
 def test_great_integers_have_to_fit_floats() -> None:
     for obj in (10**39, [10**39], [1.5, 10**39]):
         for name in ("float32", "complex64"):
