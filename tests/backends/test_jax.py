@@ -366,6 +366,8 @@ def test_what_needs_values_says_so_in_traced_code() -> None:
         jax.jit(branch)(x)
     with pytest.raises(TypeError, match="traced array"):
         jax.jit(values)(x)
+    with pytest.raises(BufferError, match="^__dlpack.*: jax on cpu exports no DLPack"):
+        jax.jit(lambda a: np.from_dlpack(xp.asarray(a)))(x)
     with pytest.raises(TypeError, match="^unique_values: .*traced array"):
         jax.jit(lambda a: xp.unique_values(a).unwrap())(x)
 

@@ -146,6 +146,10 @@ class JaxBackend(Backend):
     def normalize(self, native: Any) -> Array:
         return native
 
+    def exporter(self, native: Array) -> Any:
+        # Traced code has no memory yet, and JAX a message of its own that it cannot make.
+        return None if isinstance(native, jax.core.Tracer) else super().exporter(native)
+
     def legacy_exporter(self, native: Array, *, copy: bool | None) -> Array:
         # JAX exports its immutable memory to consumers that will take it for writable. They get a
         # copy, unless they want none: who says copy=False shares, and must not write.
