@@ -243,8 +243,10 @@ def test_operators_of_integer_tensors_and_arrays_give_arrays(name: str) -> None:
     [
         (lambda: torch.ones(2, dtype=torch.bfloat16), "its dtype is torch.bfloat16"),
         (lambda: torch.ones(2, 2).to_sparse(), "its layout is torch.sparse_coo"),
+        (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "it is nested"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
 def test_tensors_that_the_standard_does_not_know_are_refused(tensor: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         xp.asarray(tensor())

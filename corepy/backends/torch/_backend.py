@@ -82,6 +82,8 @@ class TorchBackend(Backend):
             raise TypeError(f"its dtype is {native.dtype}; expected one of {', '.join(DTYPES)}")
         if native.layout is not torch.strided:
             raise TypeError(f"its layout is {native.layout}; expected a dense tensor")
+        if native.is_nested:
+            raise TypeError("it is nested; expected a dense tensor")
         return dtype
 
     def native_dtype(self, dtype: DType) -> torch.dtype:
