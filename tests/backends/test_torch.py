@@ -22,6 +22,8 @@ from tests.conftest import required
 
 torch = required("torch")
 
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
 from corepy.backends.torch._backend import TorchBackend  # noqa: E402  it imports torch
 
 pytestmark = pytest.mark.backend("torch")
@@ -198,6 +200,14 @@ def test_lazy_conjugation_is_not_shared(lazy: Callable[[Any], Any]) -> None:
         with pytest.raises(ValueError, match="^to: x is lazily conjugated or negated; expected"):
             corepy.to(x, backend=backend, copy=False)
     assert xp.asarray(x, copy=None).tolist() == x.tolist()
+
+
+def test_tensors_without_memory_are_not_exported() -> None:
+    with FakeTensorMode():
+        x = xp.asarray(torch.ones(3))
+    for export in (np.from_dlpack, torch.from_dlpack):
+        with pytest.raises(BufferError, match="torch on cpu exports no DLPack"):
+            export(x)
 
 
 # ---------------------------------------------------------------------------- native operands

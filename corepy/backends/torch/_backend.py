@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import array_api_compat.torch as compat
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from corepy import _dtypes
 from corepy._dtypes import DTYPES, DType, Scalar
@@ -131,6 +132,8 @@ class TorchBackend(Backend):
         return made if device is CPU else made.to(_devices.place_of(device))
 
     def exporter(self, native: Tensor) -> Any:
+        if isinstance(native, FakeTensor):  # exports an address where nothing is
+            return None
         return _Exporter(native) if native.is_cuda else super().exporter(native)
 
     def import_(self, exporter: Any, device: Device) -> tuple[Tensor, bool]:
