@@ -61,7 +61,7 @@ def parse(
     if buffered is None:
         buffered = _convertible_to_numpy(obj, copy)
     if buffered is not None:
-        found = _held(buffered)
+        found = _held("asarray", "obj", buffered)
         if dtype is None or dtype is found:
             return buffered, found, True
         _convertible(found, dtype)
@@ -91,13 +91,15 @@ def _convertible(source: DType, target: DType) -> None:
     cast_allowed("asarray", "obj", source, target, CONVERSIONS if STRICT.get() else CASTS)
 
 
-def _held(values: np.ndarray[Any, Any]) -> DType:
-    """Return the dtype of a buffer's elements."""
+def _held(function: str, argument: str, values: np.ndarray[Any, Any]) -> DType:
+    """Return the dtype of the elements that an object holds."""
     try:
         return _dtypes.as_dtype(values.dtype)
     except TypeError:
         expected = f"one of {', '.join(_dtypes.DTYPES)}"
-        raise TypeError(f"asarray: obj holds {values.dtype}; expected {expected}") from None
+        raise TypeError(
+            f"{function}: {argument} holds {values.dtype}; expected {expected}"
+        ) from None
 
 
 def _buffer(obj: Any) -> np.ndarray[Any, Any] | None:
@@ -322,7 +324,7 @@ def import_dlpack(x: Any, copy: bool | None) -> Array:
         values = _lent(x, copy)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise BufferError(f"from_dlpack: x: {error}") from error
-    table = creation_table("from_dlpack", CPU, _dtypes.as_dtype(values.dtype, "from_dlpack", "x"))
+    table = creation_table("from_dlpack", CPU, _held("from_dlpack", "x", values))
     fresh = None if copy else copy  # the copy is made by now
     try:
         return cast("Array", make(from_host(values, table.backend, CPU, copy=fresh), table))

@@ -139,6 +139,22 @@ def test_arrays_of_what_the_standard_lacks(lacking: Any) -> None:
             xp.asarray(obj)
 
 
+def test_what_is_lent_may_be_what_the_standard_lacks() -> None:
+    class Lender:
+        values = np.ones(2, np.float16)
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.values.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.values.__dlpack_device__()
+
+    with pytest.raises(
+        TypeError, match="^from_dlpack: x holds float16; expected one of bool, int8"
+    ):
+        xp.from_dlpack(Lender())
+
+
 class Masked(np.ma.MaskedArray[Any, Any]):
     """As other libraries derive theirs."""
 
