@@ -132,7 +132,7 @@ def _convertible_to_numpy(obj: Any, copy: bool | None) -> np.ndarray[Any, Any] |
         return np.asarray(obj)
     try:
         return np.asarray(obj, copy=False)
-    except ValueError as error:
+    except (RuntimeError, ValueError) as error:  # the first is what Polars raises
         raise ValueError(f"asarray: obj cannot be shared for copy=False: {error}") from error
 
 

@@ -155,6 +155,19 @@ def test_what_is_lent_may_be_what_the_standard_lacks() -> None:
         xp.from_dlpack(Lender())
 
 
+@pytest.mark.parametrize("error", [RuntimeError, ValueError])
+def test_columns_that_cannot_be_shared(error: type[Exception]) -> None:
+    class Column:
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+            if copy is False:
+                raise error("copy not allowed")
+            return np.arange(3.0)
+
+    assert xp.asarray(Column()).tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(ValueError, match="^asarray: obj cannot be shared for copy=False: copy not"):
+        xp.asarray(Column(), copy=False)
+
+
 class Masked(np.ma.MaskedArray[Any, Any]):
     """As other libraries derive theirs."""
 
