@@ -149,7 +149,7 @@ class _Backwards:
 
     def __dlpack__(self, *, copy: bool | None = None, **params: Any) -> Any:
         runs_backwards(self._native, copy)  # raises where a copy is refused
-        return self._native.copy().__dlpack__(**params)
+        return self._native.__dlpack__(copy=True, **params)  # and says that it is one
 
 
 #: What NumPy says of results whose bytes or elements no integer of 64 bits counts (ctors.c,

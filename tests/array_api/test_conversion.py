@@ -254,6 +254,22 @@ def test_arrays_that_run_backwards_are_exported_as_copies() -> None:
             np.from_dlpack(line, copy=False)
 
 
+@pytest.mark.backend("numpy")
+def test_a_copy_says_that_it_is_one() -> None:
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    x = corepy.to(np.arange(4.0), backend="numpy")
+    for wanted, values, copy in (
+        (0, x, None),
+        (2, x, True),
+        (2, x[::-1], None),
+        (2, x[::-1], True),
+    ):
+        capsule = values.__dlpack__(max_version=(1, 0), copy=copy)
+        flags = pointer(capsule, b"dltensor_versioned") + 24  # of DLManagedTensorVersioned
+        assert ctypes.c_uint64.from_address(flags).value == wanted
+
+
 @pytest.mark.needs("torch")
 def test_torch_takes_arrays_that_run_backwards() -> None:
     torch = required("torch")
