@@ -625,7 +625,7 @@ class Array(Operand):
 
         if self.device.kind != "cpu" and copy is False:
             raise ValueError(f"__array__: x is on {self.device}; expected copy other than False")
-        host = self._host()
+        host = to_host(self._native, self._table.backend, copy=None if copy else copy)
         made = np.asarray(host, dtype) if copy is None else np.array(host, dtype, copy=copy)
         # The caller may give it another shape or dtype in place, which is not for ours to have.
         return made.view() if made is host else made
@@ -640,7 +640,11 @@ class Array(Operand):
         """
         if self.device.kind != "cpu":
             raise BufferError(f"buffer: x is on {self.device}; expected host memory")
-        view = self._host().data
+        host = self._host()
+        if not self._table.backend.shares_memory(self._native, host):
+            host = host.view()
+            host.flags.writeable = False  # what would be written there reaches no array
+        view = host.data
         if flags & 1 and view.readonly:  # PyBUF_WRITABLE
             raise BufferError("buffer: x is read-only; expected writable memory")
         return view

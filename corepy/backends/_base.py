@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 from corepy import _dtypes
 from corepy._dtypes import DType, Scalar
 from corepy._errors import UnsupportedOperationError
-from corepy.backends._exports import Unordered
+from corepy.backends._exports import HostExporter, Unordered
 from corepy.devices._device import CPU, Device
 
 if TYPE_CHECKING:
@@ -443,7 +443,10 @@ class Backend(ABC):
         """
         if hasattr(native, "__dlpack__"):
             return native
-        return self.to_numpy(native) if self.device_of(native).kind == "cpu" else None
+        if self.device_of(native).kind != "cpu":
+            return None
+        values = self.to_numpy(native)
+        return values if self.shares_memory(native, values) else HostExporter(lambda: values)
 
     def import_(self, exporter: Any, device: Device) -> tuple[Native, bool]:
         """Make an array of memory that another library exports by DLPack, on the same device.

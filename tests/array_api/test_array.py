@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import pickle
@@ -261,6 +262,33 @@ def test_dlpack_keywords() -> None:
         x.__dlpack__(dl_device=(2, 0))
     with pytest.raises(BufferError, match="^__dlpack__: "):
         x.__dlpack__(stream=1)
+
+
+@pytest.mark.at_once
+def test_what_is_shared_on_request_is_the_arrays_own() -> None:
+    x = xp.asarray([1.0, 2.0])
+    lent: list[Any] = []
+    if x.device is as_device("cpu"):
+        with contextlib.suppress(BufferError):
+            lent.append(np.asarray(x.__buffer__(1)))
+    with contextlib.suppress(BufferError):
+        lent.append(np.from_dlpack(x, device="cpu", copy=False))
+    with contextlib.suppress(ValueError):
+        lent.append(np.array(x, copy=False))
+    for values in lent:
+        if values.flags.writeable:
+            values[0] += 1.0
+            assert x.tolist() == values.tolist()
+
+
+@pytest.mark.backend("reference")
+def test_lists_are_not_shared() -> None:
+    with corepy.backend_priority(["reference"]):
+        x = xp.asarray([1.0, 2.0])
+    with pytest.raises(ValueError, match="copy is False; expected True or None: lists share no"):
+        np.array(x, copy=False)
+    with pytest.raises(BufferError, match="^buffer: x is read-only; expected writable memory"):
+        x.__buffer__(1)
 
 
 @pytest.mark.backend("numpy")
