@@ -119,7 +119,7 @@ def adopt(
     TypeError
         If its dtype is not one of the standard's.
     ValueError
-        If `copy` is False and it has to be copied.
+        If `copy` is False and it has to be copied, or its elements are on several devices.
     BackendError
         If the library cannot use it here.
     """
@@ -134,7 +134,11 @@ def adopt(
         native = backend.adopt(value)
     except RuntimeError as error:
         raise BackendError(f"{function}: {argument}: {error}") from error
-    return make(native, table_of(backend, backend.device_of(value), dtype))
+    try:
+        device = backend.device_of(value)
+    except ValueError as error:  # it is on several
+        raise ValueError(f"{function}: {argument}: {error}") from None
+    return make(native, table_of(backend, device, dtype))
 
 
 def as_operand(function: str, argument: str, value: object, **beside: object) -> Any:
