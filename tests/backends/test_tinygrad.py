@@ -277,6 +277,9 @@ def test_tensors_of_the_user_are_taken(device: Device) -> None:
     assert x.backend == "tinygrad"
     assert x.tolist() == [1, 2, 3]
     assert isinstance(x.unwrap(), Tensor)
+    assert (x + tensor).tolist() == [2, 4, 6]
+    with pytest.raises(RuntimeError, match="Could not infer dtype"):  # as docs/design.md has it
+        tensor + x
     x[0] = 7
     assert tensor.tolist() == [1, 2, 3]
     with pytest.raises(corepy.BackendError, match="expected one on CL or WEBGPU"):
