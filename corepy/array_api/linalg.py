@@ -230,7 +230,8 @@ def matrix_norm(
     keepdims : bool
         Whether the two dimensions stay, with size one.
     ord : {1, 2, inf, -1, -2, -inf, "fro", "nuc", None}
-        Greatest or least column sum, singular value, row sum; Frobenius (also None) or nuclear.
+        Greatest or least column sum, singular value, row sum; Frobenius (also None) or nuclear. Of
+        none the greatest is 0, the least ``inf``.
 
     Returns
     -------
@@ -252,6 +253,12 @@ def matrix_norm(
         raise bad_type("matrix_norm", "ord", ord, f"one of {_NORMS}")
     if kind not in _NORMS:
         raise bad_argument("matrix_norm", "ord", ord, f"one of {_NORMS}")
+    if 0 in x.shape and x.dtype in _dtypes.FLOATING:  # libraries make this of it, or an error
+        *stack, rows, columns = known_sizes(x)
+        # Sums of no elements are 0; where there is no sum, or singular value, the least is inf.
+        counts: dict[Any, int] = {-1: columns, -2: min(rows, columns), -math.inf: rows}
+        shape = (*stack, 1, 1) if keep else tuple(stack)
+        return _filled(x, shape, _dtypes.real_of(x.dtype), 0.0 if counts.get(kind, 1) else math.inf)
     return cast("Array", run("linalg.matrix_norm", x, keepdims=keep, ord=kind))
 
 
@@ -540,7 +547,7 @@ def vector_norm(
     TypeError
         If an argument is of another type or dtype.
     ValueError
-        If an axis comes twice.
+        If an axis comes twice, or `ord` is NaN.
     IndexError
         If an axis is out of range.
     OverflowError
@@ -550,6 +557,8 @@ def vector_norm(
     axes = None if axis is None else axes_of("vector_norm", axis, x.ndim)
     keep = flag_of("vector_norm", "keepdims", keepdims)
     order = number_of("vector_norm", "ord", ord)
+    if math.isnan(order):
+        raise bad_argument("vector_norm", "ord", ord, "a number")
     if 0 in x.shape and x.dtype in _dtypes.FLOATING:  # libraries make this of it, or an error
         gone = range(x.ndim) if axes is None else axes
         sizes = enumerate(known_sizes(x))

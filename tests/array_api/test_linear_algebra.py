@@ -302,8 +302,26 @@ def test_vector_norm_of_no_elements(order: Any, dtype: str) -> None:
         assert found.dtype.name == ("float32" if dtype in ("float32", "complex64") else "float64")
 
 
+@pytest.mark.parametrize("order", ["fro", "nuc", 1, -1, 2, -2, INF, -INF, None])
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_matrix_norm_of_no_elements(order: Any, dtype: str) -> None:
+    for rows, columns in ((0, 0), (0, 3), (3, 0)):
+        # Sums of nothing are 0; of no sums, and of no singular values, the least is infinite.
+        chosen = {-1: columns, -2: 0, -INF: rows}.get(order, 1)
+        norm = 0.0 if chosen else INF
+        x = xp.zeros((2, rows, columns), dtype=DTYPES[dtype])
+        found = xp.linalg.matrix_norm(x, ord=order)
+        assert found.tolist() == [norm, norm]
+        assert found.dtype.name == ("float32" if dtype in ("float32", "complex64") else "float64")
+        kept = xp.linalg.matrix_norm(x, ord=order, keepdims=True)
+        assert kept.tolist() == [[[norm]], [[norm]]]
+    assert xp.linalg.matrix_norm(xp.zeros((0, 3, 3)), ord=order).shape == (0,)
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int64"])
-@pytest.mark.parametrize("function", [xp.linalg.vector_norm, xp.linalg.matrix_rank])
+@pytest.mark.parametrize(
+    "function", [xp.linalg.vector_norm, xp.linalg.matrix_norm, xp.linalg.matrix_rank]
+)
 def test_of_no_elements_dtypes_are_refused_too(function: Any, dtype: str) -> None:
     for shape in ((0, 0), (2, 0), (2, 2)):
         with pytest.raises(TypeError, match="expected a floating-point dtype"):
@@ -369,6 +387,10 @@ def test_singular_matrices_raise(name: str) -> None:
         (lambda x: xp.linalg.qr(x, mode="raw"), "qr: mode is 'raw'; expected one of"),
         (lambda x: xp.linalg.matrix_power(x, 0.5), "matrix_power: n is of type float; expected an"),
         (lambda x: xp.linalg.cholesky(x, upper=1), "cholesky: upper is of type int; expected a b"),
+        (
+            lambda x: xp.linalg.vector_norm(x, ord=float("nan")),
+            "vector_norm: ord is nan; expected a number",
+        ),
         (lambda x: xp.linalg.vector_norm(x, ord="a"), "vector_norm: ord is of type str; expected"),
         (lambda x: xp.linalg.pinv(x, rtol="a"), "pinv: rtol is of type str; expected a float"),
         (lambda x: xp.linalg.pinv(x, rtol=1j), "pinv: rtol is of type complex; expected a float"),
