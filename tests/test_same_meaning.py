@@ -191,6 +191,41 @@ def test_promotion_is_the_same_for_every_pair_of_dtypes(backend: str) -> None:
                 assert (got[0][2] == 1).all()
 
 
+#: Ranges of integers that floats do not count: beyond their precision, or up to an end of int64.
+RANGES: Final = (
+    (0, 2**62, 2**62 - 1),
+    (-5, 2**63, 2**62),
+    (5, -(2**63) - 1, -(2**62)),
+    (2**63 - 3, 2**63, 1),
+    (-(2**63), -(2**63) - 1, -1),
+    (-(2**63), 2**63 - 1, 2**62),
+    (-(2**63), 2**63, 2**63),
+    (2**53, 2**53 + 5, 1),
+    (2**64 - 3, 2**64, 1),
+    (2**64 - 1, -1, -(2**62)),
+    (0, 300, 2**61),
+    (0, 10, 3),
+)
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, pytest.param(REFERENCE, id=REFERENCE)])
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int16", "float64", "float32"])
+def test_ranges_of_integers_have_as_many_elements_as_python_counts(
+    backend: str, dtype: str
+) -> None:
+    for bounds in RANGES:
+        wanted = list(range(*bounds))
+        if dtype[0] in "iu" and not all(v == int(np.array(v).astype(dtype)) for v in wanted):
+            continue  # which is refused
+        with corepy.backend_priority([backend]), corepy.set_fallback("allow"):
+            found = xp.arange(*bounds, dtype=DTYPES[dtype])
+        assert found.backend == backend
+        if dtype[0] in "iu":
+            assert found.tolist() == wanted, bounds
+        else:
+            np.testing.assert_allclose(found.tolist(), wanted, rtol=1e-7, err_msg=str(bounds))
+
+
 PIVOTS: Final = (
     (1e200, 1e200, 1e-200, 1e-200),
     (1e-160, 1e-160, 1e160, 1e160),

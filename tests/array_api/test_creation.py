@@ -219,6 +219,8 @@ def test_arange_of_floats_from_zero_is_the_multiples_of_the_step() -> None:
         (("3",), {}, TypeError, "arange: start is of type str; expected an int or float"),
         ((1j,), {}, TypeError, "arange: start is of type complex; expected an int or float"),
         ((True,), {}, TypeError, "arange: start is of type bool; expected an int or float"),
+        ((-2, 3.5), {"dtype": "uint8"}, OverflowError, "arange: start is -2; expected 0 to 255"),
+        ((0, 200, 0.5), {"dtype": "int8"}, OverflowError, "arange: last value is 199; expected"),
         ((300,), {"dtype": "int8"}, OverflowError, "arange: last value is 299; expected -128 to"),
         ((3,), {"dtype": "bool"}, ValueError, "arange: dtype is 'bool'; expected a real-valued"),
         ((3,), {"dtype": "float16"}, ValueError, "arange: dtype is 'float16'; expected one of bo"),

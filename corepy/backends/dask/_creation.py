@@ -36,6 +36,8 @@ def arange(start: Any, stop: Any, step: Any, *, dtype: Any, device: Device) -> A
         count = max(0, -((start - stop) // step))
         if dtype.kind in "iu":
             return elemwise(_count_up, positions(count), start, step, dtype, dtype=dtype)
+        if max(abs(start), abs(stop)) > 2**53:  # which may be beyond the positions' int64
+            start, step = float(start), float(step)
     else:
         count = max(0, math.ceil((stop - start) / step))
     return elemwise(_step_up, positions(count), start, step, dtype, dtype=dtype)

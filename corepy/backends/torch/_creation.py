@@ -36,4 +36,23 @@ def arange(first: float, last: float, pace: float, *, dtype: Any, device: Any) -
         place = device if has_float64(device_of(device)) else "cpu"
         made = compat.arange(first, last, pace, dtype=torch.float64, device=place).to(dtype)
         return made.to(device)
+    whole = isinstance(first, int) and isinstance(last, int) and isinstance(pace, int)
+    if whole and max(abs(first), abs(last), abs(pace)) > 2**53:
+        return _far(int(first), int(last), int(pace), dtype, device)
     return compat.arange(first, last, pace, dtype=dtype, device=device)
+
+
+def _far(first: int, last: int, pace: int, dtype: torch.dtype, device: Any) -> Tensor:
+    """Make a range of integers which torch refuses, or counts in floats that do not hold them."""
+    count = len(range(first, last, pace))
+    if dtype.is_floating_point:
+        place = device if has_float64(device_of(device)) else "cpu"
+        steps = torch.arange(count, dtype=torch.float64, device=place)
+        return (steps * float(pace) + float(first)).to(dtype).to(device)
+    # Of 64 bits, which wrap around as often as it takes; narrower ones hold the values.
+    wide = torch.arange(count, device=device) * _wrapped(pace) + _wrapped(first)
+    return wide.view(torch.uint64) if dtype is torch.uint64 else wide.to(dtype)
+
+
+def _wrapped(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
