@@ -324,6 +324,21 @@ MISTAKES: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...], type[Except
     "mask of another shape": (operator.getitem, (_a([1, 2]), _a([True] * 3, "bool")), IndexError),
     "set beyond": (_set, (_a([1, 2]), 2, 1.0), IndexError),
     "set a shape that does not fit": (_set, (_a([1, 2]), slice(None), _a([1, 2, 3])), ValueError),
+    "set a shape that does not fit no rows": (
+        _set,
+        (_a(np.ones((2, 3))), slice(2, 2), _a([1, 2])),
+        ValueError,
+    ),
+    "set a shape that does not fit no elements": (
+        _set,
+        (_a([1, 2]), _a([], "int64"), _a([1, 2])),
+        ValueError,
+    ),
+    "index beyond beside no indices": (
+        lambda x, i: x[i, ..., 3],
+        (_a(np.ones((2, 3))), _a([], "int64")),
+        IndexError,
+    ),
     "set a higher kind": (_set, (_a([1, 2], "int64"), 0, 1.5), TypeError),
     "set what overflows": (_set, (_a([1, 2], "int8"), 0, 300), OverflowError),
     "take beyond": (lambda x, i: xp.take(x, i, axis=0), (_a([1, 2]), _a([2], "int64")), IndexError),

@@ -46,6 +46,8 @@ def setitem(x: Array, key: Any, value: Array) -> Array:
         return _fill(x, parts[0], value)  # the one write by a mask whose shapes are known
     found = _compiled(parts)
     if found is None:
+        if value.shape:
+            _check_value(value, _chosen(x, parts))
         return x.at[parts].set(value)
     return _replace(x, found[0], value, found[1])
 
@@ -104,7 +106,9 @@ def _select(x: Array, indices: tuple[Any, ...], pattern: Pattern) -> Array:
 
 @partial(jax.jit, static_argnums=3)
 def _replace(x: Array, indices: tuple[Any, ...], value: Array, pattern: Pattern) -> Array:
-    return x.at[_key(indices, pattern)].set(value)
+    key = _key(indices, pattern)
+    _check_value(value, x[key].shape)  # of shapes alone, so that nothing is read
+    return x.at[key].set(value)
 
 
 @_jit
@@ -173,6 +177,26 @@ def _check(index: Any, size: int) -> None:
     if least < -size or most >= size:
         beyond = least if least < -size else most
         raise IndexError(f"index {beyond} is out of bounds for an axis of size {size}")
+
+
+def _chosen(x: Array, parts: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """Return the shape of what a key selects; None while JAX traces its indices."""
+    if any(isinstance(part, jax.core.Tracer) for part in parts):
+        return None
+    host = tuple(np.asarray(part) if isinstance(part, jax.Array) else part for part in parts)
+    shape: tuple[int, ...] = np.broadcast_to(np.False_, x.shape)[host].shape
+    return shape
+
+
+def _check_value(value: Array, shape: tuple[int, ...] | None) -> None:
+    """Refuse a value that does not broadcast to an empty selection, where JAX looks at neither."""
+    if shape is None or 0 not in shape:
+        return
+    tail = shape[max(0, len(shape) - value.ndim) :]
+    if value.ndim > len(shape) or any(
+        n not in (1, m) for n, m in zip(value.shape, tail, strict=True)
+    ):
+        raise ValueError(f"its shape is {value.shape}; expected one that broadcasts to {shape}")
 
 
 def _extremes(index: Any) -> tuple[int, int]:

@@ -92,7 +92,18 @@ def _parts(x: Tensor, key: Any) -> tuple[Any, ...]:
     # Beside arrays NumPy reads an int as an array too, and moves their axes to the front; torch
     # would take it first. A slice between them is where it shows.
     spread = any(isinstance(part, Tensor) and part.ndim > 0 for part in parts)
+    if spread and any(isinstance(part, Tensor) and 0 in part.shape for part in parts):
+        _check_ints(x, parts)
     return tuple(_part(part, spread) for part in parts)
+
+
+def _check_ints(x: Tensor, parts: tuple[Any, ...]) -> None:
+    """Refuse ints out of bounds beside arrays of no indices, where torch looks at none."""
+    axis, used = 0, sum(_width(part) for part in parts)
+    for part in parts:
+        if isinstance(part, int) and not -x.shape[axis] <= part < x.shape[axis]:
+            raise IndexError(f"index {part} is out of bounds for axis {axis} of {x.shape[axis]}")
+        axis += x.ndim - used if part is Ellipsis else _width(part)
 
 
 def _empty_mask(x: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
