@@ -286,6 +286,26 @@ def test_scalars_mean_the_same_beside_every_dtype(backend: str, swapped: bool) -
     assert raised == {None, OverflowError, TypeError}
 
 
+@each_backend
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_floors_of_quotients_that_are_rounded_to_halves_are_exact(backend: str, dtype: str) -> None:
+    most = 2.0 ** np.finfo(dtype).nmant
+    rng = np.random.default_rng(0)
+    whole = rng.integers(int(most / 4), int(most), 500)
+    divisor = rng.uniform(1, 1000, 500).astype(dtype)
+    divided = (whole * divisor).astype(dtype) * rng.choice([-1, 1], 500).astype(dtype)
+    wanted = [
+        math.floor(Fraction(float(a)) / Fraction(float(b)))
+        for a, b in zip(divided, divisor, strict=True)
+    ]
+    with corepy.set_fallback("allow"):
+        x1, x2 = given_to(divided, backend), given_to(divisor, backend)
+        assert xp.floor_divide(x1, x2).tolist() == wanted
+        assert xp.floor_divide(-x1, -x2).tolist() == wanted
+        x1 //= x2
+    assert x1.tolist() == wanted
+
+
 # ---------------------------------------------------------------------------- mistakes
 
 

@@ -316,6 +316,11 @@ def floor_divide(x1: Array, x2: Array) -> Array:
     if found.dtype.kind != "f":
         return found
     quotient = jnp.true_divide(x1, x2)
+    # As in NumPy, the floor of a quotient that is rounded to halves may be one off.
+    size, most = jnp.abs(found), 2.0 ** jnp.finfo(found.dtype).nmant
+    whole = jnp.floor(quotient)
+    whole += jnp.rint(quotient - whole - jnp.remainder(x1, x2) / x2)
+    found = jnp.where((size >= most / 2) & (size <= most), whole, found)
     special = (jnp.isinf(x1) ^ jnp.isinf(x2)) | (x1 == 0)
     # And a zero has the quotient's sign; JAX's of -0.125 // -1 is negative.
     return jnp.where(

@@ -36,7 +36,23 @@ def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
     # the standard wants the floor of what `divide` gives.
     result = torch.floor_divide(x1, x2)
     special = torch.isinf(x1) ^ torch.isinf(x2)
-    return torch.where(special, torch.floor(torch.divide(x1, x2)), result)
+    quotient = torch.divide(x1, x2)
+    result = torch.where(special, torch.floor(quotient), result)
+    most = _WHOLE.get(result.dtype)
+    if most is None or result.device.type != "cpu":  # to look at the values takes a GPU long
+        return result
+    # As in NumPy, the floor of a quotient that is rounded to halves may be one off.
+    if result.numel():
+        least, greatest = torch.aminmax(result.detach())  # NaN where there is one
+        if not (-most / 2 < float(least) and float(greatest) < most / 2):
+            whole, size = torch.floor(quotient), result.abs()
+            whole += torch.round(quotient - whole - torch.remainder(x1, x2) / x2)
+            result = torch.where((size >= most / 2) & (size <= most), whole, result)
+    return result
+
+
+#: From where on a float holds integers only.
+_WHOLE: Final = {torch.float32: 2.0**23, torch.float64: 2.0**52}
 
 
 def remainder(x1: Tensor, x2: Tensor) -> Tensor:
