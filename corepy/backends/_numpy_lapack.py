@@ -175,10 +175,14 @@ def _refuse_singular(singular: bool) -> None:
         raise np.linalg.LinAlgError("Singular matrix")
 
 
+def _exchanges(pivots: Array) -> int:
+    """Return how many rows were exchanged with another one."""
+    return int(np.count_nonzero(pivots != np.arange(1, len(pivots) + 1)))
+
+
 def _turns(factors: Array, pivots: Array) -> bool:
     """Say whether the determinant is negative."""
-    exchanges = np.count_nonzero(pivots != np.arange(1, len(pivots) + 1))
-    return bool((exchanges + np.count_nonzero(factors.diagonal() < 0)) % 2)
+    return bool((_exchanges(pivots) + np.count_nonzero(factors.diagonal() < 0)) % 2)
 
 
 def determinant(factors: Array, pivots: Array, dtype: npt.DTypeLike) -> Any:
@@ -199,18 +203,34 @@ def determinant(factors: Array, pivots: Array, dtype: npt.DTypeLike) -> Any:
         Infinite or zero only where the determinant is beyond what the dtype holds, whatever the
         products of the first pivots are.
     """
-    # Mantissas and exponents apart: the product may lie within what floats hold where parts of it
-    # do not. Each of 512 mantissas is at least a half.
-    values, exponents = np.frexp(np.abs(factors.diagonal()).astype(np.float64))
+    diagonal = factors.diagonal().astype(np.float64)  # whose elements lie far apart
+    with np.errstate(all="ignore"):
+        products = np.multiply.accumulate(diagonal)
+        sizes = np.abs(products)
+    if sizes.min() >= _LEAST and sizes.max() <= _GREATEST:
+        found = products[-1]
+    else:
+        found = _product(diagonal)
+    return (-found if _exchanges(pivots) % 2 else found).astype(dtype)
+
+
+#: The least and the greatest float64 that has all its digits.
+_LEAST, _GREATEST = np.finfo(np.float64).tiny, np.finfo(np.float64).max
+
+
+def _product(values: Array) -> Any:
+    """Multiply float64 numbers whose product may lie within what floats hold where parts do not."""
+    negative = np.count_nonzero(values < 0) % 2
+    # Mantissas and exponents apart. Each of 512 mantissas is at least a half.
+    values, exponents = np.frexp(np.abs(values))
     while len(values) > 1:
         starts = range(0, len(values), 512)
         values, more = np.frexp(np.multiply.reduceat(values, starts))
         exponents = np.append(exponents, more)
     # Beyond all floats it is anyhow, within C's integers.
     power = int(np.clip(exponents.sum(dtype=np.int64), -(2**20), 2**20))
-    value = -values[0] if _turns(factors, pivots) else values[0]
     with np.errstate(under="ignore"):
-        return np.ldexp(value, power).astype(dtype)
+        return np.ldexp(-values[0] if negative else values[0], power)
 
 
 def _det(x: Array, dtype: npt.DTypeLike) -> Any:
