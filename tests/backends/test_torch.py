@@ -678,3 +678,11 @@ def test_memory_that_the_host_cannot_share_is_a_buffer_error(
             x.__dlpack__(**asked)
     with pytest.raises(ValueError, match="^__dlpack__: cannot move"):  # of a stream, perhaps
         x.__dlpack__(copy=None)
+
+
+def test_floors_are_found_in_transforms_too() -> None:
+    x = torch.tensor([[7.0, -7.0, 0.5], [2.0**52 * 1.25, 9.0, -1.0]], dtype=torch.float64)
+    y = torch.tensor([2.0, 2.0, 1.7], dtype=torch.float64)
+    expected = (corepy.to(x) // corepy.to(y)).unwrap()
+    found = torch.func.vmap(lambda row: (corepy.to(row) // corepy.to(y)).unwrap())(x)
+    assert torch.equal(found, expected)

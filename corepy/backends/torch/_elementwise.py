@@ -10,6 +10,8 @@ import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
+from corepy.backends.torch._layout import is_plain
+
 #: Of which one may stand in the place of a real operand.
 _SCALARS: Final = frozenset({bool, int, float})
 
@@ -42,13 +44,15 @@ def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
     if most is None or result.device.type != "cpu":  # to look at the values takes a GPU long
         return result
     # As in NumPy, the floor of a quotient that is rounded to halves may be one off.
-    if result.numel():
-        least, greatest = torch.aminmax(result.detach())  # NaN where there is one
-        if not (-most / 2 < float(least) and float(greatest) < most / 2):
-            whole, size = torch.floor(quotient), result.abs()
-            whole += torch.round(quotient - whole - torch.remainder(x1, x2) / x2)
-            result = torch.where((size >= most / 2) & (size <= most), whole, result)
-    return result
+    if is_plain(result):
+        if not result.numel():
+            return result
+        least, greatest = torch.aminmax(result)  # NaN where there is one
+        if -most / 2 < float(least) and float(greatest) < most / 2:
+            return result
+    whole, size = torch.floor(quotient), result.abs()
+    whole = whole + torch.round(quotient - whole - torch.remainder(x1, x2) / x2)
+    return torch.where((size >= most / 2) & (size <= most), whole, result)
 
 
 #: From where on a float holds integers only.
