@@ -39,7 +39,8 @@ def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
     result = torch.floor_divide(x1, x2)
     special = torch.isinf(x1) ^ torch.isinf(x2)
     quotient = torch.divide(x1, x2)
-    result = torch.where(special, torch.floor(quotient), result)
+    whole = torch.floor(quotient)
+    result = torch.where(special, whole, result)
     most = _WHOLE.get(result.dtype)
     if most is None or result.device.type != "cpu":  # to look at the values takes a GPU long
         return result
@@ -50,9 +51,9 @@ def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
         least, greatest = torch.aminmax(result)  # NaN where there is one
         if -most / 2 < float(least) and float(greatest) < most / 2:
             return result
-    whole, size = torch.floor(quotient), result.abs()
-    whole = whole + torch.round(quotient - whole - torch.remainder(x1, x2) / x2)
-    return torch.where((size >= most / 2) & (size <= most), whole, result)
+    exact = whole + torch.round(quotient - whole - torch.remainder(x1, x2) / x2)
+    size = result.abs()
+    return torch.where((size >= most / 2) & (size <= most), exact, result)
 
 
 #: From where on a float holds integers only.

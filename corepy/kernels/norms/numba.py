@@ -145,8 +145,8 @@ def _normalize(
         single = context.get_value_type(number)
         wide = ir.VectorType(single, _LANES)
 
-        def place(array: Any) -> Any:
-            data = context.make_array(signature.args[0])(context, builder, array).data
+        def place(kind: Any, array: Any) -> Any:
+            data = context.make_array(kind)(context, builder, array).data
             return builder.bitcast(builder.gep(data, [start]), wide.as_pointer())
 
         def spread(value: Any) -> Any:
@@ -157,10 +157,10 @@ def _normalize(
 
         mean, scale, bias = map(spread, numbers)
         size = single.get_abi_size(context.target_data)
-        centred = builder.fsub(builder.load(place(row), align=size), mean)
+        centred = builder.fsub(builder.load(place(signature.args[0], row), align=size), mean)
         product = builder.fmul(centred, scale, flags=("contract",))
         found = builder.fadd(product, bias, flags=("contract",))
-        builder.store(found, place(into), align=size)
+        builder.store(found, place(signature.args[4], into), align=size)
         return context.get_dummy_value()
 
     return types.void(row, number, number, number, into, types.intp), generate
