@@ -102,7 +102,7 @@ def shape_of(function: str, shape: Any, argument: str = "shape") -> tuple[int, .
     return sizes
 
 
-def addressable(function: str, *sizes: int | None) -> None:
+def addressable(function: str, *sizes: int | None, holder: str = "the result has") -> None:
     """Refuse a result of more elements than any memory holds: the product of some sizes.
 
     And one that would have so many but for sizes of 0: libraries multiply the others, which
@@ -117,7 +117,7 @@ def addressable(function: str, *sizes: int | None) -> None:
     if count >= ADDRESSABLE:
         aside = ", sizes of 0 aside" if 0 in sizes else ""
         raise MemoryError(
-            f"{function}: the result has {count} elements{aside}; expected fewer than 2**47"
+            f"{function}: {holder} {count} elements{aside}; expected fewer than 2**47"
         )
 
 

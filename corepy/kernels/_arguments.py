@@ -21,7 +21,6 @@ from corepy._errors import (
     out_of_range,
     wrong_dtype,
 )
-from corepy.array_api._arguments import ADDRESSABLE
 from corepy.backends._base import Backend, Native
 from corepy.devices._device import CPU, Device
 from corepy.dispatch import Operand, Table, landed, load, owner_of
@@ -321,19 +320,6 @@ def whole(function: str, argument: str, value: Any, least: int) -> int:
     if number < least:
         raise bad_argument(function, argument, value, f"an integer of at least {least}")
     return number
-
-
-def addressable(function: str, what: str, *sizes: int) -> None:
-    """Refuse more elements than any memory holds, for which XLA ends the process.
-
-    Raises
-    ------
-    MemoryError
-        If there are too many.
-    """
-    count = math.prod(size for size in sizes if size)
-    if count >= ADDRESSABLE:
-        raise MemoryError(f"{function}: {what} have {count} elements; expected fewer than 2**47")
 
 
 def place(x: Given, axis: Any) -> int:

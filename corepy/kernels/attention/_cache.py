@@ -13,13 +13,13 @@ from typing import Any, Final, Self
 import numpy as np
 
 from corepy._errors import bad_argument, bad_type, listing, out_of_range
+from corepy.array_api._arguments import addressable
 from corepy.devices._device import CPU
 from corepy.devices._shortage import insist
 from corepy.dispatch import Operand, one_operation
 from corepy.kernels._arguments import (
     FLOATS,
     Given,
-    addressable,
     beside,
     destination,
     finite,
@@ -84,7 +84,7 @@ class _Memory:
 
     def __init__(self, shape: tuple[int, ...], dtype: str | None, like: Any) -> None:
         self._name = type(self).__name__
-        addressable(self._name, "its keys", *shape)
+        addressable(self._name, *shape, holder="its keys have")
         self._k = _zeros(self._name, shape, dtype, like)
         self._v = _zeros(self._name, shape, dtype, like)
 
@@ -336,7 +336,7 @@ class PagedKVCache(_Memory):
         sizes = ("blocks", blocks), ("kv_heads", kv_heads), ("block_size", block_size)
         shape = [whole(name, n, v, 1) for n, v in (*sizes, ("head_dim", head_dim))]
         sequences = whole(name, "batch", batch, 1)
-        addressable(name, "its lengths", sequences)
+        addressable(name, sequences, holder="its lengths have")
         super().__init__(tuple(shape), dtype, like)
         self._lengths = insist(name, CPU, lambda: np.zeros(sequences, np.int64))
         self._tables: list[list[int]] = [[] for _ in range(sequences)]

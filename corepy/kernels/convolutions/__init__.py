@@ -9,10 +9,10 @@ from operator import index
 from typing import Any, Literal
 
 from corepy._errors import bad_argument, bad_type
+from corepy.array_api._arguments import addressable
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import (
     Given,
-    addressable,
     beside,
     destination,
     floating,
@@ -144,7 +144,8 @@ def conv2d(
             f"most {padded}, the size of a padded image"
         )
     most = max(channels, w.shape[0])
-    addressable(name, "images with their padding", g.shape[0], most, *geometry.padded)
+    sizes = g.shape[0], most, *geometry.padded
+    addressable(name, *sizes, holder="images with their padding have")
     if max(*steps, *spread) > max(geometry.padded):
         # Longer steps than an image lead nowhere else, and libraries count them in 64 bits.
         geometry = replace(

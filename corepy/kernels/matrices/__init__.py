@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from corepy._errors import bad_argument
+from corepy.array_api._arguments import addressable
 from corepy.dispatch import one_operation
-from corepy.kernels._arguments import Given, addressable, beside, destination, finite, floating
+from corepy.kernels._arguments import Given, beside, destination, finite, floating
 from corepy.kernels._device import on_device
 from corepy.kernels._memory import by_reference
 from corepy.kernels.attention._problem import grouped, shaped
@@ -281,7 +282,7 @@ def _matrix(function: str, argument: str, value: Any) -> Given:
 
 def _to(out: Any, x: Given, shape: tuple[int, ...]) -> Given | None:
     """Look at where a result belongs: a shape that some memory holds, if operands have no depth."""
-    addressable(x.function, "its results", *shape)
+    addressable(x.function, *shape, holder="its results have")
     return destination("out", out, x, shape)
 
 

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from corepy._errors import bad_argument
+from corepy.array_api._arguments import addressable
 from corepy.dispatch import make, table_of
-from corepy.kernels._arguments import addressable, choice, finite, floating, whole
+from corepy.kernels._arguments import choice, finite, floating, whole
 from corepy.kernels._memory import Host
 
 _SCALINGS = (None, "linear", "ntk", "yarn", "llama3")
@@ -99,7 +100,7 @@ def rope_tables(
     size = whole(name, "head_dim", head_dim, 2)
     if size % 2:
         raise bad_argument(name, "head_dim", head_dim, "an even number")
-    addressable(name, "its tables", length, size)
+    addressable(name, length, size, holder="its tables have")
     base = finite(name, "base", base)
     if base <= 1.0:
         raise bad_argument(name, "base", base, "a number greater than 1")
