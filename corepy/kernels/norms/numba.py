@@ -166,70 +166,31 @@ def _normalize(
     return types.void(row, number, number, number, into, types.intp), generate
 
 
+@kernel
 def _batch_row(
     x: Array,
-    first: int,
     mean: Any,
     scale: Any,
     bias: Any,
     there: bool,
     held: Array,
+    values: Array,
     brain: bool,
     out: Array,
 ) -> None:
-    """Normalize as many elements of flat arrays as `held` has; `there`: `out` is not `x` itself."""
-    raise NotImplementedError("compiled code only")
-
-
-def _batch_row_in_place(
-    x: Array,
-    first: int,
-    mean: Any,
-    scale: Any,
-    bias: Any,
-    there: bool,
-    held: Array,
-    brain: bool,
-    out: Array,
-) -> None:
-    size = held.size
-    whole = size - size % _LANES
-    for j in range(first, first + whole, _LANES):
-        _normalize(x, mean, scale, bias, out, j)
-    if there:
-        _normalize(x, mean, scale, bias, out, first + size - _LANES)  # some for the second time
-    else:
-        for j in range(first + whole, first + size):
-            out[j] = (x[j] - mean) * scale + bias
-
-
-def _batch_row_of_halves(
-    x: Array,
-    first: int,
-    mean: Any,
-    scale: Any,
-    bias: Any,
-    there: bool,
-    held: Array,
-    brain: bool,
-    out: Array,
-) -> None:
-    last = first + held.size
-    row = fetch(x[first:last], held, brain)
-    for j in range(held.size):
-        row[j] = (row[j] - mean) * scale + bias
-    put(row, out[first:last], brain)
-
-
-@by_type(_batch_row)
-def _batch_row_by_type(x: Any, *others: Any) -> Callable[..., Any]:
-    return _batch_row_of_halves if x.dtype == types.uint16 else _batch_row_in_place
+    """Normalize a row. Apart from the loop over all, which would count who uses its scratch."""
+    row = fetch(x, held, brain)
+    into = target(out, values, there)
+    last = x.size - _LANES
+    for j in range(0, last + 1, _LANES):
+        _normalize(row, mean, scale, bias, into, j)
+    _normalize(row, mean, scale, bias, into, last)  # some of it for the second time
+    put(into, out, brain)
 
 
 @kernel
 def _batch_rows(
     x: Array,
-    size: int,
     mean: Array,
     variance: Array,
     weight: Array,
@@ -240,15 +201,14 @@ def _batch_rows(
     start: int,
     stop: int,
 ) -> None:
-    channels = mean.size
-    held, scales = scratch(x, size), np.empty_like(mean)
+    channels, size = mean.size, x.shape[1]
+    held, values, scales = scratch(x, size), scratch(x, size), np.empty_like(mean)
     for c in range(channels):
         scales[c] = _scale_of(variance[c], weight[c], eps)
     there = apart(out, x)
-    c = start % channels
     for i in range(start, stop):
-        _batch_row(x, i * size, mean[c], scales[c], bias[c], there, held, brain, out)
-        c = c + 1 if c + 1 < channels else 0
+        c = i % channels
+        _batch_row(x[i], mean[c], scales[c], bias[c], there, held, values, brain, out[i])
 
 
 @kernel
@@ -322,10 +282,7 @@ def batch_norm(
 ) -> None:
     """Put normalized channels of ``x (before, channels, after)`` into `out`."""
     before, channels, after = x.shape
-    parameters = mean, variance, weight, bias, eps, brain
-    if after < _LANES:  # as columns, so that loops are long
-        x, out = (array.reshape(before, channels * after) for array in (x, out))
-        launch(_batch_columns, (x, *parameters, out), before, x.nbytes // 8)
-    else:
-        x, out = x.reshape(-1), out.reshape(-1)
-        launch(_batch_rows, (x, after, *parameters, out), before * channels, x.nbytes // 8)
+    few = after < _LANES  # then as columns, so that loops are long
+    shape = (before, channels * after) if few else (before * channels, after)
+    arguments = (x.reshape(shape), mean, variance, weight, bias, eps, brain, out.reshape(shape))
+    launch(_batch_columns if few else _batch_rows, arguments, shape[0], x.nbytes // 8)
