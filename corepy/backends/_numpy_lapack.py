@@ -35,6 +35,9 @@ LARGE: Final = 400
 #: Rows up to which a second thread of BLAS gains nothing, and loses where it is slow to wake: a
 #: factorization is many short steps, which its threads share.
 _ALONE: Final = {"getrf": 512, "potrf": 640}
+#: The least and the greatest float64 that has all its digits.
+_LEAST: Final = np.finfo(np.float64).tiny
+_GREATEST: Final = np.finfo(np.float64).max
 
 # ---------------------------------------------------------------------------- LAPACK's routines
 
@@ -212,10 +215,6 @@ def determinant(factors: Array, pivots: Array, dtype: npt.DTypeLike) -> Any:
     else:
         found = _product(diagonal)
     return (-found if _exchanges(pivots) % 2 else found).astype(dtype)
-
-
-#: The least and the greatest float64 that has all its digits.
-_LEAST, _GREATEST = np.finfo(np.float64).tiny, np.finfo(np.float64).max
 
 
 def _product(values: Array) -> Any:

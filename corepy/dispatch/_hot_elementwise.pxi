@@ -49,35 +49,39 @@ cdef inline bint _same_shape(PyArrayObject* x, PyArrayObject* y) noexcept:
     return True
 
 
+ctypedef fused Real:
+    float
+    double
+
+
+cdef inline bint _are_finite(Real* x, npy_intp size) noexcept:
+    cdef npy_intp i
+    for i in range(size):
+        if not isfinite(x[i]):
+            return False
+    return True
+
+
+cdef inline bint _is_none_zero(Real* x, npy_intp size) noexcept:
+    """Say whether no complex number is zero."""
+    cdef npy_intp i
+    for i in range(0, 2 * size, 2):
+        if x[i] == x[i + 1] == 0:
+            return False
+    return True
+
+
 cdef inline bint _all_finite(PyArrayObject* x, int type_num, npy_intp size) noexcept:
     """Say whether all elements are finite; complex ones, and none is zero."""
-    cdef npy_intp i
-    cdef double* d
-    cdef float* f
+    cdef void* data = PyArray_DATA(x)
     if type_num == NPY_DOUBLE:
-        d = <double*>PyArray_DATA(x)
-        for i in range(size):
-            if not isfinite(d[i]):
-                return False
-        return True
+        return _are_finite(<double*>data, size)
     if type_num == NPY_FLOAT:
-        f = <float*>PyArray_DATA(x)
-        for i in range(size):
-            if not isfinite(f[i]):
-                return False
-        return True
+        return _are_finite(<float*>data, size)
     if type_num == NPY_CDOUBLE:
-        d = <double*>PyArray_DATA(x)
-        for i in range(0, 2 * size, 2):
-            if not (isfinite(d[i]) and isfinite(d[i + 1])) or d[i] == d[i + 1] == 0:
-                return False
-        return True
+        return _are_finite(<double*>data, 2 * size) and _is_none_zero(<double*>data, size)
     if type_num == NPY_CFLOAT:
-        f = <float*>PyArray_DATA(x)
-        for i in range(0, 2 * size, 2):
-            if not (isfinite(f[i]) and isfinite(f[i + 1])) or f[i] == f[i + 1] == 0:
-                return False
-        return True
+        return _are_finite(<float*>data, 2 * size) and _is_none_zero(<float*>data, size)
     return False  # float16, whose test would take longer than it saves
 
 

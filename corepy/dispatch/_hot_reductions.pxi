@@ -327,11 +327,6 @@ cdef object _short_variance(
     return None if corepy_flags() else result
 
 
-ctypedef fused Real:
-    float
-    double
-
-
 cdef inline void _squares(Real* x, Real mean, Real* into, npy_intp size) noexcept:
     cdef npy_intp i
     cdef Real off
