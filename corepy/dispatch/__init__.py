@@ -76,7 +76,7 @@ from corepy.dispatch._registry import (
 )
 from corepy.dispatch._reproducible import is_reproducible, reproducible
 from corepy.dispatch._route_libraries import ready
-from corepy.dispatch._route_sources import in_force, routes, set_routes
+from corepy.dispatch._route_sources import InForce, in_force, routes, set_routes
 from corepy.dispatch._route_table import Option, Route
 from corepy.dispatch._routes import is_worth
 from corepy.dispatch._run import broadcasts, create, landed, rebound, recover, run, run_in, wrap
@@ -119,6 +119,7 @@ __all__ = [
     "BackendStatus",
     "BinaryFunction",
     "Explanation",
+    "InForce",
     "Operand",
     "Operation",
     "Option",

@@ -7,26 +7,22 @@ table is silent the kernel itself knows what is best on most machines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, Final
+from typing import Any
 
-from corepy.devices._device import CPU
 from corepy.devices._shortage import insist
 from corepy.dispatch import (
     Option,
-    in_force,
     is_reproducible,
     is_worth,
     listening,
-    load,
     make,
     note,
     ran,
     ready,
 )
+from corepy.kernels import _host
 from corepy.kernels._arguments import Given, is_traced
 from corepy.kernels._memory import (
     delivered,
@@ -37,34 +33,8 @@ from corepy.kernels._memory import (
     supports,
     without_autocast,
 )
-
-NUMBA: Final = "numba"
-TORCH: Final = "torch"
-JAX: Final = "jax"
-CUPY: Final = "cupy"
-FORMULA: Final = "formula"
-
-_only: Final[ContextVar[str | None]] = ContextVar("corepy_kernel_way", default=None)
-
-
-@contextmanager
-def only(way: str) -> Iterator[None]:
-    """Let one way compute all that it takes: for `corepy tune`, and for tests."""
-    token = _only.set(way)
-    try:
-        yield
-    finally:
-        _only.reset(token)
-
-
-def is_usual() -> bool:
-    """Say whether arguments and routes alone decide, and nobody wants to know who computes."""
-    return not listening() and not is_reproducible() and _only.get() is None
-
-
-def routes_now() -> object:
-    """Return what stands for the routes in force: another object once others are."""
-    return in_force()
+from corepy.kernels._replay import provided
+from corepy.kernels._ways import CUPY, FORMULA, JAX, NUMBA, TORCH, routes_now, wanted
 
 
 def choose(
@@ -93,12 +63,12 @@ def choose(
     -------
     {"numba", "torch", "jax", "formula"}
     """
-    wanted = _only.get()
-    if wanted is not None:
-        return wanted if wanted != FORMULA and able(wanted) else FORMULA
+    way = wanted()
+    if way is not None:
+        return way if way != FORMULA and able(way) else FORMULA
     if is_reproducible():
         return NUMBA if able(NUMBA) else FORMULA
-    table = in_force().table
+    table = routes_now().table
     if table is None:
         return unmeasured()
     forms = table.forms(f"kernels.{x.function}", x.dtype)
@@ -106,7 +76,9 @@ def choose(
         if work < route.least:
             continue
         for option in route.options:
-            if able(option.backend) and _is_open(option, x, table.threads):
+            if able(option.backend) and _is_open(option, x.library, table.threads):
+                if option.backend != NUMBA:  # whose loops notice busy cores by themselves
+                    provided(partial(_is_open, option, x.library, table.threads))
                 if listening():
                     note(f"route: measured {option.gain:.1f}x its formula from {route.least}")
                 return option.backend
@@ -114,9 +86,9 @@ def choose(
     return unmeasured()
 
 
-def _is_open(option: Option, x: Given, threads: int) -> bool:
+def _is_open(option: Option, library: str, threads: int) -> bool:
     """Say whether an option is free; one of the own library has the cores that the formula has."""
-    if option.backend == x.library:
+    if option.backend == library:
         return True
     return is_worth(option, threads) and (option.backend == NUMBA or ready(TORCH) is not None)
 
@@ -175,11 +147,11 @@ def by_torch(
                 from corepy.kernels._device import _tensors
 
                 return _tensors.computed(function, *natives)
-            torch = load(TORCH)
-            shared = (None if n is None else torch.from_numpy(n, CPU) for n in natives)
-            return torch.to_numpy(function(*shared))
+            return _host.by_torch(function, natives)
 
     native = insist(x.function, place_of(x), compute)
+    if x.library == "numpy":
+        _host.note_torch(function, natives)
     return delivered(native if x.table is None else make(native, x.table), out)
 
 

@@ -1,31 +1,28 @@
-"""Calls on the host's memory that were seen before: the compiled loop that they ended with."""
+"""Calls on the host's memory that were seen before: what they have launched, on other memory.
+
+That is a compiled loop, of which `_compiled` tells, or torch's function.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from corepy._loops import _sharing
 from corepy.array_api._array import Array
-from corepy.dispatch import make
-from corepy.kernels._choice import routes_now
-from corepy.kernels._memory import is_fixed, new_array
+from corepy.devices._device import CPU
+from corepy.dispatch import Table, load, make
+from corepy.kernels._memory import is_autocast
 from corepy.kernels._replay import LOOKS, NUMBERS, Launched, Plan, Seen, Unclear, note
+from corepy.kernels._ways import TORCH, routes_now
 
 Host = npt.NDArray[Any]
 
 
-def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int) -> None:
-    """Run a loop on its rows, as `corepy._loops._sharing.launch`, and note it."""
-    _sharing.launch(function, arguments, rows, work)
-    note(lambda: _Loop(function, arguments, rows, work))
-
-
-def _seen(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
-    """Look at the arguments of a call, of which loops take arrays that lie in one piece."""
+def seen(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
+    """Look at the arguments of a call, of which arrays lie in one piece."""
     key: list[Any] = [names, routes_now()]
     arrays: list[Any] = []
     bases: list[Host] = []
@@ -36,6 +33,9 @@ def _seen(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
             native = value._native
         elif kind in NUMBERS:
             key += (kind, value or repr(value))  # there are two zeros
+            continue
+        elif kind is tuple and _is_of_numbers(value):
+            key.append(repr(value))  # which tells classes and zeros
             continue
         else:
             native = value
@@ -52,108 +52,67 @@ def _seen(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
     return Seen(tuple(key), arrays, bases)
 
 
-LOOKS[np.ndarray] = LOOKS[Array] = _seen
+def _is_of_numbers(values: tuple[Any, ...]) -> bool:
+    return all(
+        _is_of_numbers(value) if value.__class__ is tuple else value.__class__ in NUMBERS
+        for value in values
+    )
 
 
-class _Memory(NamedTuple):
-    """Whose memory an argument of a loop is.
-
-    Attributes
-    ----------
-    place : int
-        Which argument.
-    number : int
-        Which array of the caller's, or which result.
-    dtype : dtype or None
-        As the loop takes it, None for its own.
-    shape : tuple of int
-        Likewise.
-    """
-
-    place: int
-    number: int
-    dtype: np.dtype[Any] | None
-    shape: tuple[int, ...]
-
-    def of(self, array: Host) -> Host:
-        """Show an array as the loop takes it."""
-        return (array if self.dtype is None else array.view(self.dtype)).reshape(self.shape)
+def listen() -> None:
+    """Look from now on at calls with arrays on the host, of which some are repeated."""
+    LOOKS[np.ndarray] = LOOKS[Array] = seen
 
 
-class _Loop(Launched):
-    """A loop that has run on its rows."""
+def by_torch(function: Callable[..., Any], natives: Sequence[Host | None]) -> Host:
+    """Compute with torch's function on the memory of NumPy's arrays."""
+    torch = load(TORCH)
+    shared = (None if native is None else torch.from_numpy(native, CPU) for native in natives)
+    return torch.to_numpy(function(*shared))
 
-    def __init__(
-        self, function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int
-    ) -> None:
-        self.function, self.arguments, self.rows, self.work = function, arguments, rows, work
+
+def note_torch(function: Callable[..., Any], natives: Sequence[Host | None]) -> None:
+    """Note that `by_torch` has computed, with nothing else that decides than the function."""
+    listen()
+    note(lambda: _ByTorch(function, natives))
+
+
+class _ByTorch(Launched):
+    """A function of torch's that has computed."""
+
+    def __init__(self, function: Callable[..., Any], natives: Sequence[Host | None]) -> None:
+        self.function, self.natives = function, natives
 
     def plan(self, seen: Seen, made: list[Any], is_pair: bool) -> Plan | None:
-        results = [new._native if new.__class__ is Array else new for new in made]
-        if any(result.__class__ is not np.ndarray for result in results):
-            return None
-        natives = [*seen.bases, *results]
-        owners = {_address(native): n for n, native in enumerate(natives)}
-        if len(owners) < len(natives):
-            raise Unclear
-        given: list[_Memory] = []
-        taken: list[_Memory] = []
-        for place, argument in enumerate(self.arguments):
-            if isinstance(argument, np.ndarray):
-                number = owners.get(_address(argument))
-                if number is None:
-                    if not is_fixed(argument):
-                        return None  # what was made of the values of another one
-                    continue
-                native = natives[number]
-                if argument.nbytes != native.nbytes or not argument.flags.carray:
-                    return None
-                dtype = None if argument.dtype == native.dtype else argument.dtype
-                if number < len(seen.bases):
-                    given.append(_Memory(place, number, dtype, argument.shape))
-                else:
-                    number -= len(seen.bases)
-                    taken.append(_Memory(place, number, dtype, argument.shape))
-            elif argument.__class__ not in NUMBERS and not isinstance(argument, np.generic):
+        places: list[int | None] = []
+        for native in self.natives:
+            if native is None:
+                places.append(None)
+                continue
+            place = next((n for n, base in enumerate(seen.bases) if base is native), None)
+            if place is None:
                 return None
-        if {memory.number for memory in taken} != set(range(len(made))):
-            return None
-        tables = [new._table if new.__class__ is Array else None for new in made]
-        kinds = [(a.shape, a.dtype, table) for a, table in zip(results, tables, strict=True)]
-        return _Again(self, given, taken, kinds, is_pair)
+            places.append(place)
+        return None if is_pair else _ByTorchAgain(self.function, places, table(made[0]))
 
 
-#: Shape and dtype of a result, and the table that it is bound to, None for NumPy's own.
-_Kind: TypeAlias = tuple[tuple[int, ...], np.dtype[Any], Any]
-
-
-class _Again(Plan):
-    """A loop on other memory."""
+class _ByTorchAgain(Plan):
+    """The same function on other memory."""
 
     def __init__(
-        self, loop: _Loop, given: list[_Memory], taken: list[_Memory], made: list[_Kind], pair: bool
+        self, function: Callable[..., Any], places: list[int | None], table: Table | None
     ) -> None:
-        self._function, self._rows, self._work = loop.function, loop.rows, loop.work
-        self._given, self._taken, self._made, self._is_pair = given, taken, made, pair
-        memories = {memory.place for memory in (*given, *taken)}
-        self._arguments = [
-            None if place in memories else argument for place, argument in enumerate(loop.arguments)
-        ]
+        self._function, self._places, self._table = function, places, table
 
     def run(self, seen: Seen) -> Any:
-        arguments, bases = self._arguments.copy(), seen.bases
-        for memory in self._given:
-            arguments[memory.place] = memory.of(bases[memory.number])
-        results = [new_array(shape, dtype) for shape, dtype, _ in self._made]
-        for memory in self._taken:
-            arguments[memory.place] = memory.of(results[memory.number])
-        _sharing.launch(self._function, tuple(arguments), self._rows, self._work)
-        found = [
-            native if table is None else make(native, table)
-            for native, (_, _, table) in zip(results, self._made, strict=True)
-        ]
-        return tuple(found) if self._is_pair else found[0]
+        if is_autocast():
+            raise Unclear
+        bases = seen.bases
+        natives = [None if place is None else bases[place] for place in self._places]
+        found = by_torch(self._function, natives)
+        return found if self._table is None else make(found, self._table)
 
 
-def _address(array: Host) -> int:
-    return int(array.__array_interface__["data"][0])
+def table(array: Any) -> Table | None:
+    """Return the table that a result is bound to, None for NumPy's own."""
+    return array._table if array.__class__ is Array else None

@@ -479,14 +479,19 @@ def setting(*operands: Given | None) -> AbstractContextManager[Any]:
     return context
 
 
+def is_autocast() -> bool:
+    """Say whether torch, which is imported, gives operands other dtypes, on any kind of device."""
+    return bool(sys.modules["torch"]._C._is_any_autocast_enabled())
+
+
 def without_autocast(x: Given) -> AbstractContextManager[Any]:
     """Return a context in which torch, which is imported, keeps to the dtypes of its operands.
 
     Its autocast has a state for each kind of its devices; CuPy's arrays are on one of "cuda".
     """
-    torch = sys.modules["torch"]
-    if not torch._C._is_any_autocast_enabled():
+    if not is_autocast():
         return _UNCHANGED
+    torch = sys.modules["torch"]
     other = "cuda" if x.library == "cupy" else "cpu"
     kind = x.native.device.type if x.library == "torch" else other
     if not torch.amp.is_autocast_available(kind):

@@ -11,11 +11,12 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from corepy.dispatch import listening, one_operation
-from corepy.kernels._choice import is_usual
+from corepy.kernels._ways import is_usual
 
 if TYPE_CHECKING:
     from corepy.kernels._arguments import Given
@@ -61,7 +62,7 @@ class Plan(ABC):
 
 
 class Unclear(Exception):
-    """Whose memory an argument of a launch is cannot be told of these arrays."""
+    """Whether, or on whose memory, a launch is to be repeated cannot be told of this call."""
 
 
 class Launched(ABC):
@@ -94,11 +95,27 @@ LOOKS: Final[dict[type, Callable[[Sequence[Any], tuple[str, ...]], Seen | None]]
 class _State(threading.local):
     """Of a thread."""
 
-    #: What the call has launched that is being noted, and None for values that it has looked at.
-    noted: list[Launched | None] | None = None
+    #: Of the call that is being noted.
+    noted: _Notes | None = None
 
 
 _state: Final = _State()
+
+
+@dataclass(slots=True)
+class _Notes:
+    """Of one call.
+
+    Attributes
+    ----------
+    launched : list
+        What it has launched, and None for values that it has looked at.
+    conditions : list
+        What has to be true for another call to go the same way, beside what is part of the key.
+    """
+
+    launched: list[Launched | None] = field(default_factory=list)
+    conditions: list[Callable[[], bool]] = field(default_factory=list)
 
 
 def replayed(function: _Function) -> _Function:
@@ -135,14 +152,20 @@ def replayed(function: _Function) -> _Function:
 def peeked(x: Given) -> Any:
     """Return the values of an argument as NumPy's; what depends on them is not repeated."""
     if _state.noted is not None:
-        _state.noted.append(None)
+        _state.noted.launched.append(None)
     return x.backend.peek(x.native)
 
 
 def note(launched: Callable[[], Launched]) -> None:
     """Note what was launched, if anybody wants to repeat it."""
     if _state.noted is not None:
-        _state.noted.append(launched())
+        _state.noted.launched.append(launched())
+
+
+def provided(condition: Callable[[], bool]) -> None:
+    """Repeat a call only as long as something holds that is no part of its arguments."""
+    if _state.noted is not None:
+        _state.noted.conditions.append(condition)
 
 
 def _noted(
@@ -152,13 +175,12 @@ def _noted(
     seen: Seen,
     plans: dict[tuple[Any, ...], Plan | None],
 ) -> Any:
-    noted: list[Launched | None] = []
-    _state.noted = noted
+    noted = _state.noted = _Notes()
     try:
         result = usual(*args, **kwargs)
     finally:
         _state.noted = None
-    if noted:  # else somebody else computed, this time
+    if noted.launched:  # else somebody else computed, this time
         try:
             plan = _planned(noted, seen, result)
         except Unclear:
@@ -169,10 +191,24 @@ def _noted(
     return result
 
 
-def _planned(noted: list[Launched | None], seen: Seen, result: Any) -> Plan | None:
-    launched = noted[0] if len(noted) == 1 else None
+def _planned(noted: _Notes, seen: Seen, result: Any) -> Plan | None:
+    launched = noted.launched[0] if len(noted.launched) == 1 else None
     is_pair = isinstance(result, tuple)
     made = list(result) if is_pair else [result]
     if launched is None or any(new is array for new in made for array in seen.arrays):
         return None  # what is written to is new: whether it overlaps something is no part of a key
-    return launched.plan(seen, made, is_pair)
+    plan = launched.plan(seen, made, is_pair)
+    return _Conditional(plan, noted.conditions) if plan and noted.conditions else plan
+
+
+class _Conditional(Plan):
+    """A launch that another call repeats while some conditions hold."""
+
+    def __init__(self, plan: Plan, conditions: list[Callable[[], bool]]) -> None:
+        self._plan, self._conditions = plan, conditions
+
+    def run(self, seen: Seen) -> Any:
+        for condition in self._conditions:
+            if not condition():
+                raise Unclear
+        return self._plan.run(seen)

@@ -16,7 +16,7 @@ from corepy.devices._device import CPU
 from corepy.dispatch._admitted import KERNELS
 from corepy.dispatch._registry import load, records
 from corepy.dispatch._routers import Call
-from corepy.kernels._choice import FORMULA, only
+from corepy.kernels._ways import FORMULA, only
 from corepy.tuning._clock import Work
 
 Array = npt.NDArray[Any]

@@ -16,7 +16,7 @@ import pytest
 
 import corepy
 from corepy.dispatch._route_sources import InForce
-from corepy.kernels import _choice, _memory
+from corepy.kernels import _memory, _ways
 from tests.kernels import opencl
 
 #: The bounds of the results' error, relative to the size of the terms that make them.
@@ -267,7 +267,7 @@ def rope(x: Any, cos: Any, sin: Any, positions: Any, interleaved: bool) -> tuple
 def select(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     """Let compiled kernels compute from one element on, or never, whatever tables say."""
     off = InForce(None, "off, for the tests")  # of its own: no call of another test is repeated
-    monkeypatch.setattr(_choice, "in_force", lambda: off)
+    monkeypatch.setattr(_ways, "in_force", lambda: off)
     least = 1 if kind.compiled else 1 << 62
     monkeypatch.setattr(_memory, "PATIENCE", 1 << 62)
     monkeypatch.setattr(_memory, "LEAST", dict.fromkeys(("numpy", "torch", "jax"), least))

@@ -84,6 +84,32 @@ def check_layouts(make: Make) -> None:
             assert kernels.silu(wide).dtype == wide.dtype
 
 
+def check_attention(make: Make) -> None:
+    """Lengths and masks are arrays like others, whose values are another call's."""
+    shape = (2, 4, 5, 64)
+    for seed in (0, 1, 2):
+        q, k, v, bias = drawn(make, seed, shape, shape, shape, (5, 5))
+        lengths = make(np.array([5 - seed, 3]))
+        agree(lambda *a: kernels.attention(*a, window=2), q, k, v)
+        agree(lambda *a: kernels.attention(*a, window=(seed, None)), q, k, v)
+        agree(lambda *a: kernels.attention(*a, window=(1, 0), return_lse=True), q, k, v)
+        agree(lambda q, k, v, b: kernels.attention(q, k, v, bias=b), q, k, v, bias)
+        agree(lambda q, k, v, n: kernels.attention(q, k, v, lengths=n), q, k, v, lengths)
+        agree(lambda q: kernels.attention(q, q, q, scale=-1.0), q)
+        with launches(int(seed == 0)):
+            kernels.attention(q, k, v, mask=None, window=3)
+
+
+def check_convolutions(make: Make) -> None:
+    for seed in (0, 1, 2):
+        x, w, b = drawn(make, seed, (2, 4, 9, 8), (6, 2, 3, 3), (6,))
+        agree(lambda x, w: kernels.conv2d(x, w, groups=2), x, w)
+        agree(lambda x, w: kernels.conv2d(x, w, groups=2, dilation=(2, 1)), x, w)
+        agree(lambda x, w, b: kernels.conv2d(x, w, b, groups=2, padding=1), x, w, b)
+    with launches(0):
+        kernels.conv2d(x, w, b, groups=2, padding=1)
+
+
 def check_libraries(make: Make) -> None:
     x, _ = drawn(make, 5, SHAPE, ROW)
     with pytest.raises(TypeError, match="^rms_norm: weight"):
@@ -240,6 +266,8 @@ def main() -> None:
         check_families(make)
         check_layouts(make)
         check_numbers(make)
+        check_attention(make)
+        check_convolutions(make)
         check_libraries(make)
         check_positions(make)
         check_aliases(make)

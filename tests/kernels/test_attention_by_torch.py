@@ -15,7 +15,7 @@ import pytest
 
 import corepy
 from corepy import kernels
-from corepy.kernels._choice import only
+from corepy.kernels._ways import only
 from tests.kernels.libraries import Kind, check, host
 from tests.kernels.test_attention import expected_of, sample
 

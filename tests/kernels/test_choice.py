@@ -18,7 +18,7 @@ from corepy.dispatch._admitted import KERNELS
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._route_sources import InForce
 from corepy.dispatch._route_table import Option, Route, RouteTable
-from corepy.kernels import _choice, _memory
+from corepy.kernels import _memory, _ways
 from corepy.tuning import _kernels
 from corepy.tuning._kernels import KernelCase, kernel_cases
 from tests.kernels.libraries import Kind
@@ -52,7 +52,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def apply(*routes: Route | None) -> None:
         table = None if None in routes else RouteTable({"threads": 2}, {}, {}, routes)  # type: ignore[arg-type]
-        monkeypatch.setattr(_choice, "in_force", lambda: InForce(table, "a test"))
+        monkeypatch.setattr(_ways, "in_force", lambda: InForce(table, "a test"))
 
     return apply
 
@@ -217,7 +217,7 @@ def test_jax_s_own_attention_sees_no_hidden_key(dtype: str, least: float) -> Non
     q, v = jnp.ones((1, 2, 3, 1), dtype), jnp.arange(3, dtype=dtype).reshape(1, 1, 3, 1)
     k = jnp.asarray([least, least, 1.0], dtype).reshape(1, 1, 3, 1)
     nothing = least == -math.inf
-    with _choice.only("jax"):
+    with _ways.only("jax"):
         assert who(kernels.attention, q, k, v)[0] == "jax"
         causal = kernels.attention(q, k, v, causal=True)
         k = jnp.full_like(k, least)

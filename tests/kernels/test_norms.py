@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from corepy import kernels
-from corepy.kernels._choice import only
+from corepy.kernels._ways import only
 from tests.kernels import libraries
 from tests.kernels.libraries import Kind, check, host, kinds, select
 

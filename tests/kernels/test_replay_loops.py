@@ -35,7 +35,7 @@ from tests.kernels.test_replay import (
 
 required("numba")
 
-from corepy.kernels import _host  # noqa: E402
+from corepy.kernels import _compiled  # noqa: E402
 
 
 def wrapped(array: np.ndarray[Any, Any]) -> Any:
@@ -68,7 +68,7 @@ def drawn(make: Make, seed: int, *shapes: tuple[int, ...], dtype: str = "float32
 
 def launches(usual: int) -> AbstractContextManager[None]:
     """Expect that so many loops are launched anew."""
-    return test_replay.calls(_host, "note", usual)
+    return test_replay.calls(_compiled, "note", usual)
 
 
 def natives(found: Any) -> list[np.ndarray[Any, Any]]:
@@ -237,7 +237,7 @@ def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError
 
     with monkeypatch.context() as patch, launches(2):
-        patch.setattr(_host._Again, "run", failing)
+        patch.setattr(_compiled._Again, "run", failing)
         agree(kernels.silu, x)
     with launches(1):
         agree(kernels.silu, x)
@@ -258,8 +258,8 @@ def test_memory(make: Make) -> None:
 def test_large_results_are_recycled_memory() -> None:
     (x,) = drawn(MAKES["numpy"], 19, (600, 600))
     found = [kernels.silu(x) for _ in range(3)]
-    assert len({_host._address(one) for one in found}) == 3
-    assert all(_host._address(one) % 64 == 0 for one in found)
+    assert len({_compiled._address(one) for one in found}) == 3
+    assert all(_compiled._address(one) % 64 == 0 for one in found)
 
 
 @make_each

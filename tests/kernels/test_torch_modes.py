@@ -10,7 +10,7 @@ import pytest
 
 import corepy
 from corepy import kernels
-from corepy.kernels._choice import only
+from corepy.kernels._ways import only
 from tests.conftest import required
 from tests.kernels.libraries import Kind, select
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import beside, choice, destination, finite, floating
+from corepy.kernels._replay import replayed
 from corepy.kernels.attention._at_once import at_once
 from corepy.kernels.attention._cache import KVCache, PagedKVCache
 from corepy.kernels.attention._problem import (
@@ -121,6 +122,27 @@ def attention(
         found = at_once(q, k, v, causal, causal_align, scale)
         if found is not None:
             return found
+    looks = causal, causal_align, mask, bias, scale, window, lengths, query_lengths
+    return _attention(q, k, v, *looks, return_lse, out)
+
+
+@replayed
+def _attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    causal: bool,
+    causal_align: str,
+    mask: Any,
+    bias: Any,
+    scale: float | None,
+    window: int | tuple[int | None, int | None] | None,
+    lengths: Any,
+    query_lengths: Any,
+    return_lse: bool,
+    out: Any,
+) -> Any:
+    """Look at all arguments of `attention`, unless a call with such ones is repeated."""
     name = "attention"
     g = floating(name, "q", q)
     shaped(g, "(batch, heads, queries, head_dim)")

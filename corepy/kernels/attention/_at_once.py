@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Any
 
 from corepy.kernels._arguments import FLOATS, name_of
-from corepy.kernels._choice import is_usual
 from corepy.kernels._memory import is_transformed
+from corepy.kernels._ways import is_usual
 from corepy.kernels.attention.torch import function_of, pays
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from corepy._errors import bad_argument, bad_type
 from corepy.kernels._arguments import Given, beside, broadcasts, given, is_traced, whole
-from corepy.kernels._choice import CUPY, FORMULA, JAX, NUMBA, TORCH, choose
+from corepy.kernels._choice import choose
 from corepy.kernels._device import on_device
 from corepy.kernels._memory import (
     Host,
@@ -25,6 +25,8 @@ from corepy.kernels._memory import (
     view,
     widened,
 )
+from corepy.kernels._replay import peeked
+from corepy.kernels._ways import CUPY, FORMULA, JAX, NUMBA, TORCH
 from corepy.kernels.attention import jax, reference, torch
 
 #: Further than any key is away.
@@ -284,7 +286,7 @@ def sizes(argument: str, value: Any, q: Given, most: int) -> Given | None:
         return None
     found = beside(argument, value, q, ("int32", "int64"), q.shape[:1])
     if found.size and not is_traced(found):
-        values = found.backend.peek(found.native)
+        values = peeked(found)
         low, high = int(values.min()), int(values.max())
         if low < 0 or high > most:
             raise ValueError(

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from corepy.devices._device import CPU
+from corepy.devices._device import CPU, Device
 from corepy.dispatch import is_reproducible
-from corepy.kernels._choice import CUPY, TORCH, by_torch, torch_takes
+from corepy.kernels._choice import by_torch, torch_takes
 from corepy.kernels._memory import is_transformed
+from corepy.kernels._replay import provided
+from corepy.kernels._ways import CUPY, TORCH
 
 if TYPE_CHECKING:
     from corepy.kernels.attention._problem import Problem
@@ -49,7 +51,7 @@ def takes(problem: Problem) -> bool:
     """
     p = problem
     library = p.q.library
-    if _is_causal(p) and not _hides(p):
+    if _is_causal(p) and not _hides(*_looks(p)):
         return False
     if library == CUPY:
         shared, skewed = p.q.shape[1] != p.k.shape[1], _is_causal(p) and p.q.shape[2] != p.keys
@@ -67,16 +69,21 @@ def takes(problem: Problem) -> bool:
     return not is_transformed(*(x.native for x in (p.q, p.k, p.v)))
 
 
-def _hides(problem: Problem) -> bool:
+def _hides(device: Device | None, dtype: str, shared: bool, skewed: bool) -> bool:
     """Say whether a kernel of torch's leaves out what causal queries do not see.
 
     Where it has none it adds a mask to all scores, and a NaN among hidden keys stays.
     """
-    p = problem
-    if p.q.device is CPU:
+    if device is CPU:
         torch = sys.modules.get("torch")  # arrays of NumPy may be the first that it gets
         return torch is None or bool(torch.backends.cuda.flash_sdp_enabled())
-    return pays(p.q.dtype, p.q.shape[1] != p.k.shape[1], p.q.shape[2] != p.keys)
+    return pays(dtype, shared, skewed)
+
+
+def _looks(problem: Problem) -> tuple[Device | None, str, bool, bool]:
+    """Return what `_hides` looks at."""
+    p = problem
+    return p.q.device, p.q.dtype, p.q.shape[1] != p.k.shape[1], p.q.shape[2] != p.keys
 
 
 def pays(dtype: str, shared: bool, skewed: bool) -> bool:
@@ -100,6 +107,8 @@ def attention(problem: Problem) -> Any:
     function = function_of(_is_causal(p), p.scale, p.q.shape[1] != p.k.shape[1])
     if p.q.device is CPU and p.q.dtype in ("float16", "bfloat16"):
         function = partial(_in_16_bits, function, abs(p.scale) * p.q.shape[3])
+    if _is_causal(p):
+        provided(partial(_hides, *_looks(p)))
     return by_torch(p.q, partial(_side_by_side, function), p.k, p.v, out=p.out)
 
 

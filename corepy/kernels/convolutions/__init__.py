@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from corepy._errors import bad_argument, bad_type
 from corepy.array_api._arguments import addressable
-from corepy.dispatch import one_operation
 from corepy.kernels._arguments import (
     Given,
     beside,
@@ -19,9 +18,11 @@ from corepy.kernels._arguments import (
     parameter,
     whole,
 )
-from corepy.kernels._choice import FORMULA, TORCH, by_torch, choose, torch_takes
+from corepy.kernels._choice import by_torch, choose, torch_takes
 from corepy.kernels._device import on_device
 from corepy.kernels._memory import by_reference
+from corepy.kernels._replay import replayed
+from corepy.kernels._ways import FORMULA, TORCH
 from corepy.kernels.convolutions import libraries, reference, torch, windows
 from corepy.kernels.convolutions._geometry import Geometry, Pair
 
@@ -30,7 +31,7 @@ __all__ = ["conv2d"]
 Padding = Literal["same", "valid"] | int | tuple[Any, Any]
 
 
-@one_operation
+@replayed
 def conv2d(
     x: Any,
     weight: Any,

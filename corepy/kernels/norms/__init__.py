@@ -14,10 +14,11 @@ from corepy.kernels._arguments import (
     floating,
     parameter,
 )
-from corepy.kernels._choice import JAX, NUMBA, TORCH, by_jax, by_torch, over_elements
+from corepy.kernels._choice import by_jax, by_torch, over_elements
 from corepy.kernels._device import on_device
 from corepy.kernels._memory import Result, by_reference, empty, refuse_overlap, view, widened
 from corepy.kernels._replay import replayed
+from corepy.kernels._ways import JAX, NUMBA, TORCH
 from corepy.kernels.norms import reference, torch
 from corepy.kernels.norms._batch import batch_norm
 

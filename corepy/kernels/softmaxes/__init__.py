@@ -17,10 +17,11 @@ from corepy.kernels._arguments import (
     floating,
     place,
 )
-from corepy.kernels._choice import JAX, NUMBA, TORCH, by_jax, by_torch, over_elements
+from corepy.kernels._choice import by_jax, by_torch, over_elements
 from corepy.kernels._device import on_device
 from corepy.kernels._memory import Host, Result, by_reference, empty, view
 from corepy.kernels._replay import replayed
+from corepy.kernels._ways import JAX, NUMBA, TORCH
 from corepy.kernels.softmaxes import reference, torch
 
 __all__ = ["softmax"]
