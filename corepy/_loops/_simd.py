@@ -103,13 +103,26 @@ def fuses() -> bool:
     Where it does not, LLVM would call a function of the C library, which is slow, and ends the
     process where there is none.
     """
+    return _computes("fma")
+
+
+def converts_halves() -> bool:
+    """Say whether the processor that Numba compiles for has conversions from float16 and to it.
+
+    Where it does not, LLVM would call functions that no library here has.
+    """
+    return _computes("f16c")
+
+
+def _computes(feature: str) -> bool:
+    """Say whether x86 has one of its features; Arm's 64-bit processors have both of these."""
     if config.DISABLE_JIT:  # loops run in Python then, which cannot call the intrinsic
         return False
     if config.CPU_NAME not in (None, "host") or config.CPU_FEATURES is not None:
         return False  # another processor than this one was asked for
     if binding.get_default_triple().startswith(("aarch64", "arm64")):
         return True
-    return bool(binding.get_host_cpu_features().get("fma"))
+    return bool(binding.get_host_cpu_features().get(feature))
 
 
 def polynomial(coefficients: tuple[float, ...]) -> Any:

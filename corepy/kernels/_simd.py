@@ -14,13 +14,16 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
 from corepy._loops._simd import (
     LOWERING_32,
     LOWERING_64,
     bits,
     by_type,
+    converts_halves,
     expect,
     for_floats,
     fused,
@@ -47,8 +50,28 @@ _f4, _i4 = np.float32, np.int32
 # ---------------------------------------------------------------------------- 16-bit floats
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _half(context: Any, word: Any) -> Any:
+    """Return the float32 of a float16. See `converts_halves`."""
+
+    def generate(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+        return builder.fpext(builder.bitcast(operands[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(word), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _rounded_half(context: Any, value: Any) -> Any:
+    """Return the float16 of a float32. See `converts_halves`."""
+
+    def generate(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+        return builder.bitcast(builder.fptrunc(operands[0], ir.HalfType()), ir.IntType(16))
+
+    return types.uint16(value), generate
+
+
 @inlined
-def _from_half(word: Any) -> Any:
+def _half_in_integers(word: Any) -> Any:
     magnitude = _i4(word) & _i4(0x7FFF)
     # Shifted into place, the exponent is 112 too small; subnormal numbers come out right as well.
     scaled = bits(_i4(magnitude << 13)) * _f4(2.0**112)
@@ -58,7 +81,7 @@ def _from_half(word: Any) -> Any:
 
 
 @inlined
-def _to_half(value: Any) -> Any:
+def _rounded_half_in_integers(value: Any) -> Any:
     word = bits(value)
     magnitude = _i4(word & 0x7FFFFFFF)
     normal = (magnitude - 0x38000000 + 0xFFF + ((magnitude >> 13) & 1)) >> 13
@@ -68,6 +91,31 @@ def _to_half(value: Any) -> Any:
     found = 0x7C00 if magnitude >= 0x47800000 else found
     found = 0x7E00 if magnitude > 0x7F800000 else found
     return np.uint16(found | ((word >> 16) & 0x8000))
+
+
+def _from_half(word: Any) -> Any:
+    """Return the float32 of a float16."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_from_half)
+def _from_half_by_processor(word: Any) -> Callable[..., Any]:
+    # An intrinsic cannot stand for another function by itself, nor a dispatcher.
+    if converts_halves():
+        return lambda word: _half(word)  # noqa: PLW0108
+    return lambda word: _half_in_integers(word)  # noqa: PLW0108
+
+
+def _to_half(value: Any) -> Any:
+    """Return the float16 of a float32, rounded to nearest, ties to even."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_to_half)
+def _to_half_by_processor(value: Any) -> Callable[..., Any]:
+    if converts_halves():
+        return lambda value: _rounded_half(value)  # noqa: PLW0108
+    return lambda value: _rounded_half_in_integers(value)  # noqa: PLW0108
 
 
 @inlined

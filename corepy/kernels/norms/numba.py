@@ -98,6 +98,28 @@ def _centre_by_type(row: Any, mean: Any, values: Any) -> Callable[..., Any]:
 
 
 @kernel
+def _layer_row(
+    x: Array,
+    weight: Array,
+    bias: Array,
+    eps: float,
+    there: bool,
+    held: Array,
+    values: Array,
+    brain: bool,
+    out: Array,
+) -> None:
+    """Normalize a row. Apart from the loop over all, which would count who uses its scratch."""
+    row = fetch(x, held, brain)
+    _centre(row, sum_of(row) / x.size, values)
+    scale = number(1.0 / np.sqrt(squares_of(values) / x.size + eps), values[0])
+    into = target(out, values, there)
+    for j in range(x.size):
+        into[j] = values[j] * scale * weight[j] + bias[j]
+    put(into, out, brain)
+
+
+@kernel
 def _layer_rows(
     x: Array,
     weight: Array,
@@ -112,16 +134,10 @@ def _layer_rows(
     held, values = scratch(x, size), scratch(x, size)
     there, far = apart(out, x), is_far(out)
     for i in range(start, stop):
-        row = fetch(x[i], held, brain)
         if far:
             expect_rows(x, i + 1, i + 2)
             expect_rows(out, i + 1, i + 2)
-        _centre(row, sum_of(row) / size, values)
-        scale = number(1.0 / np.sqrt(squares_of(values) / size + eps), values[0])
-        into = target(out[i], values, there)
-        for j in range(size):
-            into[j] = values[j] * scale * weight[j] + bias[j]
-        put(into, out[i], brain)
+        _layer_row(x[i], weight, bias, eps, there, held, values, brain, out[i])
 
 
 @inlined

@@ -45,6 +45,57 @@ def _exponentials(row: Array, top: Any, values: Array) -> None:
 
 
 @kernel
+def _softmax_row(
+    x: Array,
+    before: float,
+    after: float,
+    taken: Array,
+    masked: bool,
+    there: bool,
+    held: Array,
+    values: Array,
+    brain: bool,
+    out: Array,
+) -> bool:
+    """Put the softmax of a row there, and say whether it is NaN.
+
+    Apart from the loop over all, which would count who uses its scratch.
+    """
+    size = x.size
+    factor, further = number(before, values[0]), number(after, values[0])
+    nothing, zero = number(-np.inf, values[0]), number(0.0, values[0])
+    row = fetch(x, held, brain)
+    into = target(out, values, there)
+    if before != 1.0:
+        for j in range(size):
+            held[j] = row[j] * factor
+        row = held
+    kept, spoilt = True, False
+    if masked:
+        for j in range(size):
+            held[j] = row[j] if taken[j] else nothing
+        row = held
+        kept = _any(taken)
+    if kept:
+        top = _greatest(row)
+        if after == 1.0:
+            _exponentials(row, top, into)
+        else:
+            for j in range(size):
+                held[j] = (row[j] - top) * further
+            _exponentials(held, zero, into)
+        # A NaN is the greatest of its row, and an infinity less itself is one: all are NaN.
+        share = number(1.0 / sum_of_weights(into) if abs(top) < np.inf else np.nan, top)
+        for j in range(size):
+            into[j] *= share
+        spoilt = np.isnan(share)
+    else:
+        into[:] = zero
+    put(into, out, brain)
+    return spoilt
+
+
+@kernel
 def _softmax_rows(
     x: Array,
     before: float,
@@ -58,40 +109,13 @@ def _softmax_rows(
 ) -> None:
     size = x.shape[1]
     held, values = scratch(x, size), scratch(x, size)
-    factor, further = number(before, values[0]), number(after, values[0])
-    nothing, zero = number(-np.inf, values[0]), number(0.0, values[0])
     there = apart(out, x)
     spoilt = False  # whether a row is NaN
     for i in range(start, stop):
-        row = fetch(x[i], held, brain)
-        into = target(out[i], values, there)
-        if before != 1.0:
-            for j in range(size):
-                held[j] = row[j] * factor
-            row = held
-        kept = True
-        if masked:
-            taken = mask[i % mask.shape[0]]
-            for j in range(size):
-                held[j] = row[j] if taken[j] else nothing
-            row = held
-            kept = _any(taken)
-        if kept:
-            top = _greatest(row)
-            if after == 1.0:
-                _exponentials(row, top, into)
-            else:
-                for j in range(size):
-                    held[j] = (row[j] - top) * further
-                _exponentials(held, zero, into)
-            # A NaN is the greatest of its row, and an infinity less itself is one: all are NaN.
-            share = number(1.0 / sum_of_weights(into) if abs(top) < np.inf else np.nan, top)
-            for j in range(size):
-                into[j] *= share
-            spoilt |= np.isnan(share)
-        else:
-            into[:] = zero
-        put(into, out[i], brain)
+        taken = mask[i % mask.shape[0]]
+        spoilt |= _softmax_row(
+            x[i], before, after, taken, masked, there, held, values, brain, out[i]
+        )
     if masked and spoilt:  # what is left out is zero all the same
         for i in range(start, stop):
             taken = mask[i % mask.shape[0]]
