@@ -154,7 +154,8 @@ def test_sizes_beyond_memory_are_refused_beside_one_of_zero(backend: str) -> Non
     ):
         with pytest.raises(MemoryError, match=r"elements, sizes of 0 aside; expected fewer than"):
             call()
-    assert xp.reshape(nothing, (2**30, 0)).shape == (2**30, 0)
+    # XLA takes a tenth of a microsecond for each row of nothing.
+    assert xp.reshape(nothing, (2**20, 0)).shape == (2**20, 0)
 
 
 # ---------------------------------------------------------------------------- ranges

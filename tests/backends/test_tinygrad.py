@@ -366,6 +366,8 @@ def libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     monkeypatch.setattr(_libraries, "find_spec", find_spec)
     monkeypatch.setattr(_libraries, "find_library", lambda name: None)
+    monkeypatch.setattr(_libraries, "CDLL", lambda name: None)
+    monkeypatch.delenv("WEBGPU_BACKEND", raising=False)
     monkeypatch.setattr(_libraries.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(_libraries.platform, "system", lambda: "Linux")
     monkeypatch.setitem(__import__("sys").modules, "pyopencl", SimpleNamespace())
@@ -414,6 +416,22 @@ def test_what_the_user_or_the_system_has_stays(
     assert "WEBGPU_PATH" not in os.environ
 
 
+def test_without_a_loader_of_vulkan_dawn_is_not_asked(
+    libraries: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(libraries, "CDLL", missing)
+    with pytest.raises(OSError, match=r"^libvulkan\.so\.1: "):
+        libraries.name_webgpu()
+    monkeypatch.setattr(libraries.platform, "system", lambda: "Darwin")
+    libraries.name_webgpu()
+    monkeypatch.setattr(libraries.platform, "system", lambda: "Linux")
+    monkeypatch.setenv("WEBGPU_BACKEND", "WGPUBackendType_OpenGLES")  # another one than Vulkan
+    libraries.name_webgpu()
+
+
 @pytest.mark.backend("tinygrad")
 def test_a_missing_driver_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     from corepy.backends.tinygrad import _backend
@@ -423,6 +441,7 @@ def test_a_missing_driver_is_told_with_what_to_install(monkeypatch: pytest.Monke
             raise RuntimeError(f"no driver of {place}")
 
     monkeypatch.setattr(_backend, "Devices", Broken())
+    monkeypatch.setattr(_backend._libraries, "CDLL", lambda name: None)
     with pytest.raises(corepy.BackendError) as raised:
         _backend.TinygradBackend()
     message = str(raised.value)

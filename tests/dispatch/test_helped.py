@@ -518,8 +518,8 @@ HOLDING: Final[Calls] = {
     "max": xp.max,
     "argmax": xp.argmax,
     "count_nonzero": xp.count_nonzero,
-    "sort": xp.sort,
     "cast": lambda x: xp.astype(x, xp.float32),
+    **({"sort": xp.sort} if PARTS else {}),  # there is an instruction, or one thread sorts
 }
 
 

@@ -43,9 +43,9 @@ class TinygradBackend(Backend):
             raise BackendError("no device: " + "; ".join(self._missing))
 
     def _found(self, kind: str) -> tuple[Device, ...]:
-        {"opencl": _libraries.name_opencl, "webgpu": _libraries.name_webgpu}[kind]()
         place = KINDS[kind]
         try:
+            {"opencl": _libraries.name_opencl, "webgpu": _libraries.name_webgpu}[kind]()
             count = int(Devices[place].count())
             names = [place + (f":{number}" if number else "") for number in range(count)]
             for name in names:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from ctypes import CDLL
 from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,10 +43,19 @@ def name_opencl() -> None:
 
 
 def name_webgpu() -> None:
-    """Name the package dawn-python's library to tinygrad where the system has none."""
+    """Name the package dawn-python's library to tinygrad where the system has none.
+
+    Raises
+    ------
+    OSError
+        If Linux has no loader of Vulkan's drivers. Dawn would write that to the standard error, and
+        take a device that computes nothing.
+    """
     if "XDG_RUNTIME_DIR" not in os.environ:
         # Else Mesa's layer for Vulkan asks the desktop for its GPU, and complains where is none.
         os.environ.setdefault("NODEVICE_SELECT", "1")
+    if platform.system() == "Linux" and "WEBGPU_BACKEND" not in os.environ:
+        CDLL("libvulkan.so.1")
     if "WEBGPU_PATH" in os.environ or find_library("webgpu_dawn") is not None:
         return
     machine = {"AMD64": "x86_64"}.get(platform.machine(), platform.machine())
