@@ -6,8 +6,9 @@ import os
 from typing import Final
 
 ENVIRONMENT: Final = "COREPY_NUM_THREADS"
-#: As many as libraries can be told, in C's int.
-MOST: Final = 2**31 - 1
+#: More than the largest machines have processors. Libraries begin as many threads as they are told,
+#: and where the system has no more OpenMP ends the process.
+MOST: Final = 4096
 
 _budget: int | None = None
 _environment_read = False

@@ -654,19 +654,23 @@ class Array(Operand):
     def __repr__(self) -> str:
         import numpy as np
 
-        prefix = "Array("
-        shown = look(self._native, self._table.backend)
-        values = np.array2string(shown, separator=", ", prefix=prefix)
+        prefix, backend = "Array(", self._table.backend
+        values = backend.outline(self._native)
+        if values is None:
+            shown = look(self._native, backend)
+            values = np.array2string(shown, separator=", ", prefix=prefix)
         return (
             f"{prefix}{values}, dtype={self.dtype}, device={self.device}, backend={self.backend})"
         )
 
     def __str__(self) -> str:
-        return str(look(self._native, self._table.backend))
+        backend = self._table.backend
+        outline = backend.outline(self._native)
+        return str(look(self._native, backend)) if outline is None else outline
 
     def __format__(self, spec: str, /) -> str:
         """Format the value of a 0-D array; arrays with dimensions take no specification."""
-        if self.shape == ():
+        if self.shape == () and (spec or self._table.backend.outline(self._native) is None):
             return format(self._item("format"), spec)
         if spec:
             raise TypeError(f"format: x has shape {self.shape}; expected a 0-D array for {spec!r}")

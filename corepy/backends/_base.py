@@ -372,6 +372,13 @@ class Backend(ABC):
         """Return the values to be looked at, as printing does; nobody writes into them."""
         return self.to_numpy(native)
 
+    def outline(self, native: Native) -> str | None:
+        """Return what is printed of an array without values to look at, None if it has them.
+
+        Override it where functions are traced: what such an array prints is what their author asks.
+        """
+        return None
+
     @abstractmethod
     def from_numpy(
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None

@@ -402,7 +402,7 @@ def set_num_threads(count: int) -> dict[str, str]:
     Parameters
     ----------
     count : int
-        At least 1. More than there are processors makes nothing faster.
+        From 1 to 4096. More than there are processors makes nothing faster.
 
     Returns
     -------
@@ -414,7 +414,7 @@ def set_num_threads(count: int) -> dict[str, str]:
     TypeError
         If `count` is no int.
     ValueError
-        If it is less than 1.
+        If it is less than 1 or more than 4096.
 
     Notes
     -----

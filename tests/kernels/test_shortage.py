@@ -14,6 +14,7 @@ from corepy.devices import _shortage
 from corepy.kernels import _memory
 from corepy.kernels.attention import _cache
 from corepy.kernels.matrices import reference
+from tests.kernels.libraries import Kind
 
 A = np.arange(4.0).reshape(2, 2)
 X = np.linspace(-1, 1, 4096, dtype=np.float32).reshape(2, -1)
@@ -88,3 +89,10 @@ def test_torchs_own_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own, "_side_by_side", Short(own._side_by_side, 1))
     assert torch.equal(kernels.attention(q, q, q), expected)
     assert [device.name for device in freed] == ["cpu"]
+
+
+@pytest.mark.device("opencl")
+def test_results_larger_than_the_device_allows() -> None:
+    column = Kind("opencl", True).array(np.ones((1 << 22, 1)), "float32")
+    with pytest.raises(corepy.InsufficientMemoryError, match="^gemm: the memory of opencl:"):
+        kernels.gemm(column, column.reshape(1, -1))

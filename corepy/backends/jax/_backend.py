@@ -138,6 +138,9 @@ class JaxBackend(Backend):
         # exporter may neither write into its memory nor use it again.
         return made.block_until_ready(), True
 
+    def outline(self, native: Array) -> str | None:
+        return str(native) if isinstance(native, jax.core.Tracer) else None
+
     def shares_memory(self, native: Array, array: Host) -> bool:
         if isinstance(native, jax.core.Tracer):
             return False  # what traced code makes of an array has no memory yet

@@ -116,6 +116,10 @@ class TorchBackend(Backend):
     def peek(self, native: Tensor) -> np.ndarray[Any, Any]:
         return self.to_numpy(native.detach())
 
+    def outline(self, native: Tensor) -> str | None:
+        wrapped = torch._C._functorch.is_functorch_wrapped_tensor(native)
+        return str(native) if wrapped or isinstance(native, FakeTensor) else None
+
     def from_numpy(
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
     ) -> Tensor:

@@ -133,7 +133,10 @@ class OpenCL(Target):
         made = numpy_dtype(dtype)
         try:
             native = cla.empty(x.native.queue, shape, made, allocator=x.native.allocator)
-        except cl.MemoryError as error:  # none of Python's
+        except (cl.MemoryError, cl.LogicError) as error:  # neither is Python's
+            too_large = error.code == cl.status_code.INVALID_BUFFER_SIZE  # for the device
+            if isinstance(error, cl.LogicError) and not too_large:
+                raise
             raise MemoryError(str(error)) from error
         size = ITEM_SIZE[dtype]
         strides = tuple(stride // size for stride in native.strides)
