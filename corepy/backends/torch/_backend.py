@@ -17,7 +17,7 @@ from corepy.backends._base import Allocator, Backend, Capabilities, native_funct
 from corepy.backends._kinds import PERHAPS_LACKING, dtypes_on, left_out
 from corepy.backends._streams import Streams
 from corepy.backends.torch import _devices, _memory, _mps
-from corepy.backends.torch._layout import Layout, lends
+from corepy.backends.torch._layout import Layout, innermost, lends
 from corepy.backends.torch._streams import streams_of
 from corepy.backends.torch._tables import FIXES, LEFT_OUT, MOVES, SCALARS_FIRST, SCALARS_SECOND
 from corepy.devices._device import CPU, Device
@@ -159,7 +159,14 @@ class TorchBackend(Backend):
             return False
         import numpy as np
 
-        return native.numel() == 0 or bool(np.may_share_memory(native.detach().numpy(), array))
+        if native.numel() == 0:
+            return True
+        # Within torch.func what is made of a tensor, its array too, stands for another one.
+        native = innermost(native)
+        last = sum((n - 1) * step for n, step in zip(native.shape, native.stride(), strict=True))
+        start = native.data_ptr()
+        low, high = np.lib.array_utils.byte_bounds(array)
+        return low < start + (last + 1) * native.element_size() and start < high
 
     def shape_of(self, native: Tensor) -> tuple[int, ...]:
         return tuple(native.shape)
@@ -297,7 +304,7 @@ def _is_placed(native: Tensor) -> bool:
 
     Elsewhere CUDA's kernels fail, and with them all that is asked of the device later.
     """
-    return bool(native.data_ptr() % native.element_size() == 0)
+    return bool(innermost(native).data_ptr() % native.element_size() == 0)
 
 
 def _view(array: np.ndarray[Any, Any]) -> Tensor | None:
@@ -315,8 +322,9 @@ def _view(array: np.ndarray[Any, Any]) -> Tensor | None:
     for step in array.strides:
         if step < 0 or step % size:
             return None
-    made = torch.from_numpy(array)
-    return None if size == _WIDEST and made.data_ptr() % _WIDEST else made
+    if size == _WIDEST and array.__array_interface__["data"][0] % _WIDEST:
+        return None
+    return torch.from_numpy(array)
 
 
 #: The bytes of a complex128.

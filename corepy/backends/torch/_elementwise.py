@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
-from corepy.backends.torch._layout import is_plain
+from corepy.backends.torch._layout import is_batched, is_plain
 
 #: Of which one may stand in the place of a real operand.
 _SCALARS: Final = frozenset({bool, int, float})
@@ -36,7 +35,7 @@ def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
         return _by_zero_raises("floor_divide", torch.floor_divide, x1, x2)
     # torch answers as Python's divmod does, and with NaN for the quotient of infinities, where
     # the standard wants the floor of what `divide` gives.
-    result = torch.floor_divide(x1, x2)
+    result = torch.div(x1, x2, rounding_mode="floor")  # the same, and has a derivative: zero
     special = torch.isinf(x1) ^ torch.isinf(x2)
     quotient = torch.divide(x1, x2)
     whole = torch.floor(quotient)
@@ -64,7 +63,8 @@ def remainder(x1: Tensor, x2: Tensor) -> Tensor:
     result = _by_zero_raises("remainder", torch.remainder, x1, x2)
     if not x1.is_floating_point():
         return result
-    if result.device.type == "cpu" and bool(torch.isnan(result).any()):
+    host = result.device.type == "cpu" and not is_batched(result)
+    if host and bool(torch.isnan(result).any()):
         _restore(result, x1, x2)
     # Zero has the sign of x2 too; torch keeps that of x1.
     return torch.copysign(result, x2)
@@ -106,7 +106,9 @@ def sign(x: Tensor) -> Tensor:
         size = torch.abs(x)
         x = torch.where(size < torch.finfo(x.dtype).tiny, x * 2.0**60, x)
         x = torch.where(torch.isinf(size) & torch.isfinite(x), x / 4, x)
-    return compat.sign(x)
+        return torch.where(x == 0, 0, x / torch.abs(x))
+    found = torch.sign(x)  # zero, of NaN
+    return torch.where(torch.isnan(x), torch.nan, found) if x.is_floating_point() else found
 
 
 def _real(x: Tensor) -> Tensor:
@@ -194,7 +196,7 @@ def hyperbolic(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if x.device.type != "cpu" or x.is_complex():
             return result
         lost = torch.isinf(result)
-        if not bool(lost.any()):
+        if not is_batched(lost) and not bool(lost.any()):
             return result
         # Nothing infinite is computed on the way: gradients would be NaN, also of what is not used.
         root = torch.exp(torch.clamp(torch.abs(x), max=_SURELY[x.dtype]) / 2)

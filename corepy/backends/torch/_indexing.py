@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from corepy.backends._slices import FAR, near
+from corepy.backends.torch._layout import is_batched
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -183,11 +184,16 @@ def take(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
     return x[(slice(None),) * axis + (indices.to(torch.int64),)]
 
 
+def unstack(x: Tensor, *, axis: int) -> tuple[Tensor, ...]:
+    return torch.unbind(x, axis)
+
+
 def take_along_axis(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
     # take_along_dim wraps indices that are out of bounds instead of refusing them
     # (https://github.com/pytorch/pytorch/issues/196106).
     indices, length = indices.to(torch.int64), x.shape[axis]
-    if indices.numel() and not (-length <= int(indices.min()) <= int(indices.max()) < length):
+    seen = indices.numel() and not is_batched(indices)
+    if seen and not (-length <= int(indices.min()) <= int(indices.max()) < length):
         raise IndexError(f"indices reach beyond axis {axis} of size {length}")
     return torch.take_along_dim(x, torch.where(indices < 0, indices + length, indices), axis)
 

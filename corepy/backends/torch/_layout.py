@@ -56,6 +56,26 @@ def is_plain(tensor: Tensor) -> bool:
     )
 
 
+def is_batched(tensor: Tensor) -> bool:
+    """Say whether a tensor stands for many inside `torch.func.vmap`, whose values nobody sees."""
+    if torch.compiler.is_compiling():  # which has a way of its own, and cannot trace this
+        return False
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            return True
+        tensor = functorch.get_unwrapped(tensor)
+    return False
+
+
+def innermost(tensor: Tensor) -> Tensor:
+    """Return the tensor that has the memory, of one that `torch.func` has wrapped."""
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
+
+
 def lends(tensor: Tensor) -> bool:
     """Say whether another library may run an operation on a tensor's memory.
 

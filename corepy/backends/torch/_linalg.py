@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from corepy.backends._numpy_lapack import determinant
-from corepy.backends.torch._layout import is_plain
+from corepy.backends.torch._layout import is_batched, is_plain
 from corepy.backends.torch._reductions import sum_, unreduced
 
 
@@ -117,12 +117,12 @@ def det(x: Tensor) -> Tensor:
     few = x.device.type == "cpu" and x.shape[-1] <= _FEW
     if few or x.requires_grad:
         found = _det(x)
-        if x.requires_grad or _stays_in_range(x, found):
+        if x.requires_grad or (not is_batched(x) and _stays_in_range(x, found)):
             return found
     metal = x.device.type == "mps"
     # The transpose has the same determinant, and lies in the order of LAPACK: it is not copied.
     factors, pivots, _ = _factors(x if metal else x.mT)
-    if type(x) is Tensor and x.device.type == "cpu" and x.ndim == 2 and not x.is_complex():
+    if x.device.type == "cpu" and x.ndim == 2 and not x.is_complex() and is_plain(x):
         # A dozen of torch's operations on so few numbers take a tenth of the time of the factors.
         values = factors.numpy()
         with np.errstate(all="ignore"):
@@ -176,6 +176,12 @@ def _stays_in_range(x: Tensor, found: Tensor) -> bool:
     least = float(found.abs().min())
     reach = _reach(x.dtype)
     return most < reach and least > 0 and math.log2(least) - most > -reach
+
+
+def vecdot(x1: Tensor, x2: Tensor, *, axis: int) -> Tensor:
+    # torch's own has no integers; compat's calls a function that torch.func.vmap has no rule for.
+    x1, x2 = torch.broadcast_tensors(x1.movedim(axis, -1), x2.movedim(axis, -1))
+    return (x1.conj()[..., None, :] @ x2[..., None])[..., 0, 0]
 
 
 def trace(x: Tensor, *, offset: int, dtype: torch.dtype) -> Tensor:

@@ -98,6 +98,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     "fft.ifftshift": indexing.shifted(torch.fft.ifftshift),
     "flip": indexing.flip,
     "take": indexing.take,
+    "unstack": indexing.unstack,
     "take_along_axis": indexing.take_along_axis,
     "add": elementwise.by_parts(torch.add),
     "subtract": elementwise.by_parts(torch.subtract),
@@ -149,7 +150,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     # compat promotes the operands of a product first, and so does the dispatcher.
     "matmul": linalg.in_own_dtype(torch.matmul),
     "tensordot": linalg.in_own_dtype(compat.tensordot),
-    "vecdot": linalg.in_own_dtype(compat.vecdot),
+    "vecdot": linalg.in_own_dtype(linalg.vecdot),
     "__iadd__": indexing.inplace(elementwise.by_parts(operator.iadd)),
     "__isub__": indexing.inplace(elementwise.by_parts(operator.isub)),
     "__imul__": indexing.inplace(operator.imul),
