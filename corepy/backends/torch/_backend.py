@@ -166,7 +166,8 @@ class TorchBackend(Backend):
         last = sum((n - 1) * step for n, step in zip(native.shape, native.stride(), strict=True))
         start = native.data_ptr()
         low, high = np.lib.array_utils.byte_bounds(array)
-        return low < start + (last + 1) * native.element_size() and start < high
+        stop = start + (last + 1) * native.element_size()
+        return bool(low < stop and start < high)
 
     def shape_of(self, native: Tensor) -> tuple[int, ...]:
         return tuple(native.shape)

@@ -185,7 +185,7 @@ def take(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
 
 
 def unstack(x: Tensor, *, axis: int) -> tuple[Tensor, ...]:
-    return torch.unbind(x, axis)
+    return tuple(torch.unbind(x, axis))
 
 
 def take_along_axis(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
