@@ -333,8 +333,8 @@ def test_numpys_settings_of_errors_hold() -> None:
 @pytest.mark.parametrize("size", [1, 100, 3000, 20_000])
 def test_what_the_c_library_notes_is_told(dtype: str, size: int) -> None:
     xs = [xp.asarray(np.full(size, value, dtype)) for value in (800.0, -800.0)]
-    for _ in range(2):
-        for x, condition in zip(xs, ("overflow", "underflow"), strict=True):
+    with corepy.set_routes("off"):  # other libraries note nothing
+        for x, condition in 2 * list(zip(xs, ("overflow", "underflow"), strict=True)):
             with np.errstate(all="raise"), pytest.raises(Exception, match=condition):
                 xp.exp(x)
             with np.errstate(all="ignore"), warnings.catch_warnings():
