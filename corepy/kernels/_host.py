@@ -15,7 +15,16 @@ from corepy.array_api._array import Array
 from corepy.devices._device import CPU
 from corepy.dispatch import Table, load, make
 from corepy.kernels._memory import is_autocast
-from corepy.kernels._replay import LOOKS, NUMBERS, Launched, Plan, Seen, Unclear, note
+from corepy.kernels._replay import (
+    LOOKS,
+    NUMBERS,
+    Launched,
+    Plan,
+    Seen,
+    Unclear,
+    is_of_numbers,
+    note,
+)
 from corepy.kernels._ways import TORCH, routes_now
 
 Host = npt.NDArray[Any]
@@ -34,8 +43,8 @@ def seen(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
         elif kind in NUMBERS:
             key += (kind, value or repr(value))  # there are two zeros
             continue
-        elif kind is tuple and _is_of_numbers(value):
-            key.append(repr(value))  # which tells classes and zeros
+        elif kind is tuple and is_of_numbers(value):
+            key += (kind, repr(value))
             continue
         else:
             native = value
@@ -50,13 +59,6 @@ def seen(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
             arrays.append(value)
             bases.append(native)
     return Seen(tuple(key), arrays, bases)
-
-
-def _is_of_numbers(values: tuple[Any, ...]) -> bool:
-    return all(
-        _is_of_numbers(value) if value.__class__ is tuple else value.__class__ in NUMBERS
-        for value in values
-    )
 
 
 def listen() -> None:

@@ -25,6 +25,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: Classes of arguments that count by their values.
 NUMBERS: Final = frozenset((bool, float, int, str, type(None)))
+
+
+def is_of_numbers(values: tuple[Any, ...]) -> bool:
+    """Say whether a tuple holds nothing but such arguments, so that its `repr` tells all of it."""
+    return all(
+        is_of_numbers(value) if value.__class__ is tuple else value.__class__ in NUMBERS
+        for value in values
+    )
+
+
 #: Kept calls of a function, at most; then all are forgotten, for these are other shapes each time.
 _MOST: Final = 4096
 

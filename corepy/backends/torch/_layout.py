@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -60,20 +62,22 @@ def is_batched(tensor: Tensor) -> bool:
     """Say whether a tensor stands for many inside `torch.func.vmap`, whose values nobody sees."""
     if torch.compiler.is_compiling():  # which has a way of its own, and cannot trace this
         return False
-    functorch = torch._C._functorch
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        if functorch.is_batchedtensor(tensor):
-            return True
-        tensor = functorch.get_unwrapped(tensor)
-    return False
+    return any(map(torch._C._functorch.is_batchedtensor, _layers(tensor)))
 
 
 def innermost(tensor: Tensor) -> Tensor:
     """Return the tensor that has the memory, of one that `torch.func` has wrapped."""
+    *_, last = _layers(tensor)
+    return last
+
+
+def _layers(tensor: Tensor) -> Iterator[Tensor]:
+    """Yield a tensor, and what it stands for, down to the one that has the memory."""
     functorch = torch._C._functorch
+    yield tensor
     while functorch.is_functorch_wrapped_tensor(tensor):
         tensor = functorch.get_unwrapped(tensor)
-    return tensor
+        yield tensor
 
 
 def lends(tensor: Tensor) -> bool:

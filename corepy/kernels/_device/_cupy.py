@@ -25,7 +25,16 @@ from corepy.kernels._device._runtime import (
 )
 from corepy.kernels._libraries import DeviceLibrary
 from corepy.kernels._memory import is_plain, is_transformed
-from corepy.kernels._replay import LOOKS, NUMBERS, Launched, Plan, Seen, Unclear, note
+from corepy.kernels._replay import (
+    LOOKS,
+    NUMBERS,
+    Launched,
+    Plan,
+    Seen,
+    Unclear,
+    is_of_numbers,
+    note,
+)
 
 #: Static local memory of a work-group; more has to be asked for.
 _STATIC = 48 << 10
@@ -224,6 +233,8 @@ def _seen_arrays(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
             bases.append(base)
         elif kind in NUMBERS:
             key += (kind, value or repr(value))  # there are two zeros
+        elif kind is tuple and is_of_numbers(value):
+            key += (kind, repr(value))
         else:
             return None
     return Seen(tuple(key), arrays, bases)
@@ -253,6 +264,8 @@ def _seen_tensors(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
             bases.append(base)
         elif kind in NUMBERS:
             key += (kind, value or repr(value))
+        elif kind is tuple and is_of_numbers(value):
+            key += (kind, repr(value))
         else:
             return None
     return Seen(tuple(key), arrays, bases)
