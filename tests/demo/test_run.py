@@ -44,7 +44,7 @@ def test_prints_a_row_for_each_backend_and_saves_the_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "new"
-    assert _run.main(["--size", "200", "--out", str(folder)]) == 0
+    assert _run.main(["--size", "100", "--out", str(folder)]) == 0
     captured = capsys.readouterr()
     rows = table_of(captured.out)
     assert {*backends_of(rows), "(none)"} == {"(none)", *corepy.usable_backends()}
