@@ -470,7 +470,9 @@ def _row(record: Mapping[str, Any]) -> list[str]:
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = argparse.ArgumentParser(
-        prog="corepy conformance", description="Run array-api-tests on one backend of corepy."
+        prog="corepy conformance",
+        description="Run array-api-tests on one backend of corepy.",
+        allow_abbrev=False,
     )
     made.add_argument("--backend", required=True, help="the backend to test, such as numpy")
     made.add_argument("--device", help="one of its devices, such as cuda:0 (default: its first)")

@@ -240,6 +240,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="corepy demo",
         description="PCA, k-means and a nearest-centroid classifier on handwritten digits, "
         "written once and run on every usable backend.",
+        allow_abbrev=False,
     )
     parser.add_argument(
         "--backend",

@@ -222,6 +222,13 @@ def test_tasks_keep_unseen_images_apart() -> None:
     assert set(task.train_labels.tolist()) == set(range(10))
 
 
+def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        _run.main(["--siz", "100"])
+    assert raised.value.code == 2
+    assert "unrecognized arguments: --siz" in capsys.readouterr().err
+
+
 def test_the_smallest_size_has_every_digit() -> None:
     _, digits = _data.load(_data.SMALLEST)
     assert set(np.delete(digits, np.s_[3::4]).tolist()) == set(range(10))
