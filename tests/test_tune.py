@@ -149,6 +149,7 @@ def test_a_call_goes_the_way_that_it_is_to_be_measured_on(
         return crossed
 
     monkeypatch.setattr(_routes, "crossing", watched)
+    monkeypatch.setattr(_routes.NEIGHBOURS, "until", math.inf)  # a call lost time: routes wait
     _calls._home.cache_clear()
     mine = [case for case in CASES if case.operation == name and backend in case.candidates]
     for case in mine:

@@ -71,6 +71,8 @@ class _Way:
         self.library = LIBRARIES[option.backend]
         #: Whether it waits for threads of a library that does not notice other processes.
         self.waits = self.site.is_host and option.backend == "torch"
+        #: Whether it is on trial: what is to be measured steps aside for nobody.
+        self.tried = math.isinf(route.seconds)
         self.at_home = option.backend == home.name
         self.fast = option.backend == "torch" and route.dtype in self.site.routable[name].fast
         self._lacks = False
@@ -87,7 +89,7 @@ class _Way:
         if self._lacks:
             return "it cannot reach this device"
         why = None if self.at_home else self.library.hindrance(self.site)
-        if why is None and self.site.is_host:
+        if why is None and self.site.is_host and not self.tried:
             why = hindrance(self.option, threads)
         return why
 
