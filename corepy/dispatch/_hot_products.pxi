@@ -65,7 +65,9 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     cdef int rows = PyArray_NDIM(x) - 1, columns = PyArray_NDIM(y) - 1, i
     if not 0 <= rows < MOST_DIMENSIONS or not 0 <= columns <= 1:
         return None
-    # All rows of a stack are one matrix's, beside a matrix that is none.
+    # All rows of a stack are one matrix's, beside a matrix that is none; but not complex ones, which
+    # OpenBLAS rounds in another order where there are more rows.
+    cdef bint apart = _is_complex(slot.type_num)
     if rows > 1 and not (columns and PyArray_FLAGS(x) & NPY_ARRAY_C_CONTIGUOUS):
         return None
     if PyArray_DIMS(x)[rows] != PyArray_DIMS(y)[0]:
@@ -74,14 +76,17 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
         return None
     dims[0], dims[1], dims[2] = 1, 1, PyArray_DIMS(y)[0]
     for i in range(rows):
-        dims[1] *= PyArray_DIMS(x)[i]
+        dims[0 if apart and i < rows - 1 else 1] *= PyArray_DIMS(x)[i]
         shape[i] = PyArray_DIMS(x)[i]
     dims[3] = shape[rows] = PyArray_DIMS(y)[1] if columns else 1
-    steps[0] = steps[1] = steps[2] = 0
+    steps[1] = 0
     steps[3], steps[4] = PyArray_STRIDES(x)[rows - 1] if rows else 0, PyArray_STRIDES(x)[rows]
+    if rows > 1:  # which lie one after the other; the stride of an axis of one element is anything
+        steps[3] = dims[2] * slot.size
     steps[5], steps[6] = PyArray_STRIDES(y)[0], PyArray_STRIDES(y)[1] if columns else 0
     steps[7] = (dims[3] if columns else 1) * slot.size if rows else 0
     steps[8] = slot.size if columns else 0
+    steps[0], steps[2] = dims[1] * steps[3], dims[1] * steps[7]  # from matrix to matrix
     cdef bint whole = _size(x, slot.least) >= 1 and _size(y, slot.least) >= 1
     packed = None
     if not whole:

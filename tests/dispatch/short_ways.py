@@ -38,7 +38,8 @@ def layouts(dtype: str) -> Iterator[Any]:
     square = values(table, (8, 8), 1, tame=True)
     locked = square[:2].copy()
     locked.flags.writeable = False
-    for native in (square[::2, 1:5], square.T, square[0, ::-2], square[3:], locked):
+    between = values(table, (4, 3), 2, tame=True)[:, None]  # in one piece, with a stride of zero
+    for native in (square[::2, 1:5], square.T, square[0, ::-2], square[3:], locked, between):
         yield make(native, table)
 
 
