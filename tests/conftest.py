@@ -54,14 +54,12 @@ from corepy.dispatch import _route_sources, _route_table
 if importlib.util.find_spec("jaxlib") and importlib.metadata.version("jaxlib") == "0.10.2":
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
-# What it compiled is kept, for the other worker, for processes that tests start, and for the next
-# run: `make clean` removes it.
-for setting, value in {
-    "JAX_COMPILATION_CACHE_DIR": str(Path(__file__).parents[1] / ".pytest_cache" / "jax"),
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-}.items():
-    os.environ.setdefault(setting, value)
+# All that XLA compiled is kept, for the other worker, for processes that tests start, and for the
+# next run: `make clean` removes it.
+_KEPT: Final = Path(__file__).parents[1] / ".pytest_cache" / "jax"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_KEPT))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # SciPy reads it when it is imported, and scikit-learn takes arrays of other libraries with it only.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")

@@ -71,7 +71,7 @@ class _Way:
         self.library = LIBRARIES[option.backend]
         #: Whether it waits for threads of a library that does not notice other processes.
         self.waits = self.site.is_host and option.backend == "torch"
-        #: Whether it is on trial: what is to be measured steps aside for nobody.
+        #: Whether it is on trial or forced (`everything`), so that it steps aside for nobody.
         self.tried = math.isinf(route.seconds)
         self.at_home = option.backend == home.name
         self.fast = option.backend == "torch" and route.dtype in self.site.routable[name].fast
