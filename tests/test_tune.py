@@ -23,8 +23,8 @@ from conformance.accuracy import bound as published
 from corepy import _budget
 from corepy._cli import main
 from corepy.backends._extents import EXTENTS
+from corepy.dispatch import _registry, _route_libraries, _routes
 from corepy.dispatch import _route_table as files
-from corepy.dispatch import _routes
 from corepy.dispatch._admitted import ADMITTED
 from corepy.dispatch._crossings import bound
 from corepy.dispatch._route_table import Option, RouteTable, parse
@@ -150,6 +150,12 @@ def test_a_call_goes_the_way_that_it_is_to_be_measured_on(
 
     monkeypatch.setattr(_routes, "crossing", watched)
     monkeypatch.setattr(_routes.NEIGHBOURS, "until", math.inf)  # a call lost time: routes wait
+    # A library that nobody has imported waits for its price.
+    library = _route_libraries.LIBRARIES[backend]
+    monkeypatch.setattr(library, "backend", None)
+    monkeypatch.setattr(library, "price", 1e9)
+    nowhere = replace(_registry.records()[backend], modules=("not_imported",))
+    monkeypatch.setitem(_registry._records, backend, nowhere)
     _calls._home.cache_clear()
     mine = [case for case in CASES if case.operation == name and backend in case.candidates]
     for case in mine:

@@ -71,7 +71,8 @@ class _Way:
         self.library = LIBRARIES[option.backend]
         #: Whether it waits for threads of a library that does not notice other processes.
         self.waits = self.site.is_host and option.backend == "torch"
-        #: Whether it is on trial or forced (`everything`), so that it steps aside for nobody.
+        #: Whether it is on trial or forced (`everything`), so that it steps aside for nobody, and
+        #: its library is imported whatever that takes.
         self.tried = math.isinf(route.seconds)
         self.at_home = option.backend == home.name
         self.fast = option.backend == "torch" and route.dtype in self.site.routable[name].fast
@@ -105,7 +106,7 @@ class _Way:
         if not self.leads(threads):
             return None
         if not self.at_home:
-            backend = self.library.ready(self.site, more)
+            backend = self.library.ready(self.site, math.inf if self.tried else more)
             if backend is None:
                 return None
             if self._call is None:
