@@ -255,6 +255,13 @@ def test_a_missing_suite_is_named(
     assert "lacks its submodule array-api" in capsys.readouterr().err
 
 
+def test_options_are_not_abbreviated(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        run.main(arguments(suite, "--max", "200"))
+    assert raised.value.code == 2
+    assert "--max" in capsys.readouterr().err
+
+
 # ---------------------------------------------------------------------------- the clone
 
 
