@@ -419,7 +419,7 @@ def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     return cast("Array", run("linalg.pinv", x, rtol=tolerance))
 
 
-@operation(_dtypes.FLOATING, extension="linalg")
+@operation(_dtypes.FLOATING, extension="linalg", into=SlogdetResult)
 def slogdet(x: Array, /) -> SlogdetResult:
     """Sign of the determinant and natural logarithm of its absolute value.
 

@@ -627,6 +627,7 @@ cdef int _STACK = _place("stack")
 cdef int _DET = _place("linalg.det")
 cdef int _SVD = _place("linalg.svd")
 cdef int _QR = _place("linalg.qr")
+cdef int _SLOGDET = _place("linalg.slogdet")
 cdef int _RFFT = _place("fft.rfft")
 cdef dict _likeness = {
     "empty_like": _EMPTY,

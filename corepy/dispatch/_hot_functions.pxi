@@ -222,7 +222,7 @@ cdef Way _way_of(str name):
         return _joining_way
     if name in ("linalg.inv", "linalg.det", "linalg.cholesky"):
         return _matrix_way
-    if name in ("linalg.eigh", "linalg.svd", "linalg.qr"):
+    if name in ("linalg.eigh", "linalg.svd", "linalg.qr", "linalg.slogdet"):
         return _decomposition_way
     if name in ("fft.fft", "fft.rfft"):
         return _transform_way

@@ -555,8 +555,10 @@ cdef object _decomposition_way(Function self, PyObject** args, Py_ssize_t count,
         return None
     elif self.place == _QR:
         parts = _orthogonal(slot, a)
+    elif PyArray_DIMS(a)[0] != PyArray_DIMS(a)[1]:
+        return None
     else:
-        parts = _eigen(slot, a) if PyArray_DIMS(a)[0] == PyArray_DIMS(a)[1] else None
+        parts = _signed(slot, a) if self.place == _SLOGDET else _eigen(slot, a)
     if parts is None:
         return None
     made = []
@@ -566,6 +568,17 @@ cdef object _decomposition_way(Function self, PyObject** args, Py_ssize_t count,
             return None
         made.append(_make(part, table))
     return self.result(*made)
+
+
+cdef tuple _signed(Slot* slot, PyArrayObject* a):
+    """The determinant, by its sign and logarithm."""
+    cdef npy_intp n = PyArray_DIMS(a)[0]
+    cdef npy_intp* dims = [1, n]
+    cdef npy_intp* steps = [0, 0, 0, n * 8, 8]
+    given = _doubles(a, False)
+    sign, logarithm = _double(0, NULL), _double(0, NULL)
+    cdef char** parts = [_data(given), _data(sign), _data(logarithm)]
+    return (sign, logarithm) if _core_calls(slot, False, parts, dims, steps) else None
 
 
 cdef tuple _eigen(Slot* slot, PyArrayObject* a):

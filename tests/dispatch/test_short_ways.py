@@ -353,7 +353,7 @@ def test_products(dtype: str) -> None:
         x @ 2
 
 
-MATRICES = ["cholesky", "det", "eigh", "inv", "qr", "svd"]
+MATRICES = ["cholesky", "det", "eigh", "inv", "qr", "slogdet", "svd"]
 
 
 @pytest.mark.parametrize("dtype", ["int64", "float32", "float64", "complex64"])
