@@ -27,9 +27,9 @@ from corepy._dtypes import DTYPES, DType
 from corepy.backends._base import Backend, Native
 from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import from_host
-from corepy.dispatch import _autocast, _explain, _fallback, _offload_places, _routes, _settings
+from corepy.dispatch import _autocast, _explain, _fallback, _routes
 from corepy.dispatch._admitted import HOMES
-from corepy.dispatch._offload_places import Accelerator, accelerators
+from corepy.dispatch._offload_places import Accelerator, accelerators, are_wanted
 from corepy.dispatch._offload_values import Resident, fetched
 from corepy.dispatch._offload_work import STARTS, WORK, Load, Work, key_of
 from corepy.dispatch._operations import OPERATIONS
@@ -38,29 +38,6 @@ from corepy.dispatch._settings import OFFLOAD, PRECISION
 from corepy.dispatch._sites import MARGIN
 
 Function = Callable[..., Any]
-
-_refill: Callable[[], None]
-#: Whether anybody ever wanted offloading; until then the tables hold no gates.
-_wanted = OFFLOAD.get() == "auto"
-
-
-def on_change(refill: Callable[[], None]) -> None:
-    """Let the tables say how to empty them once operations may be offloaded."""
-    global _refill
-    _refill = refill
-    _offload_places.on_change(refill)
-
-
-def _want() -> None:
-    global _wanted
-    accelerators()
-    if not _wanted:
-        _wanted = True
-        _refill()
-
-
-_settings.when_offloading = _want
-
 
 # ---------------------------------------------------------------------------- reckoning
 
@@ -287,19 +264,6 @@ class Choice:
 # ---------------------------------------------------------------------------- entries of tables
 
 
-def _may_go(name: str, backend: Backend, device: Device) -> bool:
-    return _wanted and device is CPU and name in STARTS and backend.name in HOMES
-
-
-def is_open(name: str, backend: Backend, device: Device, dtype: DType) -> bool:
-    """Say whether nobody knows yet if an operation needs a gate; arguments as of `gated`.
-
-    For there may be accelerators, and whoever asks here wants none looked for.
-    """
-    wanted = _offload_places.were_looked_for() or OFFLOAD.get() == "auto"
-    return not wanted and _may_go(name, backend, device)
-
-
 def gated(native: Function, name: str, backend: Backend, device: Device, dtype: DType) -> Function:
     """Return the gate of an operation that may be offloaded, or its native callable.
 
@@ -322,11 +286,9 @@ def gated(native: Function, name: str, backend: Backend, device: Device, dtype: 
         With the attribute ``least``, the number of elements of the greatest operand from which
         anything else than `native` may run.
     """
-    if not _may_go(name, backend, device):
+    if device is not CPU or name not in STARTS or backend.name not in HOMES or not are_wanted():
         return native
-    curve = key_of(name, dtype.name)
-    # Whoever wants offloading has them looked for; with COREPY_OFFLOAD this is the first to ask.
-    places = accelerators() if OFFLOAD.get() == "auto" else _offload_places.known()
+    curve, places = key_of(name, dtype.name), accelerators()
     if curve is None or not places:
         return native
     amount = min(_amount(place, curve[0]) for place in places) / curve[1]

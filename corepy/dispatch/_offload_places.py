@@ -13,8 +13,9 @@ from corepy._errors import BackendUnavailableError, RouteWarning
 from corepy.backends._base import Backend
 from corepy.devices._capabilities import detect_devices
 from corepy.devices._device import Device, as_device
-from corepy.dispatch import _explain, _offload_costs, _registry
+from corepy.dispatch import _explain, _offload_costs, _registry, _settings
 from corepy.dispatch._offload_costs import Costs, Curve
+from corepy.dispatch._settings import OFFLOAD
 
 _refill: Callable[[], None]
 
@@ -57,6 +58,8 @@ class Accelerator:
 
 _LOCK: Final = _forks.lock()
 _accelerators: tuple[Accelerator, ...] | None = None
+#: Whether anybody ever wanted offloading; until then the tables hold no gates.
+_wanted = OFFLOAD.get() == "auto"
 
 
 def accelerators() -> tuple[Accelerator, ...]:
@@ -82,21 +85,31 @@ def accelerators() -> tuple[Accelerator, ...]:
     return found
 
 
-def known() -> tuple[Accelerator, ...]:
-    """Return those that were looked for already."""
-    return _accelerators or ()
+def are_wanted() -> bool:
+    """Say whether anybody wanted them so far, or the environment does."""
+    return _wanted
 
 
-def were_looked_for() -> bool:
-    """Say whether anybody wanted them so far."""
-    return _accelerators is not None
+def _want() -> None:
+    global _wanted
+    accelerators()
+    if not _wanted:
+        _wanted = True
+        _refill()
+
+
+_settings.when_offloading = _want
 
 
 def use_costs(costs: Costs | None) -> None:
-    """Reckon with other costs from now on; None for those that were measured on this machine."""
-    global _accelerators
+    """Reckon with other costs from now on; None for those that were measured on this machine.
+
+    Those are read when somebody wants them.
+    """
+    global _accelerators, _wanted
     with _LOCK:
         _accelerators = None if costs is None else _usable(costs)[0]
+        _wanted = OFFLOAD.get() == "auto"
     _refill()
 
 

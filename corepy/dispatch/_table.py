@@ -23,6 +23,7 @@ from corepy.dispatch import (
     _fallback,
     _helped,  # noqa: F401  # which tells the hot path
     _offload,
+    _offload_places,
     _route_sources,
     _routes,
 )
@@ -134,8 +135,6 @@ class Table(Slots):
                 # Not stored: the tables fill with plain callables again once nobody listens.
                 native = _offload.gated(native, *place)
                 return _explain.traced(native, name, self.backend, self.device), result
-            if _offload.is_open(*place):
-                return native, result  # not stored either: the next who asks may want a gate
             own = not isinstance(native, _fallback.Elsewhere)
             if own and self.backend.recycles and name not in _NEW:
                 native = recycling(native)
@@ -269,5 +268,5 @@ def _reproducible_from_now_on() -> None:
 REPRODUCIBLE.watcher = _reproducible_from_now_on
 _explain.on_change(forget_entries, _LOCK)
 _route_sources.on_change(forget_entries)
-_offload.on_change(forget_entries)
+_offload_places.on_change(forget_entries)
 _autocast.on_change(forget_entries)

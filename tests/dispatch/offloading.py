@@ -68,7 +68,7 @@ def matrix(side: int = 200, dtype: Any = np.float64) -> Any:
 
 def resident(values: Any) -> Any:
     """Return a host array whose values lie on the accelerator."""
-    (place,) = places.known()
+    (place,) = places.accelerators()
     home = load("numpy")
     there = from_host(np.asarray(values), place.backend, place.device)
     held = Resident(there, place, home)

@@ -107,7 +107,7 @@ def test_where_operands_are_resident_any_gain_is_enough() -> None:
 
 def test_operands_on_another_accelerator_come_by_way_of_the_host(fake: FakeBackend) -> None:
     x = resident(np.ones(1000))._native
-    (place,) = places.known()
+    (place,) = places.accelerators()
     x.accelerator = replace(place, device=as_device("fake:1"), down=line(3.0, 0.0))
     found = _offload.Choice("add", load("numpy"), xp.float64, np.add)._reckoned(
         place, Load(1000, 1000), [x, x]
@@ -558,7 +558,7 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_wants_none_first_decides_for_nobody_else(
     eager: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With ``COREPY_OFFLOAD=auto`` nobody looks for accelerators before an operation wants one."""
+    """As with ``COREPY_OFFLOAD=auto``: the first operation finds the accelerators for all."""
     there = costs(eager, moving=NOTHING, here=SLOW, there=NOTHING)
     monkeypatch.setattr(places._offload_costs, "read_costs", lambda: (there, ""))
     places.use_costs(None)
@@ -566,7 +566,8 @@ def test_who_wants_none_first_decides_for_nobody_else(
     with corepy.offload("off"):
         for _ in range(2):
             assert not is_resident(x @ x)
-        assert not places.known()
+        entry = x._table["matmul"][0]
+        assert x._table["matmul"][0] is entry  # it need not be looked for again
     assert is_resident(x @ x)
     with corepy.offload("off"):
         assert not is_resident(x @ x)
@@ -627,11 +628,11 @@ def test_what_is_to_be_reproducible_stays(eager: FakeBackend) -> None:
 
 FRESH = """
 import sys, corepy, corepy.array_api as xp
-from corepy.dispatch import _offload, _offload_places
+from corepy.dispatch import _offload_places
 x = xp.ones((300, 300))
 x @ x
 entry = x._table["matmul"][0]
-assert not _offload._wanted and _offload_places._accelerators is None
+assert not _offload_places._wanted and _offload_places._accelerators is None
 assert "gate" not in getattr(entry, "__name__", ""), entry
 assert "torch" not in sys.modules and "corepy.tuning" not in sys.modules
 import warnings
