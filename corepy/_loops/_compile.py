@@ -4,6 +4,9 @@ A loop works in the thread that calls it, without the GIL. It is compiled on its
 combination of dtypes, which takes up to a second, and kept on disk for later processes: beside its
 source where that folder can be written, else in the user's cache folder, or in ``NUMBA_CACHE_DIR``
 where that is set.
+
+Loops copy elements one by one: where an array is assigned to a part of another, Numba 0.68 compiles
+what puts the message about different sizes together, 2 to 3 s in each process.
 """
 
 from __future__ import annotations

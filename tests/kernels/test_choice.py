@@ -42,12 +42,8 @@ def who(function: Callable[..., Any], *args: Any) -> tuple[str, str]:
 
 
 @pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def use(monkeypatch: pytest.MonkeyPatch, alone: None) -> Callable[..., None]:
     """Give a function that puts routes of kernels in force, for the length of a test."""
-    monkeypatch.setattr(NEIGHBOURS, "looked", math.inf)
-    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
-    monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
-    monkeypatch.setattr(_route_libraries, "_crowded", lambda: "")
     monkeypatch.setattr(_memory, "PATIENCE", 1 << 62)
 
     def apply(*routes: Route | None) -> None:

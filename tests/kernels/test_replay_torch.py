@@ -64,10 +64,7 @@ def routes(busy: float) -> InForce:
 
 
 @pytest.fixture(autouse=True)
-def _by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NEIGHBOURS, "looked", math.inf)
-    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
-    monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
+def _by_torch(monkeypatch: pytest.MonkeyPatch, alone: None) -> None:
     use(monkeypatch, routes(3.0))
     kernels.softmax(np.ones((2, 2), "f4"), -1)  # from here on calls are kept
 

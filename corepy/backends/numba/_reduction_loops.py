@@ -406,7 +406,8 @@ def running_products(x: Array, out: Array, start: int, stop: int) -> None:
                 product *= x[s, i, 0]
                 out[s, i + first, 0] = product
         else:
-            out[s, first] = x[s, 0]
+            for j in range(columns):
+                out[s, first, j] = x[s, 0, j]
             for i in range(1, length):
                 row, before, products = x[s, i], out[s, i + first - 1], out[s, i + first]
                 for j in range(columns):
@@ -473,7 +474,8 @@ def extreme_columns(x: Array, partials: Array, least: bool, start: int, stop: in
         left, right = tile * WIDTH, min((tile + 1) * WIDTH, columns)
         found = partials[s, c, left:right]
         first, last = c * ROWS, min((c + 1) * ROWS, x.shape[1])
-        found[:] = x[s, first, left:right]
+        for j in range(right - left):
+            found[j] = x[s, first, left + j]
         paired = last - (last - first) % 4
         # Several rows at a time, and what was found first: it is stored whether it changes or not,
         # not by a mask, which takes some processors fifteen times as long.

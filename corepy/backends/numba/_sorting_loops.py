@@ -277,7 +277,8 @@ def gather_between(x: Array, low: Any, high: Any, ends: int, out: Array) -> None
             for i in range(begin, end):
                 some[np.uint64(found)] = x[np.uint64(i)]
                 found += (not x[np.uint64(i)] < low) & (x[np.uint64(i)] < high)
-        out[filled : filled + found] = some[:found]
+        for i in range(found):
+            out[filled + i] = some[i]
         filled += found
 
 
@@ -336,7 +337,8 @@ def order_rows(
             places, places_other = places_other, places
             rest = words.dtype.type(rest >> words.dtype.type(DIGIT))
             shift = words.dtype.type(shift + words.dtype.type(DIGIT))
-        out[row] = places
+        for i in range(size):
+            out[row, i] = places[i]
 
 
 # ---------------------------------------------------------------------------- sets

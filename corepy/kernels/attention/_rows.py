@@ -204,7 +204,8 @@ def attend_in_rows(
             lines, at, step = rows_of(v, next_at, v_strides[2], keys, size, held, brain)
             _add_values(weights, lines, at, step, keys, size, rows, padded, sums)
             j = end
-        parts[task] = sums[: rows * padded]
+        for i in range(rows * padded):
+            parts[task, i] = sums[i]
 
 
 @kernel
