@@ -78,7 +78,7 @@ settings.register_profile("dev", max_examples=25, **COMMON)
 # of all earlier parameters of a test, one frame each, and a thousand parameters end in a
 # RecursionError. The same examples on every run come from --hypothesis-seed (.ci/run).
 settings.register_profile(
-    "ci", max_examples=10, database=InMemoryExampleDatabase(), print_blob=True, **COMMON
+    "ci", max_examples=6, database=InMemoryExampleDatabase(), print_blob=True, **COMMON
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
