@@ -271,6 +271,14 @@ def _native_devices() -> dict[Device, Any]:
     return {_device_of(place): place for place in places if place.platform in _KINDS}
 
 
+def _on(place: Any) -> dict[str, Any]:
+    """Return the keyword by which JAX makes an array on a device; none where there is but one.
+
+    It takes JAX a tenth of a millisecond, and for each shape the time to compile a program.
+    """
+    return {"device": place} if len(_native_devices()) > 1 else {}
+
+
 def _host_devices() -> list[Any]:
     try:
         return list(jax.local_devices(backend="cpu"))
@@ -341,7 +349,7 @@ def _put(array: Host, place: Any) -> Array:
 
 @_in_64_bits
 def _copy(array: Host, place: Any) -> Array:
-    return jnp.array(array, copy=True, device=place)
+    return jnp.array(array, copy=True, **_on(place))
 
 
 @_in_64_bits
@@ -353,9 +361,15 @@ def _created(function: Function) -> Function:
     """Give a creation function JAX's own object for the device."""
 
     def create(*args: Any, device: Device, **params: Any) -> Array:
-        return function(*args, device=_native_devices()[device], **params)
+        return function(*args, **_on(_native_devices()[device]), **params)
 
     return create
+
+
+def _arange(start: float, stop: float, step: float, **params: Any) -> Array:
+    if start == 0 and step == 1:  # which takes JAX a fourth of the time
+        return jnp.arange(stop, **params)
+    return jnp.arange(start, stop, step, **params)
 
 
 # ---------------------------------------------------------------------------- conversions
@@ -580,8 +594,9 @@ _FIXES: Final[dict[str, Function]] = {
     **_special.FIXES,
     **{
         name: _created(getattr(jnp, name))
-        for name in ("arange", "empty", "eye", "full", "linspace", "ones", "zeros")
+        for name in ("empty", "eye", "full", "linspace", "ones", "zeros")
     },
+    "arange": _created(_arange),
     "fft.fftfreq": _created(jnp.fft.fftfreq),
     "fft.rfftfreq": _created(jnp.fft.rfftfreq),
     "__getitem__": _indexing.getitem,
