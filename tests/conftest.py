@@ -3,6 +3,7 @@
 Fixtures
     * ``backend``: the name of a backend; the test runs once on each usable one, in its priority.
     * ``xp``: `corepy.array_api`, once on each usable backend in the same way.
+    * ``alone``: nobody else seems to use the machine.
     * ``route_cache``: an empty folder for the tables of routes that the test measures.
 
 Markers
@@ -29,6 +30,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import itertools
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -44,7 +46,8 @@ from hypothesis.strategies import none
 
 import corepy
 import corepy.array_api
-from corepy.dispatch import _route_sources, _route_table
+from corepy.dispatch import _route_libraries, _route_sources, _route_table
+from corepy.dispatch._neighbours import NEIGHBOURS
 
 # XLA compiles for each shape, which is most of the time that the tests take on JAX. Without its
 # newer emitters it is done in half of it. (Without optimization sooner still, but divisions come
@@ -311,6 +314,15 @@ def _demand(name: str, reason: str | None) -> None:
     if name in expected():
         pytest.fail(f"COREPY_EXPECT_BACKENDS names {name}, which this machine lacks: {reason}")
     pytest.skip(f"needs {name}: {reason}")
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody else seem to use the machine, which routes look at."""
+    monkeypatch.setattr(NEIGHBOURS, "looked", math.inf)
+    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
+    monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
+    monkeypatch.setattr(_route_libraries, "_crowded", lambda: "")
 
 
 @pytest.fixture

@@ -55,11 +55,8 @@ def numpys() -> Iterator[None]:
 
 
 @pytest.fixture
-def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Use]:
+def use(tmp_path: Path, alone: None) -> Iterator[Use]:
     """Give a function that puts routes in force, for the length of a test."""
-    monkeypatch.setattr(NEIGHBOURS, "looked", math.inf)
-    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
-    monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
 
     def apply(*routes: Route, start: dict[str, float] | None = None) -> None:
         path = tmp_path / "routes.json"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from types import ModuleType
 from typing import Final
 
 import pytest
 
-from corepy.dispatch import _route_libraries
-from corepy.dispatch._neighbours import NEIGHBOURS
 from tests.kernels.libraries import Kind, device_kinds, kinds, select
 
 #: Modules of functions that have device kernels.
@@ -47,15 +44,6 @@ def quick_builds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         "tinygrad",
     ):
         monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
-
-
-@pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody else seem to use the machine, which routes look at."""
-    monkeypatch.setattr(NEIGHBOURS, "looked", math.inf)
-    monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
-    monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
-    monkeypatch.setattr(_route_libraries, "_crowded", lambda: "")
 
 
 @pytest.fixture
