@@ -31,6 +31,8 @@ def line(latency: float, rate: float) -> Curve:
 #: 20 us and 10 GB/s each way; the host does 1e10 a second and the device a hundred times that.
 MOVING, HERE, THERE = line(2e-5, 1e-10), line(1e-7, 1e-10), line(1e-5, 1e-12)
 NOTHING = Curve(((1.0, 1e-12),))
+#: A second for whatever it is.
+SLOW = Curve(((1.0, 1.0),))
 
 
 def costs(
