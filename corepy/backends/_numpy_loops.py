@@ -92,8 +92,8 @@ def _private_loops() -> dict[str, Loop]:
         "linalg.det": ("det (m,m)->()",),
         "linalg.eigh": ("eigh_lo (m,m)->(m),(m,m)",),
         "linalg.inv": ("inv (m,m)->(m,m)",),
-        "linalg.slogdet": ("slogdet (m,m)->(),()",),
         "linalg.qr": ("qr_r_raw (m,n)->(p)", "qr_reduced (m,n),(k)->(m,k)"),
+        "linalg.slogdet": ("slogdet (m,m)->(),()",),
         "linalg.solve": ("solve (m,m),(m,n)->(m,n)", "solve1 (m,m),(m)->(m)"),
         "linalg.svd": ("svd_s (m,n)->(m,p),(p),(p,n)", "svd_f (m,n)->(m,m),(p),(n,n)"),
     }

@@ -286,7 +286,7 @@ def gated(native: Function, name: str, backend: Backend, device: Device, dtype: 
         With the attribute ``least``, the number of elements of the greatest operand from which
         anything else than `native` may run.
     """
-    if device is not CPU or name not in STARTS or backend.name not in HOMES or not are_wanted():
+    if not are_wanted() or device is not CPU or name not in STARTS or backend.name not in HOMES:
         return native
     curve, places = key_of(name, dtype.name), accelerators()
     if curve is None or not places:
