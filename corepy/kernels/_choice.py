@@ -8,7 +8,7 @@ table is silent the kernel itself knows what is best on most machines.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from corepy.devices._shortage import insist
@@ -23,16 +23,9 @@ from corepy.dispatch import (
     ready,
 )
 from corepy.kernels import _host
-from corepy.kernels._arguments import Given, is_traced
-from corepy.kernels._memory import (
-    delivered,
-    is_compilable,
-    lies_plain,
-    place_of,
-    setting,
-    supports,
-    without_autocast,
-)
+from corepy.kernels._arguments import Given
+from corepy.kernels._formulas import jax_takes, without_autocast
+from corepy.kernels._memory import delivered, is_compilable, lies_plain, place_of, supports
 from corepy.kernels._replay import provided
 from corepy.kernels._ways import CUPY, FORMULA, JAX, NUMBA, TORCH, routes_now, wanted
 
@@ -107,7 +100,7 @@ def over_elements(x: Given, *others: Given | None, torch: bool) -> str:
     def able(way: str) -> bool:
         if way == TORCH:
             return torch and torch_takes(x, *others)
-        if way == JAX:
+        if way == JAX:  # named by tables that know the formula as JAX runs it by itself
             return jax_takes(x, *others)
         return is_compilable(x, *others)
 
@@ -153,55 +146,3 @@ def by_torch(
     if x.library == "numpy":
         _host.note_torch(function, natives)
     return delivered(native if x.table is None else make(native, x.table), out)
-
-
-def jax_takes(x: Given, *others: Given | None) -> bool:
-    """Say whether arrays are JAX's own and have values: inside a trace all is compiled anyway."""
-    return x.library == JAX and not any(is_traced(g) for g in (x, *others) if g is not None)
-
-
-def by_jax(
-    x: Given,
-    function: Callable[..., Any],
-    *operands: Given | None,
-    outs: tuple[Given | None, ...],
-    reason: str = "its formula, compiled by XLA",
-    **parameters: Any,
-) -> Any:
-    """Compute with a function that XLA compiles as one, for each combination of shapes anew.
-
-    Parameters
-    ----------
-    x : Given
-        The first array, which says what the result is to be.
-    function : callable
-        Takes JAX's namespace, the arrays, and the parameters; as references do.
-    *operands : Given or None
-        The other arrays.
-    outs : tuple of Given or None
-        Where the results belong, one for each that there is.
-    reason : str
-        What `corepy.explain` shows.
-    **parameters
-        Values that it is compiled for.
-    """
-    ran(JAX, x.backend, place_of(x), reason)
-    arrays = [None if g is None else g.native for g in (x, *operands)]
-    with setting(x, *operands):
-        found = _compiled_by_xla(function, x.wide, tuple(parameters.items()))(*arrays)
-    natives = found if isinstance(found, tuple) else (found,)
-    results = tuple(
-        delivered(native if x.table is None else make(native, x.table), out)
-        for native, out in zip(natives, outs, strict=True)
-    )
-    return results if isinstance(found, tuple) else results[0]
-
-
-@lru_cache(maxsize=256)
-def _compiled_by_xla(
-    function: Callable[..., Any], wide: str, parameters: tuple[tuple[str, Any], ...]
-) -> Any:
-    import jax
-    import jax.numpy as jnp
-
-    return jax.jit(partial(function, jnp, wide=getattr(jnp, wide), **dict(parameters)))

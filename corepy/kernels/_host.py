@@ -14,7 +14,7 @@ import numpy.typing as npt
 from corepy.array_api._array import Array
 from corepy.devices._device import CPU
 from corepy.dispatch import Table, load, make
-from corepy.kernels._memory import is_autocast
+from corepy.kernels._formulas import is_autocast
 from corepy.kernels._replay import (
     LOOKS,
     NUMBERS,

@@ -1,8 +1,8 @@
 """Arrays of the libraries as the compiled kernels see them: NumPy's, on the host's memory.
 
 `supports` says whether the compiled kernels can take some arguments. If so, `view` shares the
-memory of an argument and `Result` provides that of a result; else `by_reference` computes with the
-library's own functions, wherever the arrays live.
+memory of an argument and `Result` provides that of a result; else `corepy.kernels._formulas`
+computes with the library's own functions, wherever the arrays live.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
 from functools import cache
 from itertools import count
 from typing import Any, Final
@@ -21,19 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy import array_api
-from corepy._errors import BackendUnavailableError, bad_type
+from corepy._errors import BackendUnavailableError
 from corepy.devices._device import Device
 from corepy.devices._pool import recycling
 from corepy.devices._shortage import insist
 from corepy.dispatch import (
     Operand,
-    adopt,
-    get_tf32,
     is_reproducible,
     load,
     make,
     ran,
-    reproducible_blas,
     table_of,
 )
 from corepy.kernels._arguments import Given, in_common
@@ -51,9 +47,6 @@ PATIENCE: Final = 4096
 _LARGE: Final = 1 << 20
 #: Bytes of a `fixed` array at most: a call that is repeated keeps it.
 _KEPT: Final = 1 << 16
-#: Libraries whose functions the reference calls itself, so that it also has the dtypes that the
-#: standard lacks; arrays of others are wrapped.
-_NATIVE: Final = ("numpy", "torch", "jax", "cupy", "dask")
 _WORDS: Final = {"float16": np.uint16, "bfloat16": np.uint16}
 
 
@@ -97,7 +90,7 @@ def is_compilable(x: Given, *others: Given | None) -> bool:
 
 def lies_plain(x: Given, *others: Given | None) -> bool:
     """Say whether arrays have values, on the host, that no gradient passes through."""
-    look = _ON_HOST.get(x.library)
+    look = ON_HOST.get(x.library)
     return look is not None and all(look(g.native) for g in (x, *others) if g is not None)
 
 
@@ -149,7 +142,7 @@ def _jax_on_host(native: Any) -> bool:
     return bool(native.devices() == {jax.local_devices(backend="cpu")[0]})
 
 
-_ON_HOST: Final[dict[str, Callable[[Any], bool]]] = {
+ON_HOST: Final[dict[str, Callable[[Any], bool]]] = {
     "numpy": _numpy_on_host,
     "torch": _torch_on_host,
     "jax": _jax_on_host,
@@ -344,7 +337,7 @@ class Result:
     ) -> None:
         self._x, self._out = x, out
         compiled(x)
-        if out is not None and _ON_HOST[x.library](out.native):
+        if out is not None and ON_HOST[x.library](out.native):
             found = _words(out.native, out.library, out.dtype)
             fits = found.flags.c_contiguous and found.flags.aligned and found.flags.writeable
             once = tuple(g for g in (x, *inputs) if g is not None)
@@ -406,129 +399,3 @@ def placed(host: Host, x: Given) -> Any:
     if x.table is None:
         return native
     return make(native, table_of(x.backend, place, getattr(array_api, host.dtype.name)))
-
-
-# ---------------------------------------------------------------------------- the reference
-
-
-def by_reference(
-    function: Callable[..., Any],
-    x: Given,
-    operands: tuple[Given | None, ...],
-    outs: tuple[Given | None, ...] = (None,),
-    **parameters: Any,
-) -> Any:
-    """Run ``function(xp, x, *operands, wide=..., **parameters)`` with `x`'s own library as `xp`.
-
-    Parameters
-    ----------
-    outs : tuple of Given or None
-        Where the results belong, one for each that there is.
-    """
-    if x.library == "pyopencl":
-        expected = "an array of another library, for this has no kernel in OpenCL"
-        raise bad_type(x.function, x.argument, x.value, expected)
-    arrays = [None if g is None else g.native for g in (x, *operands)]
-    ran(x.backend.name, x.backend, place_of(x), "by its formula, in the functions of the library")
-    xp: Any
-    # An `Array` of a library in `_ON_HOST` goes without its wrapping: a formula is many operations.
-    wraps = x.library not in (_NATIVE if x.table is None else _ON_HOST)
-    if wraps:
-        xp = array_api
-        arrays = [None if g is None else _wrapped(g) for g in (x, *operands)]
-    else:
-        from array_api_compat import array_namespace
-
-        xp = array_namespace(x.native)
-
-    def compute() -> Any:
-        # NaN and infinities are values like others.
-        with np.errstate(all="ignore"), setting(x, *operands), reproducible_blas():
-            return function(xp, *arrays, wide=getattr(xp, x.wide), **parameters)
-
-    found = insist(x.function, place_of(x), compute)
-    results = found if isinstance(found, tuple) else (found,)
-    if not wraps:
-        results = tuple(x.backend.normalize(result) for result in results)
-        if x.table is not None:
-            results = tuple(adopt(x.function, "out", result, x.backend) for result in results)
-    elif x.table is None:
-        results = tuple(result.unwrap() for result in results)
-    results = tuple(delivered(r, out) for r, out in zip(results, outs, strict=True))
-    return results if isinstance(found, tuple) else results[0]
-
-
-def setting(*operands: Given | None) -> AbstractContextManager[Any]:
-    """Return the context in which a library computes.
-
-    JAX has 64 bits only in one of its own, and accelerators cut the float32 operands of its
-    products to fewer bits unless told; `corepy.enable_tf32` allows it on NVIDIA's and AMD's. torch
-    has other dtypes in its autocast.
-    """
-    own = [g for g in operands if g is not None and g.library in ("jax", "torch")]
-    if not own:
-        return nullcontext()
-    if own[0].library == "torch":
-        return without_autocast(own[0])
-    jax = sys.modules["jax"]
-    exact = jax.default_matmul_precision("tensorfloat32" if _may_cut(own[0]) else "highest")
-    if any("64" in g.dtype for g in own):
-        wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
-        return _both(wide(True), exact)
-    context: AbstractContextManager[Any] = exact
-    return context
-
-
-def is_autocast() -> bool:
-    """Say whether torch, which is imported, gives operands other dtypes, on any kind of device."""
-    return bool(sys.modules["torch"]._C._is_any_autocast_enabled())
-
-
-def without_autocast(x: Given) -> AbstractContextManager[Any]:
-    """Return a context in which torch, which is imported, keeps to the dtypes of its operands.
-
-    Its autocast has a state for each kind of its devices; CuPy's arrays are on one of "cuda".
-    """
-    if not is_autocast():
-        return _UNCHANGED
-    torch = sys.modules["torch"]
-    other = "cuda" if x.library == "cupy" else "cpu"
-    kind = x.native.device.type if x.library == "torch" else other
-    if not torch.amp.is_autocast_available(kind):
-        return _UNCHANGED
-    off: AbstractContextManager[Any] = torch.autocast(kind, enabled=False)
-    return off
-
-
-_UNCHANGED: Final = nullcontext()
-
-
-def _may_cut(x: Given) -> bool:
-    return get_tf32() and any(device.kind in ("cuda", "rocm") for device in x.backend.devices())
-
-
-@contextmanager
-def _both(outer: AbstractContextManager[Any], inner: AbstractContextManager[Any]) -> Iterator[None]:
-    with outer, inner:
-        yield
-
-
-def _wrapped(x: Given) -> Any:
-    if isinstance(x.value, Operand):
-        return x.value
-    return adopt(x.function, x.argument, x.native, x.backend)
-
-
-def empty(x: Given, out: Given | None = None) -> Any:
-    """Return the result for an array without elements."""
-    if isinstance(x.backend, DeviceLibrary):
-        return (
-            x.backend.like(np.empty(x.shape, x.native.dtype), x.native)
-            if out is None
-            else out.value
-        )
-
-    def same(xp: Any, x: Any, *, wide: Any) -> Any:
-        return xp.astype(x, x.dtype, copy=True)
-
-    return by_reference(same, x, (), (out,))

@@ -28,6 +28,8 @@ _HEADS: Final = {"prefill": (16, 16, 64), "decode": (32, 8, 128)}
 #: Error that is allowed, by dtype, relative to the greatest value of a row.
 _BOUNDS: Final = {"float64": 1e-13, "float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 _EPS: Final = 1e-6
+#: What JAX has a function of its own for; the formulas of others it compiles as they are.
+_OF_JAX: Final = ("kernels.attention",)
 
 #: What is called, by name, and the work that is measured first, then more, then less.
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
@@ -170,8 +172,8 @@ def kernel_cases(only: Iterable[str] = ()) -> Iterator[KernelCase]:
             library = form.partition(" ")[0]
             if records()[library].probe() is not None:
                 continue
-            able = ("numba", "jax" if library == "jax" else "torch")
-            admitted = (name for name in able if name in admission.backends)
+            others = ("torch",) if library != "jax" else ("jax",) if operation in _OF_JAX else ()
+            admitted = (name for name in ("numba", *others) if name in admission.backends)
             usable = tuple(name for name in admitted if records()[name].probe() is None)
             for dtype in sorted(admission.dtypes - ({"bfloat16"} if library == "numpy" else set())):
                 yield KernelCase(operation, dtype, form, usable)

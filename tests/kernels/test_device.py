@@ -15,7 +15,7 @@ import corepy
 from corepy import kernels
 from corepy.kernels._arguments import given
 from corepy.kernels._device import Program, _runtime, launch, on_device
-from corepy.kernels._memory import by_reference
+from corepy.kernels._formulas import by_reference
 from tests.kernels import libraries
 from tests.kernels import opencl as opencl_devices
 from tests.kernels.libraries import Kind, check, device_kinds, exchanged, host, queue

@@ -13,7 +13,7 @@ import pytest
 import corepy
 from corepy import kernels
 from corepy.kernels._arguments import given
-from corepy.kernels._memory import setting
+from corepy.kernels._formulas import setting
 from tests.conftest import required
 from tests.kernels.libraries import Kind
 

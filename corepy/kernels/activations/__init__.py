@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from corepy.kernels._arguments import Given, beside, choice, destination, floating
 from corepy.kernels._device import on_device
-from corepy.kernels._memory import Result, by_reference, empty, supports, view
+from corepy.kernels._formulas import by_reference, empty
+from corepy.kernels._memory import Result, supports, view
 from corepy.kernels._replay import replayed
 from corepy.kernels.activations import reference
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from corepy._errors import bad_argument
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, beside, finite, floating, whole, writable
 from corepy.kernels._device import on_device
-from corepy.kernels._memory import Result, by_reference, refuse_overlap, supports, view
+from corepy.kernels._formulas import by_reference
+from corepy.kernels._memory import Result, refuse_overlap, supports, view
 from corepy.kernels.adam import reference
 
 __all__ = ["adam_step"]
+
+#: What changes from step to step, by corrections of the moments and by schedules of the rate.
+_VARYING: Final = ("rate", "decay", "correction")
 
 
 @one_operation
@@ -100,7 +104,7 @@ def adam_step(
         betas.append(finite(name, argument, value, 0.0))
         if betas[-1] >= 1.0:
             raise bad_argument(name, argument, value, "a number less than 1")
-    settings = {
+    settings: dict[str, Any] = {
         "rate": rate / (1.0 - betas[0] ** step),
         "decay": 1.0 - rate * finite(name, "weight_decay", weight_decay, 0.0),
         "beta1": betas[0],
@@ -114,7 +118,7 @@ def adam_step(
         plain = replace(p, value=p.native, table=None)
         outs = tuple(None if x.table is None else x for x in (p, m, v))
         found: tuple[Any, Any, Any] = by_reference(
-            reference.adam_step, plain, (g, m, v), outs, **settings
+            reference.adam_step, plain, (g, m, v), outs, varying=_VARYING, **settings
         )
         return found
     for x in (p, m, v):
@@ -124,14 +128,14 @@ def adam_step(
     return parameter, first_moment, second_moment
 
 
-def _change(p: Given, g: Given, m: Given, v: Given, settings: dict[str, float]) -> None:
+def _change(p: Given, g: Given, m: Given, v: Given, settings: dict[str, Any]) -> None:
     if on_device(p, g, m, v, in_place=True):
         from corepy.kernels.adam import device
 
         device.adam_step(p, g, m, v, settings)
         return
     if not supports(p, g, m, v):
-        by_reference(reference.adam_step, p, (g, m, v), (p, m, v), **settings)
+        by_reference(reference.adam_step, p, (g, m, v), (p, m, v), varying=_VARYING, **settings)
         return
 
     from corepy.kernels.adam import numba

@@ -29,8 +29,9 @@ from corepy.kernels._arguments import (
 )
 from corepy.kernels._device import on_device
 from corepy.kernels._device._runtime import numpy_dtype
+from corepy.kernels._formulas import setting
 from corepy.kernels._libraries import DeviceLibrary
-from corepy.kernels._memory import Host, place_of, placed, setting
+from corepy.kernels._memory import Host, place_of, placed
 from corepy.kernels.attention._problem import Problem, flag, grouped, reach, shaped
 
 #: What arrays of the standard's namespace can have, and libraries of which kernels take more.
@@ -72,8 +73,9 @@ def _written(memory: Any, at: tuple[Any, ...], values: Given) -> Any:
     """Write into memory, and return it or, in libraries whose arrays never change, what follows."""
     wrapped = isinstance(memory, Operand)  # whatever the values are
     if values.library == "jax" and not wrapped:
-        with setting(values):
-            return memory.at[at].set(values.native)
+        write = values.backend.operation("__setitem__")
+        assert write is not None
+        return write(memory, at, values.native)
     with sys.modules["torch"].no_grad() if values.library == "torch" else nullcontext():
         memory[at] = values.value if wrapped else values.native
     return memory

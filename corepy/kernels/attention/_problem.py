@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,11 +12,10 @@ from corepy._errors import bad_argument, bad_type
 from corepy.kernels._arguments import Given, beside, broadcasts, given, is_traced, whole
 from corepy.kernels._choice import choose
 from corepy.kernels._device import on_device
+from corepy.kernels._formulas import by_reference, empty
 from corepy.kernels._memory import (
     Host,
     Result,
-    by_reference,
-    empty,
     is_compilable,
     placed,
     strided,
@@ -141,14 +139,8 @@ class Problem:
     def _of_nothing(self) -> Any:
         """Return what queries give that see no key."""
         q = self.q
-
-        def zeros(xp: Any, x: Any, *, wide: Any) -> Any:
-            values = xp.zeros_like(x)
-            if not self.return_lse:
-                return values
-            return values, xp.full_like(xp.astype(values[..., 0], wide), -math.inf)
-
-        return by_reference(zeros, q, (), (self.out, None) if self.return_lse else (self.out,))
+        outs = (self.out, None) if self.return_lse else (self.out,)
+        return by_reference(reference.of_nothing, q, (), outs, return_lse=self.return_lse)
 
     def _by_formula(self) -> Any:
         q = self.q

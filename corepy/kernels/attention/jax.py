@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from corepy.kernels._arguments import Given
-from corepy.kernels._choice import by_jax, jax_takes
+from corepy.kernels._formulas import by_reference, jax_takes
 
 if TYPE_CHECKING:
     from corepy.kernels.attention._problem import Problem
@@ -34,12 +34,11 @@ def attention(problem: Problem) -> Any:
     one = p.q.shape[2] == 1 and not p.top_left  # sees every key
     # What cuDNN has, says jax._src.cudnn.fused_attention_stablehlo.check_is_flash_attention.
     flash = _on_gpu(p.q) and p.q.dtype in ("float16", "bfloat16") and p.q.shape[3] % 8 == 0
-    return by_jax(
-        p.q,
+    return by_reference(
         _attention,
-        p.k,
-        p.v,
-        outs=(p.out,),
+        p.q,
+        (p.k, p.v),
+        (p.out,),
         reason="JAX has a function of its own for it",
         scale=p.scale,
         causal=p.right == 0 and not one,

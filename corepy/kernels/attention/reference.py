@@ -126,3 +126,11 @@ def _gathered(xp: Any, pool: Any, table: Any) -> Any:
     found = xp.reshape(found, (batch, pages, kv_heads, page, size))
     found = xp.permute_dims(found, (0, 2, 1, 3, 4))
     return xp.reshape(found, (batch, kv_heads, pages * page, size))
+
+
+def of_nothing(xp: Any, q: Any, *, wide: Any, return_lse: bool) -> Any:
+    """Return what queries give that see no key: zeros, and logarithms of sums of nothing."""
+    values = xp.zeros_like(q)
+    if not return_lse:
+        return values
+    return values, xp.full_like(xp.astype(values[..., 0], wide), -math.inf)

@@ -20,7 +20,7 @@ from corepy.kernels._arguments import (
 )
 from corepy.kernels._choice import by_torch, choose, torch_takes
 from corepy.kernels._device import on_device
-from corepy.kernels._memory import by_reference
+from corepy.kernels._formulas import by_reference
 from corepy.kernels._replay import replayed
 from corepy.kernels._ways import FORMULA, TORCH
 from corepy.kernels.convolutions import libraries, reference, torch, windows

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from corepy.dispatch import make, ran
 from corepy.kernels._arguments import Given
-from corepy.kernels._memory import delivered, place_of, setting
+from corepy.kernels._formulas import setting
+from corepy.kernels._memory import delivered, place_of
 from corepy.kernels.convolutions._geometry import Geometry
 
 #: What computes one, of native arrays of one dtype but for the bias, which may be wider.

@@ -13,7 +13,7 @@ from corepy.array_api._arguments import addressable
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, beside, destination, finite, floating
 from corepy.kernels._device import on_device
-from corepy.kernels._memory import by_reference
+from corepy.kernels._formulas import by_reference
 from corepy.kernels.attention._problem import grouped, shaped
 from corepy.kernels.matrices import reference
 

@@ -14,11 +14,12 @@ from corepy.kernels._arguments import (
     floating,
     parameter,
 )
-from corepy.kernels._choice import by_jax, by_torch, over_elements
+from corepy.kernels._choice import by_torch, over_elements
 from corepy.kernels._device import on_device
-from corepy.kernels._memory import Result, by_reference, empty, refuse_overlap, view, widened
+from corepy.kernels._formulas import by_reference, empty
+from corepy.kernels._memory import Result, refuse_overlap, view, widened
 from corepy.kernels._replay import replayed
-from corepy.kernels._ways import JAX, NUMBA, TORCH
+from corepy.kernels._ways import NUMBA, TORCH
 from corepy.kernels.norms import reference, torch
 from corepy.kernels.norms._batch import batch_norm
 
@@ -90,8 +91,6 @@ def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any 
             return _compiled_rms_norm(g, w, eps, None, to, None)[0]
         if way == TORCH:
             return by_torch(g, partial(torch.rms_norm, eps=eps), w, out=to)
-        if way == JAX:
-            return by_jax(g, reference.rms_norm, w, None, outs=(to,), eps=eps)
         return by_reference(reference.rms_norm, g, (w, None), (to,), eps=eps)
     r = beside("residual", residual, g, (g.dtype,), g.shape)
     to, to_sum = _pair(g, out)
@@ -102,8 +101,6 @@ def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any 
     way = over_elements(g, w, r, torch=False)
     if way == NUMBA:
         return _compiled_rms_norm(g, w, eps, r, to, to_sum)
-    if way == JAX:
-        return by_jax(g, reference.rms_norm, w, r, outs=(to, to_sum), eps=eps)
     return by_reference(reference.rms_norm, g, (w, r), (to, to_sum), eps=eps)
 
 
@@ -208,8 +205,6 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float, *, out: Any = None) -
 
         return device.layer_norm(g, w, b, eps, to)
     way = over_elements(g, w, b, torch=False)  # whose function loses digits far from zero
-    if way == JAX:
-        return by_jax(g, reference.layer_norm, w, b, outs=(to,), eps=eps)
     if way != NUMBA:
         return by_reference(reference.layer_norm, g, (w, b), (to,), eps=eps)
 

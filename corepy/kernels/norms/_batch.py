@@ -12,15 +12,8 @@ from corepy.devices._device import CPU
 from corepy.kernels._arguments import Given, destination, finite, floating, parameter, place
 from corepy.kernels._choice import by_torch
 from corepy.kernels._device import on_device
-from corepy.kernels._memory import (
-    Result,
-    by_reference,
-    empty,
-    is_transformed,
-    supports,
-    view,
-    widened,
-)
+from corepy.kernels._formulas import by_reference, empty
+from corepy.kernels._memory import Result, is_transformed, supports, view, widened
 from corepy.kernels._replay import replayed
 from corepy.kernels.norms import reference
 

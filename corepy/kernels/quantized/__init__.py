@@ -17,15 +17,8 @@ from corepy.kernels._arguments import (
     whole,
 )
 from corepy.kernels._device import on_device
-from corepy.kernels._memory import (
-    by_reference,
-    compiled,
-    delivered,
-    placed,
-    supports,
-    view,
-    widened,
-)
+from corepy.kernels._formulas import by_reference
+from corepy.kernels._memory import compiled, delivered, placed, supports, view, widened
 from corepy.kernels._replay import replayed
 from corepy.kernels.quantized import reference
 
@@ -263,9 +256,8 @@ def _matmul(name: str, integers: str, x: Any, values: Any, scales: Any, out: Any
     if g.dtype == g.wide:
         return delivered(native, to)
 
-    def rounded(xp: Any, y: Any, *, wide: Any) -> Any:
-        return xp.astype(y, g.native.dtype)  # which may be of another package than `xp`
-
-    result = by_reference(rounded, given(name, "x", native), (), (to,))
+    # Its dtype may be of another package than the library.
+    rounded = given(name, "x", native)
+    result = by_reference(reference.rounded, rounded, (), (to,), dtype=g.native.dtype)
     compiled(g)
     return result

@@ -49,3 +49,8 @@ def matmul(xp: Any, x: Any, values: Any, scales: Any, *, wide: Any) -> Any:
     """Return ``x @ dequantize(values, scales).T``."""
     matrix = dequantize(xp, scales, values, wide=wide)
     return xp.astype(xp.matmul(xp.astype(x, wide), xp.matrix_transpose(matrix)), x.dtype)
+
+
+def rounded(xp: Any, x: Any, *, wide: Any, dtype: Any) -> Any:
+    """Return products in the dtype of what was multiplied."""
+    return xp.astype(x, dtype)

@@ -17,16 +17,8 @@ from corepy.kernels._arguments import (
     is_traced,
 )
 from corepy.kernels._device import on_device
-from corepy.kernels._memory import (
-    Host,
-    Result,
-    by_reference,
-    empty,
-    fixed,
-    supports,
-    view,
-    widened,
-)
+from corepy.kernels._formulas import by_reference, empty
+from corepy.kernels._memory import Host, Result, fixed, supports, view, widened
 from corepy.kernels._replay import peeked, replayed
 from corepy.kernels.rotary import reference
 from corepy.kernels.rotary._tables import rope_tables

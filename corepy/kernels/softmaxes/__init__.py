@@ -17,11 +17,12 @@ from corepy.kernels._arguments import (
     floating,
     place,
 )
-from corepy.kernels._choice import by_jax, by_torch, over_elements
+from corepy.kernels._choice import by_torch, over_elements
 from corepy.kernels._device import on_device
-from corepy.kernels._memory import Host, Result, by_reference, empty, view
+from corepy.kernels._formulas import by_reference, empty
+from corepy.kernels._memory import Host, Result, view
 from corepy.kernels._replay import replayed
-from corepy.kernels._ways import JAX, NUMBA, TORCH
+from corepy.kernels._ways import NUMBA, TORCH
 from corepy.kernels.softmaxes import reference, torch
 
 __all__ = ["softmax"]
@@ -102,8 +103,6 @@ def softmax(
     way = over_elements(g, m, torch=m is None and factors == (1.0, 1.0))
     if way == TORCH:
         return by_torch(g, partial(torch.softmax, axis=along), out=to)
-    if way == JAX:
-        return by_jax(g, reference.softmax, m, outs=(to,), axis=along, factors=factors)
     if way != NUMBA:
         return by_reference(reference.softmax, g, (m,), (to,), axis=along, factors=factors)
 

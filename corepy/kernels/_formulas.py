@@ -1,0 +1,210 @@
+"""Kernels by their formulas, in the functions of the library whose arrays they are given.
+
+`by_reference` runs a formula wherever the arrays live. JAX's arrays take it as one program, which
+XLA compiles for each combination of shapes: by itself JAX compiles and starts each operation of it,
+some dozen of which take ten times as long.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache, partial
+from typing import Any, Final
+
+import numpy as np
+
+from corepy import array_api
+from corepy._errors import bad_type
+from corepy.devices._shortage import insist
+from corepy.dispatch import Operand, adopt, get_tf32, ran, reproducible_blas
+from corepy.kernels._arguments import Given, is_traced
+from corepy.kernels._libraries import DeviceLibrary
+from corepy.kernels._memory import ON_HOST, delivered, place_of
+
+#: Libraries whose functions a formula calls itself, so that it also has the dtypes that the
+#: standard lacks; arrays of others are wrapped.
+_NATIVE: Final = ("numpy", "torch", "jax", "cupy", "dask")
+
+
+def by_reference(
+    function: Callable[..., Any],
+    x: Given,
+    operands: tuple[Given | None, ...],
+    outs: tuple[Given | None, ...] = (None,),
+    *,
+    varying: tuple[str, ...] = (),
+    reason: str = "",
+    **parameters: Any,
+) -> Any:
+    """Run ``function(xp, x, *operands, wide=..., **parameters)`` with `x`'s own library as `xp`.
+
+    Parameters
+    ----------
+    function : callable
+        One function for all calls: what XLA compiles is kept by it and the parameters.
+    outs : tuple of Given or None
+        Where the results belong, one for each that there is.
+    varying : tuple of str
+        The parameters that change from call to call, which XLA does not compile in: the formula
+        takes these floats as factors only, for XLA rounds them as it does the arrays.
+    reason : str
+        What `corepy.explain` shows. Empty: that it is a formula.
+    **parameters
+        Values that the formula takes.
+    """
+    if x.library == "pyopencl":
+        expected = "an array of another library, for this has no kernel in OpenCL"
+        raise bad_type(x.function, x.argument, x.value, expected)
+    arrays = [None if g is None else g.native for g in (x, *operands)]
+    factors = {name: parameters.pop(name) for name in varying}
+    place = place_of(x)
+    if jax_takes(x, *operands):
+        ran(x.backend.name, x.backend, place, reason or "by its formula, compiled by XLA")
+        program = _compiled_by_xla(function, x.wide, parameters)
+
+        def fused() -> Any:
+            with setting(x, *operands):
+                return program(*arrays, **factors)
+
+        return _delivered(x, insist(x.function, place, fused), outs)
+    ran(
+        x.backend.name,
+        x.backend,
+        place,
+        reason or "by its formula, in the functions of the library",
+    )
+    xp: Any
+    # An `Array` of a library on the host goes without its wrapping: a formula is many operations.
+    wraps = x.library not in (_NATIVE if x.table is None else ON_HOST)
+    if wraps:
+        xp = array_api
+        arrays = [None if g is None else _wrapped(g) for g in (x, *operands)]
+    else:
+        from array_api_compat import array_namespace
+
+        xp = array_namespace(x.native)
+
+    def compute() -> Any:
+        # NaN and infinities are values like others.
+        with np.errstate(all="ignore"), setting(x, *operands), reproducible_blas():
+            return function(xp, *arrays, wide=getattr(xp, x.wide), **parameters, **factors)
+
+    return _delivered(x, insist(x.function, place, compute), outs)
+
+
+def _delivered(x: Given, found: Any, outs: tuple[Given | None, ...]) -> Any:
+    """Return what a formula found, wrapped or not, as arrays like its first operand."""
+    results = found if isinstance(found, tuple) else (found,)
+    if isinstance(results[0], Operand):
+        if x.table is None:
+            results = tuple(result.unwrap() for result in results)
+    else:
+        results = tuple(x.backend.normalize(result) for result in results)
+        if x.table is not None:
+            results = tuple(adopt(x.function, "out", result, x.backend) for result in results)
+    results = tuple(delivered(r, out) for r, out in zip(results, outs, strict=True))
+    return results if isinstance(found, tuple) else results[0]
+
+
+def jax_takes(x: Given, *others: Given | None) -> bool:
+    """Say whether arrays are JAX's own and have values: inside a trace all is compiled anyway."""
+    return x.library == "jax" and not any(is_traced(g) for g in (x, *others) if g is not None)
+
+
+def _compiled_by_xla(
+    function: Callable[..., Any], wide: str, parameters: dict[str, Any]
+) -> Callable[..., Any]:
+    # Zeros of both signs are equal, but do not read alike.
+    return _programs(function, wide, tuple(parameters.items()), repr(parameters))
+
+
+@lru_cache(maxsize=256)
+def _programs(
+    function: Callable[..., Any], wide: str, parameters: tuple[tuple[str, Any], ...], spelt: str
+) -> Callable[..., Any]:
+    """Return what compiles a formula for the shapes and dtypes that it is called with."""
+    import jax
+    import jax.numpy as jnp
+
+    program: Callable[..., Any] = jax.jit(
+        partial(function, jnp, wide=getattr(jnp, wide), **dict(parameters))
+    )
+    return program
+
+
+def setting(*operands: Given | None) -> AbstractContextManager[Any]:
+    """Return the context in which a library computes.
+
+    JAX has 64 bits only in one of its own, and accelerators cut the float32 operands of its
+    products to fewer bits unless told; `corepy.enable_tf32` allows it on NVIDIA's and AMD's. torch
+    has other dtypes in its autocast.
+    """
+    own = [g for g in operands if g is not None and g.library in ("jax", "torch")]
+    if not own:
+        return nullcontext()
+    if own[0].library == "torch":
+        return without_autocast(own[0])
+    jax = sys.modules["jax"]
+    exact = jax.default_matmul_precision("tensorfloat32" if _may_cut(own[0]) else "highest")
+    if any("64" in g.dtype for g in own):
+        wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+        return _both(wide(True), exact)
+    context: AbstractContextManager[Any] = exact
+    return context
+
+
+def is_autocast() -> bool:
+    """Say whether torch, which is imported, gives operands other dtypes, on any kind of device."""
+    return bool(sys.modules["torch"]._C._is_any_autocast_enabled())
+
+
+def without_autocast(x: Given) -> AbstractContextManager[Any]:
+    """Return a context in which torch, which is imported, keeps to the dtypes of its operands.
+
+    Its autocast has a state for each kind of its devices; CuPy's arrays are on one of "cuda".
+    """
+    if not is_autocast():
+        return _UNCHANGED
+    torch = sys.modules["torch"]
+    other = "cuda" if x.library == "cupy" else "cpu"
+    kind = x.native.device.type if x.library == "torch" else other
+    if not torch.amp.is_autocast_available(kind):
+        return _UNCHANGED
+    off: AbstractContextManager[Any] = torch.autocast(kind, enabled=False)
+    return off
+
+
+_UNCHANGED: Final = nullcontext()
+
+
+def _may_cut(x: Given) -> bool:
+    return get_tf32() and any(device.kind in ("cuda", "rocm") for device in x.backend.devices())
+
+
+@contextmanager
+def _both(outer: AbstractContextManager[Any], inner: AbstractContextManager[Any]) -> Iterator[None]:
+    with outer, inner:
+        yield
+
+
+def _wrapped(x: Given) -> Any:
+    if isinstance(x.value, Operand):
+        return x.value
+    return adopt(x.function, x.argument, x.native, x.backend)
+
+
+def empty(x: Given, out: Given | None = None) -> Any:
+    """Return the result for an array without elements."""
+    if isinstance(x.backend, DeviceLibrary):
+        return (
+            x.backend.like(np.empty(x.shape, x.native.dtype), x.native)
+            if out is None
+            else out.value
+        )
+    return by_reference(_same, x, (), (out,))
+
+
+def _same(xp: Any, x: Any, *, wide: Any) -> Any:
+    return xp.astype(x, x.dtype, copy=True)
