@@ -19,7 +19,7 @@ from tests.conftest import required
 jax = required("jax")
 jnp = jax.numpy
 
-from corepy.backends.jax import _backend  # noqa: E402 (they import jax)
+from corepy.backends.jax import _backend, _indexing  # noqa: E402 (they import jax)
 from corepy.backends.jax._backend import JaxBackend  # noqa: E402
 from corepy.devices._device import CPU, as_device  # noqa: E402
 
@@ -215,8 +215,19 @@ def test_dtypes_outside_the_standard_are_refused() -> None:
         (Ellipsis, 1),
         (slice(None), 1),
         (None, 0, Ellipsis, None),
+        (slice(1, None),),
+        (slice(None), slice(-3, -1)),
+        (slice(2, 9), None, slice(1, 2), Ellipsis),
+        (1, slice(1, 4)),
+        (Ellipsis, slice(1, 3)),
+        (slice(2, 1),),
+        (slice(3, None), slice(5, 7)),
         (slice(2, 0, -1),),
+        (slice(-9, None, -1),),
         (slice(None, None, -1), slice(1, 4, 2)),
+        (slice(1, None), slice(None, None, 2), slice(1, 3)),
+        (slice(1, None), np.asarray([2, 0])),
+        (np.asarray([2, 0]), slice(1, 3), np.asarray([1, 3])),
         (np.asarray([2, 0]),),
         (np.asarray([[2, 0], [1, -1]]), 1),
         (np.asarray([2, 0]), slice(None), np.asarray([1, 3])),
@@ -241,6 +252,15 @@ def test_keys_read_and_write_as_numpy_does(key: tuple[Any, ...]) -> None:
         x = xp.asarray(values)
         x[native] = xp.asarray(written)
         np.testing.assert_array_equal(x.unwrap(), expected)
+
+
+def test_slices_of_one_length_share_a_program() -> None:
+    x = xp.arange(64)
+    assert x[1:5].tolist() == [1, 2, 3, 4]
+    compiled = _indexing._select._cache_size()
+    others = [x[start : start + 4] for start in range(2, 60)]
+    assert _indexing._select._cache_size() == compiled
+    assert [other.tolist()[0] for other in others] == [*range(2, 60)]
 
 
 def test_writing_makes_a_new_array_and_leaves_the_old() -> None:

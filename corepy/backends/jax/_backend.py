@@ -585,6 +585,7 @@ def _arg_extreme(library: Function, primitive: Function) -> Function:
     return find
 
 
+@partial(jax.jit, static_argnames="side")
 def _searchsorted(x1: Array, x2: Array, *, side: str, sorter: Array | None) -> Array:
     # JAX gives int32 while the positions fit.
     return jnp.searchsorted(x1, x2, side=side, sorter=sorter).astype(jnp.int64)

@@ -4,13 +4,15 @@ JAX takes the nearest element for an index out of bounds, and writes nothing the
 (https://github.com/jax-ml/jax/issues/11277). While JAX traces (in ``jax.jit``, ``jax.vmap``) the
 values of an index array are not known, and that is what happens still.
 
-Keys of integers, whole slices and integer arrays run as compiled functions of the indices: JAX
-spends 30 to 200 us on such a key, and compiled code 6. Slices with bounds would be compiled for
-each pair of bounds, and masks for each number of elements, so these go JAX's own way.
+Keys of integers, slices and integer arrays run as compiled functions of the indices and of where
+slices begin: JAX spends 30 to 200 us on such a key, and compiled code 6. A slice that skips
+elements is compiled in with its bounds, as JAX does. Masks would be compiled for each number of
+elements, so these go JAX's own way.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -20,13 +22,13 @@ import jax.numpy as jnp
 import numpy as np
 
 Array: TypeAlias = Any
-#: The part of a key that is compiled in: what is no index, and "i" where one stands.
-Pattern: TypeAlias = "tuple[str | None, ...]"
+#: The part of a key that is compiled in: None and "..." as they are, "i" where an index stands, the
+#: length of a slice without gaps, and the bounds of any other one; slices have no hash.
+Pattern: TypeAlias = "tuple[str | int | tuple[int | None, ...] | None, ...]"
 
 _jit: Final[Callable[[Callable[..., Array]], Callable[..., Array]]] = jax.jit
 
-#: Parts of a key that a pattern spells out; slices cannot be its parts, for they have no hash.
-_PLAIN: Final = {"...": Ellipsis, ":": slice(None), None: None}
+_WHOLE: Final = (None, None, None)
 
 
 def getitem(x: Array, key: Any) -> Array:
@@ -35,7 +37,7 @@ def getitem(x: Array, key: Any) -> Array:
         _check(key, x.shape[0] if x.shape else 0)
         return _select(x, (key,), ("i",))
     parts = _checked(x, key)
-    found = _compiled(parts)
+    found = _compiled(x, parts)
     return x[parts] if found is None else _select(x, *found)
 
 
@@ -44,7 +46,7 @@ def setitem(x: Array, key: Any, value: Array) -> Array:
     parts = _checked(x, key)
     if len(parts) == 1 and _is_mask(parts[0]) and value.shape == ():
         return _fill(x, parts[0], value)  # the one write by a mask whose shapes are known
-    found = _compiled(parts)
+    found = _compiled(x, parts)
     if found is None:
         if value.shape:
             _check_value(value, _chosen(x, parts))
@@ -67,30 +69,69 @@ def take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
 # ---------------------------------------------------------------------------- compiled
 
 
-def _compiled(parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], Pattern] | None:
+def _compiled(x: Array, parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], Pattern] | None:
     """Split a key into its indices and its pattern; None where it should not be compiled."""
     indices: list[Any] = []
-    pattern: list[str | None] = []
+    pattern: list[Any] = []
+    axis = 0
     for part in parts:
+        if _is_mask(part):
+            return None
         if part is None:
             pattern.append(None)
         elif part is Ellipsis:
             pattern.append("...")
-        elif isinstance(part, slice):
-            if part != slice(None):
-                return None
-            pattern.append(":")
-        elif _is_mask(part):
-            return None
+            axis += x.ndim - sum(map(_width, parts))
         else:
-            pattern.append("i")
-            indices.append(part)
+            word: Any = "i"
+            if isinstance(part, slice):
+                part, word = _word_of(part, x.shape[axis])
+            pattern.append(word)
+            if part is not None:
+                indices.append(part)
+            axis += 1
     return tuple(indices), tuple(pattern)
 
 
-def _key(indices: tuple[Any, ...], pattern: Pattern) -> tuple[Any, ...]:
+def _word_of(part: slice, size: int) -> tuple[int | None, int | tuple[int | None, ...]]:
+    """Return where a slice begins, None if that is compiled in, and its word in a pattern."""
+    start, stop, step = part.indices(size)
+    if step != 1:
+        bounds = (part.start, part.stop, part.step)
+        return None, tuple(each if each is None else operator.index(each) for each in bounds)
+    if start == 0 and stop == size:
+        return None, _WHOLE
+    return start, max(0, stop - start)
+
+
+def _opened(
+    x: Array, indices: tuple[Any, ...], pattern: Pattern
+) -> tuple[Array, tuple[Any, ...], list[Any] | None]:
+    """Return the part of an array that slices without gaps bound, the key within it, and its place.
+
+    The place is None where no slice has bounds: then that part is the whole array.
+    """
     left = iter(indices)
-    return tuple(_wide(next(left)) if word == "i" else _PLAIN[word] for word in pattern)
+    sizes: list[int] = [*x.shape]
+    starts: list[Any] = [0] * x.ndim
+    key: list[Any] = []
+    axis = 0
+    for word in pattern:
+        if word is None:
+            key.append(None)
+        elif word == "...":
+            key.append(Ellipsis)
+            axis += x.ndim - sum(each not in (None, "...") for each in pattern)
+        else:
+            if isinstance(word, int):
+                starts[axis], sizes[axis] = next(left), word
+                word = _WHOLE
+            key.append(slice(*word) if isinstance(word, tuple) else _wide(next(left)))
+            axis += 1
+    if not any(isinstance(word, int) for word in pattern):
+        return x, tuple(key), None
+    place = [_wide(start) for start in starts]
+    return jax.lax.dynamic_slice(x, place, sizes), tuple(key), place
 
 
 def _wide(index: Any) -> Array:
@@ -101,14 +142,16 @@ def _wide(index: Any) -> Array:
 
 @partial(jax.jit, static_argnums=2)
 def _select(x: Array, indices: tuple[Any, ...], pattern: Pattern) -> Array:
-    return x[_key(indices, pattern)]
+    part, key, _ = _opened(x, indices, pattern)
+    return part[key]
 
 
 @partial(jax.jit, static_argnums=3)
 def _replace(x: Array, indices: tuple[Any, ...], value: Array, pattern: Pattern) -> Array:
-    key = _key(indices, pattern)
-    _check_value(value, x[key].shape)  # of shapes alone, so that nothing is read
-    return x.at[key].set(value)
+    part, key, place = _opened(x, indices, pattern)
+    _check_value(value, part[key].shape)  # of shapes alone, so that nothing is read
+    part = part.at[key].set(value)
+    return part if place is None else jax.lax.dynamic_update_slice(x, part, place)
 
 
 @_jit
