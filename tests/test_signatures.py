@@ -88,6 +88,7 @@ def test_main_namespace_has_the_names_of_the_standard_and_no_other() -> None:
     }
     assert set(xp.__all__) | DUNDERS == expected | DUNDERS
     assert sorted(xp.__all__) == sorted(set(xp.__all__))
+    assert {name for name in dir(xp) if not name.startswith("_")} == set(xp.__all__) - DUNDERS
     assert [name for name in expected | DUNDERS if not hasattr(xp, name)] == []
     assert xp.__array_api_version__ == STANDARD["version"]
 
@@ -95,6 +96,7 @@ def test_main_namespace_has_the_names_of_the_standard_and_no_other() -> None:
 @pytest.mark.parametrize("extension", STANDARD["extensions"])
 def test_extension_has_the_names_of_the_standard_and_no_other(extension: str) -> None:
     assert sorted(getattr(xp, extension).__all__) == sorted(STANDARD["extensions"][extension])
+    assert dir(getattr(xp, extension)) == sorted(STANDARD["extensions"][extension])
 
 
 @pytest.mark.parametrize("name", STANDARD["dtypes"])

@@ -56,6 +56,12 @@ __all__ = [
     "rfftn",
 ]
 
+
+def __dir__() -> list[str]:
+    """Return the names of the standard, without those of what they are made of."""
+    return sorted(__all__)
+
+
 _NORMS: Final = ("backward", "ortho", "forward")
 
 

@@ -88,6 +88,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """Return the names of the standard, without those of what they are made of."""
+    return sorted(__all__)
+
+
 class SlogdetResult(NamedTuple):
     """What `slogdet` returns."""
 

@@ -254,6 +254,43 @@ def test_keys_read_and_write_as_numpy_does(key: tuple[Any, ...]) -> None:
         np.testing.assert_array_equal(x.unwrap(), expected)
 
 
+def test_what_depends_on_values_is_not_compiled() -> None:
+    programs: list[str] = []
+
+    def note(event: str, duration: float, **_: Any) -> None:
+        if event.endswith("backend_compile_duration"):
+            programs.append(event)
+
+    values = np.asarray([3.0, -0.0, math.nan, 0.0, 3.0, -2.0, math.nan])
+    x = xp.asarray(values)
+    mask, table = x > 0.0, xp.reshape(x[:6], (2, 3))
+    few = xp.asarray([7.0, 8.0])
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        selected, places = x[mask], xp.nonzero(mask)[0]
+        rows = table[xp.asarray([False, True]), :]
+        y = xp.asarray(values)
+        y[mask] = few
+        unique = xp.unique_all(x)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert programs == []
+    assert all(isinstance(each.unwrap(), jax.Array) for each in (selected, places, rows, *unique))
+    assert (selected.tolist(), places.tolist()) == ([3.0, 3.0], [0, 4])
+    np.testing.assert_array_equal(rows.unwrap(), [[0.0, 3.0, -2.0]])
+    np.testing.assert_array_equal(y.unwrap(), [7.0, -0.0, math.nan, 0.0, 8.0, -2.0, math.nan])
+    assert x[0].tolist() == 3.0
+    np.testing.assert_array_equal(unique.values.unwrap(), [-2.0, 0.0, 3.0, math.nan, math.nan])
+    assert unique.counts.tolist() == [1, 2, 2, 1, 1]
+    assert {places.dtype, unique.indices.dtype} == {xp.int64}
+
+
+def test_what_depends_on_values_has_none_while_jax_traces() -> None:
+    for function in (xp.unique_values, lambda x: xp.nonzero(x)[0], lambda x: x[x > 0.0]):
+        with pytest.raises((TypeError, IndexError), match="racer|concrete"):
+            jax.jit(function)(jnp.arange(3.0))
+
+
 def test_slices_of_one_length_share_a_program() -> None:
     x = xp.arange(64)
     assert x[1:5].tolist() == [1, 2, 3, 4]

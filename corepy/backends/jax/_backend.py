@@ -29,7 +29,7 @@ from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends._base import Backend, Capabilities, native_function
 from corepy.backends._descending import in_both_orders
 from corepy.backends._kinds import dtypes_on, left_out
-from corepy.backends.jax import IMPORTED_BEFORE, TORCH_FIRST, _indexing, _special
+from corepy.backends.jax import IMPORTED_BEFORE, TORCH_FIRST, _indexing, _special, _values
 from corepy.devices._device import CPU, Device, as_device
 from corepy.devices._pool import MemoryStats
 from corepy.devices._probe import MemoryInfo
@@ -349,6 +349,8 @@ def _put(array: Host, place: Any) -> Array:
 
 @_in_64_bits
 def _copy(array: Host, place: Any) -> Array:
+    if _values.is_taken(array):
+        return jax.dlpack.from_dlpack(np.array(array, order="C"))  # JAX keeps the order of axes
     return jnp.array(array, copy=True, **_on(place))
 
 
@@ -631,4 +633,8 @@ _FIXES_ON_HOST: Final = _FIXES | {
     "min": _min,
     "linalg.matrix_norm": _matrix_norm,
     "linalg.vector_norm": _vector_norm,
+    **{
+        name: _values.by_numpy(name)
+        for name in ("nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values")
+    },
 }

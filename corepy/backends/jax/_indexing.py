@@ -7,7 +7,7 @@ values of an index array are not known, and that is what happens still.
 Keys of integers, slices and integer arrays run as compiled functions of the indices and of where
 slices begin: JAX spends 30 to 200 us on such a key, and compiled code 6. A slice that skips
 elements is compiled in with its bounds, as JAX does. Masks would be compiled for each number of
-elements, so these go JAX's own way.
+elements: NumPy applies these on the host, and JAX by its own way elsewhere.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Any, Final, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from corepy.backends.jax import _values
 
 Array: TypeAlias = Any
 #: The part of a key that is compiled in: None and "..." as they are, "i" where an index stands, the
@@ -38,7 +40,10 @@ def getitem(x: Array, key: Any) -> Array:
         return _select(x, (key,), ("i",))
     parts = _checked(x, key)
     found = _compiled(x, parts)
-    return x[parts] if found is None else _select(x, *found)
+    if found is not None:
+        return _select(x, *found)
+    selected = _values.select(x, parts)
+    return x[parts] if selected is None else selected
 
 
 def setitem(x: Array, key: Any, value: Array) -> Array:
@@ -47,11 +52,14 @@ def setitem(x: Array, key: Any, value: Array) -> Array:
     if len(parts) == 1 and _is_mask(parts[0]) and value.shape == ():
         return _fill(x, parts[0], value)  # the one write by a mask whose shapes are known
     found = _compiled(x, parts)
-    if found is None:
-        if value.shape:
-            _check_value(value, _chosen(x, parts))
-        return x.at[parts].set(value)
-    return _replace(x, found[0], value, found[1])
+    if found is not None:
+        return _replace(x, found[0], value, found[1])
+    written = _values.replace(x, parts, value)
+    if written is not None:
+        return written
+    if value.shape:
+        _check_value(value, _chosen(x, parts))
+    return x.at[parts].set(value)
 
 
 def take(x: Array, indices: Array, *, axis: int) -> Array:
