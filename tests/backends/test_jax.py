@@ -19,7 +19,7 @@ from tests.conftest import required
 jax = required("jax")
 jnp = jax.numpy
 
-from corepy.backends.jax import _backend, _indexing  # noqa: E402 (they import jax)
+from corepy.backends.jax import _backend, _indexing, _values  # noqa: E402 (they import jax)
 from corepy.backends.jax._backend import JaxBackend  # noqa: E402
 from corepy.devices._device import CPU, as_device  # noqa: E402
 
@@ -283,6 +283,19 @@ def test_what_depends_on_values_is_not_compiled() -> None:
     np.testing.assert_array_equal(unique.values.unwrap(), [-2.0, 0.0, 3.0, math.nan, math.nan])
     assert unique.counts.tolist() == [1, 2, 2, 1, 1]
     assert {places.dtype, unique.indices.dtype} == {xp.int64}
+
+
+def test_memory_of_the_host_goes_by_dlpack_where_there_is_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small = np.ones(3)
+    assert _values.is_taken(small)
+    assert not _values.is_taken(np.ones(1 << 16))
+    assert not _values.is_taken(small.astype(">f8"))
+    cpu, gpu = jax.local_devices()[0], type("Place", (), {"platform": "gpu"})()
+    for places in ([gpu], [cpu, cpu], [cpu, gpu]):
+        monkeypatch.setattr(jax, "local_devices", lambda found=places, **_: found)
+        assert not _values.is_taken(small)
 
 
 def test_what_depends_on_values_has_none_while_jax_traces() -> None:

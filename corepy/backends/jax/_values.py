@@ -26,10 +26,10 @@ _NUMPY: Final = NumPyBackend()
 _LARGE: Final = 1 << 18
 
 
-def lies_on_host(x: Any) -> bool:
-    """Say whether an array has values, on one device, which is the host."""
+def is_known(x: Any) -> bool:
+    """Say whether NumPy can look at it: of JAX at what has values, on one device, the host."""
     if not isinstance(x, jax.Array):
-        return isinstance(x, (np.ndarray, np.generic))
+        return True
     if isinstance(x, jax.core.Tracer):
         return False
     places = x.devices()
@@ -49,10 +49,12 @@ def is_taken(array: np.ndarray[Any, Any]) -> bool:
     """Say whether JAX had better take an array, or a copy of it, by DLPack, in 50 us.
 
     To be put it takes 70, and `jax.numpy.array` 37, but for each shape it compiles a program, in
-    more than 10 ms. DLPack says nothing of which of several devices of the host.
+    more than 10 ms. But DLPack takes memory of the host to the host, and to the first device of it.
     """
     plain = array.dtype.kind in "biufc" and array.dtype.isnative
-    return plain and array.nbytes < _LARGE and len(jax.local_devices()) == 1
+    if not plain or array.nbytes >= _LARGE:
+        return False
+    return [place.platform for place in jax.local_devices()] == ["cpu"]
 
 
 def by_numpy(name: str) -> Function:
@@ -62,7 +64,7 @@ def by_numpy(name: str) -> Function:
     assert otherwise is not None
 
     def call(x: Array, **params: Any) -> Any:
-        if not lies_on_host(x):
+        if not is_known(x):
             return otherwise(x, **params)
         found = function(np.asarray(x), **params)
         if isinstance(found, tuple):
@@ -74,7 +76,7 @@ def by_numpy(name: str) -> Function:
 
 def select(x: Array, parts: tuple[Any, ...]) -> Array | None:
     """Return the elements that a key selects; None where NumPy cannot look at it."""
-    if not all(map(_is_known, (x, *parts))):
+    if not all(map(is_known, (x, *parts))):
         return None
     host, key = np.asarray(x), _on_host(parts)
     if len(key) == 1 and key[0].shape == host.shape:  # five times as fast, for a mask of all
@@ -84,15 +86,11 @@ def select(x: Array, parts: tuple[Any, ...]) -> Array | None:
 
 def replace(x: Array, parts: tuple[Any, ...], value: Array) -> Array | None:
     """Return a new array with a value where a key selects; None where NumPy cannot look at it."""
-    if not all(map(_is_known, (x, *parts, value))):
+    if not all(map(is_known, (x, *parts, value))):
         return None
     written = np.array(x, order="C")
     written[_on_host(parts)] = np.asarray(value)
     return beside(x, written)
-
-
-def _is_known(part: Any) -> bool:
-    return not isinstance(part, (jax.Array, np.generic)) or lies_on_host(part)
 
 
 def _on_host(parts: tuple[Any, ...]) -> tuple[Any, ...]:
