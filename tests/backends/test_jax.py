@@ -254,6 +254,24 @@ def test_keys_read_and_write_as_numpy_does(key: tuple[Any, ...]) -> None:
         np.testing.assert_array_equal(x.unwrap(), expected)
 
 
+def test_derivatives_pass_through_slices() -> None:
+    def read(native: Any) -> Any:
+        return xp.sum(xp.asarray(native)[::-1][1:] * 2.0).unwrap()
+
+    def written(native: Any) -> Any:
+        x = xp.asarray(native)
+        y = x[::-1] * 3.0
+        y[1:3] = x[:2] * 2.0
+        y[0] = x[3:][-1]
+        return xp.sum(y[:-1]).unwrap()
+
+    x = xp.asarray(np.arange(5.0)).unwrap()
+    for grad in (jax.grad, lambda f: jax.grad(jax.jit(f)), lambda f: jax.jit(jax.grad(f))):
+        assert grad(read)(x).tolist() == [2.0, 2.0, 2.0, 2.0, 0.0]
+        with _backend._wide(True):  # JAX's own rules for integers and writes want it
+            assert grad(written)(x).tolist() == [2.0, 5.0, 0.0, 0.0, 1.0]
+
+
 def test_what_depends_on_values_is_not_compiled() -> None:
     programs: list[str] = []
 

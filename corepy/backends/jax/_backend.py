@@ -502,7 +502,7 @@ def _matrix_power(x: Array, n: int) -> Array:
 
 def _regular(function: str, x: Array, found: Array) -> Array:
     """Refuse what came of a singular matrix: one with a pivot of zero, as LAPACK tells."""
-    if isinstance(found, jax.core.Tracer) or jnp.isfinite(found).all():
+    if isinstance(found, jax.core.Tracer) or _are_finite(found):
         return found
     if (jnp.linalg.slogdet(x).sign == 0).any():
         name = "x1" if function == "solve" else "x"
@@ -510,9 +510,16 @@ def _regular(function: str, x: Array, found: Array) -> Array:
     return found
 
 
+def _are_finite(x: Array) -> bool:
+    values = _known(x)
+    return bool((np if isinstance(values, np.ndarray) else jnp).isfinite(values).all())
+
+
 def _cholesky(x: Array, *, upper: bool) -> Array:
     found = jnp.linalg.cholesky(x, upper=upper)
-    if not isinstance(found, jax.core.Tracer) and jnp.isnan(found).any() and jnp.isfinite(x).all():
+    if isinstance(found, jax.core.Tracer) or _are_finite(found):
+        return found
+    if jnp.isnan(found).any() and _are_finite(x):
         raise ValueError(
             "cholesky: x has a matrix that is not positive definite; expected ones that are"
         )
@@ -542,12 +549,14 @@ def _keeping_nan(extreme: Function) -> Function:
 _max, _min = _keeping_nan(jnp.max), _keeping_nan(jnp.min)
 
 
+@partial(jax.jit, static_argnames=("axis", "keepdims", "ord"))
 def _vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: float) -> Array:
     if not math.isinf(ord):
         return jnp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
     return (_max if ord > 0 else _min)(jnp.abs(x), axis=axis, keepdims=keepdims)
 
 
+@partial(jax.jit, static_argnames=("keepdims", "ord"))
 def _matrix_norm(x: Array, *, keepdims: bool, ord: Any) -> Array:
     if ord not in (1, -1, math.inf, -math.inf):
         return jnp.linalg.matrix_norm(x, keepdims=keepdims, ord=ord)
@@ -622,7 +631,7 @@ _FIXES: Final[dict[str, Function]] = {
     "linalg.det": _det,
     "linalg.inv": _inv,
     "linalg.matrix_power": _matrix_power,
-    "linalg.matrix_rank": _matrix_rank,
+    "linalg.matrix_rank": jax.jit(_matrix_rank),
     "linalg.pinv": _of_finite(jnp.linalg.pinv),
     "linalg.solve": _solve,
     "linalg.svd": _of_finite(jnp.linalg.svd),

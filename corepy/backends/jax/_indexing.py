@@ -94,6 +94,10 @@ def _compiled(x: Array, parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], Patter
             word: Any = "i"
             if isinstance(part, slice):
                 part, word = _word_of(part, x.shape[axis])
+                # All of a trace is compiled anyway, and derivatives of such programs by JAX may be
+                # lowered when it has left our context of 64 bits.
+                if word != _WHOLE and isinstance(x, jax.core.Tracer):
+                    return None
             pattern.append(word)
             if part is not None:
                 indices.append(part)
