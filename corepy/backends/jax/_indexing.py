@@ -238,8 +238,7 @@ def _chosen(x: Array, parts: tuple[Any, ...]) -> tuple[int, ...] | None:
     """Return the shape of what a key selects; None while JAX traces its indices."""
     if any(isinstance(part, jax.core.Tracer) for part in parts):
         return None
-    host = tuple(np.asarray(part) if isinstance(part, jax.Array) else part for part in parts)
-    shape: tuple[int, ...] = np.broadcast_to(np.False_, x.shape)[host].shape
+    shape: tuple[int, ...] = np.broadcast_to(np.False_, x.shape)[_values.on_host(parts)].shape
     return shape
 
 

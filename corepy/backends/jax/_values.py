@@ -78,7 +78,7 @@ def select(x: Array, parts: tuple[Any, ...]) -> Array | None:
     """Return the elements that a key selects; None where NumPy cannot look at it."""
     if not all(map(is_known, (x, *parts))):
         return None
-    host, key = np.asarray(x), _on_host(parts)
+    host, key = np.asarray(x), on_host(parts)
     if len(key) == 1 and key[0].shape == host.shape:  # five times as fast, for a mask of all
         return beside(x, host.reshape(-1).take(np.flatnonzero(key[0])))
     return beside(x, host[key])
@@ -89,9 +89,10 @@ def replace(x: Array, parts: tuple[Any, ...], value: Array) -> Array | None:
     if not all(map(is_known, (x, *parts, value))):
         return None
     written = np.array(x, order="C")
-    written[_on_host(parts)] = np.asarray(value)
+    written[on_host(parts)] = np.asarray(value)
     return beside(x, written)
 
 
-def _on_host(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+def on_host(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a key with NumPy's arrays in the place of JAX's."""
     return tuple(np.asarray(part) if isinstance(part, jax.Array) else part for part in parts)
