@@ -636,14 +636,17 @@ class Array(Operand):
         Raises
         ------
         BufferError
-            If the array is not in host memory, or is read-only and the consumer wants to write.
+            If the array has no host memory to share, or is read-only and the consumer wants to
+            write.
         """
         if self.device.kind != "cpu":
             raise BufferError(f"buffer: x is on {self.device}; expected host memory")
         host = self._host()
         if not self._table.backend.shares_memory(self._native, host):
-            host = host.view()
-            host.flags.writeable = False  # what would be written there reaches no array
+            # NumPy takes a buffer for memory without a copy; refused, it asks `__array__`.
+            raise BufferError(
+                f"buffer: {self.backend} shares no memory; expected an array that does"
+            )
         view = host.data
         if flags & 1 and view.readonly:  # PyBUF_WRITABLE
             raise BufferError("buffer: x is read-only; expected writable memory")

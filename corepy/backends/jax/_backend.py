@@ -401,8 +401,9 @@ def _qr(x: Array, *, mode: str) -> tuple[Array, Array]:
     if x.size == 0:
         return tuple(jnp.linalg.qr(x, mode))
     # cuSOLVER squares elements as they are, unlike LAPACK: beyond the root of the greatest float R
-    # is NaN. By a power of two nothing is rounded.
-    top = jnp.maximum(jnp.abs(jnp.real(x)), jnp.abs(jnp.imag(x))).max((-2, -1), keepdims=True)
+    # is NaN, and a column of small ones has no length. By powers of two nothing is rounded, and a
+    # column's own is a factor of R's column alone.
+    top = jnp.maximum(jnp.abs(jnp.real(x)), jnp.abs(jnp.imag(x))).max(-2, keepdims=True)
     most = 1000 if top.dtype == jnp.float64 else 104
     power = jnp.clip(jnp.frexp(jax.lax.stop_gradient(top))[1], -most, most)
     one = jnp.ones_like(top)
