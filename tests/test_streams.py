@@ -428,6 +428,10 @@ def test_torchs_tensors_go_to_streams_that_each_thread_has(
 
         is_cuda, device = True, torch.device("cuda", 1)
 
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            return {"shape": (3,)}
+
         def __dlpack_device__(self) -> Any:
             return torch.utils.dlpack.DLDeviceType.kDLCUDA, 1
 
@@ -452,6 +456,7 @@ def test_torchs_tensors_go_to_streams_that_each_thread_has(
     assert exporter.__dlpack_device__() == (2, 1)
     assert exporter.__dlpack__(stream=7, copy=False) == (7, {"copy": False}, [])
     assert exporter.__dlpack__(stream=2) == (-1, {}, ["before"])
+    assert exporter.__cuda_array_interface__ == {"shape": (3,)}  # by which CuPy borrows
 
 
 @pytest.mark.backend("torch")

@@ -127,6 +127,23 @@ def test_routed_operations_give_what_the_home_gives(pair: tuple[str, str]) -> No
 
 @pytest.mark.gpu
 @pytest.mark.device("cuda")
+def test_torchs_memory_is_lent_the_short_way(
+    pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    x = corepy.array_api.ones((300, 200), dtype=corepy.array_api.float32, device="cuda:0")
+
+    def refuse(self: Any, **params: Any) -> Any:
+        raise BufferError("DLPack of torch takes as long as a sum")
+
+    monkeypatch.setattr(torch.Tensor, "__dlpack__", refuse)
+    found = corepy.explain(lambda: x + x)
+    assert [r.backend for r in found.records] == [pair[1]], found
+
+
+@pytest.mark.gpu
+@pytest.mark.device("cuda")
 def test_in_streams_and_with_memory_given_back(pair: tuple[str, str]) -> None:
     xp: ModuleType = corepy.array_api
     for _ in range(20):

@@ -258,6 +258,12 @@ class _Exporter:
     def __init__(self, native: Tensor) -> None:
         self.native = native
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        # By which CuPy borrows in a part of DLPack's time (`Backend.borrow`).
+        told: dict[str, Any] = self.native.__cuda_array_interface__
+        return told
+
     def __dlpack_device__(self) -> tuple[int, int]:
         kind, number = self.native.__dlpack_device__()
         return int(kind), number

@@ -353,14 +353,26 @@ DEVICE i64 row_start(i64 row, i64 n1, i64 n2, i64 s0, i64 s1, i64 s2)
 /* ------------------------------------------------------------------ vectors */
 
 /* VECTOR elements from `memory` on, at a multiple of 16 bytes unless VECTOR is 1, to or from an
- * array of `real`. */
+ * array of `real`; and on the way as they lie in memory, `WORD(dtype) words[WORDS(dtype)]`. */
 #if VECTOR == 1
-#define LOAD_VECTOR(dtype, memory, values) ((values)[0] = LOAD(dtype, memory, 0))
+#define WORDS(dtype) 1
+#define WORD(dtype) TYPE(dtype)
+#define READ(dtype, memory, words) ((words)[0] = (memory)[0])
+#define DECODE(dtype, words, values) ((values)[0] = LOAD(dtype, words, 0))
 #define STORE_VECTOR(dtype, memory, values) STORE(dtype, memory, 0, (values)[0])
 #else
-#define LOAD_VECTOR(dtype, memory, values) PASTE(load_vector_, dtype)(memory, values)
+#define WORDS(dtype) (VECTOR * SIZE(dtype) / 4)
+#define WORD(dtype) u32
+#define READ(dtype, memory, words) load_all_words(memory, WORDS(dtype), words)
+#define DECODE(dtype, words, values) PASTE(decode_vector_, dtype)(words, values)
 #define STORE_VECTOR(dtype, memory, values) PASTE(store_vector_, dtype)(memory, values)
 #endif
+#define LOAD_VECTOR(dtype, memory, values) \
+    do { \
+        WORD(dtype) loaded[WORDS(dtype)]; \
+        READ(dtype, memory, loaded); \
+        DECODE(dtype, loaded, values); \
+    } while (0)
 
 DEVICE void load_words(GLOBAL const void *memory, int i, u32 *words)
 {
@@ -369,6 +381,13 @@ DEVICE void load_words(GLOBAL const void *memory, int i, u32 *words)
     words[1] = four.y;
     words[2] = four.z;
     words[3] = four.w;
+}
+
+DEVICE void load_all_words(GLOBAL const void *memory, int count, u32 *words)
+{
+    UNROLL
+    for (int i = 0; i < count / 4; ++i)
+        load_words(memory, i, words + 4 * i);
 }
 
 DEVICE void store_words(GLOBAL void *memory, int i, const u32 *words)
@@ -391,17 +410,12 @@ DEVICE void store_words(GLOBAL void *memory, int i, const u32 *words)
 }
 
 #define VECTORS_OF_16_BITS(dtype) \
-    DEVICE void load_vector_##dtype(GLOBAL const u16 *memory, real *values) \
+    DEVICE void decode_vector_##dtype(const u32 *words, real *values) \
     { \
-        u32 words[4]; \
-        UNROLL for (int i = 0; i < VECTOR / 8; ++i) \
+        UNROLL for (int i = 0; i < VECTOR / 2; ++i) \
         { \
-            load_words(memory, i, words); \
-            UNROLL for (int j = 0; j < 4; ++j) \
-            { \
-                values[8 * i + 2 * j] = decode_##dtype((u16)(words[j] & 0xffffu)); \
-                values[8 * i + 2 * j + 1] = decode_##dtype((u16)(words[j] >> 16)); \
-            } \
+            values[2 * i] = decode_##dtype((u16)(words[i] & 0xffffu)); \
+            values[2 * i + 1] = decode_##dtype((u16)(words[i] >> 16)); \
         } \
     } \
     DEVICE void store_vector_##dtype(GLOBAL u16 *memory, const real *values) \
@@ -421,16 +435,11 @@ VECTORS_OF_16_BITS(bfloat16)
 #endif
 
 #if VECTOR % 4 == 0
-DEVICE void load_vector_float32(GLOBAL const float *memory, real *values)
+DEVICE void decode_vector_float32(const u32 *words, real *values)
 {
-    u32 words[4];
-UNROLL
-    for (int i = 0; i < VECTOR / 4; ++i) {
-        load_words(memory, i, words);
-UNROLL
-        for (int j = 0; j < 4; ++j)
-            values[4 * i + j] = float_of_bits(words[j]);
-    }
+    UNROLL
+    for (int i = 0; i < VECTOR; ++i)
+        values[i] = float_of_bits(words[i]);
 }
 
 DEVICE void store_vector_float32(GLOBAL float *memory, const real *values)
@@ -447,16 +456,11 @@ UNROLL
 #endif
 
 #if VECTOR % 2 == 0 && defined(HAS_FLOAT64)
-DEVICE void load_vector_float64(GLOBAL const double *memory, real *values)
+DEVICE void decode_vector_float64(const u32 *words, real *values)
 {
-    u32 words[4];
-UNROLL
-    for (int i = 0; i < VECTOR / 2; ++i) {
-        load_words(memory, i, words);
-UNROLL
-        for (int j = 0; j < 2; ++j)
-            values[2 * i + j] = double_of_bits((u64)words[2 * j + 1] << 32 | words[2 * j]);
-    }
+    UNROLL
+    for (int i = 0; i < VECTOR; ++i)
+        values[i] = double_of_bits((u64)words[2 * i + 1] << 32 | words[2 * i]);
 }
 
 DEVICE void store_vector_float64(GLOBAL double *memory, const real *values)
@@ -606,6 +610,23 @@ REDUCTION(row_max, greater_real)
 #define IN_ROW(step, length) 1
 #define KEEP(name) real name[VECTOR]
 #define KEPT(name, step) (name)
+#endif
+
+/* KEEP_WORDS, READ_ROW and DECODE_STEP: the same for what is used but once, as it lies in memory: of
+ * 16 bits in half the registers, and with nothing beyond the row's end. */
+#if HELD
+#define KEEP_WORDS(dtype, name) WORD(dtype) name[HELD][WORDS(dtype)]
+#define READ_ROW(dtype, memory, length, name) \
+    { ROW_STEPS(read_step, length) \
+    { \
+        if (IN_ROW(read_step, length)) \
+            READ(dtype, (memory) + ROW_AT(read_step), (name)[read_step]); \
+    } }
+#define DECODE_STEP(dtype, memory, name, step, values) DECODE(dtype, (name)[step], values)
+#else
+#define KEEP_WORDS(dtype, name)
+#define READ_ROW(dtype, memory, length, name) {}
+#define DECODE_STEP(dtype, memory, name, step, values) LOAD_VECTOR(dtype, (memory) + ROW_AT(step), values)
 #endif
 
 /* LOAD_ROW: what is kept of a row, zero beyond its end, with nothing that waits between the loads, so

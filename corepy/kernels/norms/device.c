@@ -27,9 +27,9 @@ KERNEL(rms_norm)(
         LOAD_ROW(X, further, length, added)
 #endif
         /* Before the sum, which would hold it back. */
-        KEEP(factors);
+        KEEP_WORDS(W, factors);
 #if WEIGHTED
-        LOAD_ROW(W, POINTER(weight), length, factors)
+        READ_ROW(W, POINTER(weight), length, factors)
 #endif
         real total = 0;
         ROW_STEPS(step, length)
@@ -53,15 +53,16 @@ KERNEL(rms_norm)(
             if (!IN_ROW(step, length))
                 continue;
             LOAD_STEP(X, RESIDUAL ? sums : given, values, step);
-#if WEIGHTED
-            LOAD_STEP(W, POINTER(weight), factors, step);
-#endif
             UNROLL
-            for (int j = 0; j < VECTOR; ++j) {
+            for (int j = 0; j < VECTOR; ++j)
                 KEPT(values, step)[j] *= scale;
-                if (WEIGHTED)
-                    KEPT(values, step)[j] *= KEPT(factors, step)[j];
-            }
+#if WEIGHTED
+            real factor[VECTOR];
+            DECODE_STEP(W, POINTER(weight), factors, step, factor);
+            UNROLL
+            for (int j = 0; j < VECTOR; ++j)
+                KEPT(values, step)[j] *= factor[j];
+#endif
             STORE_VECTOR(X, POINTER(out) + row * size + ROW_AT(step), KEPT(values, step));
         }
     }
@@ -107,28 +108,29 @@ KERNEL(layer_norm)(
         low = left;
         SUM_OF_REST(variance, true);
         const real scale = 1 / sqrt(variance + eps);
-        KEEP(factors);
-        KEEP(terms);
+        KEEP_WORDS(W, factors);
+        KEEP_WORDS(B, terms);
         if (HAS(weight))
-            LOAD_ROW(W, POINTER(weight), length, factors)
+            READ_ROW(W, POINTER(weight), length, factors)
         if (HAS(bias))
-            LOAD_ROW(B, POINTER(bias), length, terms)
+            READ_ROW(B, POINTER(bias), length, terms)
         ROW_STEPS(step, length)
         {
             if (!IN_ROW(step, length))
                 continue;
             LOAD_STEP(X, given, values, step);
+            real factor[VECTOR], term[VECTOR];
             if (HAS(weight))
-                LOAD_STEP(W, POINTER(weight), factors, step);
+                DECODE_STEP(W, POINTER(weight), factors, step, factor);
             if (HAS(bias))
-                LOAD_STEP(B, POINTER(bias), terms, step);
-UNROLL
+                DECODE_STEP(B, POINTER(bias), terms, step, term);
+            UNROLL
             for (int j = 0; j < VECTOR; ++j) {
                 real value = (KEPT(values, step)[j] - high - low) * scale;
                 if (HAS(weight))
-                    value *= KEPT(factors, step)[j];
+                    value *= factor[j];
                 if (HAS(bias))
-                    value += KEPT(terms, step)[j];
+                    value += term[j];
                 KEPT(values, step)[j] = value;
             }
             STORE_VECTOR(X, POINTER(out) + row * size + ROW_AT(step), KEPT(values, step));
