@@ -127,6 +127,8 @@ def assert_values(
     assert [n if n is not None else m for n, m in zip(result.shape, wanted.shape, strict=True)] == [
         *wanted.shape
     ]
+    if values.dtype == wanted.dtype and values.tobytes() == wanted.tobytes():
+        return  # looked at first: what follows takes many times as long
     if result.dtype.rank < 2:
         assert values.tolist() == wanted.tolist()
         return

@@ -48,6 +48,8 @@ def assert_same_bits(found: Any, expected: Any) -> None:
     assert type(found) is np.ndarray
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
+    if found.tobytes() == expected.tobytes():
+        return  # looked at first: what follows takes twenty times as long
     np.testing.assert_array_equal(found, expected)
     for part in ("real", "imag"):
         a, b = getattr(found, part), getattr(expected, part)

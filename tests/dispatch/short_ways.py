@@ -52,8 +52,10 @@ def seen(call: Callable[[], Any], owner: Any = None) -> tuple[list[Any], Any, li
             result = [result] if result is NotImplemented else result
             error = None
         except Exception as raised:
-            told = re.sub(r"\d+ of \d+ bytes", "some bytes", str(raised))  # free at that moment
-            told = re.sub(r"gave back \d+", "gave back some", told)  # what earlier calls had left
+            told = str(raised)
+            if "bytes" in told:  # free at that moment, and what earlier calls had left
+                told = re.sub(r"\d+ of \d+ bytes", "some bytes", told)
+                told = re.sub(r"gave back \d+", "gave back some", told)
             result, error = (), (type(raised), told)
     results = [result] if isinstance(result, Operand) else list(result)
     return results, error, [str(w.message) for w in caught]
