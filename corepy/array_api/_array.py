@@ -641,11 +641,15 @@ class Array(Operand):
         """
         if self.device.kind != "cpu":
             raise BufferError(f"buffer: x is on {self.device}; expected host memory")
-        host = self._host()
-        if not self._table.backend.shares_memory(self._native, host):
+        backend = self._table.backend
+        try:
+            host: np.ndarray[Any, Any] | None = to_host(self._native, backend, copy=False)
+        except ValueError:  # no copy is made to be thrown away
+            host = None
+        if host is None or not backend.shares_memory(self._native, host):
             # NumPy takes a buffer for memory without a copy; refused, it asks `__array__`.
             raise BufferError(
-                f"buffer: {self.backend} shares no memory; expected an array that does"
+                f"buffer: {backend.name} shares no memory; expected an array that does"
             )
         view = host.data
         if flags & 1 and view.readonly:  # PyBUF_WRITABLE
