@@ -198,6 +198,11 @@ def none_true(rng: np.random.Generator, dtype: str, n: int) -> Operands:
     return {"c": np.zeros(n, np.bool_)}
 
 
+def some_true(rng: np.random.Generator, dtype: str, n: int) -> Operands:
+    """Make a condition that is true for one element in ten."""
+    return {"c": rng.random(n) < 0.1}
+
+
 def system(rng: np.random.Generator, dtype: str, n: int) -> Operands:
     """Make well-conditioned matrices: ``a`` of any kind, ``s`` symmetric and positive definite.
 
@@ -337,6 +342,15 @@ OPERATIONS: Final = (
     ),
     Operation("where", ORDERING, "xp.where(c, a, b)", choice),
     Operation("a[mask]", ORDERING, "a[c]", choice, spelled={"jax.jit": None}),
+    Operation(
+        "nonzero",
+        ORDERING,
+        "xp.nonzero(c)",
+        some_true,
+        BOOL,
+        spelled={"torch": "xp.nonzero(c, as_tuple=True)", "jax.jit": None},
+        several=True,
+    ),
     Operation(
         "take",
         ORDERING,

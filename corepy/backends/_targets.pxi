@@ -1,5 +1,5 @@
 # What loops may be compiled for, and what of it the processor has.
-# Included by the modules of loops in this folder.
+# Included by the modules of loops in this folder, and by the hot path.
 
 cdef extern from *:
     """
@@ -41,5 +41,5 @@ cdef extern from *:
     const char* COREPY_SOURCE
 
 
-#: SHA-256 of the files in this folder that modules were compiled from.
+#: SHA-256 of the files in a module's folder that it was compiled from.
 SOURCE = COREPY_SOURCE.decode()

@@ -50,7 +50,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.limits cimport INT_MIN, LLONG_MIN
 from libc.math cimport INFINITY, ceil, fabs, isfinite, isinf, isnan, ldexp, sqrt, sqrtf
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport uint8_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 __all__ = [
@@ -74,16 +74,7 @@ __all__ = [
 ]
 
 
-cdef extern from *:
-    """
-    #ifndef COREPY_SOURCE
-    #define COREPY_SOURCE ""
-    #endif
-    """
-    const char* COREPY_SOURCE
-
-#: SHA-256 of the file that this was compiled from.
-SOURCE = COREPY_SOURCE.decode()
+include "../backends/_targets.pxi"
 
 
 cdef extern from *:
@@ -154,6 +145,8 @@ include "_hot_spread.pxi"
 include "_hot_reductions.pxi"
 include "_hot_views.pxi"
 include "_hot_selections.pxi"
+include "_hot_mask_loops.pxi"
+include "_hot_masks.pxi"
 include "_hot_indexing.pxi"
 include "_hot_creation.pxi"
 include "_hot_copies.pxi"
@@ -215,7 +208,8 @@ cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
 cdef tuple _MOVING = (MOVE, ACCUMULATION)
 #: Operations of other kinds that are, and up to how many elements: zeros need no recycled memory.
 cdef dict _MOST = {
-    **dict.fromkeys(("astype", "clip", "concat", "roll", "stack", "vecdot"), PY_SSIZE_T_MAX),
+    **dict.fromkeys(("__setitem__", "astype", "clip", "concat", "nonzero"), PY_SSIZE_T_MAX),
+    **dict.fromkeys(("roll", "stack", "vecdot", "where"), PY_SSIZE_T_MAX),
     **{"arange": SHORT_MOVE, "take": SHORT_MOVE, "zeros": 1 << 31},
 }
 

@@ -270,6 +270,9 @@ cdef bint _put_picked(Operand owner, PyArrayObject* x, key, given) except -1:
     cdef PyArrayObject* source = <PyArrayObject*>given
     if PyArray_NDIM(source) and _may_overlap(x, source):
         return False
+    if type(key) is _Array and _is_array(<PyObject*>(<Operand>key)._native):  # see `_setitem`
+        if _may_overlap(x, <PyArrayObject*><PyObject*>(<Operand>key)._native):
+            return False
     where = _with_natives(owner, x, key)
     if where is None:
         return False
@@ -340,55 +343,3 @@ cdef bint _reads_what_it_wrote(PyArrayObject* target, PyArrayObject* given) noex
         first + min(into, 0) <= other + max(source, 0)
         and other + min(source, 0) <= first + max(into, 0)
     )
-
-
-cdef bint _mark(Operand owner, Slot* slot, PyArrayObject* x, Operand key, given) except -1:
-    """Write one element wherever a mask is true; False where the method has to."""
-    cdef npy_intp i, size
-    if not _share(key, owner) or not _is_plain(<PyObject*>key._native):
-        return False
-    cdef PyArrayObject* which = <PyArrayObject*><PyObject*>key._native
-    if PyArray_TYPE(which) != NPY_BOOL or not _is_plain(<PyObject*>x) or not _same_shape(which, x):
-        return False
-    cdef char* flags = <char*>PyArray_DATA(which)
-    cdef void* element = _data(given)
-    cdef void* into = PyArray_DATA(x)
-    size = _size(x, slot.least)
-    if size < 0:
-        return False
-    for i in range(size):
-        if flags[i]:
-            memcpy(<char*>into + i * slot.size, element, slot.size)
-    return True
-
-
-cdef bint _mark_each(
-    Operand owner, Slot* slot, PyArrayObject* x, Operand key, PyArrayObject* given
-) except -1:
-    """Write a vector's elements one by one where a mask is true; False where the method has to."""
-    cdef npy_intp i, size, number = 0
-    if not _share(key, owner) or not _is_plain(<PyObject*>key._native):
-        return False
-    mask = key._native
-    cdef PyArrayObject* which = <PyArrayObject*><PyObject*>mask
-    if PyArray_TYPE(which) != NPY_BOOL or not _is_plain(<PyObject*>x) or not _same_shape(which, x):
-        return False
-    if PyArray_NDIM(given) != 1 or not _is_plain(<PyObject*>given):
-        return False
-    cdef char* flags = <char*>PyArray_DATA(which)
-    cdef char* source = <char*>PyArray_DATA(given)
-    cdef char* into = <char*>PyArray_DATA(x)
-    cdef npy_intp count = PyArray_DIMS(given)[0]
-    size = _size(x, min(slot.least, <npy_intp>SHORT))
-    if size < 0 or source < into + size * slot.size and into < source + count * slot.size:
-        return False
-    for i in range(size):
-        number += flags[i] != 0
-    if number != count:
-        return False
-    for i in range(size):
-        if flags[i]:
-            memcpy(into, source, slot.size)
-            source += slot.size
-        into += slot.size
-    return True

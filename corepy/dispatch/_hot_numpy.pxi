@@ -184,6 +184,8 @@ cdef enum:
     TO_SINGLE = 0  # forms of conversions
     TO_DOUBLE = 1
     TO_INTEGERS = 2
+    BY_MASK = 1  # of what masks select
+    EACH_BY_MASK = 2
     ALIKE = 0  # of elementwise operations
     SPREAD = 1
     FORMS = 4

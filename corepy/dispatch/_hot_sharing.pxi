@@ -134,6 +134,7 @@ cdef struct Work:
     int count  # of operands, the result among them
     char* operands[4]
     npy_intp steps[4]  # bytes from element to element
+    npy_intp set_steps[4]  # and from one that a flag selects to the next
     npy_intp size  # elements in all
     npy_intp length  # elements of a row
     npy_intp group  # columns that are reduced together

@@ -178,6 +178,33 @@ def test_writing_what_it_overlaps_is_as_if_it_had_been_copied(target: slice, sou
     assert x.tolist() == rows[1, :].tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("size", [3, 70, 40_000])
+def test_masks_that_lie_where_it_writes_are_as_if_they_had_been_copied(size: int) -> None:
+    wanted = np.arange(size) % 3 == 0
+    for target, source in ((slice(1, None), slice(-1)), (slice(-1), slice(1, None))):
+        for value in (True, False):
+            x, expected = xp.asarray(wanted), wanted.copy()
+            part, mask = x[target], x[source]
+            expected[target][expected[source].copy()] = value
+            part[mask] = value
+            assert part.tolist() == expected[target].tolist()
+    x = xp.asarray(wanted)
+    x[x] = False
+    assert not xp.any(x)
+
+
+def test_indices_that_lie_where_it_writes_are_as_if_they_had_been_copied() -> None:
+    x = xp.asarray([1, 2, 3, 4, 5, 0, 6, 6])
+    part, indices = x[1:], x[:-1]
+    part[indices] = xp.asarray([3, 1, 0, 2, 6, 5, 4])
+    expected = np.array([1, 2, 3, 4, 5, 0, 6, 6])
+    expected[1:][expected[:-1].copy()] = [3, 1, 0, 2, 6, 5, 4]
+    assert part.tolist() == expected[1:].tolist()
+    x = xp.asarray([1, 2, 0])
+    x[x] = xp.asarray([7, 8, 9])
+    assert x.tolist() == [9, 7, 8]
+
+
 def test_an_array_is_written_into_itself_the_other_way_round() -> None:
     x = xp.arange(5.0)
     x[::-1] = x

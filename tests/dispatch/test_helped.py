@@ -137,10 +137,17 @@ def arrays(dtype: str) -> dict[str, Any]:
         "signs": xp.asarray(np.sign(a)),
         "i": xp.asarray(rng.integers(-SIZE, SIZE, SIZE)),
         "no": xp.asarray(np.zeros(3 * SIZE, np.bool_)),
+        "some": xp.asarray(rng.random(SIZE) < 0.4),
         "tall": xp.asarray(a[: SIZE // 77 * 77].reshape(-1, 7)),
         "few": xp.asarray(b[:35].reshape(7, 5)),
         "heavy": xp.asarray(b[: SIZE // 77 * 11].copy()),
     }
+
+
+def marked(x: Any, mask: Any, value: Any) -> Any:
+    written = xp.asarray(x.unwrap().copy())  # which nobody shares
+    written[mask] = value
+    return written
 
 
 ANY: Final[Calls] = {
@@ -171,6 +178,13 @@ ANY: Final[Calls] = {
     "prod": lambda signs, **_: xp.prod(signs),
     "count_nonzero": lambda a, **_: xp.count_nonzero(a),
     "any": lambda no, **_: xp.any(no),
+    "what a mask selects": lambda a, some, **_: a[some],
+    "one where a mask is true": lambda a, some, **_: marked(a, some, 7),
+    "each where a mask is true": lambda a, b, some, **_: marked(a, some, b[some]),
+    "choices": lambda a, b, some, **_: xp.where(some, a, b),
+    "choices of one element": lambda a, some, **_: xp.where(some, 7, a),
+    "places": lambda some, **_: xp.nonzero(some)[0],
+    "places of what is not zero": lambda signs, **_: xp.nonzero(signs)[0],
 }
 FLOATING: Final[Calls] = {
     "sqrt": lambda b, **_: xp.sqrt(b),

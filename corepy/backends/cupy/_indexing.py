@@ -31,8 +31,15 @@ getitem.plain = operator.getitem  # type: ignore[attr-defined]
 
 def setitem(x: Array, key: Any, value: Array) -> Array:
     _look_at_key(x, key)
-    x[key] = value.copy() if value is x else _apart(x, value)  # a key may turn it round
+    several = isinstance(key, tuple)
+    where = tuple(_elsewhere(x, part) for part in key) if several else _elsewhere(x, key)
+    x[where] = _elsewhere(x, value)
     return x
+
+
+def _elsewhere(x: Array, other: Any) -> Any:
+    """As `_apart`, of `x` itself too: a key may turn it round, or be it."""
+    return other.copy() if other is x else _apart(x, other)
 
 
 def _look_at_key(x: Array, key: Any) -> None:
@@ -74,7 +81,7 @@ def _apart(x: Array, other: Array) -> Array:
     CuPy's kernels read what others of their threads have just written.
     """
     if not isinstance(other, cupy.ndarray):
-        return other  # a Python scalar
+        return other  # a Python scalar, or a part of a key
     return other.copy() if other is not x and cupy.may_share_memory(x, other) else other
 
 

@@ -51,14 +51,15 @@ def compress(x: Array, mask: Array, ends: Array, out: Array, start: int, stop: i
     """Put the elements of ``x (size,)`` where the mask holds, chunk by chunk.
 
     ``ends (chunks,)`` tells how many there are up to the end of each chunk. Each element is
-    written and kept only if the place moves on: no branch to mispredict.
+    written and kept only if the place moves on: no branch to mispredict. Should another thread
+    have cleared flags since they were counted, the rest of the places stay as they are.
     """
     for chunk in range(start, stop):
         taken = ends[chunk - 1] if chunk else 0
         end = ends[chunk]
         some, held = x[chunk * CHUNK : (chunk + 1) * CHUNK], mask[chunk * CHUNK :]
         i = 0
-        while taken < end:
+        while taken < end and i < some.size:
             out[np.uint64(taken)] = some[np.uint64(i)]
             taken += held[np.uint64(i)]
             i += 1

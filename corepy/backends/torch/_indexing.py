@@ -40,8 +40,8 @@ def _goes_as_it_is(key: slice) -> bool:
 
 
 def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
-    value = value.clone() if value is x else _apart(x, value)  # a key may turn it round
-    view, parts = x, _parts(x, key)
+    value = _elsewhere(x, value)
+    view, parts = x, tuple(_elsewhere(x, part) for part in _parts(x, key))
     if any(_is_reversed(part) for part in parts):
         view, turned, parts = _forward(x, parts)
         order = torch.arange(view.numel(), device=x.device).reshape(view.shape)
@@ -58,6 +58,11 @@ def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
     return x
 
 
+def _elsewhere(x: Tensor, other: Any) -> Any:
+    """As `_apart`, of `x` itself too: a key may turn it round, and torch refuses it as indices."""
+    return other.clone() if other is x else _apart(x, other)
+
+
 def _apart(x: Tensor, other: Any) -> Any:
     """Return an operand in memory of its own if what is written into `x` could change it.
 
@@ -65,7 +70,7 @@ def _apart(x: Tensor, other: Any) -> Any:
     (https://github.com/pytorch/pytorch/issues/144861).
     """
     if not isinstance(other, Tensor):
-        return other  # a Python scalar
+        return other  # a Python scalar, or a part of a key
     try:
         same = x.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
     except NotImplementedError:  # what torch.func transforms shows no storage
