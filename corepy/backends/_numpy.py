@@ -180,9 +180,9 @@ def _setitem(x: Array, key: Any, value: Array) -> Array:
     if value.ndim and value.base is not None and np.may_share_memory(x, value):
         value = value.copy()
     # And masks as it writes over them.
-    if key.__class__ is np.ndarray and key is not x and key.dtype == np.bool_:
-        if np.may_share_memory(x, key):
-            key = key.copy()
+    masks = key.__class__ is np.ndarray and key is not x and key.dtype == np.bool_
+    if masks and np.may_share_memory(x, key):
+        key = key.copy()
     x[key] = value
     return x
 
