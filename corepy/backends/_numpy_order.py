@@ -34,7 +34,7 @@ ORDER_LOOP: Final[OrderLoop | None] = OrderLoop(_module.LOOPS, _LEAST) if QUICK 
 #: Whether NumPy sorts numbers of 32 and 64 bits in vector registers, and that is quick.
 SORTS_WIDE: Final = ORDERED > 0
 
-#: By dtype, what puts the elements between two values of a vector where they belong.
+#: By dtype, with AVX2, what puts the elements between two values of a vector where they belong.
 PARTS: Final[dict[str, int]] = _module.PARTS if QUICK else {}
 #: Elements up to which nobody sorts sooner than by these.
 SORTED: Final = 2**22

@@ -10,11 +10,12 @@ are the same their elements are compared, and the places are left.
 
 from libc.stdint cimport int64_t, uintptr_t
 
-__all__ = ["BY_WIDTH", "LOOPS", "PARTS", "SOURCE", "STORES_SLOWLY", "pack", "unpack"]
+__all__ = ["BY_WIDTH", "LOOPS", "PARTS", "PARTS_BY_WIDTH", "SOURCE", "STORES_SLOWLY", "pack", "unpack"]
 
 
 include "_buffers.pxi"
 include "_targets.pxi"
+include "_packing.pxi"
 
 
 cdef extern from *:
@@ -157,19 +158,19 @@ cdef extern from *:
 
     #ifdef COREPY_VARIANTS
     #include <cpuid.h>
-    #include <immintrin.h>
+    #include <string.h>
     /* Whole registers are stored, of which the next overwrites what is not wanted; to store some lanes
        takes AMD's processors long. */
-    #define COREPY_PART(NAME, ITEM, MASK, VECTOR, SET, LOAD, STORE, LESS, COMPRESS, STORE_SOME) \\
-        COREPY_AVX512 static ptrdiff_t NAME( \\
+    #define COREPY_PART(NAME, ITEM, TARGET, BYTES, MASK, VECTOR, SET, LOAD, STORE, LESS, COMPRESS) \\
+        TARGET static ptrdiff_t NAME( \\
             const void* source, ptrdiff_t size, const void* low, const void* high, void* out, \\
             ptrdiff_t* first \\
         ) { \\
-            enum { LANES = 64 / sizeof(ITEM) }; \\
+            enum { LANES = BYTES / sizeof(ITEM), ALL = (1 << LANES) - 1 }; \\
             const ITEM* x = (const ITEM*)source; \\
             const ITEM least = low ? *(const ITEM*)low : 0, most = high ? *(const ITEM*)high : 0; \\
             const VECTOR from = SET(least), to = SET(most); \\
-            const MASK any_low = low ? 0 : (MASK)-1, any_high = high ? 0 : (MASK)-1; \\
+            const MASK any_low = low ? 0 : ALL, any_high = high ? 0 : ALL; \\
             ptrdiff_t i = 0, below = 0, under = 0, filled = 0; \\
             for (; i + LANES <= size; i += LANES) { \\
                 const VECTOR some = LOAD(x + i); \\
@@ -185,11 +186,18 @@ cdef extern from *:
             const ptrdiff_t room = (high ? under : size) - *first; \\
             for (i = 0; i + LANES <= size; i += LANES) { \\
                 const VECTOR some = LOAD(x + i); \\
-                const MASK wanted = (any_low | (MASK)~LESS(some, from)) & (any_high | LESS(some, to)); \\
+                const MASK wanted = \\
+                    (any_low | (ALL & ~LESS(some, from))) & (any_high | LESS(some, to)); \\
                 const int count = __builtin_popcount(wanted); \\
-                if (filled + LANES <= room) STORE(into + filled, COMPRESS(wanted, some)); \\
-                else if (filled + count <= room) STORE_SOME(into + filled, wanted, some); \\
-                else return room; /* somebody writes to `x` meanwhile */ \\
+                if (filled + LANES <= room) { \\
+                    STORE(into + filled, COMPRESS(wanted, some)); \\
+                } else if (filled + count <= room) { \\
+                    ITEM last[LANES]; \\
+                    STORE(last, COMPRESS(wanted, some)); \\
+                    memcpy(into + filled, last, count * sizeof(ITEM)); \\
+                } else { \\
+                    return room; /* somebody writes to `x` meanwhile */ \\
+                } \\
                 filled += count; \\
             } \\
             for (; i < size && filled < room; i++) { \\
@@ -197,23 +205,24 @@ cdef extern from *:
             } \\
             return room; \\
         }
+
     #define COREPY_LESS_PD(A, B) _mm512_cmp_pd_mask(A, B, _CMP_LT_OQ)
     #define COREPY_LESS_PS(A, B) _mm512_cmp_ps_mask(A, B, _CMP_LT_OQ)
-    #define COREPY_PART_64(NAME, ITEM, LESS) \
-        COREPY_PART(NAME, ITEM, __mmask8, __m512i, _mm512_set1_epi64, _mm512_loadu_si512, \
-            _mm512_storeu_si512, LESS, _mm512_maskz_compress_epi64, _mm512_mask_compressstoreu_epi64)
-    #define COREPY_PART_32(NAME, ITEM, LESS) \
-        COREPY_PART(NAME, ITEM, __mmask16, __m512i, _mm512_set1_epi32, _mm512_loadu_si512, \
-            _mm512_storeu_si512, LESS, _mm512_maskz_compress_epi32, _mm512_mask_compressstoreu_epi32)
-    COREPY_PART(corepy_part_double, double, __mmask8, __m512d, _mm512_set1_pd, _mm512_loadu_pd,
-        _mm512_storeu_pd, COREPY_LESS_PD, _mm512_maskz_compress_pd, _mm512_mask_compressstoreu_pd)
-    COREPY_PART(corepy_part_float, float, __mmask16, __m512, _mm512_set1_ps, _mm512_loadu_ps,
-        _mm512_storeu_ps, COREPY_LESS_PS, _mm512_maskz_compress_ps, _mm512_mask_compressstoreu_ps)
+    #define COREPY_PART_64(NAME, ITEM, LESS) \\
+        COREPY_PART(NAME, ITEM, COREPY_AVX512, 64, unsigned, __m512i, _mm512_set1_epi64, \\
+            _mm512_loadu_si512, _mm512_storeu_si512, LESS, _mm512_maskz_compress_epi64)
+    #define COREPY_PART_32(NAME, ITEM, LESS) \\
+        COREPY_PART(NAME, ITEM, COREPY_AVX512, 64, unsigned, __m512i, _mm512_set1_epi32, \\
+            _mm512_loadu_si512, _mm512_storeu_si512, LESS, _mm512_maskz_compress_epi32)
+    COREPY_PART(corepy_part_double, double, COREPY_AVX512, 64, unsigned, __m512d, _mm512_set1_pd,
+        _mm512_loadu_pd, _mm512_storeu_pd, COREPY_LESS_PD, _mm512_maskz_compress_pd)
+    COREPY_PART(corepy_part_float, float, COREPY_AVX512, 64, unsigned, __m512, _mm512_set1_ps,
+        _mm512_loadu_ps, _mm512_storeu_ps, COREPY_LESS_PS, _mm512_maskz_compress_ps)
     COREPY_PART_64(corepy_part_long, int64_t, _mm512_cmplt_epi64_mask)
     COREPY_PART_64(corepy_part_ulong, uint64_t, _mm512_cmplt_epu64_mask)
     COREPY_PART_32(corepy_part_int, int32_t, _mm512_cmplt_epi32_mask)
     COREPY_PART_32(corepy_part_uint, uint32_t, _mm512_cmplt_epu32_mask)
-    static const corepy_part_entry corepy_parts[] = {
+    static const corepy_part_entry corepy_parts_64[] = {
         {"float64", corepy_part_double},
         {"float32", corepy_part_float},
         {"int64", corepy_part_long},
@@ -222,9 +231,74 @@ cdef extern from *:
         {"uint32", corepy_part_uint},
         {NULL, NULL}
     };
-    #else
-    static const corepy_part_entry corepy_parts[] = {{NULL, NULL}};
+
+    /* The same in registers of 32 bytes, as integers; without a sign these compare with the upper
+       bit turned round. */
+    #define COREPY_LOAD_32(FROM) _mm256_loadu_si256((const __m256i*)(FROM))
+    #define COREPY_STORE_32(INTO, VALUE) _mm256_storeu_si256((__m256i*)(INTO), VALUE)
+    #define COREPY_PACK_32(WANTED, SOME) corepy_packed_32(SOME, WANTED)
+    #define COREPY_PACK_64(WANTED, SOME) corepy_packed_64(SOME, WANTED)
+    #define COREPY_SET_PD(X) _mm256_castpd_si256(_mm256_set1_pd(X))
+    #define COREPY_SET_PS(X) _mm256_castps_si256(_mm256_set1_ps(X))
+    COREPY_AVX2 static inline unsigned corepy_lanes_64(__m256i held) {
+        return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(held));
+    }
+    COREPY_AVX2 static inline unsigned corepy_lanes_32(__m256i held) {
+        return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(held));
+    }
+    COREPY_AVX2 static inline unsigned corepy_less_double(__m256i a, __m256i b) {
+        const __m256d x = _mm256_castsi256_pd(a), y = _mm256_castsi256_pd(b);
+        return (unsigned)_mm256_movemask_pd(_mm256_cmp_pd(x, y, _CMP_LT_OQ));
+    }
+    COREPY_AVX2 static inline unsigned corepy_less_float(__m256i a, __m256i b) {
+        const __m256 x = _mm256_castsi256_ps(a), y = _mm256_castsi256_ps(b);
+        return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_LT_OQ));
+    }
+    COREPY_AVX2 static inline unsigned corepy_less_long(__m256i a, __m256i b) {
+        return corepy_lanes_64(_mm256_cmpgt_epi64(b, a));
+    }
+    COREPY_AVX2 static inline unsigned corepy_less_int(__m256i a, __m256i b) {
+        return corepy_lanes_32(_mm256_cmpgt_epi32(b, a));
+    }
+    COREPY_AVX2 static inline unsigned corepy_less_ulong(__m256i a, __m256i b) {
+        const __m256i top = _mm256_set1_epi64x(INT64_MIN);
+        return corepy_less_long(_mm256_xor_si256(a, top), _mm256_xor_si256(b, top));
+    }
+    COREPY_AVX2 static inline unsigned corepy_less_uint(__m256i a, __m256i b) {
+        const __m256i top = _mm256_set1_epi32(INT32_MIN);
+        return corepy_less_int(_mm256_xor_si256(a, top), _mm256_xor_si256(b, top));
+    }
+    #define COREPY_PART_BY_32(NAME, ITEM, SET, LESS, COMPRESS) \\
+        COREPY_PART(NAME, ITEM, COREPY_AVX2, 32, unsigned, __m256i, SET, COREPY_LOAD_32, \\
+            COREPY_STORE_32, LESS, COMPRESS)
+    COREPY_PART_BY_32(corepy_part_double_32, double, COREPY_SET_PD, corepy_less_double,
+        COREPY_PACK_64)
+    COREPY_PART_BY_32(corepy_part_float_32, float, COREPY_SET_PS, corepy_less_float, COREPY_PACK_32)
+    COREPY_PART_BY_32(corepy_part_long_32, int64_t, _mm256_set1_epi64x, corepy_less_long,
+        COREPY_PACK_64)
+    COREPY_PART_BY_32(corepy_part_ulong_32, uint64_t, _mm256_set1_epi64x, corepy_less_ulong,
+        COREPY_PACK_64)
+    COREPY_PART_BY_32(corepy_part_int_32, int32_t, _mm256_set1_epi32, corepy_less_int,
+        COREPY_PACK_32)
+    COREPY_PART_BY_32(corepy_part_uint_32, uint32_t, _mm256_set1_epi32, corepy_less_uint,
+        COREPY_PACK_32)
+    static const corepy_part_entry corepy_parts_32[] = {
+        {"float64", corepy_part_double_32},
+        {"float32", corepy_part_float_32},
+        {"int64", corepy_part_long_32},
+        {"uint64", corepy_part_ulong_32},
+        {"int32", corepy_part_int_32},
+        {"uint32", corepy_part_uint_32},
+        {NULL, NULL}
+    };
     #endif
+
+    static const corepy_part_entry* corepy_parts_of(int bytes) {
+    #ifdef COREPY_VARIANTS
+        if (bytes > 16 && corepy_fills(bytes)) return bytes == 32 ? corepy_parts_32 : corepy_parts_64;
+    #endif
+        return NULL;
+    }
 
     /* Whether to store some lanes of a register takes a processor of AMD's Zen 4 a hundred cycles. */
     static int corepy_stores_slowly(void) {
@@ -261,7 +335,7 @@ cdef extern from *:
     ctypedef struct PartEntry "corepy_part_entry":
         const char* dtype
         void* loop
-    const PartEntry* corepy_parts
+    const PartEntry* corepy_parts_of(int)
     bint corepy_stores_slowly()
 
 
@@ -290,19 +364,22 @@ LOOPS = BY_WIDTH[max(BY_WIDTH)]
 STORES_SLOWLY = corepy_stores_slowly()
 
 
-def _parts():
-    cdef const PartEntry* found = corepy_parts
+def _parts(int width):
+    cdef const PartEntry* found = corepy_parts_of(width)
     made = {}
-    while found.dtype != NULL:
+    while found != NULL and found.dtype != NULL:
         made[found.dtype.decode()] = <uintptr_t>found.loop
         found += 1
     return made
 
 
-#: By dtype, with AVX-512, addresses of ``ptrdiff_t part(const void *x, ptrdiff_t size, const void
-#: *low, const void *high, void *out, ptrdiff_t *first)``, which puts the elements between two values
-#: where they belong, and returns how many there are.
-PARTS = _parts() if 64 in BY_WIDTH else {}
+#: By the bytes of a register, from 32 on, and by dtype, addresses of ``ptrdiff_t part(const void *x,
+#: ptrdiff_t size, const void *low, const void *high, void *out, ptrdiff_t *first)``, which puts the
+#: elements between two values where they belong, and returns how many there are.
+PARTS_BY_WIDTH = {width: loops for width in (32, 64) if (loops := _parts(width))}
+
+#: Of the widest, if there are any.
+PARTS = PARTS_BY_WIDTH[max(PARTS_BY_WIDTH)] if PARTS_BY_WIDTH else {}
 
 
 def pack(uintptr_t loop, x, words, Py_ssize_t length, bint descending):

@@ -75,6 +75,7 @@ __all__ = [
 
 
 include "../backends/_targets.pxi"
+include "../backends/_packing.pxi"
 
 
 cdef extern from *:

@@ -8,12 +8,6 @@
 
 cdef extern from *:
     """
-    #if COREPY_STREAMS  /* has SSE2 */
-    #ifdef COREPY_VARIANTS
-    #include <immintrin.h>
-    #endif
-    #endif
-
     /* Which of up to 64 flags are not zero, the first in the lowest bit. */
     static inline uint64_t corepy_set(const uint8_t* flags, npy_intp count) {
         uint64_t set = 0;
@@ -226,28 +220,19 @@ cdef extern from *:
     };
 
     #ifdef COREPY_VARIANTS
-    /* Of each byte the places of the bits that are set, a byte each from the lowest on. */
-    static uint64_t corepy_bit_places[256];
-
     /* Eight elements, of which selected ones go first; up to eight more are written behind these. */
     COREPY_AVX2 static inline int corepy_pack_32(uint32_t* y, const uint32_t* x, unsigned some) {
-        const __m256i places = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(corepy_bit_places[some]));
         const __m256i all = _mm256_loadu_si256((const __m256i*)x);
-        _mm256_storeu_si256((__m256i*)y, _mm256_permutevar8x32_epi32(all, places));
-        return __builtin_popcount(some);
-    }
-    COREPY_AVX2 static inline int corepy_pack_half_64(uint64_t* y, const uint64_t* x, unsigned some) {
-        /* As pairs of 32 bits: 2 k and 2 k + 1 for k. */
-        const __m128i places = _mm_cvtsi64_si128(2 * corepy_bit_places[some]);
-        const __m128i next = _mm_add_epi8(places, _mm_set1_epi8(1));
-        const __m256i pairs = _mm256_cvtepu8_epi32(_mm_unpacklo_epi8(places, next));
-        const __m256i all = _mm256_loadu_si256((const __m256i*)x);
-        _mm256_storeu_si256((__m256i*)y, _mm256_permutevar8x32_epi32(all, pairs));
+        _mm256_storeu_si256((__m256i*)y, corepy_packed_32(all, some));
         return __builtin_popcount(some);
     }
     COREPY_AVX2 static inline int corepy_pack_64(uint64_t* y, const uint64_t* x, unsigned some) {
-        const int count = corepy_pack_half_64(y, x, some & 15);
-        return count + corepy_pack_half_64(y + count, x + 4, some >> 4);
+        const __m256i first = _mm256_loadu_si256((const __m256i*)x);
+        const __m256i rest = _mm256_loadu_si256((const __m256i*)(x + 4));
+        const int count = __builtin_popcount(some & 15);
+        _mm256_storeu_si256((__m256i*)y, corepy_packed_64(first, some & 15));
+        _mm256_storeu_si256((__m256i*)(y + count), corepy_packed_64(rest, some >> 4));
+        return count + __builtin_popcount(some >> 4);
     }
     COREPY_AVX2 static inline int corepy_pack_places(int64_t* y, npy_intp base, unsigned some) {
         const __m128i places = _mm_cvtsi64_si128(corepy_bit_places[some]);
@@ -290,15 +275,7 @@ cdef extern from *:
     static void corepy_choose_masks(int widely) {
         corepy_masks = corepy_usual_masks;
     #ifdef COREPY_VARIANTS
-        if (!widely || !corepy_fills(32)) return;
-        for (int some = 0; some < 256; some++) {
-            int count = 0;
-            corepy_bit_places[some] = 0;
-            for (int k = 0; k < 8; k++) {
-                if (some >> k & 1) corepy_bit_places[some] |= (uint64_t)k << 8 * count++;
-            }
-        }
-        corepy_masks = corepy_wide_masks;
+        if (widely && corepy_fills(32)) corepy_masks = corepy_wide_masks;
     #endif
     }
     """

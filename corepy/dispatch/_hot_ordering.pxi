@@ -1,6 +1,56 @@
 # Sorting, searching and sets.
 # Included by _hot_compiled.pyx.
 
+cdef extern from *:
+    """
+    /* Whether any float is so, by its bits: compared as floats these loops would not fill vector
+       registers. The upper bit of `~(w | -w)` is set where `w` is zero. */
+    #define COREPY_ANY(NAME, BITS, WORD, TEST) \
+        static inline int NAME(const void* from, npy_intp size) { \
+            const BITS* x = (const BITS*)from; \
+            BITS found = 0; \
+            for (npy_intp i = 0; i < size; i++) { \
+                const BITS w = WORD; \
+                found |= TEST; \
+            } \
+            return (int)(found >> (8 * sizeof(BITS) - 1)); \
+        }
+    #define COREPY_ANY_OF(TYPE, BITS, TOP, INFINITE) \
+        COREPY_ANY(corepy_any_zero_##TYPE, BITS, x[i] << 1, ~(w | -w)) \
+        COREPY_ANY(corepy_any_minus_##TYPE, BITS, x[i] ^ TOP, ~(w | -w)) \
+        COREPY_ANY(corepy_any_nan_##TYPE, BITS, x[i] & ~TOP, INFINITE - w)
+    COREPY_ANY_OF(double, uint64_t, 0x8000000000000000u, 0x7FF0000000000000u)
+    COREPY_ANY_OF(float, uint32_t, 0x80000000u, 0x7F800000u)
+    """
+    bint corepy_any_zero_double(const void*, npy_intp) noexcept nogil
+    bint corepy_any_zero_float(const void*, npy_intp) noexcept nogil
+    bint corepy_any_nan_double(const void*, npy_intp) noexcept nogil
+    bint corepy_any_nan_float(const void*, npy_intp) noexcept nogil
+    bint corepy_any_minus_double(const void*, npy_intp) noexcept nogil
+    bint corepy_any_minus_float(const void*, npy_intp) noexcept nogil
+
+
+cdef inline bint _any_zero(const Real* x, npy_intp size) noexcept nogil:
+    if Real is double:
+        return corepy_any_zero_double(x, size)
+    else:
+        return corepy_any_zero_float(x, size)
+
+
+cdef inline bint _any_nan(const Real* x, npy_intp size) noexcept nogil:
+    if Real is double:
+        return corepy_any_nan_double(x, size)
+    else:
+        return corepy_any_nan_float(x, size)
+
+
+cdef inline bint _any_negative_zero(const Real* x, npy_intp size) noexcept nogil:
+    if Real is double:
+        return corepy_any_minus_double(x, size)
+    else:
+        return corepy_any_minus_float(x, size)
+
+
 cdef inline bint _alike(PyArrayObject* x, int type_num, npy_intp size) noexcept:
     """Say whether elements that compare equal are the same, so that no order of them shows."""
     cdef npy_intp i
@@ -34,11 +84,15 @@ cdef inline void _put_as_in(
     const Real* x, npy_intp size, Real* values, npy_intp first, npy_intp last, bint zeros
 ) noexcept nogil:
     """Put the zeros of a vector, or its NaN, in their order at places of another one."""
-    cdef npy_intp i = 0
-    while first < last and i < size:  # without a branch on what an element is
-        values[first] = x[i]
-        first += x[i] == 0 if zeros else isnan(x[i]) != 0
-        i += 1
+    cdef npy_intp i = 0, stop
+    while first < last and i < size:
+        stop = min(i + SOME, size)
+        if not (_any_zero(x + i, stop - i) if zeros else _any_nan(x + i, stop - i)):
+            i = stop
+        while first < last and i < stop:  # without a branch on what an element is
+            values[first] = x[i]
+            first += x[i] == 0 if zeros else isnan(x[i]) != 0
+            i += 1
 
 
 cdef void _as_they_came(Real* values, const Real* x, npy_intp size) noexcept nogil:
@@ -55,7 +109,10 @@ cdef void _as_they_came(Real* values, const Real* x, npy_intp size) noexcept nog
     if first + 1 >= numbers or values[first + 1] > 0:
         return  # one zero at most
     last = _begin_of(values, first, numbers, <Real>0, True)
-    _put_as_in(x, size, values, first, last, True)
+    if (last - first) * SOME < size or _any_negative_zero(x, size):
+        _put_as_in(x, size, values, first, last, True)
+    else:
+        memset(values + first, 0, (last - first) * sizeof(Real))
 
 
 cdef void _restore_order(
