@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.lib import NumpyVersion
 
 import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES, PROMOTION
-from tests.helpers import FLOATING, INTEGERS, NAMES, arrays, oracle, to_numpy, xps
+from tests.helpers import FLOATING, INTEGERS, NAMES, arrays, compiles, oracle, to_numpy, xps
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -35,6 +35,9 @@ def test_astype_truncates_and_keeps_the_shape(x: Any, dtype: str) -> None:
             xp.astype(x, target)
         return
     values = to_numpy(x)
+    if compiles():  # XLA flushes what is subnormal in either dtype
+        parts = np.abs(np.stack([values.real, values.imag]))
+        assume(not np.any((parts > 0) & (parts < np.finfo(np.float32).tiny)))
     if target.kind == "u" and x.dtype.rank == 2:
         x, values = xp.abs(x), np.abs(values)  # the negative ones are left open
     result = xp.astype(x, target)
