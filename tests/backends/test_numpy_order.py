@@ -137,9 +137,10 @@ PART: Final = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_void_p, ctypes.c_ssize
                                *[ctypes.c_void_p] * 4)  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", {} if _module is None else _module.PARTS)
-def test_parts_of_a_vector(dtype: str) -> None:
-    loop = PART(_module.PARTS[dtype])
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+@pytest.mark.parametrize("width", {} if _module is None else _module.PARTS_BY_WIDTH)
+def test_parts_of_a_vector(width: int, dtype: str) -> None:
+    loop = PART(_module.PARTS_BY_WIDTH[width][dtype])
     rng = np.random.default_rng(4)
     for size in (1, 7, 15, 16, 17, 64, 1000, 5003):
         samples = floats(dtype, size) if dtype in FLOATS else integers(dtype, size)
