@@ -679,9 +679,16 @@ cdef void _gather_stretch(Work* work, npy_intp start, npy_intp stop) noexcept no
         work.failed = True
 
 
+cdef struct TwoWords:
+    long long words[2]
+
+
 ctypedef fused Chunk:
+    signed char
+    short
     int
     long long
+    TwoWords
 
 
 cdef inline npy_intp _wrapped(npy_intp place, npy_intp length) noexcept nogil:
@@ -714,6 +721,12 @@ cdef bint _gather(
         return _gather_items(<long long*>into, <long long*>source, indices, number, length)
     if chunk == 4:
         return _gather_items(<int*>into, <int*>source, indices, number, length)
+    if chunk == 1:
+        return _gather_items(<signed char*>into, <signed char*>source, indices, number, length)
+    if chunk == 2:
+        return _gather_items(<short*>into, <short*>source, indices, number, length)
+    if chunk == 16:
+        return _gather_items(<TwoWords*>into, <TwoWords*>source, indices, number, length)
     for i in range(number):
         place = _wrapped(indices[i], length)
         if place < 0:

@@ -269,8 +269,22 @@ cdef object _short_product(PyObject* a, PyObject* b, int place):
     x, y = (<Operand>a)._native, (<Operand>b)._native
     if not _is_array(<PyObject*>x) or not _is_array(<PyObject*>y):
         return None
-    made = _matrix_product(slot, <PyArrayObject*>x, <PyArrayObject*>y)
+    made = _product_of_vectors(table, <PyArrayObject*>x, <PyArrayObject*>y)
+    if made is None:
+        made = _matrix_product(slot, <PyArrayObject*>x, <PyArrayObject*>y)
     return None if made is None else _make(made, table)
+
+
+cdef object _product_of_vectors(Slots table, PyArrayObject* x, PyArrayObject* y):
+    """Multiply two contiguous vectors of any length as `vecdot` does, None for others."""
+    if PyArray_NDIM(x) != 1 or PyArray_NDIM(y) != 1 or not _same_shape(x, y):
+        return None
+    cdef Slot* slot = _resolved(table, _VECDOT)
+    if slot == NULL or _is_complex(slot.type_num):  # of which that takes conjugates
+        return None
+    if not _is_plain(<PyObject*>x) or not _is_plain(<PyObject*>y) or _size(x, slot.least) < 1:
+        return None
+    return _dots(slot, x, y)
 
 
 cdef object _product_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
@@ -319,9 +333,6 @@ cdef tuple _ONE_AXIS = ((1,), (0,))
 cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Multiply vectors along the last axis of two arrays of one shape."""
     cdef PyObject* axis = NULL
-    cdef npy_intp dims[2]
-    cdef npy_intp steps[5]
-    cdef char* parts[3]
     cdef int ndim
     if count != 2 or not _words(args, count, names, ("axis",), &axis):
         return None
@@ -338,18 +349,28 @@ cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
     ndim = PyArray_NDIM(x)
     if ndim == 0 or _axis_of(axis, ndim, -1) != ndim - 1 or _size(x, slot.least) < 1:
         return None
+    held, also_held = <object><PyObject*>x, <object><PyObject*>y
+    made = _dots(slot, x, y)
+    return None if made is None else _make(made, table)
+
+
+cdef object _dots(Slot* slot, PyArrayObject* x, PyArrayObject* y):
+    """Multiply vectors along the last axis of arrays that the caller holds, contiguous and alike."""
+    cdef npy_intp dims[2]
+    cdef npy_intp steps[5]
+    cdef char* parts[3]
+    cdef int ndim = PyArray_NDIM(x)
     dims[1] = PyArray_DIMS(x)[ndim - 1]
-    dims[0] = _size(x, slot.least) // dims[1]
+    dims[0] = _size(x, PY_SSIZE_T_MAX) // dims[1]
     steps[0] = steps[1] = dims[1] * slot.size
     steps[2] = steps[3] = steps[4] = slot.size
-    held, also_held = <object><PyObject*>x, <object><PyObject*>y
     made = _new_large(slot.descr, ndim - 1, PyArray_DIMS(x))
     parts[0], parts[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     parts[2] = _data(made)
     # Of long rows the BLAS itself has each shared among its threads.
     if dims[0] * dims[1] < SHORT or dims[1] > BLAS_SHARES:
-        return _make(made, table) if _core_calls(slot, False, parts, dims, steps) else None
-    return _make(made, table) if _dots_of_rows(slot, parts, dims) else None
+        return made if _core_calls(slot, False, parts, dims, steps) else None
+    return made if _dots_of_rows(slot, parts, dims) else None
 
 
 cdef object _dot_of_parts(Slot* slot, PyObject** args, PyObject* axis):

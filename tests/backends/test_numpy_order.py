@@ -125,6 +125,25 @@ def test_other_dtypes_and_short_rows_are_left_to_others() -> None:
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+@pytest.mark.parametrize("size", [64, 65, 128, 129, 1000, 20_000])
+def test_of_what_is_in_order_already(size: int, dtype: str, descending: bool) -> None:
+    rising = np.sort(integers(dtype, size)["few"]) if dtype in INTEGERS else np.sort(
+        floats(dtype, size)["whole"])  # fmt: skip
+    late = rising.copy()
+    late[-1] = late[0]
+    early = np.roll(rising, 1)
+    samples = [rising, rising[::-1].copy(), late, early, np.roll(rising[::-1], 1)]
+    if dtype in FLOATS:
+        samples += [np.where(np.arange(size) == at, np.nan, rising) for at in (0, 1, size - 1)]
+        samples += [x.astype(dtype)[::-1].copy() for x in samples[-3:]]
+    for x in samples:
+        given = x.astype(dtype)
+        found = np.asarray(xp.argsort(xp.asarray(given), descending=descending))
+        np.testing.assert_array_equal(found, by_merging(given, 0, descending))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
 @pytest.mark.parametrize("size", [10, 63, 64, 1000, 20_000])
 def test_the_namespace_finds_it(size: int, dtype: str, descending: bool) -> None:
     samples = floats(dtype, size) if dtype in FLOATS else integers(dtype, size)
