@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
-import corepy  # before NumPy: it settles how long libraries' threads wait
+import corepy
 from benchmarks._measure import Statement, compare, interleave, markdown
 
 DTYPES: Final = (
