@@ -161,7 +161,7 @@ cdef extern from *:
     #include <string.h>
     /* Whole registers are stored, of which the next overwrites what is not wanted; to store some lanes
        takes AMD's processors long. */
-    #define COREPY_PART(NAME, ITEM, TARGET, BYTES, MASK, VECTOR, SET, LOAD, STORE, LESS, COMPRESS) \\
+    #define COREPY_PART(NAME, ITEM, TARGET, BYTES, VECTOR, SET, LOAD, STORE, LESS, COMPRESS) \\
         TARGET static ptrdiff_t NAME( \\
             const void* source, ptrdiff_t size, const void* low, const void* high, void* out, \\
             ptrdiff_t* first \\
@@ -170,7 +170,7 @@ cdef extern from *:
             const ITEM* x = (const ITEM*)source; \\
             const ITEM least = low ? *(const ITEM*)low : 0, most = high ? *(const ITEM*)high : 0; \\
             const VECTOR from = SET(least), to = SET(most); \\
-            const MASK any_low = low ? 0 : ALL, any_high = high ? 0 : ALL; \\
+            const unsigned any_low = low ? 0 : ALL, any_high = high ? 0 : ALL; \\
             ptrdiff_t i = 0, below = 0, under = 0, filled = 0; \\
             for (; i + LANES <= size; i += LANES) { \\
                 const VECTOR some = LOAD(x + i); \\
@@ -186,7 +186,7 @@ cdef extern from *:
             const ptrdiff_t room = (high ? under : size) - *first; \\
             for (i = 0; i + LANES <= size; i += LANES) { \\
                 const VECTOR some = LOAD(x + i); \\
-                const MASK wanted = \\
+                const unsigned wanted = \\
                     (any_low | (ALL & ~LESS(some, from))) & (any_high | LESS(some, to)); \\
                 const int count = __builtin_popcount(wanted); \\
                 if (filled + LANES <= room) { \\
@@ -209,14 +209,14 @@ cdef extern from *:
     #define COREPY_LESS_PD(A, B) _mm512_cmp_pd_mask(A, B, _CMP_LT_OQ)
     #define COREPY_LESS_PS(A, B) _mm512_cmp_ps_mask(A, B, _CMP_LT_OQ)
     #define COREPY_PART_64(NAME, ITEM, LESS) \\
-        COREPY_PART(NAME, ITEM, COREPY_AVX512, 64, unsigned, __m512i, _mm512_set1_epi64, \\
+        COREPY_PART(NAME, ITEM, COREPY_AVX512, 64, __m512i, _mm512_set1_epi64, \\
             _mm512_loadu_si512, _mm512_storeu_si512, LESS, _mm512_maskz_compress_epi64)
     #define COREPY_PART_32(NAME, ITEM, LESS) \\
-        COREPY_PART(NAME, ITEM, COREPY_AVX512, 64, unsigned, __m512i, _mm512_set1_epi32, \\
+        COREPY_PART(NAME, ITEM, COREPY_AVX512, 64, __m512i, _mm512_set1_epi32, \\
             _mm512_loadu_si512, _mm512_storeu_si512, LESS, _mm512_maskz_compress_epi32)
-    COREPY_PART(corepy_part_double, double, COREPY_AVX512, 64, unsigned, __m512d, _mm512_set1_pd,
+    COREPY_PART(corepy_part_double, double, COREPY_AVX512, 64, __m512d, _mm512_set1_pd,
         _mm512_loadu_pd, _mm512_storeu_pd, COREPY_LESS_PD, _mm512_maskz_compress_pd)
-    COREPY_PART(corepy_part_float, float, COREPY_AVX512, 64, unsigned, __m512, _mm512_set1_ps,
+    COREPY_PART(corepy_part_float, float, COREPY_AVX512, 64, __m512, _mm512_set1_ps,
         _mm512_loadu_ps, _mm512_storeu_ps, COREPY_LESS_PS, _mm512_maskz_compress_ps)
     COREPY_PART_64(corepy_part_long, int64_t, _mm512_cmplt_epi64_mask)
     COREPY_PART_64(corepy_part_ulong, uint64_t, _mm512_cmplt_epu64_mask)
@@ -269,7 +269,7 @@ cdef extern from *:
         return corepy_less_int(_mm256_xor_si256(a, top), _mm256_xor_si256(b, top));
     }
     #define COREPY_PART_BY_32(NAME, ITEM, SET, LESS, COMPRESS) \\
-        COREPY_PART(NAME, ITEM, COREPY_AVX2, 32, unsigned, __m256i, SET, COREPY_LOAD_32, \\
+        COREPY_PART(NAME, ITEM, COREPY_AVX2, 32, __m256i, SET, COREPY_LOAD_32, \\
             COREPY_STORE_32, LESS, COMPRESS)
     COREPY_PART_BY_32(corepy_part_double_32, double, COREPY_SET_PD, corepy_less_double,
         COREPY_PACK_64)

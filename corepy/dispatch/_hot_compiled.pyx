@@ -48,7 +48,6 @@ from cpython.object cimport PyObject, PyObject_GetItem, PyObject_SetItem
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.float cimport DBL_MAX, FLT_MAX
-from libc.limits cimport INT_MIN, LLONG_MIN
 from libc.math cimport INFINITY, ceil, fabs, isfinite, isinf, isnan, ldexp, sqrt, sqrtf
 from libc.stdint cimport uint8_t, uintptr_t
 from libc.string cimport memcpy, memset

@@ -53,17 +53,12 @@ cdef inline bint _any_negative_zero(const Real* x, npy_intp size) noexcept nogil
 
 cdef inline bint _alike(PyArrayObject* x, int type_num, npy_intp size) noexcept:
     """Say whether elements that compare equal are the same, so that no order of them shows."""
-    cdef npy_intp i
-    cdef int other = 0  # without a branch, which would keep the loops from vector registers
-    cdef double* d = <double*>PyArray_DATA(x)
-    cdef float* f = <float*>PyArray_DATA(x)
+    cdef void* data = PyArray_DATA(x)
     if type_num == NPY_DOUBLE:
-        for i in range(size):
-            other |= (d[i] != d[i]) | ((<long long*>d)[i] == LLONG_MIN)
-    elif type_num == NPY_FLOAT:
-        for i in range(size):
-            other |= (f[i] != f[i]) | ((<int*>f)[i] == INT_MIN)
-    return not other
+        return not (corepy_any_nan_double(data, size) or corepy_any_minus_double(data, size))
+    if type_num == NPY_FLOAT:
+        return not (corepy_any_nan_float(data, size) or corepy_any_minus_float(data, size))
+    return True
 
 
 cdef inline npy_intp _begin_of(

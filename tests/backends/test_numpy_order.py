@@ -127,8 +127,8 @@ def test_other_dtypes_and_short_rows_are_left_to_others() -> None:
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
 @pytest.mark.parametrize("size", [64, 65, 128, 129, 1000, 20_000])
 def test_of_what_is_in_order_already(size: int, dtype: str, descending: bool) -> None:
-    rising = np.sort(integers(dtype, size)["few"]) if dtype in INTEGERS else np.sort(
-        floats(dtype, size)["whole"])  # fmt: skip
+    few = integers(dtype, size)["few"] if dtype in INTEGERS else floats(dtype, size)["whole"]
+    rising = np.sort(few)
     late = rising.copy()
     late[-1] = late[0]
     early = np.roll(rising, 1)
