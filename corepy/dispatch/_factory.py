@@ -41,6 +41,8 @@ X = TypeVar("X", bound=Operand)
 X_co = TypeVar("X_co", bound=Operand, covariant=True)
 
 _SHIFTS: Final = ("bitwise_left_shift", "bitwise_right_shift")
+#: What powers to a Python scalar of 2 are: every way to them rounds alike.
+_square: Final = _hot.unary_function("square")
 
 
 def register_array_class(cls: type[Operand]) -> None:
@@ -111,16 +113,15 @@ def beside(name: str, x1: Any, x2: Any) -> Any:
 
 def mixed(name: str, x1: Any, x2: Any) -> Any:
     """Run a binary operation on whatever came: the slow way."""
-    if x2.__class__ in SCALARS and isinstance(x1, Operand):
-        return _with_scalar(name, x1, x2, "x2")
-    if x1.__class__ in SCALARS and isinstance(x2, Operand):
-        return _with_scalar(name, x2, x1, "x1")
-    if x1.__class__ not in SCALARS and x2.__class__ not in SCALARS:
+    x1, x2 = plain(x1), plain(x2)
+    scalars = x1.__class__ in SCALARS, x2.__class__ in SCALARS
+    if scalars == (False, True):
+        return _with_scalar(name, as_operand(name, "x1", x1), x2, "x2")
+    if scalars == (True, False):
+        return _with_scalar(name, as_operand(name, "x2", x2), x1, "x1")
+    if scalars == (False, False):
         first, second = isinstance(x1, Operand), isinstance(x2, Operand)
         if not (first and second):
-            a, b = plain(x1), plain(x2)
-            if a is not x1 or b is not x2:
-                return mixed(name, a, b)
             home = x1._table if first else x2._table if second else None
             x1, x2 = as_companion(name, "x1", x1, home), as_companion(name, "x2", x2, home)
             if second and home is not None:  # the `Array` leads, as in `unify`
@@ -136,6 +137,8 @@ def _with_scalar(name: str, x: Operand, value: Any, argument: str) -> Any:
     """Run a binary operation on an array and a Python scalar, which `argument` names."""
     first = argument == "x1"
     wide, other = _beside(name, x, value, argument)
+    if not first and name == "pow" and value == 2:
+        return _square(wide)
     table = wide._table
     native, out = _entry(name, table, (value, x) if first else (x, value))
     a = wide._native
@@ -252,6 +255,9 @@ def inplace(symbol: str) -> Callable[[X, Any], X]:
             if added != shape and not _stretches(added, shape):
                 raise broadcast_mismatch(symbol, (shape, added))
         writable(self, symbol)
+        if symbol == "__ipow__" and other.__class__ in SCALARS and other == 2:
+            self[...] = _square(self)
+            return self
         x = self._native
         try:
             made = native(x, y)

@@ -38,7 +38,7 @@ from corepy.dispatch._hot_python import operator, reflected, unary_operator
 from corepy.dispatch._lessons import LEARNING
 from corepy.dispatch._reproducible import REPRODUCIBLE
 from corepy.dispatch._settings import AUTOCAST, PRIORITY, STRICT
-from corepy.dispatch._short_scalars import LARGE, WHOLE
+from corepy.dispatch._short_scalars import LARGE, WHOLE, squares
 
 cimport cython
 from cpython.complex cimport Py_complex, PyComplex_AsCComplex
@@ -589,6 +589,7 @@ cdef int _DIVIDE = _place("divide")
 cdef int _FLOOR_DIVIDE = _place("floor_divide")
 cdef int _REMAINDER = _place("remainder")
 cdef int _POW = _place("pow")
+cdef int _SQUARE = _place("square")
 cdef int _AND = _place("bitwise_and")
 cdef int _OR = _place("bitwise_or")
 cdef int _XOR = _place("bitwise_xor")

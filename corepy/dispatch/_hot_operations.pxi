@@ -64,6 +64,8 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
     cdef Slot* slot = &x._table.slots[place]
     if x._table.dtype is _bool:
         return _widened_beside(place, x, value, first)
+    if place == _POW and not first and _is_two(value) and squares(x._table.dtype, value):
+        return _unary("square", _SQUARE, x)
     if not slot.short:
         if slot.scalar_first if first else slot.scalar_second:
             return _beside_taken(name, place, x, value, first)
@@ -72,10 +74,6 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
         return _widened_beside(place, x, value, first)
     if not first and _is_refused(slot, place, value):
         return None
-    if place == _POW and not first and type(value) is int and <object>value == 2:
-        found = _squared(x)
-        if found is not None:
-            return found
     made = _short_scalar(slot, <PyObject*>x._native, value, first)
     if made is None:
         element = _element(slot, value)
@@ -92,17 +90,21 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
     return _make(made, <Slots>slot.result)
 
 
-cdef object _squared(Operand x):
-    """Return the squares of integers, which wrap around as their powers do; None for others."""
-    held = _side_by_side(<PyObject*>x._native)
-    if held is None:
-        return None
-    if not PyTypeNum_ISINTEGER(PyArray_TYPE(<PyArrayObject*><PyObject*>held)):
-        return None
-    cdef Slot* slot = _resolved(x._table, _MULTIPLY)
-    if slot == NULL:
-        return None
-    made = _short_binary(slot, <PyObject*>held, <PyObject*>held)
+cdef inline bint _is_two(value) except -1:
+    return type(value) is int and value == 2 or type(value) is float and <double>value == 2.0
+
+
+cdef object _with_scalar(Slots table, int place, native, value, bint first):
+    """Return the result of an operand that was converted for a scalar's sake; None as elsewhere.
+
+    Powers to 2 are squares.
+    """
+    cdef Slot* slot = &table.slots[place]
+    if place == _POW and not first and <object>value == 2:
+        slot = _resolved_if_any(table, _SQUARE)
+        made = None if slot == NULL else _short_unary(slot, <PyObject*>native)
+    else:
+        made = _short_scalar(slot, <PyObject*>native, value, first)
     return None if made is None else _make(made, <Slots>slot.result)
 
 
@@ -148,10 +150,7 @@ cdef object _widened_beside(int place, Operand x, value, bint first):
     if slot == NULL or slot.type_num != (NPY_DOUBLE if floats else NPY_INT64):
         return None
     native = _converted(slot, x)
-    if native is None:
-        return None
-    made = _short_scalar(slot, <PyObject*>native, value, first)
-    return None if made is None else _make(made, <Slots>slot.result)
+    return None if native is None else _with_scalar(<Slots>found, place, native, value, first)
 
 
 cdef object _divided(Operand x, Operand y):
@@ -222,8 +221,7 @@ cdef object _beside_complex(int place, Operand x, value, bint first):
         if native is None:
             return None
         PyArray_CopyInto(<PyArrayObject*><PyObject*>native, real)
-    made = _short_scalar(slot, <PyObject*>native, value, first)
-    return None if made is None else _make(made, <Slots>slot.result)
+    return _with_scalar(<Slots>found, place, native, value, first)
 
 
 cdef object _beside_taken(str name, int place, Operand x, value, bint first):
@@ -365,6 +363,9 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
         if not plain and _is_array(<PyObject*>right) and not _is_plain(<PyObject*>right):
             right = _packed(right)
         made = _short_binary(slot, <PyObject*>left, <PyObject*>right)
+    elif place == _POW and _is_two(other) and squares(x._table.dtype, other):
+        slot = _resolved_if_any(x._table, _SQUARE)
+        made = None if slot == NULL else _short_unary(slot, <PyObject*>left)
     elif (type(other) is float or type(other) is int) and not _is_refused(slot, place, other):
         made = _short_scalar(slot, <PyObject*>left, other, False)
     else:

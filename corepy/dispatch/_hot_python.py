@@ -19,7 +19,7 @@ from corepy.devices._device import Device
 from corepy.dispatch import _short_python
 from corepy.dispatch._short_creation import forget_homes, homes
 from corepy.dispatch._short_python import item, product, reflected_product, shortened
-from corepy.dispatch._short_scalars import held
+from corepy.dispatch._short_scalars import held, squares
 
 if TYPE_CHECKING:
     from corepy._crew import Crew
@@ -260,7 +260,19 @@ def operator(name: str) -> Callable[[Any, Any], Any]:
         array._table = out
         return array
 
-    return method
+    return _squaring(method) if name == "pow" else method
+
+
+def _squaring(power: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Put squares before powers to a Python scalar."""
+    square = unary_function("square")
+
+    def function(x1: Any, x2: Any, /) -> Any:
+        if x1.__class__ is _Array and squares(x1._table.dtype, x2):
+            return square(x1)
+        return power(x1, x2)
+
+    return function
 
 
 #: Operations of which a scalar on the right is refused where it is negative.
@@ -349,7 +361,7 @@ def binary_function(name: str) -> Callable[[Any, Any], Any]:
         array._table = out
         return array
 
-    return function
+    return _squaring(function) if name == "pow" else function
 
 
 def unary_function(name: str) -> Callable[[Any], Any]:

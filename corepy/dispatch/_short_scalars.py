@@ -40,6 +40,15 @@ def fitted(dtype: DType, value: Any) -> int | float | None:
     return None
 
 
+#: Dtypes of which the powers to a Python scalar are of the same one.
+_KEPT: Final = {int: _dtypes.NUMERIC, float: _dtypes.FLOATING}
+
+
+def squares(dtype: DType, exponent: Any) -> bool:
+    """Say whether powers of a dtype are its squares, which are one multiplication each."""
+    return dtype in _KEPT.get(exponent.__class__, ()) and exponent == 2
+
+
 def held(
     table: Any, value: Any, name: str = "", taken: frozenset[str] = frozenset()
 ) -> Native | None:

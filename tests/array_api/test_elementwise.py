@@ -467,3 +467,18 @@ def test_what_is_no_array_raises(name: str, value: Any) -> None:
         function(name)(value, x) if name == "add" else function(name)(value)
     with pytest.raises(TypeError, match="^add: x1 is of type float; expected an array in at least"):
         corepy.array_api.add(1.0, 2.0)
+
+
+@pytest.mark.parametrize("two", [2, 2.0, 2 + 0j], ids=str)
+@pytest.mark.parametrize("dtype", NAMES)
+def test_powers_to_a_number_of_two_are_squares(dtype: str, two: Any) -> None:
+    native = (np.arange(40) % 11 * (1.1 - 0.3j if dtype.startswith("c") else 1.1)).astype(dtype)
+    x = xp.asarray(native)
+    made = x**two
+    expected = xp.square(xp.astype(x, made.dtype))
+    assert_same(made, expected)
+    assert_same(xp.pow(x, two), expected)
+    assert_same(xp.pow(x.unwrap(), two), expected)
+    if made.dtype is x.dtype:
+        x **= two
+        assert_same(x, expected)
