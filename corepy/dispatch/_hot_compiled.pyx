@@ -22,6 +22,7 @@ from types import MethodType
 
 from corepy import _dtypes
 from corepy._dtypes import (
+    FLOATING,
     MIXED_PROMOTION,
     PROMOTION,
     DType,
@@ -38,7 +39,7 @@ from corepy.dispatch._hot_python import operator, reflected, unary_operator
 from corepy.dispatch._lessons import LEARNING
 from corepy.dispatch._reproducible import REPRODUCIBLE
 from corepy.dispatch._settings import AUTOCAST, PRIORITY, STRICT
-from corepy.dispatch._short_scalars import LARGE, WHOLE, squares
+from corepy.dispatch._short_scalars import LARGE, WHOLE
 
 cimport cython
 from cpython.complex cimport Py_complex, PyComplex_AsCComplex

@@ -64,7 +64,7 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
     cdef Slot* slot = &x._table.slots[place]
     if x._table.dtype is _bool:
         return _widened_beside(place, x, value, first)
-    if place == _POW and not first and _is_two(value) and squares(x._table.dtype, value):
+    if place == _POW and not first and _is_squared(x._table, value):
         return _unary("square", _SQUARE, x)
     if not slot.short:
         if slot.scalar_first if first else slot.scalar_second:
@@ -90,8 +90,11 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
     return _make(made, <Slots>slot.result)
 
 
-cdef inline bint _is_two(value) except -1:
-    return type(value) is int and value == 2 or type(value) is float and <double>value == 2.0
+cdef inline bint _is_squared(Slots table, value) except -1:
+    """As `corepy.dispatch._short_scalars.squares`."""
+    if type(value) is int:
+        return value == 2 and table.dtype is not _bool
+    return type(value) is float and <double>value == 2.0 and table.dtype in FLOATING
 
 
 cdef object _with_scalar(Slots table, int place, native, value, bint first):
@@ -363,7 +366,7 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
         if not plain and _is_array(<PyObject*>right) and not _is_plain(<PyObject*>right):
             right = _packed(right)
         made = _short_binary(slot, <PyObject*>left, <PyObject*>right)
-    elif place == _POW and _is_two(other) and squares(x._table.dtype, other):
+    elif place == _POW and _is_squared(x._table, other):
         slot = _resolved_if_any(x._table, _SQUARE)
         made = None if slot == NULL else _short_unary(slot, <PyObject*>left)
     elif (type(other) is float or type(other) is int) and not _is_refused(slot, place, other):

@@ -7,6 +7,7 @@ done by another thread. Values, warnings and errors are those of one thread.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import subprocess
 import sys
@@ -313,6 +314,20 @@ def test_results_past_the_caches(dtype: str, one: bool, helpers: StandIn) -> Non
         ):
             assert np.asarray(found).tobytes() == expected.tobytes()
     assert bool(helpers.jobs) is not one
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(0, 3), (3,), (2, 3), (3, 40_001), (301, 401), (11, 7, 500)])
+def test_what_is_rolled(shape: tuple[int, ...], dtype: str, helpers: StandIn) -> None:
+    x = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+    enlist(helpers)
+    for a in (xp.asarray(x), xp.asarray(x[::-1])):
+        for shift in (0, 1, -1, 3, 64, -399, 10**6):
+            for axis in (None, *range(-x.ndim, x.ndim)):
+                found = xp.roll(a, shift, axis=axis)
+                np.testing.assert_array_equal(np.asarray(found), np.roll(a.unwrap(), shift, axis))
+    with pytest.raises(IndexError, match="axis"):
+        xp.roll(xp.asarray(x), 1, axis=len(shape))
 
 
 def test_conversions_past_the_caches_that_overflow(helpers: StandIn) -> None:
