@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from corepy import _blas
 from corepy._budget import budget, cores
+from corepy._dtypes import DType
 from corepy.dispatch import _explain
 from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._reproducible import REPRODUCIBLE
@@ -57,9 +58,12 @@ ROWS: Final[Mapping[str, int]] = {
 }
 
 
-def concerns(name: str) -> bool:
-    """Say whether an operation asks how many threads of BLAS it may have."""
-    return name in OPERATIONS or (REPRODUCIBLE.touched and name in _SUMS)
+def concerns(name: str, dtype: DType) -> bool:
+    """Say whether an operation on a dtype asks how many threads of BLAS it may have.
+
+    NumPy multiplies integers without it.
+    """
+    return dtype.rank > 1 and (name in OPERATIONS or (REPRODUCIBLE.touched and name in _SUMS))
 
 
 def least() -> int:

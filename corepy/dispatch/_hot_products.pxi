@@ -87,7 +87,15 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     steps[7] = (dims[3] if columns else 1) * slot.size if rows else 0
     steps[8] = slot.size if columns else 0
     steps[0], steps[2] = dims[1] * steps[3], dims[1] * steps[7]  # from matrix to matrix
-    cdef bint whole = _size(x, slot.least) >= 1 and _size(y, slot.least) >= 1
+    # No routes lead elsewhere from a product with a vector, and threads of BLAS multiply two vectors
+    # well. With a matrix they may be in each other's way; but none of them multiplies integers.
+    cdef bint best = rows == 0 and columns == 0
+    if PyTypeNum_ISINTEGER(slot.type_num):
+        best = rows == 0 or columns == 0
+    elif REPRODUCIBLE.touched and REPRODUCIBLE.get():
+        best = False
+    cdef npy_intp least = PY_SSIZE_T_MAX if best else slot.least
+    cdef bint whole = _size(x, least) >= 1 and _size(y, least) >= 1
     packed = None
     if not whole:
         if max(dims[1], dims[3]) > VECTOR_ALONE // max(dims[2], 1):
@@ -269,22 +277,8 @@ cdef object _short_product(PyObject* a, PyObject* b, int place):
     x, y = (<Operand>a)._native, (<Operand>b)._native
     if not _is_array(<PyObject*>x) or not _is_array(<PyObject*>y):
         return None
-    made = _product_of_vectors(table, <PyArrayObject*>x, <PyArrayObject*>y)
-    if made is None:
-        made = _matrix_product(slot, <PyArrayObject*>x, <PyArrayObject*>y)
+    made = _matrix_product(slot, <PyArrayObject*>x, <PyArrayObject*>y)
     return None if made is None else _make(made, table)
-
-
-cdef object _product_of_vectors(Slots table, PyArrayObject* x, PyArrayObject* y):
-    """Multiply two contiguous vectors of any length as `vecdot` does, None for others."""
-    if PyArray_NDIM(x) != 1 or PyArray_NDIM(y) != 1 or not _same_shape(x, y):
-        return None
-    cdef Slot* slot = _resolved(table, _VECDOT)
-    if slot == NULL or _is_complex(slot.type_num):  # of which that takes conjugates
-        return None
-    if not _is_plain(<PyObject*>x) or not _is_plain(<PyObject*>y) or _size(x, slot.least) < 1:
-        return None
-    return _dots(slot, x, y)
 
 
 cdef object _product_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

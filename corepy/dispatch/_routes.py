@@ -481,7 +481,7 @@ def routed(
     small, least = getattr(native, "small", native), getattr(native, "least", None)
     own = native
     table = in_force().table
-    if _considerate.concerns(name):
+    if _considerate.concerns(name, dtype):
         rows = None if table is None else table.alone.get(name)
         own = _considerate.considerate(_single.chosen(native, name, backend, dtype), name, rows)
         least = min(_considerate.least(), _considerate.LEAST if least is None else least)

@@ -122,7 +122,7 @@ class Case:
     def _native(self) -> Callable[..., Any]:
         function = NUMPY.operation(self.operation)
         assert function is not None  # it is asked only for what there is
-        if concerns(self.operation):
+        if concerns(self.operation, DTYPES[self.dtype]):
             return considerate(function, self.operation)
         return function
 
