@@ -59,8 +59,9 @@ def ordered(x: Array, axis: int, descending: bool) -> Array | None:
     loops = _module.LOOPS.get(x.dtype.name) if QUICK else None
     if loops is None or not x.size or x.shape[axis] < _LEAST or not x.flags.aligned:
         return None
-    if x.ndim == 1 and _is_in_order(x, descending):
-        return np.arange(x.size)
+    found = _found_in_order(x, descending) if x.ndim == 1 else None
+    if found is not None:
+        return found
     rows = np.ascontiguousarray(x.swapaxes(axis, -1))
     length = rows.shape[-1]
     words = np.empty(rows.shape, np.int64)
@@ -71,8 +72,18 @@ def ordered(x: Array, axis: int, descending: bool) -> Array | None:
     return np.ascontiguousarray(words.swapaxes(axis, -1))
 
 
-def _is_in_order(x: Array, descending: bool) -> bool:
-    """Say whether a vector is sorted already, which merging would notice too; without NaN."""
-    follows = np.greater_equal if descending else np.less_equal
-    # Few elements tell of most that are not.
-    return all(bool(follows(some[:-1], some[1:]).all()) for some in (x[:_LEAST], x))
+def _found_in_order(x: Array, descending: bool) -> Array | None:
+    """Return the order of a vector that is in it already, or in the opposite one; without NaN.
+
+    Merging would notice too. Equal elements are no opposite of themselves.
+    """
+
+    def holds(follows: np.ufunc) -> bool:
+        # Few elements tell of most that are not.
+        return all(bool(follows(some[:-1], some[1:]).all()) for some in (x[:_LEAST], x))
+
+    if holds(np.greater_equal if descending else np.less_equal):
+        return np.arange(x.size)
+    if holds(np.less if descending else np.greater):
+        return np.arange(x.size - 1, -1, -1)
+    return None

@@ -217,26 +217,65 @@ cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject
 
 
 cdef object _copied(PyObject* array, PyObject* dtype):
-    """Copy an array to a dtype, None where the function has to."""
+    """Copy an array to a dtype, in the order of its memory; None where the function has to."""
     cdef PyObject* found
     cdef Slot* slot = _slot_of(array, _ASTYPE)
     if slot == NULL:
         return None
-    cdef PyArrayObject* x = _native_of(array)
     table = (<Operand>array)._table
-    if dtype == <PyObject*>table.dtype and not _is_plain(<PyObject*>x):
-        if not _is_array(<PyObject*>x) or _size(x, LONG) < 0:
-            return None
-        held = <object>x  # somebody else may let go of it meanwhile
-        return _make(PyArray_NewCopy(x, NPY_KEEPORDER), table)
-    native = _side_by_side(<PyObject*>x)
-    if native is None:
-        return None
-    x = <PyArrayObject*><PyObject*>native
     found = PyDict_GetItemWithError(table.siblings, <object>dtype)
     if found == NULL:
         return None
-    descr = (<Slots>found).native_dtype
+    native = (<Operand>array)._native
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
+    if _is_plain(<PyObject*>x) or not _is_array(<PyObject*>x):
+        made = _copied_to(slot, native, <Slots>found)
+    elif PyArray_FLAGS(x) & NPY_ARRAY_F_CONTIGUOUS and PyArray_NDIM(x) <= MOST_DIMENSIONS:
+        made = _copied_to(slot, _reversed(x), <Slots>found)
+        made = None if made is None else _reversed(<PyArrayObject*><PyObject*>made)
+    elif dtype == <PyObject*>table.dtype:
+        made = _copied_with_gaps(slot, x)
+    else:
+        native = _packed(native)
+        made = None if native is None else _copied_to(slot, native, <Slots>found)
+    return None if made is None else _make(made, <Slots>found)
+
+
+cdef object _reversed(PyArrayObject* x):
+    """View an array with its axes in the opposite order."""
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef int i, ndim = PyArray_NDIM(x)
+    for i in range(ndim):
+        dims[i] = PyArray_DIMS(x)[ndim - 1 - i]
+        strides[i] = PyArray_STRIDES(x)[ndim - 1 - i]
+    return _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
+
+
+cdef object _copied_with_gaps(Slot* slot, PyArrayObject* x):
+    """Copy an array that the caller holds, None where the entry has to."""
+    cdef npy_intp size = _size(x, slot.least), last = PY_SSIZE_T_MAX, step
+    cdef int i
+    if size < 0:
+        return None
+    if size < LONG:
+        return PyArray_NewCopy(x, NPY_KEEPORDER)
+    for i in range(PyArray_NDIM(x)):
+        step = abs(PyArray_STRIDES(x)[i])
+        if step > last:
+            return None
+        last = step
+    made = _result(slot, x)
+    PyArray_CopyInto(<PyArrayObject*>made, x)
+    return made
+
+
+cdef object _copied_to(Slot* slot, native, Slots target):
+    """Copy a contiguous native array to the dtype of a table, None where the entry has to."""
+    if not _is_plain(<PyObject*>native):
+        return None
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
+    descr = target.native_dtype
     cdef int into = (<PyArray_Descr*><PyObject*>descr).type_num
     if _is_complex(slot.type_num) and not _is_complex(into):
         return None  # NumPy drops imaginary parts
@@ -254,21 +293,18 @@ cdef object _copied(PyObject* array, PyObject* dtype):
     cdef PyArrayObject* copy = <PyArrayObject*>made
     cdef Piece piece
     if into == slot.type_num:
-        held = <object>x  # somebody else may let go of it meanwhile
         piece.source, piece.into = <char*>PyArray_DATA(x), <char*>PyArray_DATA(copy)
         piece.bytes = size * slot.size
         _move(&piece, 1)
     elif size < LONG and _wraps_around(slot.type_num):
-        held = <object>x
         if not _cast_array(x, copy, size, NULL):
             PyArray_CopyInto(copy, x)
     elif _casts_quietly(slot.type_num, into) or size < LONG and _is_held_by(x, size, into):
-        held = <object>x
         PyArray_CopyInto(copy, x)
     # The one dtype that there are wide loops to.
     elif not _cast_array(x, copy, size, slot.loop if into == NPY_DOUBLE else NULL):
         return None  # what is to be done about values out of range is for the entry
-    return _make(made, <Slots>found)
+    return made
 
 
 cdef inline bint _casts_quietly(int source, int target) noexcept:

@@ -21,6 +21,7 @@ cdef extern from "numpy/arrayobject.h":
     PyTypeObject PyArray_Type
     enum:
         NPY_ARRAY_C_CONTIGUOUS
+        NPY_ARRAY_F_CONTIGUOUS
         NPY_ARRAY_ALIGNED
         NPY_BOOL
         NPY_FLOAT
@@ -67,7 +68,12 @@ cdef extern from "numpy/arrayobject.h":
     PyArray_Descr* PyArray_DescrFromType(int)
     PyArray_Descr* PyArray_DESCR(PyArrayObject*)
     ctypedef enum NPY_ORDER:
+        NPY_CORDER
         NPY_KEEPORDER
+    ctypedef struct PyArray_Dims:
+        npy_intp* ptr
+        int len
+    object PyArray_Newshape(PyArrayObject*, PyArray_Dims*, NPY_ORDER)
     object PyArray_NewCopy(PyArrayObject*, NPY_ORDER)
     int PyArray_CopyInto(PyArrayObject*, PyArrayObject*) except -1
     object PyArray_GETITEM(PyArrayObject*, char*)

@@ -228,28 +228,35 @@ cdef inline object _sorted(Slot* slot, PyArrayObject* x, npy_intp size, int axis
     return made
 
 
-cdef inline bint _is_sorted(const Ordered* x, npy_intp size) noexcept nogil:
-    """Say whether elements ascend already, none of them NaN."""
+cdef enum:
+    NO_ORDER = 0
+    ASCENDING = 1
+    DESCENDING = 2  # and no two elements equal
+
+
+cdef inline int _order_in(const Ordered* x, npy_intp size) noexcept nogil:
+    """Say whether two elements or more are in an order already, none of them NaN."""
     cdef npy_intp i = 1, stop
-    cdef int rises = 1
-    while i < size:  # as long as they do, which is mostly not long
+    cdef int rises = 1, falls = 1
+    if size < 2:
+        return NO_ORDER
+    while i < size and rises | falls:  # as long as they are, which is mostly not long
         stop = min(i + SOME, size)
         while i < stop:
             rises &= x[i - 1] <= x[i]
+            falls &= x[i - 1] > x[i]
             i += 1
-        if not rises:
-            return False
-    return size == 0 or x[0] == x[0]
+    return ASCENDING if rises else DESCENDING if falls else NO_ORDER
 
 
-cdef bint _ascends(int type_num, const void* x, npy_intp size) noexcept nogil:
+cdef int _order_of(int type_num, const void* x, npy_intp size) noexcept nogil:
     if type_num == NPY_DOUBLE:
-        return _is_sorted(<const double*>x, size)
+        return _order_in(<const double*>x, size)
     if type_num == NPY_FLOAT:
-        return _is_sorted(<const float*>x, size)
+        return _order_in(<const float*>x, size)
     if type_num == NPY_INT32:
-        return _is_sorted(<const int*>x, size)
-    return type_num == NPY_INT64 and _is_sorted(<const long long*>x, size)
+        return _order_in(<const int*>x, size)
+    return _order_in(<const long long*>x, size) if type_num == NPY_INT64 else NO_ORDER
 
 
 cdef object _ordered(Slot* slot, PyArrayObject* x, npy_intp size):
@@ -262,10 +269,12 @@ cdef object _ordered(Slot* slot, PyArrayObject* x, npy_intp size):
     cdef long long* words = <long long*>_data(made)
     cdef npy_intp rows = size // length, i
     cdef bint done
-    cdef int cut
-    if rows == 1 and _ascends(slot.type_num, source, size):  # which merging would notice too
+    cdef int cut, order = NO_ORDER
+    if rows == 1:
+        order = _order_of(slot.type_num, source, size)  # which merging would notice too
+    if order != NO_ORDER:
         for i in range(size):
-            words[i] = i
+            words[i] = i if order == ASCENDING else size - 1 - i
         return made
     if size < LONG:
         cut = slot.pack(source, words, rows, length, False)
@@ -297,30 +306,99 @@ cdef inline bint _ascend(PyArrayObject* x, PyArrayObject* order, int type_num, n
     return True
 
 
+ctypedef fused Item:
+    signed char
+    short
+    int
+    long long
+
+
+cdef inline void _turn_items(Item* x, npy_intp rows, npy_intp length) noexcept nogil:
+    cdef npy_intp row, i
+    cdef Item* last
+    for row in range(rows):
+        last = x + length - 1
+        for i in range(length // 2):
+            x[i], last[-i] = last[-i], x[i]
+        x += length
+
+
+cdef void _turn_round(PyArrayObject* x, npy_intp size) noexcept nogil:
+    """Turn each row of a contiguous array round."""
+    cdef npy_intp length = PyArray_DIMS(x)[PyArray_NDIM(x) - 1], item = PyArray_ITEMSIZE(x)
+    cdef void* data = PyArray_DATA(x)
+    cdef npy_intp rows = size // length if length else 0
+    if item == 8:
+        _turn_items(<long long*>data, rows, length)
+    elif item == 4:
+        _turn_items(<int*>data, rows, length)
+    elif item == 2:
+        _turn_items(<short*>data, rows, length)
+    else:
+        _turn_items(<signed char*>data, rows, length)
+
+
+cdef object _turned_round(PyArrayObject* x):
+    """Copy an array, each row in the opposite order; None where there is no memory."""
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef int last = PyArray_NDIM(x) - 1
+    memcpy(strides, PyArray_STRIDES(x), (last + 1) * sizeof(npy_intp))
+    cdef char* data = <char*>PyArray_DATA(x) + max(PyArray_DIMS(x)[last] - 1, 0) * strides[last]
+    strides[last] = -strides[last]
+    view = _view(x, last + 1, PyArray_DIMS(x), strides, data)
+    return _without_gaps(<PyArrayObject*><PyObject*>view)
+
+
 cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Sort along an axis, or find the indices that would: ascending, and equal ones in order."""
+    """Sort along an axis, or find the indices that would; equal elements stay in order.
+
+    In descending order they do if both what is sorted and the result are turned round.
+    """
     cdef PyObject** words = [NULL, Py_False, Py_True]
-    cdef npy_intp size
+    cdef npy_intp size, i
+    cdef npy_intp* places
     cdef int axis
     if count != 1 or not _words(args, 1, names, ("axis", "descending", "stable"), words):
         return None
-    if words[1] != Py_False or words[2] != Py_True:
+    if words[1] != Py_False and words[1] != Py_True or words[2] != Py_True:
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
-    if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
+    if slot == NULL or not _is_array(<PyObject*>_native_of(args[0])):
         return None
-    cdef PyArrayObject* x = _native_of(args[0])
+    native = (<Operand>args[0])._native  # sorting lets other threads run
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
+    cdef bint falls = words[1] == Py_True
     axis = _axis_of(words[0], PyArray_NDIM(x), -1)
     size = _size(x, max(slot.least, slot.first))
-    if axis < 0 or size < 0:
+    if axis < 0 or size < 0 or PyArray_NDIM(x) > MOST_DIMENSIONS:
         return None
-    if self.place == _SORT:
-        return _make(_sorted(slot, x, size, axis), <Slots>slot.result)
-    held = <object>x  # sorting lets other threads run
+    if falls and axis != PyArray_NDIM(x) - 1:
+        return None
+    if falls or not _is_plain(<PyObject*>x):
+        if not falls and size >= LONG and PyArray_NDIM(x) > 1:
+            return None
+        native = _turned_round(x) if falls else _without_gaps(x)
+        if native is None:
+            return None
+        x = <PyArrayObject*><PyObject*>native
+    made = _sorted(slot, x, size, axis) if self.place == _SORT else _order(slot, x, size, axis)
+    if made is None:
+        return None
+    if falls:
+        _turn_round(<PyArrayObject*><PyObject*>made, size)
+        if self.place != _SORT:
+            places = <npy_intp*>_data(made)
+            for i in range(size):
+                places[i] = PyArray_DIMS(x)[axis] - 1 - places[i]
+    return _make(made, <Slots>slot.result)
+
+
+cdef object _order(Slot* slot, PyArrayObject* x, npy_intp size, int axis):
+    """Return the stable order along an axis of a contiguous array, None where the entry has to."""
     if size and axis == PyArray_NDIM(x) - 1:
         made = _ordered(slot, x, size)
         if made is not None:
-            return _make(made, <Slots>slot.result)
+            return made
     if slot.least <= size:
         return None
     cdef int type_num = slot.type_num
@@ -330,9 +408,9 @@ cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         # be stable.
         made = PyArray_ArgSort(x, axis, NPY_QUICKSORT)
         if _is_plain(<PyObject*>made) and _ascend(x, <PyArrayObject*>made, type_num, size):
-            return _make(made, <Slots>slot.result)
+            return made
     made = PyArray_ArgSort(x, axis, NPY_STABLESORT)
-    return _make(made, <Slots>slot.result) if _is_plain(<PyObject*>made) else None
+    return made if _is_plain(<PyObject*>made) else None
 
 
 cdef str _left = "left"

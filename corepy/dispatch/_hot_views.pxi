@@ -38,7 +38,7 @@ cdef object _reshaping_way(Function self, PyObject** args, Py_ssize_t count, PyO
     if copy != Py_None and copy.ob_type != <void*>&PyBool_Type:
         return None
     cdef Slot* slot = _viewed(self, args, &x)
-    if slot == NULL or not _is_plain(<PyObject*>x):
+    if slot == NULL:
         return None
     size = _size(x, PY_SSIZE_T_MAX)
     if PyTuple_GET_SIZE(args[1]) > MOST_DIMENSIONS:
@@ -61,6 +61,16 @@ cdef object _reshaping_way(Function self, PyObject** args, Py_ssize_t count, PyO
         rest *= dims[inferred]
     if rest != size:
         return None
+    cdef PyArray_Dims shape
+    if not _is_plain(<PyObject*>x):
+        if <object>copy is False or size < 1 or size >= LONG:
+            return None
+        held = <object>x  # somebody else may let go of it meanwhile
+        if <object>copy is True:
+            held = PyArray_NewCopy(x, NPY_CORDER)
+        shape.ptr, shape.len = dims, ndim
+        made = PyArray_Newshape(<PyArrayObject*><PyObject*>held, &shape, NPY_CORDER)
+        return _make(made, (<Operand>args[0])._table)
     rest = slot.size
     for i in range(ndim - 1, -1, -1):
         strides[i] = rest
