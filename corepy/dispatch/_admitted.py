@@ -80,7 +80,7 @@ class Admission:
     @property
     def is_elementwise(self) -> bool:
         """Whether all arguments are operands of one shape, or single values."""
-        return self.former is _whole
+        return self.former in (_whole, _quotients)
 
 
 def _whole(args: Args, params: Params) -> str | None:
@@ -99,6 +99,13 @@ def _whole(args: Args, params: Params) -> str | None:
                 return "spread" if _spreads(model, args) else None
         return ""
     return "" if model.flags.forc else None
+
+
+def _quotients(args: Args, params: Params) -> str | None:
+    """The same, but for integers by one number: NumPy multiplies them by what it finds once."""
+    if args[1].size == 1 and args[1].dtype.kind in "iu":
+        return None
+    return _whole(args, params)
 
 
 def _extent(x: Any) -> tuple[int, int]:
@@ -287,7 +294,8 @@ ADMITTED: Final[dict[str, Admission]] = {
         ),
         _KERNEL_OF_TWO,
     ),
-    **dict.fromkeys(("atan2", "floor_divide", "hypot", "logaddexp", "pow", "remainder"), _BINARY),
+    **dict.fromkeys(("atan2", "hypot", "logaddexp", "pow", "remainder"), _BINARY),
+    "floor_divide": Admission(_quotients, ("",), 2, FLOATS),
     "divide": Admission(_whole, ("", "spread"), 2, FLOATS),
     "clip": Admission(_clipped, ("",), 1, _NONE),
     **dict.fromkeys(

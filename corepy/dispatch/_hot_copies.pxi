@@ -22,7 +22,6 @@ cdef inline void _cast(Source* x, Target* into, npy_intp size) noexcept nogil:
 
 
 cdef bint _cast_from(Source* x, void* into, int target, npy_intp size) noexcept nogil:
-    cdef npy_intp i
     if target == NPY_DOUBLE:
         _cast(x, <double*>into, size)
     elif target == NPY_FLOAT:
@@ -31,16 +30,13 @@ cdef bint _cast_from(Source* x, void* into, int target, npy_intp size) noexcept 
         _cast(x, <int*>into, size)
     elif target == NPY_INT64:
         _cast(x, <long long*>into, size)
-    elif target == NPY_BOOL:
-        for i in range(size):
-            (<char*>into)[i] = x[i] != 0
     else:
         return False
     return True
 
 
 cdef bint _cast_all(void* x, int source, void* into, int target, npy_intp size) noexcept nogil:
-    """Convert booleans, floats and integers of 32 and 64 bits; False for other dtypes."""
+    """Convert booleans, and floats and integers of 32 and 64 bits, to such; False for other dtypes."""
     if source == NPY_DOUBLE:
         return _cast_from(<double*>x, into, target, size)
     if source == NPY_FLOAT:
@@ -229,15 +225,15 @@ cdef object _copied(PyObject* array, PyObject* dtype):
     native = (<Operand>array)._native
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
     if _is_plain(<PyObject*>x) or not _is_array(<PyObject*>x):
-        made = _copied_to(slot, native, <Slots>found)
+        made = _copied_to(slot, table, native, <Slots>found)
     elif PyArray_FLAGS(x) & NPY_ARRAY_F_CONTIGUOUS and PyArray_NDIM(x) <= MOST_DIMENSIONS:
-        made = _copied_to(slot, _reversed(x), <Slots>found)
+        made = _copied_to(slot, table, _reversed(x), <Slots>found)
         made = None if made is None else _reversed(<PyArrayObject*><PyObject*>made)
     elif dtype == <PyObject*>table.dtype:
         made = _copied_with_gaps(slot, x)
     else:
         native = _packed(native)
-        made = None if native is None else _copied_to(slot, native, <Slots>found)
+        made = None if native is None else _copied_to(slot, table, native, <Slots>found)
     return None if made is None else _make(made, <Slots>found)
 
 
@@ -270,14 +266,18 @@ cdef object _copied_with_gaps(Slot* slot, PyArrayObject* x):
     return made
 
 
-cdef object _copied_to(Slot* slot, native, Slots target):
+cdef object _copied_to(Slot* slot, Slots table, native, Slots target):
     """Copy a contiguous native array to the dtype of a table, None where the entry has to."""
     if not _is_plain(<PyObject*>native):
         return None
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
     descr = target.native_dtype
     cdef int into = (<PyArray_Descr*><PyObject*>descr).type_num
-    if _is_complex(slot.type_num) and not _is_complex(into):
+    cdef Slot* unequal
+    if into == NPY_BOOL and slot.type_num != NPY_BOOL and not _is_complex(slot.type_num):
+        unequal = _resolved_if_any(table, _NOT_EQUAL)
+        return None if unequal == NULL else _short_scalar(unequal, <PyObject*>x, 0, False)
+    if _is_complex(slot.type_num) and not _is_complex(into) and into != NPY_BOOL:
         return None  # NumPy drops imaginary parts
     cdef npy_intp least = slot.least
     if into == NPY_FLOAT:
@@ -296,6 +296,8 @@ cdef object _copied_to(Slot* slot, native, Slots target):
         piece.source, piece.into = <char*>PyArray_DATA(x), <char*>PyArray_DATA(copy)
         piece.bytes = size * slot.size
         _move(&piece, 1)
+    elif _wraps_around(slot.type_num) and not _has_cast(slot.type_num, into):
+        PyArray_CopyInto(copy, x)
     elif size < LONG and _wraps_around(slot.type_num):
         if not _cast_array(x, copy, size, NULL):
             PyArray_CopyInto(copy, x)
@@ -308,8 +310,21 @@ cdef object _copied_to(Slot* slot, native, Slots target):
 
 
 cdef inline bint _casts_quietly(int source, int target) noexcept:
-    """Say whether NumPy converts floats to complex numbers, of which it says what the entry says."""
+    """Say whether NumPy converts without a word of its own.
+
+    So it does floats to complex numbers, and those to booleans.
+    """
+    if target == NPY_BOOL:
+        return _is_complex(source)
     return _is_complex(target) and not _wraps_around(source)
+
+
+cdef inline bint _has_cast(int source, int target) noexcept:
+    """Say whether `_cast_all` converts one dtype to another."""
+    return (
+        source in (NPY_BOOL, NPY_INT32, NPY_INT64, NPY_FLOAT, NPY_DOUBLE)
+        and target in (NPY_INT32, NPY_INT64, NPY_FLOAT, NPY_DOUBLE)
+    )
 
 
 cdef inline bint _is_complex(int type_num) noexcept:
@@ -343,6 +358,18 @@ cdef bint _is_held_by(PyArrayObject* x, npy_intp size, int target) noexcept:
     return not outside
 
 
+cdef struct TwoWords:
+    long long words[2]
+
+
+ctypedef fused Chunk:
+    signed char
+    short
+    int
+    long long
+    TwoWords
+
+
 cdef void _put_apart(
     char* into, const char* source, npy_intp chunk, npy_intp step, npy_intp count
 ) noexcept:
@@ -366,6 +393,30 @@ cdef void _put_apart(
     else:
         for i in range(count):
             memcpy(into + i * step, source + i * chunk, chunk)
+
+
+cdef inline void _alternate(Chunk* x, Chunk* y, Chunk* into, npy_intp count) noexcept:
+    cdef npy_intp i
+    for i in range(count):
+        memcpy(&into[2 * i], &x[i], sizeof(Chunk))  # not aligned, as in `_gather_items`
+        memcpy(&into[2 * i + 1], &y[i], sizeof(Chunk))
+
+
+cdef bint _put_in_turn(char* x, char* y, char* into, npy_intp item, npy_intp count) noexcept:
+    """Copy items of two arrays in turn; False where that is not done for items of so many bytes."""
+    if item == 8:
+        _alternate(<long long*>x, <long long*>y, <long long*>into, count)
+    elif item == 4:
+        _alternate(<int*>x, <int*>y, <int*>into, count)
+    elif item == 2:
+        _alternate(<short*>x, <short*>y, <short*>into, count)
+    elif item == 1:
+        _alternate(<signed char*>x, <signed char*>y, <signed char*>into, count)
+    elif item == 16:
+        _alternate(<TwoWords*>x, <TwoWords*>y, <TwoWords*>into, count)
+    else:
+        return False
+    return True
 
 
 cdef bint _are_alike(PyObject** parts, Py_ssize_t count) noexcept:
@@ -516,6 +567,12 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cdef Piece* pieces = few
     if total == 0:
         return _make(made, table)
+    chunk = total // (outer * number) * slot.size
+    if small and number == 2 and outer * chunk == _size(x, PY_SSIZE_T_MAX) * slot.size:
+        if _put_in_turn(
+            <char*>PyArray_DATA(x), <char*>PyArray_DATA(_native_of(parts[1])), into, chunk, outer
+        ):
+            return _make(made, table)
     if small:
         for i in range(number):
             y = _native_of(parts[i])
@@ -761,18 +818,6 @@ cdef void _gather_stretch(Work* work, npy_intp start, npy_intp stop) noexcept no
     cdef char* into = work.operands[2] + first * work.steps[2]
     if not _gather(into, work.operands[0], indices, number, work.length, work.steps[2]):
         work.failed = True
-
-
-cdef struct TwoWords:
-    long long words[2]
-
-
-ctypedef fused Chunk:
-    signed char
-    short
-    int
-    long long
-    TwoWords
 
 
 cdef inline npy_intp _wrapped(npy_intp place, npy_intp length) noexcept nogil:

@@ -349,6 +349,8 @@ cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint flag):
         return None if made is None else _make(made, <Slots>slot.result)
     made = _short_reduction(slot, <PyObject*>native, <object>axis)
     if made is None:
+        made = _columns_reduced(slot, native, axis)
+    if made is None:
         return None
     if flag:
         made = _with_dimensions(
@@ -357,10 +359,24 @@ cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint flag):
     return _make(made, <Slots>slot.result)
 
 
+cdef object _columns_reduced(Slot* slot, native, PyObject* axis):
+    """Reduce a matrix whose columns lie one after the other, as the rows of another one do."""
+    if _is_plain(<PyObject*>native) or not _is_array(<PyObject*>native):
+        return None
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
+    if PyArray_NDIM(x) != 2 or not PyArray_FLAGS(x) & NPY_ARRAY_F_CONTIGUOUS:
+        return None
+    rows = _reversed(x)
+    if axis == Py_None:
+        if slot.kind == ARGMAX or slot.kind == ARGMIN:
+            return None  # which count in the order of the array itself
+        return _short_reduction(slot, <PyObject*>rows, None)
+    cdef int place = _axis_of(axis, 2, 0)
+    return None if place < 0 else _short_reduction(slot, <PyObject*>rows, 1 - place)
+
+
 cdef object _widened_reduction(Function self, Operand x, PyObject* axis, bint flag):
     """Reduce integers to a wider dtype, after their conversion to it; None for others."""
-    if not _is_plain(<PyObject*>x._native):
-        return None
     wide = _table_of_sums(x)
     if wide is x._table:
         return None

@@ -306,16 +306,9 @@ cdef inline bint _ascend(PyArrayObject* x, PyArrayObject* order, int type_num, n
     return True
 
 
-ctypedef fused Item:
-    signed char
-    short
-    int
-    long long
-
-
-cdef inline void _turn_items(Item* x, npy_intp rows, npy_intp length) noexcept nogil:
+cdef inline void _turn_items(Chunk* x, npy_intp rows, npy_intp length) noexcept nogil:
     cdef npy_intp row, i
-    cdef Item* last
+    cdef Chunk* last
     for row in range(rows):
         last = x + length - 1
         for i in range(length // 2):
