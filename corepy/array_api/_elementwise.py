@@ -105,7 +105,8 @@ pow = _binary(
     "pow",
     NUMERIC,
     "Each element of `x1` raised to the power in `x2`.",
-    notes="Integers to negative integer powers raise ``ValueError`` where the library can tell.",
+    notes="Powers to a Python number of 2 are squares, in whatever form they are written. Integers "
+    "to\n    negative integer powers raise ``ValueError`` where the library can tell.",
 )
 reciprocal = _unary("reciprocal", FLOATING, "One divided by each element.")
 remainder = _binary(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
@@ -267,6 +268,7 @@ def _squaring(power: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Put squares before powers to a Python scalar."""
     square = unary_function("square")
 
+    @wraps(power)  # for its signature
     def function(x1: Any, x2: Any, /) -> Any:
         if x1.__class__ is _Array and squares(x1._table.dtype, x2):
             return square(x1)

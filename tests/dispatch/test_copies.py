@@ -32,9 +32,9 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
 @pytest.mark.parametrize("shape", [(4, 3), (100, 70), (400, 301)])
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float32", "complex128"])
 def test_copies_of_all_layouts(dtype: str, shape: tuple[int, int], layout: str) -> None:
-    native = LAYOUTS[layout](np.arange(shape[0] * shape[1]).reshape(shape).astype(dtype))
+    native = LAYOUTS[layout]((np.arange(shape[0] * shape[1]) % 101).reshape(shape).astype(dtype))
     x, other = xp.asarray(native), "complex128" if dtype == "float32" else "float32"
-    targets = [dtype] if dtype == "complex128" else [dtype, other]
+    targets = [dtype, "bool"] if dtype == "complex128" else [dtype, other, "bool", "int8"]
     for target in targets:
         kind = getattr(xp, target)
         copies = [xp.astype(x, kind), xp.asarray(x, dtype=kind, copy=True)]
@@ -67,3 +67,48 @@ def test_other_shapes_of_all_layouts(shape: tuple[int, int], layout: str) -> Non
                 xp.reshape(x, target, copy=False)
         else:
             np.testing.assert_array_equal(xp.reshape(x, target, copy=False).unwrap(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_what_counts_as_true(dtype: str) -> None:
+    values = [0.0, -0.0, np.nan, -np.nan, np.inf, np.finfo(dtype).smallest_subnormal, -1.0]
+    if dtype[0] == "c":
+        values += [complex(-0.0, -0.0), complex(0.0, np.nan), 1e-30j]
+    for size in (len(values), 5000, 70_000):
+        native = np.resize(np.asarray(values, dtype), size)
+        found = xp.astype(xp.asarray(native), xp.bool).unwrap()
+        np.testing.assert_array_equal(found, native != 0)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "int64", "complex64", "complex128"])
+@pytest.mark.parametrize("size", [0, 1, 7, 3000])
+def test_pairs_are_put_in_turn(dtype: str, size: int) -> None:
+    a, b = (np.arange(size) % 3).astype(dtype), (np.arange(size) % 2).astype(dtype)
+    x, y = xp.asarray(a), xp.asarray(b)
+    for parts, natives in (((x, y), (a, b)), ((x[1:], y[1:]), (a[1:], b[1:]))):
+        found = xp.stack(parts, axis=1).unwrap()
+        np.testing.assert_array_equal(found, np.stack(natives, axis=1))
+        columns = [xp.expand_dims(part, axis=1) for part in parts]
+        np.testing.assert_array_equal(xp.concat(columns, axis=1).unwrap(), found)
+
+
+REDUCTIONS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("any", "count_nonzero", "prod", "sum"), ("int8", "float64", "complex128")),
+    **dict.fromkeys(("argmax", "max"), ("int8", "int64", "float64")),
+    "mean": ("float32", "float64", "complex128"),
+}
+
+
+@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n in REDUCTIONS for d in REDUCTIONS[n]])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 4), (40, 30), (300, 200)])
+def test_matrices_in_another_order_are_reduced(
+    shape: tuple[int, int], name: str, dtype: str
+) -> None:
+    native = (np.arange(shape[0] * shape[1]).reshape(shape) % 7).astype(dtype).T
+    x, function = xp.asarray(native), getattr(xp, name)
+    for axis in (None, 0, 1, -1):
+        for keepdims in (False, True):
+            expected = function(xp.asarray(native.copy("C")), axis=axis, keepdims=keepdims)
+            found = function(x, axis=axis, keepdims=keepdims)
+            assert found.dtype is expected.dtype
+            np.testing.assert_allclose(found.unwrap(), expected.unwrap(), rtol=1e-5)
