@@ -1,0 +1,139 @@
+# Elements and rows at indices.
+# Included by _hot_compiled.pyx.
+
+cdef npy_intp* _counts(PyObject* array, PyObject* counts, npy_intp length) except? NULL:
+    """Return as many integers of 64 bits that an `Array` beside another one holds; NULL for others."""
+    if counts.ob_type != <void*>_Array or not _share(<Operand>array, <Operand>counts):
+        return NULL
+    cdef PyArrayObject* y = _native_of(counts)
+    if not _is_plain(<PyObject*>y) or PyArray_TYPE(y) != NPY_INTP:
+        return NULL
+    if PyArray_NDIM(y) != 1 or PyArray_DIMS(y)[0] != length:
+        return NULL
+    return <npy_intp*>PyArray_DATA(y)
+
+
+cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Copy rows at indices."""
+    cdef PyObject* axis = NULL
+    if count != 2 or not _words(args, count, names, ("axis",), &axis):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or args[1].ob_type != <void*>_Array:
+        return None
+    if not _share(<Operand>args[0], <Operand>args[1]):
+        return None
+    cdef PyArrayObject* x = _native_of(args[0])
+    cdef PyArrayObject* which = _native_of(args[1])
+    if not _is_array(<PyObject*>x) or not _is_array(<PyObject*>which):
+        return None
+    cdef int place = _axis_of(axis, PyArray_NDIM(x), 0)
+    if place < 0 or axis == NULL and PyArray_NDIM(x) != 1:
+        return None
+    made = _gathered(slot, x, which) if place == 0 else None
+    if made is None:
+        made = _taken_along(slot, x, which, place)
+    return None if made is None else _make(made, (<Operand>args[0])._table)
+
+
+cdef object _taken_along(Slot* slot, PyArrayObject* x, PyArrayObject* which, int place):
+    """Have NumPy copy parts along an axis at few indices; None where the entry has to."""
+    if PyArray_TYPE(which) != NPY_INTP or _size(which, slot.least) < 0:
+        return None
+    if _size(x, slot.least) < 1:
+        return None
+    held = <object><PyObject*>x
+    try:
+        return PyArray_TakeFrom(x, <object><PyObject*>which, place, NULL, NPY_RAISE)
+    except (IndexError, MemoryError):  # the function says which
+        return None
+
+
+cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which):
+    """Copy rows of a contiguous array at indices of 64 bits, None for others, and bad indices."""
+    cdef npy_intp dims[2 * MOST_DIMENSIONS]
+    cdef npy_intp length, chunk = 1, number, i, place
+    cdef int j, ndim = PyArray_NDIM(x), more = PyArray_NDIM(which)
+    if PyArray_TYPE(which) != NPY_INTP or ndim == 0 or ndim + more > MOST_DIMENSIONS:
+        return None
+    if not _is_plain(<PyObject*>x) or not _is_plain(<PyObject*>which):
+        return None
+    length, number = PyArray_DIMS(x)[0], _size(which, slot.least)
+    for j in range(1, ndim):
+        chunk *= PyArray_DIMS(x)[j]
+    if number < 0 or chunk == 0 or _size(x, slot.least) < 0 or number * chunk >= slot.least:
+        return None
+    for j in range(more):
+        dims[j] = PyArray_DIMS(which)[j]
+    for j in range(1, ndim):
+        dims[more + j - 1] = PyArray_DIMS(x)[j]
+    made = _new_if_any(slot.descr, ndim + more - 1, dims)
+    if made is None:
+        return None
+    chunk *= slot.size
+    cdef npy_intp* indices = <npy_intp*>PyArray_DATA(which)
+    cdef char* source = <char*>PyArray_DATA(x)
+    cdef char* into = _data(made)
+    if number * chunk < LONG * slot.size:
+        return made if _gather(into, source, indices, number, length, chunk) else None
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.rows = _gather_stretch, (number + ROW - 1) // ROW
+    work.size, work.length, work.slot = number, length, slot
+    work.operands[0], work.operands[1] = source, <char*>indices
+    work.operands[2], work.steps[2] = into, chunk
+    held = <object>x, <object>which  # somebody else may let go of them meanwhile
+    _do(&work, number * chunk // slot.size, &slot.pace[0])
+    return None if work.failed else made
+
+
+cdef void _gather_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef npy_intp first = start * ROW, number = min(stop * ROW, work.size) - first
+    cdef npy_intp* indices = <npy_intp*>work.operands[1] + first
+    cdef char* into = work.operands[2] + first * work.steps[2]
+    if not _gather(into, work.operands[0], indices, number, work.length, work.steps[2]):
+        work.failed = True
+
+
+cdef inline npy_intp _wrapped(npy_intp place, npy_intp length) noexcept nogil:
+    """Return the place that an index means, -1 if it is out of bounds."""
+    if place < 0:
+        place += length
+    return place if 0 <= place < length else -1
+
+
+cdef bint _gather_items(
+    Chunk* into, Chunk* source, npy_intp* indices, npy_intp number, npy_intp length
+) noexcept nogil:
+    cdef npy_intp i, place
+    for i in range(number):
+        place = _wrapped(indices[i], length)
+        if place < 0:
+            return False
+        # Several items of a smaller dtype need not be aligned as one of so many bytes is.
+        memcpy(&into[i], &source[place], sizeof(Chunk))
+    return True
+
+
+cdef bint _gather(
+    char* into, char* source, npy_intp* indices, npy_intp number, npy_intp length, npy_intp chunk
+) noexcept nogil:
+    """Copy chunks of bytes at indices; False if there is a bad one."""
+    cdef npy_intp i, place
+    # Of each size a loop of its own: to ask for it at each index takes a third of the time more.
+    if chunk == 8:
+        return _gather_items(<long long*>into, <long long*>source, indices, number, length)
+    if chunk == 4:
+        return _gather_items(<int*>into, <int*>source, indices, number, length)
+    if chunk == 1:
+        return _gather_items(<signed char*>into, <signed char*>source, indices, number, length)
+    if chunk == 2:
+        return _gather_items(<short*>into, <short*>source, indices, number, length)
+    if chunk == 16:
+        return _gather_items(<TwoWords*>into, <TwoWords*>source, indices, number, length)
+    for i in range(number):
+        place = _wrapped(indices[i], length)
+        if place < 0:
+            return False
+        memcpy(into + i * chunk, source + place * chunk, chunk)
+    return True

@@ -1,0 +1,369 @@
+# What is put together of parts of arrays: joined, rolled and repeated ones.
+# Included by _hot_compiled.pyx.
+
+cdef struct TwoWords:
+    long long words[2]
+
+
+ctypedef fused Chunk:
+    signed char
+    short
+    int
+    long long
+    TwoWords
+
+
+cdef void _put_apart(
+    char* into, const char* source, npy_intp chunk, npy_intp step, npy_intp count
+) noexcept:
+    """Copy chunks of some bytes to places a step apart; of a single item without a call."""
+    cdef npy_intp i
+    if chunk == 1:
+        for i in range(count):
+            into[i * step] = source[i]
+    elif chunk == 2:
+        for i in range(count):
+            memcpy(into + i * step, source + i * 2, 2)
+    elif chunk == 4:
+        for i in range(count):
+            memcpy(into + i * step, source + i * 4, 4)
+    elif chunk == 8:
+        for i in range(count):
+            memcpy(into + i * step, source + i * 8, 8)
+    elif chunk == 16:
+        for i in range(count):
+            memcpy(into + i * step, source + i * 16, 16)
+    else:
+        for i in range(count):
+            memcpy(into + i * step, source + i * chunk, chunk)
+
+
+cdef inline void _alternate(Chunk* x, Chunk* y, Chunk* into, npy_intp count) noexcept:
+    cdef npy_intp i
+    for i in range(count):
+        memcpy(&into[2 * i], &x[i], sizeof(Chunk))  # not aligned, as in `_gather_items`
+        memcpy(&into[2 * i + 1], &y[i], sizeof(Chunk))
+
+
+cdef bint _put_in_turn(char* x, char* y, char* into, npy_intp item, npy_intp count) noexcept:
+    """Copy items of two arrays in turn; False where that is not done for items of so many bytes."""
+    if item == 8:
+        _alternate(<long long*>x, <long long*>y, <long long*>into, count)
+    elif item == 4:
+        _alternate(<int*>x, <int*>y, <int*>into, count)
+    elif item == 2:
+        _alternate(<short*>x, <short*>y, <short*>into, count)
+    elif item == 1:
+        _alternate(<signed char*>x, <signed char*>y, <signed char*>into, count)
+    elif item == 16:
+        _alternate(<TwoWords*>x, <TwoWords*>y, <TwoWords*>into, count)
+    else:
+        return False
+    return True
+
+
+cdef bint _are_alike(PyObject** parts, Py_ssize_t count) noexcept:
+    """Say whether arrays are contiguous and of one table."""
+    cdef Py_ssize_t i
+    for i in range(count):
+        if parts[i].ob_type != <void*>_Array:
+            return False
+        if (<Operand>parts[i])._table is not (<Operand>parts[0])._table:
+            return False
+        if not _is_plain(<PyObject*>_native_of(parts[i])):
+            return False
+    return True
+
+
+cdef object _made_alike(PyObject** parts, Py_ssize_t count, bint flat):
+    """Return arrays of one backend as contiguous ones of one dtype; None where the function has to.
+
+    Those with gaps are copied if they are small.
+    """
+    cdef PyObject* found
+    cdef npy_intp size
+    cdef Py_ssize_t i
+    cdef Slot* slot
+    natives, tables = [], []
+    for i in range(count):  # a copy may let other threads run, which change a list
+        if parts[i].ob_type != <void*>_Array:
+            return None
+        tables.append((<Operand>parts[i])._table)
+        natives.append((<Operand>parts[i])._native)
+    table = wide = <Slots>tables[0]
+    for each in tables:
+        if (<Slots>each).backend is not table.backend or (<Slots>each).device is not table.device:
+            return None
+        if each is not wide:
+            found = _common(wide.dtype, (<Slots>each).dtype)
+            if found == NULL:
+                return None
+            found = PyDict_GetItemWithError(table.siblings, <object>found)
+            if found == NULL:
+                return None
+            wide = <Slots>found
+    if wide is not table and _is_strict():
+        return None
+    slot = _resolved(wide, _FULL)
+    if slot == NULL:
+        return None
+    made = []
+    for i in range(count):
+        native = natives[i]
+        if not _is_array(<PyObject*>native):
+            return None
+        if not _is_plain(<PyObject*>native):
+            size = _size(<PyArrayObject*><PyObject*>native, SHORT)
+            native = None if size < 0 else _without_gaps(<PyArrayObject*><PyObject*>native)
+            if native is None:
+                return None
+        if tables[i] is not wide:
+            native = _converted(slot, <Operand>_make(native, <Slots>tables[i]))
+            if native is None:
+                return None
+        if flat:
+            size = _size(<PyArrayObject*><PyObject*>native, PY_SSIZE_T_MAX)
+            native = _view(
+                <PyArrayObject*><PyObject*>native,
+                1,
+                &size,
+                &slot.size,
+                <char*>PyArray_DATA(<PyArrayObject*><PyObject*>native),
+            )
+        made.append(_make(native, wide))
+    return made
+
+
+cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Join contiguous arrays of one table along an axis, an existing one or a new one."""
+    cdef PyObject* axis = NULL
+    cdef PyObject** parts
+    cdef PyArrayObject* x
+    cdef PyArrayObject* y
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp size, total = 0, outer = 1, row, chunk
+    cdef Py_ssize_t number, i
+    cdef int ndim, place, j, k
+    cdef bint stacking = self.place == _STACK
+    cdef char* into
+    if count != 1 or not _words(args, count, names, ("axis",), &axis):
+        return None
+    if args[0].ob_type != <void*>&PyTuple_Type and args[0].ob_type != <void*>&PyList_Type:
+        return None
+    number = Py_SIZE(<object>args[0])
+    if number < 1:
+        return None
+    parts = PySequence_Fast_ITEMS(<object>args[0])
+    cdef bint flat = axis == Py_None and not stacking
+    alike = None
+    if flat or not _are_alike(parts, number):
+        alike = _made_alike(parts, number, flat)
+        if alike is None:
+            return None
+        parts = PySequence_Fast_ITEMS(alike)
+    if flat:
+        axis = NULL
+    cdef Slot* slot = _slot_of(parts[0], self.place)
+    if slot == NULL:
+        return None
+    table = (<Operand>parts[0])._table
+    x = _native_of(parts[0])
+    if not _is_plain(<PyObject*>x):
+        return None
+    ndim = PyArray_NDIM(x) + stacking
+    place = _axis_of(axis, ndim, 0)
+    if place < 0 or ndim > MOST_DIMENSIONS:
+        return None
+    cdef npy_intp along = 0
+    for i in range(number):
+        if parts[i].ob_type != <void*>_Array or (<Operand>parts[i])._table is not table:
+            return None
+        y = _native_of(parts[i])
+        if not _is_plain(<PyObject*>y) or PyArray_NDIM(y) != PyArray_NDIM(x):
+            return None
+        for j in range(PyArray_NDIM(x)):
+            if PyArray_DIMS(y)[j] != PyArray_DIMS(x)[j] and (stacking or j != place):
+                return None
+        size = _size(y, slot.least)
+        if size < 0:
+            return None
+        total += size
+        if total >= slot.least:
+            return None
+        along += 1 if stacking else PyArray_DIMS(y)[place]
+    k = 0
+    for j in range(ndim):
+        if stacking and j == place:
+            dims[j] = number
+        else:
+            dims[j] = PyArray_DIMS(x)[k]
+            k += 1
+    dims[place] = along
+    for j in range(place):
+        outer *= dims[j]
+    cdef bint small = total * slot.size < outer * number * SMALL_PIECE
+    if small and total >= SHORT_MOVE:
+        return None  # many that are put together a few bytes at a time are NumPy's
+    made = _new_large(slot.descr, ndim, dims)
+    into = _data(made)
+    cdef Piece few[FEW_PIECES]
+    cdef Piece* pieces = few
+    if total == 0:
+        return _make(made, table)
+    chunk = total // (outer * number) * slot.size
+    if small and number == 2 and outer * chunk == _size(x, PY_SSIZE_T_MAX) * slot.size:
+        if _put_in_turn(
+            <char*>PyArray_DATA(x), <char*>PyArray_DATA(_native_of(parts[1])), into, chunk, outer
+        ):
+            return _make(made, table)
+    if small:
+        for i in range(number):
+            y = _native_of(parts[i])
+            chunk = _size(y, PY_SSIZE_T_MAX) // outer * slot.size
+            _put_apart(into, <char*>PyArray_DATA(y), chunk, total // outer * slot.size, outer)
+            into += chunk
+        return _make(made, table)
+    # Others may change a list, or what is in an Array, while many bytes are copied.
+    held = None
+    if total * slot.size >= LONG * 8:
+        held = [(<Operand>parts[i])._native for i in range(number)]
+    if outer * number > FEW_PIECES:
+        pieces = <Piece*>PyMem_Malloc(outer * number * sizeof(Piece))
+        if pieces == NULL:
+            raise MemoryError
+    try:
+        for i in range(number):
+            y = _native_of(parts[i])
+            chunk = _size(y, PY_SSIZE_T_MAX) // outer * slot.size
+            for row in range(outer):
+                pieces[row * number + i].source = <char*>PyArray_DATA(y) + row * chunk
+                pieces[row * number + i].bytes = chunk
+        for row in range(outer * number):
+            pieces[row].into = into
+            into += pieces[row].bytes
+        _move(pieces, outer * number)
+    finally:
+        if pieces != few:
+            PyMem_Free(pieces)
+    return _make(made, table)
+
+
+cdef object _rolling_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Roll the elements of a contiguous array, all in the order of its memory, or along an axis."""
+    cdef PyObject* axis = Py_None
+    cdef long shift
+    cdef npy_intp outer = 1, length, row, i
+    cdef int j, place
+    cdef Piece pieces[FEW_PIECES]
+    cdef Work work
+    if count != 2 or not _words(args, count, names, ("axis",), &axis):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or not _whole(args[1], &shift) or not _is_plain(<PyObject*>_native_of(args[0])):
+        return None
+    held = (<Operand>args[0])._native  # somebody else may let go of it meanwhile
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
+    length = _size(x, slot.least)
+    if length < 1:
+        return None
+    row = length * slot.size
+    if axis != Py_None:
+        place = _axis_of(axis, PyArray_NDIM(x), 0)
+        if place < 0:
+            return None
+        for j in range(place):
+            outer *= PyArray_DIMS(x)[j]
+        row, length = row // outer, PyArray_DIMS(x)[place]
+    made = _new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
+    memset(&work, 0, sizeof(Work))
+    work.operands[0], work.operands[1] = <char*>PyArray_DATA(x), _data(made)
+    # Where in the row begins what is rolled to its beginning.
+    work.length, work.size = row, (-shift % length + length) % length * (row // length)
+    if 2 * outer <= FEW_PIECES:
+        for i in range(outer):
+            pieces[2 * i].source, pieces[2 * i].bytes = work.operands[0] + work.size, row - work.size
+            pieces[2 * i + 1].source, pieces[2 * i + 1].bytes = work.operands[0], work.size
+            pieces[2 * i].into = work.operands[1]
+            pieces[2 * i + 1].into = work.operands[1] + row - work.size
+            work.operands[0] += row
+            work.operands[1] += row
+        _move(pieces, 2 * outer)
+    elif outer * row < LONG * 8:
+        _roll_stretch(&work, 0, outer)
+    else:
+        work.stretch, work.rows = _roll_stretch, outer
+        _do(&work, 2 * outer * row, &_moving)
+    return _make(made, (<Operand>args[0])._table)
+
+
+cdef void _roll_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef npy_intp i, before = work.size, after = work.length - work.size
+    cdef char* source
+    cdef char* into
+    for i in range(start, stop):
+        source, into = work.operands[0] + i * work.length, work.operands[1] + i * work.length
+        _copy(into, source + before, after)
+        _copy(into + after, source, before)
+
+
+cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Repeat elements of a contiguous array, or its parts along an axis, alike or by counts."""
+    cdef PyObject* axis = Py_None
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp outer = 1, length = 1, chunk = 1, total = 0, row, i
+    cdef npy_intp* each = NULL
+    cdef long times = 0
+    cdef int ndim, place = 0, j
+    if count != 2 or not _words(args, count, names, ("axis",), &axis):
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL:
+        return None
+    held, also_held = _side_by_side(<PyObject*>_native_of(args[0])), None  # others may let go of them
+    if held is None:
+        return None
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
+    cdef npy_intp least = min(slot.least, <npy_intp>SHORT)
+    if _size(x, least) < 0 or PyArray_NDIM(x) > MOST_DIMENSIONS:
+        return None
+    if axis == Py_None:
+        ndim, length = 1, _size(x, least)
+    else:
+        ndim, place = PyArray_NDIM(x), _axis_of(axis, PyArray_NDIM(x), 0)
+        if place < 0:
+            return None
+        for j in range(ndim):
+            dims[j] = PyArray_DIMS(x)[j]
+            if j < place:
+                outer *= dims[j]
+            elif j > place:
+                chunk *= dims[j]
+        length = dims[place]
+    if _whole(args[1], &times):
+        if not 0 <= times < least:
+            return None
+        total = length * times
+    else:
+        each = _counts(args[0], args[1], length)
+        if each == NULL:
+            return None
+        also_held = (<Operand>args[1])._native
+        for i in range(length):
+            if not 0 <= each[i] < least:
+                return None
+            total += each[i]
+    if total >= least or total * outer * chunk >= least:
+        return None
+    dims[place] = total
+    made = _new_large(slot.descr, ndim, dims)
+    cdef char* source = <char*>PyArray_DATA(x)
+    cdef char* into = _data(made)
+    chunk *= slot.size
+    for row in range(outer):
+        for i in range(length):
+            if each != NULL:
+                times = each[i]
+            _fill(into, times, chunk, source)
+            into += times * chunk
+            source += chunk
+    return _make(made, (<Operand>args[0])._table)
