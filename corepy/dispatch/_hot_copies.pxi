@@ -237,17 +237,6 @@ cdef object _copied(PyObject* array, PyObject* dtype):
     return None if made is None else _make(made, <Slots>found)
 
 
-cdef object _reversed(PyArrayObject* x):
-    """View an array with its axes in the opposite order."""
-    cdef npy_intp dims[MOST_DIMENSIONS]
-    cdef npy_intp strides[MOST_DIMENSIONS]
-    cdef int i, ndim = PyArray_NDIM(x)
-    for i in range(ndim):
-        dims[i] = PyArray_DIMS(x)[ndim - 1 - i]
-        strides[i] = PyArray_STRIDES(x)[ndim - 1 - i]
-    return _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
-
-
 cdef object _copied_with_gaps(Slot* slot, PyArrayObject* x):
     """Copy an array that the caller holds, None where the entry has to."""
     cdef npy_intp size = _size(x, slot.least), last = PY_SSIZE_T_MAX, step
@@ -261,9 +250,7 @@ cdef object _copied_with_gaps(Slot* slot, PyArrayObject* x):
         if step > last:
             return None
         last = step
-    made = _result(slot, x)
-    PyArray_CopyInto(<PyArrayObject*>made, x)
-    return made
+    return _without_gaps(x)
 
 
 cdef object _copied_to(Slot* slot, Slots table, native, Slots target):

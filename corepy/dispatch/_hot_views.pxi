@@ -13,6 +13,17 @@ cdef object _view(PyArrayObject* x, int ndim, npy_intp* dims, npy_intp* strides,
     return made
 
 
+cdef object _reversed(PyArrayObject* x):
+    """View an array with its axes in the opposite order."""
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef int i, ndim = PyArray_NDIM(x)
+    for i in range(ndim):
+        dims[i] = PyArray_DIMS(x)[ndim - 1 - i]
+        strides[i] = PyArray_STRIDES(x)[ndim - 1 - i]
+    return _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
+
+
 cdef inline Slot* _viewed(Function self, PyObject** args, PyArrayObject** x) noexcept:
     """Find the array to be viewed; NULL if there is no short way."""
     cdef Slot* slot = _slot_of(args[0], self.place)
