@@ -255,7 +255,7 @@ def inplace(symbol: str) -> Callable[[X, Any], X]:
             if added != shape and not _stretches(added, shape):
                 raise broadcast_mismatch(symbol, (shape, added))
         writable(self, symbol)
-        if symbol == "__ipow__" and other.__class__ in SCALARS and other == 2:
+        if symbol == "__ipow__" and plain(other).__class__ in SCALARS and other == 2:
             self[...] = _square(self)
             return self
         x = self._native

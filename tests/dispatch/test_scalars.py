@@ -238,3 +238,14 @@ def test_numbers_of_subclasses_are_pythons_own(xp: ModuleType) -> None:
         whole + enum.IntEnum("Far", {"OFF": 300}).OFF
     with pytest.raises(TypeError):
         whole @ Level.LOW
+
+
+@pytest.mark.parametrize("two", [2, 2.0, Level.LOW, Metres(2.0)], ids=repr)
+def test_squares_are_what_runs(two: Any) -> None:
+    x = corepy.array_api.asarray([1.5, 3.0])
+    with corepy.profile() as profile:
+        x**two, corepy.array_api.pow(x, two)
+        x **= two
+    assert "square" in {name for name, _, _ in profile.by_operation()}
+    assert not {"pow", "__pow__", "__ipow__"} & {name for name, _, _ in profile.by_operation()}
+    assert x.tolist() == [2.25, 9.0]
