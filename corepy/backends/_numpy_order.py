@@ -13,14 +13,16 @@ import numpy.typing as npt
 from corepy._extensions import extension
 from corepy.backends._base import OrderLoop
 
-__all__ = ["ORDERED", "ORDER_LOOP", "PARTS", "SORTED", "SORTS_WIDE", "ordered"]
+__all__ = ["ORDERED", "ORDER_LOOP", "PARTS", "SORTED", "SORTS_SLOWLY", "SORTS_WIDE", "ordered"]
 
 Array = npt.NDArray[Any]
 
 _module: Final[Any] = extension("corepy.backends._order_loops")[0]
 
-#: Whether words are sorted sooner than NumPy merges: on Zen 4 they are not.
-QUICK: Final = _module is not None and not _module.STORES_SLOWLY
+#: Whether NumPy sorts slowly in vector registers, as on Zen 4.
+SORTS_SLOWLY: Final = _module is not None and _module.STORES_SLOWLY
+#: Whether words are sorted sooner than NumPy merges.
+QUICK: Final = _module is not None and not SORTS_SLOWLY
 #: Elements of a row from which that is so.
 _LEAST: Final = 64
 #: Elements below which no other library has found an order sooner, by the bytes of registers:

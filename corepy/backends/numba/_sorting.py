@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy.backends._numpy import restore_order
+from corepy.backends._numpy_order import SORTS_SLOWLY
 from corepy.backends.numba import _sorting_loops as loops
 from corepy.backends.numba._compiled import blocks, free_threads, launch
 from corepy.backends.numba._glue import Operation, fills_wide_registers, operation, size_from
@@ -25,8 +26,9 @@ _LONG: Final = 131_072
 _PARTS: Final = 8
 #: Digits from the top by which a long row is sorted first; few keys are alike in all of them.
 _DIGITS: Final = 3
-#: Whether NumPy sorts in wide vector registers, and up to how many digits radix is faster even so.
-_WIDE: Final = fills_wide_registers("maximum", np.dtype(np.float64))
+#: Whether NumPy is quick to sort in wide vector registers, and up to how many digits radix is
+#: faster even so.
+_WIDE: Final = not SORTS_SLOWLY and fills_wide_registers("maximum", np.dtype(np.float64))
 _FEW_DIGITS: Final = 2
 #: Elements of a row that NumPy sorts in several threads, and where a sample of them lies, as parts
 #: of its length: evenly, but in step with nothing that repeats.
