@@ -290,6 +290,8 @@ cdef object _copied_to(Slot* slot, Slots table, native, Slots target):
             PyArray_CopyInto(copy, x)
     elif _casts_quietly(slot.type_num, into) or size < LONG and _is_held_by(x, size, into):
         PyArray_CopyInto(copy, x)
+    elif not _has_cast(slot.type_num, into):
+        return None
     # The one dtype that there are wide loops to.
     elif not _cast_array(x, copy, size, slot.loop if into == NPY_DOUBLE else NULL):
         return None  # what is to be done about values out of range is for the entry

@@ -226,6 +226,17 @@ def test_values_are_those_of_one_thread(
     assert helpers.jobs
 
 
+def test_copies_are_shared_after_a_conversion_that_no_loop_does(helpers: StandIn) -> None:
+    x = arrays("float64")["a"]
+    enlist(helpers)
+    for _ in range(3):
+        xp.astype(x, xp.int8)  # tells nothing of how long a copy takes
+    helpers.jobs.clear()
+    for _ in range(3):
+        xp.astype(x, x.dtype)
+    assert helpers.jobs
+
+
 def test_products_are_shared_again_after_reproducible_ones(helpers: StandIn) -> None:
     operands = arrays("float64")
     tall, few = operands["tall"], operands["few"]
