@@ -195,7 +195,8 @@ cdef int _do(Work* work, npy_intp size, double* pace) except -1:
     corepy_none_of_all()  # of before
     with nogil:
         work.stretch(work, 0, work.rows)
-    return _did_alone(size, pace, start)
+    # What has failed has left out some of the work.
+    return 0 if work.failed else _did_alone(size, pace, start)
 
 
 cdef int _did_alone(npy_intp size, double* pace, double start) except -1:

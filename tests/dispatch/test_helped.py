@@ -226,15 +226,22 @@ def test_values_are_those_of_one_thread(
     assert helpers.jobs
 
 
-def test_copies_are_shared_after_a_conversion_that_no_loop_does(helpers: StandIn) -> None:
-    x = arrays("float64")["a"]
+def test_work_that_fails_at_once_is_shared_later(helpers: StandIn) -> None:
+    operands = arrays("float64")
+    x, i = operands["a"], operands["i"]
+    bad = xp.full(SIZE, SIZE)
     enlist(helpers)
+    helpers.most = 1
     for _ in range(3):
-        xp.astype(x, xp.int8)  # tells nothing of how long a copy takes
-    helpers.jobs.clear()
-    for _ in range(3):
-        xp.astype(x, x.dtype)
-    assert helpers.jobs
+        with pytest.raises(IndexError):
+            xp.take(x, bad)
+        xp.astype(x, xp.int8)  # by no loop of ours
+    helpers.most = 2
+    for call in (lambda: xp.take(x, i), lambda: xp.astype(x, x.dtype)):
+        helpers.jobs.clear()
+        for _ in range(3):
+            call()
+        assert helpers.jobs
 
 
 def test_products_are_shared_again_after_reproducible_ones(helpers: StandIn) -> None:
