@@ -314,10 +314,13 @@ def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = 
         turned = _turned(x, axis)
         return _sort(x[turned], axis=axis, stable=stable)[turned]
     result = x.copy("K")
-    if stable and x.ndim == 1 and x.size > _FEW and x.dtype.char in "fd":
-        result.sort()
-        restore_order(x, result)
-        return result
+    if stable and x.size > _FEW and x.dtype.char in "fd":
+        if x.ndim == 1:
+            result.sort()
+            restore_order(x, result)
+            return result
+        # Without zeros and NaN equal floats are the same bits.
+        stable = bool(np.count_nonzero(x) < x.size or np.isnan(x).any())
     result.sort(axis, None if not stable or x.dtype.num in _ANY_ORDER else "stable")
     return result
 

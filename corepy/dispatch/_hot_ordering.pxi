@@ -342,6 +342,11 @@ cdef object _turned_round(PyArrayObject* x):
     return _without_gaps(<PyArrayObject*><PyObject*>view)
 
 
+cdef inline npy_intp _least_to_sort(Slot* slot, PyArrayObject* x) noexcept:
+    """Return from how many elements the entry has the choice; routes are of vectors alone."""
+    return slot.least if PyArray_NDIM(x) == 1 else slot.leasts[ROWS]
+
+
 cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Sort along an axis, or find the indices that would; equal elements stay in order.
 
@@ -362,7 +367,7 @@ cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
     cdef bint falls = words[1] == Py_True
     axis = _axis_of(words[0], PyArray_NDIM(x), -1)
-    size = _size(x, max(slot.least, slot.first))
+    size = _size(x, max(_least_to_sort(slot, x), slot.first))
     if axis < 0 or size < 0 or PyArray_NDIM(x) > MOST_DIMENSIONS:
         return None
     if falls and axis != PyArray_NDIM(x) - 1:
@@ -392,7 +397,7 @@ cdef object _order(Slot* slot, PyArrayObject* x, npy_intp size, int axis):
         made = _ordered(slot, x, size)
         if made is not None:
             return made
-    if slot.least <= size:
+    if _least_to_sort(slot, x) <= size:
         return None
     cdef int type_num = slot.type_num
     cdef bint floats = type_num == NPY_DOUBLE or type_num == NPY_FLOAT

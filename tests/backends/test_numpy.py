@@ -60,6 +60,10 @@ def test_sort_of_many_keeps_zeros_and_nan_in_order(dtype: str) -> None:
     for values in (x, np.abs(x[x != 0]), np.full_like(x, -0.0), -x[~np.isnan(x)], few, -few):
         found = numpys("sort", values, axis=0, descending=False, stable=True)
         assert found.tobytes() == np.sort(values, kind="stable").tobytes()
+        rows = values[: values.size // 200 * 200].reshape(200, -1)
+        for axis in (0, 1):
+            found = numpys("sort", rows, axis=axis, descending=False, stable=True)
+            assert found.tobytes() == np.sort(rows, axis, kind="stable").tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -274,6 +274,24 @@ def test_an_entry_may_choose_for_some_forms_only() -> None:
     assert xp.astype(x, _dtypes.int16).unwrap() == -1  # a form of which nothing is known
 
 
+@compiled
+@pytest.mark.parametrize("name", ["sort", "argsort"])
+def test_routes_of_sorting_are_of_vectors(name: str) -> None:
+    def entry(x: Any, *_: Any, **__: Any) -> Any:
+        raise AssertionError("the entry was called")
+
+    entry.least = 4  # type: ignore[attr-defined]
+    entry.leasts = {"": 4}  # type: ignore[attr-defined]
+    table = Table(NUMPY, CPU, _dtypes.float64)
+    result = table if name == "sort" else Table(NUMPY, CPU, _dtypes.int64)
+    table[name] = entry, result
+    table.settle(name, entry, result, NUMPY.loop(name))
+    x = np.asarray([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]])
+    for axis in (0, 1):
+        found = getattr(xp, name)(make(x, table), axis=axis)
+        np.testing.assert_array_equal(found.unwrap(), getattr(np, name)(x, axis))
+
+
 SCALARS = [0, 1, 3, -2, True, 200, 2**31, 2**53 + 1, 2**63, 2**70, 10**400]
 SCALARS += [1.5, 0.1, 1e39, -0.0, float("inf"), float("nan"), 2j]
 DTYPES = ["float32", "float64", "complex64", "int8", "int16", "int32", "int64"]
