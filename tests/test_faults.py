@@ -196,7 +196,7 @@ every_other = x[::2]
 beside_gaps = xp.asarray(every_other @ pairs, copy=True)
 corepy.empty_cache()
 with open("/proc/self/statm") as file:
-    limit = int(file.read().split()[0]) * resource.getpagesize() + (2 << 20)
+    limit = int(file.read().split()[0]) * resource.getpagesize() + (4 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 for name, call in calls.items():
     try:

@@ -101,6 +101,7 @@ cdef enum:
     PAGE = 4096
     MOST_BLOCKS = 64
     SLACK = 16777216  # bytes that may be reserved beyond what was in use at once
+    CLEARED = 1048576  # bytes of which less are cleared sooner than the system maps new pages
 
 cdef struct Block:  # stands before the memory of an array
     char* base
@@ -221,6 +222,7 @@ cdef Block* fresh(size_t size) noexcept nogil:
 cdef void* allocate(size_t size, bint clear) noexcept nogil:
     cdef Block* block = NULL
     cdef char* base
+    cdef bint used
     if size < <size_t>corepy_large:
         base = <char*>malloc(size + 2 * LINE)
         if base == NULL:
@@ -232,9 +234,10 @@ cdef void* allocate(size_t size, bint clear) noexcept nogil:
         return memory_of(block)
     size = (size + PAGE - 1) // PAGE * PAGE
     enter()
-    if not clear:  # new memory is clear, and not touched before it is used
+    if not clear or size < CLEARED:
         block = recycled(size)
-    if block != NULL:
+    used = block != NULL
+    if used:
         counts.recycled_blocks += 1
     else:
         block = fresh(size)
@@ -245,6 +248,8 @@ cdef void* allocate(size_t size, bint clear) noexcept nogil:
     counts.allocated += block.capacity
     counts.allocated_peak = max(counts.allocated_peak, counts.allocated)
     leave()
+    if clear and used:
+        memset(memory_of(block), 0, size)
     return memory_of(block)
 
 

@@ -79,7 +79,7 @@ def shortage(
     try:
         memory = memory_info(device)
         left = f"{memory.free_bytes} of {memory.total_bytes} bytes are free"
-    except BackendUnavailableError:
+    except (BackendUnavailableError, MemoryError):  # to read it takes memory as well
         left = "what is free cannot be read"
     return InsufficientMemoryError(
         f"{function}: the memory of {device} does not suffice, and its operands are untouched; "

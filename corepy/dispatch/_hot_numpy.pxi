@@ -112,6 +112,8 @@ cdef extern from "Python.h":
 
 
 cdef extern from "numpy/ufuncobject.h":
+    int _import_umath() except -1
+    int PyUFunc_GiveFloatingpointErrors(const char*, int) except -1
     ctypedef void (*PyUFuncGenericFunction)(
         char**, const npy_intp*, const npy_intp*, void*
     ) noexcept nogil
@@ -291,6 +293,7 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     global _has_numpy
     if not _has_numpy:
         _import_array()
+        _import_umath()
         _has_numpy = True
     slot.kind = _kinds[loop.kind]
     if dtype.kind not in "biufc" or loop.real and dtype.kind == "c":

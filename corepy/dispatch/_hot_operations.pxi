@@ -335,7 +335,8 @@ cdef object _side_by_side(PyObject* x):
 cdef bint _short_inplace(int place, Operand x, other) except -1:
     """Write the result of an operation into its first operand; False where the method has to.
 
-    It is computed beside it first: where a flag was raised, the method needs the operand as it was.
+    Of few elements it is computed beside it first: where a flag was raised, the method needs the
+    operand as it was.
     """
     cdef Slot* slot = &x._table.slots[place]
     cdef PyArrayObject* native
@@ -357,6 +358,8 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
             return True
         if _is_complex(slot.type_num):
             return False
+    if _overwritten_at_once(slot, place, x, native, other):
+        return True
     cdef bint plain = _is_plain(<PyObject*>native)
     left = held if plain else _packed(held)
     if left is None:
@@ -393,6 +396,39 @@ cdef inline bint _never_warns(int type_num, int place) noexcept:
     return place in (_ADD, _SUBTRACT, _MULTIPLY, _AND, _OR, _XOR)
 
 
+cdef npy_intp _place_over(
+    Slot* slot, Operand owner, PyArrayObject* x, other, npy_intp most,
+    char** args, npy_intp* steps, double* element,
+) except -2:
+    """Find the operands of an operation whose result goes over the first, and how many elements.
+
+    -1 where the method has to. The caller holds the native arrays.
+    """
+    cdef npy_intp size = _size(x, most)
+    cdef PyArrayObject* y
+    if size < 2 or not _is_plain(<PyObject*>x):
+        return -1  # NumPy copies a single one
+    steps[0] = steps[1] = steps[2] = slot.size
+    args[0] = args[2] = <char*>PyArray_DATA(x)
+    if type(other) is _Array:
+        right = (<Operand>other)._native
+        if (<Operand>other)._table is not owner._table or not _is_plain(<PyObject*>right):
+            return -1
+        y = <PyArrayObject*><PyObject*>right
+        if PyArray_NDIM(y) == 0:
+            steps[1] = 0
+        elif not _same_shape(x, y):
+            return -1
+        args[1] = <char*>PyArray_DATA(y)
+        if (args[0] != args[1] or steps[1] == 0) and _may_overlap(x, y):
+            return -1
+    elif _scalar(slot, other, element):
+        args[1], steps[1] = <char*>element, 0
+    else:
+        return -1
+    return size
+
+
 cdef bint _overwritten(Slot* slot, int place, Operand owner, PyArrayObject* x, other) except -1:
     """Write a result over its first operand, element by element; False where the method has to.
 
@@ -402,27 +438,11 @@ cdef bint _overwritten(Slot* slot, int place, Operand owner, PyArrayObject* x, o
     cdef char* args[3]
     cdef npy_intp steps[3]
     cdef bint kept = not _never_warns(slot.type_num, place)
-    cdef npy_intp size = _size(x, SHORT if kept else slot.leasts[ALIKE])
-    cdef PyArrayObject* y
-    if size < 2 or not _is_plain(<PyObject*>x):
-        return False  # NumPy copies a single one
-    steps[0] = steps[1] = steps[2] = slot.size
-    args[0] = args[2] = <char*>PyArray_DATA(x)
-    if type(other) is _Array:
-        right = (<Operand>other)._native
-        if (<Operand>other)._table is not owner._table or not _is_plain(<PyObject*>right):
-            return False
-        y = <PyArrayObject*><PyObject*>right
-        if PyArray_NDIM(y) == 0:
-            steps[1] = 0
-        elif not _same_shape(x, y):
-            return False
-        args[1] = <char*>PyArray_DATA(y)
-        if (args[0] != args[1] or steps[1] == 0) and _may_overlap(x, y):
-            return False
-    elif _scalar(slot, other, element):
-        args[1], steps[1] = <char*>element, 0
-    else:
+    held = (<Operand>other)._native if type(other) is _Array else None
+    cdef npy_intp size = _place_over(
+        slot, owner, x, other, SHORT if kept else slot.leasts[ALIKE], args, steps, element
+    )
+    if size < 0:
         return False
     if not kept:
         return _maps(slot, args, 3, size, steps)
@@ -433,6 +453,88 @@ cdef bint _overwritten(Slot* slot, int place, Operand owner, PyArrayObject* x, o
         return True
     memcpy(args[0], PyArray_DATA(<PyArrayObject*>before), size * slot.size)
     return False
+
+
+#: What Python calls operations that are written over many numbers, but for squares.
+cdef dict _OVER = {
+    "add": "__iadd__",
+    "subtract": "__isub__",
+    "multiply": "__imul__",
+    "divide": "__itruediv__",
+}
+
+
+cdef bint _overwritten_at_once(
+    Slot* slot, int place, Operand owner, PyArrayObject* x, other
+) except -1:
+    """Do so with many real numbers. Nothing is kept to be computed again: NumPy is told of flags."""
+    cdef double element[2]
+    cdef char* args[3]
+    cdef npy_intp steps[3]
+    cdef npy_intp size
+    cdef bint floats = slot.type_num == NPY_DOUBLE or slot.type_num == NPY_FLOAT
+    held = (<Operand>other)._native if type(other) is _Array else None
+    if place == _POW:
+        if not _is_squared(owner._table, other) or not _is_plain(<PyObject*>x):
+            return False
+        place, slot = _SQUARE, _resolved_if_any(owner._table, _SQUARE)
+        if slot == NULL or not slot.shares or slot.finite:
+            return False
+        size = _size(x, slot.leasts[ALIKE])
+        if size < LONG:
+            return False
+        args[0] = args[1] = <char*>PyArray_DATA(x)
+        steps[0] = steps[1] = slot.size
+        _map_over(slot, args, 2, size, steps)
+    elif not slot.shares or slot.finite or not (
+        _never_warns(slot.type_num, place)
+        or floats and place in (_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE)
+    ):
+        return False
+    elif type(other) is not _Array and type(other) is not float and type(other) is not int:
+        return False
+    else:
+        size = _place_over(slot, owner, x, other, slot.leasts[ALIKE], args, steps, element)
+        if size >= LONG:
+            _map_over(slot, args, 3, size, steps)
+        elif held is None or (<Operand>other)._table is not owner._table:
+            return False
+        elif not _is_plain(<PyObject*>held) or not _is_plain(<PyObject*>x):
+            return False
+        elif not _spread_over(slot, x, <PyArrayObject*><PyObject*>held):
+            return False
+    cdef int flags = corepy_all_flags()
+    if flags:
+        corepy_none_of_all()
+        name = _names[place]
+        told = name.encode()
+        try:
+            PyUFunc_GiveFloatingpointErrors(told, _as_numpys(flags))
+        except Exception as error:
+            from corepy.dispatch._run import fail
+
+            fail(_OVER.get(name, name), (owner, other), error)
+    return True
+
+
+cdef int _map_over(
+    Slot* slot, char** args, int count, npy_intp size, npy_intp* steps
+) except -1:
+    """Call an elementwise loop on many elements, whatever flags that raises."""
+    cdef Work work
+    _describe(&work, slot, args, count, size, steps)
+    work.stretch, work.rows = _map_stretch, (size + ROW - 1) // ROW
+    return _do(&work, size, &slot.pace[ALIKE])
+
+
+cdef inline int _as_numpys(int flags) noexcept:
+    """Return flags of the processor as NumPy numbers them."""
+    return (
+        (flags & <int>FE_DIVBYZERO != 0)
+        | (flags & <int>FE_OVERFLOW != 0) << 1
+        | (flags & <int>FE_UNDERFLOW != 0) << 2
+        | (flags & <int>FE_INVALID != 0) << 3
+    )
 
 
 cdef object _quick(str name, int place, x1, x2):

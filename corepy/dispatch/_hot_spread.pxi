@@ -77,41 +77,52 @@ cdef int _stands(PyArrayObject* x, int ndim, npy_intp* shape, int* split) noexce
     return COLUMN_OPERAND
 
 
-cdef object _short_spread(Slot* slot, PyArrayObject* x, PyArrayObject* y):
-    """As `_short_binary`, for arrays of which at least one stands beside the rows of the result."""
-    cdef npy_intp shape[MOST_DIMENSIONS]
+cdef npy_intp _lay_out(
+    Slot* slot, PyArrayObject* x, PyArrayObject* y, int* ndim, npy_intp* shape, Work* work
+) noexcept:
+    """Say how two operands stand beside a result, and how many elements that has; -1 where else."""
     cdef npy_intp size = 1, length = 1
-    cdef int ndim = 0, i, split = 0, other = 0
-    if slot.finite or not _shape_of_both(x, y, &ndim, shape):
-        return None
-    cdef Work work
-    memset(&work, 0, sizeof(Work))
-    work.forms[0] = _stands(x, ndim, shape, &split)
-    work.forms[1] = _stands(y, ndim, shape, &other)
+    cdef int i, split = 0, other = 0
+    if slot.finite or not _shape_of_both(x, y, ndim, shape):
+        return -1
+    memset(work, 0, sizeof(Work))
+    work.forms[0] = _stands(x, ndim[0], shape, &split)
+    work.forms[1] = _stands(y, ndim[0], shape, &other)
     if work.forms[0] < 0 or work.forms[1] < 0:
-        return None
+        return -1
     if work.forms[0] == WHOLE_OPERAND:
         split = other
     elif work.forms[1] != WHOLE_OPERAND and split != other:
-        return None
-    for i in range(ndim):
+        return -1
+    for i in range(ndim[0]):
         if shape[i] and size > slot.leasts[SPREAD] // shape[i]:
-            return None
+            return -1
         size *= shape[i]
         if i >= split:
             length *= shape[i]
     if size >= slot.leasts[SPREAD]:
+        return -1
+    work.slot, work.loop, work.data, work.count = slot, slot.loop, slot.data, 3
+    work.operands[0], work.operands[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
+    work.steps[0] = work.steps[1] = slot.size
+    work.steps[2] = slot.size_out
+    work.size, work.length = size, length
+    return size
+
+
+cdef object _short_spread(Slot* slot, PyArrayObject* x, PyArrayObject* y):
+    """As `_short_binary`, for arrays of which at least one stands beside the rows of the result."""
+    cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef int ndim = 0
+    cdef Work work
+    cdef npy_intp size = _lay_out(slot, x, y, &ndim, shape, &work)
+    if size < 0:
         return None
     held, also_held = <object><PyObject*>x, <object><PyObject*>y
     result = _new_if_any(slot.descr, ndim, shape)
     if result is None or size == 0:
         return result
-    work.slot, work.loop, work.data, work.count = slot, slot.loop, slot.data, 3
-    work.operands[0], work.operands[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     work.operands[2] = _data(result)
-    work.steps[0] = work.steps[1] = slot.size
-    work.steps[2] = slot.size_out
-    work.size, work.length = size, length
     if not _plan_rows(&work):
         return None
     if size < LONG:
@@ -123,6 +134,28 @@ cdef object _short_spread(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     else:
         _do(&work, size, &slot.pace[SPREAD])
     return result if _is_clean(slot, size) else None
+
+
+cdef bint _spread_over(Slot* slot, PyArrayObject* x, PyArrayObject* y) except -1:
+    """Write a result over its first operand, beside whose many elements the second stands.
+
+    False where the method has to. What flags are raised is for the caller, who holds both.
+    """
+    cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef int ndim = 0, i
+    cdef Work work
+    cdef npy_intp size = _lay_out(slot, x, y, &ndim, shape, &work)
+    if size < LONG or ndim != PyArray_NDIM(x) or _may_overlap(x, y):
+        return False
+    for i in range(ndim):
+        if shape[i] != PyArray_DIMS(x)[i]:
+            return False
+    work.operands[2] = work.operands[0]
+    if not _plan_rows(&work):
+        return False
+    work.past_caches = False  # what is read there is in one
+    _do(&work, size, &slot.pace[SPREAD])
+    return True
 
 
 cdef bint _plan_rows(Work* work) noexcept:

@@ -66,6 +66,19 @@ def test_memory_is_used_again_and_aligned() -> None:
     assert float(xp.min(y)) == float(xp.max(y)) == -1.0
 
 
+@pytest.mark.parametrize("size", [100_000, MIB - 4096, MIB, 3 * MIB])
+def test_memory_is_clear_where_it_has_to_be(size: int) -> None:
+    x = xp.full(size, 1, dtype=xp.int8)
+    for _ in range(3):
+        y = x + x
+        del y  # what is waiting is not clear
+        made = _pool.recycling(np.zeros)(size, np.int8)
+        assert get_handler_name(made) == "corepy"
+        assert not made.any()
+        made[:] = 7
+        del made
+
+
 def test_of_several_blocks_the_one_used_last_comes_first() -> None:
     x = xp.ones(MIB // 8)
     a, b, c = -x, -x, -x
