@@ -222,7 +222,6 @@ cdef Block* fresh(size_t size) noexcept nogil:
 cdef void* allocate(size_t size, bint clear) noexcept nogil:
     cdef Block* block = NULL
     cdef char* base
-    cdef bint used
     if size < <size_t>corepy_large:
         base = <char*>malloc(size + 2 * LINE)
         if base == NULL:
@@ -236,8 +235,7 @@ cdef void* allocate(size_t size, bint clear) noexcept nogil:
     enter()
     if not clear or size < CLEARED:
         block = recycled(size)
-    used = block != NULL
-    if used:
+    if block != NULL:
         counts.recycled_blocks += 1
     else:
         block = fresh(size)
@@ -245,10 +243,11 @@ cdef void* allocate(size_t size, bint clear) noexcept nogil:
             leave()
             return NULL
         counts.new_blocks += 1
+        clear = False  # new memory is
     counts.allocated += block.capacity
     counts.allocated_peak = max(counts.allocated_peak, counts.allocated)
     leave()
-    if clear and used:
+    if clear:
         memset(memory_of(block), 0, size)
     return memory_of(block)
 

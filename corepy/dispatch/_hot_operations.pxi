@@ -475,7 +475,9 @@ cdef bint _overwritten_at_once(
     cdef bint floats = slot.type_num == NPY_DOUBLE or slot.type_num == NPY_FLOAT
     held = (<Operand>other)._native if type(other) is _Array else None
     if place == _POW:
-        if not _is_squared(owner._table, other) or not _is_plain(<PyObject*>x):
+        if _is_complex(slot.type_num) or not _is_squared(owner._table, other):
+            return False
+        if not _is_plain(<PyObject*>x):
             return False
         place, slot = _SQUARE, _resolved_if_any(owner._table, _SQUARE)
         if slot == NULL or not slot.shares or slot.finite:

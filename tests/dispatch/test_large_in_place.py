@@ -75,6 +75,14 @@ def test_values_are_numpys(shape: tuple[int, ...], dtype: str) -> None:
             both(operator.ipow, x, 2.0)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_squares_are_rounded_as_elsewhere(dtype: str) -> None:
+    x = (sample((5000,), "float64") + 1j * sample((5000,), "float64", 1)).astype(dtype)
+    target = xp.asarray(x, copy=True)
+    target **= 2
+    assert np.asarray(target).tobytes() == np.asarray(xp.square(xp.asarray(x))).tobytes()
+
+
 @pytest.mark.parametrize("shape", [(5000,), (300, 300)], ids=str)
 @pytest.mark.parametrize("dtype", ["bool", "int64"])
 def test_bits_are_numpys(shape: tuple[int, ...], dtype: str) -> None:
