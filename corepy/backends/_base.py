@@ -147,7 +147,10 @@ class Loop:
         NumPy's letters for kinds of dtypes of which it gives them for finite numbers only; of
         complex ones (``"c"``) for such as are not zero.
     real : bool
-        Whether it gives them for real dtypes only.
+        Whether it gives them for real dtypes only; `wide` has some of others.
+    silent : str
+        NumPy's letters for kinds of dtypes of which nobody is told that the loop has met with, say,
+        an overflow; of others NumPy warns as if of `ufunc`.
     second : numpy.ufunc or None
         Another one, where the operation needs two.
     rows : RowLoop or None
@@ -175,6 +178,7 @@ class Loop:
     kind: str = "elementwise"
     finite: str = ""
     real: bool = False
+    silent: str = ""
     second: np.ufunc | None = None
     rows: RowLoop | None = None
     columns: Mapping[str, int] = field(default_factory=dict)

@@ -143,24 +143,25 @@ def _log1p_block(out: Array, x: Array) -> None:
 def sign(x: Array) -> Array:
     if x.dtype.kind != "c":
         return np.asarray(np.sign(x))
-    with np.errstate(all="ignore"):  # of zeros, divided by zero
+    with np.errstate(all="ignore"):  # of zeros, divided by zero, and subnormal numbers
         return _in_blocks(_sign_block, x)
 
 
 def _sign_block(out: Array, x: Array) -> None:
-    # NumPy's own is no quotient at infinity. Of a subnormal modulus quotients overflow, and a
-    # modulus may overflow itself: that of a quarter does not.
-    size = np.abs(x)
-    np.divide(x, size, out=out)
-    large = np.isinf(size) & np.isfinite(x)
-    if large.any():
-        there = x[large] / 4
-        out[large] = there / np.abs(there)
-    small = size < np.finfo(size.dtype).tiny
-    if small.any():
-        there = x[small] * 2.0**60
-        size = np.abs(there)
-        out[small] = np.where(size == 0, 0, there / size)
+    # NumPy's own is no quotient at infinity, and loses digits where a modulus is subnormal or
+    # overflows: in double precision, or beside the larger part, none does.
+    real, imag = x.real.astype(np.float64), x.imag.astype(np.float64)
+    if x.itemsize == 16:
+        largest = np.maximum(np.abs(real), np.abs(imag))
+        real, imag = real / largest, imag / largest
+        size = np.where(np.isinf(largest), 1, np.sqrt(real * real + imag * imag))
+    else:
+        size = np.sqrt(real * real + imag * imag)
+    np.divide(real, size, out=out.real, casting="same_kind")
+    np.divide(imag, size, out=out.imag, casting="same_kind")
+    zero = x == 0
+    if zero.any():
+        out[zero] = 0
 
 
 def tanh(x: Array) -> Array:

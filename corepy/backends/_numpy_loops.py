@@ -129,7 +129,9 @@ _PRIVATE: Final = ("_umath_linalg", "_pocketfft_umath")
 LOOPS: Final[dict[str, Loop]] = {
     "ceil": Loop(np.ceil),
     "floor": Loop(np.floor),
-    "floor_divide": Loop(np.floor_divide, finite="f", wide=WIDE.get("floor_divide", {})),
+    "floor_divide": Loop(
+        np.floor_divide, finite="f", silent="f", wide=WIDE.get("floor_divide", {})
+    ),
     "remainder": Loop(np.remainder, wide=WIDE.get("remainder", {})),
     "round": Loop(np.rint),
     "trunc": Loop(np.trunc),
@@ -137,7 +139,7 @@ LOOPS: Final[dict[str, Loop]] = {
     "expm1": Loop(np.expm1, finite="c"),
     "log1p": Loop(np.log1p, real=True),
     "tanh": Loop(np.tanh, finite="c"),
-    "sign": Loop(np.sign, real=True, wide=WIDE.get("sign", {})),
+    "sign": Loop(np.sign, real=True, silent="c", wide=WIDE.get("sign", {})),
     "all": Loop(np.logical_and, "reduction"),
     "any": Loop(np.logical_or, "reduction"),
     "cumulative_prod": _running(np.multiply, "cumulative_prod"),

@@ -69,6 +69,40 @@ cdef extern from *:
     #define COREPY_SIGN(ONE, INFINITE, REST) \\
         ((x & REST) == 0 ? 0 : (x & REST) > INFINITE ? x : (x & ~REST) | ONE)
 
+    /* Two complex numbers over their moduli, by the steps of `sign` in _numpy_elementwise.py: those
+       in double precision beside their larger parts, whose squares would overflow. */
+    #define COREPY_SWAPPED(X) _mm256_permute_pd(X, 5)
+    COREPY_AVX2 static inline __m256d corepy_sign_of_two(__m256d x, int wide) {
+        const __m256d size = _mm256_andnot_pd(_mm256_set1_pd(-0.0), x);
+        const __m256d largest = _mm256_max_pd(size, COREPY_SWAPPED(size));
+        const __m256d zero = _mm256_cmp_pd(
+            _mm256_or_pd(size, COREPY_SWAPPED(size)), _mm256_setzero_pd(), _CMP_EQ_OQ);
+        const __m256d infinite = _mm256_cmp_pd(
+            largest, _mm256_set1_pd(__builtin_inf()), _CMP_EQ_OQ);
+        __m256d square, modulus;
+        if (wide) x = _mm256_div_pd(x, largest);
+        square = _mm256_mul_pd(x, x);
+        modulus = _mm256_sqrt_pd(_mm256_add_pd(square, COREPY_SWAPPED(square)));
+        if (wide) modulus = _mm256_blendv_pd(modulus, _mm256_set1_pd(1), infinite);
+        return _mm256_andnot_pd(zero, _mm256_div_pd(x, modulus));
+    }
+    #define COREPY_COMPLEX_SIGN(NAME, ITEM, LOAD, STORE) COREPY_LOOP(NAME, COREPY_AVX2, \\
+        const ITEM* from = (const ITEM*)args[0]; \\
+        ITEM* into = (ITEM*)args[1]; \\
+        for (; i + 2 <= size; i += 2) { \\
+            STORE(into + 2 * i, corepy_sign_of_two(LOAD(from + 2 * i), sizeof(ITEM) == 8)); \\
+        } \\
+        if (i < size) { \\
+            ITEM last[4] = {from[2 * i], from[2 * i + 1], 1, 1}; \\
+            STORE(last, corepy_sign_of_two(LOAD(last), sizeof(ITEM) == 8)); \\
+            into[2 * i] = last[0]; \\
+            into[2 * i + 1] = last[1]; \\
+        })
+    #define COREPY_LOAD_FLOATS(FROM) _mm256_cvtps_pd(_mm_loadu_ps(FROM))
+    #define COREPY_STORE_FLOATS(INTO, X) _mm_storeu_ps(INTO, _mm256_cvtpd_ps(X))
+    COREPY_COMPLEX_SIGN(corepy_sign_floats, float, COREPY_LOAD_FLOATS, COREPY_STORE_FLOATS)
+    COREPY_COMPLEX_SIGN(corepy_sign_doubles, double, _mm256_loadu_pd, _mm256_storeu_pd)
+
     /* By the instruction, for a compiler has to mind what a C library would say of each root. */
     #define COREPY_ROOT(NAME, ITEM, TARGET, COUNT, LOAD, ROOT, STORE, ONE) COREPY_LOOP(NAME, TARGET, \\
         const ITEM* from = (const ITEM*)args[0]; \\
@@ -167,6 +201,8 @@ cdef extern from *:
             {"sqrt", "float64", (void*)corepy_sqrt_double_##W}, \\
             {"sign", "float32", (void*)corepy_sign_float_##W}, \\
             {"sign", "float64", (void*)corepy_sign_double_##W}, \\
+            {"sign", "complex64", (void*)corepy_sign_floats}, \\
+            {"sign", "complex128", (void*)corepy_sign_doubles}, \\
             {"sum", "int64", (void*)corepy_sum_long_##W}, \\
             {"sum", "uint64", (void*)corepy_sum_long_##W}, \\
             {"floor_divide", "float32", (void*)corepy_quotients_float_##W}, \\

@@ -58,13 +58,12 @@ cdef bint _cast_array(
     False also where a value is out of range.
     """
     cdef int source = PyArray_TYPE(x), target = PyArray_TYPE(into)
-    cdef bint known
+    cdef bint known, to_float = target == NPY_FLOAT or target == NPY_DOUBLE
     if size < LONG:
         corepy_no_flags()
         known = _cast_all(PyArray_DATA(x), source, PyArray_DATA(into), target, size)
-        return known and not corepy_flags()
+        return known and (not corepy_flags() or to_float and _is_cast_told())
     held = <object>x  # somebody else may let go of it meanwhile
-    cdef bint to_float = target == NPY_FLOAT or target == NPY_DOUBLE
     cdef double start = corepy_now()
     cdef npy_intp bytes = size * (PyArray_ITEMSIZE(x) + PyArray_ITEMSIZE(into))
     cdef Work work
@@ -88,7 +87,16 @@ cdef bint _cast_array(
         _do_together(&work, threads, start)
     else:
         _do(&work, bytes, &_moving)
-    return not work.failed and (_is_clean(NULL, size) if to_float else not corepy_flags())
+    return not work.failed and (not corepy_all_flags() or to_float and _is_cast_told())
+
+
+cdef bint _is_cast_told() except -1:
+    """As `_is_told`, of a conversion to floats: of others, some values may be out of range."""
+    try:
+        _tell("cast")
+    except Exception:
+        return False
+    return True
 
 
 cdef inline bint _wraps_around(int source) noexcept:

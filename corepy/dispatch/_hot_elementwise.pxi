@@ -126,11 +126,10 @@ cdef object _new_if_any(PyArray_Descr* descr, int ndim, npy_intp* dims):
 
 cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps) except -1:
     """Call the loop; False if its result is not to be used."""
+    _forget_flags(slot, size)
     if size < LONG:
         slot.loop(args, &size, steps, slot.data)
     else:
-        if size >= SHORT:
-            corepy_none_of_all()  # of before
         with nogil:
             slot.loop(args, &size, steps, slot.data)
     return _is_clean(slot, size)
@@ -146,61 +145,7 @@ cdef inline bint _maps(Slot* slot, char** args, int count, npy_intp size, npy_in
     if _is_far(size * ((count - 1) * slot.size + slot.size_out), args[count - 1]):
         work.stretch = _map_and_fetch if _takes_long(&work) else _map_past_caches
     _do(&work, size, &slot.pace[ALIKE])
-    return _is_clean(slot, size) or (slot.kind == ELEMENTWISE and _is_told(&work))
-
-
-cdef bint _is_told(Work* work) except -1:
-    """Have NumPy say what there is to say of each flag, by some of the elements that raise it.
-
-    False where that is an exception, or cannot be found out: the whole is computed once more then.
-    """
-    from numpy import errstate
-
-    cdef double some[2 * ROW]  # of items of 16 bytes at the most
-    cdef char* operands[4]
-    cdef npy_intp row, first, size
-    cdef int wanted = corepy_all_flags(), seen = 0, found, last = work.count - 1, i
-    if work.slot.native == NULL:
-        return False
-    native = <object>work.slot.native
-    places = {}
-    for row in range(work.rows):
-        first = row * ROW
-        size = min(<npy_intp>ROW, work.size - first)
-        _place_operands(work, first, operands)
-        operands[last] = <char*>some
-        with nogil:
-            corepy_none_of_all()
-            work.loop(operands, &size, work.steps, work.data)
-            found = corepy_all_flags() & ~seen
-        if found:
-            seen |= found
-            for bit, name in _CONDITIONS:
-                if found & <int>bit:
-                    places[name] = first, size
-            if seen == wanted:
-                break
-    corepy_none_of_all()
-    try:
-        for _, name in _CONDITIONS:
-            if name in places:
-                first, size = places[name]
-                with errstate(**{other: "ignore" for _, other in _CONDITIONS if other != name}):
-                    native(*[_some_of(work, i, first, size) for i in range(last)])
-    except Exception:  # the entry raises it again, where it is worded
-        return False
-    corepy_none_of_all()
-    return seen == wanted
-
-
-cdef object _some_of(Work* work, int operand, npy_intp first, npy_intp size):
-    """Return some elements of an operand, for as long as that is held; or its single value."""
-    cdef npy_intp step = work.steps[operand]
-    Py_INCREF(<object><PyObject*>work.slot.operand)  # stolen by the next line
-    return PyArray_NewFromDescr(
-        &PyArray_Type, work.slot.operand, 1 if step else 0, &size, NULL,
-        work.operands[operand] + first * step, 0, NULL,
-    )
+    return _is_clean(slot, size)
 
 
 cdef enum:
@@ -320,40 +265,53 @@ cdef inline void _place_operands(Work* work, npy_intp first, char** into) noexce
         into[i] = work.operands[i] + first * work.steps[i]
 
 
+cdef inline void _forget_flags(Slot* slot, npy_intp size) noexcept:
+    """Lower flags of before, those that `_is_clean` looks at."""
+    if size >= SHORT or slot.notes:
+        corepy_none_of_all()
+    else:
+        corepy_no_flags()
+
+
 cdef inline bint _is_clean(Slot* slot, npy_intp size) except -1:
-    """Say whether the result of a loop over so many elements is to be used; NULL for a conversion."""
-    if size < SHORT:
-        if corepy_flags() or slot != NULL and slot.notes and corepy_all_flags():
-            return False  # the ufunc says what is to be said
-    elif corepy_all_flags() and not _are_ignored(slot, corepy_all_flags()):
-        return False
+    """Say whether the result of a loop over so many elements is to be used.
+
+    What the loop met with is told to whom it may concern. Where that is to be an exception, the
+    entry computes the result once more and words it.
+    """
     if PyErr_Occurred() != NULL:  # as of integers to negative powers; the ufunc raises it again
         PyErr_Clear()
         return False
+    if corepy_flags() or (size >= SHORT or slot.notes) and corepy_all_flags():
+        return _is_told(slot)
     return True
 
 
-cdef bint _are_ignored(Slot* slot, int flags) except -1:
-    """Say whether nobody wants to know of what a loop met with, and forget it then."""
-    from numpy import geterr
-
-    # The division of an integer by zero raises whatever NumPy is told.
-    if slot != NULL and slot.type_num < <int>NPY_FLOAT and flags & <int>FE_DIVBYZERO:
+cdef bint _is_told(Slot* slot) except -1:
+    """Say whether nothing more is to be said of the flags that are up."""
+    if slot.silent:
+        corepy_none_of_all()
+        return True
+    if slot.told == NULL:
         return False
-    wishes = geterr()
-    for bit, name in _CONDITIONS:
-        if flags & <int>bit and wishes[name] != "ignore":
-            return False
-    corepy_none_of_all()
+    try:
+        _tell(slot.told)
+    except Exception:
+        return False
     return True
 
 
-cdef tuple _CONDITIONS = (  # in the order in which NumPy tells of them
-    (FE_DIVBYZERO, "divide"),
-    (FE_OVERFLOW, "over"),
-    (FE_UNDERFLOW, "under"),
-    (FE_INVALID, "invalid"),
-)
+cdef int _tell(const char* name) except -1:
+    """Lower the flags that are up; NumPy warns of them under a name, raises, or does as it is told."""
+    cdef int flags = corepy_all_flags()
+    corepy_none_of_all()
+    return PyUFunc_GiveFloatingpointErrors(
+        name,
+        (flags & <int>FE_DIVBYZERO != 0)
+        | (flags & <int>FE_OVERFLOW != 0) << 1
+        | (flags & <int>FE_UNDERFLOW != 0) << 2
+        | (flags & <int>FE_INVALID != 0) << 3,
+    )
 
 
 cdef object _short_unary(Slot* slot, PyObject* a):

@@ -118,6 +118,7 @@ cdef extern from "numpy/ufuncobject.h":
         char**, const npy_intp*, const npy_intp*, void*
     ) noexcept nogil
     ctypedef struct PyUFuncObject:
+        const char* name
         int nin
         int nout
         int nargs
@@ -265,6 +266,8 @@ cdef struct Slot:
     bint finite  # whether the loop is only right for finite operands
     bint packs  # whether operands with gaps are put side by side: the entry has more to do than NumPy
     bint notes  # whether it may tell of what it meets with in the x87 unit alone
+    const char* told  # under what name NumPy tells of that; NULL if the entry has to
+    bint silent  # whether nobody is told
     double initial  # of a reduction, where `has_initial`
     bint has_initial
     RowLoop row_loop  # what reduces long rows in the loop's place; NULL if there is none
@@ -296,7 +299,8 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
         _import_umath()
         _has_numpy = True
     slot.kind = _kinds[loop.kind]
-    if dtype.kind not in "biufc" or loop.real and dtype.kind == "c":
+    cdef uintptr_t wide = loop.wide.get(dtype.name, 0)
+    if dtype.kind not in "biufc" or loop.real and dtype.kind == "c" and not wide:
         return 0
     if slot.kind == CORE or slot.kind == DOUBLES:
         if not _find_core(slot, loop, dtype):
@@ -312,8 +316,17 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     slot.notes = loop.ufunc is not None and loop.ufunc.__name__ in _NOTING
     # Powers of integers may raise an exception of Python's, in the thread that computes them.
     slot.shares = loop.ufunc is None or dtype.kind == "f" or loop.ufunc.__name__ != "power"
-    cdef uintptr_t wide = loop.wide.get(dtype.name, 0)
     slot.packs = dtype.kind in loop.finite
+    slot.silent = dtype.kind in loop.silent
+    # Integers divided by zero raise an exception, and what is right of finite numbers alone may be
+    # wrong where it overflows.
+    if dtype.kind in "fc" and not slot.packs:
+        if slot.kind == ELEMENTWISE:
+            slot.told = (<PyUFuncObject*>loop.ufunc).name
+        elif slot.kind == ACCUMULATION:
+            slot.told = "accumulate"
+        elif slot.kind == REDUCTION or slot.kind == MEAN:
+            slot.told = "reduce"
     slot.finite = slot.packs and not wide
     if wide:
         slot.loop, slot.data = <PyUFuncGenericFunction>wide, NULL

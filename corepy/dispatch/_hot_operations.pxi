@@ -505,17 +505,13 @@ cdef bint _overwritten_at_once(
             return False
         elif not _spread_over(slot, x, <PyArrayObject*><PyObject*>held):
             return False
-    cdef int flags = corepy_all_flags()
-    if flags:
-        corepy_none_of_all()
-        name = _names[place]
-        told = name.encode()
+    if corepy_all_flags():
         try:
-            PyUFunc_GiveFloatingpointErrors(told, _as_numpys(flags))
+            _tell(slot.told)
         except Exception as error:
             from corepy.dispatch._run import fail
 
-            fail(_OVER.get(name, name), (owner, other), error)
+            fail(_OVER.get(_names[place], _names[place]), (owner, other), error)
     return True
 
 
@@ -527,16 +523,6 @@ cdef int _map_over(
     _describe(&work, slot, args, count, size, steps)
     work.stretch, work.rows = _map_stretch, (size + ROW - 1) // ROW
     return _do(&work, size, &slot.pace[ALIKE])
-
-
-cdef inline int _as_numpys(int flags) noexcept:
-    """Return flags of the processor as NumPy numbers them."""
-    return (
-        (flags & <int>FE_DIVBYZERO != 0)
-        | (flags & <int>FE_OVERFLOW != 0) << 1
-        | (flags & <int>FE_UNDERFLOW != 0) << 2
-        | (flags & <int>FE_INVALID != 0) << 3
-    )
 
 
 cdef object _quick(str name, int place, x1, x2):

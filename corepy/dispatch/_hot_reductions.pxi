@@ -129,6 +129,8 @@ cdef bint _reduces(
     else:
         if by_row_loop:
             corepy_none_of_all()  # of before
+        else:
+            _forget_flags(slot, many)
         if many < LONG:
             work.stretch(&work, 0, work.rows)
         else:
@@ -371,11 +373,10 @@ cdef object _short_accumulation(Slot* slot, native, PyObject* axis, bint initial
             return None
     result = _new_large(slot.descr, ndim, shape)
     run.source, run.into = <char*>PyArray_DATA(x), _data(result)
+    _forget_flags(slot, size)
     if size < LONG:
         _run_along(&run)
     else:
-        if size >= SHORT:
-            corepy_none_of_all()  # of before
         with nogil:
             _run_along(&run)
     return result if _is_clean(slot, size) else None

@@ -125,14 +125,15 @@ cdef object _short_spread(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     work.operands[2] = _data(result)
     if not _plan_rows(&work):
         return None
+    if size >= SHORT and slot.shares:
+        _do(&work, size, &slot.pace[SPREAD])
+        return result if _is_clean(slot, size) else None
+    _forget_flags(slot, size)
     if size < LONG:
         work.stretch(&work, 0, work.rows)
-    elif size < SHORT or not slot.shares:
-        corepy_none_of_all()
+    else:
         with nogil:
             work.stretch(&work, 0, work.rows)
-    else:
-        _do(&work, size, &slot.pace[SPREAD])
     return result if _is_clean(slot, size) else None
 
 
