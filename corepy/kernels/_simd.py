@@ -401,6 +401,21 @@ def sum_of(row: Array) -> float:
     return total
 
 
+@reassociated
+def moments_of(row: Array, origin: float) -> tuple[float, float]:
+    """Sum how far elements lie from one of them, and the squares of that, in float64.
+
+    The variance is that of float32 to more digits than it has: even where the origin lies farthest
+    from the others, the mean of so many squares is no more times larger than there are elements.
+    """
+    total = squares = 0.0
+    for j in range(row.size):
+        off = row[j] - origin
+        total += off
+        squares += off * off
+    return total, squares
+
+
 @inlined
 def sum_of_weights(row: Array) -> float:
     """Sum a row of numbers that are not negative: blocks in its dtype, and these in float64."""

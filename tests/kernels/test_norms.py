@@ -94,6 +94,17 @@ def test_no_way_loses_digits_far_from_zero(kind: Kind, way: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("size", [128, 4099])
+def test_layer_norm_beside_an_outlier(kind: Kind, size: int) -> None:
+    values = sample(512, size) + 1e6
+    values[:, 0] = -3e7
+    for dtype, bound in (("float32", 1e-5), ("float64", 1e-13)):
+        x = kind.array(values, dtype)
+        expected, _ = libraries.layer_norm(host(x) - 1e6, 1.0, 0.0, 1e-5)
+        found = host(kernels.layer_norm(x, None, None, 1e-5))
+        np.testing.assert_allclose(found, expected, rtol=bound, atol=bound)
+
+
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 def test_special_values_stay_in_their_row(kind: Kind, special: float) -> None:
     values = sample(3, 40)

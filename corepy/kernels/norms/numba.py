@@ -18,6 +18,7 @@ from corepy.kernels._simd import (
     expect_rows,
     fetch,
     is_far,
+    moments_of,
     put,
     scratch,
     squares_of,
@@ -72,29 +73,45 @@ def _rms_rows(
         put(into, out[i], brain)
 
 
-def _centre(row: Array, mean: float, values: Array) -> None:
-    """Take their mean from the elements of a row, so that those far from zero lose nothing."""
+def _layered(
+    row: Array, weight: Array, bias: Array, eps: float, values: Array, into: Array
+) -> None:
+    """Normalize a row; elements far from zero lose nothing."""
     raise NotImplementedError("compiled code only")
 
 
-def _centre_32(row: Array, mean: float, values: Array) -> None:
-    high = number(mean, values[0])
-    low = number(mean - high, values[0])  # what its rounding took away
+def _layered_32(
+    row: Array, weight: Array, bias: Array, eps: float, values: Array, into: Array
+) -> None:
+    first = np.float64(row[0])
+    total, squares = moments_of(row, first)
+    mean = total / row.size
+    high = number(first + mean, into[0])
+    low = number(first + mean - high, into[0])  # what its rounding took away
+    scale = number(1.0 / np.sqrt(squares / row.size - mean * mean + eps), into[0])
     for j in range(row.size):
-        values[j] = (row[j] - high) - low
+        into[j] = ((row[j] - high) - low) * scale * weight[j] + bias[j]
 
 
-def _centre_64(row: Array, mean: float, values: Array) -> None:
+def _layered_64(
+    row: Array, weight: Array, bias: Array, eps: float, values: Array, into: Array
+) -> None:
+    mean = sum_of(row) / row.size
     for j in range(row.size):
         values[j] = row[j] - mean
     rest = sum_of(values) / row.size  # the mean has no more digits than the elements
     for j in range(row.size):
         values[j] -= rest
+    scale = 1.0 / np.sqrt(squares_of(values) / row.size + eps)
+    for j in range(row.size):
+        into[j] = values[j] * scale * weight[j] + bias[j]
 
 
-@by_type(_centre)
-def _centre_by_type(row: Any, mean: Any, values: Any) -> Callable[..., Any]:
-    return _centre_64 if values.dtype == types.float64 else _centre_32
+@by_type(_layered)
+def _layered_by_type(
+    row: Any, weight: Any, bias: Any, eps: Any, values: Any, into: Any
+) -> Callable[..., Any]:
+    return _layered_64 if row.dtype == types.float64 else _layered_32
 
 
 @kernel
@@ -110,12 +127,8 @@ def _layer_row(
     out: Array,
 ) -> None:
     """Normalize a row. Apart from the loop over all, which would count who uses its scratch."""
-    row = fetch(x, held, brain)
-    _centre(row, sum_of(row) / x.size, values)
-    scale = number(1.0 / np.sqrt(squares_of(values) / x.size + eps), values[0])
     into = target(out, values, there)
-    for j in range(x.size):
-        into[j] = values[j] * scale * weight[j] + bias[j]
+    _layered(fetch(x, held, brain), weight, bias, eps, values, into)
     put(into, out, brain)
 
 
