@@ -53,12 +53,19 @@ cdef bint _cast_all(void* x, int source, void* into, int target, npy_intp size) 
 cdef bint _cast_array(
     PyArrayObject* x, PyArrayObject* into, npy_intp size, PyUFuncGenericFunction wide
 ) except -1:
-    """Convert as `_cast_all` does, many elements by a wide loop if that is not NULL.
+    """Convert as `_cast_all` does, or by a wide loop if that is not NULL.
 
     False also where a value is out of range.
     """
     cdef int source = PyArray_TYPE(x), target = PyArray_TYPE(into)
     cdef bint known, to_float = target == NPY_FLOAT or target == NPY_DOUBLE
+    cdef Work work
+    if size < LONG and wide != NULL:
+        memset(&work, 0, sizeof(Work))
+        work.loop = wide
+        work.steps[0], work.steps[1] = PyArray_ITEMSIZE(x), PyArray_ITEMSIZE(into)
+        _cast_some(&work, <char*>PyArray_DATA(x), <char*>PyArray_DATA(into), size)
+        return True
     if size < LONG:
         corepy_no_flags()
         known = _cast_all(PyArray_DATA(x), source, PyArray_DATA(into), target, size)
@@ -66,7 +73,6 @@ cdef bint _cast_array(
     held = <object>x  # somebody else may let go of it meanwhile
     cdef double start = corepy_now()
     cdef npy_intp bytes = size * (PyArray_ITEMSIZE(x) + PyArray_ITEMSIZE(into))
-    cdef Work work
     memset(&work, 0, sizeof(Work))
     work.stretch, work.rows, work.size = _cast_stretch, (size + ROW - 1) // ROW, size
     work.operands[0], work.steps[0] = <char*>PyArray_DATA(x), PyArray_ITEMSIZE(x)
@@ -287,6 +293,8 @@ cdef object _copied_to(Slot* slot, Slots table, native, Slots target):
     made = _new_large(<PyArray_Descr*><PyObject*>descr, PyArray_NDIM(x), PyArray_DIMS(x))
     cdef PyArrayObject* copy = <PyArrayObject*>made
     cdef Piece piece
+    # The one dtype that there are wide loops to.
+    cdef PyUFuncGenericFunction wide = slot.loop if into == NPY_DOUBLE else NULL
     if into == slot.type_num:
         piece.source, piece.into = <char*>PyArray_DATA(x), <char*>PyArray_DATA(copy)
         piece.bytes = size * slot.size
@@ -294,14 +302,13 @@ cdef object _copied_to(Slot* slot, Slots table, native, Slots target):
     elif _wraps_around(slot.type_num) and not _has_cast(slot.type_num, into):
         PyArray_CopyInto(copy, x)
     elif size < LONG and _wraps_around(slot.type_num):
-        if not _cast_array(x, copy, size, NULL):
+        if not _cast_array(x, copy, size, wide):
             PyArray_CopyInto(copy, x)
     elif _casts_quietly(slot.type_num, into) or size < LONG and _is_held_by(x, size, into):
         PyArray_CopyInto(copy, x)
     elif not _has_cast(slot.type_num, into):
         return None
-    # The one dtype that there are wide loops to.
-    elif not _cast_array(x, copy, size, slot.loop if into == NPY_DOUBLE else NULL):
+    elif not _cast_array(x, copy, size, wide):
         return None  # what is to be done about values out of range is for the entry
     return made
 
