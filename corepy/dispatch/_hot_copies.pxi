@@ -59,17 +59,18 @@ cdef bint _cast_array(
     """
     cdef int source = PyArray_TYPE(x), target = PyArray_TYPE(into)
     cdef bint known, to_float = target == NPY_FLOAT or target == NPY_DOUBLE
+    cdef char* operands[2]
+    cdef npy_intp steps[2]
     cdef Work work
     if size < LONG and wide != NULL:
-        memset(&work, 0, sizeof(Work))
-        work.loop = wide
-        work.steps[0], work.steps[1] = PyArray_ITEMSIZE(x), PyArray_ITEMSIZE(into)
-        _cast_some(&work, <char*>PyArray_DATA(x), <char*>PyArray_DATA(into), size)
+        operands[0], operands[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(into)
+        steps[0], steps[1] = PyArray_ITEMSIZE(x), PyArray_ITEMSIZE(into)
+        wide(operands, &size, steps, NULL)
         return True
     if size < LONG:
         corepy_no_flags()
         known = _cast_all(PyArray_DATA(x), source, PyArray_DATA(into), target, size)
-        return known and (not corepy_flags() or to_float and _is_cast_told())
+        return known and (not corepy_flags() or to_float and _is_told_as("cast"))
     held = <object>x  # somebody else may let go of it meanwhile
     cdef double start = corepy_now()
     cdef npy_intp bytes = size * (PyArray_ITEMSIZE(x) + PyArray_ITEMSIZE(into))
@@ -93,16 +94,7 @@ cdef bint _cast_array(
         _do_together(&work, threads, start)
     else:
         _do(&work, bytes, &_moving)
-    return not work.failed and (not corepy_all_flags() or to_float and _is_cast_told())
-
-
-cdef bint _is_cast_told() except -1:
-    """As `_is_told`, of a conversion to floats: of others, some values may be out of range."""
-    try:
-        _tell("cast")
-    except Exception:
-        return False
-    return True
+    return not work.failed and (not corepy_all_flags() or to_float and _is_told_as("cast"))
 
 
 cdef inline bint _wraps_around(int source) noexcept:

@@ -292,10 +292,13 @@ cdef bint _is_told(Slot* slot) except -1:
     if slot.silent:
         corepy_none_of_all()
         return True
-    if slot.told == NULL:
-        return False
+    return slot.told != NULL and _is_told_as(slot.told)
+
+
+cdef bint _is_told_as(const char* name) except -1:
+    """Tell of the flags that are up; False where that is an exception, which the entry words."""
     try:
-        _tell(slot.told)
+        _tell(name)
     except Exception:
         return False
     return True

@@ -236,7 +236,7 @@ def test_joins_of_every_kind(dtype: str) -> None:
 def test_the_short_way_joins_what_is_not_alike() -> None:
     table = without_entries("float64", "concat", "stack", "full")
     few = Table(NUMPY, CPU, _dtypes.int8)
-    few.siblings[xp.float64] = table
+    few.siblings[xp.float64] = table.siblings[xp.float64] = table
     table.siblings[xp.int8] = few
     x, y = np.arange(6.0).reshape(2, 3), np.arange(6, dtype=np.int8).reshape(3, 2).T
     a, b = make(x, table), make(y, few)
