@@ -248,7 +248,7 @@ def measure(
     for name, taken in seconds.items():
         pace.note(operation, dtype, name, size, taken)
     longest = max(seconds.values())
-    pause = pause_before(operation, size, longest)
+    pause = pause_before(operation, size)
     rehearse = REHEARSAL if pause and longest < UNCACHED else 0.0
     turn = TURN if pause else _measure.SLICE
     counts = {name: _measure.runs(taken, turn) for name, taken in seconds.items()}
@@ -261,10 +261,8 @@ def measure(
     return Cell.of(operation, dtype, size, times)
 
 
-def pause_before(operation: Operation, size: int, longest: float) -> float:
+def pause_before(operation: Operation, size: int) -> float:
     """Return how long to wait before a turn, in seconds."""
-    if longest > 0.5:
-        return 0.0  # the threads of another library sleep long before half of it is done
     if operation.group == LINALG:
         return PAUSE_BLAS if size >= PAUSED_ORDER else 0.0
     return PAUSE if size >= PAUSED_SIZE else 0.0
