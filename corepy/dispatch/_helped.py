@@ -13,6 +13,7 @@ from typing import Final
 
 from corepy._crew import Crew
 from corepy.dispatch import _hot, _route_libraries
+from corepy.dispatch._threads import get_num_threads
 
 __all__: list[str] = []
 
@@ -23,11 +24,15 @@ _SAVED: Final = 0.4
 def _find(seconds: float) -> Crew | None:
     """Return the helpers, None as long as they are not worth what it takes to have them.
 
+    Where the budget is one thread they are worth nothing.
+
     Parameters
     ----------
     seconds : float
         How long loops have run since the last call that helpers would have shared.
     """
+    if get_num_threads() == 1:
+        return None
     backend = _route_libraries.earned("numba", _SAVED * seconds)
     return None if backend is None else backend.crew()
 

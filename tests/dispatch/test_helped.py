@@ -654,3 +654,4 @@ def test_a_budget_of_one_thread_keeps_them_away(monkeypatch: pytest.MonkeyPatch)
     for _ in range(20):
         xp.sqrt(x)
     assert _hot_compiled.jobs_shared() == before
+    assert _helped._find(1e9) is None  # and nothing is loaded for them
