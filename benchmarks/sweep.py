@@ -61,7 +61,17 @@ STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "iufc": (
         *("a + b", "a * b", "3 + a", "-a", "a ** 2", "a ** 3", "a[::2] + b[::2]", "m + r", "m * c"),
-        *("m + m.T", "m.T * 2", "a @ b", "m @ n", "m @ n.T", "m @ r", "xp.abs(a)", "xp.square(a)"),
+        *(
+            "m[:, 1:] + n[:, 1:]",
+            "m + m.T",
+            "m.T * 2",
+            "a @ b",
+            "m @ n",
+            "m @ n.T",
+            "m @ r",
+            "xp.abs(a)",
+            "xp.square(a)",
+        ),
         *(
             "xp.sign(a)",
             "xp.sum(a)",

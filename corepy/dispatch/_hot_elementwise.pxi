@@ -337,7 +337,7 @@ cdef int _tell(const char* name) except -1:
 cdef object _short_unary(Slot* slot, PyObject* a):
     """Return the result of the loop, None where the entry has to compute it."""
     if not _is_plain(a):
-        return None
+        return _over_grid(slot, a, NULL, NULL, False)
     held = <object>a  # another thread may put other memory into its Array meanwhile
     cdef PyArrayObject* x = <PyArrayObject*>a
     cdef npy_intp size = _size(x, slot.leasts[ALIKE])
@@ -356,7 +356,7 @@ cdef object _short_unary(Slot* slot, PyObject* a):
 cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
     """Return the result of the loop, None where the entry has to compute it."""
     if not _is_plain(a) or not _is_plain(b):
-        return _short_of_parts(slot, a, b) if slot.packs else None
+        return _short_of_parts(slot, a, b) if slot.packs else _over_grid(slot, a, b, NULL, False)
     held, also_held = <object>a, <object>b  # as in `_short_unary`
     cdef PyArrayObject* x = <PyArrayObject*>a
     cdef PyArrayObject* y = <PyArrayObject*>b
@@ -496,7 +496,9 @@ cdef object _short_scalar(Slot* slot, PyObject* a, value, bint first):
     cdef double element[2]  # room for any
     held = _side_by_side(a) if slot.packs else <object>a
     if not _is_plain(<PyObject*>held):
-        return None
+        if not _scalar(slot, value, element):
+            return None
+        return _over_grid(slot, <PyObject*>held, NULL, <char*>element, first)
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
     cdef npy_intp size = _size(x, slot.leasts[ALIKE])
     if size < 0 or not _scalar(slot, value, element):

@@ -260,6 +260,7 @@ cdef struct Slot:
     bint blocks  # whether products in blocks come before it
     int type_num  # of the operands
     Kind kind
+    bint wide  # whether the loop takes contiguous operands and single values alone
     bint shares  # whether other threads may run the loop on some of the elements
     double pace[FORMS]  # seconds that it takes for one of many, by form; 0 if nobody knows
     double effort  # seconds for a byte that it reads or writes in a cache; 0 if nobody knows
@@ -329,7 +330,7 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
             slot.told = "reduce"
     slot.finite = slot.packs and not wide
     if wide:
-        slot.loop, slot.data = <PyUFuncGenericFunction>wide, NULL
+        slot.loop, slot.data, slot.wide = <PyUFuncGenericFunction>wide, NULL, True
     if loop.rows is not None:
         slot.row_loop = <RowLoop><uintptr_t>loop.rows.addresses.get(dtype.name, 0)
         slot.row_least, slot.row_longer = loop.rows.least, loop.rows.longer

@@ -126,6 +126,8 @@ cdef double REST = 40e-6
 cdef double ASKED = 5e-3
 
 
+cdef struct Grid  # see _hot_grids.pxi
+
 cdef struct Work:
     Stretch stretch
     npy_intp rows
@@ -140,7 +142,8 @@ cdef struct Work:
     npy_intp group  # columns that are reduced together
     npy_intp parts  # in which each thread's share is dealt out, if not in `STRETCHES`
     int forms[3]  # how operands stand beside the result
-    bint past_caches  # whether that is written past the caches
+    Grid* grid  # where operands lie
+    bint past_caches  # whether the result is written past the caches
     int types[2]  # NumPy's numbers of dtypes, of the operand and the result
     Slot* slot
     PyUFuncGenericFunction loop

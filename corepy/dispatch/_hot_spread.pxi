@@ -117,7 +117,7 @@ cdef object _short_spread(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     cdef Work work
     cdef npy_intp size = _lay_out(slot, x, y, &ndim, shape, &work)
     if size < 0:
-        return None
+        return _over_grid(slot, <PyObject*>x, <PyObject*>y, NULL, False)
     held, also_held = <object><PyObject*>x, <object><PyObject*>y
     result = _new_if_any(slot.descr, ndim, shape)
     if result is None or size == 0:
@@ -125,16 +125,22 @@ cdef object _short_spread(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     work.operands[2] = _data(result)
     if not _plan_rows(&work):
         return None
+    return result if _runs(&work, size) else None
+
+
+cdef bint _runs(Work* work, npy_intp size) except -1:
+    """Do what is planned, by several threads where there are many elements; False as in `_calls`."""
+    cdef Slot* slot = work.slot
     if size >= SHORT and slot.shares:
-        _do(&work, size, &slot.pace[SPREAD])
-        return result if _is_clean(slot, size) else None
+        _do(work, size, &slot.pace[SPREAD])
+        return _is_clean(slot, size)
     _forget_flags(slot, size)
     if size < LONG:
-        work.stretch(&work, 0, work.rows)
+        work.stretch(work, 0, work.rows)
     else:
         with nogil:
-            work.stretch(&work, 0, work.rows)
-    return result if _is_clean(slot, size) else None
+            work.stretch(work, 0, work.rows)
+    return _is_clean(slot, size)
 
 
 cdef bint _spread_over(Slot* slot, PyArrayObject* x, PyArrayObject* y) except -1:

@@ -1,0 +1,138 @@
+"""Arrays with gaps, turned ones, and those beside each other in any way: results are NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corepy.array_api as xp
+from corepy import _dtypes
+from corepy.devices._device import CPU
+from corepy.dispatch import make
+from corepy.dispatch._table import Table, table_of
+from tests.dispatch.natives import NUMPY, assert_same_bits, compiled, outcome, values
+from tests.dispatch.short_ways import without_entries
+
+#: Rows short and long, one and many of them; all that follows is for each of these.
+SHAPES = [(6,), (5, 3), (40, 30), (3, 700), (300, 5), (7, 6, 5), (3, 4, 2, 5, 2, 3), (150, 130)]
+
+
+def views(x: Any) -> Iterator[Any]:
+    """Return views of one shape: with gaps, turned, backwards, and of single rows and columns."""
+    whole = np.repeat(np.repeat(x, 2, axis=0), 3, axis=-1)
+    yield x
+    yield whole[::2, ..., ::3] if x.ndim > 1 else whole[::6]
+    yield x[::-1]
+    yield np.asfortranarray(x)
+    yield np.ascontiguousarray(x.swapaxes(0, -1)).swapaxes(0, -1)[..., ::-1]
+    if x.ndim > 2:
+        yield np.ascontiguousarray(x.transpose(1, 2, 0, *range(3, x.ndim))).transpose(
+            2, 0, 1, *range(3, x.ndim)
+        )
+    if x.ndim > 1:
+        yield np.repeat(x[:1], 2, axis=-1)[..., ::2]
+        yield np.repeat(x[..., :1], 2, axis=-1)[..., :1]
+        yield x[:, :1]
+        yield np.repeat(x[0], 2, axis=-1)[..., ::2]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "int64", "float32", "float64"])
+def test_two_operands(shape: tuple[int, ...], dtype: str) -> None:
+    table = table_of(NUMPY, CPU, _dtypes.DTYPES[dtype])
+    x, y = (values(table, shape, seed, tame=True) for seed in (1, 2))
+    names = ["equal", "logical_or"] if dtype == "bool" else ["add", "less", "maximum", "multiply"]
+    for left in views(x):
+        for right in views(y):
+            for name in names:
+                expected = getattr(np, name)(left, right)
+                found = getattr(xp, name)(make(left, table), make(right, table)).unwrap()
+                assert_same_bits(found, expected)
+                assert found.strides == expected.strides
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint64", "float32", "float64", "complex64", "complex128"]
+)
+def test_one_operand_and_scalars(shape: tuple[int, ...], dtype: str) -> None:
+    table = table_of(NUMPY, CPU, _dtypes.DTYPES[dtype])
+    for x in views(values(table, shape, 3, tame=True)):
+        a = make(x, table)
+        for found, expected in (
+            (-a, -x),
+            (xp.square(a), np.square(x)),
+            (xp.sign(a), np.sign(x)),
+            (a + 3, x + 3),
+            (3 - a, 3 - x),
+        ):
+            if x.dtype.kind == "c":  # NumPy's depend on the layout
+                np.testing.assert_allclose(found.unwrap(), expected, rtol=1e-6)
+            else:
+                assert_same_bits(found.unwrap(), expected)
+            assert found.unwrap().strides == expected.strides
+
+
+#: More than 32 MiB with their results, so that these are written past the caches.
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(2003, 2011), (900_000, 5), (3, 1_500_001), (150, 150, 203)])
+def test_what_fits_no_cache(shape: tuple[int, ...], dtype: str) -> None:
+    x, y = (np.random.default_rng(seed).random(shape).astype(dtype) for seed in (1, 2))
+    for left, right in ((x, np.asfortranarray(y)), (x[:, ::2], y[:, ::2]), (x, y[:, :1].copy("F"))):
+        a, b = xp.asarray(left), xp.asarray(right)
+        for _ in range(3):  # the last in several threads, where these are
+            np.testing.assert_array_equal((a - b).unwrap(), left - right)
+            np.testing.assert_array_equal((a < b).unwrap(), left < right)
+            np.testing.assert_array_equal(xp.sqrt(b).unwrap(), np.sqrt(right))
+            np.testing.assert_array_equal((2 * b).unwrap(), 2 * right)
+
+
+@compiled
+@pytest.mark.parametrize("size", [4, 300])
+def test_the_short_way_is_taken(size: int) -> None:
+    x = np.arange(4.0 * size * size).reshape(2 * size, 2 * size)
+    table = without_entries("float64", "add", "negative")
+    a = make(x, table)
+    for part, other in ((x[:, 1:], x[:, :-1]), (x.T, x), (x[::2], x[:1]), (x, x[:, :1].copy("F"))):
+        found = make(part, table) + make(other, table)
+        assert_same_bits(found.unwrap(), part + other)
+    assert_same_bits((-a.mT).unwrap(), -x.T)
+    assert_same_bits((a[:, ::-2] + 1.0).unwrap(), x[:, ::-2] + 1)
+
+
+@pytest.mark.parametrize("size", [6, 400])
+def test_a_warning_comes_once_and_an_error_raises(size: int) -> None:
+    x = np.ones((size, size))
+    x[-1, -1] = 0
+    a = xp.asarray(x[:, 1:])
+    for wish in ("ignore", "warn", "raise"):
+        with np.errstate(divide=wish):  # type: ignore[call-overload]
+            for _ in range(2):
+                if wish == "raise":
+                    with pytest.raises(FloatingPointError, match="divide by zero"):
+                        _ = 1.0 / a
+                    continue
+                found, warned = outcome(lambda: 1.0 / a)
+                assert len(warned) == (wish == "warn")
+                assert found.unwrap()[-1, -1] == np.inf
+
+
+@compiled
+def test_a_route_that_begins_early_is_taken() -> None:
+    asked = []
+
+    def gate(x: Any, y: Any) -> Any:
+        asked.append(x.shape)
+        return x + y
+
+    vars(gate).update(least=1000, leasts={"": 1000, "spread": 1000})
+    table = Table(NUMPY, CPU, _dtypes.float64)
+    table["add"] = (gate, table)
+    table.settle("add", gate, table, NUMPY.loop("add"))
+    x = make(np.ones((400, 100)), table)
+    found = x[:, ::2] + x[:, ::2]
+    np.testing.assert_array_equal(found.unwrap(), np.full((400, 50), 2.0))
+    assert asked == [(400, 50)]
