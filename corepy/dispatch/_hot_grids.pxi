@@ -1,4 +1,4 @@
-# Elementwise operations on many elements of arrays with gaps, in any order, or beside each other.
+# Elementwise operations on arrays with gaps, in any order of their axes, or beside each other.
 # Included by _hot_compiled.pyx.
 #
 # NumPy's iterator gives its loops one row after the other, in one thread. Here threads share the
@@ -99,6 +99,7 @@ cdef void _pack_some(
     cdef npy_intp index[AXES]
     cdef npy_intp item = work.steps[operand], step = grid.strides[operand][last], part, rows
     cdef npy_intp length = grid.dims[last], apart = grid.strides[operand][last - 1] if last else 0
+    cdef char* row
     for i in range(grid.ndim):
         index[i] = at[i]
     while size > 0:
@@ -106,7 +107,8 @@ cdef void _pack_some(
         if part == length and last > 0:
             rows = min(size // length, grid.dims[last - 1] - index[last - 1])
             index[last - 1] += rows - 1
-        corepy_pack(into, _placed(work, operand, index) - (rows - 1) * apart, rows, apart, part, step, item)
+        row = _placed(work, operand, index) - (rows - 1) * apart
+        corepy_pack(into, row, rows, apart, part, step, item)
         into += rows * part * item
         size -= rows * part
         _next_row(grid, index)
@@ -198,7 +200,7 @@ cdef void _find_order(
 
     Where operands do not agree, and where they tell nothing, axes stay as they are.
     """
-    cdef int i, j, k, place, axis
+    cdef int i, j, k, place
     cdef npy_intp inner, outer
     cdef bint unknown, swapped
     for i in range(ndim - 1, -1, -1):  # the axes inside of this one are in order already
@@ -274,7 +276,7 @@ cdef object _result_in_order(Slot* slot, int ndim, npy_intp* shape, int* order):
 
 
 cdef object _over_grid(Slot* slot, PyObject* a, PyObject* b, char* element, bint first):
-    """Return the result of the loop on many elements wherever they lie, None where the entry has to.
+    """Return the result of the loop wherever operands lie, None where the entry has to.
 
     Beside `a` stands `b`, or an element of its own, as the first operand or as the second one; or
     nothing.
@@ -337,7 +339,7 @@ cdef object _over_grid(Slot* slot, PyObject* a, PyObject* b, char* element, bint
     work.operands[count] = _data(result)
     bytes = size * slot.size_out
     for k in range(count):
-        work.forms[k] = _form_in(slot, &grid, k)
+        work.forms[k] = _form_in(slot, &grid, k, count)
         if grid.strides[k][0] != 0:
             bytes += size * slot.size
     work.past_caches = _is_far(bytes, work.operands[count])
@@ -345,13 +347,17 @@ cdef object _over_grid(Slot* slot, PyObject* a, PyObject* b, char* element, bint
     return result if _runs(&work, size) else None
 
 
-cdef inline int _form_in(Slot* slot, Grid* grid, int operand) noexcept:
+cdef inline int _form_in(Slot* slot, Grid* grid, int operand, int count) noexcept:
     """Return how an operand stands beside rows of the result: packed, or as it is."""
-    cdef npy_intp step = grid.strides[operand][grid.ndim - 1]
-    cdef int i
-    if not grid.short:
-        return PACKED if slot.wide and step != slot.size and step != 0 else WHOLE_OPERAND
-    for i in range(grid.ndim):
-        if grid.strides[operand][i] != 0:
-            return PACKED
-    return WHOLE_OPERAND
+    cdef int last = grid.ndim - 1, i
+    cdef npy_intp step = grid.strides[operand][last]
+    if grid.short:
+        for i in range(grid.ndim):
+            if grid.strides[operand][i] != 0:
+                return PACKED
+        return WHOLE_OPERAND
+    if not slot.wide or step == slot.size:
+        return WHOLE_OPERAND
+    if step == 0 and count == 2 and grid.strides[1 - operand][last] != 0:
+        return WHOLE_OPERAND  # a single value beside several
+    return PACKED

@@ -27,6 +27,9 @@ def views(x: Any) -> Iterator[Any]:
     yield whole[::2, ..., ::3] if x.ndim > 1 else whole[::6]
     yield x[::-1]
     yield np.asfortranarray(x)
+    yield np.broadcast_to(x[-1], x.shape)
+    yield np.broadcast_to(x[..., -1:], x.shape)
+    yield np.broadcast_to(x.max(), x.shape)
     yield np.ascontiguousarray(x.swapaxes(0, -1)).swapaxes(0, -1)[..., ::-1]
     if x.ndim > 2:
         yield np.ascontiguousarray(x.transpose(1, 2, 0, *range(3, x.ndim))).transpose(
