@@ -76,7 +76,7 @@ def test_one_operand_and_scalars(shape: tuple[int, ...], dtype: str) -> None:
                 np.testing.assert_allclose(found.unwrap(), expected, rtol=1e-6)
             else:
                 assert_same_bits(found.unwrap(), expected)
-            assert found.unwrap().strides == expected.strides
+                assert found.unwrap().strides == expected.strides
 
 
 #: More than 32 MiB with their results, so that these are written past the caches.
