@@ -256,8 +256,11 @@ cdef bint _find_grid(
     return grid.ndim > 0
 
 
-cdef object _result_in_order(Slot* slot, int ndim, npy_intp* shape, int* order):
-    """Make a result whose axes lie in memory in some order; None where there is no memory for it."""
+cdef object _result_in_order(Slot* slot, npy_intp size, int ndim, npy_intp* shape, int* order):
+    """Make a result whose axes lie in memory in some order; None where there is no memory for it.
+
+    It is recycled from as few bytes as the entry's.
+    """
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef npy_intp strides[MOST_DIMENSIONS]
     cdef npy_intp step = slot.size_out
@@ -266,8 +269,11 @@ cdef object _result_in_order(Slot* slot, int ndim, npy_intp* shape, int* order):
     for i in range(ndim):
         dims[i] = shape[order[i]]
         sorted_already = sorted_already and order[i] == i
-    made = _new_if_any(slot.descr, ndim, dims)
-    if made is None or sorted_already:
+    try:
+        made = _new(slot.descr, ndim, dims) if size < LONG else _pooled(slot.descr, ndim, dims)
+    except MemoryError:
+        return None
+    if sorted_already:
         return made
     for i in range(ndim - 1, -1, -1):
         strides[order[i]] = step
@@ -332,7 +338,7 @@ cdef object _over_grid(Slot* slot, PyObject* a, PyObject* b, char* element, bint
                 strides[k][i] = PyArray_STRIDES(arrays[k])[i - more]
     if not _find_grid(&grid, count, ndim, shape, order, strides):
         return None
-    result = _result_in_order(slot, ndim, shape, order)
+    result = _result_in_order(slot, size, ndim, shape, order)
     if result is None:
         return None
     work.grid, work.size, work.steps[count] = &grid, size, slot.size_out

@@ -111,7 +111,7 @@ def test_small_results_and_other_code_keep_numpys_memory() -> None:
     ],
 )
 def test_what_makes_large_results_takes_them_from_the_pool(make: Callable[[Any], Any]) -> None:
-    x = xp.ones(40_000)
+    x = xp.ones(20_000)
     made = make(x).unwrap()
     while made.base is not None:
         made = made.base
