@@ -51,6 +51,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.math cimport INFINITY, ceil, fabs, isfinite, isinf, isnan, ldexp, sqrt, sqrtf
 from libc.stdint cimport uint8_t, uintptr_t
+from libc.stdlib cimport llabs
 from libc.string cimport memcpy, memset
 
 __all__ = [
@@ -144,6 +145,7 @@ include "_hot_sharing.pxi"
 include "_hot_elementwise.pxi"
 include "_hot_spread.pxi"
 include "_hot_grids.pxi"
+include "_hot_tiles.pxi"
 include "_hot_reductions.pxi"
 include "_hot_views.pxi"
 include "_hot_selections.pxi"

@@ -245,18 +245,24 @@ cdef object _copied(PyObject* array, PyObject* dtype):
 
 cdef object _copied_with_gaps(Slot* slot, PyArrayObject* x):
     """Copy an array that the caller holds, None where the entry has to."""
-    cdef npy_intp size = _size(x, slot.least), last = PY_SSIZE_T_MAX, step
-    cdef int i
-    if size < 0:
+    cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef npy_intp strides[2][MOST_DIMENSIONS]
+    cdef int order[MOST_DIMENSIONS]
+    cdef npy_intp size = _size(x, slot.least)
+    cdef int ndim = PyArray_NDIM(x), i
+    if size < 0 or size >= LONG and ndim > MOST_DIMENSIONS:
         return None
     if size < LONG:
         return PyArray_NewCopy(x, NPY_KEEPORDER)
-    for i in range(PyArray_NDIM(x)):
-        step = abs(PyArray_STRIDES(x)[i])
-        if step > last:
+    for i in range(ndim):
+        shape[i], strides[0][i] = PyArray_DIMS(x)[i], PyArray_STRIDES(x)[i]
+        if shape[i] > 1 and strides[0][i] == 0:  # whose place NumPy sees elsewhere than loops do
             return None
-        last = step
-    return _without_gaps(x)
+    _find_order(strides, 1, ndim, order)
+    made = _result_in_order(slot.descr, size, ndim, shape, order, strides[1])
+    if made is not None:
+        _copy_over(<PyArrayObject*>made, x)
+    return made
 
 
 cdef object _copied_to(Slot* slot, Slots table, native, Slots target):

@@ -1,10 +1,10 @@
-# Elementwise operations on arrays with gaps, in any order of their axes, or beside each other.
+# Elementwise operations and copies of arrays with gaps, in any order of their axes, or beside each other.
 # Included by _hot_compiled.pyx.
 #
 # NumPy's iterator gives its loops one row after the other, in one thread. Here threads share the
 # rows, and loops find their operands side by side, where those that fill wide registers need them:
-# what has gaps is packed some elements at a time. The result lies in memory as the operands do, as
-# NumPy's results do.
+# what has gaps is packed some elements at a time. Operands that lie in memory in another order than
+# the result are taken by tiles. New results lie in memory as the operands do, as NumPy's do.
 
 cdef extern from *:
     """
@@ -25,12 +25,25 @@ cdef extern from *:
                 } \\
             } \\
         }
+    /* And items that stand side by side to where they are to stand so far apart. */
+    #define COREPY_UNPACK(NAME, ITEM) \\
+        static void NAME( \\
+            char* restrict into, const ITEM* restrict from, \\
+            ptrdiff_t rows, ptrdiff_t apart, ptrdiff_t count, ptrdiff_t step \\
+        ) { \\
+            for (; rows > 0; rows--, into += apart, from += count) { \\
+                for (ptrdiff_t i = 0; i < count; i++) *(ITEM*)(into + i * step) = from[i]; \\
+            } \\
+        }
     typedef struct { uint64_t parts[2]; } corepy_item_of_16;
-    COREPY_PACK(corepy_pack_1, uint8_t)
-    COREPY_PACK(corepy_pack_2, uint16_t)
-    COREPY_PACK(corepy_pack_4, uint32_t)
-    COREPY_PACK(corepy_pack_8, uint64_t)
-    COREPY_PACK(corepy_pack_16, corepy_item_of_16)
+    #define COREPY_OF_EACH_SIZE(DEFINE, NAME) \\
+        DEFINE(NAME##_1, uint8_t) \\
+        DEFINE(NAME##_2, uint16_t) \\
+        DEFINE(NAME##_4, uint32_t) \\
+        DEFINE(NAME##_8, uint64_t) \\
+        DEFINE(NAME##_16, corepy_item_of_16)
+    COREPY_OF_EACH_SIZE(COREPY_PACK, corepy_pack)
+    COREPY_OF_EACH_SIZE(COREPY_UNPACK, corepy_unpack)
 
     static void corepy_pack(
         void* into, const char* from,
@@ -42,10 +55,32 @@ cdef extern from *:
         else if (size == 2) corepy_pack_2((uint16_t*)into, from, rows, apart, count, step);
         else corepy_pack_16((corepy_item_of_16*)into, from, rows, apart, count, step);
     }
+
+    static void corepy_unpack(
+        char* into, const void* from,
+        ptrdiff_t rows, ptrdiff_t apart, ptrdiff_t count, ptrdiff_t step, ptrdiff_t size
+    ) {
+        if (size == 8) corepy_unpack_8(into, (const uint64_t*)from, rows, apart, count, step);
+        else if (size == 4) corepy_unpack_4(into, (const uint32_t*)from, rows, apart, count, step);
+        else if (size == 1) corepy_unpack_1(into, (const uint8_t*)from, rows, apart, count, step);
+        else if (size == 2) corepy_unpack_2(into, (const uint16_t*)from, rows, apart, count, step);
+        else corepy_unpack_16(into, (const corepy_item_of_16*)from, rows, apart, count, step);
+    }
+
+    /* A loop like NumPy's that copies, into where items stand side by side. */
+    static void corepy_copy_items(
+        char** operands, const npy_intp* size, const npy_intp* steps, void* data
+    ) {
+        corepy_pack(operands[1], operands[0], 1, 0, size[0], steps[0], steps[1]);
+    }
     """
     void corepy_pack(
         void*, const char*, npy_intp, npy_intp, npy_intp, npy_intp, npy_intp
     ) noexcept nogil
+    void corepy_unpack(
+        char*, const void*, npy_intp, npy_intp, npy_intp, npy_intp, npy_intp
+    ) noexcept nogil
+    void corepy_copy_items(char**, const npy_intp*, const npy_intp*, void*) noexcept nogil
 
 
 cdef enum:
@@ -57,8 +92,12 @@ cdef enum:
 cdef struct Grid:
     int ndim
     bint short  # rows, of which several are taken together
+    bint whole  # the result, whose elements stand side by side
+    bint apart  # whether results are computed elsewhere, and put then where they are to stand
+    int across  # the axis along which tiles are packed; -1 where there are none
+    npy_intp rows, columns  # of a tile
     npy_intp dims[AXES]
-    npy_intp strides[2][AXES]  # of the operands, in bytes; 0 where one is repeated
+    npy_intp strides[3][AXES]  # of the operands and the result, in bytes; 0 where one is repeated
 
 
 cdef inline void _locate(Grid* grid, npy_intp first, npy_intp* index) noexcept nogil:
@@ -91,11 +130,12 @@ cdef inline void _next_row(Grid* grid, npy_intp* index) noexcept nogil:
 
 
 cdef void _pack_some(
-    Work* work, int operand, npy_intp* at, npy_intp size, char* into
+    Work* work, int operand, npy_intp* at, npy_intp size, char* beside
 ) noexcept nogil:
-    """Copy some elements of an operand side by side, from a place on."""
+    """Copy some elements of an operand side by side, from a place on; of a result, from there."""
     cdef Grid* grid = work.grid
     cdef int last = grid.ndim - 1, i
+    cdef bint writes = operand == work.count - 1
     cdef npy_intp index[AXES]
     cdef npy_intp item = work.steps[operand], step = grid.strides[operand][last], part, rows
     cdef npy_intp length = grid.dims[last], apart = grid.strides[operand][last - 1] if last else 0
@@ -108,8 +148,11 @@ cdef void _pack_some(
             rows = min(size // length, grid.dims[last - 1] - index[last - 1])
             index[last - 1] += rows - 1
         row = _placed(work, operand, index) - (rows - 1) * apart
-        corepy_pack(into, row, rows, apart, part, step, item)
-        into += rows * part * item
+        if writes:
+            corepy_unpack(row, beside, rows, apart, part, step, item)
+        else:
+            corepy_pack(beside, row, rows, apart, part, step, item)
+        beside += rows * part * item
         size -= rows * part
         _next_row(grid, index)
 
@@ -117,7 +160,7 @@ cdef void _pack_some(
 cdef void _map_over_grid(
     Work* work, npy_intp* index, npy_intp size, char** packed, char* into
 ) noexcept nogil:
-    """Run the loop on some elements from a place on, row by row."""
+    """Run the loop on some elements from a place on, row by row, into its result or elsewhere."""
     cdef Grid* grid = work.grid
     cdef int result = work.count - 1, last = grid.ndim - 1, k
     cdef char* operands[3]
@@ -133,7 +176,7 @@ cdef void _map_over_grid(
                 operands[k] = packed[k] + done * work.steps[k]
             else:
                 operands[k] = _placed(work, k, index)
-        operands[result] = into + done * steps[result]
+        operands[result] = _placed(work, result, index) if into == NULL else into + done * steps[result]
         work.loop(operands, &part, steps, work.data)
         done += part
         _next_row(grid, index)
@@ -152,8 +195,11 @@ cdef void _grid_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
     cdef npy_intp index[AXES]
     cdef Grid* grid = work.grid
     cdef int result = work.count - 1, last = grid.ndim - 1, k
+    cdef bint apart = grid.apart or work.past_caches, copies = work.loop == corepy_copy_items
     cdef npy_intp first = start * work.group, end = min(work.size, stop * work.group)
     cdef npy_intp most = end - first, size
+    if apart:
+        most = min(most, <npy_intp>ROW)
     for k in range(result):
         operands[k], steps[k], sizes[k] = packed[k], work.steps[k], 0
         if work.forms[k] == PACKED:
@@ -170,16 +216,17 @@ cdef void _grid_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
     while first < end:
         size = min(most, end - first)
         _locate(grid, first, index)
-        for k in range(result):
-            if work.forms[k] == PACKED:
-                _pack_some(work, k, index, size, packed[k])
-        operands[result] = work.operands[result] + first * steps[result]
-        if work.past_caches:
-            operands[result] = <char*>some
-        if grid.short:
-            work.loop(operands, &size, steps, work.data)
+        operands[result] = <char*>some if apart else _placed(work, result, index)
+        if copies and grid.short:
+            _pack_some(work, 0, index, size, operands[result])
         else:
-            _map_over_grid(work, index, size, packed, operands[result])
+            for k in range(result):
+                if work.forms[k] == PACKED:
+                    _pack_some(work, k, index, size, packed[k])
+            if grid.short:
+                work.loop(operands, &size, steps, work.data)
+            else:
+                _map_over_grid(work, index, size, packed, <char*>some if apart else NULL)
         if work.past_caches:
             _locate(grid, min(first + most, work.size - 1), index)
             for k in range(result):
@@ -188,13 +235,16 @@ cdef void _grid_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
                 work.operands[result] + first * steps[result],
                 <char*>some, size * steps[result], result, places, sizes,
             )
+        elif apart:
+            _locate(grid, first, index)
+            _pack_some(work, result, index, size, <char*>some)
         first += size
     if work.past_caches:
         corepy_streamed()
 
 
 cdef void _find_order(
-    npy_intp strides[2][MOST_DIMENSIONS], int count, int ndim, int* order
+    npy_intp (*strides)[MOST_DIMENSIONS], int count, int ndim, int* order
 ) noexcept:
     """Find in which order axes lie in memory, the outermost first: as NumPy's iterator does.
 
@@ -208,7 +258,7 @@ cdef void _find_order(
         for j in range(i + 1, ndim):
             unknown, swapped = True, False
             for k in range(count):
-                outer, inner = abs(strides[k][i]), abs(strides[k][order[j]])
+                outer, inner = llabs(strides[k][i]), llabs(strides[k][order[j]])
                 if outer != 0 and inner != 0:
                     swapped = inner > outer and (unknown or swapped)
                     unknown = False
@@ -223,26 +273,25 @@ cdef void _find_order(
 
 cdef bint _find_grid(
     Grid* grid, int count, int ndim, npy_intp* shape, int* order,
-    npy_intp strides[2][MOST_DIMENSIONS],
+    npy_intp (*strides)[MOST_DIMENSIONS],
 ) noexcept:
     """Take axes that lie one in the other as one; False where too many are left.
 
-    `order` is that of the axes in memory, which is found here.
+    `count` is of the operands, behind whose strides are the result's, and `order` that of the axes.
     """
     cdef int i, k, axis, last = -1
-    _find_order(strides, count, ndim, order)
     grid.ndim = 0
     for i in range(ndim):
         axis = order[i]
         if shape[axis] == 1:
             continue
         if last >= 0:
-            for k in range(count):
+            for k in range(count + 1):
                 if grid.strides[k][last] != strides[k][axis] * shape[axis]:
                     break
             else:
                 grid.dims[last] *= shape[axis]
-                for k in range(count):
+                for k in range(count + 1):
                     grid.strides[k][last] = strides[k][axis]
                 continue
         if grid.ndim == AXES:
@@ -250,35 +299,80 @@ cdef bint _find_grid(
         last = grid.ndim
         grid.ndim += 1
         grid.dims[last] = shape[axis]
-        for k in range(count):
+        for k in range(count + 1):
             grid.strides[k][last] = strides[k][axis]
-    grid.short = grid.ndim > 1 and grid.dims[last] < FEW_IN_A_ROW
     return grid.ndim > 0
 
 
-cdef object _result_in_order(Slot* slot, npy_intp size, int ndim, npy_intp* shape, int* order):
-    """Make a result whose axes lie in memory in some order; None where there is no memory for it.
+cdef int _plan_grid(Work* work, bint wide, bint past_caches) noexcept:
+    """Say how operands and the result, of which all else is known, are gone through."""
+    cdef Grid* grid = work.grid
+    cdef int count = work.count - 1, last = grid.ndim - 1, i, k
+    cdef npy_intp step = work.steps[count], bytes = work.size * step
+    grid.short = last > 0 and grid.dims[last] < FEW_IN_A_ROW
+    grid.whole = True
+    for i in range(last, -1, -1):
+        grid.whole = grid.whole and grid.strides[count][i] == step
+        step *= grid.dims[i]
+    grid.apart = grid.strides[count][last] != work.steps[count] or grid.short and not grid.whole
+    for k in range(count):
+        work.forms[k] = _form_in(grid, k, count, work.steps[k], wide)
+        if grid.strides[k][0] != 0:
+            bytes += work.size * work.steps[k]
+    work.past_caches = past_caches and grid.whole and _is_far(bytes, work.operands[count])
+    work.stretch, work.group, work.rows = _grid_stretch, ROW, (work.size + ROW - 1) // ROW
+    if work.size >= LONG and not grid.short and not grid.apart:
+        _find_tiles(work)
+    return 0
 
-    It is recycled from as few bytes as the entry's.
+
+cdef inline int _form_in(Grid* grid, int operand, int count, npy_intp size, bint wide) noexcept:
+    """Return how an operand stands beside rows of the result: packed, or as it is."""
+    cdef int last = grid.ndim - 1, i
+    cdef npy_intp step = grid.strides[operand][last]
+    if grid.short:
+        for i in range(grid.ndim):
+            if grid.strides[operand][i] != 0:
+                return PACKED
+        return WHOLE_OPERAND
+    if not wide or step == size:
+        return WHOLE_OPERAND
+    if step == 0 and count == 2 and grid.strides[1 - operand][last] != 0:
+        return WHOLE_OPERAND  # a single value beside several
+    return PACKED
+
+
+cdef object _result_in_order(
+    PyArray_Descr* descr, npy_intp size, int ndim, npy_intp* shape, int* order, npy_intp* strides
+):
+    """Make an array whose axes lie in memory in some order; None where there is no memory for it.
+
+    Find its strides too. It is recycled from as few bytes as an entry's results.
     """
     cdef npy_intp dims[MOST_DIMENSIONS]
-    cdef npy_intp strides[MOST_DIMENSIONS]
-    cdef npy_intp step = slot.size_out
+    cdef npy_intp step = PyDataType_ELSIZE(descr)
     cdef bint sorted_already = True
     cdef int i
-    for i in range(ndim):
-        dims[i] = shape[order[i]]
+    for i in range(ndim - 1, -1, -1):
+        dims[i], strides[order[i]] = shape[order[i]], step
+        step *= dims[i]
         sorted_already = sorted_already and order[i] == i
     try:
-        made = _new(slot.descr, ndim, dims) if size < LONG else _pooled(slot.descr, ndim, dims)
+        made = _new(descr, ndim, dims) if size < LONG else _pooled(descr, ndim, dims)
     except MemoryError:
         return None
     if sorted_already:
         return made
-    for i in range(ndim - 1, -1, -1):
-        strides[order[i]] = step
-        step *= dims[i]
     return _view(<PyArrayObject*><PyObject*>made, ndim, shape, strides, _data(made))
+
+
+cdef void _strides_beside(PyArrayObject* x, int ndim, npy_intp* strides) noexcept:
+    """Find the strides of an array beside a result of so many dimensions: 0 where it is repeated."""
+    cdef int more = ndim if x == NULL else ndim - PyArray_NDIM(x), i
+    for i in range(ndim):
+        strides[i] = 0
+        if i >= more and PyArray_DIMS(x)[i - more] != 1:
+            strides[i] = PyArray_STRIDES(x)[i - more]
 
 
 cdef object _over_grid(Slot* slot, PyObject* a, PyObject* b, char* element, bint first):
@@ -292,11 +386,11 @@ cdef object _over_grid(Slot* slot, PyObject* a, PyObject* b, char* element, bint
     held, also_held = <object>a, None
     cdef PyArrayObject* arrays[2]
     cdef npy_intp shape[MOST_DIMENSIONS]
-    cdef npy_intp strides[2][MOST_DIMENSIONS]
+    cdef npy_intp strides[3][MOST_DIMENSIONS]
     cdef int order[MOST_DIMENSIONS]
     cdef npy_intp least = min(slot.leasts[ALIKE], slot.leasts[SPREAD])
-    cdef npy_intp size = 1, bytes
-    cdef int count = 1, ndim, i, k, more
+    cdef npy_intp size = 1
+    cdef int count = 1, ndim, i, k
     cdef Grid grid
     cdef Work work
     arrays[0], arrays[1] = <PyArrayObject*>a, NULL
@@ -329,41 +423,122 @@ cdef object _over_grid(Slot* slot, PyObject* a, PyObject* b, char* element, bint
     work.slot, work.loop, work.data, work.count = slot, slot.loop, slot.data, count + 1
     for k in range(count):
         work.operands[k], work.steps[k] = element, slot.size
-        more = ndim if arrays[k] == NULL else ndim - PyArray_NDIM(arrays[k])
         if arrays[k] != NULL:
             work.operands[k] = <char*>PyArray_DATA(arrays[k])
-        for i in range(ndim):
-            strides[k][i] = 0
-            if i >= more and PyArray_DIMS(arrays[k])[i - more] != 1:
-                strides[k][i] = PyArray_STRIDES(arrays[k])[i - more]
-    if not _find_grid(&grid, count, ndim, shape, order, strides):
-        return None
-    result = _result_in_order(slot, size, ndim, shape, order)
-    if result is None:
+        _strides_beside(arrays[k], ndim, strides[k])
+    _find_order(strides, count, ndim, order)
+    result = _result_in_order(slot.descr, size, ndim, shape, order, strides[count])
+    if result is None or not _find_grid(&grid, count, ndim, shape, order, strides):
         return None
     work.grid, work.size, work.steps[count] = &grid, size, slot.size_out
     work.operands[count] = _data(result)
-    bytes = size * slot.size_out
-    for k in range(count):
-        work.forms[k] = _form_in(slot, &grid, k, count)
-        if grid.strides[k][0] != 0:
-            bytes += size * slot.size
-    work.past_caches = _is_far(bytes, work.operands[count])
-    work.stretch, work.group, work.rows = _grid_stretch, ROW, (size + ROW - 1) // ROW
+    _plan_grid(&work, slot.wide, True)
     return result if _runs(&work, size) else None
 
 
-cdef inline int _form_in(Slot* slot, Grid* grid, int operand, int count) noexcept:
-    """Return how an operand stands beside rows of the result: packed, or as it is."""
-    cdef int last = grid.ndim - 1, i
-    cdef npy_intp step = grid.strides[operand][last]
-    if grid.short:
-        for i in range(grid.ndim):
-            if grid.strides[operand][i] != 0:
-                return PACKED
-        return WHOLE_OPERAND
-    if not slot.wide or step == slot.size:
-        return WHOLE_OPERAND
-    if step == 0 and count == 2 and grid.strides[1 - operand][last] != 0:
-        return WHOLE_OPERAND  # a single value beside several
-    return PACKED
+cdef bint _lay_over(
+    Grid* grid, Work* work, PyArrayObject* x, PyArrayObject* y, bint reads
+) noexcept:
+    """Lay out what is written over an array of many elements, beside another one or none.
+
+    In the order of the array's memory; whether it is read too. False where others have to, as where
+    two of its elements share memory.
+    """
+    cdef npy_intp strides[3][MOST_DIMENSIONS]
+    cdef int order[MOST_DIMENSIONS]
+    cdef int ndim = PyArray_NDIM(x), result = work.count - 1, k, i
+    if not PyArray_FLAGS(x) & NPY_ARRAY_ALIGNED or ndim > MOST_DIMENSIONS:
+        return False
+    if y != NULL:
+        if not PyArray_FLAGS(y) & NPY_ARRAY_ALIGNED or not _fits_over(x, y):
+            return False
+        if _may_overlap(x, y) and not (reads and _same_place(x, y)):
+            return False
+    for k in range(result + 1):
+        if k == result or k == 0 and reads:
+            work.operands[k] = <char*>PyArray_DATA(x)
+            _strides_beside(x, ndim, strides[k])
+        else:
+            _strides_beside(y, ndim, strides[k])
+            if y != NULL:
+                work.operands[k] = <char*>PyArray_DATA(y)
+    _find_order(&strides[result], 1, ndim, order)
+    if not _find_grid(grid, result, ndim, PyArray_DIMS(x), order, strides):
+        return False
+    for i in range(grid.ndim):
+        if llabs(grid.strides[result][i]) < _span(grid, result, i + 1) + work.steps[result]:
+            return False
+    work.grid, work.size = grid, _size(x, PY_SSIZE_T_MAX)
+    return True
+
+
+cdef inline npy_intp _span(Grid* grid, int operand, int axis) noexcept:
+    """Return how many bytes lie between the first and the last element along an axis and all within."""
+    cdef npy_intp span = 0
+    cdef int i
+    for i in range(axis, grid.ndim):
+        span += (grid.dims[i] - 1) * llabs(grid.strides[operand][i])
+    return span
+
+
+cdef inline bint _fits_over(PyArrayObject* x, PyArrayObject* y) noexcept:
+    """Say whether an array is repeated to the shape of another one."""
+    cdef int more = PyArray_NDIM(x) - PyArray_NDIM(y), i
+    for i in range(PyArray_NDIM(y)):
+        if PyArray_DIMS(y)[i] != 1 and (more < 0 or PyArray_DIMS(y)[i] != PyArray_DIMS(x)[i + more]):
+            return False
+    return more >= 0
+
+
+cdef inline bint _same_place(PyArrayObject* x, PyArrayObject* y) noexcept:
+    """Say whether two arrays are the same elements."""
+    cdef int i
+    if PyArray_DATA(x) != PyArray_DATA(y) or not _same_shape(x, y):
+        return False
+    for i in range(PyArray_NDIM(x)):
+        if PyArray_STRIDES(x)[i] != PyArray_STRIDES(y)[i]:
+            return False
+    return True
+
+
+cdef bint _grid_over(Slot* slot, PyArrayObject* x, PyArrayObject* y, char* element) except -1:
+    """Write a result over its first operand, beside another one or a value of its own.
+
+    False where the method has to. What flags are raised is for the caller, who holds both.
+    """
+    cdef Grid grid
+    cdef Work work
+    cdef npy_intp size = _size(x, min(slot.leasts[ALIKE], slot.leasts[SPREAD]))
+    if size < LONG:
+        return False
+    memset(&work, 0, sizeof(Work))
+    work.slot, work.loop, work.data, work.count = slot, slot.loop, slot.data, 3
+    work.steps[0] = work.steps[1] = work.steps[2] = slot.size
+    work.operands[1] = element
+    if not _lay_over(&grid, &work, x, y, True):
+        return False
+    _plan_grid(&work, slot.wide, False)
+    _do(&work, size, &slot.pace[SPREAD])
+    return True
+
+
+cdef double _placing = 0.0  # seconds that it takes to copy an element to where it stands otherwise
+
+
+cdef int _copy_over(PyArrayObject* x, PyArrayObject* y) except -1:
+    """Copy an array into one of its dtype, to whose shape it is repeated, as NumPy does.
+
+    The caller holds both. NumPy raises what there is to be raised.
+    """
+    cdef Grid grid
+    cdef Work work
+    cdef npy_intp size = _size(x, PY_SSIZE_T_MAX), item = PyArray_ITEMSIZE(x)
+    if size < LONG or PyArray_DESCR(x) != PyArray_DESCR(y) or item not in (1, 2, 4, 8, 16):
+        return PyArray_CopyInto(x, y)
+    memset(&work, 0, sizeof(Work))
+    work.loop, work.count = corepy_copy_items, 2
+    work.steps[0] = work.steps[1] = item
+    if not _lay_over(&grid, &work, x, y, False):
+        return PyArray_CopyInto(x, y)
+    _plan_grid(&work, False, True)
+    return _do(&work, size, &_placing)

@@ -259,7 +259,7 @@ cdef bint _short_store(Operand owner, key, value) except -1:
     if _reads_what_it_wrote(<PyArrayObject*>target, <PyArrayObject*>given):
         return False
     try:
-        PyArray_CopyInto(<PyArrayObject*>target, <PyArrayObject*>given)
+        _copy_over(<PyArrayObject*>target, <PyArrayObject*>given)
     except (MemoryError, ValueError):  # of shapes that do not fit: the method says so
         return False
     return True

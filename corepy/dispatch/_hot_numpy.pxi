@@ -52,6 +52,7 @@ cdef extern from "numpy/arrayobject.h":
         SortFunction* sort
     PyArray_ArrFuncs* PyDataType_GetArrFuncs(PyArray_Descr*) nogil
     int PyArray_NDIM(PyArrayObject*) nogil
+    npy_intp PyDataType_ELSIZE(PyArray_Descr*) nogil
     npy_intp* PyArray_DIMS(PyArrayObject*) nogil
     npy_intp* PyArray_STRIDES(PyArrayObject*) nogil
     void* PyArray_DATA(PyArrayObject*) nogil

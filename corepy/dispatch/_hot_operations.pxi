@@ -499,11 +499,7 @@ cdef bint _overwritten_at_once(
         size = _place_over(slot, owner, x, other, slot.leasts[ALIKE], args, steps, element)
         if size >= LONG:
             _map_over(slot, args, 3, size, steps)
-        elif held is None or (<Operand>other)._table is not owner._table:
-            return False
-        elif not _is_plain(<PyObject*>held) or not _is_plain(<PyObject*>x):
-            return False
-        elif not _spread_over(slot, x, <PyArrayObject*><PyObject*>held):
+        elif not _laid_over(slot, owner, x, other, held, <char*>element):
             return False
     if corepy_all_flags():
         try:
@@ -513,6 +509,20 @@ cdef bint _overwritten_at_once(
 
             fail(_OVER.get(_names[place], _names[place]), (owner, other), error)
     return True
+
+
+cdef inline bint _laid_over(
+    Slot* slot, Operand owner, PyArrayObject* x, other, held, char* element
+) except -1:
+    """Do so where operands are laid out otherwise."""
+    if held is None:
+        return _scalar(slot, other, element) and _grid_over(slot, x, NULL, element)
+    cdef PyArrayObject* y = <PyArrayObject*><PyObject*>held
+    if (<Operand>other)._table is not owner._table or not _is_array(<PyObject*>held):
+        return False
+    if _is_plain(<PyObject*>x) and _is_plain(<PyObject*>held) and _spread_over(slot, x, y):
+        return True
+    return _grid_over(slot, x, y, NULL)
 
 
 cdef int _map_over(

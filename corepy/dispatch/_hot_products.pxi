@@ -126,7 +126,7 @@ cdef object _without_gaps(PyArrayObject* x):
     """Copy an array to where its elements lie side by side, None where there is no memory."""
     made = _new_if_any(PyArray_DESCR(x), PyArray_NDIM(x), PyArray_DIMS(x))
     if made is not None:
-        PyArray_CopyInto(<PyArrayObject*>made, x)
+        _copy_over(<PyArrayObject*>made, x)
     return made
 
 

@@ -24,6 +24,32 @@ cdef object _reversed(PyArrayObject* x):
     return _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
 
 
+cdef bint _is_regrouped(PyArrayObject* x, int ndim, npy_intp* dims) noexcept:
+    """Say whether the elements of an array have another shape where they are: NumPy copies others."""
+    cdef npy_intp length, step, taken
+    cdef int axis = PyArray_NDIM(x) - 1, into = ndim - 1
+    while axis >= 0:
+        # Axes that lie one in the other are one, which is to be divided.
+        length, step = PyArray_DIMS(x)[axis], PyArray_STRIDES(x)[axis]
+        while axis > 0 and (
+            length == 1
+            or PyArray_DIMS(x)[axis - 1] == 1
+            or PyArray_STRIDES(x)[axis - 1] == step * length
+        ):
+            axis -= 1
+            if length == 1:
+                step = PyArray_STRIDES(x)[axis]
+            length *= PyArray_DIMS(x)[axis]
+        axis -= 1
+        taken = 1
+        while into >= 0 and taken < length:
+            taken *= dims[into]
+            into -= 1
+        if taken != length:
+            return False
+    return True
+
+
 cdef inline Slot* _viewed(Function self, PyObject** args, PyArrayObject** x) noexcept:
     """Find the array to be viewed; NULL if there is no short way."""
     cdef Slot* slot = _slot_of(args[0], self.place)
@@ -74,11 +100,13 @@ cdef object _reshaping_way(Function self, PyObject** args, Py_ssize_t count, PyO
         return None
     cdef PyArray_Dims shape
     if not _is_plain(<PyObject*>x):
-        if <object>copy is False or size < 1 or size >= LONG:
+        if <object>copy is False or size < 1:
             return None
         held = <object>x  # somebody else may let go of it meanwhile
-        if <object>copy is True:
-            held = PyArray_NewCopy(x, NPY_CORDER)
+        if <object>copy is True or size >= LONG and not _is_regrouped(x, ndim, dims):
+            held = _without_gaps(x)
+            if held is None:
+                return None
         shape.ptr, shape.len = dims, ndim
         made = PyArray_Newshape(<PyArrayObject*><PyObject*>held, &shape, NPY_CORDER)
         return _make(made, (<Operand>args[0])._table)
