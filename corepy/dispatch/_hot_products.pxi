@@ -61,7 +61,9 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     cdef npy_intp shape[MOST_DIMENSIONS]
     # A vector is a row on the left and a column on the right; the loop gets no stride beside it.
     cdef int rows = PyArray_NDIM(x) - 1, columns = PyArray_NDIM(y) - 1, i
-    if not 0 <= rows < MOST_DIMENSIONS or not 0 <= columns <= 1:
+    if columns > 1 or rows > 1 and columns and not PyArray_FLAGS(x) & NPY_ARRAY_C_CONTIGUOUS:
+        return _stacked_product(slot, x, y)
+    if not 0 <= rows < MOST_DIMENSIONS or columns < 0:
         return None
     # All rows of a stack are one matrix's, beside a matrix that is none; but not complex ones, which
     # OpenBLAS rounds in another order where there are more rows.
@@ -120,6 +122,99 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     if product.weighs:
         return made if _weigh_rows(slot, &product, args) else None
     return made if _block_by_block(slot, &product, args) else None
+
+
+cdef object _stacked_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
+    """Multiply matrices one by one, of which others stand beside each other; None as elsewhere."""
+    cdef Blocks product
+    cdef npy_intp* dims = product.dims
+    cdef npy_intp* steps = product.steps
+    cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef char* args[3]
+    cdef int ndim = max(PyArray_NDIM(x), PyArray_NDIM(y)), of_x = PyArray_NDIM(x), of_y = PyArray_NDIM(y)
+    cdef int i
+    if ndim > MOST_DIMENSIONS or min(of_x, of_y) < 2:
+        return None
+    if not PyArray_FLAGS(x) & PyArray_FLAGS(y) & NPY_ARRAY_ALIGNED:
+        return None
+    dims[0], dims[1], dims[2] = 1, PyArray_DIMS(x)[of_x - 2], PyArray_DIMS(x)[of_x - 1]
+    dims[3] = shape[ndim - 1] = PyArray_DIMS(y)[of_y - 1]
+    shape[ndim - 2] = dims[1]
+    if dims[2] != PyArray_DIMS(y)[of_y - 2] or min(dims[1], min(dims[2], dims[3])) < 1:
+        return None
+    for i in range(ndim - 2):
+        shape[i] = PyArray_DIMS(x)[i] if ndim == of_x else PyArray_DIMS(y)[i]
+        dims[0] *= shape[i]
+    if dims[0] < 1 or not _lies_in_stack(x, ndim, shape, &steps[0]):
+        return None
+    if not _lies_in_stack(y, ndim, shape, &steps[1]):
+        return None
+    steps[3], steps[4] = PyArray_STRIDES(x)[of_x - 2], PyArray_STRIDES(x)[of_x - 1]
+    steps[5], steps[6] = PyArray_STRIDES(y)[of_y - 2], PyArray_STRIDES(y)[of_y - 1]
+    steps[8], steps[7] = slot.size, dims[3] * slot.size
+    steps[2] = dims[1] * steps[7]
+    # As elsewhere, threads of BLAS would be in each other's way; and it takes one for each of these,
+    # but not where NumPy sees a matrix beside its own transpose.
+    cdef bint shared = slot.blocks and (slot.type_num == NPY_FLOAT or slot.type_num == NPY_DOUBLE)
+    cdef npy_intp alone = VECTOR_ALONE if dims[1] == 1 or dims[3] == 1 else BLAS_ALONE
+    shared = shared and PyArray_DATA(x) != PyArray_DATA(y)
+    shared = shared and not (REPRODUCIBLE.touched and REPRODUCIBLE.get())
+    shared = shared and dims[1] <= alone // dims[2] and dims[3] <= alone // dims[2] // dims[1]
+    if not shared and (_size(x, slot.least) < 1 or _size(y, slot.least) < 1):
+        return None
+    made = _new_if_any(slot.descr, ndim, shape)
+    if made is None:
+        return None
+    args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
+    args[2] = _data(made)
+    if not shared or dims[0] < 2:
+        return made if _core_calls(slot, False, args, dims, steps) else None
+    return made if _one_by_one(slot, &product, args) else None
+
+
+cdef bint _lies_in_stack(PyArrayObject* x, int ndim, npy_intp* shape, npy_intp* step) noexcept:
+    """Find how far from each other matrices lie in memory, 0 for a single one; False if that varies."""
+    cdef int more = ndim - PyArray_NDIM(x), i
+    cdef npy_intp count = 1
+    step[0] = 0
+    for i in range(ndim - 3, -1, -1):
+        if i < more or PyArray_DIMS(x)[i - more] == 1:
+            if shape[i] != 1 and step[0]:
+                return False
+            count *= shape[i]
+        elif PyArray_DIMS(x)[i - more] != shape[i]:
+            return False
+        elif step[0] == 0 and count == 1:
+            step[0], count = PyArray_STRIDES(x)[i - more], shape[i]
+        elif PyArray_STRIDES(x)[i - more] != count * step[0]:
+            return False
+        else:
+            count *= shape[i]
+    return True
+
+
+cdef bint _one_by_one(Slot* slot, Blocks* product, char** args) except -1:
+    """Multiply stacked matrices in several threads; False if the result is not to be used."""
+    cdef Work work
+    cdef npy_intp* dims = product.dims
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.slot, work.data, work.rows = _stack_stretch, slot, product, dims[0]
+    work.operands[0], work.operands[1], work.operands[2] = args[0], args[1], args[2]
+    cdef npy_intp each = dims[1] * dims[2] + dims[2] * dims[3] + dims[1] * dims[3]  # as for blocks
+    _do(&work, dims[0] * (each + dims[1] * dims[2] * dims[3] // 8), &slot.pace[ROWS])
+    return not corepy_all_flags()
+
+
+cdef void _stack_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Blocks* product = <Blocks*>work.data
+    cdef npy_intp dims[4]
+    cdef char* args[3]
+    cdef int k
+    memcpy(dims, product.dims, sizeof(dims))
+    dims[0] = stop - start
+    for k in range(3):
+        args[k] = work.operands[k] + start * product.steps[k]
+    work.slot.loop(args, dims, product.steps, work.slot.data)
 
 
 cdef object _without_gaps(PyArrayObject* x):

@@ -130,3 +130,38 @@ def test_small_products_are_numpys_after_reproducible_ones(dtype: str) -> None:
             found = [*forms(a, b, c), a @ apart, xp.vecdot(apart, c)]
         for made, value in zip(found, expected, strict=True):
             assert np.asarray(made).tobytes() == value.tobytes()
+
+
+#: Of operands: a stack beside a stack, beside one matrix, beside a repeated one; rows and columns.
+STACKS: Final = [
+    ((7, 3, 4), (7, 4, 5)), ((500, 16, 16), (500, 16, 16)), ((2, 3, 4), (4, 5)), ((4, 5), (3, 5, 2)),
+    ((2, 3, 4, 5), (2, 3, 5, 4)), ((2, 1, 4, 5), (1, 3, 5, 4)), ((1, 60, 60), (30, 60, 60)),
+    ((9, 70, 64), (9, 64, 80)), ((50, 1, 300), (50, 300, 40)), ((50, 40, 300), (50, 300, 1)),
+    ((3, 1, 1), (3, 1, 1)), ((5, 4, 3, 2), (4, 2, 6)), ((0, 3, 4), (0, 4, 5)), ((3, 0, 4), (3, 4, 5)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int64", "int8", "complex128"])
+@pytest.mark.parametrize("shapes", STACKS, ids=str)
+def test_stacks(shapes: tuple[tuple[int, ...], tuple[int, ...]], dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    x, y = (rng.integers(-9, 9, shape).astype(dtype) for shape in shapes)
+    turned = np.ascontiguousarray(y.swapaxes(-1, -2)).swapaxes(-1, -2)
+    for left, right in ((x, y), (x, turned), (x[::-1], y), (x[..., ::-1], y[..., ::2])):
+        found = xp.matmul(xp.asarray(left), xp.asarray(right)).unwrap()
+        expected = np.matmul(left, right)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)  # of whole numbers: exact in any order
+
+
+def test_a_stack_beside_its_own_transposes() -> None:
+    x = np.random.default_rng(6).standard_normal((40, 60, 50))
+    found = xp.matmul(xp.asarray(x), xp.matrix_transpose(xp.asarray(x)))
+    np.testing.assert_allclose(found.unwrap(), x @ x.swapaxes(1, 2), rtol=1e-13, atol=1e-12)
+
+
+@pytest.mark.parametrize("shapes", [((3, 4, 5), (2, 5, 4)), ((3, 4, 5), (3, 4, 5))], ids=str)
+def test_stacks_that_do_not_fit(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    x, y = map(xp.ones, shapes)
+    with pytest.raises(ValueError, match="matmul"):
+        xp.matmul(x, y)
