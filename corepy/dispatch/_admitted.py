@@ -127,6 +127,8 @@ def _clipped(args: Args, params: Params) -> str | None:
     return form if all(x.size <= args[0].size for x in bounds) else None
 
 
+#: Members of a set that NumPy compares with all elements one by one.
+_FEW: Final = 16
 #: Columns up to which a matrix of many rows is narrow, and rows for each column that it has then;
 #: the compiled hot path has the same numbers.
 _NARROW: Final = 128
@@ -154,6 +156,12 @@ def _vector(args: Args, params: Params) -> str | None:
     """One dimension, ascending order, no sorter: the plain cases of sorting and searching."""
     plain = not params.get("descending") and params.get("sorter") is None
     return "" if plain and all(x.ndim == 1 and x.flags.c_contiguous for x in args) else None
+
+
+def _sought(args: Args, params: Params) -> str | None:
+    """Elements that are looked for among no more others; NumPy compares with very few of these."""
+    x, members = args
+    return "" if x.flags.c_contiguous and _FEW < members.size <= x.size else None
 
 
 def _flat(args: Args, params: Params) -> str | None:
@@ -313,6 +321,7 @@ ADMITTED: Final[dict[str, Admission]] = {
     **dict.fromkeys(("argmax", "argmin", "count_nonzero"), _KERNEL_OF_AXES),
     **dict.fromkeys(("argsort", "sort"), _ORDER),
     "searchsorted": Admission(_vector, ("",), 2, NUMBERS),
+    "isin": Admission(_sought, ("",), 1, _NONE),
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _SET),
     "__getitem__": Admission(_masked, ("mask",), 2, NUMBERS),
     "take": Admission(_taken, ("",), 1, _NONE),

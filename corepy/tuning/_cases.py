@@ -196,7 +196,8 @@ def _values(case: Case, size: int, rng: np.random.Generator) -> Array:
         if case.operation == "pow" or "shift" in case.operation:
             return rng.integers(0, 16, size)  # neither takes negative ones
         # Sums of products of these are exact in float64 too, and most of them differ.
-        high = max(size, 1000) if case.operation.startswith(("unique", "sort", "argsort")) else 1000
+        wide = case.operation.startswith(("unique", "sort", "argsort", "isin"))
+        high = max(size, 1000) if wide else 1000
         return rng.integers(-high, high, size)
     x = rng.standard_normal(size)
     match case.operation:
@@ -263,6 +264,8 @@ def operands(
     if name == "searchsorted":
         needles = _values(case, size, rng)
         return (np.sort(x), needles), {"side": "left", "sorter": None}
+    if name == "isin":
+        return (x, rng.choice(x, math.isqrt(size))), {"invert": False}
     if name == "where":
         return (rng.random(size) < 0.5, x, _values(case, size, rng)), {}
     if name == "__getitem__":

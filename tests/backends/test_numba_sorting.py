@@ -215,6 +215,40 @@ def test_searching_among_nothing_but_nan(dtype: str, side: str, ran: Counter[str
     assert ran["searchsorted"] == 1
 
 
+@pytest.mark.parametrize("invert", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("length", [17, 100, 5000])
+def test_members(length: int, dtype: str, invert: bool, ran: Counter[str]) -> None:
+    members = mixed(length, dtype)
+    x = np.concatenate([mixed(3000, dtype), members, members[:1] + 1])
+    for wanted in (x, x[: x.size // 4 * 4].reshape(2, -1)[:, ::2], x[::-1]):
+        assert_same(
+            run("isin", wanted, members, invert=invert), np.isin(wanted, members, invert=invert)
+        )
+        part = members[::-1].reshape(1, -1)
+        assert_same(run("isin", wanted, part, invert=invert), np.isin(wanted, part, invert=invert))
+    assert ran["isin"] == 6
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int32"])
+def test_members_far_apart_and_close_together(dtype: str, ran: Counter[str]) -> None:
+    ends = np.iinfo(dtype)
+    rng = np.random.default_rng(8)
+    x = rng.integers(ends.min, ends.max, 3000, dtype, endpoint=True)
+    x[:4] = ends.min, ends.max, ends.min + 7, ends.max - 7
+    close = np.arange(ends.max - 30, ends.max, dtype=dtype)
+    for members in (x[:100], close, close - (ends.max - 30) + ends.min, np.repeat(x[:1], 20)):
+        assert_same(run("isin", x, members, invert=False), np.isin(x, members))
+    assert ran["isin"] == 4
+
+
+def test_few_members_are_numpys(ran: Counter[str]) -> None:
+    x = mixed(3000, "float64")
+    for members in (x[:5], x[:0], x[:16]):
+        assert_same(run("isin", x, members, invert=False), np.isin(x, members))
+    assert ran["isin"] == 0
+
+
 # ---------------------------------------------------------------------------- gathering
 
 

@@ -34,8 +34,11 @@ _FEW_DIGITS: Final = 2
 #: of its length: evenly, but in step with nothing that repeats.
 _SHARED: Final = 65_536
 _SPREAD: Final = np.arange(1, 1024) * ((5**0.5 - 1) / 2) % 1
-#: Needles of a search that pay.
+#: Needles of a search that pay, and elements that NumPy compares with all of a set one by one.
 _NEEDLES: Final = 512
+_FEW: Final = 16
+#: Numbers in the range of a set, for each element of both arrays, up to which flags are in a table.
+_TABLE: Final = 6
 
 
 def _kind(dtype: np.dtype[Any]) -> tuple[int, np.dtype[Any], Any, Any]:
@@ -335,21 +338,47 @@ def _searchsorted(x1: Array, x2: Array, /, *, side: str, sorter: Array | None) -
         return None
     needles = np.require(x2, requirements=["C", "A"]).reshape(-1)
     hay = np.require(x1, requirements=["C", "A"])
-    out = np.empty(x2.shape, np.int64)
+    return _places(hay, needles, right=side == "right").reshape(x2.shape)
+
+
+def _places(hay: Array, needles: Array, *, right: bool) -> Array:
+    """Find where each needle belongs in a sorted vector."""
+    out = np.empty(needles.size, np.int64)
     size, rest, infinity = hay.size, None, None
     if hay.dtype.kind == "f":
         size = loops.numbers(hay)
         rest, infinity = _REST[hay.dtype]
         hay, needles = hay.view(rest.dtype), needles.view(rest.dtype)
-    arguments = (hay, needles, side == "right", rest, infinity, size, out.reshape(-1))
+    arguments = (hay, needles, right, rest, infinity, size, out)
     launch(loops.search, arguments, blocks(needles.size), 16 * needles.size)
     return out
+
+
+@operation("isin", _NEEDLES)
+def _isin(x1: Array, x2: Array, /, *, invert: bool) -> Array | None:
+    x, members = _flat(x1), _flat(x2)
+    if x is None or members is None or x.dtype != members.dtype:
+        return None
+    if x.size < size_from(_NEEDLES) or members.size <= _FEW:
+        return None
+    out = np.empty(x.size, np.bool_)
+    if x.dtype.kind in "iu":
+        low, high = members.min(), members.max()
+        if int(high) - int(low) <= _TABLE * (x.size + members.size):
+            table = np.zeros(int(high) - int(low) + 1, np.bool_)
+            table[members - low] = True
+            launch(loops.look_up, (table, low, high, x, invert, out), blocks(x.size), 4 * x.size)
+            return out.reshape(x1.shape)
+    members = _sorted(members) if members.size >= _ROW else np.sort(members)
+    places = _places(members, x, right=False)
+    launch(loops.belong, (members, x, places, invert, out), blocks(x.size), 4 * x.size)
+    return out.reshape(x1.shape)
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
     made.__name__: made
     for made in (
-        *(_sort, _argsort, _searchsorted),
+        *(_sort, _argsort, _searchsorted, _isin),
         *(_unique_all, _unique_counts, _unique_inverse, _unique_values),
     )
 }

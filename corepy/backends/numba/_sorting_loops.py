@@ -364,6 +364,28 @@ def number(first: Array, places: Array, out: Array) -> None:
         out[np.uint64(places[i])] = group
 
 
+@kernel()
+def belong(
+    values: Array, x: Array, places: Array, invert: bool, out: Array, start: int, stop: int
+) -> None:
+    """Say which elements of ``x (size,)`` are those of `values` at their places, in blocks."""
+    last = values.size - 1
+    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
+        out[i] = (values[np.uint64(min(places[i], last))] == x[i]) != invert
+
+
+@kernel()
+def look_up(
+    table: Array, low: Any, high: Any, x: Array, invert: bool, out: Array, start: int, stop: int
+) -> None:
+    """Say for which elements of ``x (size,)``, counted from the least, a table has a flag."""
+    for i in range(start * BLOCK, min(stop * BLOCK, x.size)):
+        found = False
+        if low <= x[i] <= high:
+            found = table[np.uint64(x[i] - low)]
+        out[i] = found != invert
+
+
 # ---------------------------------------------------------------------------- searching
 
 
