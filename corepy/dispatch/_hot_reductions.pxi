@@ -32,15 +32,21 @@ cdef inline bint _is_narrow(int ndim, npy_intp* dims) noexcept:
 
 cdef object _short_reduction(Slot* slot, PyObject* a, axis):
     """Return what an array is reduced to, None where the entry has to compute it."""
-    held = _side_by_side(a) if slot.kind == COUNT else <object>a
-    if not _is_plain(<PyObject*>held):
+    held = _side_by_side(a)
+    cdef bint gaps = held is None
+    # What lies otherwise is rounded in another order: of complex numbers products may cancel then.
+    if held is not <object>a and _is_complex(slot.operand.type_num) and slot.kind != COUNT:
         return None
+    if gaps:
+        if not _is_array(a) or slot.kind >= ARGMAX and axis is not None:
+            return None
+        held = <object>a
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
-    if slot.kind >= ARGMAX:
+    if slot.kind >= ARGMAX and not gaps:
         return _short_search(slot, x, axis)
     cdef int ndim = PyArray_NDIM(x), first = 0, last = ndim, i, count = 0
     cdef npy_intp* dims = PyArray_DIMS(x)
-    cdef npy_intp rows = 1, length
+    cdef npy_intp rows = 1, length, apart
     cdef npy_intp shape[MOST_DIMENSIONS]
     if ndim > MOST_DIMENSIONS or axis is not None and not _neighbours(axis, ndim, &first, &last):
         return None
@@ -48,7 +54,9 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
         return None
     if last - first == ndim and type(axis) is tuple:
         axis = None
-    cdef npy_intp size = _size(x, _least_of(slot, x, axis))
+    if gaps and last - first == ndim:
+        return _reduced_over_grid(slot, x)
+    cdef npy_intp size = _size(x, PY_SSIZE_T_MAX if gaps else _least_of(slot, x, axis))
     if size <= 0:
         return None
     for i in range(ndim):
@@ -58,16 +66,42 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
             count += 1
     length = size // rows
     cdef bint by_column = last < ndim and rows > 1  # a single one is a row
+    apart = (rows if by_column else length) * slot.size
+    if gaps and (rows == 1 or not _has_whole_rows(x, last if by_column else first, &apart)):
+        return None
     if slot.kind == VARIANCE or slot.kind == DEVIATION:
-        return None if by_column else _short_variance(slot, x, count, shape, rows, length)
+        return None if by_column or gaps else _short_variance(slot, x, count, shape, rows, length)
     result = _new(slot.descr, count, shape)
     cdef char* source = <char*>PyArray_DATA(x)
     cdef char* target = _data(result)
-    if not _reduces(slot, target, source, rows, length, by_column, size):
+    if not _reduces(slot, target, source, rows, length, by_column, apart, size):
         return None
     if slot.kind == MEAN:
         _divide(slot.type_num, target, rows, <double>length)
     return result
+
+
+cdef bint _has_whole_rows(PyArrayObject* x, int split, npy_intp* apart) noexcept:
+    """Say whether axes from one on are rows without gaps, and find how far these are apart."""
+    cdef npy_intp step = PyArray_ITEMSIZE(x), count = 1
+    cdef int i
+    apart[0] = 0
+    for i in range(PyArray_NDIM(x) - 1, -1, -1):
+        if PyArray_DIMS(x)[i] == 1:
+            continue
+        if i >= split:
+            if PyArray_STRIDES(x)[i] != step:
+                return False
+            step *= PyArray_DIMS(x)[i]
+        elif apart[0] == 0 and count == 1:
+            apart[0], count = PyArray_STRIDES(x)[i], PyArray_DIMS(x)[i]
+        elif PyArray_STRIDES(x)[i] != apart[0] * count:
+            return False
+        else:
+            count *= PyArray_DIMS(x)[i]
+    if not PyArray_FLAGS(x) & NPY_ARRAY_ALIGNED:
+        return False
+    return apart[0] != 0 and apart[0] % PyArray_ITEMSIZE(x) == 0
 
 
 cdef bint _neighbours(axis, int ndim, int* first, int* last) noexcept:
@@ -101,9 +135,10 @@ cdef bint _reduces(
     npy_intp results,
     npy_intp length,
     bint by_column,
+    npy_intp apart,
     npy_intp size,
 ) except -1:
-    """Reduce contiguous rows or columns of a length, of an array of a size.
+    """Reduce contiguous rows, so many bytes apart, or columns of a length, of an array of a size.
 
     False if the result is not to be used.
     """
@@ -114,7 +149,7 @@ cdef bint _reduces(
         return _reduces_in_chunks(slot, into, source, length, by_row_loop)
     memset(&work, 0, sizeof(Work))
     work.slot, work.operands[0], work.operands[1] = slot, into, source
-    work.size, work.length, work.rows = results, length, results
+    work.size, work.length, work.rows, work.steps[1] = results, length, results, apart
     if by_column:
         work.stretch = _columns_stretch
         # Threads wait for memory where they read parts of rows one row after the other, or short parts.
@@ -170,6 +205,102 @@ cdef bint _reduces_in_chunks(
         PyMem_Free(parts)
 
 
+cdef enum:
+    BY_ROW_LOOP = 1  # how chunks are reduced
+
+
+cdef object _reduced_over_grid(Slot* slot, PyArrayObject* x):
+    """Reduce all of many elements that lie with gaps or in another order; None where the entry has to.
+
+    They are taken in the order of memory, by chunks as those of one row are.
+    """
+    cdef npy_intp strides[2][MOST_DIMENSIONS]
+    cdef int order[MOST_DIMENSIONS]
+    cdef int ndim = PyArray_NDIM(x)
+    cdef npy_intp size = _size(x, PY_SSIZE_T_MAX)
+    cdef bint by_row_loop = _has_row_loop(slot, size, size)
+    cdef Grid grid
+    cdef Work work
+    if size < LONG or not PyArray_FLAGS(x) & NPY_ARRAY_ALIGNED:
+        return None
+    if not by_row_loop and not (slot.splits and slot.kind == REDUCTION):
+        return None
+    if PyArray_FLAGS(x) & NPY_ARRAY_F_CONTIGUOUS and _size(x, _least_of(slot, x, None)) < 0:
+        return None
+    memset(&work, 0, sizeof(Work))
+    _strides_beside(x, ndim, strides[0])
+    _strides_beside(x, ndim, strides[1])  # a grid's result, of which there is none here
+    _find_order(strides, 1, ndim, order)
+    if not _find_grid(&grid, 1, ndim, PyArray_DIMS(x), order, strides):
+        return None
+    cdef npy_intp count = (size + slot.chunk - 1) // slot.chunk
+    cdef char* parts = <char*>PyMem_Malloc(count * sizeof(double))  # of at most 8 bytes each
+    if parts == NULL:
+        raise MemoryError
+    work.slot, work.grid, work.count, work.size = slot, &grid, 2, size
+    work.operands[0], work.operands[1], work.steps[0] = <char*>PyArray_DATA(x), parts, slot.size
+    work.stretch, work.length, work.rows = _grid_chunks_stretch, slot.chunk, count
+    work.forms[0] = BY_ROW_LOOP if by_row_loop else WHOLE_OPERAND
+    try:
+        _do(&work, size, &slot.pace[ALL])
+        result = _new(slot.descr, 0, NULL)
+        if by_row_loop:
+            if corepy_all_flags():
+                return None
+            _put(slot.descr.type_num, _data(result), slot.row_join(<double*>parts, count))
+        else:
+            work.operands[0], work.operands[1] = _data(result), parts
+            work.length, work.rows = count, 1
+            _rows_stretch(&work, 0, 1)
+            if _is_told_apart(slot.type_num, _data(result)):
+                return None
+    finally:
+        PyMem_Free(parts)
+    if by_row_loop and corepy_all_flags() or not by_row_loop and not _is_clean(slot, size):
+        return None
+    if slot.kind == MEAN:
+        _divide(slot.type_num, _data(result), 1, <double>size)
+    return result
+
+
+cdef void _grid_chunks_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    """Reduce some chunks of an array's elements, whose rows are long, or packed some at a time."""
+    cdef double packed[2 * ROW]
+    cdef double parts[CHUNK / ROW * 2 + 2]
+    cdef npy_intp index[AXES]
+    cdef Grid* grid = work.grid
+    cdef Slot* slot = work.slot
+    cdef int last = grid.ndim - 1, count
+    cdef bint whole = grid.strides[0][last] == slot.size and grid.dims[last] >= ROW
+    cdef npy_intp chunk, first, end, size
+    cdef Work row = work[0]
+    row.rows = 1
+    for chunk in range(start, stop):
+        first, end, count = chunk * work.length, min(work.size, (chunk + 1) * work.length), 0
+        while first < end:
+            _locate(grid, first, index)
+            if whole:
+                size = min(end - first, grid.dims[last] - index[last])
+                row.operands[1] = _placed(work, 0, index)
+            else:
+                size = min(end - first, <npy_intp>ROW)
+                _pack_some(work, 0, index, size, <char*>packed)
+                row.operands[1] = <char*>packed
+            first += size
+            if work.forms[0] == BY_ROW_LOOP:
+                parts[count] = slot.row_loop(row.operands[1], size)
+            else:
+                row.operands[0], row.length = <char*>parts + count * slot.size, size
+                _rows_stretch(&row, 0, 1)
+            count += 1
+        if work.forms[0] == BY_ROW_LOOP:
+            (<double*>work.operands[1])[chunk] = slot.row_join(parts, count)
+        else:
+            row.operands[0], row.length = work.operands[1] + chunk * slot.size, count
+            row.operands[1] = <char*>parts
+            _rows_stretch(&row, 0, 1)
+
+
 cdef inline bint _is_told_apart(int type_num, char* value) noexcept:
     """Say whether there are several values that compare like this one, or as it does not at all."""
     if type_num == NPY_DOUBLE:
@@ -210,10 +341,10 @@ cdef void _columns_stretch(Work* work, npy_intp start, npy_intp stop) noexcept n
     cdef char* args[3]
     cdef char* into = work.operands[0] + first * slot.size
     cdef char* source = work.operands[1] + first * slot.size
-    cdef npy_intp bytes_of_row = work.size * slot.size
+    cdef npy_intp bytes_of_row = work.steps[1]
     if slot.column_loop != NULL:
         if not slot.column_loop(
-            into, source + row * bytes_of_row, work.length - row, work.size, columns
+            into, source + row * bytes_of_row, work.length - row, bytes_of_row // slot.size, columns
         ):
             return
         corepy_none_of_all()
@@ -249,7 +380,7 @@ cdef void _rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
     steps[1] = slot.size
     for row in range(start, stop):
         into = work.operands[0] + row * slot.size
-        source = work.operands[1] + row * work.length * slot.size
+        source = work.operands[1] + row * work.steps[1]
         if slot.has_initial:
             _put(slot.type_num, into, slot.initial)
         else:
@@ -261,7 +392,7 @@ cdef void _rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
 
 cdef void _long_rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     cdef Slot* slot = work.slot
-    cdef npy_intp i, bytes_of_row = work.length * slot.size
+    cdef npy_intp i, bytes_of_row = work.steps[1]
     for i in range(start, stop):
         _put(
             slot.descr.type_num,
@@ -310,14 +441,14 @@ cdef object _short_variance(
         for i in range(rows):
             row = <char*>PyArray_DATA(x) + i * length * slot.size
             into = target + i * slot.size
-            if not _reduces(slot, into, row, 1, length, False, size):
+            if not _reduces(slot, into, row, 1, length, False, 0, size):
                 return None
             _divide(slot.type_num, into, 1, <double>length)
             if doubles:
                 _squares(<double*>row, (<double*>into)[0], <double*>squares, length)
             else:
                 _squares(<float*>row, (<float*>into)[0], <float*>squares, length)
-            if corepy_flags() or not _reduces(slot, into, squares, 1, length, False, size):
+            if corepy_flags() or not _reduces(slot, into, squares, 1, length, False, 0, size):
                 return None
             _divide(slot.type_num, into, 1, <double>length)
             if slot.kind == DEVIATION and doubles:

@@ -276,5 +276,5 @@ cdef inline int _count_held(Slot* slot, PyArrayObject* x, npy_intp size, char* i
     if not _has_row_loop(slot, size, size):
         _put(slot.descr.type_num, into, <double>PyArray_CountNonzero(x))
     else:
-        _reduces(slot, into, <char*>PyArray_DATA(x), 1, size, False, size)
+        _reduces(slot, into, <char*>PyArray_DATA(x), 1, size, False, 0, size)
     return 0

@@ -61,6 +61,14 @@ def seen(call: Callable[[], Any], owner: Any = None) -> tuple[list[Any], Any, li
     return results, error, [str(w.message) for w in caught]
 
 
+#: What the compiled path adds up in the order in which elements with gaps are packed, not NumPy's.
+_ADDING = ("mean", "prod", "std", "sum", "var")
+
+
+def _has_gaps(x: Operand) -> bool:
+    return not x.unwrap().flags.c_contiguous
+
+
 def assert_alike(name: str, *args: Any, **params: Any) -> None:
     """Call a function and the one behind its short way; what they give or raise is the same."""
     short = function(name)
@@ -74,7 +82,11 @@ def assert_alike(name: str, *args: Any, **params: Any) -> None:
         for x, y in zip(found, expected, strict=True):
             assert x.dtype is y.dtype
             assert x.backend == y.backend
-            assert_same_bits(x.unwrap(), y.unwrap())
+            if name in _ADDING and args[0].dtype.name.startswith("float") and _has_gaps(args[0]):
+                eps = np.finfo(args[0].dtype.name).eps
+                np.testing.assert_allclose(x.unwrap(), y.unwrap(), rtol=16 * eps)
+            else:
+                assert_same_bits(x.unwrap(), y.unwrap())
             assert x.unwrap().flags.writeable == y.unwrap().flags.writeable
             for arg in args:
                 if isinstance(arg, Operand):
