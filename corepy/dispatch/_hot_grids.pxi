@@ -165,20 +165,31 @@ cdef void _map_over_grid(
     cdef int result = work.count - 1, last = grid.ndim - 1, k
     cdef char* operands[3]
     cdef npy_intp steps[3]
-    cdef npy_intp part, done = 0
-    for k in range(result):
-        steps[k] = work.steps[k] if work.forms[k] == PACKED else grid.strides[k][last]
-    steps[result] = work.steps[result]
+    cdef npy_intp apart[3]  # from row to row
+    cdef npy_intp length = grid.dims[last], part, rows, row, done = 0
+    for k in range(result + 1):
+        if work.forms[k] == PACKED or k == result and into != NULL:
+            steps[k], apart[k] = work.steps[k], length * work.steps[k]
+        else:
+            steps[k] = grid.strides[k][last]
+            apart[k] = grid.strides[k][last - 1] if last else 0
     while done < size:
-        part = min(size - done, grid.dims[last] - index[last])
+        rows, part = 1, min(size - done, length - index[last])
+        if part == length and last > 0:
+            rows = min((size - done) // length, grid.dims[last - 1] - index[last - 1])
         for k in range(result):
             if work.forms[k] == PACKED:
-                operands[k] = packed[k] + done * work.steps[k]
+                operands[k] = packed[k] + done * steps[k]
             else:
                 operands[k] = _placed(work, k, index)
         operands[result] = _placed(work, result, index) if into == NULL else into + done * steps[result]
-        work.loop(operands, &part, steps, work.data)
-        done += part
+        for row in range(rows):
+            work.loop(operands, &part, steps, work.data)
+            for k in range(result + 1):
+                operands[k] += apart[k]
+        done += rows * part
+        if last > 0:
+            index[last - 1] += rows - 1
         _next_row(grid, index)
 
 
