@@ -139,3 +139,13 @@ def test_a_route_that_begins_early_is_taken() -> None:
     found = x[:, ::2] + x[:, ::2]
     np.testing.assert_array_equal(found.unwrap(), np.full((400, 50), 2.0))
     assert asked == [(400, 50)]
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int64", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(3, 5), (200, 300), (5, 9000), (1500, 2000)])
+def test_outer_products(shape: tuple[int, int], dtype: str) -> None:
+    table = table_of(NUMPY, CPU, _dtypes.DTYPES[dtype])
+    x, y = (values(table, (size,), seed, tame=True) for seed, size in enumerate(shape))
+    for _ in range(2):
+        found = xp.linalg.outer(make(x, table), make(y, table)).unwrap()
+        assert_same_bits(found, np.multiply.outer(x, y))
