@@ -366,7 +366,8 @@ def _isin(x1: Array, x2: Array, /, *, invert: bool) -> Array | None:
         low, high = members.min(), members.max()
         if int(high) - int(low) <= _TABLE * (x.size + members.size):
             table = np.zeros(int(high) - int(low) + 1, np.bool_)
-            table[members - low] = True
+            # Without a sign: signed integers of 32 bits may be further apart than they reach.
+            table[(members - low).view(_KINDS[x.dtype][1])] = True
             launch(loops.look_up, (table, low, high, x, invert, out), blocks(x.size), 4 * x.size)
             return out.reshape(x1.shape)
     members = _sorted(members) if members.size >= _ROW else np.sort(members)
