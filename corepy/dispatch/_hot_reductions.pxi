@@ -230,6 +230,8 @@ cdef object _reduced_over_grid(Slot* slot, PyArrayObject* x):
     cdef Work work
     if size < LONG or not PyArray_FLAGS(x) & NPY_ARRAY_ALIGNED:
         return None
+    if slot.kind == VARIANCE or slot.kind == DEVIATION:
+        return None  # whose loops are for the sums that they take
     if not by_row_loop and not (slot.splits and slot.kind == REDUCTION):
         return None
     if PyArray_FLAGS(x) & NPY_ARRAY_F_CONTIGUOUS and _size(x, _least_of(slot, x, None)) < 0:

@@ -46,6 +46,9 @@ def test_values(shape: tuple[int, ...], dtype: str) -> None:
             eps = np.finfo(dtype).eps
             assert np.abs(total - exact) <= 20 * eps * size
             assert np.abs(xp.mean(a).unwrap() - exact / x.size) <= 20 * eps * size / x.size
+            for name in ("std", "var"):
+                wanted = getattr(np, name)(x.astype(np.longdouble))
+                np.testing.assert_allclose(getattr(xp, name)(a).unwrap(), wanted, rtol=40 * eps)
         else:
             assert_same_bits(total, np.sum(x, dtype=dtype))
             assert_same_bits(xp.sum(a).unwrap(), np.sum(x))
