@@ -112,16 +112,37 @@ cdef extern from *:
     #define COREPY_FLOAT_ROOT _mm_cvtss_f32(_mm_sqrt_ss(_mm_load_ss(from + i)))
     #define COREPY_DOUBLE_ROOT _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_load_sd(from + i)))
 
-    /* Between two single values, of which none is NaN. */
+    /* Between two bounds, each of which may be a single value; NaN where an element or a bound is. */
+    #define COREPY_CLIPPED(ITEM, LESS, X, LOW, HIGH) \\
+        for (; i < size; i++) { \\
+            const ITEM low = LOW, high = HIGH; \\
+            ITEM x = X; \\
+            x = LESS(x, low) ? low : x; \\
+            x = low != low ? low : x; \\
+            x = LESS(high, x) ? high : x; \\
+            into[i] = high != high ? high : x; \\
+        }
     #define COREPY_CLIP(NAME, ITEM, TARGET, LESS) COREPY_LOOP(NAME, TARGET, \\
         const ITEM* restrict from = (const ITEM*)args[0]; \\
-        const ITEM low = *(const ITEM*)args[1]; \\
-        const ITEM high = *(const ITEM*)args[2]; \\
+        const ITEM* restrict lows = (const ITEM*)args[1]; \\
+        const ITEM* restrict highs = (const ITEM*)args[2]; \\
+        const ITEM first = *lows, last = *highs; \\
         ITEM* restrict into = (ITEM*)args[3]; \\
-        for (; i < size; i++) { \\
-            ITEM x = from[i]; \\
-            x = LESS(x, low) ? low : x; \\
-            into[i] = LESS(high, x) ? high : x; \\
+        if (!steps[1] && !steps[2] && steps[0] && first == first && last == last) { \\
+            for (; i < size; i++) { \\
+                ITEM x = from[i]; \\
+                x = LESS(x, first) ? first : x; \\
+                into[i] = LESS(last, x) ? last : x; \\
+            } \\
+        } else if (steps[0] && steps[1] && steps[2]) { \\
+            COREPY_CLIPPED(ITEM, LESS, from[i], lows[i], highs[i]) \\
+        } else if (steps[0] && steps[1]) { \\
+            COREPY_CLIPPED(ITEM, LESS, from[i], lows[i], last) \\
+        } else if (steps[0] && steps[2]) { \\
+            COREPY_CLIPPED(ITEM, LESS, from[i], first, highs[i]) \\
+        } else { \\
+            const int whole = steps[0] != 0, below = steps[1] != 0, above = steps[2] != 0; \\
+            COREPY_CLIPPED(ITEM, LESS, from[whole * i], lows[below * i], highs[above * i]) \\
         })
     #define COREPY_IS_LESS(A, B) ((A) < (B))
 

@@ -137,18 +137,25 @@ _LONGER: Final = 8
 
 
 def _reduced(args: Args, params: Params) -> str | None:
-    """A reduction of all elements, of rows or of columns; few and long columns are "narrow"."""
+    """A reduction of all elements, of rows or of columns; few and long columns are "narrow".
+
+    Several axes count as what the last of them is of.
+    """
     x, axis = args[0], params["axis"]
     if axis is None:
         return "all" if x.flags.forc else None
     axes = (axis,) if isinstance(axis, int) else axis
     if len(axes) == x.ndim:
         return "all" if x.flags.forc else None
-    if len(axes) != 1 or not x.flags.c_contiguous:
+    if not axes or not x.flags.forc:
         return None
-    if axes[0] != 0:
-        return "rows" if axes[0] == x.ndim - 1 else None
-    rows: int = x.shape[0]
+    # In F order the first axis is what the last one is in C order.
+    first, last = (0, x.ndim - 1) if x.flags.c_contiguous else (x.ndim - 1, 0)
+    if last in axes:
+        return "rows"
+    if len(axes) > 1 or axes[0] != first:
+        return "columns"
+    rows: int = x.shape[first]
     columns: int = x.size // rows if rows else 0
     return "narrow" if 1 < columns <= _NARROW and rows >= _LONGER * columns else "columns"
 

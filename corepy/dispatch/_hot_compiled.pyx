@@ -146,6 +146,7 @@ include "_hot_elementwise.pxi"
 include "_hot_spread.pxi"
 include "_hot_grids.pxi"
 include "_hot_tiles.pxi"
+include "_hot_axes.pxi"
 include "_hot_reductions.pxi"
 include "_hot_views.pxi"
 include "_hot_selections.pxi"
@@ -217,8 +218,8 @@ cdef tuple _MOVING = (MOVE, ACCUMULATION)
 cdef dict _MOST = {
     **dict.fromkeys(("__setitem__", "argsort", "astype", "clip", "concat"), PY_SSIZE_T_MAX),
     **dict.fromkeys(("linalg.outer", "nonzero", "roll", "sort", "stack"), PY_SSIZE_T_MAX),
-    **dict.fromkeys(("vecdot", "where"), PY_SSIZE_T_MAX),
-    **{"arange": SHORT_MOVE, "take": SHORT_MOVE, "zeros": 1 << 31},
+    **dict.fromkeys(("take", "vecdot", "where"), PY_SSIZE_T_MAX),
+    **{"arange": SHORT_MOVE, "zeros": 1 << 31},
 }
 
 
@@ -261,6 +262,7 @@ cdef int _find_leasts(Slot* slot, str name, native) except -1:
         slot.leasts[form] = slot.least if leasts is None else min(most, leasts.get(called, most))
     # Whatever is routed, but not what else chooses: offloading, or the backend.
     routed = leasts is not None or not hasattr(native, "least")
+    slot.unrouted = most if routed else slot.least
     # A route that begins with fewer elements than a row's own loop is to be gone.
     slot.row_first = (
         slot.row_first and routed and min(slot.leasts[ALL], slot.leasts[ROWS]) > slot.row_least

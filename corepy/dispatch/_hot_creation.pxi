@@ -74,7 +74,9 @@ cdef Slot* _home_of(Function self, PyObject* dtype, object default, PyObject** t
     return slot if slot.short else NULL
 
 
-cdef inline void _fill(char* into, npy_intp count, npy_intp size, void* element) noexcept:
+cdef inline void _fill(
+    char* into, npy_intp count, npy_intp size, void* element
+) noexcept nogil:
     """Put an element everywhere: into the first few, and then these after themselves."""
     cdef npy_intp i, first = min(count, 512)
     cdef npy_intp part = first * size, done = part, total = count * size

@@ -349,30 +349,13 @@ cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint flag):
         return None if made is None else _make(made, <Slots>slot.result)
     made = _short_reduction(slot, <PyObject*>native, <object>axis)
     if made is None:
-        made = _columns_reduced(slot, native, axis)
+        made = _turned_reduction(slot, <PyObject*>native, <object>axis)
     if made is None:
         return None
     if flag:
-        made = _with_dimensions(
-            <PyArrayObject*><PyObject*>made, PyArray_NDIM(<PyArrayObject*><PyObject*>native), axis
-        )
+        ndim = PyArray_NDIM(<PyArrayObject*><PyObject*>native)
+        made = _with_dimensions(<PyArrayObject*><PyObject*>made, ndim, <object>axis)
     return _make(made, <Slots>slot.result)
-
-
-cdef object _columns_reduced(Slot* slot, native, PyObject* axis):
-    """Reduce a matrix whose columns lie one after the other, as the rows of another one do."""
-    if _is_plain(<PyObject*>native) or not _is_array(<PyObject*>native):
-        return None
-    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
-    if PyArray_NDIM(x) != 2 or not PyArray_FLAGS(x) & NPY_ARRAY_F_CONTIGUOUS:
-        return None
-    rows = _reversed(x)
-    if axis == Py_None:
-        if slot.kind == ARGMAX or slot.kind == ARGMIN:
-            return None  # which count in the order of the array itself
-        return _short_reduction(slot, <PyObject*>rows, None)
-    cdef int place = _axis_of(axis, 2, 0)
-    return None if place < 0 else _short_reduction(slot, <PyObject*>rows, 1 - place)
 
 
 cdef object _widened_reduction(Function self, Operand x, PyObject* axis, bint flag):
@@ -400,23 +383,6 @@ cdef Slots _table_of_sums(Operand x):
         x._table.siblings, _uint64 if PyTypeNum_ISUNSIGNED(type_num) else _int64
     )
     return x._table if found == NULL else <Slots>found
-
-
-cdef object _with_dimensions(PyArrayObject* x, int ndim, PyObject* axis):
-    """Give what an array was reduced to the dimensions that the array had."""
-    cdef npy_intp dims[MOST_DIMENSIONS]
-    cdef npy_intp strides[MOST_DIMENSIONS]
-    cdef npy_intp stride = PyArray_ITEMSIZE(x)
-    cdef int i, from_ = PyArray_NDIM(x) - 1, first = 0, last = ndim
-    if axis != Py_None:
-        _neighbours(<object>axis, ndim, &first, &last)
-    for i in range(ndim - 1, -1, -1):
-        dims[i], strides[i] = 1, stride
-        if not first <= i < last:
-            dims[i] = PyArray_DIMS(x)[from_]
-            stride *= dims[i]
-            from_ -= 1
-    return _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
 
 
 _WIDENING = frozenset(("cumulative_prod", "cumulative_sum", "prod", "sum"))
@@ -509,7 +475,7 @@ cdef object _in_table(Slots wide, x):
 
 
 cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
-    """Clamp a contiguous array between numbers, None for others and NaN."""
+    """Clamp a contiguous array between numbers, None for others."""
     cdef double bounds[4]  # room for any two
     cdef char* args[4]
     cdef npy_intp steps[4]
@@ -518,7 +484,7 @@ cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
         return None
     held = <object>x
     size = _size(x, slot.least)
-    if size < 0 or not _is_plain(<PyObject*>x) or low != low or high != high:
+    if size < 0 or not _is_plain(<PyObject*>x):
         return None
     result = _mapped(slot, x)
     if result is None:
@@ -544,52 +510,96 @@ cdef object _limited(Operand x, bint below, limit):
     return None if made is None else _make(made, x._table)
 
 
-cdef object _limit_of(Slot* slot, Operand x, bound):
-    """Return a bound as the entry takes it: of one element, or one for each. None for others."""
-    if type(bound) is not _Array:
-        return _element(slot, bound)
-    native = (<Operand>bound)._native
-    if (<Operand>bound)._table is not x._table or not _is_array(<PyObject*>native):
+cdef struct Limits:
+    Slot* below
+    Slot* above
+
+
+cdef object _clamped_between(Slot* slot, Operand x, low, high):
+    """Clamp an array by others or numbers, one of which may be None, wherever they lie.
+
+    None where the entry has to.
+    """
+    cdef PyArrayObject* arrays[3]
+    cdef double room[2][2]  # for any two elements
+    cdef Limits limits
+    cdef Slot* one
+    cdef Work work
+    cdef int count = 1
+    limits.below, limits.above = _resolved(x._table, _MAXIMUM), _resolved(x._table, _MINIMUM)
+    if limits.below == NULL or limits.above == NULL:
         return None
-    if not _is_array(<PyObject*>x._native):
+    if not limits.below.short or not limits.above.short:
         return None
-    cdef PyArrayObject* given = <PyArrayObject*><PyObject*>native
-    if PyArray_NDIM(given) == 0 or _same_shape(given, <PyArrayObject*><PyObject*>x._native):
-        return native
-    return None
+    memset(&work, 0, sizeof(Work))
+    held = x._native, low, high  # somebody else may let go of them meanwhile
+    arrays[0], work.steps[0] = <PyArrayObject*><PyObject*>x._native, slot.size
+    for bound in (low, high):
+        if bound is None:
+            continue
+        arrays[count], work.steps[count] = NULL, slot.size
+        if type(bound) is not _Array:
+            if not _scalar(slot, bound, room[count - 1]):
+                return None
+            work.operands[count] = <char*>room[count - 1]
+        elif (<Operand>bound)._table is x._table:
+            arrays[count] = <PyArrayObject*><PyObject*>(<Operand>bound)._native
+        else:
+            return None
+        count += 1
+    work.slot, work.count = slot, count + 1
+    cdef bint wide = limits.below.wide or limits.above.wide
+    if count == 2:
+        one = limits.below if high is None else limits.above
+        work.loop, work.data = one.loop, one.data
+    elif slot.loop != NULL:
+        work.loop, wide = slot.loop, True
+    else:
+        work.loop, work.data = _clamp, &limits
+    return _gridded(&work, arrays, slot.unrouted, wide)
+
+
+cdef void _clamp(
+    char** operands, const npy_intp* size, const npy_intp* steps, void* data
+) noexcept nogil:
+    """As a loop of NumPy's for integers: the greater of an element and a bound, and the lesser.
+
+    By parts that stay in the first cache.
+    """
+    cdef Limits* limits = <Limits*>data
+    cdef npy_intp[3] first_steps = [steps[0], steps[1], steps[3]]
+    cdef npy_intp[3] second_steps = [steps[3], steps[2], steps[3]]
+    cdef char* args[3]
+    cdef npy_intp at = 0, some
+    while at < size[0]:
+        some = min(<npy_intp>ROW, size[0] - at)
+        args[0], args[1] = operands[0] + at * steps[0], operands[1] + at * steps[1]
+        args[2] = operands[3] + at * steps[3]
+        limits.below.loop(args, &some, first_steps, limits.below.data)
+        args[0], args[1] = args[2], operands[2] + at * steps[2]
+        limits.above.loop(args, &some, second_steps, limits.above.data)
+        at += some
 
 
 cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Clamp between numbers, or arrays of one shape: by a loop, or the entry without a look at them."""
+    """Clamp between numbers, or arrays: by loops."""
     cdef PyObject** bounds = [Py_None, Py_None]
     if not 1 <= count <= 3 or not _places_or_words(args, count, names, ("min", "max"), bounds):
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL:
         return None
-    cdef PyObject* least = bounds[0]
-    cdef PyObject* most = bounds[1]
-    cdef bint one = least == Py_None or most == Py_None
-    limit = <object>(least if most == Py_None else most)
-    if one and (type(limit) is int or type(limit) is float):
-        return _limited(<Operand>args[0], most == Py_None, limit)
-    if slot.loop != NULL and not one:
-        made = _clamped(slot, _native_of(args[0]), <object>least, <object>most)
-        if made is not None:
-            return _make(made, (<Operand>args[0])._table)
-    low = high = None
-    if least != Py_None:
-        low = _limit_of(slot, <Operand>args[0], <object>least)
-    if most != Py_None:
-        high = _limit_of(slot, <Operand>args[0], <object>most)
-    if low is None and least != Py_None or high is None and most != Py_None:
-        return None
-    if slot.native == NULL or least == most:
-        return None
     x = <Operand>args[0]
-    native = <object>slot.native
-    try:
-        made = native(x._native, min=low, max=high)
-    except Exception as error:
-        made = _recover("clip", x._table, (x,), error, native, x._native, min=low, max=high)
-    return _make(made, x._table) if _is_array(<PyObject*>made) else None
+    low, high = <object>bounds[0], <object>bounds[1]
+    limit = low if high is None else high
+    made = None
+    if low is None or high is None:
+        if limit is None:
+            return None
+        if type(limit) is int or type(limit) is float:
+            return _limited(x, high is None, limit)
+    elif slot.loop != NULL:
+        made = _clamped(slot, _native_of(args[0]), low, high)
+    if made is None:
+        made = _clamped_between(slot, x, low, high)
+    return None if made is None else _make(made, x._table)

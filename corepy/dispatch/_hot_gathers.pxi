@@ -1,4 +1,4 @@
-# Elements and rows at indices.
+# Elements, rows and columns at indices.
 # Included by _hot_compiled.pyx.
 
 cdef npy_intp* _counts(PyObject* array, PyObject* counts, npy_intp length) except? NULL:
@@ -14,7 +14,7 @@ cdef npy_intp* _counts(PyObject* array, PyObject* counts, npy_intp length) excep
 
 
 cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Copy rows at indices."""
+    """Copy what stands along an axis at indices."""
     cdef PyObject* axis = NULL
     if count != 2 or not _words(args, count, names, ("axis",), &axis):
         return None
@@ -30,7 +30,7 @@ cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObje
     cdef int place = _axis_of(axis, PyArray_NDIM(x), 0)
     if place < 0 or axis == NULL and PyArray_NDIM(x) != 1:
         return None
-    made = _gathered(slot, x, which) if place == 0 else None
+    made = _gathered(slot, x, which, place)
     if made is None:
         made = _taken_along(slot, x, which, place)
     return None if made is None else _make(made, (<Operand>args[0])._table)
@@ -49,50 +49,67 @@ cdef object _taken_along(Slot* slot, PyArrayObject* x, PyArrayObject* which, int
         return None
 
 
-cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which):
-    """Copy rows of a contiguous array at indices of 64 bits, None for others, and bad indices."""
+cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which, int axis):
+    """Copy parts of a contiguous array at indices of 64 bits, None for others, and bad indices."""
     cdef npy_intp dims[2 * MOST_DIMENSIONS]
-    cdef npy_intp length, chunk = 1, number, i, place
+    cdef npy_intp length, chunk = 1, blocks = 1, number
     cdef int j, ndim = PyArray_NDIM(x), more = PyArray_NDIM(which)
+    cdef npy_intp least = slot.least if ndim == 1 else slot.unrouted
     if PyArray_TYPE(which) != NPY_INTP or ndim == 0 or ndim + more > MOST_DIMENSIONS:
         return None
     if not _is_plain(<PyObject*>x) or not _is_plain(<PyObject*>which):
         return None
-    length, number = PyArray_DIMS(x)[0], _size(which, slot.least)
-    for j in range(1, ndim):
-        chunk *= PyArray_DIMS(x)[j]
-    if number < 0 or chunk == 0 or _size(x, slot.least) < 0 or number * chunk >= slot.least:
-        return None
+    length, number = PyArray_DIMS(x)[axis], _size(which, least)
     for j in range(more):
-        dims[j] = PyArray_DIMS(which)[j]
-    for j in range(1, ndim):
-        dims[more + j - 1] = PyArray_DIMS(x)[j]
+        dims[axis + j] = PyArray_DIMS(which)[j]
+    for j in range(ndim):
+        if j < axis:
+            dims[j] = PyArray_DIMS(x)[j]
+            blocks *= dims[j]
+        elif j > axis:
+            dims[more + j - 1] = PyArray_DIMS(x)[j]
+            chunk *= PyArray_DIMS(x)[j]
+    if number < 0 or chunk == 0 or blocks == 0 or _size(x, least) < 0:
+        return None
+    if number > (least - 1) // (blocks * chunk):
+        return None
     made = _new_if_any(slot.descr, ndim + more - 1, dims)
     if made is None:
         return None
-    chunk *= slot.size
-    cdef npy_intp* indices = <npy_intp*>PyArray_DATA(which)
-    cdef char* source = <char*>PyArray_DATA(x)
-    cdef char* into = _data(made)
-    if number * chunk < LONG * slot.size:
-        return made if _gather(into, source, indices, number, length, chunk) else None
     cdef Work work
     memset(&work, 0, sizeof(Work))
-    work.stretch, work.rows = _gather_stretch, (number + ROW - 1) // ROW
-    work.size, work.length, work.slot = number, length, slot
-    work.operands[0], work.operands[1] = source, <char*>indices
-    work.operands[2], work.steps[2] = into, chunk
+    work.stretch, work.rows = _gather_stretch, (blocks * number + ROW - 1) // ROW
+    work.size, work.group, work.length, work.slot = blocks * number, number, length, slot
+    work.operands[0], work.operands[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(which)
+    work.operands[2], work.steps[2] = _data(made), chunk * slot.size
     held = <object>x, <object>which  # somebody else may let go of them meanwhile
-    _do(&work, number * chunk // slot.size, &slot.pace[0])
+    if blocks * number * chunk < LONG:
+        _gather_stretch(&work, 0, work.rows)
+    else:
+        _do(&work, blocks * number * chunk, &slot.pace[0])
     return None if work.failed else made
 
 
 cdef void _gather_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
-    cdef npy_intp first = start * ROW, number = min(stop * ROW, work.size) - first
-    cdef npy_intp* indices = <npy_intp*>work.operands[1] + first
-    cdef char* into = work.operands[2] + first * work.steps[2]
-    if not _gather(into, work.operands[0], indices, number, work.length, work.steps[2]):
-        work.failed = True
+    """Copy some chunks, of one block of an array after the other."""
+    cdef npy_intp chunk = work.steps[2], first = start * ROW, end = min(stop * ROW, work.size)
+    cdef npy_intp* indices = <npy_intp*>work.operands[1]
+    cdef npy_intp block, at, number
+    while first < end:
+        block = first // work.group
+        at = first - block * work.group
+        number = min(work.group - at, end - first)
+        if not _gather(
+            work.operands[2] + first * chunk,
+            work.operands[0] + block * work.length * chunk,
+            indices + at,
+            number,
+            work.length,
+            chunk,
+        ):
+            work.failed = True
+            return
+        first += number
 
 
 cdef inline npy_intp _wrapped(npy_intp place, npy_intp length) noexcept nogil:

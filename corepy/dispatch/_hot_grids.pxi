@@ -85,6 +85,7 @@ cdef extern from *:
 
 cdef enum:
     FEW_IN_A_ROW = 64  # elements of rows of which several are taken together
+    OPERANDS = 4  # at the most, the result among them
     AXES = 6  # that are left at the most where neighbouring ones are taken as one
     PACKED = 3  # how an operand stands beside the result, after `WHOLE_OPERAND` and its like: apart
 
@@ -97,7 +98,7 @@ cdef struct Grid:
     int across  # the axis along which tiles are packed, where there are any
     npy_intp rows, columns  # of a tile
     npy_intp dims[AXES]
-    npy_intp strides[3][AXES]  # of the operands and the result, in bytes; 0 where one is repeated
+    npy_intp strides[OPERANDS][AXES]  # of the operands and the result, in bytes; 0 where one is repeated
 
 
 cdef inline void _locate(Grid* grid, npy_intp first, npy_intp* index) noexcept nogil:
@@ -163,9 +164,9 @@ cdef void _map_over_grid(
     """Run the loop on some elements from a place on, row by row, into its result or elsewhere."""
     cdef Grid* grid = work.grid
     cdef int result = work.count - 1, last = grid.ndim - 1, k
-    cdef char* operands[3]
-    cdef npy_intp steps[3]
-    cdef npy_intp apart[3]  # from row to row
+    cdef char* operands[OPERANDS]
+    cdef npy_intp steps[OPERANDS]
+    cdef npy_intp apart[OPERANDS]  # from row to row
     cdef npy_intp length = grid.dims[last], part, rows, row, done = 0
     for k in range(result + 1):
         if work.forms[k] == PACKED or k == result and into != NULL:
@@ -196,13 +197,12 @@ cdef void _map_over_grid(
 cdef void _grid_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     """Compute some elements of a result, in the order of its memory."""
     cdef double some[2 * ROW]  # of items of 16 bytes at the most
-    cdef double first_packed[2 * ROW]
-    cdef double second_packed[2 * ROW]
-    cdef char** packed = [<char*>first_packed, <char*>second_packed]
-    cdef char* operands[3]
-    cdef char* places[3]
-    cdef npy_intp steps[3]
-    cdef npy_intp sizes[3]
+    cdef double beside[OPERANDS - 1][2 * ROW]
+    cdef char** packed = [<char*>beside[0], <char*>beside[1], <char*>beside[2]]
+    cdef char* operands[OPERANDS]
+    cdef char* places[OPERANDS]
+    cdef npy_intp steps[OPERANDS]
+    cdef npy_intp sizes[OPERANDS]
     cdef npy_intp index[AXES]
     cdef Grid* grid = work.grid
     cdef int result = work.count - 1, last = grid.ndim - 1, k
@@ -348,8 +348,9 @@ cdef inline int _form_in(Grid* grid, int operand, int count, npy_intp size, bint
         return WHOLE_OPERAND
     if not wide or step == size:
         return WHOLE_OPERAND
-    if step == 0 and count == 2 and grid.strides[1 - operand][last] != 0:
-        return WHOLE_OPERAND  # a single value beside several
+    for i in range(count if step == 0 else 0):
+        if grid.strides[i][last] != 0:
+            return WHOLE_OPERAND  # a single value beside several
     return PACKED
 
 
@@ -392,50 +393,51 @@ cdef object _over_grid(Slot* slot, PyObject* a, PyObject* b, char* element, bint
     Beside `a` stands `b`, or an element of its own, as the first operand or as the second one; or
     nothing.
     """
+    cdef PyArrayObject* arrays[2]
+    cdef Work work
+    cdef int k
     if not slot.shares or slot.finite or slot.packs or slot.kind != ELEMENTWISE:
         return None
-    held, also_held = <object>a, None
-    cdef PyArrayObject* arrays[2]
+    held, also_held = <object>a, None if b == NULL else <object>b
+    memset(&work, 0, sizeof(Work))
+    work.slot, work.loop, work.data = slot, slot.loop, slot.data
+    work.count = 3 if b != NULL or element != NULL else 2
+    arrays[0], arrays[1] = <PyArrayObject*>a, <PyArrayObject*>b
+    if first and element != NULL:
+        arrays[0], arrays[1] = NULL, arrays[0]
+    for k in range(work.count - 1):
+        work.operands[k], work.steps[k] = element, slot.size
+    return _gridded(&work, arrays, min(slot.leasts[ALIKE], slot.leasts[SPREAD]), slot.wide)
+
+
+cdef object _gridded(Work* work, PyArrayObject** arrays, npy_intp least, bint wide):
+    """Return the result of some work's loop on arrays, wherever they lie, and on single elements.
+
+    These are its operands already: there the place of the array is NULL. None of `least` results
+    and more, and where others have to. The caller holds the arrays.
+    """
     cdef npy_intp shape[MOST_DIMENSIONS]
-    cdef npy_intp strides[3][MOST_DIMENSIONS]
+    cdef npy_intp strides[OPERANDS][MOST_DIMENSIONS]
     cdef int order[MOST_DIMENSIONS]
-    cdef npy_intp least = min(slot.leasts[ALIKE], slot.leasts[SPREAD])
     cdef npy_intp size = 1
-    cdef int count = 1, ndim, i, k
+    cdef int count = work.count - 1, ndim = 0, i, k
+    cdef Slot* slot = work.slot
     cdef Grid grid
-    cdef Work work
-    arrays[0], arrays[1] = <PyArrayObject*>a, NULL
-    if b != NULL:
-        also_held, count = <object>b, 2
-        arrays[1] = <PyArrayObject*>b
-    elif element != NULL:
-        count = 2
-        if first:
-            arrays[0], arrays[1] = NULL, arrays[0]
     for k in range(count):
-        if arrays[k] != NULL and not (
-            _is_array(<PyObject*>arrays[k]) and PyArray_FLAGS(arrays[k]) & NPY_ARRAY_ALIGNED
-        ):
+        if arrays[k] == NULL:
+            continue
+        if not _is_array(<PyObject*>arrays[k]) or not PyArray_FLAGS(arrays[k]) & NPY_ARRAY_ALIGNED:
             return None
-    ndim = PyArray_NDIM(<PyArrayObject*>a)
-    if ndim > MOST_DIMENSIONS:
-        return None
-    for i in range(ndim):
-        shape[i] = PyArray_DIMS(<PyArrayObject*>a)[i]
-    if b != NULL and not _shape_of_both(arrays[0], arrays[1], &ndim, shape):
-        return None
+        if not _broadcast(arrays[k], &ndim, shape):
+            return None
+        work.operands[k] = <char*>PyArray_DATA(arrays[k])
     for i in range(ndim):
         if shape[i] and size > least // shape[i]:
             return None
         size *= shape[i]
     if size < 1 or size >= least:
         return None
-    memset(&work, 0, sizeof(Work))
-    work.slot, work.loop, work.data, work.count = slot, slot.loop, slot.data, count + 1
     for k in range(count):
-        work.operands[k], work.steps[k] = element, slot.size
-        if arrays[k] != NULL:
-            work.operands[k] = <char*>PyArray_DATA(arrays[k])
         _strides_beside(arrays[k], ndim, strides[k])
     _find_order(strides, count, ndim, order)
     result = _result_in_order(slot.descr, size, ndim, shape, order, strides[count])
@@ -443,8 +445,8 @@ cdef object _over_grid(Slot* slot, PyObject* a, PyObject* b, char* element, bint
         return None
     work.grid, work.size, work.steps[count] = &grid, size, slot.size_out
     work.operands[count] = _data(result)
-    _plan_grid(&work, slot.wide, True)
-    return result if _runs(&work, size) else None
+    _plan_grid(work, wide, True)
+    return result if _runs(work, size) else None
 
 
 cdef bint _lay_over(

@@ -10,7 +10,8 @@ cdef object _short_item(Operand owner, Slot* slot, key):
     if type(key) is _Array:
         return _chosen(owner, slot, x, <Operand>key)
     if type(key) is tuple and _holds_array(key):
-        return _picked(owner, x, key)
+        found = _picked_along(owner, slot, x, key)
+        return _picked(owner, x, key) if found is None else found
     return _selected(slot, x, key, False)
 
 
@@ -20,6 +21,35 @@ cdef inline bint _holds_array(key) noexcept:
         if PyTuple_GET_ITEM(<PyObject*>key, i).ob_type == <void*>_Array:
             return True
     return False
+
+
+cdef object _picked_along(Operand owner, Slot* slot, PyArrayObject* x, key):
+    """Return what indices along one axis select, None where a key has anything else but ``:``."""
+    cdef Py_ssize_t parts = PyTuple_GET_SIZE(<PyObject*>key), i
+    cdef int axis = -1
+    cdef bint behind = False
+    cdef PyObject* part
+    which = None
+    for i in range(parts):
+        part = PyTuple_GET_ITEM(<PyObject*>key, i)
+        if part.ob_type == <void*>_Array and which is None:
+            which, axis = <object>part, PyArray_NDIM(x) - <int>(parts - i) if behind else <int>i
+        elif part == <PyObject*>Ellipsis and not behind:
+            behind = True
+        elif part.ob_type != <void*>&PySlice_Type or not _is_all(part):
+            return None
+    if parts - behind > PyArray_NDIM(x) or _is_strict() or not _share(<Operand>which, owner):
+        return None
+    native = (<Operand>which)._native
+    if not _is_array(<PyObject*>native) or PyArray_NDIM(<PyArrayObject*><PyObject*>native) == 0:
+        return None  # of a single index NumPy makes a view
+    return _gathered(slot, x, <PyArrayObject*><PyObject*>native, axis)
+
+
+cdef inline bint _is_all(PyObject* value) noexcept:
+    """Say whether a slice is ``:``."""
+    cdef PySliceObject* bounds = <PySliceObject*>value
+    return bounds.start == Py_None and bounds.stop == Py_None and bounds.step == Py_None
 
 
 cdef object _picked(Operand owner, PyArrayObject* x, key):
@@ -106,7 +136,7 @@ cdef object _chosen(Operand owner, Slot* slot, PyArrayObject* x, Operand key):
         return None
     cdef PyArrayObject* which = <PyArrayObject*><PyObject*>key._native
     if PyArray_TYPE(which) == NPY_INTP:
-        result = _gathered(slot, x, which)
+        result = None if PyArray_NDIM(x) == 0 else _gathered(slot, x, which, 0)
         return _picked(owner, x, key) if result is None else result
     if PyArray_TYPE(which) != NPY_BOOL or PyArray_NDIM(x) == 0 or not _same_shape(which, x):
         return _picked(owner, x, key)

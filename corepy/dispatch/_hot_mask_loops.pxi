@@ -273,6 +273,7 @@ cdef extern from *:
     static corepy_mask_loops corepy_masks;
 
     static void corepy_choose_masks(int widely) {
+        corepy_widely = widely;
         corepy_masks = corepy_usual_masks;
     #ifdef COREPY_VARIANTS
         if (widely && corepy_fills(32)) corepy_masks = corepy_wide_masks;
@@ -311,7 +312,10 @@ cdef extern from *:
 
 
 def widen_masks(bint widely=True):
-    """Have loops over masks fill the widest registers, or those that all processors have."""
+    """Have loops over masks fill the widest registers, or those that all processors have.
+
+    So do loops of columns, of operations that are asked for the first time then.
+    """
     corepy_choose_masks(widely)
 
 

@@ -5,8 +5,9 @@ cdef enum:
     FLAGS = 8192  # that a thread counts, or follows, at a time
     FEW_ENDS = 64  # that have room on the stack
 
-#: Seconds that it takes to count a flag.
+#: Seconds that it takes to count a flag, and to make indices of a place.
 cdef double _counting = 0.0
+cdef double _unravelling = 0.0
 
 
 cdef inline int _width_of(npy_intp size) noexcept:
@@ -234,6 +235,10 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
     if size < 0:
         return None
     made = _blended(slot, size, condition, <PyArrayObject*>natives[0], <PyArrayObject*>natives[1])
+    if made is None:
+        made = _blended_anywhere(
+            slot, condition, <PyArrayObject*>natives[0], <PyArrayObject*>natives[1]
+        )
     if made is not None:
         return made
     for native in (held, *natives):
@@ -275,6 +280,53 @@ cdef object _blended(
     held = <object>which, <object>x, <object>y  # somebody else may let go of them meanwhile
     _follow(&work, &slot.pace[BY_MASK])
     return result
+
+
+cdef object _blended_anywhere(
+    Slot* slot, PyArrayObject* which, PyArrayObject* x, PyArrayObject* y
+):
+    """Choose between arrays wherever they lie, and rows and columns beside them; None for others."""
+    cdef int width = _width_of(slot.size)
+    cdef PyArrayObject** arrays = [which, x, y]
+    cdef Work work
+    if width < 0:
+        return None
+    held = <object>which, <object>x, <object>y  # somebody else may let go of them meanwhile
+    memset(&work, 0, sizeof(Work))
+    work.slot, work.count, work.steps[0] = slot, 4, 1
+    work.loop, work.data = _choose, <void*>corepy_masks.choose[width]
+    work.steps[1] = work.steps[2] = slot.size
+    return _gridded(&work, arrays, slot.unrouted, True)
+
+
+cdef void _choose(
+    char** operands, const npy_intp* size, const npy_intp* steps, void* data
+) noexcept nogil:
+    """As a loop of NumPy's: choose between elements side by side, or one and others, by flags or one."""
+    cdef double room[2][2 * COREPY_CHOSEN]
+    cdef uint8_t flags[COREPY_CHOSEN]
+    cdef char* places[3]
+    cdef npy_intp item = steps[3], first = 0, some = min(size[0], <npy_intp>COREPY_CHOSEN)
+    cdef int k
+    for k in range(3):
+        places[k] = operands[k]
+    if steps[0] == 0:
+        memset(flags, places[0][0], some)
+        places[0] = <char*>flags
+    for k in range(1, 3):
+        if steps[k] == 0:
+            _fill(<char*>room[k - 1], some, item, places[k])
+            places[k] = <char*>room[k - 1]
+    while first < size[0]:
+        some = min(size[0] - first, <npy_intp>COREPY_CHOSEN)
+        (<Choosing>data)(
+            <const uint8_t*>places[0] + first * steps[0],
+            some,
+            places[1] + first * steps[1],
+            places[2] + first * steps[2],
+            operands[3] + first * item,
+        )
+        first += some
 
 
 cdef void _choice_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
@@ -337,12 +389,12 @@ cdef object _finding_way(Function self, PyObject** args, Py_ssize_t count, PyObj
 
 
 cdef tuple _found(Slot* slot, PyArrayObject* x, npy_intp size):
-    """Return where elements of a contiguous vector are not zero, None for others."""
+    """Return where elements of a contiguous array are not zero, None for others."""
     cdef npy_intp few[FEW_ENDS]
     cdef npy_intp count
     cdef Work work
     cdef Flagging flags = _flagging(slot.type_num, slot.size)
-    if flags == NULL or PyArray_NDIM(x) != 1 or not _is_plain(<PyObject*>x):
+    if flags == NULL or PyArray_NDIM(x) > MOST_DIMENSIONS or not _is_plain(<PyObject*>x):
         return None
     cdef npy_intp* ends = _ends_for(&work, size, few)
     work.operands[0], work.steps[0] = <char*>PyArray_DATA(x), slot.size
@@ -355,4 +407,44 @@ cdef tuple _found(Slot* slot, PyArrayObject* x, npy_intp size):
     finally:
         if ends != few:
             PyMem_Free(ends)
-    return (result,)
+    return (result,) if PyArray_NDIM(x) == 1 else _unravelled(slot, x, result, count)
+
+
+cdef tuple _unravelled(Slot* slot, PyArrayObject* x, places, npy_intp count):
+    """Return the indices along each axis of places in the order of an array's elements.
+
+    The last ones are put where the places are.
+    """
+    cdef long long* into[MOST_DIMENSIONS]
+    cdef int last = PyArray_NDIM(x) - 1, k
+    cdef Work work
+    found = []
+    for k in range(last + 1):
+        found.append(_new_large(slot.descr, 1, &count) if k < last else places)
+        into[k] = <long long*>_data(found[k])
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.size, work.rows = _unravel_stretch, count, (count + FLAGS - 1) // FLAGS
+    work.count, work.operands[0] = last + 1, <char*>PyArray_DIMS(x)
+    work.operands[1] = <char*>into
+    held = <object><PyObject*>x
+    _follow(&work, &_unravelling)
+    return tuple(found)
+
+
+cdef void _unravel_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef npy_intp* dims = <npy_intp*>work.operands[0]
+    cdef long long** into = <long long**>work.operands[1]
+    cdef npy_intp index[MOST_DIMENSIONS]
+    cdef npy_intp begin = 0, end = 0, place, rest, i  # of the row in which a place is
+    cdef int last = work.count - 1, k
+    for i in range(start * FLAGS, min(work.size, stop * FLAGS)):
+        place = into[last][i]
+        if place >= end:
+            rest = place // dims[last]
+            begin, end = rest * dims[last], (rest + 1) * dims[last]
+            for k in range(last - 1, -1, -1):
+                index[k] = rest % dims[k]
+                rest //= dims[k]
+        for k in range(last):
+            into[k][i] = index[k]
+        into[last][i] = place - begin

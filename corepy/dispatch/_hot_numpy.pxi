@@ -257,6 +257,7 @@ cdef struct Slot:
     npy_intp size_out
     npy_intp least  # elements from which the entry has the choice
     npy_intp leasts[FORMS]  # the same by form
+    npy_intp unrouted  # the same of operands that lie as those of no route do
     npy_intp first  # elements below which the loop comes before any route
     bint blocks  # whether products in blocks come before it
     int type_num  # of the operands
@@ -351,6 +352,8 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     slot.weighing = <Weighing><uintptr_t>loop.weighted.get(dtype.name, 0)
     if slot.kind == REDUCTION or slot.kind == MEAN or slot.weighing != NULL:
         slot.column_loop = <ColumnLoop><uintptr_t>loop.columns.get(dtype.name, 0)
+    elif slot.kind == ARGMAX or slot.kind == ARGMIN or slot.kind == COUNT:
+        slot.column_loop, slot.has_initial = _seeker(slot), True
     # Integers come to the same in any order, and so do extremes, but for what `_is_told_apart` says.
     cdef bint known = slot.type_num == NPY_FLOAT or slot.type_num == NPY_DOUBLE
     slot.splits = slot.kind == REDUCTION and (

@@ -182,7 +182,7 @@ cdef bint _lies_in_stack(PyArrayObject* x, int ndim, npy_intp* shape, npy_intp* 
         each = each and size == shape[i]
         single = single and size == 1
     if each:
-        return _is_even(x, PyArray_NDIM(x) - 2, step)
+        return _is_even(x, 0, PyArray_NDIM(x) - 2, step)
     step[0] = 0
     return single
 

@@ -1,133 +1,113 @@
 # Reductions and running sums along an axis, by the inner loops of NumPy's ufuncs.
 # Included by _hot_compiled.pyx.
 
-cdef inline npy_intp _least_of(Slot* slot, PyArrayObject* x, axis) noexcept:
-    """Return the elements from which the entry has the choice how to reduce."""
-    cdef int ndim = PyArray_NDIM(x)
-    if slot.row_first and ndim and (axis is None or PyArray_DIMS(x)[ndim - 1] > slot.row_longer) and (
-        axis is None or ndim == 1 or type(axis) is int and (axis == -1 or axis == ndim - 1)
-    ):
-        return PY_SSIZE_T_MAX
-    if axis is None or ndim == 1:
-        return slot.leasts[ALL]
-    if type(axis) is not int:
-        return slot.least
-    if axis == -1 or axis == ndim - 1:
-        return slot.leasts[ROWS]
-    if axis != 0 and axis != -ndim:
-        return slot.least
-    return slot.leasts[NARROW if _is_narrow(ndim, PyArray_DIMS(x)) else COLUMNS]
-
-
-cdef inline bint _is_narrow(int ndim, npy_intp* dims) noexcept:
-    """Say whether columns are few and long, as routes call it (`_reduced` of `_admitted`)."""
-    cdef npy_intp columns = 1
-    cdef int i
-    for i in range(1, ndim):
-        columns *= dims[i]
-        if columns > NARROWEST:
-            return False
-    return columns > 1 and dims[0] >= LONGER * columns
-
-
 cdef object _short_reduction(Slot* slot, PyObject* a, axis):
     """Return what an array is reduced to, None where the entry has to compute it."""
     held = _side_by_side(a)
     cdef bint gaps = held is None
+    cdef Axes axes
     # What lies otherwise is rounded in another order: of complex numbers products may cancel then.
     if held is not <object>a and _is_complex(slot.operand.type_num) and slot.kind != COUNT:
         return None
     if gaps:
-        if not _is_array(a) or slot.kind >= ARGMAX and axis is not None:
+        if not _is_array(a):
             return None
         held = <object>a
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
-    if slot.kind >= ARGMAX and not gaps:
-        return _short_search(slot, x, axis)
-    cdef int ndim = PyArray_NDIM(x), first = 0, last = ndim, i, count = 0
-    cdef npy_intp* dims = PyArray_DIMS(x)
-    cdef npy_intp rows = 1, length, apart
-    cdef npy_intp shape[MOST_DIMENSIONS]
-    if ndim > MOST_DIMENSIONS or axis is not None and not _neighbours(axis, ndim, &first, &last):
+    if PyArray_NDIM(x) > MOST_DIMENSIONS or not _axes_of(axis, PyArray_NDIM(x), &axes):
         return None
-    if first > 0 and last < ndim:
-        return None
-    if last - first == ndim and type(axis) is tuple:
-        axis = None
-    if gaps and last - first == ndim:
+    if (slot.kind == ARGMAX or slot.kind == ARGMIN) and type(axis) is tuple:
+        return None  # they are along one
+    return _reduced(slot, x, axes, gaps)
+
+
+cdef object _reduced(Slot* slot, PyArrayObject* x, Axes axes, bint gaps):
+    """Reduce axes of an array, which may lie with gaps; None where the entry has to."""
+    cdef int ndim = PyArray_NDIM(x), first, last
+    cdef bint run = _is_run(axes, ndim, &first, &last)
+    if slot.kind >= ARGMAX:
+        return _short_search(slot, x, first, last, gaps) if run else None
+    if not run:
+        made = _reduced_in_steps(slot, x, axes, gaps)
+    elif gaps and last - first == ndim:
         return _reduced_over_grid(slot, x)
-    cdef npy_intp size = _size(x, PY_SSIZE_T_MAX if gaps else _least_of(slot, x, axis))
+    else:
+        made = _reduced_along(slot, x, first, last, gaps)
+    if made is not None and slot.kind == MEAN:
+        _divide_by(slot, <PyArrayObject*><PyObject*>made, x)
+    return made
+
+
+cdef inline void _divide_by(Slot* slot, PyArrayObject* sums, PyArrayObject* x) noexcept:
+    """Make means of the sums of an array's elements."""
+    cdef npy_intp count = _size(sums, PY_SSIZE_T_MAX)
+    _divide(
+        slot.type_num, <char*>PyArray_DATA(sums), count, <double>(_size(x, PY_SSIZE_T_MAX) // count)
+    )
+
+
+cdef object _reduced_in_steps(Slot* slot, PyArrayObject* x, Axes axes, bint gaps):
+    """Reduce axes that others lie between: the last ones first, and then what these come to.
+
+    Of means, without the division.
+    """
+    cdef int first = 0, last = PyArray_NDIM(x), i
+    if slot.kind != REDUCTION and slot.kind != MEAN:
+        return None
+    if slot.operand.type_num != slot.descr.type_num or _is_complex(slot.type_num):
+        return None
+    if slot.has_initial and slot.initial == 1 and not PyTypeNum_ISINTEGER(slot.type_num):
+        return None  # products of floats, which overflow elsewhere in another order
+    for i in range(last):
+        if not axes >> i & 1 and PyArray_DIMS(x)[i] == 1:
+            return None  # NumPy takes what is around it as one
+    made = <object><PyObject*>x
+    while axes:
+        while not axes >> (last - 1) & 1:
+            last -= 1
+        first = last - 1
+        while first > 0 and axes >> (first - 1) & 1:
+            first -= 1
+        made = _reduced_along(slot, <PyArrayObject*><PyObject*>made, first, last, gaps)
+        if made is None:
+            return None
+        axes &= (<Axes>1 << first) - 1
+        last, gaps = first, False
+    return made
+
+
+cdef object _reduced_along(Slot* slot, PyArrayObject* x, int first, int last, bint gaps):
+    """Reduce axes that follow each other; None where the entry has to. Of means, without the division."""
+    cdef int ndim = PyArray_NDIM(x), count = 0, i
+    cdef npy_intp* dims = PyArray_DIMS(x)
+    cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef Rows rows
+    cdef npy_intp size = _size(x, slot.unrouted if gaps else _least_of(slot, x, first, last))
     if size <= 0:
         return None
+    rows.results = rows.blocks = 1
     for i in range(ndim):
         if not first <= i < last:
             shape[count] = dims[i]
-            rows *= dims[i]
+            rows.results *= dims[i]
             count += 1
-    length = size // rows
-    cdef bint by_column = last < ndim and rows > 1  # a single one is a row
-    apart = (rows if by_column else length) * slot.size
-    if gaps and (rows == 1 or not _has_whole_rows(x, last if by_column else first, &apart)):
+            if i < first:
+                rows.blocks *= dims[i]
+    rows.by_column = rows.results > rows.blocks  # else rows, of which a single column is one
+    rows.length = size // rows.results
+    rows.apart = rows.length * slot.size
+    rows.beyond = 0
+    if not rows.by_column:
+        rows.blocks = 1
+    else:
+        rows.apart = rows.results // rows.blocks * slot.size
+        rows.beyond = rows.length * rows.apart
+    if gaps and (rows.results == 1 or not _lay_rows(&rows, x, first, last)):
         return None
     if slot.kind == VARIANCE or slot.kind == DEVIATION:
-        return None if by_column or gaps else _short_variance(slot, x, count, shape, rows, length)
-    result = _new(slot.descr, count, shape)
-    cdef char* source = <char*>PyArray_DATA(x)
-    cdef char* target = _data(result)
-    if not _reduces(slot, target, source, rows, length, by_column, apart, size):
-        return None
-    if slot.kind == MEAN:
-        _divide(slot.type_num, target, rows, <double>length)
-    return result
-
-
-cdef bint _has_whole_rows(PyArrayObject* x, int split, npy_intp* apart) noexcept:
-    """Say whether axes from one on are rows without gaps, and find how far these are apart."""
-    cdef npy_intp step = PyArray_ITEMSIZE(x)
-    cdef int i
-    for i in range(PyArray_NDIM(x) - 1, split - 1, -1):
-        if PyArray_DIMS(x)[i] != 1:
-            if PyArray_STRIDES(x)[i] != step:
-                return False
-            step *= PyArray_DIMS(x)[i]
-    if not PyArray_FLAGS(x) & NPY_ARRAY_ALIGNED or not _is_even(x, split, apart):
-        return False
-    return apart[0] != 0 and apart[0] % PyArray_ITEMSIZE(x) == 0
-
-
-cdef bint _is_even(PyArrayObject* x, int stop, npy_intp* step) noexcept:
-    """Find how far what stands along the first axes is apart, 0 for a single one; False if that varies."""
-    cdef npy_intp count = 1
-    cdef int i
-    step[0] = 0
-    for i in range(stop - 1, -1, -1):
-        if PyArray_DIMS(x)[i] == 1:
-            continue
-        if count == 1:
-            step[0] = PyArray_STRIDES(x)[i]
-        elif PyArray_STRIDES(x)[i] != count * step[0]:
-            return False
-        count *= PyArray_DIMS(x)[i]
-    return True
-
-
-cdef bint _neighbours(axis, int ndim, int* first, int* last) noexcept:
-    """Find where an axis, or several that follow each other, begin and end; False for others."""
-    cdef PyObject* one = <PyObject*>axis
-    cdef PyObject** part = &one
-    cdef Py_ssize_t count = 1, i
-    cdef unsigned int seen = 0
-    cdef int place
-    if type(axis) is tuple:
-        count, part = PyTuple_GET_SIZE(one), PySequence_Fast_ITEMS(axis)
-    first[0], last[0] = ndim, 0
-    for i in range(count):
-        place = _axis_of(part[i], ndim, 0)
-        if place < 0 or seen >> place & 1:
-            return False
-        seen |= 1U << place
-        first[0], last[0] = min(first[0], place), max(last[0], place + 1)
-    return count > 0 and last[0] - first[0] == count
+        return None if gaps else _short_variance(slot, x, count, shape, &rows, size)
+    result = _new_large(slot.descr, count, shape)
+    return result if _reduces(slot, _data(result), <char*>PyArray_DATA(x), &rows, size) else None
 
 
 cdef inline bint _has_row_loop(Slot* slot, npy_intp size, npy_intp length) noexcept:
@@ -135,39 +115,32 @@ cdef inline bint _has_row_loop(Slot* slot, npy_intp size, npy_intp length) noexc
     return slot.row_loop != NULL and size >= slot.row_least and length > slot.row_longer
 
 
-cdef bint _reduces(
-    Slot* slot,
-    char* into,
-    char* source,
-    npy_intp results,
-    npy_intp length,
-    bint by_column,
-    npy_intp apart,
-    npy_intp size,
-) except -1:
-    """Reduce contiguous rows, so many bytes apart, or columns of a length, of an array of a size.
-
-    False if the result is not to be used.
-    """
-    cdef bint by_row_loop = not by_column and _has_row_loop(slot, size, length)
-    cdef npy_intp many = results * length
+cdef bint _reduces(Slot* slot, char* into, char* source, Rows* rows, npy_intp size) except -1:
+    """Reduce rows or columns of an array of a size; False if the result is not to be used."""
+    cdef bint by_row_loop = not rows.by_column and _has_row_loop(slot, size, rows.length)
+    cdef npy_intp many = rows.results * rows.length
     cdef Work work
-    if results == 1 and length >= 2 * slot.chunk and (by_row_loop or slot.splits):
-        return _reduces_in_chunks(slot, into, source, length, by_row_loop)
+    if rows.results == 1 and rows.length >= 2 * slot.chunk and (by_row_loop or slot.splits):
+        return _reduces_in_chunks(slot, into, source, rows.length, by_row_loop)
     memset(&work, 0, sizeof(Work))
     work.slot, work.operands[0], work.operands[1] = slot, into, source
-    work.size, work.length, work.rows, work.steps[1] = results, length, results, apart
-    if by_column:
+    work.size, work.length, work.rows = rows.results // rows.blocks, rows.length, rows.results
+    work.steps[1], work.steps[2], work.group = rows.apart, rows.beyond, work.size
+    if rows.by_column:
         work.stretch = _columns_stretch
         # Threads wait for memory where they read parts of rows one row after the other, or short parts.
-        work.group, work.parts = results, 1
+        work.parts = rows.blocks == 1
         if slot.column_loop != NULL:
-            work.group = GROUP // slot.size
-        work.rows = (results + work.group - 1) // work.group
+            work.group = min(work.size, GROUP // slot.size)
+        work.rows = rows.blocks * ((work.size + work.group - 1) // work.group)
+    elif by_row_loop:
+        work.stretch = _long_rows_stretch
+    elif slot.kind == COUNT:
+        work.stretch = _counted_rows_stretch
     else:
-        work.stretch = _long_rows_stretch if by_row_loop else _rows_stretch
+        work.stretch = _rows_stretch if slot.kind < ARGMAX else _searched_rows_stretch
     if many >= SHORT:
-        _do(&work, many, &slot.pace[COLUMNS if by_column else ROWS])
+        _do(&work, many, &slot.pace[COLUMNS if rows.by_column else ROWS])
     else:
         if by_row_loop:
             corepy_none_of_all()  # of before
@@ -234,7 +207,7 @@ cdef object _reduced_over_grid(Slot* slot, PyArrayObject* x):
         return None  # whose loops are for the sums that they take
     if not by_row_loop and not (slot.splits and slot.kind == REDUCTION):
         return None
-    if PyArray_FLAGS(x) & NPY_ARRAY_F_CONTIGUOUS and _size(x, _least_of(slot, x, None)) < 0:
+    if PyArray_FLAGS(x) & NPY_ARRAY_F_CONTIGUOUS and _size(x, _least_of(slot, x, 0, ndim)) < 0:
         return None
     memset(&work, 0, sizeof(Work))
     _strides_beside(x, ndim, strides[0])
@@ -341,22 +314,34 @@ cdef void _chunks_stretch(Work* work, npy_intp start, npy_intp stop) noexcept no
 
 
 cdef void _columns_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
-    """Reduce some groups of columns."""
+    """Reduce some groups of columns, of one block after the other."""
+    cdef npy_intp groups = (work.size + work.group - 1) // work.group, block, end, first
+    while start < stop:
+        block = start // groups
+        end = min(stop, (block + 1) * groups)
+        first = (start - block * groups) * work.group
+        _reduce_columns(
+            work, block, first, min((end - block * groups) * work.group, work.size) - first
+        )
+        start = end
+
+
+cdef void _reduce_columns(
+    Work* work, npy_intp block, npy_intp first, npy_intp columns
+) noexcept nogil:
     cdef Slot* slot = work.slot
-    cdef npy_intp first = start * work.group, columns = min(stop * work.group, work.size) - first
-    cdef npy_intp row = _begin_columns(work, first, columns)
+    cdef char* into = work.operands[0] + (block * work.size + first) * slot.size_out
+    cdef char* source = work.operands[1] + block * work.steps[2] + first * slot.size
+    cdef npy_intp row = _begin_columns(slot, into, source, columns), bytes_of_row = work.steps[1]
     cdef npy_intp steps[3]
     cdef char* args[3]
-    cdef char* into = work.operands[0] + first * slot.size
-    cdef char* source = work.operands[1] + first * slot.size
-    cdef npy_intp bytes_of_row = work.steps[1]
     if slot.column_loop != NULL:
         if not slot.column_loop(
             into, source + row * bytes_of_row, work.length - row, bytes_of_row // slot.size, columns
         ):
             return
         corepy_none_of_all()
-        row = _begin_columns(work, first, columns)
+        row = _begin_columns(slot, into, source, columns)
     steps[0] = steps[1] = steps[2] = slot.size
     for row in range(row, work.length):
         args[0] = args[2] = into
@@ -364,17 +349,23 @@ cdef void _columns_stretch(Work* work, npy_intp start, npy_intp stop) noexcept n
         slot.loop(args, &columns, steps, slot.data)
 
 
-cdef npy_intp _begin_columns(Work* work, npy_intp first, npy_intp columns) noexcept nogil:
+cdef npy_intp _begin_columns(
+    Slot* slot, char* into, char* source, npy_intp columns
+) noexcept nogil:
     """Put what some columns begin with; return how many rows that takes."""
-    cdef Slot* slot = work.slot
-    cdef char* into = work.operands[0] + first * slot.size
     cdef npy_intp i
     if slot.has_initial:
         for i in range(columns):
-            _put(slot.type_num, into + i * slot.size, slot.initial)
+            _put(slot.descr.type_num, into + i * slot.size_out, slot.initial)
         return 0
-    memcpy(into, work.operands[1] + first * slot.size, columns * slot.size)
+    memcpy(into, source, columns * slot.size)
     return 1
+
+
+cdef inline char* _row_at(Work* work, npy_intp row) noexcept nogil:
+    """Return where a row begins, of so many in each block."""
+    cdef npy_intp block = row // work.group if work.steps[2] else 0
+    return work.operands[1] + block * work.steps[2] + (row - block * work.group) * work.steps[1]
 
 
 cdef void _rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
@@ -388,7 +379,7 @@ cdef void _rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
     steps[1] = slot.size
     for row in range(start, stop):
         into = work.operands[0] + row * slot.size
-        source = work.operands[1] + row * work.steps[1]
+        source = _row_at(work, row)
         if slot.has_initial:
             _put(slot.type_num, into, slot.initial)
         else:
@@ -400,12 +391,12 @@ cdef void _rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
 
 cdef void _long_rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     cdef Slot* slot = work.slot
-    cdef npy_intp i, bytes_of_row = work.steps[1]
-    for i in range(start, stop):
+    cdef npy_intp row
+    for row in range(start, stop):
         _put(
             slot.descr.type_num,
-            work.operands[0] + i * slot.size_out,
-            slot.row_loop(work.operands[1] + i * bytes_of_row, work.length),
+            work.operands[0] + row * slot.size_out,
+            slot.row_loop(_row_at(work, row), work.length),
         )
 
 
@@ -432,48 +423,59 @@ cdef inline void _divide(int type_num, char* values, npy_intp size, double count
 
 
 cdef object _short_variance(
-    Slot* slot, PyArrayObject* x, int count, npy_intp* shape, npy_intp rows, npy_intp length
+    Slot* slot, PyArrayObject* x, int count, npy_intp* shape, Rows* rows, npy_intp size
 ):
-    """Return variances or standard deviations of rows, in the steps in which NumPy finds them."""
+    """Return variances or standard deviations, in the steps in which NumPy finds them."""
     cdef bint doubles = slot.type_num == NPY_DOUBLE
-    cdef npy_intp size = rows * length
-    cdef char* row
-    cdef char* into
+    cdef char* source = <char*>PyArray_DATA(x)
     cdef npy_intp i
     result = _new(slot.descr, count, shape)
     cdef char* target = _data(result)
-    cdef char* squares = <char*>PyMem_Malloc(length * slot.size)
+    cdef char* squares = <char*>PyMem_Malloc(size * slot.size)
     if squares == NULL:
         raise MemoryError
     try:
-        for i in range(rows):
-            row = <char*>PyArray_DATA(x) + i * length * slot.size
-            into = target + i * slot.size
-            if not _reduces(slot, into, row, 1, length, False, 0, size):
-                return None
-            _divide(slot.type_num, into, 1, <double>length)
+        if not _reduces(slot, target, source, rows, size):
+            return None
+        _divide(slot.type_num, target, rows.results, <double>rows.length)
+        if doubles:
+            _squares(<double*>source, <double*>target, <double*>squares, rows)
+        else:
+            _squares(<float*>source, <float*>target, <float*>squares, rows)
+        if corepy_flags() or not _reduces(slot, target, squares, rows, size):
+            return None
+        _divide(slot.type_num, target, rows.results, <double>rows.length)
+        for i in range(rows.results if slot.kind == DEVIATION else 0):
             if doubles:
-                _squares(<double*>row, (<double*>into)[0], <double*>squares, length)
+                (<double*>target)[i] = sqrt((<double*>target)[i])
             else:
-                _squares(<float*>row, (<float*>into)[0], <float*>squares, length)
-            if corepy_flags() or not _reduces(slot, into, squares, 1, length, False, 0, size):
-                return None
-            _divide(slot.type_num, into, 1, <double>length)
-            if slot.kind == DEVIATION and doubles:
-                (<double*>into)[0] = sqrt((<double*>into)[0])
-            elif slot.kind == DEVIATION:
-                (<float*>into)[0] = sqrtf((<float*>into)[0])
+                (<float*>target)[i] = sqrtf((<float*>target)[i])
     finally:
         PyMem_Free(squares)
     return None if corepy_flags() else result
 
 
-cdef inline void _squares(Real* x, Real mean, Real* into, npy_intp size) noexcept:
-    cdef npy_intp i
-    cdef Real off
-    for i in range(size):
-        off = x[i] - mean
-        into[i] = off * off
+cdef inline void _squares(Real* x, Real* means, Real* into, Rows* rows) noexcept:
+    """Square what lies between each element and the mean of its row or column."""
+    cdef npy_intp columns = rows.results // rows.blocks, block, row, i
+    cdef Real off, mean
+    if not rows.by_column:
+        for row in range(rows.results):
+            mean = means[row]
+            for i in range(rows.length):
+                off = x[i] - mean
+                into[i] = off * off
+            x += rows.length
+            into += rows.length
+        return
+    for block in range(rows.blocks):
+        for row in range(rows.length):
+            for i in range(columns):
+                off = x[i] - means[i]
+                into[i] = off * off
+            x += columns
+            into += columns
+        means += columns
 
 
 cdef object _short_accumulation(Slot* slot, native, PyObject* axis, bint initial):

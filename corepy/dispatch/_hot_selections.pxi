@@ -30,44 +30,135 @@ cdef extern from *:
     COREPY_PLACE(corepy_most_int, int32_t, >)
     COREPY_PLACE(corepy_most_long, int64_t, >)
 
-    typedef void (*corepy_counter)(const void*, npy_intp, npy_intp, npy_intp, long long*);
+    enum { COREPY_BESIDE = 1024 };  /* columns of which what was found is kept beside each other */
 
-    /* How many elements are not zero along the middle one of three axes. */
-    #define COREPY_COUNT(NAME, ITEM) \
-        static void NAME( \
-            const void* from, npy_intp outer, npy_intp length, npy_intp inner, long long* into \
+    /* And where the first extreme of each column stands, or its first NaN: as `ColumnLoop` says. */
+    #define COREPY_PLACE_COLUMNS(NAME, ITEM, PLACE, OP, TARGET) \
+        TARGET static int NAME( \
+            void* into, const void* from, npy_intp rows, npy_intp step, npy_intp columns \
         ) { \
-            const ITEM* x = (const ITEM*)from; \
-            for (npy_intp k = 0; k < outer; k++, into += inner) { \
-                if (inner == 1) { \
-                    long long count = 0; \
-                    for (npy_intp j = 0; j < length; j++) count += x[j] != 0; \
-                    *into = count; \
-                    x += length; \
-                    continue; \
+            for (npy_intp first = 0; first < columns; first += COREPY_BESIDE) { \
+                const npy_intp some = \
+                    columns - first < COREPY_BESIDE ? columns - first : COREPY_BESIDE; \
+                const ITEM* x = (const ITEM*)from + first; \
+                int64_t* y = (int64_t*)into + first; \
+                ITEM best[COREPY_BESIDE + 64];  /* not as far from what follows as pages are */ \
+                PLACE at[COREPY_BESIDE + 64]; \
+                for (npy_intp i = 0; i < some; i++) best[i] = x[i], at[i] = 0; \
+                for (npy_intp row = 1; row < rows; row++) { \
+                    x += step; \
+                    for (npy_intp i = 0; i < some; i++) { \
+                        const int better = (x[i] OP best[i]) | ((x[i] != x[i]) & (best[i] == best[i])); \
+                        best[i] = better ? x[i] : best[i]; \
+                        at[i] = better ? (PLACE)row : at[i]; \
+                    } \
                 } \
-                for (npy_intp i = 0; i < inner; i++) into[i] = 0; \
-                for (npy_intp j = 0; j < length; j++, x += inner) { \
-                    for (npy_intp i = 0; i < inner; i++) into[i] += x[i] != 0; \
+                for (npy_intp i = 0; i < some; i++) y[i] = at[i]; \
+            } \
+            feclearexcept(FE_INVALID);  /* of comparisons with NaN */ \
+            return 0; \
+        }
+    #define COREPY_PLACES_OF_COLUMNS(WIDE, TARGET) \
+        COREPY_PLACE_COLUMNS(corepy_least_doubles##WIDE, double, int64_t, <, TARGET) \
+        COREPY_PLACE_COLUMNS(corepy_least_floats##WIDE, float, int32_t, <, TARGET) \
+        COREPY_PLACE_COLUMNS(corepy_least_ints##WIDE, int32_t, int32_t, <, TARGET) \
+        COREPY_PLACE_COLUMNS(corepy_least_longs##WIDE, int64_t, int64_t, <, TARGET) \
+        COREPY_PLACE_COLUMNS(corepy_most_doubles##WIDE, double, int64_t, >, TARGET) \
+        COREPY_PLACE_COLUMNS(corepy_most_floats##WIDE, float, int32_t, >, TARGET) \
+        COREPY_PLACE_COLUMNS(corepy_most_ints##WIDE, int32_t, int32_t, >, TARGET) \
+        COREPY_PLACE_COLUMNS(corepy_most_longs##WIDE, int64_t, int64_t, >, TARGET)
+    static int corepy_widely = 1;  /* whether loops that are chosen fill the widest registers */
+    COREPY_PLACES_OF_COLUMNS(,)
+    #ifdef COREPY_VARIANTS
+    COREPY_PLACES_OF_COLUMNS(_wide, COREPY_AVX2)
+    #define COREPY_EITHER(NAME) (corepy_widely && corepy_fills(32) ? NAME##_wide : NAME)
+    #else
+    #define COREPY_EITHER(NAME) (NAME)
+    #endif
+
+    typedef int (*corepy_columns)(void*, const void*, npy_intp, npy_intp, npy_intp);
+
+    static corepy_columns corepy_places_of(int type_num, int least) {
+        if (type_num == NPY_DOUBLE) return least
+            ? COREPY_EITHER(corepy_least_doubles) : COREPY_EITHER(corepy_most_doubles);
+        if (type_num == NPY_FLOAT) return least
+            ? COREPY_EITHER(corepy_least_floats) : COREPY_EITHER(corepy_most_floats);
+        if (type_num == NPY_INT32) return least
+            ? COREPY_EITHER(corepy_least_ints) : COREPY_EITHER(corepy_most_ints);
+        if (type_num == NPY_INT64) return least
+            ? COREPY_EITHER(corepy_least_longs) : COREPY_EITHER(corepy_most_longs);
+        return NULL;
+    }
+
+    /* How many elements of a row are not zero, and how many of each column, which are added up in
+       numbers as small as elements as long as these hold them. */
+    #define COREPY_COUNT(NAME, ITEM, COUNT, MOST) \
+        static npy_intp NAME(const void* from, npy_intp size) { \
+            const ITEM* x = (const ITEM*)from; \
+            npy_intp total = 0; \
+            while (size > 0) { \
+                const npy_intp some = size < 128 ? size : 128; \
+                COUNT count = 0; \
+                for (npy_intp i = 0; i < some; i++) count += x[i] != 0; \
+                total += (npy_intp)count; \
+                x += some; \
+                size -= some; \
+            } \
+            return total; \
+        } \
+        static int NAME##_columns( \
+            void* into, const void* from, npy_intp rows, npy_intp step, npy_intp columns \
+        ) { \
+            for (npy_intp first = 0; first < columns; first += COREPY_BESIDE) { \
+                const npy_intp some = \
+                    columns - first < COREPY_BESIDE ? columns - first : COREPY_BESIDE; \
+                const ITEM* x = (const ITEM*)from + first; \
+                int64_t* y = (int64_t*)into + first; \
+                for (npy_intp i = 0; i < some; i++) y[i] = 0; \
+                for (npy_intp row = 0; row < rows;) { \
+                    const npy_intp end = rows - row < MOST ? rows : row + MOST; \
+                    COUNT counts[COREPY_BESIDE]; \
+                    for (npy_intp i = 0; i < some; i++) counts[i] = 0; \
+                    for (; row + 4 <= end; row += 4, x += 4 * step) { \
+                        for (npy_intp i = 0; i < some; i++) { \
+                            counts[i] += (COUNT)(x[i] != 0) + (COUNT)(x[i + step] != 0) \
+                                + (COUNT)(x[i + 2 * step] != 0) + (COUNT)(x[i + 3 * step] != 0); \
+                        } \
+                    } \
+                    for (; row < end; row++, x += step) { \
+                        for (npy_intp i = 0; i < some; i++) counts[i] += x[i] != 0; \
+                    } \
+                    for (npy_intp i = 0; i < some; i++) y[i] += (int64_t)counts[i]; \
                 } \
             } \
+            return 0; \
         }
-    COREPY_COUNT(corepy_count_1, uint8_t)
-    COREPY_COUNT(corepy_count_2, uint16_t)
-    COREPY_COUNT(corepy_count_4, uint32_t)
-    COREPY_COUNT(corepy_count_8, uint64_t)
-    COREPY_COUNT(corepy_count_float, float)
-    COREPY_COUNT(corepy_count_double, double)
+    COREPY_COUNT(corepy_count_1, uint8_t, uint8_t, 255)
+    COREPY_COUNT(corepy_count_2, uint16_t, uint16_t, 65535)
+    COREPY_COUNT(corepy_count_4, uint32_t, uint32_t, INT32_MAX)
+    COREPY_COUNT(corepy_count_8, uint64_t, uint64_t, INT32_MAX)
+    COREPY_COUNT(corepy_count_float, float, uint32_t, INT32_MAX)
+    COREPY_COUNT(corepy_count_double, double, uint64_t, INT32_MAX)
+
+    typedef npy_intp (*corepy_counter)(const void*, npy_intp);
+    static corepy_counter corepy_counter_of(int type_num, npy_intp size) {
+        if (type_num == NPY_DOUBLE) return corepy_count_double;
+        if (type_num == NPY_FLOAT) return corepy_count_float;
+        return size == 8 ? corepy_count_8
+            : size == 4 ? corepy_count_4 : size == 2 ? corepy_count_2 : corepy_count_1;
+    }
+    static corepy_columns corepy_counts_of(int type_num, npy_intp size) {
+        if (type_num == NPY_DOUBLE) return corepy_count_double_columns;
+        if (type_num == NPY_FLOAT) return corepy_count_float_columns;
+        return size == 8 ? corepy_count_8_columns
+            : size == 4 ? corepy_count_4_columns
+            : size == 2 ? corepy_count_2_columns : corepy_count_1_columns;
+    }
     """
-    ctypedef void (*Counter "corepy_counter")(
-        const void*, npy_intp, npy_intp, npy_intp, long long*
-    ) noexcept nogil
-    void corepy_count_1(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
-    void corepy_count_2(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
-    void corepy_count_4(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
-    void corepy_count_8(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
-    void corepy_count_float(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
-    void corepy_count_double(const void*, npy_intp, npy_intp, npy_intp, long long*) noexcept nogil
+    ctypedef npy_intp (*Counter "corepy_counter")(const void*, npy_intp) noexcept nogil
+    ColumnLoop corepy_places_of(int, bint) noexcept nogil
+    Counter corepy_counter_of(int, npy_intp) noexcept nogil
+    ColumnLoop corepy_counts_of(int, npy_intp) noexcept nogil
     ctypedef npy_intp (*Placer "corepy_placer")(const void*, npy_intp) noexcept nogil
     npy_intp corepy_least_double(const void*, npy_intp) noexcept nogil
     npy_intp corepy_least_float(const void*, npy_intp) noexcept nogil
@@ -94,75 +185,38 @@ cdef inline Placer _placer(Slot* slot) noexcept nogil:
     return NULL
 
 
-cdef object _short_search(Slot* slot, PyArrayObject* x, axis):
-    """Return where the extremes stand, or how many elements are not zero."""
-    cdef int ndim = PyArray_NDIM(x), place = NPY_RAVEL_AXIS
-    cdef npy_intp size = _size(x, _least_of(slot, x, axis))
-    if size < 1:
+cdef ColumnLoop _seeker(Slot* slot) noexcept:
+    """Return what places extremes or counts elements along columns, NULL where there is nothing."""
+    cdef int type_num = slot.operand.type_num
+    if slot.kind == COUNT:
+        return NULL if _is_complex(type_num) else corepy_counts_of(type_num, slot.size)
+    return corepy_places_of(type_num, slot.kind == ARGMIN)
+
+
+cdef object _short_search(Slot* slot, PyArrayObject* x, int first, int last, bint gaps):
+    """Return where the extremes along an axis, or all, stand, or how many elements are not zero."""
+    cdef int ndim = PyArray_NDIM(x), i
+    cdef bint whole = last - first == ndim, columns = False
+    cdef npy_intp size
+    for i in range(last, ndim):
+        columns = columns or PyArray_DIMS(x)[i] > 1
+    size = _size(x, _least_of(slot, x, first, last))
+    if not whole and slot.column_loop != NULL and (columns or size >= LONG or gaps or slot.kind == COUNT):
+        return _reduced_along(slot, x, first, last, gaps)
+    if gaps:
+        return _reduced_over_grid(slot, x) if whole and slot.kind == COUNT else None
+    if size < 1 or not whole and slot.kind == COUNT:
         return None
     if slot.kind == COUNT:
-        if axis is not None and ndim > 1:
-            return _counted_along(slot, x, axis, size)
-        if axis is not None and _axis_of(<PyObject*>axis, ndim, 0) < 0:
-            return None
         result = _new(slot.descr, 0, NULL)
         _count_held(slot, x, size, _data(result))
         return result
-    if axis is not None:
-        if type(axis) is not int or not -ndim <= axis < ndim:
-            return None
-        place = axis
-    if axis is None or ndim == 1:
-        if size >= 2 * CHUNK and _placer(slot) != NULL:
-            return _found_in_chunks(slot, x, size)
-    elif size >= LONG and place in (-1, ndim - 1) and _placer(slot) != NULL:
-        return _found_in_rows(slot, x, size)
-    result = PyArray_ArgMax(x, place, NULL) if slot.kind == ARGMAX else PyArray_ArgMin(x, place, NULL)
+    if whole and size >= 2 * CHUNK and _placer(slot) != NULL:
+        return _found_in_chunks(slot, x, size)
+    if whole:
+        first = NPY_RAVEL_AXIS
+    result = PyArray_ArgMax(x, first, NULL) if slot.kind == ARGMAX else PyArray_ArgMin(x, first, NULL)
     return result if _is_plain(<PyObject*>result) else None
-
-
-cdef object _counted_along(Slot* slot, PyArrayObject* x, axis, npy_intp size):
-    """Count along an axis how many of few elements are not zero; None where the entry has to."""
-    cdef npy_intp shape[MOST_DIMENSIONS]
-    cdef npy_intp outer = 1, inner = 1
-    cdef int ndim = PyArray_NDIM(x), place = _axis_of(<PyObject*>axis, ndim, 0), i, count = 0
-    if place < 0 or ndim > MOST_DIMENSIONS or size >= SHORT:
-        return None
-    cdef Counter counts = _counter(slot.operand.type_num, slot.size)
-    if counts == NULL:
-        return None
-    for i in range(ndim):
-        if i != place:
-            shape[count] = PyArray_DIMS(x)[i]
-            count += 1
-        if i < place:
-            outer *= PyArray_DIMS(x)[i]
-        elif i > place:
-            inner *= PyArray_DIMS(x)[i]
-    result = _new(slot.descr, count, shape)
-    counts(
-        PyArray_DATA(x),
-        outer,
-        PyArray_DIMS(x)[place],
-        inner,
-        <long long*>PyArray_DATA(<PyArrayObject*>result),
-    )
-    return result
-
-
-cdef inline Counter _counter(int type_num, npy_intp size) noexcept:
-    """Return what counts elements of a dtype, NULL for a complex one."""
-    if type_num == NPY_DOUBLE:
-        return corepy_count_double
-    if type_num == NPY_FLOAT:
-        return corepy_count_float
-    if _is_complex(type_num):
-        return NULL
-    if size == 8:
-        return corepy_count_8
-    if size == 4:
-        return corepy_count_4
-    return corepy_count_2 if size == 2 else corepy_count_1
 
 
 cdef object _found_in_chunks(Slot* slot, PyArrayObject* x, npy_intp size):
@@ -212,33 +266,18 @@ cdef void _search_stretch(Work* work, npy_intp start, npy_intp stop) noexcept no
         places[chunk] += first
 
 
-cdef object _found_in_rows(Slot* slot, PyArrayObject* x, npy_intp size):
-    """Return where the first extreme of each row stands, or its first NaN."""
-    cdef int count = PyArray_NDIM(x) - 1
-    result = _new_large(slot.descr, count, PyArray_DIMS(x))
-    cdef Work work
-    memset(&work, 0, sizeof(Work))
-    work.stretch, work.slot, work.length = _rows_search_stretch, slot, PyArray_DIMS(x)[count]
-    work.rows = size // work.length
-    work.operands[0] = <char*>PyArray_DATA(x)
-    work.operands[1] = _data(result)
-    work.operands[2] = <char*>x
-    _do(&work, size, &slot.pace[ROWS])
-    return result
-
-
-cdef void _rows_search_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
-    cdef Slot* slot = work.slot
-    cdef npy_intp* places = <npy_intp*>work.operands[1]
+cdef void _searched_rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    """Find where the first extreme of each row stands, or its first NaN."""
+    cdef npy_intp* places = <npy_intp*>work.operands[0]
     cdef npy_intp row, length = work.length, place
-    cdef Placer place_in = _placer(slot)
-    cdef ArgFunc find = _finder(slot)
+    cdef Placer place_in = _placer(work.slot)
+    cdef ArgFunc find = _finder(work.slot)
     cdef char* source
     for row in range(start, stop):
-        source = work.operands[0] + row * length * slot.size
+        source = _row_at(work, row)
         place = place_in(source, length) if length <= FEW else -1
         if place < 0:
-            find(source, length, &place, work.operands[2])
+            find(source, length, &place, NULL)
         places[row] = place
 
 
@@ -273,8 +312,19 @@ cdef inline bint _exceeds(Slot* slot, char* data, npy_intp later, npy_intp best)
 
 cdef inline int _count_held(Slot* slot, PyArrayObject* x, npy_intp size, char* into) except -1:
     """Count the elements of a contiguous array that are not zero."""
+    cdef Rows row
     if not _has_row_loop(slot, size, size):
         _put(slot.descr.type_num, into, <double>PyArray_CountNonzero(x))
-    else:
-        _reduces(slot, into, <char*>PyArray_DATA(x), 1, size, False, 0, size)
+        return 0
+    memset(&row, 0, sizeof(Rows))
+    row.results = row.blocks = 1
+    row.length = size
+    _reduces(slot, into, <char*>PyArray_DATA(x), &row, size)
     return 0
+
+
+cdef void _counted_rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Counter count = corepy_counter_of(work.slot.operand.type_num, work.slot.size)
+    cdef npy_intp row
+    for row in range(start, stop):
+        (<long long*>work.operands[0])[row] = count(_row_at(work, row), work.length)

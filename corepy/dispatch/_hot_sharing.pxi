@@ -141,7 +141,7 @@ cdef struct Work:
     npy_intp length  # elements of a row
     npy_intp group  # columns that are reduced together
     npy_intp parts  # in which each thread's share is dealt out, if not in `STRETCHES`
-    int forms[3]  # how operands stand beside the result
+    int forms[4]  # how operands stand beside the result
     Grid* grid  # where operands lie
     bint past_caches  # whether the result is written past the caches
     int types[2]  # NumPy's numbers of dtypes, of the operand and the result

@@ -39,20 +39,31 @@ cdef enum:
     WRITTEN_OUT = 64  # elements of a row below which what stands beside it is written out
 
 
-cdef bint _shape_of_both(PyArrayObject* x, PyArrayObject* y, int* ndim, npy_intp* shape) noexcept:
-    """Find the shape of two arrays beside each other; False where they do not fit, or are too many."""
-    cdef int i, of_x = PyArray_NDIM(x), of_y = PyArray_NDIM(y)
-    cdef npy_intp a, b
-    ndim[0] = max(of_x, of_y)
-    if ndim[0] > MOST_DIMENSIONS:
+cdef bint _broadcast(PyArrayObject* x, int* ndim, npy_intp* shape) noexcept:
+    """Give a shape what an array beside it has more; False where they do not fit, or are too many."""
+    cdef int of_x = PyArray_NDIM(x), more = of_x - ndim[0], i
+    cdef npy_intp own, found
+    if of_x > MOST_DIMENSIONS:
         return False
-    for i in range(1, ndim[0] + 1):
-        a = PyArray_DIMS(x)[of_x - i] if i <= of_x else 1
-        b = PyArray_DIMS(y)[of_y - i] if i <= of_y else 1
-        if a != b and a != 1 and b != 1:
-            return False
-        shape[ndim[0] - i] = b if a == 1 else a
+    if more > 0:
+        for i in range(of_x - 1, -1, -1):
+            shape[i] = shape[i - more] if i >= more else 1
+        ndim[0] = of_x
+    for i in range(1, of_x + 1):
+        own, found = PyArray_DIMS(x)[of_x - i], shape[ndim[0] - i]
+        if own != found and own != 1:
+            if found != 1:
+                return False
+            shape[ndim[0] - i] = own
     return True
+
+
+cdef inline bint _shape_of_both(
+    PyArrayObject* x, PyArrayObject* y, int* ndim, npy_intp* shape
+) noexcept:
+    """Find the shape of two arrays beside each other; False where they do not fit, or are too many."""
+    ndim[0] = 0
+    return _broadcast(x, ndim, shape) and _broadcast(y, ndim, shape)
 
 
 cdef int _stands(PyArrayObject* x, int ndim, npy_intp* shape, int* split) noexcept:

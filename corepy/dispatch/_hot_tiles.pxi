@@ -119,7 +119,9 @@ cdef int _find_tiles(Work* work) noexcept:
     for k in range(work.count - 1):
         if llabs(grid.strides[k][last]) > llabs(grid.strides[k][across]) > 0:
             work.forms[k] = PACKED
-    step = max(work.steps[0], max(work.steps[1], work.steps[2]))
+    step = 1
+    for k in range(work.count):
+        step = max(step, work.steps[k])
     grid.rows = FAR_TILE_ROWS if work.past_caches else TILE_ROWS
     grid.columns = 8 * TILE // (grid.rows * step)
     grid.across = across
@@ -150,12 +152,11 @@ cdef inline npy_intp _locate_tile(Grid* grid, npy_intp tile, npy_intp* index) no
 cdef void _tiles_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     """Compute some tiles of a result."""
     cdef double some[TILE]
-    cdef double first_packed[TILE]
-    cdef double second_packed[TILE]
-    cdef char** packed = [<char*>first_packed, <char*>second_packed]
-    cdef char* operands[3]
-    cdef npy_intp steps[3]
-    cdef npy_intp apart[3]
+    cdef double beside[OPERANDS - 1][TILE]
+    cdef char** packed = [<char*>beside[0], <char*>beside[1], <char*>beside[2]]
+    cdef char* operands[OPERANDS]
+    cdef npy_intp steps[OPERANDS]
+    cdef npy_intp apart[OPERANDS]
     cdef npy_intp index[AXES]
     cdef Grid* grid = work.grid
     cdef int result = work.count - 1, last = grid.ndim - 1, across = grid.across, k

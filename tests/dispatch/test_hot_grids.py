@@ -149,3 +149,72 @@ def test_outer_products(shape: tuple[int, int], dtype: str) -> None:
     for _ in range(2):
         found = xp.linalg.outer(make(x, table), make(y, table)).unwrap()
         assert_same_bits(found, np.multiply.outer(x, y))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", ["bool", "int16", "int32", "float64", "complex128"])
+def test_choices(shape: tuple[int, ...], dtype: str) -> None:
+    table = table_of(NUMPY, CPU, _dtypes.DTYPES[dtype])
+    x, y = (values(table, shape, seed, tame=True) for seed in (1, 2))
+    flags = np.random.default_rng(3).random(shape) < 0.5
+    beside = x[tuple(0 for _ in shape)]
+    for which in (*views(flags), flags[..., 0], np.asarray(True), flags.reshape(-1)[:1]):
+        chooses = xp.asarray(which)
+        for left in views(x):
+            for right in (y, y[..., ::-1], np.asfortranarray(y), y[-1:], y[..., :1], beside):
+                try:
+                    wanted = np.where(which, left, right)
+                except ValueError:
+                    continue
+                found = xp.where(chooses, make(left, table), make(np.asarray(right), table))
+                assert_same_bits(found.unwrap(), wanted)
+                found = xp.where(chooses, make(np.asarray(right), table), make(left, table))
+                assert_same_bits(found.unwrap(), np.where(which, right, left))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", ["int8", "int64", "float32", "float64"])
+def test_bounds(shape: tuple[int, ...], dtype: str) -> None:
+    table = table_of(NUMPY, CPU, _dtypes.DTYPES[dtype])
+    x, low, high = (values(table, shape, seed, tame=False) for seed in (1, 2, 3))
+    with np.errstate(invalid="ignore"):
+        low, high = np.minimum(low, high), np.maximum(low, high)
+    one = 3
+    for part in views(x):
+        a = make(part, table)
+        for least in (low, low[..., ::-1], np.asfortranarray(low), low[:1], one, None):
+            for most in (high, high[::-1], high[..., :1], one, None):
+                if least is None and most is None:
+                    continue
+                given = [
+                    make(bound, table) if isinstance(bound, np.ndarray) else bound
+                    for bound in (least, most)
+                ]
+                wanted = np.clip(part, least, most)
+                found = xp.clip(a, *given)
+                np.testing.assert_array_equal(found.unwrap(), wanted)
+                assert found.unwrap().dtype == wanted.dtype
+
+
+@compiled
+def test_choices_and_bounds_take_the_short_way() -> None:
+    table = without_entries("float64", "clip", "where")
+    x = np.random.default_rng(0).random((300, 400))
+    rows, flags = x[:1] + 0.1, x[:, :1] < 0.5
+    for part in (x, x[:, ::-1], np.asfortranarray(x)):
+        a, b = make(part, table), make(rows, table)
+        which = make(flags, table.sibling(_dtypes.bool))
+        assert_same_bits(xp.where(which, a, b).unwrap(), np.where(flags, part, rows))
+        assert_same_bits(xp.clip(a, b, 0.9).unwrap(), np.clip(part, rows, 0.9))
+        assert_same_bits(xp.clip(a, max=b).unwrap(), np.clip(part, None, rows))
+
+
+@pytest.mark.parametrize("size", [5, 3000])
+def test_shapes_that_do_not_fit(size: int) -> None:
+    x = xp.ones((2, size))
+    with pytest.raises(ValueError, match=r"clip.*shape"):
+        xp.clip(x, xp.zeros(3), 2.0)
+    with pytest.raises(ValueError, match=r"clip.*shape"):
+        xp.clip(x, max=xp.zeros(3))
+    with pytest.raises(ValueError, match=r"where.*shape"):
+        xp.where(x > 0, x, xp.zeros(3))

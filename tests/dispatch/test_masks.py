@@ -101,6 +101,21 @@ def test_places(dtype: str) -> None:
         assert xp.nonzero(xp.asarray(zeros))[0].tolist() == [7]
 
 
+@pytest.mark.parametrize(
+    "shape", [(3, 5), (64, 1), (1, 70), (5, 4, 3, 2), (300, 500), (90_000, 2), (0, 4), (4, 0)]
+)
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float64"])
+def test_places_along_several_axes(shape: tuple[int, ...], dtype: str) -> None:
+    size = int(np.prod(shape))
+    for mask in masks(size):
+        x = np.where(mask.view(np.uint8) != 0, elements(dtype, size), 0).astype(dtype)
+        x = x.reshape(shape)
+        found, wanted = xp.nonzero(xp.asarray(x)), np.nonzero(x)
+        assert len(found) == len(shape)
+        for indices, expected in zip(found, wanted, strict=True):
+            assert_same_bits(indices.unwrap(), expected)
+
+
 def test_places_in_flags_that_are_not_one() -> None:
     for size in SIZES:
         for mask in masks(size):

@@ -10,6 +10,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from corepy import _dtypes
 from corepy.dispatch import make
 from tests.dispatch.natives import assert_same_bits, compiled
 from tests.dispatch.short_ways import (
@@ -107,3 +108,40 @@ def test_the_short_way_takes_keys_with_arrays() -> None:
                 array[ready] = make(value, table) if isinstance(value, np.ndarray) else value
                 expected[key] = value
                 assert_same_bits(written, expected)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (5, 700), (400, 3, 50), (1, 9), (30, 20, 2, 3)])
+def test_indices_along_any_axis(shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x = np.ascontiguousarray(rng.integers(0, 2**31, shape).astype(dtype))
+    for axis, size in enumerate(shape):
+        for many in ((7,), (2, 3), (0,), (2000,)):
+            i = rng.integers(-size, size, many)
+            a, which = xp.asarray(x), xp.asarray(i)
+            ahead = (slice(None),) * axis
+            behind = (slice(None),) * (len(shape) - axis - 1)
+            for key in ((*ahead, which), (*ahead, which, *behind), (..., which, *behind)):
+                plain = tuple(i if part is which else part for part in key)
+                assert_same_bits(a[key].unwrap(), x[plain])
+            if len(many) == 1:
+                found = xp.take(a, which, axis=axis).unwrap()
+                assert_same_bits(found, np.take(x, i, axis=axis))
+        for bad in (size, -size - 1):
+            which = xp.asarray([0, bad])
+            with pytest.raises(IndexError, match=str(bad)):
+                a[(*ahead, which)]
+            with pytest.raises(IndexError, match="take"):
+                xp.take(a, which, axis=axis)
+
+
+@compiled
+def test_the_short_way_takes_indices_along_any_axis() -> None:
+    table = without_entries("float64", "__getitem__", "take")
+    x = np.random.default_rng(1).random((40, 50, 60))
+    a, which = make(x, table), make(np.asarray([3, -1, 0]), table.sibling(_dtypes.int64))
+    for axis in range(3):
+        assert_same_bits(xp.take(a, which, axis=axis).unwrap(), x.take([3, -1, 0], axis=axis))
+    for key in ((slice(None), which), (..., which), (slice(None), which, slice(None))):
+        plain = tuple([3, -1, 0] if part is which else part for part in key)
+        assert_same_bits(a[key].unwrap(), x[plain])

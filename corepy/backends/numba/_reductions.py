@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -88,6 +89,15 @@ def _add_columns(x: Array, out: Array, divisor: float, means: Array | None = Non
     launch(loops.add_columns, (partials, out, divisor), stack * tiles, 2 * partials.size)
 
 
+def _add(x: Array, out: Array, divisor: float, means: Array | None = None) -> None:
+    """Sum along the middle axis of ``x (before, along, after)`` into ``out (before, after)``."""
+    if x.shape[2] > 1:
+        _add_columns(x, out, divisor, means)
+    else:
+        rows = None if means is None else means[:, 0]
+        _add_rows(x[:, :, 0], out[:, 0], divisor, rows)
+
+
 def _by_columns(
     loop: Callable[..., None], options: tuple[Any, ...], x: Array, join: np.ufunc
 ) -> Array:
@@ -112,15 +122,13 @@ def _added(x: Array, axis: Any, keepdims: bool, dtype: Any, *, mean: bool) -> Ar
     found = split(x, axis)
     if found is None or found.shape[1] == 0:
         return None
-    divisor = float(found.shape[1]) if mean else 1.0
-    if found.shape[2] > 1:
-        out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
-        _add_columns(found, flat(out).reshape(found.shape[::2]), divisor)
-        return out
-    if found.shape[1] < _ROW or (x.dtype == dtype and _is_numpys("sum", x, found.shape[1])):
+    if found.shape[2] == 1 and (
+        found.shape[1] < _ROW or (x.dtype == dtype and _is_numpys("sum", x, found.shape[1]))
+    ):
         return None
     out = empty_for(x, reduced(x.shape, axis, keepdims), dtype)
-    _add_rows(found[:, :, 0], flat(out), divisor)
+    divisor = float(found.shape[1]) if mean else 1.0
+    _add(found, flat(out).reshape(found.shape[::2]), divisor)
     return out
 
 
@@ -153,21 +161,41 @@ def _mean(x: Array, /, *, axis: Any, keepdims: bool) -> Array | None:
 
 def _variance(x: Array, axis: Any, correction: float, keepdims: bool) -> Array | None:
     """Return the variance in float64, in two passes: values far from zero lose nothing."""
-    found = split(x, axis) if x.dtype in FLOATS else None
-    if found is None or found.shape[1] <= correction:
+    if x.dtype not in FLOATS:
+        return None
+    found = split(x, axis)
+    if found is None:
+        return _variance_in_steps(x, axis, correction, keepdims)
+    length = found.shape[1]
+    if length <= correction:
         return None
     out = empty_for(x, reduced(x.shape, axis, keepdims), np.float64)
-    length = found.shape[1]
-    if found.shape[2] == 1:
-        means = np.empty(len(found))
-        _add_rows(found[:, :, 0], means, float(length))
-        _add_rows(found[:, :, 0], flat(out), float(length - correction), means)
-    else:
-        means = np.empty(found.shape[::2])
-        _add_columns(found, means, float(length))
-        into = flat(out).reshape(found.shape[::2])
-        _add_columns(found, into, float(length - correction), means)
+    means = np.empty(found.shape[::2])
+    _add(found, means, float(length))
+    _add(found, flat(out).reshape(means.shape), float(length - correction), means)
     return out
+
+
+def _variance_in_steps(x: Array, axis: Any, correction: float, keepdims: bool) -> Array | None:
+    """Return the variance along axes that others lie between: of the last ones first."""
+    if not x.flags.c_contiguous or not x.flags.aligned or not axis:
+        return None
+    last = max(axis) + 1
+    first = last - 1
+    while first - 1 in axis:
+        first -= 1
+    rest = tuple(place for place in axis if place < first)
+    count = math.prod(x.shape[place] for place in axis)
+    if count <= correction:
+        return None
+    blocks = x.reshape(math.prod(x.shape[:first]), -1, math.prod(x.shape[last:]))
+    sums = np.empty(blocks.shape[::2])
+    left = sums.reshape(x.shape[:first] + x.shape[last:])  # without the last axes
+    _add(blocks, sums, 1.0)
+    means = np.add.reduce(left, axis=rest, keepdims=True) / count
+    _add(blocks, sums, 1.0, np.broadcast_to(means, left.shape).reshape(sums.shape))
+    total: Array = np.add.reduce(left, axis=rest) / (count - correction)
+    return total.reshape(reduced(x.shape, axis, keepdims))
 
 
 @operation("var", _SMALL)
