@@ -172,6 +172,8 @@ class Loop:
     parts : mapping of str to int
         By the name of a dtype, the address of what picks the elements between two values, so that
         threads sort parts of a vector (`corepy.backends._order_loops`).
+    roots : mapping of str to int
+        Likewise what takes roots of contiguous floats, for powers to 0.5.
     """
 
     ufunc: np.ufunc | None
@@ -187,6 +189,7 @@ class Loop:
     first: int = 0
     order: OrderLoop | None = None
     parts: Mapping[str, int] = field(default_factory=dict)
+    roots: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

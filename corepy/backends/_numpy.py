@@ -516,6 +516,7 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "remainder": elementwise.remainder,
     "expm1": elementwise.expm1,
     "log1p": elementwise.log1p,
+    "pow": elementwise.pow,
     "sign": elementwise.sign,
     "tanh": elementwise.tanh,
     "clip": elementwise.clip,

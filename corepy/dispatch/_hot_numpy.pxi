@@ -310,6 +310,8 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
             return 0
     elif slot.kind < CORE and not _find_ufunc(slot, loop.ufunc, dtype, result):
         return 0
+    if loop.ufunc is not None and loop.ufunc.__name__ == "power" and dtype.kind == "f":
+        _mind_roots(slot, loop, dtype)
     Py_INCREF(result)
     slot.descr = <PyArray_Descr*><PyObject*>result
     Py_INCREF(dtype)

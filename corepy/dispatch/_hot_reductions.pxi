@@ -364,7 +364,7 @@ cdef npy_intp _begin_columns(
 
 cdef inline char* _row_at(Work* work, npy_intp row) noexcept nogil:
     """Return where a row begins, of so many in each block."""
-    cdef npy_intp block = row // work.group if work.steps[2] else 0
+    cdef npy_intp block = row // work.group if 0 < work.group <= row else 0
     return work.operands[1] + block * work.steps[2] + (row - block * work.group) * work.steps[1]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -482,3 +483,22 @@ def test_powers_to_a_number_of_two_are_squares(dtype: str, two: Any) -> None:
     if made.dtype is x.dtype:
         x **= two
         assert_same(x, expected)
+
+
+@pytest.mark.parametrize("size", [1, 4, 3000])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_powers_to_one_half_are_those_of_the_standard(dtype: str, size: int) -> None:
+    special = [-math.inf, -0.0, 0.0, math.inf, math.nan, -4.0, 2.25, -1e-40]
+    wanted = [math.inf, 0.0, 0.0, math.inf, math.nan, math.nan, 1.5, math.nan]
+    expected = np.resize(wanted, size).astype(dtype)
+    x = xp.asarray(np.resize(special, size).tolist(), dtype=getattr(xp, dtype))
+    half = xp.asarray(0.5, dtype=x.dtype)
+    column, rows = xp.reshape(half, (1, 1)), xp.stack([x, x])
+    made = [x**0.5, xp.pow(x, 0.5), xp.pow(x, half), xp.flip(xp.pow(xp.flip(x), half))]
+    made += [xp.pow(x, xp.full_like(x, 0.5)), xp.pow(x, column)[0, :], xp.pow(rows, column)[1, :]]
+    made += [xp.pow(rows, xp.broadcast_to(half, (2, 1)))[0, :], xp.pow(x[:, None], column)[:, 0]]
+    x **= 0.5
+    for found in (*made, x):
+        assert_same(found, xp.asarray(expected))
+        zeros = np.asarray(found)[expected == 0]
+        assert not np.signbit(zeros).any()
