@@ -204,14 +204,15 @@ def clip(x: Array, min: Any = None, max: Any = None) -> Array:
 def pow(x1: Array, x2: Array) -> Array:
     # For an exponent of 0.5 that is repeated NumPy's loop takes the root: of -0 that is -0 and of
     # -infinity NaN, while their powers are 0 and infinity.
-    if x1.shape == x2.shape and x2.size != 1 and 0 not in x2.strides:
-        return np.asarray(np.power(x1, x2))
-    if x2.dtype.kind != "f" or not (x2 == 0.5).any():
-        return np.asarray(np.power(x1, x2))
-    if x2.size > 1:
-        shape = np.broadcast_shapes(x1.shape, x2.shape)
-        return np.asarray(np.power(x1, np.broadcast_to(x2, shape).copy()))
-    shape = x1.shape if x1.ndim >= x2.ndim else (1,) * (x2.ndim - x1.ndim) + x1.shape
+    if x2.size == 1:
+        return _half_powers(x1, x2) if x2.item() == 0.5 else np.power(x1, x2)
+    if x1.shape != x2.shape or 0 in x2.strides:
+        x2 = np.broadcast_to(x2, np.broadcast_shapes(x1.shape, x2.shape)).copy()
+    return np.power(x1, x2)
+
+
+def _half_powers(x1: Array, x2: Array) -> Array:
+    shape = np.broadcast_shapes(x1.shape, x2.shape)
     made: Array = np.asarray(x1 + x1.dtype.type(0.0)).reshape(shape)
     made[made == -np.inf] = np.inf
     np.sqrt(made, out=made)
