@@ -243,7 +243,7 @@ def test_powers_that_are_floats_are_exact(dtype: str, ran: Counter[str]) -> None
     x = abs(sample((3000,), dtype))
     for easy in (-1, 0, 0.5, 1, 2):
         assert_same(run("pow", x, x.dtype.type(easy)), numpys("pow", x, x.dtype.type(easy)))
-    assert ran["pow"] == 7
+    assert ran["pow"] == 6  # a root is the NumPy backend's
 
 
 def test_sums_of_exponentials_near_one_are_better_than_numpys(ran: Counter[str]) -> None:
@@ -320,7 +320,7 @@ SHARED: Final = sorted({name for names in _elementwise._SHARED.values() for name
 
 @pytest.mark.parametrize("name", [*SHARED, "pow"])
 def test_what_threads_share_equals_numpys(name: str, ran: Counter[str]) -> None:
-    ufunc = _elementwise.numpys(name)
+    ufunc = getattr(np, name)
     for dtype in ("bool", "uint8", "int32", "float32", "float64", "complex64"):
         if name in _elementwise._CHECKED and np.dtype(dtype) in _elementwise.FLOATS:
             continue  # which have a loop

@@ -44,7 +44,7 @@ ALONG = {
     **dict.fromkeys(("unique_values", "linalg.diagonal", "linalg.trace"), "no axis"),
 }
 #: What adds or multiplies in another order than NumPy where elements lie in another one.
-ADDING = ("mean", "prod", "std", "sum", "var", "linalg.trace", "vecdot", "tensordot")
+ADDING = ("mean", "prod", "std", "sum", "var", "linalg.trace", "matmul", "vecdot", "tensordot")
 #: What NumPy computes by other loops where elements do not stand side by side.
 ROUNDING = {
     *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "exp", "expm1"),
@@ -187,3 +187,22 @@ def test_what_is_written(shape: tuple[int, ...], dtype: str) -> None:
                 array *= make(value, table)
                 wanted *= value
                 assert_same_bits(written, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64", "complex64"])
+def test_products(dtype: str) -> None:
+    table = table_of(NUMPY, CPU, _dtypes.DTYPES[dtype])
+    x, y = (values(table, (160, 161), seed, tame=True) for seed in (1, 2))
+    for a, b in zip(lying(x, dtype), lying(y, dtype), strict=True):
+        for axis in (-1, -2):
+            assert_alike("vecdot", a, b, axis=axis)
+            assert_alike("vecdot", a, b[:1], axis=-1)
+        assert_alike("matmul", a, xp.matrix_transpose(b))
+        assert_alike("matmul", xp.matrix_transpose(a), b)
+        assert_alike("matmul", a, b[0, :])
+        assert_alike("matmul", b[:, 0], a)
+        assert_alike("matmul", a[None, :80], xp.stack([b.T, b.T]))
+        assert_alike("tensordot", a, b, axes=2)
+        assert_alike("tensordot", a, xp.matrix_transpose(b), axes=1)
+        assert_alike("linalg.outer", a[0, :], b[:, 0])
+        assert_alike("linalg.trace", a)

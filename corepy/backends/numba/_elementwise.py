@@ -211,6 +211,8 @@ class Way(NamedTuple):
         The loop for `_WHOLE`.
     is_easy : callable or None
         Whether NumPy has a quicker way for some operands.
+    is_left : callable or None
+        Whether some operands are for the NumPy backend, whose fixes are about them.
     """
 
     loop: Loop
@@ -219,6 +221,7 @@ class Way(NamedTuple):
     threads: int
     integers: Loop | None = None
     is_easy: Callable[..., bool] | None = None
+    is_left: Callable[..., bool] | None = None
 
     def least(self, name: str) -> Sizes:
         """Return from how many elements it pays on this machine."""
@@ -270,15 +273,17 @@ def _checked(name: str, way: Way) -> Operation:
     function, ufunc = numpys(name), getattr(np, name)
 
     def compute(*operands: Array) -> Array | None:
+        if way.is_left is not None and way.is_left(*operands):
+            return None
         first = operands[0].dtype
         size = sizes.get(first)
         if size is not None and operands[-1].dtype == first:
             same = None if is_easy is not None and is_easy(*operands) else same_order(*operands)
             if same is not None:
                 return looped(*same) if same[0].size >= size else None
-        if isinstance(function, np.ufunc):
-            return in_threads(function, threads, *operands)
-        return _divided(ufunc, *operands)
+        if integers is not None:
+            return _divided(ufunc, *operands)
+        return in_threads(ufunc, threads, *operands)
 
     def looped(model: Array, views: list[Array], steps: list[int]) -> Array:
         out = np.empty(model.shape, model.dtype, order(model))
@@ -307,7 +312,11 @@ def _checked(name: str, way: Way) -> Operation:
 
 def _to_an_easy_exponent(x1: Array, x2: Array) -> bool:
     """Say whether all powers are squares or something as simple, as NumPy's loop finds out."""
-    return x2.size == 1 and x2.item() in (-1, 0, 0.5, 1, 2)
+    return x2.size == 1 and x2.item() in (-1, 0, 1, 2)
+
+
+def _is_one_half(x1: Array, x2: Array) -> bool:
+    return x2.size == 1 and x2.item() == 0.5
 
 
 def _divided(ufunc: np.ufunc, x1: Array, x2: Array) -> Array | None:
@@ -386,7 +395,7 @@ _CHECKED: Final[dict[str, Way]] = {
     ),
     "hypot": Way(loops.lengths, {_SINGLE: 2048, _DOUBLE: 768}, 2048, 80_000),
     "logaddexp": Way(loops.sums_of_exponentials, _anywhere(512), 512, 16_000),
-    "pow": Way(loops.powers, {}, 1024, 12_000, is_easy=_to_an_easy_exponent),
+    "pow": Way(loops.powers, {}, 1024, 12_000, is_easy=_to_an_easy_exponent, is_left=_is_one_half),
     "remainder": Way(loops.remainders, _anywhere(2048), 2048, 80_000, loops.integer_remainders),
     "sin": Way(loops.sines, {_DOUBLE: 1024}, 1024, 40_000),
     "sinh": Way(loops.hyperbolic_sines, {}, 1024, 32_000),
