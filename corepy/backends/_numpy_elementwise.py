@@ -204,9 +204,11 @@ def clip(x: Array, min: Any = None, max: Any = None) -> Array:
 def pow(x1: Array, x2: Array) -> Array:
     # For an exponent of 0.5 that is repeated NumPy's loop takes the root: of -0 that is -0 and of
     # -infinity NaN, while their powers are 0 and infinity.
+    if x2.dtype.kind != "f":
+        return np.power(x1, x2)
     if x2.size == 1:
         return _half_powers(x1, x2) if x2.item() == 0.5 else np.power(x1, x2)
-    if x1.shape != x2.shape or 0 in x2.strides:
+    if (x1.shape != x2.shape or 0 in x2.strides) and (x2 == 0.5).any():
         x2 = np.broadcast_to(x2, np.broadcast_shapes(x1.shape, x2.shape)).copy()
     return np.power(x1, x2)
 

@@ -183,7 +183,7 @@ LOOPS: Final[dict[str, Loop]] = {
     **{
         name: Loop(None, "move")
         for name in (
-            *("concat", "empty", "eye", "full", "ones", "repeat", "roll", "stack", "zeros"),
+            *("concat", "empty", "eye", "full", "ones", "repeat", "roll", "stack", "tile", "zeros"),
         )
     },
     "astype": Loop(None, "move", wide=WIDE.get("to float64", {})),

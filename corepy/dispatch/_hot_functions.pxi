@@ -282,6 +282,8 @@ cdef Way _way_of(str name):
         return _taking_way
     if name == "tensordot":
         return _contraction_way
+    if name == "tile":
+        return _tiling_way
     if name == "unique_values":
         return _distinct_way
     if name == "unstack":

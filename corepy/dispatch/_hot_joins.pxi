@@ -306,6 +306,99 @@ cdef void _roll_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
         _copy(into + after, source, before)
 
 
+cdef object _copied_repeatedly(
+    Slot* slot, PyArrayObject* x, int axes, npy_intp* dims, npy_intp* strides, int ndim, npy_intp* shape
+):
+    """Copy an array into another shape, by axes some of which are repeated; None without memory for it.
+
+    The caller holds the array.
+    """
+    cdef npy_intp apart[MOST_DIMENSIONS]
+    cdef npy_intp step = slot.size
+    cdef int i
+    made = _new_if_any(slot.descr, ndim, shape)
+    if made is None:
+        return None
+    for i in range(axes - 1, -1, -1):
+        apart[i] = step
+        step *= dims[i]
+    if step == 0:
+        return made
+    into = _view(<PyArrayObject*><PyObject*>made, axes, dims, apart, _data(made))
+    source = _view(x, axes, dims, strides, <char*>PyArray_DATA(x))
+    _copy_over(<PyArrayObject*><PyObject*>into, <PyArrayObject*><PyObject*>source)
+    return made
+
+
+cdef object _repeated_alike(Slot* slot, PyArrayObject* x, PyObject* axis, npy_intp times):
+    """Repeat each of many elements, or parts along an axis, as often; None for others."""
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef int ndim = PyArray_NDIM(x), place, i
+    cdef npy_intp size = _size(x, slot.least)
+    if size < 1 or times < 1 or size * times < SHORT or size > (slot.least - 1) // times:
+        return None
+    if ndim == 0 or ndim >= MOST_DIMENSIONS:
+        return None
+    if axis == Py_None and ndim > 1:
+        if not _is_plain(<PyObject*>x):
+            return None
+        dims[0], strides[0], ndim, place = size, slot.size, 1, 0
+    else:
+        place = 0 if axis == Py_None else _axis_of(axis, ndim, 0)
+        if place < 0:
+            return None
+        for i in range(ndim):
+            dims[i + (i > place)] = PyArray_DIMS(x)[i]
+            strides[i + (i > place)] = PyArray_STRIDES(x)[i]
+    for i in range(ndim):
+        shape[i] = dims[i + (i > place)]
+    shape[place] *= times
+    dims[place + 1], strides[place + 1] = times, 0
+    held = <object><PyObject*>x
+    return _copied_repeatedly(slot, x, ndim + 1, dims, strides, ndim, shape)
+
+
+cdef object _tiling_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Repeat a whole array along its axes."""
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef npy_intp shape[MOST_DIMENSIONS]
+    cdef npy_intp size = 1
+    cdef int of_x, given, ndim, i
+    cdef long times
+    if count != 2 or names != NULL or args[1].ob_type != <void*>&PyTuple_Type:
+        return None
+    cdef Slot* slot = _slot_of(args[0], self.place)
+    if slot == NULL or not _is_array(<PyObject*>_native_of(args[0])):
+        return None
+    held = (<Operand>args[0])._native  # somebody else may let go of it meanwhile
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
+    of_x, given = PyArray_NDIM(x), <int>PyTuple_GET_SIZE(args[1])
+    ndim = max(of_x, given)
+    if 2 * ndim > MOST_DIMENSIONS:
+        return None
+    for i in range(ndim):
+        times = 1
+        if i >= ndim - given and not _whole(PyTuple_GET_ITEM(args[1], i - (ndim - given)), &times):
+            return None
+        dims[2 * i], strides[2 * i] = times, 0
+        dims[2 * i + 1] = strides[2 * i + 1] = 1
+        if i >= ndim - of_x:
+            dims[2 * i + 1] = PyArray_DIMS(x)[i - (ndim - of_x)]
+            strides[2 * i + 1] = PyArray_STRIDES(x)[i - (ndim - of_x)]
+        if times < 0 or times and size > (slot.least - 1) // times:
+            return None
+        size *= times
+        if dims[2 * i + 1] and size > (slot.least - 1) // dims[2 * i + 1]:
+            return None
+        size *= dims[2 * i + 1]
+        shape[i] = times * dims[2 * i + 1]
+    made = _copied_repeatedly(slot, x, 2 * ndim, dims, strides, ndim, shape)
+    return None if made is None else _make(made, (<Operand>args[0])._table)
+
+
 cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Repeat elements of a contiguous array, or its parts along an axis, alike or by counts."""
     cdef PyObject* axis = Py_None
@@ -319,6 +412,10 @@ cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyO
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL:
         return None
+    if _whole(args[1], &times):
+        made = _repeated_alike(slot, _native_of(args[0]), axis, times)
+        if made is not None:
+            return _make(made, (<Operand>args[0])._table)
     held, also_held = _side_by_side(<PyObject*>_native_of(args[0])), None  # others may let go of them
     if held is None:
         return None

@@ -203,6 +203,8 @@ def test_repetitions(dtype: str) -> None:
             assert_alike("repeat", x, times)
             assert_alike("repeat", x, times, axis=0)
             assert_alike("repeat", x, times, axis=-1)
+            for repetitions in ((times,), (2, times), (times, 1, 3), times, [times]):
+                assert_alike("tile", x, repetitions)
         for axis in (None, 0, 1, 5, True):
             length = x.size if axis is None else (*x.shape, 0, 0)[axis % 2]
             for counts in (np.arange(length), np.full(length, 2), np.ones(length + 1, int)):

@@ -316,7 +316,7 @@ def _to_an_easy_exponent(x1: Array, x2: Array) -> bool:
 
 
 def _is_one_half(x1: Array, x2: Array) -> bool:
-    return x2.size == 1 and x2.item() == 0.5
+    return x2.dtype.kind == "f" and x2.size == 1 and x2.item() == 0.5
 
 
 def _divided(ufunc: np.ufunc, x1: Array, x2: Array) -> Array | None:
