@@ -36,7 +36,7 @@ ROUNDS: Final = 15
 #: By the kinds of dtypes that they are for, as NumPy's letters. ``a`` and ``b`` are vectors, ``s``
 #: is sorted, ``m`` and ``n`` are square matrices of about as many elements, ``r`` is a row, ``c`` a
 #: column, ``i`` has places in a vector, ``j`` in a row, ``f`` flags for a random half, ``t`` for a
-#: tenth; ``one`` is a scalar.
+#: tenth; ``u`` is a stack of matrices, and ``one`` a scalar.
 STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
     "biufc": (
         *("a == b", "a[1:-1]", "a[i]", "a[f]", "a[t]", "a[f] = one", "a[t] = b[t]", "a[:] = one"),
@@ -49,7 +49,9 @@ STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
         *("xp.take(a, i)", "xp.take(m, j, axis=0)", "xp.take(m, j, axis=1)", "xp.zeros_like(a)"),
         *("xp.full_like(a, one)", "xp.asarray(a, copy=True)", "xp.asarray(a[::2], copy=True)"),
         *("xp.asarray(m.T, copy=True)", "xp.reshape(m.T, (-1,))", "xp.tril(m)"),
-        *("xp.astype(a, xp.bool)", "xp.unique_values(a)"),
+        *("xp.astype(a, xp.bool)", "xp.unique_values(a)", "m[:, j]", "xp.where(m == n, m, r)"),
+        *("xp.where(m == n, m.T, n)", "xp.count_nonzero(m, axis=0)", "xp.all(u, axis=1)"),
+        *("xp.repeat(m, 2, axis=1)", "xp.tile(r, (5, 1))"),
     ),
     "biuf": (
         *("a < b", "xp.max(a)", "xp.max(m, axis=0)", "xp.min(m, axis=1)", "xp.argmax(a)"),
@@ -57,24 +59,42 @@ STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
         *("xp.sort(s[::-1])", "xp.sort(m, axis=0)", "xp.sort(m, axis=1)", "xp.unique_counts(a)"),
         *("xp.unique_inverse(a)", "xp.searchsorted(s, b)", "xp.searchsorted(s, s)"),
         *("xp.astype(a, xp.float64)", "xp.astype(a, xp.float32)", "xp.astype(a, xp.int32)"),
-        *("xp.astype(a, xp.int8)", "xp.isin(a, b[:5])"),
+        *(
+            "xp.astype(a, xp.int8)",
+            "xp.isin(a, b[:5])",
+            "xp.max(u, axis=1)",
+            "xp.max(u, axis=(0, 2))",
+        ),
+        *("xp.argmin(u, axis=1)", "xp.max(m.T, axis=1)", "xp.max(m[:, 1:], axis=1)"),
     ),
     "iufc": (
         *("a + b", "a * b", "3 + a", "-a", "a ** 2", "a ** 3", "a[::2] + b[::2]", "m + r", "m * c"),
         *("m[:, 1:] + n[:, 1:]", "m + m.T", "m.T * 2", "a @ b", "m @ n", "m @ n.T", "m @ r"),
         *("xp.abs(a)", "xp.square(a)", "xp.sign(a)", "xp.sum(a)", "xp.sum(m, axis=0)"),
-        *("xp.sum(m.T, axis=0)", "xp.sum(m, axis=1)"),
+        *(
+            "xp.sum(m.T, axis=0)",
+            "xp.sum(m, axis=1)",
+            "xp.sum(u, axis=1)",
+            "xp.sum(u, axis=(0, 2))",
+        ),
+        *("xp.sum(u[:, 1:], axis=0)", "xp.sum(xp.permute_dims(u, (2, 0, 1)), axis=2)"),
         *("xp.prod(one + 0 * a)", "xp.cumulative_sum(a)", "xp.cumulative_sum(m, axis=0)"),
         *("xp.diff(a)", "xp.diff(m, axis=0)", "xp.linalg.outer(r, r)", "xp.linalg.trace(m)"),
     ),
-    "iuf": ("xp.maximum(a, b)", "xp.clip(a, 20, 50)"),
+    "iuf": (
+        *("xp.maximum(a, b)", "xp.clip(a, 20, 50)", "xp.clip(a, b, 50)", "xp.clip(m, r, c)"),
+        "xp.clip(m, max=r)",
+    ),
     "iu": ("a // b", "a % b", "a // 7", "a % 7", "a & b", "a << 1", "~a"),
     "fc": (
         *("a / b", "1 / a", "xp.sqrt(a)", "xp.exp(a)", "xp.log(a)", "xp.log1p(a)", "xp.sin(a)"),
         *("xp.tanh(a)", "xp.cosh(a)", "xp.atan(a)", "xp.isnan(a)", "xp.mean(a)"),
         *("xp.mean(m, axis=0)", "xp.linalg.vector_norm(a)", "xp.linalg.vector_norm(m, axis=1)"),
     ),
-    "f": ("xp.std(m, axis=0)", "xp.var(a)"),
+    "f": (
+        *("xp.std(m, axis=0)", "xp.var(a)", "xp.var(m, axis=1)", "xp.var(u, axis=1)", "a ** 0.5"),
+        *("xp.var(u, axis=(0, 2))", "xp.mean(u, axis=(1, 2))", "xp.std(m.T, axis=0)"),
+    ),
     "c": ("xp.real(a)", "xp.conj(a)"),
 }
 
@@ -83,6 +103,7 @@ def operands(dtype: str, size: int) -> dict[str, Any]:
     """Make NumPy's operands of a dtype: numbers from 1 to 99, which divide and have logarithms."""
     rng = np.random.default_rng(0)
     width = max(2, math.isqrt(size))
+    side = max(2, round(size ** (1 / 3)))
     least, most = (0, 2) if dtype == "bool" else (1, 100)
 
     def some(*shape: int) -> np.ndarray[Any, Any]:
@@ -101,6 +122,7 @@ def operands(dtype: str, size: int) -> dict[str, Any]:
         "j": rng.integers(0, width, width),
         "f": rng.random(size) < 0.5,
         "t": rng.random(size) < 0.1,
+        "u": some(side, side, side),
     }
 
 
