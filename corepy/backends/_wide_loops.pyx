@@ -217,6 +217,12 @@ cdef extern from *:
         COREPY_CLIP(corepy_clip_double_##W, double, TARGET, __builtin_isless) \\
         COREPY_CLIP(corepy_clip_int_##W, int32_t, TARGET, COREPY_IS_LESS) \\
         COREPY_CLIP(corepy_clip_long_##W, int64_t, TARGET, COREPY_IS_LESS) \\
+        COREPY_CLIP(corepy_clip_short_##W, int16_t, TARGET, COREPY_IS_LESS) \\
+        COREPY_CLIP(corepy_clip_byte_##W, int8_t, TARGET, COREPY_IS_LESS) \\
+        COREPY_CLIP(corepy_clip_uint_##W, uint32_t, TARGET, COREPY_IS_LESS) \\
+        COREPY_CLIP(corepy_clip_ulong_##W, uint64_t, TARGET, COREPY_IS_LESS) \\
+        COREPY_CLIP(corepy_clip_ushort_##W, uint16_t, TARGET, COREPY_IS_LESS) \\
+        COREPY_CLIP(corepy_clip_ubyte_##W, uint8_t, TARGET, COREPY_IS_LESS) \\
         static const corepy_wide_loop corepy_loops_##W[] = { \\
             {"sqrt", "float32", (void*)corepy_sqrt_float_##W}, \\
             {"sqrt", "float64", (void*)corepy_sqrt_double_##W}, \\
@@ -234,6 +240,12 @@ cdef extern from *:
             {"clip", "float64", (void*)corepy_clip_double_##W}, \\
             {"clip", "int32", (void*)corepy_clip_int_##W}, \\
             {"clip", "int64", (void*)corepy_clip_long_##W}, \\
+            {"clip", "int16", (void*)corepy_clip_short_##W}, \\
+            {"clip", "int8", (void*)corepy_clip_byte_##W}, \\
+            {"clip", "uint32", (void*)corepy_clip_uint_##W}, \\
+            {"clip", "uint64", (void*)corepy_clip_ulong_##W}, \\
+            {"clip", "uint16", (void*)corepy_clip_ushort_##W}, \\
+            {"clip", "uint8", (void*)corepy_clip_ubyte_##W}, \\
             COREPY_RUNS \\
             {NULL, NULL, NULL} \\
         };

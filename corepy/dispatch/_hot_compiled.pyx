@@ -218,7 +218,7 @@ cdef tuple _MOVING = (MOVE, ACCUMULATION)
 #: Operations of other kinds that are, and up to how many elements: zeros need no recycled memory.
 cdef dict _MOST = {
     **dict.fromkeys(("__setitem__", "argsort", "astype", "clip", "concat"), PY_SSIZE_T_MAX),
-    **dict.fromkeys(("linalg.outer", "nonzero", "repeat", "roll", "sort", "stack"), PY_SSIZE_T_MAX),
+    **dict.fromkeys(("linalg.outer", "nonzero", "roll", "sort", "stack"), PY_SSIZE_T_MAX),
     **dict.fromkeys(("take", "tile", "vecdot", "where"), PY_SSIZE_T_MAX),
     **{"arange": SHORT_MOVE, "zeros": 1 << 31},
 }

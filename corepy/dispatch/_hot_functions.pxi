@@ -535,6 +535,8 @@ cdef object _clamped_between(Slot* slot, Operand x, low, high):
         return None
     memset(&work, 0, sizeof(Work))
     held = x._native, low, high  # somebody else may let go of them meanwhile
+    if not _is_array(<PyObject*>x._native):
+        return None
     arrays[0], work.steps[0] = <PyArrayObject*><PyObject*>x._native, slot.size
     for bound in (low, high):
         if bound is None:
@@ -556,6 +558,8 @@ cdef object _clamped_between(Slot* slot, Operand x, low, high):
         work.loop, work.data = one.loop, one.data
     elif slot.loop != NULL:
         work.loop, wide = slot.loop, True
+    elif arrays[1] == NULL and arrays[2] == NULL and _size(arrays[0], SOME) < 0:
+        return None  # beside numbers NumPy's own loop is quicker
     else:
         work.loop, work.data = _clamp, &limits
     return _gridded(&work, arrays, slot.unrouted, wide)

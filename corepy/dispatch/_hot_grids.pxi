@@ -8,6 +8,18 @@
 
 cdef extern from *:
     """
+    /* Eight at a time, which takes two thirds of the time. */
+    #define COREPY_STEPS(COPY, PLACE, FROM) \\
+        ptrdiff_t i = 0; \\
+        const char* PLACE##_first = FROM; \\
+        char* PLACE = (char*)PLACE##_first; \\
+        while (i + 8 <= count) { \\
+            COPY; i++; PLACE += step; COPY; i++; PLACE += step; \\
+            COPY; i++; PLACE += step; COPY; i++; PLACE += step; \\
+            COPY; i++; PLACE += step; COPY; i++; PLACE += step; \\
+            COPY; i++; PLACE += step; COPY; i++; PLACE += step; \\
+        } \\
+        for (; i < count; i++, PLACE += step) COPY;
     /* Copy rows of items that stand some bytes apart side by side. */
     #define COREPY_PACK(NAME, ITEM) \\
         static void NAME( \\
@@ -21,7 +33,7 @@ cdef extern from *:
                 } else if (step == sizeof(ITEM)) { \\
                     for (ptrdiff_t i = 0; i < count; i++) into[i] = ((const ITEM*)from)[i]; \\
                 } else { \\
-                    for (ptrdiff_t i = 0; i < count; i++) into[i] = *(const ITEM*)(from + i * step); \\
+                    COREPY_STEPS(into[i] = *(const ITEM*)x, x, from) \\
                 } \\
             } \\
         }
@@ -32,7 +44,7 @@ cdef extern from *:
             ptrdiff_t rows, ptrdiff_t apart, ptrdiff_t count, ptrdiff_t step \\
         ) { \\
             for (; rows > 0; rows--, into += apart, from += count) { \\
-                for (ptrdiff_t i = 0; i < count; i++) *(ITEM*)(into + i * step) = from[i]; \\
+                COREPY_STEPS(*(ITEM*)y = from[i], y, into) \\
             } \\
         }
     typedef struct { uint64_t parts[2]; } corepy_item_of_16;
@@ -228,7 +240,7 @@ cdef void _grid_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogi
         size = min(most, end - first)
         _locate(grid, first, index)
         operands[result] = <char*>some if apart else _placed(work, result, index)
-        if copies and grid.short:
+        if copies and (grid.whole or apart):  # several rows at once
             _pack_some(work, 0, index, size, operands[result])
         else:
             for k in range(result):
@@ -475,6 +487,11 @@ cdef bint _lay_over(
             _strides_beside(y, ndim, strides[k])
             if y != NULL:
                 work.operands[k] = <char*>PyArray_DATA(y)
+    for i in range(ndim):
+        if strides[result][i] < 0:  # backwards: then all go the other way
+            for k in range(result + 1):
+                work.operands[k] += (PyArray_DIMS(x)[i] - 1) * strides[k][i]
+                strides[k][i] = -strides[k][i]
     _find_order(&strides[result], 1, ndim, order)
     if not _find_grid(grid, result, ndim, PyArray_DIMS(x), order, strides):
         return False

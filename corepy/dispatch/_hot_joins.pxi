@@ -330,36 +330,6 @@ cdef object _copied_repeatedly(
     return made
 
 
-cdef object _repeated_alike(Slot* slot, PyArrayObject* x, PyObject* axis, npy_intp times):
-    """Repeat each of many elements, or parts along an axis, as often; None for others."""
-    cdef npy_intp dims[MOST_DIMENSIONS]
-    cdef npy_intp strides[MOST_DIMENSIONS]
-    cdef npy_intp shape[MOST_DIMENSIONS]
-    cdef int ndim = PyArray_NDIM(x), place, i
-    cdef npy_intp size = _size(x, slot.least)
-    if size < 1 or times < 1 or size * times < SHORT or size > (slot.least - 1) // times:
-        return None
-    if ndim == 0 or ndim >= MOST_DIMENSIONS:
-        return None
-    if axis == Py_None and ndim > 1:
-        if not _is_plain(<PyObject*>x):
-            return None
-        dims[0], strides[0], ndim, place = size, slot.size, 1, 0
-    else:
-        place = 0 if axis == Py_None else _axis_of(axis, ndim, 0)
-        if place < 0:
-            return None
-        for i in range(ndim):
-            dims[i + (i > place)] = PyArray_DIMS(x)[i]
-            strides[i + (i > place)] = PyArray_STRIDES(x)[i]
-    for i in range(ndim):
-        shape[i] = dims[i + (i > place)]
-    shape[place] *= times
-    dims[place + 1], strides[place + 1] = times, 0
-    held = <object><PyObject*>x
-    return _copied_repeatedly(slot, x, ndim + 1, dims, strides, ndim, shape)
-
-
 cdef object _tiling_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Repeat a whole array along its axes."""
     cdef npy_intp dims[MOST_DIMENSIONS]
@@ -412,10 +382,6 @@ cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyO
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL:
         return None
-    if _whole(args[1], &times):
-        made = _repeated_alike(slot, _native_of(args[0]), axis, times)
-        if made is not None:
-            return _make(made, (<Operand>args[0])._table)
     held, also_held = _side_by_side(<PyObject*>_native_of(args[0])), None  # others may let go of them
     if held is None:
         return None
