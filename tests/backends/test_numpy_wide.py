@@ -58,7 +58,7 @@ def specials(dtype: str) -> Array:
         return pairs.reshape(-1)
     if np.dtype(dtype).kind != "f":
         limits = np.iinfo(dtype)
-        return np.array([0, 1, 2, 3, 7, 1000, limits.min, limits.max, limits.max // 2], dtype)
+        return np.array([0, 1, 2, 3, 7, 100, limits.min, limits.max, limits.max // 2], dtype)
     limits = np.finfo(dtype)
     few = [0.0, 1.0, 1.5, 2.0, 30.0, np.inf, np.nan]
     few += [limits.max, limits.tiny, limits.smallest_subnormal]
@@ -66,7 +66,10 @@ def specials(dtype: str) -> Array:
 
 
 def samples(dtype: str) -> Iterator[Array]:
-    whole = np.concatenate([specials(dtype), (np.arange(1001) * 1.37 - 600).astype(dtype)])
+    many = np.arange(1001) * 1.37 - 600
+    if np.dtype(dtype).kind in "iu":
+        many = many.astype(np.int64)  # of which those that a dtype does not hold wrap around
+    whole = np.concatenate([specials(dtype), many.astype(dtype)])
     for length in LENGTHS:
         for first in (0, 1, 5):
             yield whole[first : first + length]
@@ -236,14 +239,18 @@ def reduce(address: int, into: Array, x: Array, step: int) -> None:
 
 @pytest.mark.parametrize(("address", "name", "dtype"), cases("clip"))
 def test_clip(address: int, name: str, dtype: str) -> None:
-    bounds = [(-30, 30), (0, 1), (2, -2), (5, 5)]
+    bounds: list[tuple[float, float]] = [(-30, 30), (0, 1), (2, -2), (5, 5)]
     if np.dtype(dtype).kind == "f":
-        bounds += [(-0.0, 0.0), (0.0, -0.0), (-np.inf, np.inf), (0.0, np.inf)]  # type: ignore[list-item]
+        bounds += [(-0.0, 0.0), (0.0, -0.0), (-np.inf, np.inf), (0.0, np.inf)]
     for low, high in bounds:
-        one, other = np.array([low], dtype), np.array([high], dtype)
+        one, other = (np.asarray([bound]).astype(dtype) for bound in (low, high))
         for x in samples(dtype):
             found = run(address, [x, one, other], np.empty_like(x))
             assert found.tobytes() == np.clip(x, one[0], other[0]).tobytes()
+            many = np.resize(one + np.arange(7).astype(dtype), x.size)
+            for least, most in ((many, other), (one, many), (many, many[::-1].copy())):
+                found = run(address, [x, least, most], np.empty_like(x))
+                np.testing.assert_array_equal(found, np.clip(x, least, most))
 
 
 def told(call: Any) -> tuple[Array, list[str]]:
