@@ -11,7 +11,7 @@ cdef struct Rows:  # of a length each, or columns: contiguous
     npy_intp apart  # bytes from row to row
     bint by_column
     npy_intp blocks  # which as many rows or columns form each
-    npy_intp beyond  # bytes from one of these to the next, 0 for a single one
+    npy_intp beyond  # bytes from one of these to the next
 
 
 cdef bint _axes_of(axis, int ndim, Axes* axes) noexcept:

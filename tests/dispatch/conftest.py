@@ -1,4 +1,4 @@
-"""Accelerators that operations may be offloaded to."""
+"""Accelerators that operations may be offloaded to, and registers that loops fill."""
 
 from __future__ import annotations
 
@@ -21,3 +21,16 @@ def eager() -> Iterator[FakeBackend]:
     """Offer an accelerator on which nothing takes any time, beside a host that takes a second."""
     with accelerator(moving=NOTHING, here=SLOW, there=NOTHING) as backend:
         yield backend
+
+
+@pytest.fixture(params=["wide", "usual"])
+def registers(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Have loops of the compiled hot path fill the widest registers, or those that all have."""
+    try:
+        from corepy.dispatch import _hot_compiled
+    except ImportError:
+        yield request.param
+        return
+    _hot_compiled.widen_masks(request.param == "wide")
+    yield request.param
+    _hot_compiled.widen_masks()

@@ -93,18 +93,6 @@ def test_sums_and_products_of_stacked_columns_have_numpys_bits(
             assert_same_bits(found, getattr(np, name)(x, axis=axis))
 
 
-@pytest.fixture(params=["wide", "usual"])
-def registers(request: pytest.FixtureRequest) -> Iterator[str]:
-    try:
-        from corepy.dispatch import _hot_compiled
-    except ImportError:
-        yield request.param
-        return
-    _hot_compiled.widen_masks(request.param == "wide")
-    yield request.param
-    _hot_compiled.widen_masks()
-
-
 @pytest.mark.parametrize("shape", [*SHAPES, (5, 4), (500, 70), (3000, 300), (70_000, 3)])
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint64", "float32", "float64"])
 def test_places_of_extremes(shape: tuple[int, ...], dtype: str, registers: str) -> None:

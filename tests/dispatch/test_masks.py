@@ -15,7 +15,7 @@ import pytest
 import corepy.array_api as xp
 from tests.dispatch.natives import assert_same_bits, compiled
 
-pytestmark = compiled
+pytestmark = [compiled, pytest.mark.usefixtures("registers")]
 
 #: Around a word, a block of bytes that are added up, and a chunk.
 SIZES: Final = (0, 1, 7, 63, 64, 65, 127, 128, 129, 1000, 2048, 8191, 8192, 8193, 20_000, 100_003)
@@ -23,15 +23,6 @@ DTYPES: Final = (
     *("bool", "int8", "uint16", "int32", "float32", "int64", "uint64", "float64"),
     *("complex64", "complex128"),
 )
-
-
-@pytest.fixture(params=["wide", "usual"], autouse=True)
-def registers(request: pytest.FixtureRequest) -> Iterator[None]:
-    from corepy.dispatch import _hot_compiled
-
-    _hot_compiled.widen_masks(request.param == "wide")
-    yield
-    _hot_compiled.widen_masks()
 
 
 def masks(size: int, seed: int = 0) -> Iterator[np.ndarray]:
