@@ -210,8 +210,8 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cdef Piece* pieces = few
     if total == 0:
         return _make(made, table)
-    chunk = total // (outer * number) * slot.size
-    if small and number == 2 and outer * chunk == _size(x, PY_SSIZE_T_MAX) * slot.size:
+    chunk = _size(x, PY_SSIZE_T_MAX) // outer * slot.size
+    if small and number == 2 and 2 * outer * chunk == total * slot.size:
         if _put_in_turn(
             <char*>PyArray_DATA(x), <char*>PyArray_DATA(_native_of(parts[1])), into, chunk, outer
         ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator as stdlib_operator
 import os
 import subprocess
@@ -557,3 +558,14 @@ def test_small_pieces_are_joined(dtype: str, columns: int) -> None:
         assert found.tobytes() == np.concatenate(parts, axis=axis).tobytes()
     for axis in (0, 1, 2):
         assert np.asarray(xp.stack(ours, axis=axis)).tobytes() == np.stack(parts, axis).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("several", [2, 3])
+def test_a_few_elements_are_joined_whatever_the_lengths(dtype: str, several: int) -> None:
+    x = (np.arange(24) % 5 - 2).astype(dtype).reshape(4, 6)
+    for lengths in itertools.product(range(6), repeat=several):
+        for rows in (x[0], x, x.reshape(2, 2, 6)):
+            parts = [rows[..., n % 2 : n % 2 + n] for n in lengths]
+            found = xp.concat([xp.asarray(part) for part in parts], axis=-1)
+            assert np.asarray(found).tobytes() == np.concatenate(parts, axis=-1).tobytes()
