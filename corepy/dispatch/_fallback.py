@@ -70,7 +70,7 @@ def resolve(name: str, backend: Backend, device: Device, dtype: DType) -> Callab
 
 def _elsewhere(name: str, backend: Backend, device: Device, dtype: DType) -> Elsewhere:
     other, there = _other(name, backend, device, dtype)
-    return Elsewhere(INPLACE.get(name, name), backend, device, other, there)
+    return Elsewhere(name, backend, device, other, there)
 
 
 def _partly(
@@ -125,9 +125,8 @@ def on_host(name: str, backend: Backend, device: Device, dtype: DType) -> Callab
 
     None if no backend offers it there.
     """
-    name = INPLACE.get(name, name)
     for other, there in _candidates(backend, CPU):
-        if other.supports(name, dtype, there):
+        if other.supports(INPLACE.get(name, name), dtype, there):
             native = Elsewhere(name, backend, device, other, there, _LACKS_MEMORY)
             return (
                 _explain.traced(native, name, backend, device) if _explain.listening() else native
@@ -150,7 +149,8 @@ def each(function: Callable[[Any], Any], value: Any) -> Any:
 class Elsewhere:
     """A native callable of one backend that another one executes.
 
-    `why` says why, for messages.
+    `why` says why, for messages. What an in-place operator makes is written into its first operand
+    where that backend writes in place, for arrays that share its memory: views see it.
     """
 
     def __init__(
@@ -162,12 +162,15 @@ class Elsewhere:
         device: Device,
         why: str = _OFFERS_NOT,
     ) -> None:
-        self.name = name
+        self.name = INPLACE.get(name, name)
         self.why = why
         self.home = home
         self.home_device = home_device
         self.backend = backend
         self.device = device
+        self.write: Callable[..., Native] | None = None
+        if name in INPLACE and home.operation_on(name, home_device) is not None:
+            self.write = home.operation_on("__setitem__", home_device)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         crossing = self.device is not self.home_device
@@ -220,6 +223,8 @@ class Elsewhere:
             )
         moving = {key: each(there, value) for key, value in kwargs.items()}
         result = each(back, function(*(each(there, arg) for arg in args), **moving))
+        if self.write is not None:
+            result = self.write(args[0], ..., result)
         which = " for this dtype" if self.why is _OFFERS_NOT else ""
         _explain.note(f"{self.home.name} {self.why}{which}", moved)
         return result

@@ -463,12 +463,14 @@ def test_expanded_memory_is_copied_before_a_write() -> None:
         ("irshift", [1, 0]),
     ],
 )
-def test_in_place_operators_write_in_place(symbol: str, expected: list[int]) -> None:
-    x = a([7, 6])
-    tensor = x.unwrap()
-    x = getattr(operator, symbol)(x, a([2, 3]))
-    assert x.unwrap().data_ptr() == tensor.data_ptr()
-    assert tensor.tolist() == x.tolist() == expected
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "uint16", "uint32", "uint64"])
+def test_in_place_operators_write_in_place(symbol: str, dtype: str, expected: list[int]) -> None:
+    x = a([7, 6, 0], dtype)
+    tensor, view = x.unwrap(), x[:2]
+    view = getattr(operator, symbol)(view, a([2, 3], dtype))
+    assert view.unwrap().data_ptr() == tensor.data_ptr()
+    assert view.tolist() == expected
+    assert tensor.tolist() == x.tolist() == [*expected, 0]
 
 
 # ---------------------------------------------------------------------------- what torch lacks
