@@ -1,0 +1,53 @@
+"""Statements, with operands that lie anywhere, give what they give with NumPy, and change the same.
+
+Other tests choose what they look at: layouts, sizes, dtypes. These draw all of it, each run the
+same. `python -m tests.statements --seconds 600` goes on to draw others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from tests.statements.chapters import STATEMENTS
+from tests.statements.comparison import compare
+
+#: Draws for each statement and backend. A thousand take a second or two.
+EXAMPLES = 300
+BACKENDS = [
+    pytest.param(name, marks=pytest.mark.backend(name)) for name in ("numpy", "numba", "torch")
+]
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_statements(backend: str, name: str) -> None:
+    with corepy.backend_priority([backend]), corepy.set_fallback("allow"):
+        draw_some(name)
+
+
+def draw_some(name: str) -> None:
+    for seed in range(EXAMPLES):
+        compare(STATEMENTS[name], seed)
+
+
+def test_differences_of_results_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    concat = xp.concat
+    monkeypatch.setattr(xp, "concat", lambda *args, **kwargs: concat(*args, **kwargs)[..., ::-1])
+    with pytest.raises(AssertionError, match=r"^concat, seed \d+: of .* by .*, expected .* of \d+"):
+        draw_some("concat")
+
+
+def test_differences_of_operands_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sum_and_forget(x: corepy.Array, **params: Any) -> corepy.Array:
+        result = right(x, **params)
+        x[...] = 7
+        return result
+
+    right = xp.sum
+    monkeypatch.setattr(xp, "sum", sum_and_forget)
+    with pytest.raises(AssertionError, match=r"^sums, seed \d+: of .*: \[7"):
+        draw_some("sums")
