@@ -1,4 +1,4 @@
-# Elements, rows and columns at indices.
+# Elements, rows and columns at indices, read and written.
 # Included by _hot_compiled.pyx.
 
 cdef npy_intp* _counts(PyObject* array, PyObject* counts, npy_intp length) except? NULL:
@@ -154,3 +154,74 @@ cdef bint _gather(
             return False
         memcpy(into + i * chunk, source + place * chunk, chunk)
     return True
+
+
+cdef bint _scattered(Slot* slot, PyArrayObject* x, PyArrayObject* which, PyArrayObject* given) noexcept:
+    """Write parts of a contiguous array at indices of 64 bits; False for others, and bad indices.
+
+    They are written one after the other: of an index that is there twice the last one stays.
+    """
+    cdef npy_intp chunk = slot.size, step, i, number = _size(which, PY_SSIZE_T_MAX)
+    cdef int j, ndim = PyArray_NDIM(x), more = PyArray_NDIM(which)
+    if PyArray_TYPE(which) != NPY_INTP or ndim == 0 or more == 0:
+        return False
+    if not _is_plain(<PyObject*>x) or not _is_plain(<PyObject*>which) or not _is_plain(<PyObject*>given):
+        return False
+    if PyArray_NDIM(given) == 0:
+        if ndim > 1:
+            return False
+        step = 0
+    else:
+        if PyArray_NDIM(given) != ndim + more - 1:
+            return False
+        for j in range(more):
+            if PyArray_DIMS(given)[j] != PyArray_DIMS(which)[j]:
+                return False
+        for j in range(1, ndim):
+            if PyArray_DIMS(given)[more + j - 1] != PyArray_DIMS(x)[j]:
+                return False
+            chunk *= PyArray_DIMS(x)[j]
+        step = chunk
+    cdef npy_intp length = PyArray_DIMS(x)[0]
+    cdef npy_intp* indices = <npy_intp*>PyArray_DATA(which)
+    if chunk == 0:
+        return False  # NumPy has a word on indices into nothing
+    for i in range(number):
+        if not -length <= indices[i] < length:
+            return False
+    _scatter(<char*>PyArray_DATA(x), <char*>PyArray_DATA(given), step, indices, number, length, chunk)
+    return True
+
+
+cdef inline void _scatter_items(
+    Chunk* into, char* source, npy_intp step, npy_intp* indices, npy_intp number, npy_intp length
+) noexcept:
+    cdef npy_intp i
+    for i in range(number):
+        memcpy(&into[_wrapped(indices[i], length)], source + i * step, sizeof(Chunk))
+
+
+cdef void _scatter(
+    char* into,
+    char* source,
+    npy_intp step,
+    npy_intp* indices,
+    npy_intp number,
+    npy_intp length,
+    npy_intp chunk,
+) noexcept:
+    """Copy chunks of bytes, which stand a step apart, to indices that are good."""
+    cdef npy_intp i
+    if chunk == 8:
+        _scatter_items(<long long*>into, source, step, indices, number, length)
+    elif chunk == 4:
+        _scatter_items(<int*>into, source, step, indices, number, length)
+    elif chunk == 1:
+        _scatter_items(<signed char*>into, source, step, indices, number, length)
+    elif chunk == 2:
+        _scatter_items(<short*>into, source, step, indices, number, length)
+    elif chunk == 16:
+        _scatter_items(<TwoWords*>into, source, step, indices, number, length)
+    else:
+        for i in range(number):
+            memcpy(into + _wrapped(indices[i], length) * chunk, source + i * step, chunk)

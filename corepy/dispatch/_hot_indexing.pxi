@@ -282,7 +282,7 @@ cdef bint _short_store(Operand owner, key, value) except -1:
         if _mark(owner, slot, x, <Operand>key, given):
             return True
     if type(key) is _Array or type(key) is tuple and _holds_array(key):
-        return _put_picked(owner, x, key, given)
+        return _put_picked(owner, slot, x, key, given)
     target = _selected(slot, x, key, True)
     if target is None or PyArray_NDIM(<PyArrayObject*>given) > PyArray_NDIM(<PyArrayObject*>target):
         return False
@@ -295,14 +295,18 @@ cdef bint _short_store(Operand owner, key, value) except -1:
     return True
 
 
-cdef bint _put_picked(Operand owner, PyArrayObject* x, key, given) except -1:
-    """Have NumPy write where a key with arrays of few elements says; False where the method has to."""
+cdef bint _put_picked(Operand owner, Slot* slot, PyArrayObject* x, key, given) except -1:
+    """Write where a key with arrays says, or have NumPy if these are few; False where the method has to."""
     cdef PyArrayObject* source = <PyArrayObject*>given
     if PyArray_NDIM(source) and _may_overlap(x, source):
         return False
     if type(key) is _Array and _is_array(<PyObject*>(<Operand>key)._native):  # see `_setitem`
         if _may_overlap(x, <PyArrayObject*><PyObject*>(<Operand>key)._native):
             return False
+        if _share(<Operand>key, owner) and _scattered(
+            slot, x, <PyArrayObject*><PyObject*>(<Operand>key)._native, source
+        ):
+            return True
     where = _with_natives(owner, x, key)
     if where is None:
         return False

@@ -1,6 +1,9 @@
 # What is put together of parts of arrays: joined, rolled and repeated ones.
 # Included by _hot_compiled.pyx.
 
+cdef enum:
+    FEW_TIMES = 8  # that each of many elements is repeated, one by one
+
 cdef struct TwoWords:
     long long words[2]
 
@@ -38,14 +41,16 @@ cdef void _put_apart(
             memcpy(into + i * step, source + i * chunk, chunk)
 
 
-cdef inline void _alternate(Chunk* x, Chunk* y, Chunk* into, npy_intp count) noexcept:
+cdef inline void _alternate(Chunk* x, Chunk* y, Chunk* into, npy_intp count) noexcept nogil:
     cdef npy_intp i
     for i in range(count):
         memcpy(&into[2 * i], &x[i], sizeof(Chunk))  # not aligned, as in `_gather_items`
         memcpy(&into[2 * i + 1], &y[i], sizeof(Chunk))
 
 
-cdef bint _put_in_turn(char* x, char* y, char* into, npy_intp item, npy_intp count) noexcept:
+cdef bint _put_in_turn(
+    char* x, char* y, char* into, npy_intp item, npy_intp count
+) noexcept nogil:
     """Copy items of two arrays in turn; False where that is not done for items of so many bytes."""
     if item == 8:
         _alternate(<long long*>x, <long long*>y, <long long*>into, count)
@@ -386,7 +391,10 @@ cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyO
     if held is None:
         return None
     cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
-    cdef npy_intp least = min(slot.least, <npy_intp>SHORT)
+    cdef bint alike = _whole(args[1], &times)
+    cdef npy_intp least = slot.least
+    if not alike or times > FEW_TIMES:
+        least = min(least, <npy_intp>SHORT)
     if _size(x, least) < 0 or PyArray_NDIM(x) > MOST_DIMENSIONS:
         return None
     if axis == Py_None:
@@ -402,7 +410,7 @@ cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyO
             elif j > place:
                 chunk *= dims[j]
         length = dims[place]
-    if _whole(args[1], &times):
+    if alike:
         if not 0 <= times < least:
             return None
         total = length * times
@@ -418,10 +426,15 @@ cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyO
     if total >= least or total * outer * chunk >= least:
         return None
     dims[place] = total
-    made = _new_large(slot.descr, ndim, dims)
+    made = _new_if_any(slot.descr, ndim, dims)
+    if made is None:
+        return None
     cdef char* source = <char*>PyArray_DATA(x)
     cdef char* into = _data(made)
     chunk *= slot.size
+    if alike and times <= FEW_TIMES:
+        _repeat_alike(into, source, chunk, outer * length, times)
+        return _make(made, (<Operand>args[0])._table)
     for row in range(outer):
         for i in range(length):
             if each != NULL:
@@ -430,3 +443,50 @@ cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyO
             into += times * chunk
             source += chunk
     return _make(made, (<Operand>args[0])._table)
+
+
+cdef void _repeat_alike(
+    char* into, char* source, npy_intp chunk, npy_intp count, npy_intp times
+) noexcept:
+    """Copy each of the chunks of bytes a few times, in several threads if they are many."""
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.operands[0], work.operands[1] = source, into
+    work.length, work.steps[0], work.size = chunk, times, count
+    work.stretch, work.rows = _repeat_stretch, (count + ROW - 1) // ROW
+    if count * (times + 1) * chunk < LONG * 8:
+        _repeat_stretch(&work, 0, work.rows)
+    else:
+        _do(&work, count * (times + 1) * chunk, &_moving)
+
+
+cdef void _repeat_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef npy_intp chunk = work.length, times = work.steps[0], first = start * ROW, i, k
+    cdef npy_intp count = min(stop * ROW, work.size) - first
+    cdef char* source = work.operands[0] + first * chunk
+    cdef char* into = work.operands[1] + first * times * chunk
+    if times == 2 and _put_in_turn(source, source, into, chunk, count):
+        return
+    if chunk == 8:
+        _repeat_items(<long long*>into, <long long*>source, count, times)
+    elif chunk == 4:
+        _repeat_items(<int*>into, <int*>source, count, times)
+    elif chunk == 2:
+        _repeat_items(<short*>into, <short*>source, count, times)
+    elif chunk == 1:
+        _repeat_items(<signed char*>into, <signed char*>source, count, times)
+    elif chunk == 16:
+        _repeat_items(<TwoWords*>into, <TwoWords*>source, count, times)
+    else:
+        for i in range(count):
+            for k in range(times):
+                memcpy(into + (i * times + k) * chunk, source + i * chunk, chunk)
+
+
+cdef inline void _repeat_items(
+    Chunk* into, Chunk* source, npy_intp count, npy_intp times
+) noexcept nogil:
+    cdef npy_intp i, k
+    for i in range(count):
+        for k in range(times):
+            memcpy(&into[i * times + k], &source[i], sizeof(Chunk))  # not aligned, as in `_alternate`

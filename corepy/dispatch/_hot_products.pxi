@@ -88,11 +88,12 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     steps[8] = slot.size if columns else 0
     steps[0], steps[2] = dims[1] * steps[3], dims[1] * steps[7]  # from matrix to matrix
     # No routes lead elsewhere from a product with a vector, and threads of BLAS multiply two vectors
-    # well. With a matrix they may be in each other's way; but none of them multiplies integers.
+    # well. With a matrix they may be in each other's way; but none of them multiplies integers, and
+    # complex numbers have no loops of ours to be multiplied by instead.
     cdef bint best = rows == 0 and columns == 0
-    if PyTypeNum_ISINTEGER(slot.type_num):
+    if apart or PyTypeNum_ISINTEGER(slot.type_num):
         best = rows == 0 or columns == 0
-    elif REPRODUCIBLE.touched and REPRODUCIBLE.get():
+    if not PyTypeNum_ISINTEGER(slot.type_num) and REPRODUCIBLE.touched and REPRODUCIBLE.get():
         best = False
     cdef npy_intp least = PY_SSIZE_T_MAX if best else slot.least
     cdef bint whole = _size(x, least) >= 1 and _size(y, least) >= 1

@@ -265,6 +265,19 @@ def gathers(xp: ModuleType, draw: Operands) -> Any:
 
 
 @statement()
+def scatters(xp: ModuleType, draw: Operands) -> Any:
+    """To places of which none is there twice."""
+    dtype, shape = draw.dtype("biufc"), draw.shape(least=1, largest=70_000)
+    x, axis = draw.array(dtype, shape, repeated=False), draw.integer(0, len(shape) - 1)
+    places = np.argsort(draw.values("float64", (shape[axis],), "ordinary"))
+    places = places[: draw.one_of((0, 1, 4, 100, 1000))] - draw.one_of((0, shape[axis]))
+    chosen = (*shape[:axis], places.size, *shape[axis + 1 :])
+    value = draw.number(dtype) if draw.chance(0.3) else draw.array(dtype, draw.stretching(chosen))
+    where = draw.given(places)
+    x[where if axis == 0 else (*(slice(None),) * axis, where, ...)] = value
+
+
+@statement()
 def gathers_along(xp: ModuleType, draw: Operands) -> Any:
     shape = draw.shape(least=1, largest=70_000)
     axis = draw.axis(shape)
