@@ -16,7 +16,7 @@ from tests.dispatch.natives import NUMPY, assert_same_bits, compiled, values
 from tests.dispatch.short_ways import refusing, without_entries
 
 #: Tiles that are whole, and pieces of such at each end.
-SHAPES = [(64, 96), (101, 131), (3, 2000), (130, 65), (12, 70, 9), (5, 6, 100)]
+SHAPES = [(64, 96), (40, 256), (101, 131), (3, 2000), (130, 65), (12, 70, 9), (5, 6, 100)]
 
 DTYPES = ["bool", "int8", "int16", "int64", "float32", "float64", "complex128"]
 
