@@ -25,7 +25,7 @@ from corepy.backends._numpy_loops import LOOPS, WIDE, accumulated
 from corepy.backends._numpy_manipulation import OPERATIONS as MANIPULATION
 from corepy.backends._numpy_manipulation import rolled
 from corepy.backends._numpy_order import SORTS_WIDE, ordered
-from corepy.backends._numpy_rows import ROW_LOOPS, reduced
+from corepy.backends._numpy_rows import ROW_LOOPS, reduced, spread
 from corepy.backends._numpy_single import OPERATIONS as SINGLE
 from corepy.backends._rounding import rounded
 from corepy.devices._device import Device
@@ -242,6 +242,17 @@ def _var(
     axis: tuple[int, ...] | None = None,
     correction: float = 0.0,
     keepdims: bool = False,
+    roots: bool = False,
+) -> Array:
+    found = spread(x, axis, correction, keepdims, roots=roots)
+    if found is not None:
+        return found
+    found = _var_by_numpy(x, axis, correction, keepdims)
+    return np.sqrt(found, out=found) if roots else found
+
+
+def _var_by_numpy(
+    x: Array, axis: tuple[int, ...] | None, correction: float, keepdims: bool
 ) -> Array:
     plain = x.ndim and x.size and x.dtype.kind == "f"
     total: Any = _sum(x, axis=axis, keepdims=True) if plain else None
@@ -267,8 +278,7 @@ def _std(
     correction: float = 0.0,
     keepdims: bool = False,
 ) -> Array:
-    found = _var(x, axis=axis, correction=correction, keepdims=keepdims)
-    return np.sqrt(found, out=found)
+    return _var(x, axis=axis, correction=correction, keepdims=keepdims, roots=True)
 
 
 def _count_nonzero(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from corepy._extensions import extension
 from corepy.backends._base import RowLoop
 
-__all__ = ["ROW_LOOPS", "reduced"]
+__all__ = ["ROW_LOOPS", "reduced", "spread"]
 
 Array = npt.NDArray[Any]
 
@@ -25,6 +25,9 @@ _module: Final[Any] = extension("corepy.backends._row_loops")[0]
 #: By operation, the elements of an array from which its loops run, and those of a row beyond which.
 #: What small arrays come to is NumPy's to the last bit; 128 elements it adds in one go, as fast.
 _SIZES: Final = {"sum": (2048, 128), "prod": (2048, 128), "count_nonzero": (64, 0)}
+
+#: Elements from which variances are found by loops of their own.
+_SPREAD: Final = 16_384
 
 #: By operation.
 ROW_LOOPS: Final[dict[str, RowLoop]] = {
@@ -85,3 +88,41 @@ def _product_in_double(x: Any, axes: tuple[int, ...], keepdims: bool) -> Array |
             return np.asarray(x.prod(axes, np.float64, keepdims=keepdims), np.float32)
     except FloatingPointError:
         return None
+
+
+def spread(x: Array, axis: Any, correction: float, keepdims: bool, *, roots: bool) -> Array | None:
+    """Return the variance of many elements along axes that follow each other, or its square root.
+
+    Parameters
+    ----------
+    x : ndarray
+    axis : int, tuple of int or None
+        Not below 0.
+    correction : float
+    keepdims : bool
+    roots : bool
+
+    Returns
+    -------
+    ndarray or None
+        Of the dtype of `x`, as the compiled hot path finds it. None where NumPy has to.
+    """
+    loop = ROW_LOOPS.get("sum")
+    if loop is None or x.dtype.char not in "fd" or x.size < _SPREAD:
+        return None
+    axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else sorted(axis)
+    if not axes or not (x.flags.c_contiguous and x.flags.aligned):
+        return None
+    first, last = axes[0], axes[-1] + 1
+    length = math.prod(x.shape[first:last])
+    if last - first != len(axes) or not length > correction:
+        return None
+    into = np.empty(x.size // length)
+    columns = math.prod(x.shape[last:])
+    address, single = loop.addresses[x.dtype.name], x.dtype.char == "f"
+    divisor = length - correction
+    source = x.ctypes.data
+    if not _module.spread(address, source, single, columns, length, divisor, roots, into):
+        return None
+    kept = (1,) * len(axes) if keepdims else ()
+    return into.astype(x.dtype, copy=False).reshape(x.shape[:first] + kept + x.shape[last:])

@@ -12,12 +12,16 @@ threads can share them, and the bits do not depend on who has found them. A chun
 until all are joined. `corepy.backends._numpy_rows` says what these loops are used for.
 """
 
+from libc.math cimport sqrt
 from libc.stdint cimport uintptr_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
 
-__all__ = ["BY_WIDTH", "CHUNK", "JOINS", "LOOPS", "SOURCE", "join", "reduce"]
+__all__ = ["BY_WIDTH", "CHUNK", "JOINS", "LOOPS", "SOURCE", "join", "reduce", "spread"]
 
 
 include "_targets.pxi"
+include "_spreads.pxi"
 
 
 cdef extern from *:
@@ -293,3 +297,61 @@ def reduce(
 def join(uintptr_t joining, double[::1] parts):
     """Return what the results of some chunks come to, by an address of `JOINS`."""
     return (<Join>joining)(&parts[0], parts.shape[0])
+
+
+corepy_choose_squares(True)
+
+
+def spread(
+    uintptr_t loop,
+    uintptr_t source,
+    bint single,
+    Py_ssize_t columns,
+    Py_ssize_t length,
+    double divisor,
+    bint roots,
+    double[::1] into,
+):
+    """Find variances, or their square roots; return whether the results are to be used.
+
+    Parameters
+    ----------
+    loop : int
+        An address of `LOOPS`, of sums.
+    source : int
+        The address of the first element.
+    single : bool
+        Whether elements are float32, or float64.
+    columns : int
+        Of each of several blocks; 1 of rows.
+    length : int
+        Elements of a row or column.
+    divisor : float
+        What the sum of squares is divided by.
+    roots : bool
+    into : buffer of doubles
+        As many as there are rows, or columns in all blocks.
+    """
+    cdef Spread s
+    cdef Py_ssize_t i
+    cdef bint clean
+    s.x, s.total, s.doubles = <const char*>source, <Row>loop, not single
+    s.results, s.length, s.columns = into.shape[0], length, columns
+    _part(&s)
+    s.sums = <double*>malloc(2 * s.results * s.parts * sizeof(double))
+    if s.sums == NULL:
+        raise MemoryError
+    s.squares = s.sums + s.results * s.parts
+    with nogil:
+        feclearexcept(FE_ALL_EXCEPT)
+        _find_parts(&s, 0, s.results // columns * s.parts)
+        for i in range(s.results):
+            into[i] = _merged(&s, i) / divisor
+            if roots:
+                into[i] = sqrt(into[i])
+            if single:
+                into[i] = <float>into[i]
+        clean = not corepy_conditions()
+        feclearexcept(FE_ALL_EXCEPT)
+        free(s.sums)
+    return clean

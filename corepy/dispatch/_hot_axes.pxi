@@ -48,6 +48,8 @@ cdef inline bint _is_run(Axes axes, int ndim, int* first, int* last) noexcept:
 cdef inline npy_intp _least_of(Slot* slot, PyArrayObject* x, int first, int last) noexcept:
     """Return the elements from which the entry has the choice how to reduce axes."""
     cdef int ndim = PyArray_NDIM(x)
+    if slot.row_loop != NULL and (slot.kind == VARIANCE or slot.kind == DEVIATION):
+        return PY_SSIZE_T_MAX
     if last - first == ndim:
         return PY_SSIZE_T_MAX if slot.row_first else slot.leasts[ALL]
     if last - first > 1:
@@ -143,7 +145,7 @@ cdef object _with_dimensions(PyArrayObject* x, int ndim, axis):
     return _view(x, ndim, dims, strides, <char*>PyArray_DATA(x))
 
 
-cdef object _turned_reduction(Slot* slot, PyObject* a, axis):
+cdef object _turned_reduction(Slot* slot, PyObject* a, axis, double correction):
     """Reduce an array whose axes lie in another order in memory, as if they stood in that one.
 
     None where they do, and where the entry has to.
@@ -173,7 +175,7 @@ cdef object _turned_reduction(Slot* slot, PyObject* a, axis):
     if not is_turned:
         return None
     view = _view(x, ndim, dims, strides[0], <char*>PyArray_DATA(x))
-    made = _reduced(slot, <PyArrayObject*><PyObject*>view, turned, True)
+    made = _reduced(slot, <PyArrayObject*><PyObject*>view, turned, True, correction)
     if made is None or PyArray_NDIM(<PyArrayObject*><PyObject*>made) < 2:
         return made
     return _turned_back(<PyArrayObject*><PyObject*>made, ndim, order, turned)

@@ -77,6 +77,7 @@ __all__ = [
 
 include "../backends/_targets.pxi"
 include "../backends/_packing.pxi"
+include "../backends/_spreads.pxi"
 
 
 cdef extern from *:
@@ -149,6 +150,7 @@ include "_hot_grids.pxi"
 include "_hot_tiles.pxi"
 include "_hot_axes.pxi"
 include "_hot_reductions.pxi"
+include "_hot_variances.pxi"
 include "_hot_views.pxi"
 include "_hot_selections.pxi"
 include "_hot_mask_loops.pxi"

@@ -40,7 +40,7 @@ cdef class Function:
     cdef void* vectorcall
     cdef Way way
     cdef int place  # of the operation in the slots
-    cdef bint running  # whether it is a running sum or product
+    cdef tuple words  # keywords of a reduction
     cdef bint widens  # whether integers are reduced to a wider dtype
     cdef bint repeated  # whether `_repeated_reduction` knows its calls
     cdef object function, result
@@ -94,7 +94,11 @@ cdef object _before(Way way, str name, function, result=None, bint again=False):
     made.way, made.place = way, _place(name)
     made.name, made.function, made.result = name, function, result
     made.repeated, made.widens = name in _REPEATED, name in _WIDENING
-    made.running = name.startswith("cumulative_")
+    made.words = _REDUCING
+    if name.startswith("cumulative_"):
+        made.words = _RUNNING
+    elif name in ("std", "var"):
+        made.words = _CORRECTED
     if again:
         found = _hot_python.shortened(name, function)
         made.again = None if found is function else found
@@ -320,18 +324,29 @@ cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyO
 
     Running sums and products take any one axis.
     """
-    cdef PyObject** words = [Py_None, Py_False]
+    cdef PyObject** words = [Py_None, Py_False, <PyObject*>_UNCORRECTED]
+    cdef double correction = 0
+    cdef long whole
     if count != 1 or args[0].ob_type != <void*>_Array:
         return None
-    if not _words(args, 1, names, _RUNNING if self.running else _REDUCING, words):
+    if not _words(args, 1, names, self.words, words):
+        return None
+    if words[2].ob_type == <void*>&PyFloat_Type:
+        correction = PyFloat_AS_DOUBLE(words[2])
+    elif _whole(words[2], &whole):
+        correction = <double>whole
+    else:
         return None
     if words[1].ob_type != <void*>&PyBool_Type:
         return None
     x = <Operand>args[0]
     cdef bint flag = words[1] == Py_True
     cdef Slot* slot = &x._table.slots[self.place]
+    # Of many elements the entry may round otherwise: not the first time only.
+    if slot.native == NULL and self.words is _CORRECTED and x._table.dtype.kind == "f":
+        _resolved(x._table, self.place)
     if slot.short:
-        return _reduced_to(slot, x._native, words[0], flag)
+        return _reduced_to(slot, x._native, words[0], flag, correction)
     if self.repeated and x._table.repeats:
         return _repeated_reduction(self, x, words[0], flag)
     return _widened_reduction(self, x, words[0], flag) if self.widens else None
@@ -339,9 +354,11 @@ cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyO
 
 cdef tuple _REDUCING = ("axis", "keepdims")
 cdef tuple _RUNNING = ("axis", "include_initial")
+cdef tuple _CORRECTED = ("axis", "keepdims", "correction")
+cdef object _UNCORRECTED = 0
 
 
-cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint flag):
+cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint flag, double correction):
     """Wrap what an array is reduced to, None where the entry has to compute it.
 
     The flag says whether dimensions are kept, or running sums begin with zero.
@@ -349,9 +366,9 @@ cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint flag):
     if slot.kind == ACCUMULATION:
         made = _short_accumulation(slot, native, axis, flag)
         return None if made is None else _make(made, <Slots>slot.result)
-    made = _short_reduction(slot, <PyObject*>native, <object>axis)
+    made = _short_reduction(slot, <PyObject*>native, <object>axis, correction)
     if made is None:
-        made = _turned_reduction(slot, <PyObject*>native, <object>axis)
+        made = _turned_reduction(slot, <PyObject*>native, <object>axis, correction)
     if made is None:
         return None
     if flag:
@@ -369,7 +386,7 @@ cdef object _widened_reduction(Function self, Operand x, PyObject* axis, bint fl
     if slot == NULL:
         return None
     native = _converted(slot, x)
-    return None if native is None else _reduced_to(slot, native, axis, flag)
+    return None if native is None else _reduced_to(slot, native, axis, flag, 0)
 
 
 cdef Slots _table_of_sums(Operand x):

@@ -64,4 +64,4 @@ cdef object _found_at_home(Slot* slot, tuple args, dict params):
         return None
     if params.get("correction", 0) != 0 or params.get("dtype") not in (None, <object>slot.descr):
         return None
-    return _short_reduction(slot, <PyObject*>args[0], params.get("axis"))
+    return _short_reduction(slot, <PyObject*>args[0], params.get("axis"), 0)

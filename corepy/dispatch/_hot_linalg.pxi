@@ -307,7 +307,7 @@ cdef object _trace_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
         packed = _converted(slot, <Operand>_make(packed, (<Operand>args[0])._table))
         if packed is None:
             return None
-    return _reduced_to(slot, packed, Py_None, False)
+    return _reduced_to(slot, packed, Py_None, False, 0)
 
 
 cdef object _outer_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

@@ -311,12 +311,13 @@ cdef extern from *:
     void corepy_choose_masks(bint)
 
 
-def widen_masks(bint widely=True):
-    """Have loops over masks fill the widest registers, or those that all processors have.
+def widen(bint widely=True):
+    """Have loops over masks and of variances fill the widest registers, or those that all processors have.
 
     So do loops of columns, of operations that are asked for the first time then.
     """
     corepy_choose_masks(widely)
+    corepy_choose_squares(widely)
 
 
-widen_masks()
+widen()

@@ -1,8 +1,11 @@
 # Reductions and running sums along an axis, by the inner loops of NumPy's ufuncs.
 # Included by _hot_compiled.pyx.
 
-cdef object _short_reduction(Slot* slot, PyObject* a, axis):
-    """Return what an array is reduced to, None where the entry has to compute it."""
+cdef object _short_reduction(Slot* slot, PyObject* a, axis, double correction):
+    """Return what an array is reduced to, None where the entry has to compute it.
+
+    The correction is for variances: what is taken from the count of elements.
+    """
     held = _side_by_side(a)
     cdef bint gaps = held is None
     cdef Axes axes
@@ -18,10 +21,10 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis):
         return None
     if (slot.kind == ARGMAX or slot.kind == ARGMIN) and type(axis) is tuple:
         return None  # they are along one
-    return _reduced(slot, x, axes, gaps)
+    return _reduced(slot, x, axes, gaps, correction)
 
 
-cdef object _reduced(Slot* slot, PyArrayObject* x, Axes axes, bint gaps):
+cdef object _reduced(Slot* slot, PyArrayObject* x, Axes axes, bint gaps, double correction):
     """Reduce axes of an array, which may lie with gaps; None where the entry has to."""
     cdef int ndim = PyArray_NDIM(x), first, last
     cdef bint run = _is_run(axes, ndim, &first, &last)
@@ -32,7 +35,7 @@ cdef object _reduced(Slot* slot, PyArrayObject* x, Axes axes, bint gaps):
     elif gaps and last - first == ndim:
         return _reduced_over_grid(slot, x)
     else:
-        made = _reduced_along(slot, x, first, last, gaps)
+        made = _reduced_along(slot, x, first, last, gaps, correction)
     if made is not None and slot.kind == MEAN:
         _divide_by(slot, <PyArrayObject*><PyObject*>made, x)
     return made
@@ -68,7 +71,7 @@ cdef object _reduced_in_steps(Slot* slot, PyArrayObject* x, Axes axes, bint gaps
         first = last - 1
         while first > 0 and axes >> (first - 1) & 1:
             first -= 1
-        made = _reduced_along(slot, <PyArrayObject*><PyObject*>made, first, last, gaps)
+        made = _reduced_along(slot, <PyArrayObject*><PyObject*>made, first, last, gaps, 0)
         if made is None:
             return None
         axes &= (<Axes>1 << first) - 1
@@ -76,16 +79,17 @@ cdef object _reduced_in_steps(Slot* slot, PyArrayObject* x, Axes axes, bint gaps
     return made
 
 
-cdef object _reduced_along(Slot* slot, PyArrayObject* x, int first, int last, bint gaps):
+cdef object _reduced_along(
+    Slot* slot, PyArrayObject* x, int first, int last, bint gaps, double correction
+):
     """Reduce axes that follow each other; None where the entry has to. Of means, without the division."""
     cdef int ndim = PyArray_NDIM(x), count = 0, i
     cdef npy_intp* dims = PyArray_DIMS(x)
     cdef npy_intp shape[MOST_DIMENSIONS]
     cdef Rows rows
-    cdef npy_intp least = slot.unrouted if gaps else _least_of(slot, x, first, last)
     cdef bint squares = slot.kind == VARIANCE or slot.kind == DEVIATION
-    cdef npy_intp size = _size(x, max(least, <npy_intp>MANY_SQUARES) if squares else least)
-    if size <= 0 or squares and size >= least and not _squares_well(slot, x, first, last, size):
+    cdef npy_intp size = _size(x, slot.unrouted if gaps else _least_of(slot, x, first, last))
+    if size <= 0:
         return None
     rows.results = rows.blocks = 1
     for i in range(ndim):
@@ -107,11 +111,11 @@ cdef object _reduced_along(Slot* slot, PyArrayObject* x, int first, int last, bi
     if gaps and (rows.results == 1 or not _lay_rows(&rows, x, first, last)):
         return None
     if squares:
-        if gaps:
+        if gaps or not rows.length > correction:
             return None
-        if size >= least:
-            return _long_variance(slot, x, count, shape, &rows, size)
-        return _short_variance(slot, x, count, shape, &rows, size)
+        if size < SHORT:
+            return _short_variance(slot, x, count, shape, &rows, size, rows.length - correction)
+        return _long_variance(slot, x, count, shape, &rows, size, rows.length - correction)
     result = _new_large(slot.descr, count, shape)
     return result if _reduces(slot, _data(result), <char*>PyArray_DATA(x), &rows, size) else None
 
@@ -193,11 +197,6 @@ cdef bint _reduces_in_chunks(
 
 cdef enum:
     BY_ROW_LOOP = 1  # how chunks are reduced
-    SQUARES = 2048  # elements of which squares are there at a time
-    SQUARED_COLUMNS = 512
-    SQUARED_ROWS = 64
-    MANY_SQUARES = 524288  # elements from which they are read once only, by somebody else
-    BYTES_OF_COLUMNS = 1048576  # from which these are
 
 
 cdef object _reduced_over_grid(Slot* slot, PyArrayObject* x):
@@ -431,236 +430,6 @@ cdef inline void _divide(int type_num, char* values, npy_intp size, double count
             (<double*>values)[i] /= count
         else:
             (<float*>values)[i] = <float>(<double>(<float*>values)[i] / count)
-
-
-cdef object _short_variance(
-    Slot* slot, PyArrayObject* x, int count, npy_intp* shape, Rows* rows, npy_intp size
-):
-    """Return variances or standard deviations, in the steps in which NumPy finds them."""
-    cdef bint doubles = slot.type_num == NPY_DOUBLE
-    cdef char* source = <char*>PyArray_DATA(x)
-    cdef npy_intp i
-    result = _new(slot.descr, count, shape)
-    cdef char* target = _data(result)
-    cdef char* squares = <char*>PyMem_Malloc(size * slot.size)
-    if squares == NULL:
-        raise MemoryError
-    try:
-        if not _reduces(slot, target, source, rows, size):
-            return None
-        _divide(slot.type_num, target, rows.results, <double>rows.length)
-        if doubles:
-            _squares(<double*>source, <double*>target, <double*>squares, rows)
-        else:
-            _squares(<float*>source, <float*>target, <float*>squares, rows)
-        if corepy_flags() or not _reduces(slot, target, squares, rows, size):
-            return None
-        _divide(slot.type_num, target, rows.results, <double>rows.length)
-        for i in range(rows.results if slot.kind == DEVIATION else 0):
-            if doubles:
-                (<double*>target)[i] = sqrt((<double*>target)[i])
-            else:
-                (<float*>target)[i] = sqrtf((<float*>target)[i])
-    finally:
-        PyMem_Free(squares)
-    return None if corepy_flags() else result
-
-
-cdef extern from *:
-    """
-    /* Several at a time: a loop of so few instructions takes twice as long where it lies unluckily. */
-    #ifdef __GNUC__
-    #define COREPY_SEVERAL _Pragma("GCC unroll 4")
-    #else
-    #define COREPY_SEVERAL
-    #endif
-    #define COREPY_SQUARE(NAME, REAL) \\
-        static void NAME( \\
-            const REAL* restrict x, REAL mean, REAL* restrict into, ptrdiff_t size \\
-        ) { \\
-            COREPY_SEVERAL for (ptrdiff_t i = 0; i < size; i++) { \\
-                into[i] = (x[i] - mean) * (x[i] - mean); \\
-            } \\
-        } \\
-        static void NAME##_added( \\
-            const REAL* restrict x, const REAL* restrict means, REAL* restrict into, ptrdiff_t size \\
-        ) { \\
-            COREPY_SEVERAL for (ptrdiff_t i = 0; i < size; i++) { \\
-                into[i] += (x[i] - means[i]) * (x[i] - means[i]); \\
-            } \\
-        }
-    COREPY_SQUARE(corepy_square_singles, float)
-    COREPY_SQUARE(corepy_square_doubles, double)
-    """
-    void corepy_square_singles(const float*, float, float*, npy_intp) noexcept nogil
-    void corepy_square_doubles(const double*, double, double*, npy_intp) noexcept nogil
-    void corepy_square_singles_added(const float*, const float*, float*, npy_intp) noexcept nogil
-    void corepy_square_doubles_added(const double*, const double*, double*, npy_intp) noexcept nogil
-
-
-cdef double _squaring = 0.0  # seconds that an element takes
-
-
-cdef inline bint _squares_well(
-    Slot* slot, PyArrayObject* x, int first, int last, npy_intp size
-) noexcept:
-    """Say whether `_long_variance` comes before any route."""
-    if slot.row_loop == NULL or last == PyArray_NDIM(x):
-        return slot.row_loop != NULL
-    return size * slot.size < BYTES_OF_COLUMNS
-
-
-cdef object _long_variance(
-    Slot* slot, PyArrayObject* x, int count, npy_intp* shape, Rows* rows, npy_intp size
-):
-    """Return variances or standard deviations of many elements, of which no squares are written down."""
-    # What a task takes: a chunk of a row, or as many elements of some rows of columns.
-    cdef npy_intp columns = rows.results // rows.blocks if rows.by_column else 1
-    cdef npy_intp each = max(slot.chunk // columns, <npy_intp>SQUARED_ROWS)
-    cdef npy_intp chunks = (rows.length + each - 1) // each, i, k
-    cdef double value
-    cdef double* part
-    cdef Work work
-    result = _new_if_any(slot.descr, count, shape)
-    if result is None:
-        return None
-    cdef char* target = _data(result)
-    if not _reduces(slot, target, <char*>PyArray_DATA(x), rows, size):
-        return None
-    _divide(slot.type_num, target, rows.results, <double>rows.length)
-    cdef double* parts = <double*>PyMem_Malloc(rows.results * chunks * sizeof(double))
-    if parts == NULL:
-        raise MemoryError
-    memset(&work, 0, sizeof(Work))
-    work.slot, work.rows = slot, rows.results // columns * chunks
-    work.stretch = _column_squares_stretch if rows.by_column else _squares_stretch
-    work.operands[0], work.operands[1], work.operands[2] = (
-        <char*>parts, <char*>PyArray_DATA(x), target
-    )
-    work.size, work.length, work.group, work.steps[0] = rows.length, each, chunks, columns
-    try:
-        _do(&work, size, &_squaring)
-        if corepy_all_flags():
-            return None
-        for i in range(rows.results):
-            part = parts + i // columns * chunks * columns + i % columns
-            if columns == 1:
-                value = slot.row_join(part, chunks)
-            else:
-                value = 0
-                for k in range(chunks):
-                    value += part[k * columns]
-            value /= rows.length
-            if slot.kind == DEVIATION:
-                value = sqrt(value)
-            _put(slot.type_num, target + i * slot.size, value)
-    finally:
-        PyMem_Free(parts)
-    return None if corepy_all_flags() else result
-
-
-cdef void _squares_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
-    """Add up the squares of chunks of rows, each a few at a time."""
-    cdef double squares[SQUARES]
-    cdef double parts[CHUNK / SQUARES + 1]
-    cdef Slot* slot = work.slot
-    cdef npy_intp task, row, first, end, size, at
-    cdef int count
-    for task in range(start, stop):
-        row, count = task // work.group, 0
-        first = (task - row * work.group) * work.length
-        end = min(work.size, first + work.length)
-        while first < end:
-            size, at = min(end - first, <npy_intp>SQUARES), row * work.size + first
-            if slot.type_num == NPY_DOUBLE:
-                _square_apart(
-                    <double*>work.operands[1] + at, (<double*>work.operands[2])[row], squares, size
-                )
-            else:
-                _square_apart(
-                    <float*>work.operands[1] + at,
-                    (<float*>work.operands[2])[row],
-                    <float*>squares,
-                    size,
-                )
-            parts[count] = slot.row_loop(<char*>squares, size)
-            first += size
-            count += 1
-        (<double*>work.operands[0])[task] = slot.row_join(parts, count)
-
-
-cdef void _column_squares_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
-    """Add up the squares of some rows, by column: of few columns several rows are taken as one."""
-    cdef double some[SQUARED_COLUMNS]
-    cdef double means[SQUARED_COLUMNS]
-    cdef Slot* slot = work.slot
-    cdef npy_intp columns = work.steps[0], item = slot.size
-    cdef npy_intp task, block, first, last, column, count, together, number, row, i, k, at
-    cdef double* totals
-    cdef char* x
-    for task in range(start, stop):
-        block = task // work.group
-        first = (task - block * work.group) * work.length
-        last = min(first + work.length, work.size)
-        for column from 0 <= column < columns by SQUARED_COLUMNS:
-            count = min(<npy_intp>SQUARED_COLUMNS, columns - column)
-            together = SQUARED_COLUMNS // count if count == columns else 1
-            for i in range(together):
-                memcpy(
-                    <char*>means + i * count * item,
-                    work.operands[2] + (block * columns + column) * item,
-                    count * item,
-                )
-            totals = <double*>work.operands[0] + task * columns + column
-            memset(totals, 0, count * sizeof(double))
-            x = work.operands[1] + ((block * work.size + first) * columns + column) * item
-            row = first
-            while row < last:
-                memset(some, 0, together * count * item)
-                for i in range(SQUARED_ROWS):
-                    number = min(together, last - row)
-                    if slot.type_num == NPY_DOUBLE:
-                        corepy_square_doubles_added(<double*>x, means, some, number * count)
-                    else:
-                        corepy_square_singles_added(
-                            <float*>x, <float*>means, <float*>some, number * count
-                        )
-                    x += number * columns * item
-                    row += number
-                    if row == last:
-                        break
-                for k in range(together):
-                    for i in range(count):
-                        at = k * count + i
-                        totals[i] += some[at] if item == sizeof(double) else (<float*>some)[at]
-
-
-cdef inline void _square_apart(Real* x, Real mean, Real* into, npy_intp size) noexcept nogil:
-    """Square what lies between elements and their mean."""
-    if Real is double:
-        corepy_square_doubles(x, mean, into, size)
-    else:
-        corepy_square_singles(x, mean, into, size)
-
-
-cdef inline void _squares(Real* x, Real* means, Real* into, Rows* rows) noexcept:
-    """Square what lies between each element and the mean of its row or column."""
-    cdef npy_intp columns = rows.results // rows.blocks, block, row, i
-    cdef Real off
-    if not rows.by_column:
-        for row in range(rows.results):
-            _square_apart(x, means[row], into, rows.length)
-            x += rows.length
-            into += rows.length
-        return
-    for block in range(rows.blocks):
-        for row in range(rows.length):
-            for i in range(columns):
-                off = x[i] - means[i]
-                into[i] = off * off
-            x += columns
-            into += columns
-        means += columns
 
 
 cdef object _short_accumulation(Slot* slot, native, PyObject* axis, bint initial):

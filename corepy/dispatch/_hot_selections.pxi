@@ -202,7 +202,7 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, int first, int last, bin
         columns = columns or PyArray_DIMS(x)[i] > 1
     size = _size(x, _least_of(slot, x, first, last))
     if not whole and slot.column_loop != NULL and (columns or size >= LONG or gaps or slot.kind == COUNT):
-        return _reduced_along(slot, x, first, last, gaps)
+        return _reduced_along(slot, x, first, last, gaps, 0)
     if gaps:
         return _reduced_over_grid(slot, x) if whole and slot.kind == COUNT else None
     if size < 1 or not whole and slot.kind == COUNT:

@@ -31,6 +31,6 @@ def registers(request: pytest.FixtureRequest) -> Iterator[str]:
     except ImportError:
         yield request.param
         return
-    _hot_compiled.widen_masks(request.param == "wide")
+    _hot_compiled.widen(request.param == "wide")
     yield request.param
-    _hot_compiled.widen_masks()
+    _hot_compiled.widen()
