@@ -91,7 +91,7 @@ def _product_in_double(x: Any, axes: tuple[int, ...], keepdims: bool) -> Array |
 
 
 def spread(x: Array, axis: Any, correction: float, keepdims: bool, *, roots: bool) -> Array | None:
-    """Return the variance of many elements along axes that follow each other, or its square root.
+    """Return the variance of many elements along any axes, or its square root.
 
     Parameters
     ----------
@@ -105,24 +105,45 @@ def spread(x: Array, axis: Any, correction: float, keepdims: bool, *, roots: boo
     Returns
     -------
     ndarray or None
-        Of the dtype of `x`, as the compiled hot path finds it. None where NumPy has to.
+        Of the dtype of `x`; of contiguous arrays along axes that follow each other with the bits of
+        the compiled hot path. None where NumPy has to find it.
     """
     loop = ROW_LOOPS.get("sum")
     if loop is None or x.dtype.char not in "fd" or x.size < _SPREAD:
         return None
-    axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else sorted(axis)
-    if not axes or not (x.flags.c_contiguous and x.flags.aligned):
+    axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
+    count = math.prod(x.shape[i] for i in axes)
+    if not axes or not count > correction:
         return None
-    first, last = axes[0], axes[-1] + 1
+    order = list(range(x.ndim))
+    if not (x.flags.c_contiguous and x.flags.aligned):
+        order.sort(key=lambda i: -abs(x.strides[i]))  # as elements lie in memory
+        x = np.ascontiguousarray(x.transpose(order))
+    squares = _squares(loop.addresses[x.dtype.name], x, sorted(order.index(i) for i in axes))
+    if squares is None:
+        return None
+    squares /= count - correction
+    found = (np.sqrt(squares, out=squares) if roots else squares).astype(x.dtype, copy=False)
+    found = found.transpose(np.argsort(order))
+    return found if keepdims else found.squeeze(axes)
+
+
+def _squares(address: int, x: Array, axes: list[int]) -> Array | None:
+    """Return the sum of what is between elements and their mean, squared, with axes of length 1.
+
+    Axes that others lie between are reduced after the last ones, by what these have come to.
+    """
+    last = axes[-1] + 1
+    first = next(i for i in range(last - 1, -1, -1) if i == 0 or i - 1 not in axes)
     length = math.prod(x.shape[first:last])
-    if last - first != len(axes) or not length > correction:
+    squares, means = np.empty(x.size // length), np.empty(x.size // length)
+    single, columns = x.dtype.char == "f", math.prod(x.shape[last:])
+    if not _module.spread(address, x.ctypes.data, single, columns, length, squares, means):
         return None
-    into = np.empty(x.size // length)
-    columns = math.prod(x.shape[last:])
-    address, single = loop.addresses[x.dtype.name], x.dtype.char == "f"
-    divisor = length - correction
-    source = x.ctypes.data
-    if not _module.spread(address, source, single, columns, length, divisor, roots, into):
-        return None
-    kept = (1,) * len(axes) if keepdims else ()
-    return into.astype(x.dtype, copy=False).reshape(x.shape[:first] + kept + x.shape[last:])
+    shape = x.shape[:first] + (1,) * (last - first) + x.shape[last:]
+    inside, middles = squares.reshape(shape), means.reshape(shape)
+    rest = tuple(i for i in axes if i < first)
+    if not rest:
+        return inside
+    middles -= middles.mean(rest, keepdims=True)
+    return np.asarray((inside + length * middles * middles).sum(rest, keepdims=True))

@@ -12,7 +12,6 @@ threads can share them, and the bits do not depend on who has found them. A chun
 until all are joined. `corepy.backends._numpy_rows` says what these loops are used for.
 """
 
-from libc.math cimport sqrt
 from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
@@ -308,11 +307,10 @@ def spread(
     bint single,
     Py_ssize_t columns,
     Py_ssize_t length,
-    double divisor,
-    bint roots,
-    double[::1] into,
+    double[::1] squares,
+    double[::1] means,
 ):
-    """Find variances, or their square roots; return whether the results are to be used.
+    """Find means, and the sums of the squares of what is between them and elements.
 
     Parameters
     ----------
@@ -326,17 +324,19 @@ def spread(
         Of each of several blocks; 1 of rows.
     length : int
         Elements of a row or column.
-    divisor : float
-        What the sum of squares is divided by.
-    roots : bool
-    into : buffer of doubles
+    squares, means : buffer of doubles
         As many as there are rows, or columns in all blocks.
+
+    Returns
+    -------
+    bool
+        Whether the results are to be used.
     """
     cdef Spread s
     cdef Py_ssize_t i
     cdef bint clean
     s.x, s.total, s.doubles = <const char*>source, <Row>loop, not single
-    s.results, s.length, s.columns = into.shape[0], length, columns
+    s.results, s.length, s.columns = squares.shape[0], length, columns
     _part(&s)
     s.sums = <double*>malloc(2 * s.results * s.parts * sizeof(double))
     if s.sums == NULL:
@@ -346,11 +346,7 @@ def spread(
         feclearexcept(FE_ALL_EXCEPT)
         _find_parts(&s, 0, s.results // columns * s.parts)
         for i in range(s.results):
-            into[i] = _merged(&s, i) / divisor
-            if roots:
-                into[i] = sqrt(into[i])
-            if single:
-                into[i] = <float>into[i]
+            squares[i] = _merged(&s, i, &means[i])
         clean = not corepy_conditions()
         feclearexcept(FE_ALL_EXCEPT)
         free(s.sums)

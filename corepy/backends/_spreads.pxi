@@ -115,6 +115,11 @@ cdef void _find_parts(const Spread* s, Py_ssize_t start, Py_ssize_t stop) noexce
             _find_columns(s, place, s.x + first * s.columns * (8 if s.doubles else 4), size)
 
 
+cdef inline double _less(double squares, double rounding) noexcept nogil:
+    """Take from squares what their mean was rounded by, which is no more than all of them."""
+    return 0 if squares <= rounding else squares - rounding
+
+
 cdef inline void _find_part(
     const Spread* s, Py_ssize_t place, const char* x, Py_ssize_t size
 ) noexcept nogil:
@@ -126,7 +131,7 @@ cdef inline void _find_part(
         corepy_squares.square_floats(<const float*>x, <float>mean, <float*>squares, size)
         off = mean - <float>mean
     s.sums[place] = total
-    s.squares[place] = s.total(squares, size) - size * off * off
+    s.squares[place] = _less(s.total(squares, size), size * off * off)
 
 
 cdef inline void _find_columns(
@@ -149,7 +154,7 @@ cdef inline void _find_columns(
         _add_by_column(s, x, rows, count, means, squares)
         for i in range(0 if s.doubles else count):
             off = sums[i] / rows - (<float*>means)[i]
-            squares[i] -= rows * off * off
+            squares[i] = _less(squares[i], rows * off * off)
         x += count * (8 if s.doubles else 4)
 
 
@@ -193,13 +198,14 @@ cdef void _add_by_column(
                 into[i] += some[at] if s.doubles else (<float*>some)[at]
 
 
-cdef double _merged(const Spread* s, Py_ssize_t result) noexcept nogil:
-    """Return the sum of the squares of what is between a result's elements and their mean."""
+cdef double _merged(const Spread* s, Py_ssize_t result, double* of_all) noexcept nogil:
+    """Return the sum of the squares of what is between a result's elements and their mean; tell that."""
     cdef Py_ssize_t first = result // s.columns * s.parts * s.columns + result % s.columns, k, size
     cdef double mean = 0, all_squares = 0, off
     for k in range(s.parts):
         mean += s.sums[first + k * s.columns]
     mean /= s.length
+    of_all[0] = mean
     for k in range(s.parts):
         size = min(s.each, s.length - k * s.each)
         off = s.sums[first + k * s.columns] / size - mean

@@ -55,7 +55,7 @@ cdef object _long_variance(
     """Return variances or standard deviations of many elements, by parts that threads share."""
     cdef Spread spread
     cdef Work work
-    cdef double value
+    cdef double value, mean
     cdef npy_intp i
     result = _new_if_any(slot.descr, count, shape)
     if result is None:
@@ -77,7 +77,7 @@ cdef object _long_variance(
         if corepy_all_flags():
             return None
         for i in range(spread.results):
-            value = _merged(&spread, i) / divisor
+            value = _merged(&spread, i, &mean) / divisor
             if slot.kind == DEVIATION:
                 value = sqrt(value)
             _put(slot.type_num, _data(result) + i * slot.size, value)

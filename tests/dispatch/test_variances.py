@@ -60,6 +60,22 @@ def test_variances(shape: tuple[int, ...], axis: Any, correction: float, dtype: 
             assert kept.tobytes() == found.tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 2), (0, 1), (1, 2), (0, 2, 3), (1, 3)])
+def test_any_axes_in_any_order(axis: Any, dtype: str) -> None:
+    whole = np.random.default_rng(5).normal(3, 2, (13, 12, 18, 14)).astype(dtype)
+    for native in (whole, whole.T, whole[::-1, 1:, ::2], whole.transpose(1, 3, 0, 2)):
+        expected = native.astype(np.longdouble).std(axis, ddof=1)
+        for keepdims in (False, True):
+            found = np.asarray(
+                xp.std(xp.asarray(native), axis=axis, correction=1, keepdims=keepdims)
+            )
+            assert found.shape == native.std(axis, keepdims=keepdims).shape
+            np.testing.assert_allclose(
+                found.reshape(expected.shape), expected, rtol=32 * np.finfo(dtype).eps
+            )
+
+
 @pytest.mark.usefixtures("registers")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("axis", [0, 1])
@@ -76,8 +92,9 @@ def test_what_is_no_number(axis: int, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_equal_elements_vary_by_no_more_than_their_mean_is_off(dtype: str) -> None:
     x = xp.full((200, 211), 0.1, dtype=getattr(xp, dtype))
-    for axis in (None, 0, 1):
-        assert float(xp.max(xp.std(x, axis=axis))) <= 0.5 * np.finfo(dtype).eps
+    for view in (x, x.T, x[1:, 1:]):
+        for axis in (None, 0, 1):
+            assert float(xp.max(xp.std(view, axis=axis))) <= 0.5 * np.finfo(dtype).eps
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
