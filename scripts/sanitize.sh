@@ -43,7 +43,7 @@ test tests/devices/test_pool.py tests/dispatch/test_hot_home.py tests/test_threa
 # Without the pool of host memory, whose blocks the sanitizers do not know.
 COREPY_POOL_LEAST=$((1 << 62)) test tests/dispatch/test_hot.py tests/dispatch/test_hot_grids.py \
     tests/dispatch/test_hot_tiles.py tests/dispatch/test_reductions_with_gaps.py \
-    tests/dispatch/test_axes.py tests/dispatch/test_many_elements.py \
+    tests/dispatch/test_axes.py tests/dispatch/test_variances.py tests/dispatch/test_many_elements.py \
     tests/dispatch/test_hot_spread.py tests/dispatch/test_inplace.py tests/dispatch/test_large_in_place.py \
     tests/dispatch/test_masks.py tests/dispatch/test_copies.py tests/dispatch/test_order.py \
     tests/backends/test_numpy*.py \

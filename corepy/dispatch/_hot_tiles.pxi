@@ -65,7 +65,8 @@ cdef extern from *:
         }
         for (int k = 0; k < 4; k++) {
             _mm_storel_epi64((__m128i*)(into + 2 * k * pitch), y[k]);
-            _mm_storeh_pd((double*)(into + (2 * k + 1) * pitch), _mm_castsi128_pd(y[k]));
+            _mm_storel_epi64(
+                (__m128i*)(into + (2 * k + 1) * pitch), _mm_unpackhi_epi64(y[k], y[k]));
         }
     }
     #define COREPY_TURN_SQUARES(SIZE, ITEM, SIDE) \\

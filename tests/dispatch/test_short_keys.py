@@ -135,6 +135,37 @@ def test_indices_along_any_axis(shape: tuple[int, ...], dtype: str) -> None:
                 xp.take(a, which, axis=axis)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(9,), (30_000,), (5, 700), (400, 3), (4, 3, 2)])
+def test_writing_at_indices(shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2**31, shape).astype(dtype)
+    for many in ((7,), (2, 3), (0,), (20_000,)):
+        i = rng.integers(-shape[0], shape[0], many)  # some twice: the last one stays
+        for value in (rng.integers(0, 9, (*many, *shape[1:])).astype(dtype), x[(0,) * x.ndim]):
+            expected, written = x.copy(), xp.asarray(x, copy=True)
+            expected[i] = value
+            written[xp.asarray(i)] = xp.asarray(value)
+            assert_same_bits(written.unwrap(), expected)
+    for bad in (shape[0], -shape[0] - 1):
+        written = xp.asarray(x, copy=True)
+        for value in (xp.asarray(x[:2]), xp.asarray(x[(0,) * x.ndim])):
+            with pytest.raises(IndexError, match=str(bad)):
+                written[xp.asarray([0, bad])] = value
+        assert_same_bits(written.unwrap(), x)
+
+
+def test_writing_at_indices_what_lies_in_the_same_memory() -> None:
+    for size in (6, 20_000):
+        x, expected = xp.arange(size), np.arange(size)
+        x[xp.arange(size)] = x[::-1]
+        assert_same_bits(x.unwrap(), expected[::-1].copy())
+        x[x] = xp.arange(size)
+        expected = expected[::-1].copy()
+        expected[expected.copy()] = np.arange(size)
+        assert_same_bits(x.unwrap(), expected)
+
+
 @compiled
 def test_the_short_way_takes_indices_along_any_axis() -> None:
     table = without_entries("float64", "__getitem__", "take")
