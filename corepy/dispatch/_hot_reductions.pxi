@@ -113,7 +113,7 @@ cdef object _reduced_along(
     if squares:
         if gaps or not rows.length > correction:
             return None
-        if size < SHORT:
+        if size < SHORT or slot.row_loop == NULL:
             return _short_variance(slot, x, count, shape, &rows, size, rows.length - correction)
         return _long_variance(slot, x, count, shape, &rows, size, rows.length - correction)
     result = _new_large(slot.descr, count, shape)
