@@ -337,11 +337,8 @@ def spread(
     cdef bint clean
     s.x, s.total, s.doubles = <const char*>source, <Row>loop, not single
     s.results, s.length, s.columns = squares.shape[0], length, columns
-    _part(&s)
-    s.sums = <double*>malloc(2 * s.results * s.parts * sizeof(double))
-    if s.sums == NULL:
+    if not _part(&s):
         raise MemoryError
-    s.squares = s.sums + s.results * s.parts
     with nogil:
         feclearexcept(FE_ALL_EXCEPT)
         _find_parts(&s, 0, s.results // columns * s.parts)

@@ -95,10 +95,16 @@ cdef struct Spread:
     double* squares
 
 
-cdef inline void _part(Spread* s) noexcept:
-    """Divide rows and columns into parts, of which those that stand together are found at a time."""
+cdef inline bint _part(Spread* s) noexcept:
+    """Divide rows and columns into parts, and make room for what these come to; False without any.
+
+    Parts that stand together are found at a time. The caller frees the sums.
+    """
     s.each = SQUARES if s.columns == 1 else max(SQUARED // s.columns, <Py_ssize_t>SQUARED_ROWS)
     s.parts = (s.length + s.each - 1) // s.each
+    s.sums = <double*>malloc(2 * s.results * s.parts * sizeof(double))
+    s.squares = s.sums + s.results * s.parts
+    return s.sums != NULL
 
 
 cdef void _find_parts(const Spread* s, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:

@@ -206,7 +206,6 @@ cdef void _tiles_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nog
         rows = _locate_tile(grid, tile, index)
         count = min(grid.columns, grid.dims[last] - index[last])
         if copies:
-            step = grid.strides[0][last]
             corepy_turn(
                 _placed(work, 1, index),
                 grid.strides[1][across] // work.steps[0],
@@ -214,7 +213,7 @@ cdef void _tiles_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nog
                 rows,
                 grid.strides[0][across],
                 count,
-                step,
+                grid.strides[0][last],
                 work.steps[0],
             )
             continue

@@ -64,11 +64,8 @@ cdef object _long_variance(
     spread.doubles = slot.type_num == NPY_DOUBLE
     spread.results, spread.length = rows.results, rows.length
     spread.columns = rows.results // rows.blocks if rows.by_column else 1
-    _part(&spread)
-    spread.sums = <double*>PyMem_Malloc(2 * spread.results * spread.parts * sizeof(double))
-    if spread.sums == NULL:
+    if not _part(&spread):
         raise MemoryError
-    spread.squares = spread.sums + spread.results * spread.parts
     memset(&work, 0, sizeof(Work))
     work.stretch, work.data = _spread_stretch, &spread
     work.rows = spread.results // spread.columns * spread.parts
@@ -82,7 +79,7 @@ cdef object _long_variance(
                 value = sqrt(value)
             _put(slot.type_num, _data(result) + i * slot.size, value)
     finally:
-        PyMem_Free(spread.sums)
+        free(spread.sums)
     return None if corepy_all_flags() else result
 
 

@@ -539,10 +539,8 @@ def norms(xp: ModuleType, draw: Operands) -> Any:
 @statement(ulps=128, cancels=True)
 def transforms(xp: ModuleType, draw: Operands) -> Any:
     name, shape = draw.one_of(("fft", "ifft", "rfft", "irfft", "fftn")), draw.shape(1, 3, 17_000)
-    x, axis = (
-        draw.array(draw.dtype("f" if name == "rfft" else "c"), shape, "ordinary"),
-        draw.axis(shape),
-    )
+    x = draw.array(draw.dtype("f" if name == "rfft" else "c"), shape, "ordinary")
+    axis = draw.axis(shape)
     if not x.size or shape[axis] < 2:
         return None
     norm = draw.one_of(("backward", "ortho", "forward"))
