@@ -445,9 +445,9 @@ cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyO
     return _make(made, (<Operand>args[0])._table)
 
 
-cdef void _repeat_alike(
+cdef int _repeat_alike(
     char* into, char* source, npy_intp chunk, npy_intp count, npy_intp times
-) noexcept:
+) except -1:
     """Copy each of the chunks of bytes a few times, in several threads if they are many."""
     cdef Work work
     memset(&work, 0, sizeof(Work))
@@ -458,6 +458,7 @@ cdef void _repeat_alike(
         _repeat_stretch(&work, 0, work.rows)
     else:
         _do(&work, count * (times + 1) * chunk, &_moving)
+    return 0
 
 
 cdef void _repeat_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
