@@ -267,12 +267,12 @@ def attend_in_panels(
             at = table[b, j // page] * v_strides[0] + g * v_strides[1] + j % page * v_strides[2]
             _pack(v, at, v_strides[2], keys, size, held, wide, brain)
             shares = columns[0]
-            d = 0
-            while d < size:
-                rows_of_tile = height(size - d)
-                for c in range(0, width, strip):
-                    if not _overlap(seen_from[c // strip], seen_to[c // strip], j, end):
-                        continue  # to sums without a top nothing is added, and none is rescaled
+            for c in range(0, width, strip):
+                if not _overlap(seen_from[c // strip], seen_to[c // strip], j, end):
+                    continue  # to sums without a top nothing is added, and none is rescaled
+                d = 0
+                while d < size:  # the weights of these columns stay in the first-level cache
+                    rows_of_tile = height(size - d)
                     if rows_of_tile == ROWS:
                         _values(
                             sums, d * stride + c, stride, held, d, 1, wide,
@@ -288,7 +288,7 @@ def attend_in_panels(
                             sums, d * stride + c, stride, held, d, 1, wide,
                             weights, c, stride, keys, shares, c,
                         )  # fmt: skip
-                d += rows_of_tile
+                    d += rows_of_tile
             j = end
 
         for some in range(0, width, lanes):
