@@ -69,11 +69,13 @@ cdef extern from *:
         }
     #define COREPY_COLUMNS(NAME, ITEM, TARGET, OP, BEFORE, IS_OTHER) \\
         COREPY_RUN(NAME, ITEM, TARGET, OP) \\
+        COREPY_TILES(NAME, ITEM, ITEM, BEFORE, IS_OTHER)
+    #define COREPY_TILES(NAME, RESULT, ITEM, BEFORE, IS_OTHER) \\
         static int NAME( \\
             void* results, const void* source, ptrdiff_t rows, ptrdiff_t step, ptrdiff_t columns \\
         ) { \\
-            const ptrdiff_t tile = COREPY_TILE / (ptrdiff_t)sizeof(ITEM); \\
-            ITEM* into = (ITEM*)results; \\
+            const ptrdiff_t tile = COREPY_TILE / (ptrdiff_t)sizeof(RESULT); \\
+            RESULT* into = (RESULT*)results; \\
             const ITEM* from = (const ITEM*)source; \\
             BEFORE; \\
             for (ptrdiff_t i = 0; i < columns; i += tile) { \\
@@ -100,6 +102,29 @@ cdef extern from *:
         COREPY_COLUMNS(NAME, ITEM, TARGET, OP, feclearexcept(FE_INVALID), \\
             corepy_met_nan() || corepy_any_zero_##ITEM(into, columns))
     #define COREPY_ALIKE(NAME, ITEM, TARGET, OP) COREPY_COLUMNS(NAME, ITEM, TARGET, OP, (void)0, 0)
+
+    /* Sums of integers of fewer bits than their sums have: sixteen rows are added up in as many bits
+       as hold that, which are a quarter of the work. */
+    #define COREPY_GROWN_PASS(PART, COUNT, STEPS) \\
+        for (; rows >= COUNT; rows -= COUNT, from += COUNT * step) { \\
+            for (ptrdiff_t i = 0; i < columns; i++) { \\
+                PART value = 0; \\
+                STEPS \\
+                into[i] += value; \\
+            } \\
+        }
+    #define COREPY_GROWN(NAME, ITEM, PART, TARGET) \\
+        TARGET COREPY_APART static void NAME##_run( \\
+            int64_t* COREPY_ONLY into, const ITEM* COREPY_ONLY from, ptrdiff_t rows, ptrdiff_t step, \\
+            ptrdiff_t columns \\
+        ) { \\
+            COREPY_GROWN_PASS(PART, 16, \\
+                COREPY_FOUR(COREPY_SUM, 0) COREPY_FOUR(COREPY_SUM, 4) \\
+                COREPY_FOUR(COREPY_SUM, 8) COREPY_FOUR(COREPY_SUM, 12)) \\
+            COREPY_GROWN_PASS(PART, 4, COREPY_FOUR(COREPY_SUM, 0)) \\
+            COREPY_GROWN_PASS(PART, 1, COREPY_ROW(COREPY_SUM, 0)) \\
+        } \\
+        COREPY_TILES(NAME, int64_t, ITEM, (void)0, 0)
 
     /* Rows, each times its weight, into results that are there already. */
     #define COREPY_TERM(K) value += w##K * from[i + (K) * step];
@@ -147,6 +172,12 @@ cdef extern from *:
         COREPY_ALIKE(corepy_sum_double_##W, double, TARGET, COREPY_SUM) \\
         COREPY_ALIKE(corepy_sum_float_##W, float, TARGET, COREPY_SUM) \\
         COREPY_ALIKE(corepy_sum_long_##W, uint64_t, TARGET, COREPY_SUM) \\
+        COREPY_GROWN(corepy_sum_bytes_##W, int8_t, int16_t, TARGET) \\
+        COREPY_GROWN(corepy_sum_unsigned_bytes_##W, uint8_t, uint16_t, TARGET) \\
+        COREPY_GROWN(corepy_sum_shorts_##W, int16_t, int32_t, TARGET) \\
+        COREPY_GROWN(corepy_sum_unsigned_shorts_##W, uint16_t, uint32_t, TARGET) \\
+        COREPY_GROWN(corepy_sum_ints_##W, int32_t, int64_t, TARGET) \\
+        COREPY_GROWN(corepy_sum_unsigned_ints_##W, uint32_t, int64_t, TARGET) \\
         COREPY_ALIKE(corepy_product_double_##W, double, TARGET, COREPY_PRODUCT) \\
         COREPY_ALIKE(corepy_product_float_##W, float, TARGET, COREPY_PRODUCT) \\
         COREPY_ALIKE(corepy_product_long_##W, uint64_t, TARGET, COREPY_PRODUCT) \\
@@ -163,6 +194,12 @@ cdef extern from *:
             {"sum", "float32", corepy_sum_float_##W}, \\
             {"sum", "int64", corepy_sum_long_##W}, \\
             {"sum", "uint64", corepy_sum_long_##W}, \\
+            {"sum", "int8", corepy_sum_bytes_##W}, \\
+            {"sum", "uint8", corepy_sum_unsigned_bytes_##W}, \\
+            {"sum", "int16", corepy_sum_shorts_##W}, \\
+            {"sum", "uint16", corepy_sum_unsigned_shorts_##W}, \\
+            {"sum", "int32", corepy_sum_ints_##W}, \\
+            {"sum", "uint32", corepy_sum_unsigned_ints_##W}, \\
             {"prod", "float64", corepy_product_double_##W}, \\
             {"prod", "float32", corepy_product_float_##W}, \\
             {"prod", "int64", corepy_product_long_##W}, \\
@@ -235,6 +272,7 @@ def _weighing(int width):
 #: ``int (*)(void *results, const void *rows, ptrdiff_t count, ptrdiff_t step, ptrdiff_t columns)``.
 #: So many rows, each a step of elements after the other, are put into the results of so many columns.
 #: Whether NumPy's loop may have found another NaN, or a zero of another sign, is what they return.
+#: Results are of the elements' dtype; of sums of smaller integers they have 64 bits.
 BY_WIDTH = {width: loops for width in (16, 32, 64) if (loops := _addresses(width))}
 
 #: Of the widest.

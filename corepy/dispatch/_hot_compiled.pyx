@@ -283,6 +283,15 @@ cdef int _find_leasts(Slot* slot, str name, native) except -1:
     return 0
 
 
+cdef object _target(table, result, loop):
+    """Return the table of what a loop gives, None where the native result tells."""
+    if result is not None or loop.kind == "elementwise":
+        return result
+    if not _grows(loop, table.native_dtype):
+        return table
+    return table.sibling(_uint64 if table.native_dtype.kind == "u" else _int64)
+
+
 # ---------------------------------------------------------------------------- tables
 
 
@@ -347,7 +356,7 @@ cdef class Slots(dict):
         cdef Slot new
         memset(&new, 0, sizeof(Slot))
         if loop is not None:
-            target = self if result is None and loop.kind != "elementwise" else result
+            target = _target(self, result, loop)
             if target is not None:
                 _find_loop(&new, loop, self.native_dtype, target.native_dtype)
                 _find_leasts(&new, name, native)

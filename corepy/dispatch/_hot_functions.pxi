@@ -95,8 +95,8 @@ cdef object _before(Way way, str name, function, result=None, bint again=False):
     made.name, made.function, made.result = name, function, result
     made.repeated, made.widens = name in _REPEATED, name in _WIDENING
     made.words = _REDUCING
-    if name.startswith("cumulative_"):
-        made.words = _RUNNING
+    if made.widens:
+        made.words = _RUNNING if name.startswith("cumulative_") else _SUMMING
     elif name in ("std", "var"):
         made.words = _CORRECTED
     if again:
@@ -324,38 +324,47 @@ cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyO
 
     Running sums and products take any one axis.
     """
-    cdef PyObject** words = [Py_None, Py_False, <PyObject*>_UNCORRECTED]
+    cdef PyObject** words = [Py_None, Py_False, NULL]
     cdef double correction = 0
-    cdef long whole
+    cdef long whole = 0
     if count != 1 or args[0].ob_type != <void*>_Array:
         return None
     if not _words(args, 1, names, self.words, words):
         return None
-    if words[2].ob_type == <void*>&PyFloat_Type:
-        correction = PyFloat_AS_DOUBLE(words[2])
-    elif _whole(words[2], &whole):
-        correction = <double>whole
-    else:
-        return None
+    if self.words is _CORRECTED and words[2] != NULL:
+        if words[2].ob_type == <void*>&PyFloat_Type:
+            correction = PyFloat_AS_DOUBLE(words[2])
+        elif _whole(words[2], &whole):
+            correction = <double>whole
+        else:
+            return None
     if words[1].ob_type != <void*>&PyBool_Type:
         return None
     x = <Operand>args[0]
     cdef bint flag = words[1] == Py_True
     cdef Slot* slot = &x._table.slots[self.place]
+    if self.widens and words[2] != NULL and words[2] != Py_None:
+        wanted = <object>words[2]
+        if wanted is _float64 and x._table.dtype is float32:
+            return _doubled_reduction(self, x, words[0], flag)
+        if wanted is not _table_of_sums(x).dtype:  # which it has anyway
+            return None
     # Of many elements the entry may round otherwise: not the first time only.
     if slot.native == NULL and self.words is _CORRECTED and x._table.dtype.kind == "f":
         _resolved(x._table, self.place)
     if slot.short:
-        return _reduced_to(slot, x._native, words[0], flag, correction)
+        made = _reduced_to(slot, x._native, words[0], flag, correction)
+        if made is not None or not slot.grows:
+            return made
     if self.repeated and x._table.repeats:
         return _repeated_reduction(self, x, words[0], flag)
     return _widened_reduction(self, x, words[0], flag) if self.widens else None
 
 
 cdef tuple _REDUCING = ("axis", "keepdims")
-cdef tuple _RUNNING = ("axis", "include_initial")
+cdef tuple _SUMMING = ("axis", "keepdims", "dtype")
+cdef tuple _RUNNING = ("axis", "include_initial", "dtype")
 cdef tuple _CORRECTED = ("axis", "keepdims", "correction")
-cdef object _UNCORRECTED = 0
 
 
 cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint flag, double correction):
@@ -380,8 +389,29 @@ cdef object _reduced_to(Slot* slot, native, PyObject* axis, bint flag, double co
 cdef object _widened_reduction(Function self, Operand x, PyObject* axis, bint flag):
     """Reduce integers to a wider dtype, after their conversion to it; None for others."""
     wide = _table_of_sums(x)
-    if wide is x._table:
+    return None if wide is x._table else _converted_reduction(self, x, wide, axis, flag)
+
+
+cdef object _doubled_reduction(Function self, Operand x, PyObject* axis, bint flag):
+    """Reduce few elements of single precision in double precision; None for more."""
+    cdef PyObject* wide = PyDict_GetItemWithError(x._table.siblings, _float64)
+    held = x._native
+    cdef PyArrayObject* native = <PyArrayObject*><PyObject*>held
+    cdef Axes axes
+    cdef int first, last
+    # More of them NumPy converts some at a time, and adds what these come to; and what lies
+    # otherwise, or along axes that others lie between, in another order.
+    if wide == NULL or not _is_plain(<PyObject*>x._native) or _size(native, LONG) < 1:
         return None
+    if not _axes_of(<object>axis, PyArray_NDIM(native), &axes):
+        return None
+    if not _is_run(axes, PyArray_NDIM(native), &first, &last):
+        return None
+    return _converted_reduction(self, x, <Slots>wide, axis, flag)
+
+
+cdef object _converted_reduction(Function self, Operand x, Slots wide, PyObject* axis, bint flag):
+    """Reduce an array after its conversion to the dtype of a table."""
     cdef Slot* slot = _resolved(wide, self.place)
     if slot == NULL:
         return None

@@ -23,7 +23,7 @@ def home(table, str name, native, result, loop):
     """As `corepy.dispatch._hot_python.home`, which says what is what."""
     if loop is None or name not in _places or hasattr(native, "least"):
         return native
-    target = table if result is None and loop.kind != "elementwise" else result
+    target = _target(table, result, loop)
     if target is None:
         return native
     cdef Home made = Home.__new__(Home)
@@ -62,6 +62,7 @@ cdef object _found_at_home(Slot* slot, tuple args, dict params):
         return _short_binary(slot, <PyObject*>first, <PyObject*>second)
     if count != 1 or not _OF_REDUCTIONS.issuperset(params) or params.get("keepdims", False):
         return None
-    if params.get("correction", 0) != 0 or params.get("dtype") not in (None, <object>slot.descr):
+    dtype = params.get("dtype")  # NumPy's float64 equals None
+    if params.get("correction", 0) != 0 or dtype is not None and dtype != <object>slot.descr:
         return None
     return _short_reduction(slot, <PyObject*>args[0], params.get("axis"), 0)

@@ -171,6 +171,7 @@ cdef enum:
     SHORT_MOVE = 2097152
     CHUNK = 32768  # elements of one row that threads reduce apart
     GROUP = 512  # bytes of each row that columns reduced together take at least
+    GROWN = 64  # columns as which the small integers of a row are added up
     FEW = 32  # elements of a row whose extreme is found without a branch
     BLAS_SHARES = 10000  # elements of a vector from which OpenBLAS has several threads multiply it
     BLAS_ALONE = 262144  # products of two elements up to which OpenBLAS multiplies in one thread
@@ -285,6 +286,7 @@ cdef struct Slot:
     Sorting sorting
     npy_intp order_least  # elements of a row from which they are used
     bint splits  # whether the loop may reduce chunks, and then what they come to
+    bint grows  # whether what it adds up has fewer bits than the result
 
 
 cdef void _release(Slot* slot) noexcept:
@@ -308,7 +310,7 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     if slot.kind == CORE or slot.kind == DOUBLES:
         if not _find_core(slot, loop, dtype):
             return 0
-    elif slot.kind < CORE and not _find_ufunc(slot, loop.ufunc, dtype, result):
+    elif slot.kind < CORE and not _find_ufunc(slot, loop, dtype, result):
         return 0
     if loop.ufunc is not None and loop.ufunc.__name__ == "power" and dtype.kind == "f":
         _mind_roots(slot, loop, dtype)
@@ -375,11 +377,29 @@ cdef int _find_sorting(Sorting* sorting, uintptr_t address, dtype) except -1:
     return 0
 
 
-cdef bint _find_ufunc(Slot* slot, ufunc, dtype, result) except -1:
-    """Keep the inner loop of a ufunc, if it has one for operands and results of these dtypes."""
+cdef bint _grows(loop, dtype) except -1:
+    """Say whether a loop adds up integers of fewer bits than their sum."""
+    return (
+        loop.kind == "reduction"
+        and dtype.kind in "iu"
+        and dtype.itemsize < 8
+        and loop.ufunc.identity is not None
+        and dtype.name in loop.columns
+    )
+
+
+cdef bint _find_ufunc(Slot* slot, loop, dtype, result) except -1:
+    """Keep the inner loop of a ufunc, if it has one for operands and results of these dtypes.
+
+    Of sums that have more bits than what is added up, that for sums of theirs.
+    """
+    ufunc = loop.ufunc
     cdef PyUFuncObject* found = <PyUFuncObject*><PyObject*>ufunc
     cdef int nargs = found.nargs, index, argument
     cdef int operand = <int>dtype.num, into = <int>result.num
+    slot.grows = _grows(loop, dtype)
+    if slot.grows:
+        operand = into
     cdef bint fits
     if found.nout != 1 or found.core_enabled or found.functions == NULL:
         return False
@@ -400,7 +420,7 @@ cdef bint _find_ufunc(Slot* slot, ufunc, dtype, result) except -1:
             return False
         if ufunc.identity is not None and dtype.kind != "b":
             # Sums and products; smaller integers grow, and float16 has no place in `_put`.
-            if dtype.kind != "c" and dtype.itemsize != 8 and operand != NPY_FLOAT:
+            if dtype.kind != "c" and result.itemsize != 8 and operand != NPY_FLOAT:
                 return False
             import numpy
 

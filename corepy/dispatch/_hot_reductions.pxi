@@ -57,7 +57,7 @@ cdef object _reduced_in_steps(Slot* slot, PyArrayObject* x, Axes axes, bint gaps
     cdef int first = 0, last = PyArray_NDIM(x), i
     if slot.kind != REDUCTION and slot.kind != MEAN:
         return None
-    if slot.operand.type_num != slot.descr.type_num or _is_complex(slot.type_num):
+    if slot.operand.type_num != slot.descr.type_num and not slot.grows or _is_complex(slot.type_num):
         return None
     if slot.has_initial and slot.initial == 1 and not PyTypeNum_ISINTEGER(slot.type_num):
         return None  # products of floats, which overflow elsewhere in another order
@@ -74,6 +74,10 @@ cdef object _reduced_in_steps(Slot* slot, PyArrayObject* x, Axes axes, bint gaps
         made = _reduced_along(slot, <PyArrayObject*><PyObject*>made, first, last, gaps, 0)
         if made is None:
             return None
+        if slot.grows:  # not any more
+            slot = _resolved(<Slots>slot.result, _SUM)
+            if slot == NULL:
+                return None
         axes &= (<Axes>1 << first) - 1
         last, gaps = first, False
     return made
@@ -183,13 +187,10 @@ cdef bint _reduces_in_chunks(
         if by_row_loop:
             _put(slot.descr.type_num, into, slot.row_join(<double*>parts, count))
             return not corepy_all_flags()
-        work.operands[0], work.operands[1] = into, parts
-        work.length, work.rows = count, 1
-        _rows_stretch(&work, 0, 1)
+        _reduce_row(slot, into, parts, count)
         if _is_told_apart(slot.type_num, into):
-            work.operands[1], work.length = source, length
             with nogil:
-                _rows_stretch(&work, 0, 1)
+                _reduce_row(slot, into, source, length)
         return _is_clean(slot, length)
     finally:
         PyMem_Free(parts)
@@ -240,9 +241,7 @@ cdef object _reduced_over_grid(Slot* slot, PyArrayObject* x):
                 return None
             _put(slot.descr.type_num, _data(result), slot.row_join(<double*>parts, count))
         else:
-            work.operands[0], work.operands[1] = _data(result), parts
-            work.length, work.rows = count, 1
-            _rows_stretch(&work, 0, 1)
+            _reduce_row(slot, _data(result), parts, count)
             if _is_told_apart(slot.type_num, _data(result)):
                 return None
     finally:
@@ -281,15 +280,13 @@ cdef void _grid_chunks_stretch(Work* work, npy_intp start, npy_intp stop) noexce
             if work.forms[0] == BY_ROW_LOOP:
                 parts[count] = slot.row_loop(row.operands[1], size)
             else:
-                row.operands[0], row.length = <char*>parts + count * slot.size, size
+                row.operands[0], row.length = <char*>parts + count * slot.size_out, size
                 _rows_stretch(&row, 0, 1)
             count += 1
         if work.forms[0] == BY_ROW_LOOP:
             (<double*>work.operands[1])[chunk] = slot.row_join(parts, count)
         else:
-            row.operands[0], row.length = work.operands[1] + chunk * slot.size, count
-            row.operands[1] = <char*>parts
-            _rows_stretch(&row, 0, 1)
+            _reduce_row(slot, work.operands[1] + chunk * slot.size_out, <char*>parts, count)
 
 
 cdef inline bint _is_told_apart(int type_num, char* value) noexcept:
@@ -318,7 +315,7 @@ cdef void _chunks_stretch(Work* work, npy_intp start, npy_intp stop) noexcept no
     for chunk in range(start, stop):
         first = chunk * work.length
         row.length = min(work.length, work.size - first)
-        row.operands[0] = work.operands[0] + chunk * work.slot.size
+        row.operands[0] = work.operands[0] + chunk * work.slot.size_out
         row.operands[1] = work.operands[1] + first * work.slot.size
         _rows_stretch(&row, 0, 1)
 
@@ -380,23 +377,49 @@ cdef inline char* _row_at(Work* work, npy_intp row) noexcept nogil:
 
 cdef void _rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     cdef Slot* slot = work.slot
-    cdef npy_intp first = 0 if slot.has_initial else 1, length = work.length - first, row
+    cdef npy_intp row
+    cdef char* into
+    for row in range(start, stop):
+        into = work.operands[0] + row * slot.size_out
+        if slot.grows:
+            _grow_row(slot, <long long*>into, _row_at(work, row), work.length)
+        else:
+            _reduce_row(slot, into, _row_at(work, row), work.length)
+
+
+cdef inline void _reduce_row(
+    Slot* slot, char* into, char* source, npy_intp length
+) noexcept nogil:
+    """Reduce elements of the result's dtype."""
+    cdef npy_intp first = 0 if slot.has_initial else 1
     cdef npy_intp steps[3]
     cdef char* args[3]
-    cdef char* into
-    cdef char* source
+    if slot.has_initial:
+        _put(slot.type_num, into, slot.initial)
+    else:
+        memcpy(into, source, slot.size_out)
     steps[0] = steps[2] = 0
-    steps[1] = slot.size
-    for row in range(start, stop):
-        into = work.operands[0] + row * slot.size
-        source = _row_at(work, row)
-        if slot.has_initial:
-            _put(slot.type_num, into, slot.initial)
-        else:
-            memcpy(into, source, slot.size)
-        args[0] = args[2] = into
-        args[1] = source + first * slot.size
-        slot.loop(args, &length, steps, slot.data)
+    steps[1] = slot.size_out
+    args[0] = args[2] = into
+    args[1] = source + first * slot.size_out
+    length -= first
+    slot.loop(args, &length, steps, slot.data)
+
+
+cdef inline void _grow_row(
+    Slot* slot, long long* into, char* source, npy_intp length
+) noexcept nogil:
+    """Add up integers of fewer bits than their sum, as so many columns, and then what these come to."""
+    cdef long long sums[GROWN]
+    cdef npy_intp columns = min(<npy_intp>GROWN, length), i
+    cdef npy_intp rows = length // columns, rest = length % columns
+    memset(sums, 0, columns * sizeof(long long))
+    slot.column_loop(sums, source, rows, columns, columns)
+    if rest:
+        slot.column_loop(sums, source + rows * columns * slot.size, 1, rest, rest)
+    into[0] = 0
+    for i in range(columns):
+        into[0] += sums[i]
 
 
 cdef void _long_rows_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:

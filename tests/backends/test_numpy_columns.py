@@ -48,12 +48,12 @@ def test_all_heights_and_widths(name: str, dtype: str, address: int) -> None:
             x = whole[:rows, first : first + columns]
             if x.shape[1] < columns:
                 continue
-            out = np.full(columns + 2, 3, dtype)
+            expected = ufunc.reduce(np.ascontiguousarray(x), axis=0)
+            out = np.full(columns + 2, 3, expected.dtype)  # of sums of small integers, 64 bits
             out[1:-1] = x[0]
             told = LOOP(address)(
                 out[1:].ctypes.data, x[1:].ctypes.data, rows - 1, whole.shape[1], columns
             )
-            expected = ufunc.reduce(np.ascontiguousarray(x), axis=0)
             assert not told
             assert out[1:-1].tobytes() == expected.tobytes(), (rows, columns, first)
             assert out[0] == out[-1] == 3  # beside the results nothing is touched

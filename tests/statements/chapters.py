@@ -307,7 +307,10 @@ def sums(xp: ModuleType, draw: Operands) -> Any:
     x = draw.array(draw.dtype("f" if name == "mean" else "iufc"), shape, "small")
     if name == "mean" and not x.size:
         return None
-    return getattr(xp, name)(x, axis=draw.axes(shape), keepdims=draw.chance(0.4))
+    words = {"axis": draw.axes(shape), "keepdims": draw.chance(0.4)}
+    if name == "sum" and str(x.dtype).endswith("float32") and draw.chance(0.3):
+        words["dtype"] = xp.float64
+    return getattr(xp, name)(x, **words)
 
 
 @statement(ulps=200)
@@ -316,7 +319,10 @@ def products_of_elements(xp: ModuleType, draw: Operands) -> Any:
     x = draw.array(draw.dtype("iuf"), shape, "positive")
     if "float" in str(x.dtype):
         x = x / 5
-    return xp.prod(x, axis=draw.axes(shape), keepdims=draw.chance(0.4))
+    words = {"axis": draw.axes(shape), "keepdims": draw.chance(0.4)}
+    if str(x.dtype).endswith("float32") and draw.chance(0.3):
+        words["dtype"] = xp.float64
+    return xp.prod(x, **words)
 
 
 @statement()
