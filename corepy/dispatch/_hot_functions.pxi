@@ -344,10 +344,9 @@ cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyO
     cdef bint flag = words[1] == Py_True
     cdef Slot* slot = &x._table.slots[self.place]
     if self.widens and words[2] != NULL and words[2] != Py_None:
-        wanted = <object>words[2]
-        if wanted is _float64 and x._table.dtype is float32:
+        if <object>words[2] is _float64 and x._table.dtype is float32:
             return _doubled_reduction(self, x, words[0], flag)
-        if wanted is not _table_of_sums(x).dtype:  # which it has anyway
+        if <object>words[2] is not _dtype_of_sums(x):  # which it has anyway
             return None
     # Of many elements the entry may round otherwise: not the first time only.
     if slot.native == NULL and self.words is _CORRECTED and x._table.dtype.kind == "f":
@@ -401,7 +400,7 @@ cdef object _doubled_reduction(Function self, Operand x, PyObject* axis, bint fl
     cdef int first, last
     # More of them NumPy converts some at a time, and adds what these come to; and what lies
     # otherwise, or along axes that others lie between, in another order.
-    if wide == NULL or not _is_plain(<PyObject*>x._native) or _size(native, LONG) < 1:
+    if wide == NULL or not _is_plain(<PyObject*>held) or _size(native, LONG) < 1:
         return None
     if not _axes_of(<object>axis, PyArray_NDIM(native), &axes):
         return None
@@ -422,16 +421,23 @@ cdef object _converted_reduction(Function self, Operand x, Slots wide, PyObject*
 cdef Slots _table_of_sums(Operand x):
     """Return the table in which an array is summed: of integers that of a wider dtype, if it is known."""
     cdef PyObject* found
-    cdef int type_num
     if not _is_array(<PyObject*>x._native):
         return x._table
+    if not PyTypeNum_ISINTEGER(PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)):
+        return x._table
+    found = PyDict_GetItemWithError(x._table.siblings, _dtype_of_sums(x))
+    return x._table if found == NULL else <Slots>found
+
+
+cdef object _dtype_of_sums(Operand x):
+    """Return the dtype in which an array of NumPy's is summed; None of others."""
+    cdef int type_num
+    if not _is_array(<PyObject*>x._native):
+        return None
     type_num = PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)
     if not PyTypeNum_ISINTEGER(type_num):
-        return x._table
-    found = PyDict_GetItemWithError(
-        x._table.siblings, _uint64 if PyTypeNum_ISUNSIGNED(type_num) else _int64
-    )
-    return x._table if found == NULL else <Slots>found
+        return x._table.dtype
+    return _uint64 if PyTypeNum_ISUNSIGNED(type_num) else _int64
 
 
 _WIDENING = frozenset(("cumulative_prod", "cumulative_sum", "prod", "sum"))

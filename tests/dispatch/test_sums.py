@@ -1,4 +1,4 @@
-"""Sums that have another dtype than what is added up: of small integers, or because a caller says so."""
+"""Sums in another dtype than what is added up: of small integers, or as a caller says."""
 
 from __future__ import annotations
 
