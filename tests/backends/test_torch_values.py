@@ -369,3 +369,10 @@ def test_transforms_of_such_lengths_keep_gradients_and_modes() -> None:
     assert x.grad[0].tolist() == [1.0] * 34
     rows = torch.func.vmap(transformed)(x.detach())
     torch.testing.assert_close(rows, torch.fft.fft(x.detach()))
+
+
+def test_few_elements_with_gaps_are_looked_for() -> None:
+    among = a([[1, 2, 3], [4, 5, 6], [7, 8, 9]], "int32")[::2, :2]
+    assert xp.isin(a(list(range(9)), "int32"), among).tolist() == [
+        n in (1, 2, 7, 8) for n in range(9)
+    ]

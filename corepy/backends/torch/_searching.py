@@ -8,6 +8,11 @@ from torch import Tensor
 from corepy.backends.torch._layout import is_batched
 
 
+def isin(x1: Tensor, x2: Tensor, /, *, invert: bool = False) -> Tensor:
+    """Look for elements among others, of which torch flattens few without a copy, or fails."""
+    return torch.isin(x1, x2.contiguous(), invert=invert)
+
+
 def unique_all(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Find unique elements by a stable sort.
 

@@ -128,6 +128,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     "var": reductions.var,
     "std": reductions.std,
     "count_nonzero": reductions.count_nonzero,
+    "isin": searching.isin,
     "searchsorted": searching.searchsorted,
     "unique_all": searching.unique_all,
     "linalg.det": linalg.det,
