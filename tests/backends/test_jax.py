@@ -364,6 +364,18 @@ def test_an_empty_mask_selects_nothing() -> None:
     assert x.tolist() == [[1.0] * 3] * 2
 
 
+def test_many_elements_are_looked_for_among_many() -> None:
+    """JAX compares all pairs, and takes memory for that: here 40 GB."""
+    elements, among = np.arange(300_000) % 1013, np.arange(0, 280_000, 2)
+    x, y = xp.asarray(elements), xp.asarray(among)
+    np.testing.assert_array_equal(np.asarray(xp.isin(x, y)), elements % 2 == 0)
+    np.testing.assert_array_equal(np.asarray(xp.isin(x, y, invert=True)), elements % 2 == 1)
+    nothing = xp.asarray([float("nan"), 2.0, -0.0])
+    for count in (4, 400):
+        others = xp.concat([xp.asarray([float("nan")]), xp.arange(count, dtype=xp.float64)])
+        assert xp.isin(nothing, others).tolist() == [False, True, True]
+
+
 def test_positions_are_64_bits() -> None:
     x = xp.asarray([1.0, 2.0])
     found = xp.searchsorted(x, x)

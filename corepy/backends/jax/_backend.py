@@ -597,6 +597,16 @@ def _arg_extreme(library: Function, primitive: Function) -> Function:
     return find
 
 
+#: Elements up to which each is compared with all others: beyond, it takes longer than a sort, and
+#: memory for every pair.
+_COMPARED: Final = 48
+
+
+def _isin(x1: Array, x2: Array, /, *, invert: bool = False) -> Array:
+    method = "compare_all" if x2.size <= _COMPARED else "binary_search"
+    return jnp.isin(x1, x2, invert=invert, method=method)
+
+
 @partial(jax.jit, static_argnames="side")
 def _searchsorted(x1: Array, x2: Array, *, side: str, sorter: Array | None) -> Array:
     # JAX gives int32 while the positions fit.
@@ -625,6 +635,7 @@ _FIXES: Final[dict[str, Function]] = {
     "any": _truth(jnp.any),
     "argmax": _arg_extreme(jnp.argmax, jax.lax.argmax),
     "argmin": _arg_extreme(jnp.argmin, jax.lax.argmin),
+    "isin": _isin,
     "searchsorted": _searchsorted,
     # JAX turns the sorted array round, and with it the order of zeros of both signs and of NaN.
     "sort": in_both_orders(jnp.sort, jnp.flip),
