@@ -36,7 +36,13 @@ cdef bint _cast_from(Source* x, void* into, int target, npy_intp size) noexcept 
 
 
 cdef bint _cast_all(void* x, int source, void* into, int target, npy_intp size) noexcept nogil:
-    """Convert booleans, and floats and integers of 32 and 64 bits, to such; False for other dtypes."""
+    """Convert booleans, and floats and integers of 32 and 64 bits, to such, and floats to integers.
+
+    False for other dtypes, and where integers of up to 32 bits do not hold a float.
+    """
+    cdef Narrowing narrow = corepy_narrowing_of(source, target)
+    if narrow != NULL:
+        return not narrow(x, into, size)
     if source == NPY_DOUBLE:
         return _cast_from(<double*>x, into, target, size)
     if source == NPY_FLOAT:
@@ -277,7 +283,7 @@ cdef object _copied_to(Slot* slot, Slots table, native, Slots target):
         return None if unequal == NULL else _short_scalar(unequal, <PyObject*>x, 0, False)
     if _is_complex(slot.type_num) and not _is_complex(into) and into != NPY_BOOL:
         return None  # NumPy drops imaginary parts
-    cdef npy_intp least = slot.least
+    cdef npy_intp least = slot.unrouted
     if into == NPY_FLOAT:
         least = slot.leasts[TO_SINGLE]
     elif into == NPY_DOUBLE:
@@ -301,7 +307,7 @@ cdef object _copied_to(Slot* slot, Slots table, native, Slots target):
     elif size < LONG and _wraps_around(slot.type_num):
         if not _cast_array(x, copy, size, wide):
             PyArray_CopyInto(copy, x)
-    elif _casts_quietly(slot.type_num, into) or size < LONG and _is_held_by(x, size, into):
+    elif _casts_quietly(slot.type_num, into):
         PyArray_CopyInto(copy, x)
     elif not _has_cast(slot.type_num, into):
         return None
@@ -322,7 +328,7 @@ cdef inline bint _casts_quietly(int source, int target) noexcept:
 
 cdef inline bint _has_cast(int source, int target) noexcept:
     """Say whether `_cast_all` converts one dtype to another."""
-    return (
+    return corepy_narrowing_of(source, target) != NULL or (
         source in (NPY_BOOL, NPY_INT32, NPY_INT64, NPY_FLOAT, NPY_DOUBLE)
         and target in (NPY_INT32, NPY_INT64, NPY_FLOAT, NPY_DOUBLE)
     )
@@ -330,30 +336,3 @@ cdef inline bint _has_cast(int source, int target) noexcept:
 
 cdef inline bint _is_complex(int type_num) noexcept:
     return type_num == NPY_CFLOAT or type_num == NPY_CDOUBLE
-
-
-cdef bint _is_held_by(PyArrayObject* x, npy_intp size, int target) noexcept:
-    """Say whether all floats of a contiguous array are within an integer dtype of up to 4 bytes."""
-    cdef double low, high, value
-    cdef npy_intp i
-    cdef int outside = 0  # without a branch, which would keep the loops from vector registers
-    cdef double* d = <double*>PyArray_DATA(x)
-    cdef float* f = <float*>PyArray_DATA(x)
-    if target == NPY_INT8 or target == NPY_INT16:
-        high = 128.0 if target == NPY_INT8 else 32768.0
-        low = -high - 1
-    elif target == NPY_UINT8 or target == NPY_UINT16 or target == NPY_UINT32:
-        high = 256.0 if target == NPY_UINT8 else 65536.0 if target == NPY_UINT16 else 4294967296.0
-        low = -1
-    else:
-        return False
-    if PyArray_TYPE(x) == NPY_DOUBLE:
-        for i in range(size):
-            outside |= (not low < d[i]) | (not d[i] < high)
-    elif PyArray_TYPE(x) == NPY_FLOAT:
-        for i in range(size):
-            value = f[i]
-            outside |= (not low < value) | (not value < high)
-    else:
-        return False
-    return not outside
