@@ -217,6 +217,10 @@ def _by_rows(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
             found = reduced(name, x, axis, keepdims)
             if found is not None:
                 return found.astype(x.dtype, copy=False)
+        elif name == "sum" and dtype.char == "d":
+            found = reduced("sum in float64", x, axis, keepdims)
+            if found is not None:
+                return found
         return whole(x, axis, dtype, None, keepdims)
 
     return reduce

@@ -118,6 +118,21 @@ cdef extern from *:
         } \\
         COREPY_ROW(NAME, ITEM, corepy_add)
 
+    /* The same of floats that are doubles first, part by part: to the bits of doubles. */
+    #define COREPY_DOUBLED(NAME, DOUBLES, TARGET) \\
+        TARGET static double NAME##_chunk(const float* x, ptrdiff_t size) { \\
+            enum { PART = 1024 }; \\
+            corepy_sofar sofar = {0.0, 0.0}; \\
+            double wide[PART]; \\
+            for (ptrdiff_t i = 0; i < size; i += PART) { \\
+                const ptrdiff_t count = size - i < PART ? size - i : PART; \\
+                for (ptrdiff_t j = 0; j < count; j++) wide[j] = x[i + j]; \\
+                corepy_add(&sofar, DOUBLES##_chunk(wide, count)); \\
+            } \\
+            return corepy_ended(&sofar); \\
+        } \\
+        COREPY_ROW(NAME, float, corepy_add)
+
     /* The product likewise. Once it has left the range what it returns means nothing. */
     #define COREPY_PRODUCT(NAME, ITEM, BYTES, TARGET) \\
         typedef double NAME##_wide __attribute__((vector_size(BYTES))); \\
@@ -168,11 +183,13 @@ cdef extern from *:
     #define COREPY_ROWS(W, TARGET, ...) \\
         COREPY_SUM(corepy_sum_doubles_##W, double, W, TARGET) \\
         COREPY_SUM(corepy_sum_floats_##W, float, W, TARGET) \\
+        COREPY_DOUBLED(corepy_sum_doubled_##W, corepy_sum_doubles_##W, TARGET) \\
         COREPY_PRODUCT(corepy_product_doubles_##W, double, W, TARGET) \\
         COREPY_PRODUCT(corepy_product_floats_##W, float, W, TARGET) \\
         static const corepy_row_loop corepy_rows_##W[] = { \\
             {"sum", "float64", corepy_sum_doubles_##W}, \\
             {"sum", "float32", corepy_sum_floats_##W}, \\
+            {"sum in float64", "float32", corepy_sum_doubled_##W}, \\
             {"prod", "float64", corepy_product_doubles_##W}, \\
             {"prod", "float32", corepy_product_floats_##W}, \\
             __VA_ARGS__ \\
@@ -246,6 +263,7 @@ JOINS = {
     "sum": <uintptr_t>&corepy_sum_of,
     "prod": <uintptr_t>&corepy_product_of,
     "count_nonzero": <uintptr_t>&corepy_sum_of,
+    "sum in float64": <uintptr_t>&corepy_sum_of,
 }
 
 #: By the bytes of a register, for those that the processor has: by operation and dtype, addresses of

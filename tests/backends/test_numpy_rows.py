@@ -38,6 +38,10 @@ def sample(dtype: str, *shape: int) -> Array:
     return (rng.standard_normal(shape) * np.exp(3 * rng.standard_normal(shape))).astype(dtype)
 
 
+def _of(dtype: str, loops: Any) -> list[tuple[str, Any]]:
+    return [(name, addresses) for name, addresses in loops.items() if dtype in addresses]
+
+
 @floats
 def test_all_lengths_and_places_in_memory(dtype: str) -> None:
     whole = np.random.default_rng(0).integers(-100, 100, 4000).astype(dtype)
@@ -71,6 +75,22 @@ def test_sums_are_right(dtype: str, shape: tuple[int, ...]) -> None:
         assert np.allclose(variances, wide.var(1).astype(float), rtol=8 * unit, atol=0)
 
 
+@pytest.mark.parametrize("shape", [(65_536,), (300_001,), (700, 300), (3, 500, 129)])
+def test_sums_in_double_precision_are_those_of_doubles(shape: tuple[int, ...]) -> None:
+    x = sample("float32", *shape)
+    for axis in (None, (x.ndim - 1,), tuple(range(x.ndim))):
+        for keepdims in (False, True):
+            params: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+            found = entry("sum", x, dtype=np.dtype("float64"), **params)
+            wide = entry("sum", x.astype("float64"), **params)
+            if ROW_LOOPS:
+                np.testing.assert_array_equal(found, wide, strict=True)
+            np.testing.assert_allclose(found, wide, rtol=1e-9)
+            assert found.dtype == np.float64
+    x.flat[0] = np.inf
+    assert entry("sum", x, dtype=np.dtype("float64")) == np.inf
+
+
 @floats
 def test_a_long_row_loses_no_more_than_a_short_one(dtype: str) -> None:
     x = np.full(3_000_001, 0.1, dtype)
@@ -90,12 +110,13 @@ def test_registers_of_all_widths_find_the_same_bits(dtype: str) -> None:
         near = np.exp(sample("float64", length) / 1e6).astype(dtype)
         found: dict[str, set[bytes]] = {"sum": set(), "prod": set(), "count_nonzero": set()}
         for loops in by_width.values():
-            for name, addresses in loops.items():
+            for name, addresses in _of(dtype, loops):
                 row, into = near if name == "prod" else x, np.empty(1)
                 call = addresses[dtype], row.ctypes.data, row.nbytes, length, False, into
                 assert module.reduce(*call)
-                found[name].add(into.tobytes())
+                found.setdefault(name, set()).add(into.tobytes())
         assert len(found["sum"]) == len(found["prod"]) == bool(by_width)
+        assert all(len(bits) <= 1 for bits in found.values())
         assert found["count_nonzero"] <= {np.float64(np.count_nonzero(x)).tobytes()}
 
 
@@ -105,7 +126,7 @@ def test_chunks_are_joined_to_what_the_whole_comes_to(dtype: str) -> None:
     loops = module.LOOPS if module is not None else {}
     for length in (32_769, 65_536, 200_003):
         x = np.exp(sample("float64", length) / 1e6).astype(dtype)
-        for name, addresses in loops.items():
+        for name, addresses in _of(dtype, loops):
             firsts = range(0, length, module.CHUNK)
             parts, whole = np.empty(len(firsts)), np.empty(1)
             for i, first in enumerate(firsts):
