@@ -157,7 +157,8 @@ class Loop:
         What finds the same of long rows, in the loop's place.
     columns : mapping of str to int
         By the name of a dtype, the address of a loop that finds the same of columns, several rows
-        at a time (`corepy.backends._column_loops`); of products, what adds up their parts.
+        at a time (`corepy.backends._column_loops`); of products, what adds up their parts. Sums
+        of integers of fewer than 64 bits have as many, where there is such a loop.
     weighted : mapping of str to int
         Likewise one that adds up rows times a number each.
     wide : mapping of str to int

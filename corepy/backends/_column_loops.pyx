@@ -46,29 +46,29 @@ cdef extern from *:
     #define COREPY_ROW(OP, K) value = OP(value, from[i + (K) * step]);
     #define COREPY_FOUR(OP, K) \\
         COREPY_ROW(OP, K) COREPY_ROW(OP, K + 1) COREPY_ROW(OP, K + 2) COREPY_ROW(OP, K + 3)
-    #define COREPY_PASS(ITEM, COUNT, STEPS) \\
+    #define COREPY_PASS(PART, BEGIN, PUT, COUNT, STEPS) \\
         for (; row + COUNT <= rows; row += COUNT, from += COUNT * step) { \\
             for (ptrdiff_t i = 0; i < columns; i++) { \\
-                ITEM value = into[i]; \\
+                PART value = BEGIN; \\
                 STEPS \\
-                into[i] = value; \\
+                into[i] PUT value; \\
             } \\
         }
 
-    /* Rows of some columns into results that are there already. */
-    #define COREPY_RUN(NAME, ITEM, TARGET, OP) \\
+    /* Rows of some columns into results that are there already: either begun with or put to. */
+    #define COREPY_RUN(NAME, RESULT, ITEM, PART, BEGIN, PUT, TARGET, OP) \\
         TARGET COREPY_APART static void NAME##_run( \\
-            ITEM* COREPY_ONLY into, const ITEM* COREPY_ONLY from, ptrdiff_t rows, ptrdiff_t step, \\
+            RESULT* COREPY_ONLY into, const ITEM* COREPY_ONLY from, ptrdiff_t rows, ptrdiff_t step, \\
             ptrdiff_t columns \\
         ) { \\
             ptrdiff_t row = 0; \\
-            COREPY_PASS(ITEM, 16, \\
+            COREPY_PASS(PART, BEGIN, PUT, 16, \\
                 COREPY_FOUR(OP, 0) COREPY_FOUR(OP, 4) COREPY_FOUR(OP, 8) COREPY_FOUR(OP, 12)) \\
-            COREPY_PASS(ITEM, 4, COREPY_FOUR(OP, 0)) \\
-            COREPY_PASS(ITEM, 1, COREPY_ROW(OP, 0)) \\
+            COREPY_PASS(PART, BEGIN, PUT, 4, COREPY_FOUR(OP, 0)) \\
+            COREPY_PASS(PART, BEGIN, PUT, 1, COREPY_ROW(OP, 0)) \\
         }
     #define COREPY_COLUMNS(NAME, ITEM, TARGET, OP, BEFORE, IS_OTHER) \\
-        COREPY_RUN(NAME, ITEM, TARGET, OP) \\
+        COREPY_RUN(NAME, ITEM, ITEM, ITEM, into[i], =, TARGET, OP) \\
         COREPY_TILES(NAME, ITEM, ITEM, BEFORE, IS_OTHER)
     #define COREPY_TILES(NAME, RESULT, ITEM, BEFORE, IS_OTHER) \\
         static int NAME( \\
@@ -105,25 +105,8 @@ cdef extern from *:
 
     /* Sums of integers of fewer bits than their sums have: sixteen rows are added up in as many bits
        as hold that, which are a quarter of the work. */
-    #define COREPY_GROWN_PASS(PART, COUNT, STEPS) \\
-        for (; rows >= COUNT; rows -= COUNT, from += COUNT * step) { \\
-            for (ptrdiff_t i = 0; i < columns; i++) { \\
-                PART value = 0; \\
-                STEPS \\
-                into[i] += value; \\
-            } \\
-        }
     #define COREPY_GROWN(NAME, ITEM, PART, TARGET) \\
-        TARGET COREPY_APART static void NAME##_run( \\
-            int64_t* COREPY_ONLY into, const ITEM* COREPY_ONLY from, ptrdiff_t rows, ptrdiff_t step, \\
-            ptrdiff_t columns \\
-        ) { \\
-            COREPY_GROWN_PASS(PART, 16, \\
-                COREPY_FOUR(COREPY_SUM, 0) COREPY_FOUR(COREPY_SUM, 4) \\
-                COREPY_FOUR(COREPY_SUM, 8) COREPY_FOUR(COREPY_SUM, 12)) \\
-            COREPY_GROWN_PASS(PART, 4, COREPY_FOUR(COREPY_SUM, 0)) \\
-            COREPY_GROWN_PASS(PART, 1, COREPY_ROW(COREPY_SUM, 0)) \\
-        } \\
+        COREPY_RUN(NAME, int64_t, ITEM, PART, 0, +=, TARGET, COREPY_SUM) \\
         COREPY_TILES(NAME, int64_t, ITEM, (void)0, 0)
 
     /* Rows, each times its weight, into results that are there already. */

@@ -37,7 +37,8 @@ cdef extern from *:
     #define COREPY_HAS_LEFT() 0
     #endif
 
-    enum { COREPY_CHUNK = 32768 };
+    /* Elements that threads take at a time, and that lanes add up before their sum is rounded. */
+    enum { COREPY_CHUNK = 32768, COREPY_PART = 1024 };
 
     typedef double (*corepy_row)(const void*, ptrdiff_t);
     typedef double (*corepy_joining)(const double*, ptrdiff_t);
@@ -82,7 +83,7 @@ cdef extern from *:
         typedef ITEM NAME##_vector __attribute__((vector_size(BYTES), aligned(sizeof(ITEM)))); \\
         TARGET static double NAME##_chunk(const ITEM* x, ptrdiff_t size) { \\
             enum { COUNT = 256 / BYTES, APART = COUNT / 4, LANES = 64 / sizeof(ITEM) }; \\
-            const ptrdiff_t step = 256 / sizeof(ITEM), part = 1024; \\
+            const ptrdiff_t step = 256 / sizeof(ITEM), part = COREPY_PART; \\
             corepy_sofar sofar = {0.0, 0.0}; \\
             double value; \\
             ptrdiff_t i = 0, stop; \\
@@ -121,11 +122,10 @@ cdef extern from *:
     /* The same of floats that are doubles first, part by part: to the bits of doubles. */
     #define COREPY_DOUBLED(NAME, DOUBLES, TARGET) \\
         TARGET static double NAME##_chunk(const float* x, ptrdiff_t size) { \\
-            enum { PART = 1024 }; \\
             corepy_sofar sofar = {0.0, 0.0}; \\
-            double wide[PART]; \\
-            for (ptrdiff_t i = 0; i < size; i += PART) { \\
-                const ptrdiff_t count = size - i < PART ? size - i : PART; \\
+            double wide[COREPY_PART]; \\
+            for (ptrdiff_t i = 0; i < size; i += COREPY_PART) { \\
+                const ptrdiff_t count = size - i < COREPY_PART ? size - i : COREPY_PART; \\
                 for (ptrdiff_t j = 0; j < count; j++) wide[j] = x[i + j]; \\
                 corepy_add(&sofar, DOUBLES##_chunk(wide, count)); \\
             } \\
@@ -140,7 +140,7 @@ cdef extern from *:
             vector_size(BYTES / sizeof(double) * sizeof(ITEM)), aligned(sizeof(ITEM)))); \\
         TARGET static double NAME##_chunk(const ITEM* x, ptrdiff_t size) { \\
             enum { COUNT = 256 / BYTES, LANES = 32 }; \\
-            const ptrdiff_t part = 1024; \\
+            const ptrdiff_t part = COREPY_PART; \\
             double total = 1.0, lanes[LANES]; \\
             ptrdiff_t i = 0, stop; \\
             int k, apart; \\

@@ -421,11 +421,10 @@ cdef object _converted_reduction(Function self, Operand x, Slots wide, PyObject*
 cdef Slots _table_of_sums(Operand x):
     """Return the table in which an array is summed: of integers that of a wider dtype, if it is known."""
     cdef PyObject* found
-    if not _is_array(<PyObject*>x._native):
+    wide = _dtype_of_sums(x)
+    if wide is None or wide is x._table.dtype:
         return x._table
-    if not PyTypeNum_ISINTEGER(PyArray_TYPE(<PyArrayObject*><PyObject*>x._native)):
-        return x._table
-    found = PyDict_GetItemWithError(x._table.siblings, _dtype_of_sums(x))
+    found = PyDict_GetItemWithError(x._table.siblings, wide)
     return x._table if found == NULL else <Slots>found
 
 

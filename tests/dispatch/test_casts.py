@@ -57,12 +57,10 @@ def test_what_is_out_of_range(source: str, target: str, size: int) -> None:
         np.testing.assert_array_equal(found, expected, strict=True)
 
 
-@pytest.mark.parametrize("target", INTEGERS)
+@pytest.mark.parametrize("target", [name for name in INTEGERS if "64" not in name])
 def test_what_is_just_beyond_the_ends_and_comes_back(target: str) -> None:
     """Digits behind the point go, on whichever side of it a number is."""
     limits = np.iinfo(target)
-    if limits.bits == 64:
-        return
     native = np.asarray([limits.max + 0.875, limits.min - 0.875, 1.875, -0.875], "float64")
     found = xp.astype(xp.asarray(native), getattr(xp, target)).tolist()
     assert found == [limits.max, limits.min, 1, 0]

@@ -51,7 +51,7 @@ def test_small_integers(shape: tuple[int, ...], axis: Any, dtype: str) -> None:
     for keepdims in (False, True):
         found = xp.sum(x, axis=axis, keepdims=keepdims)
         expected = native.sum(axis=axis, keepdims=keepdims)
-        assert found.dtype == xp.uint64 if dtype.startswith("u") else xp.int64
+        assert found.dtype == (xp.uint64 if dtype.startswith("u") else xp.int64)
         np.testing.assert_array_equal(found.unwrap(), expected, strict=True)
         told = xp.sum(x, axis=axis, keepdims=keepdims, dtype=found.dtype)
         np.testing.assert_array_equal(told.unwrap(), expected, strict=True)

@@ -7,8 +7,7 @@ import sys
 import time
 
 import corepy
-from tests.statements import keywords  # noqa: F401  # which adds to them
-from tests.statements.chapters import STATEMENTS
+from tests.statements import STATEMENTS
 from tests.statements.comparison import compare
 
 

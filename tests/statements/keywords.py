@@ -24,9 +24,11 @@ def totals_of_a_dtype(xp: ModuleType, draw: Operands) -> Any:
     if name == "prod" and "float" in wanted:
         name = "sum"
     x = draw.array(dtype, shape, "small")
-    axis = draw.axis(shape) if name == "cumulative_sum" else draw.axes(shape)
     function = getattr(xp, name if xp is not np else _ACCUMULATING[name])
-    return function(x, axis=axis, dtype=getattr(xp, wanted))
+    if name == "cumulative_sum":
+        return function(x, axis=draw.axis(shape), dtype=getattr(xp, wanted))
+    words = {"axis": draw.axes(shape), "keepdims": draw.chance(0.4)}
+    return function(x, dtype=getattr(xp, wanted), **words)
 
 
 @statement()
@@ -133,7 +135,7 @@ def single_axes(xp: ModuleType, draw: Operands) -> Any:
     x, axis = draw.array(draw.dtype("biufc"), shape), draw.axis(shape)
     wide = xp.expand_dims(x, axis=axis)
     if draw.chance(0.5):
-        return xp.squeeze(wide, axis=axis % wide.ndim if axis >= 0 else axis)
+        return xp.squeeze(wide, axis=axis)
     return xp.squeeze(wide[..., None], axis=-1)
 
 

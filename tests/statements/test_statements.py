@@ -12,8 +12,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
-from tests.statements import keywords  # noqa: F401  # which adds to them
-from tests.statements.chapters import STATEMENTS
+from tests.statements import STATEMENTS
 from tests.statements.comparison import compare
 
 #: Draws for each statement and backend. A thousand take a second or two.

@@ -29,7 +29,14 @@ from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends._base import Backend, Capabilities, native_function
 from corepy.backends._descending import in_both_orders
 from corepy.backends._kinds import dtypes_on, left_out
-from corepy.backends.jax import IMPORTED_BEFORE, TORCH_FIRST, _indexing, _special, _values
+from corepy.backends.jax import (
+    IMPORTED_BEFORE,
+    TORCH_FIRST,
+    _indexing,
+    _searching,
+    _special,
+    _values,
+)
 from corepy.devices._device import CPU, Device, as_device
 from corepy.devices._pool import MemoryStats
 from corepy.devices._probe import MemoryInfo
@@ -577,42 +584,6 @@ def _truth(function: Function) -> Function:
     return reduce
 
 
-def _arg_extreme(library: Function, primitive: Function) -> Function:
-    """Find positions; in traced code of 32 bits, positions that are widened afterwards.
-
-    JAX lowers the primitive when all is traced, by then without our context of 64 bits, and fails
-    on an int64 result. It is the only function of the standard that this happens to.
-    """
-
-    def find(x: Array, *, axis: int | None, keepdims: bool) -> Array:
-        if not isinstance(x, jax.core.Tracer):
-            return library(x, axis=axis, keepdims=keepdims)
-        line, place = (jnp.ravel(x), 0) if axis is None else (x, axis)
-        narrow = jnp.int32 if line.shape[place] <= 2**31 else jnp.int64
-        found = primitive(line, place, narrow).astype(jnp.int64)
-        if not keepdims:
-            return found
-        return jnp.expand_dims(found, tuple(range(x.ndim)) if axis is None else axis)
-
-    return find
-
-
-#: Elements up to which each is compared with all others: beyond, it takes longer than a sort, and
-#: memory for every pair.
-_COMPARED: Final = 48
-
-
-def _isin(x1: Array, x2: Array, /, *, invert: bool = False) -> Array:
-    method = "compare_all" if x2.size <= _COMPARED else "binary_search"
-    return jnp.isin(x1, x2, invert=invert, method=method)
-
-
-@partial(jax.jit, static_argnames="side")
-def _searchsorted(x1: Array, x2: Array, *, side: str, sorter: Array | None) -> Array:
-    # JAX gives int32 while the positions fit.
-    return jnp.searchsorted(x1, x2, side=side, sorter=sorter).astype(jnp.int64)
-
-
 _FIXES: Final[dict[str, Function]] = {
     **_special.FIXES,
     **{
@@ -633,10 +604,10 @@ _FIXES: Final[dict[str, Function]] = {
     "pow": _pow,
     "all": _truth(jnp.all),
     "any": _truth(jnp.any),
-    "argmax": _arg_extreme(jnp.argmax, jax.lax.argmax),
-    "argmin": _arg_extreme(jnp.argmin, jax.lax.argmin),
-    "isin": _isin,
-    "searchsorted": _searchsorted,
+    "argmax": _searching.arg_extreme(jnp.argmax, jax.lax.argmax),
+    "argmin": _searching.arg_extreme(jnp.argmin, jax.lax.argmin),
+    "isin": _searching.isin,
+    "searchsorted": _searching.searchsorted,
     # JAX turns the sorted array round, and with it the order of zeros of both signs and of NaN.
     "sort": in_both_orders(jnp.sort, jnp.flip),
     "linalg.cholesky": _cholesky,
