@@ -16,10 +16,10 @@ from corepy import _dtypes
 from corepy._dtypes import DType, Scalar
 from corepy._errors import bad_argument, bad_type
 from corepy.array_api import _elementwise  # noqa: F401  operators are forms of its functions
-from corepy.array_api._arguments import device_argument
+from corepy.array_api._interchange import Interchange
 from corepy.array_api._keys import is_plain, native_key
 from corepy.devices._device import CPU, Device, as_device
-from corepy.devices._transfer import convert, from_host, look, nbytes, to_host, tried
+from corepy.devices._transfer import from_host, look, nbytes, to_host, tried
 from corepy.dispatch import (
     STRICT,
     Operand,
@@ -28,7 +28,6 @@ from corepy.dispatch import (
     converted,
     creation_table,
     declare,
-    entered,
     fitting,
     gathered,
     inplace,
@@ -55,7 +54,6 @@ from corepy.dispatch import (
     wrap,
     writable,
 )
-from corepy.dispatch import _explain as account
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,13 +63,12 @@ Key: TypeAlias = "int | slice | EllipsisType | Array | None"
 API_VERSION: Final = "2025.12"
 #: Versions of the standard of which 2025.12 is a superset.
 _COMPATIBLE: Final = ("2021.12", "2022.12", "2023.12", "2024.12", API_VERSION)
-_DLPACK_CPU: Final = 1  # as DLPack numbers kinds of device
 
 for _name in ("__getitem__", "__setitem__"):
     declare(_name, _dtypes.ANY)
 
 
-class Array(Operand):
+class Array(Interchange):
     """An array of the standard: a native array of some library, on one device.
 
     Make one with the creation functions of `corepy.array_api`; `Array.unwrap` gives the native
@@ -495,167 +492,6 @@ class Array(Operand):
 
         return corepy.array_api
 
-    def to_device(self, device: Device | str, /, *, stream: Any = None) -> Array:
-        """Move the array to a device.
-
-        Parameters
-        ----------
-        device : Device or str
-        stream : None, or a stream
-            In which the array is copied, of either device: that of `corepy.stream`, another
-            library's with ``__cuda_stream__``, or the address of one. What comes after waits for
-            it. None: the current one.
-
-        Returns
-        -------
-        Array
-            On that device; the same object if it is there already.
-
-        Raises
-        ------
-        TypeError
-            If `device` or `stream` is of another type.
-        ValueError
-            If neither device has streams, or `stream` is of another one.
-        BackendUnavailableError
-            If the device is not present.
-        UnsupportedOperationError
-            If no backend there has the dtype.
-        BackendError
-            If a library fails to move the array, which is left as it was.
-        """
-        place = device_argument("to_device", device)
-        source = self._table
-        if stream is not None:
-            creation_table("to_device", place, source.dtype)  # loads who has streams there
-            with entered("to_device", stream, place, source.device):
-                return self.to_device(place)
-        if place is source.device:
-            return self
-        target = creation_table("to_device", place, source.dtype)
-        home = source.backend  # stays in charge where it can
-        if place in home.devices() and source.dtype in home.capabilities(place).dtypes:
-            target = table_of(home, place, source.dtype)
-        native, _ = convert(self._native, source.backend, target.backend, place)
-        size = self.nbytes
-        account.moved(target.backend, place, size, f"to_device from {source.device}")
-        return cast("Array", make(native, target))
-
-    def __dlpack_device__(self, /) -> tuple[int, int]:
-        """Return the DLPack device type and id of the native array.
-
-        Returns
-        -------
-        tuple of (int, int)
-
-        Raises
-        ------
-        BufferError
-            If its library does not speak DLPack.
-        """
-        kind, index = self._exporter("__dlpack_device__").__dlpack_device__()
-        return int(kind), int(index)
-
-    def __dlpack__(
-        self,
-        /,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """Export the array as a DLPack capsule.
-
-        Parameters
-        ----------
-        stream : int or None
-            Stream of the consumer; None on the host.
-        max_version : tuple of int or None
-            Newest version of DLPack that the consumer takes. Read-only memory needs (1, 0).
-        dl_device : tuple of int or None
-            Device wanted by the consumer.
-        copy : bool or None
-            Whether the memory must, must not or may be new.
-
-        Returns
-        -------
-        PyCapsule
-
-        Raises
-        ------
-        TypeError
-            If `max_version` or `dl_device` is no pair of ints.
-        BufferError
-            If the memory cannot be exported as wanted.
-        """
-        for name, pair in (("max_version", max_version), ("dl_device", dl_device)):
-            if pair is not None and not _is_pair(pair):
-                raise bad_type("__dlpack__", name, pair, "a tuple of two ints, or None")
-        native = self._exporter("__dlpack__")
-        if stream is not None and native.__dlpack_device__()[0] == _DLPACK_CPU:
-            # Of which MLX would take any, and of the error nobody is sure.
-            raise BufferError(f"__dlpack__: stream is {stream!r}; expected None on the host")
-        if max_version is None or max_version < (1, 0):
-            max_version = None  # which every library understands, as some do not older numbers
-            native = self._table.backend.legacy_exporter(native, copy=copy)
-        try:
-            return native.__dlpack__(
-                stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
-            )
-        except (TypeError, ValueError, OverflowError) as error:
-            # What cannot be done without a copy is a ValueError to most libraries; what cannot be
-            # done for a device is one to NumPy before 2.4.
-            asked = copy is False or dl_device is not None
-            refused = asked and isinstance(error, ValueError)
-            raise (BufferError if refused else type(error))(f"__dlpack__: {error}") from None
-        except (BufferError, RuntimeError, AssertionError) as error:  # the last two: of a stream
-            raise BufferError(f"__dlpack__: {error}") from None
-
-    def _exporter(self, function: str) -> Any:
-        """Return the object that speaks DLPack for the native array."""
-        found = self._table.backend.exporter(self._native)
-        if found is None:
-            raise BufferError(f"{function}: {self.backend} on {self.device} exports no DLPack")
-        return found
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Return the values as a NumPy array; shares memory where `copy` and `dtype` allow."""
-        import numpy as np
-
-        if self.device.kind != "cpu" and copy is False:
-            raise ValueError(f"__array__: x is on {self.device}; expected copy other than False")
-        host = to_host(self._native, self._table.backend, copy=None if copy else copy)
-        made = np.asarray(host, dtype) if copy is None else np.array(host, dtype, copy=copy)
-        # The caller may give it another shape or dtype in place, which is not for ours to have.
-        return made.view() if made is host else made
-
-    def __buffer__(self, flags: int, /) -> memoryview:
-        """Export host memory by the buffer protocol (Python 3.12 and later call this).
-
-        Raises
-        ------
-        BufferError
-            If the array has no host memory to share, or is read-only and the consumer wants to
-            write.
-        """
-        if self.device.kind != "cpu":
-            raise BufferError(f"buffer: x is on {self.device}; expected host memory")
-        backend = self._table.backend
-        try:
-            host: np.ndarray[Any, Any] | None = to_host(self._native, backend, copy=False)
-        except ValueError:  # no copy is made to be thrown away
-            host = None
-        if host is None or not backend.shares_memory(self._native, host):
-            # NumPy takes a buffer for memory without a copy; refused, it asks `__array__`.
-            raise BufferError(
-                f"buffer: {backend.name} shares no memory; expected an array that does"
-            )
-        view = host.data
-        if flags & 1 and view.readonly:  # PyBUF_WRITABLE
-            raise BufferError("buffer: x is read-only; expected writable memory")
-        return view
-
     # ------------------------------------------------------------------ Python's protocols
 
     def __repr__(self) -> str:
@@ -708,14 +544,6 @@ def _without_ones(x: Array) -> Array:
 def _told(function: str, argument: str, error: Exception) -> str:
     """Return a library's message after the names, of which our reference says the first itself."""
     return f"{function}: {argument}: {str(error).removeprefix(f'{function}: ')}"
-
-
-def _is_pair(value: object) -> bool:
-    return (
-        isinstance(value, tuple)
-        and len(value) == 2
-        and all(hasattr(part, "__index__") for part in value)
-    )
 
 
 def _duplicate(x: Array) -> Array:

@@ -16,8 +16,9 @@ from corepy._dtypes import DTYPES, DType, Scalar
 from corepy.backends import _numpy_creation as creation
 from corepy.backends import _numpy_elementwise as elementwise
 from corepy.backends import _numpy_set as sets
-from corepy.backends._base import Backend, Capabilities, Loop, native_function
+from corepy.backends._base import Backend, Capabilities, native_function
 from corepy.backends._exports import runs_backwards
+from corepy.backends._loop import Loop
 from corepy.backends._numpy_fft import OPERATIONS as FFT
 from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
 from corepy.backends._numpy_linalg import OPERATIONS as LINALG

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._extensions import extension
-from corepy.backends._base import Loop
+from corepy.backends._loop import Loop
 from corepy.backends._numpy_elementwise import OWN_ACOSH
 from corepy.backends._numpy_order import ORDER_LOOP, ORDERED, PARTS, SORTED
 from corepy.backends._numpy_rows import ROW_LOOPS

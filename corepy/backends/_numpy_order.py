@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._extensions import extension
-from corepy.backends._base import OrderLoop
+from corepy.backends._loop import OrderLoop
 
 __all__ = ["ORDERED", "ORDER_LOOP", "PARTS", "SORTED", "SORTS_SLOWLY", "SORTS_WIDE", "ordered"]
 

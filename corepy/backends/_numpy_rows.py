@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._extensions import extension
-from corepy.backends._base import RowLoop
+from corepy.backends._loop import RowLoop
 
 __all__ = ["ROW_LOOPS", "reduced", "spread"]
 
