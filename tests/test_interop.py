@@ -266,3 +266,22 @@ def test_the_table_numbers_its_reasons() -> None:
     cells = [interop._cell(crossing, reasons) for crossing in crossings]
     assert cells == ["yes", "asked", "no (1)", "no (2)", "no (1)", ""]
     assert reasons == {"too small": 1, "too large": 2}
+
+
+@pytest.mark.backend("torch")
+def test_a_write_from_memory_that_another_library_lends_in_part() -> None:
+    def part(values: Any) -> corepy.Array:
+        return corepy.to(values, backend="torch", copy=False)
+
+    expected = np.r_[0.0, np.arange(999.0)]
+    values = np.arange(1000.0)
+    part(values[1:])[...] = values[:-1]
+    np.testing.assert_array_equal(values, expected)
+    values = np.arange(1000.0)
+    x, y = part(values), xp.asarray(values, copy=False)
+    x[1:] = y[:-1]
+    np.testing.assert_array_equal(values, expected)
+    values = np.arange(1000.0)
+    x = part(values[1:])
+    x += values[:-1]
+    np.testing.assert_array_equal(values, np.arange(1000.0) + expected)

@@ -54,6 +54,8 @@ def native_key(function: str, x: Array, key: Any) -> Any:
     ------
     IndexError
         If there are more indices than dimensions, or more than one Ellipsis.
+    ValueError
+        If the step of a slice is 0.
     TypeError
         If a part of the key is of another type. In strict mode, ``IndexError`` for every key that
         the standard leaves open.
@@ -84,7 +86,7 @@ def native_key(function: str, x: Array, key: Any) -> Any:
         _strictly(function, x, parts, any(masks), bool(ellipses) or used == x.ndim)
     if 0 in x.shape and not any(masks):
         _within(function, x, parts)
-    return parts if isinstance(key, tuple) else parts[0]
+    return parts if isinstance(key, tuple) and masks != [True] else parts[0]
 
 
 def _part(function: str, x: Array, part: Any) -> Any:
@@ -92,7 +94,10 @@ def _part(function: str, x: Array, part: Any) -> Any:
         return part
     if isinstance(part, slice):
         bounds = (part.start, part.stop, part.step)
-        return slice(*(b if b is None else _bound(function, b) for b in bounds))
+        start, stop, step = (b if b is None else _bound(function, b) for b in bounds)
+        if step == 0:
+            raise ValueError(f"{function}: key has a slice whose step is 0; expected another")
+        return slice(start, stop, step)
     if not isinstance(part, Operand):
         if owner_of(part) is None:
             return _int(function, part)

@@ -300,6 +300,8 @@ cdef bint _put_picked(Operand owner, Slot* slot, PyArrayObject* x, key, given) e
     cdef PyArrayObject* source = <PyArrayObject*>given
     if PyArray_NDIM(source) and _may_overlap(x, source):
         return False
+    if type(key) is tuple and len(key) == 1:
+        key = key[0]
     if type(key) is _Array and _is_array(<PyObject*>(<Operand>key)._native):  # see `_setitem`
         if _may_overlap(x, <PyArrayObject*><PyObject*>(<Operand>key)._native):
             return False

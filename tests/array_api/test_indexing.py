@@ -340,6 +340,81 @@ def test_slices_reach_as_far_as_they_say() -> None:
     assert x.tolist() == [[0, 0, 3], [0, 0, 6]]
 
 
+@pytest.mark.parametrize("step", [2**31 + 1, 2**40, 2**61, 2**62, 2**63])
+def test_steps_reach_as_far_as_they_say(step: int) -> None:
+    values = np.arange(12).reshape(4, 3)
+    for key in (np.s_[::step], np.s_[1::step, 0], np.s_[:, ::-step], np.s_[::-step, 1::step]):
+        x, expected = xp.asarray(values.tolist()), values.copy()
+        assert_values(x[key], values[key])
+        x[key], expected[key] = xp.asarray(-1), -1
+        assert_values(x, expected)
+
+
+def test_a_step_of_zero_is_the_keys_fault() -> None:
+    x = xp.asarray([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="^__getitem__: key"):
+        x[::0]
+    with pytest.raises(ValueError, match="^__setitem__: key"):
+        x[::0] = 1.0
+
+
+def test_an_ellipsis_for_no_axis_keeps_arrays_apart() -> None:
+    values, index = np.arange(40).reshape(4, 5, 2), np.asarray([1, 2, 0])
+    x, i = xp.asarray(values.tolist()), xp.asarray(index.tolist())
+    chosen, put = values[:, index, ..., -1], np.arange(12).reshape(3, 4)
+    assert chosen.shape == put.shape
+    assert_values(x[:, i, ..., -1], chosen)
+    assert_values(x[::-1, i, ..., -1], values[::-1, index, ..., -1])
+    assert_values(x[..., i, -1], values[..., index, -1])
+    expected = values.copy()
+    expected[:, index, ..., -1] = put
+    x[:, i, ..., -1] = xp.asarray(put.tolist())
+    assert_values(x, expected)
+
+
+def test_indices_are_within_bounds_where_nothing_is_selected() -> None:
+    x, i = xp.zeros((2, 3, 4)), xp.asarray([0, 1])
+    if x.backend == "dask":
+        pytest.skip("Dask reads and writes such an array later")
+    none = slice(0, 0)
+    for key in ((i, none, 99), (none, i, 99), (none, 9, i), (i + 7, none, i), (i, none, i - 9)):
+        with pytest.raises(IndexError, match="^__getitem__: "):
+            x[key]
+        with pytest.raises(IndexError, match="^__setitem__: "):
+            x[key] = 0.0
+
+
+def test_a_value_fits_where_nothing_is_selected() -> None:
+    x, i = xp.zeros((2, 5)), xp.asarray([1, 2])
+    x[:0, i] = xp.ones((0, 1))
+    x[:, i[:0]] = xp.ones((2, 0))
+    if x.backend == "dask":
+        pytest.skip("Dask reads and writes such an array later")
+    for key, shape in (((slice(None), i[:0]), (3,)), ((slice(0, 0), i), (0, 3))):
+        with pytest.raises(ValueError, match="^__setitem__: "):
+            x[key] = xp.ones(shape)
+
+
+def test_arrays_of_indices_broadcast() -> None:
+    x, i, j = xp.zeros((4, 4)), xp.asarray([0, 1, 2]), xp.asarray([0, 1])
+    if x.backend == "dask":
+        pytest.skip("Dask reads such an array later")
+    with pytest.raises(IndexError, match="^__getitem__: "):
+        x[i, j]
+
+
+@pytest.mark.parametrize("size", [5, 200])
+def test_a_mask_that_lies_in_what_it_writes(size: int) -> None:
+    values = np.random.default_rng(1).random(size) < 0.5
+    expected = values.copy()
+    expected[values[::-1].copy()] = False
+    for wrapped in (False, True):
+        x = xp.asarray(values.tolist())
+        mask = x[::-1]
+        x[(mask,) if wrapped else mask] = False
+        assert_values(x, expected)
+
+
 def test_errors_name_the_function_once() -> None:
     x = xp.asarray([1.0, 2.0, 3.0])
     if x.backend == "dask":

@@ -8,7 +8,7 @@ from typing import Any
 
 import cupy
 
-from corepy.backends._slices import near
+from corepy.backends._slices import within
 
 Array = Any
 Function = Callable[..., Any]
@@ -19,7 +19,9 @@ def getitem(x: Array, key: Any) -> Array:
         try:
             return x[key]
         except (IndexError, OverflowError):  # of bounds that are no integers of C
-            return x[near(key)]  # keys of several parts have none (`native_key`)
+            if x.ndim:  # keys of several parts have none (`native_key`)
+                key = within(key, x.shape[0])
+            return x[key]
     if key.__class__ is not int:
         _look_at_key(x, key)
     return x[key]

@@ -12,8 +12,7 @@ elements: NumPy applies these on the host, and JAX by its own way elsewhere.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -21,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from corepy.backends._slices import within
 from corepy.backends.jax import _values
 
 Array: TypeAlias = Any
@@ -109,8 +109,7 @@ def _word_of(part: slice, size: int) -> tuple[int | None, int | tuple[int | None
     """Return where a slice begins, None if that is compiled in, and its word in a pattern."""
     start, stop, step = part.indices(size)
     if step != 1:
-        bounds = (part.start, part.stop, part.step)
-        return None, tuple(each if each is None else operator.index(each) for each in bounds)
+        return None, (part.start, part.stop, part.step)
     if start == 0 and stop == size:
         return None, _WHOLE
     return start, max(0, stop - start)
@@ -194,7 +193,7 @@ def _checked(x: Array, key: Any) -> tuple[Any, ...]:
     Raises
     ------
     IndexError
-        If one is, or a mask has another shape than what it indexes.
+        If one is, a mask has another shape than what it indexes, or arrays do not broadcast.
     """
     parts = list(key) if isinstance(key, tuple) else [key]
     widths = [_width(part) for part in parts]
@@ -204,10 +203,25 @@ def _checked(x: Array, key: Any) -> tuple[Any, ...]:
             axis += len(x.shape) - sum(widths)
         elif _is_mask(part):
             parts[i] = _fitting(part, x.shape[axis : axis + width])
-        elif width and not isinstance(part, slice):
+        elif isinstance(part, slice):
+            parts[i] = within(part, x.shape[axis])  # JAX reads bounds and steps in 32 bits
+        elif width:
             _check(part, x.shape[axis])
         axis += width
+    _check_together(part for part in parts if hasattr(part, "shape"))
     return tuple(parts)
+
+
+def _check_together(arrays: Iterable[Array]) -> None:
+    """Refuse arrays of indices that do not broadcast, of which JAX makes a ``ValueError``."""
+    shapes = {array.shape for array in arrays if not _is_mask(array)}
+    if len(shapes) > 1:
+        try:
+            np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise IndexError(
+                f"arrays of shapes {sorted(shapes)}; expected shapes that broadcast"
+            ) from None
 
 
 def _width(part: Any) -> int:

@@ -53,7 +53,10 @@ def _bad_key(function: str, got: str, expected: str) -> IndexError:
 
 
 def _expand(function: str, key: Key, ndim: int) -> list[_Index]:
-    """Return one entry for each axis of the array (or new axis), without Ellipsis."""
+    """Return one entry for each axis of the array (or new axis).
+
+    An Ellipsis stays where it stands for no axis: it keeps arrays apart as a slice does.
+    """
     entries: list[Any] = list(key) if isinstance(key, tuple) else [key]
     entries = [as_array(function, "key", e) if isinstance(e, list) else e for e in entries]
     used = sum(map(_axes_used, entries))
@@ -63,7 +66,8 @@ def _expand(function: str, key: Key, ndim: int) -> list[_Index]:
     if len(dots) > 1:
         raise _bad_key(function, f"has {len(dots)} Ellipsis", "at most one")
     place = dots[0] if dots else len(entries)
-    return [*entries[:place], *[slice(None)] * (ndim - used), *entries[place + 1 :]]
+    between = [slice(None)] * (ndim - used) or entries[place : place + 1]
+    return [*entries[:place], *between, *entries[place + 1 :]]
 
 
 def _axes_used(entry: Any) -> int:
@@ -108,12 +112,14 @@ def _selected(function: str, shape: Shape, key: Key) -> tuple[list[int], Shape]:
     entries = _expand(function, key, len(shape))
     # An int among arrays broadcasts with them; alone it just selects.
     vectorized = any(isinstance(entry, ReferenceArray | bool) for entry in entries)
-    parts: list[_Steps | _Points] = []
+    parts: list[_Steps | _Points | None] = []
     start = 0
     axis = 0
     for entry in entries:
         if entry is None:
             parts.append([0])
+        elif entry is Ellipsis:
+            parts.append(None)
         elif isinstance(entry, slice):
             parts.append([i * strides[axis] for i in _range(function, entry, shape[axis])])
             axis += 1
@@ -136,20 +142,26 @@ def _selected(function: str, shape: Shape, key: Key) -> tuple[list[int], Shape]:
 
 
 def _lay_out(
-    function: str, parts: Sequence[_Steps | _Points], start: int
+    function: str, parts: Sequence[_Steps | _Points | None], start: int
 ) -> tuple[list[int], Shape]:
-    """Combine steps and points to positions; the points make one block of dimensions."""
+    """Combine steps and points to positions; the points make one block of dimensions.
+
+    None stands for no dimension, and keeps points apart.
+    """
     points = [part for part in parts if isinstance(part, _Points)]
-    block_shape = common_shape(function, [part.indices.shape for part in points])
+    try:
+        block_shape = common_shape(function, [part.indices.shape for part in points])
+    except ValueError as error:
+        raise IndexError(str(error)) from None
     block = [0] * math.prod(block_shape)
     for part in points:
         chosen = cast("list[int]", broadcast_values(part.indices, block_shape))
         block = [place + index * part.stride for place, index in zip(block, chosen, strict=True)]
     where = [i for i, part in enumerate(parts) if isinstance(part, _Points)]
     adjacent = bool(where) and where[-1] - where[0] == len(where) - 1
-    place = where[0] if adjacent else 0
+    place = where[0] - parts[: where[0]].count(None) if adjacent else 0
     dimensions: list[tuple[Shape, _Steps]] = [
-        ((len(part),), part) for part in parts if not isinstance(part, _Points)
+        ((len(part),), part) for part in parts if part is not None and not isinstance(part, _Points)
     ]
     if points:
         dimensions.insert(place, (block_shape, block))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from corepy.backends._slices import FAR, near
+from corepy.backends._slices import within
 from corepy.backends.torch._layout import is_batched
 
 
@@ -20,7 +20,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             raise IndexError(f"index {key} is out of bounds") from error
     if key.__class__ is slice and _goes_as_it_is(key):
         return x[key]
-    parts = _parts(x, key)
+    x, parts = _opened(x, key)
     if any(_is_reversed(part) for part in parts):
         x, turned, parts = _forward(x, parts)
         x = flip(x, axis=tuple(turned))
@@ -31,31 +31,42 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     return x[parts]
 
 
+#: torch multiplies steps with strides in 64 bits, and warns of bounds at their limits.
+_NEAR: Final = 2**31
+
+
 def _goes_as_it_is(key: slice) -> bool:
     """Say whether torch takes a slice: it runs forward, and no bound is far away."""
     for bound in (key.start, key.stop):
-        if bound is not None and not -FAR <= bound <= FAR:
+        if bound is not None and not -_NEAR <= bound <= _NEAR:
             return False
-    return key.step is None or 0 < key.step <= FAR
+    return key.step is None or 0 < key.step <= _NEAR
 
 
 def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
     value = _elsewhere(x, value)
-    view, parts = x, tuple(_elsewhere(x, part) for part in _parts(x, key))
+    view, parts = _opened(x, key)
+    parts = tuple(_elsewhere(x, part) for part in parts)
     if any(_is_reversed(part) for part in parts):
-        view, turned, parts = _forward(x, parts)
+        view, turned, parts = _forward(view, parts)
         order = torch.arange(view.numel(), device=x.device).reshape(view.shape)
         parts = torch.unravel_index(order.flip(turned)[parts], view.shape)
+    if _is_empty(view, parts):  # where torch looks at no shape
+        _check_value(value, view[parts])
     try:
         view[parts] = value
-    except RuntimeError as error:
-        chosen = tuple(view[parts].shape)
-        if not _stretches(tuple(value.shape), chosen):
-            raise ValueError(
-                f"its shape is {tuple(value.shape)}; expected one that broadcasts to {chosen}"
-            ) from error
+    except RuntimeError:
+        _check_value(value, view[parts])
         raise
     return x
+
+
+def _check_value(value: Tensor, chosen: Tensor) -> None:
+    if not _stretches(tuple(value.shape), tuple(chosen.shape)):
+        raise ValueError(
+            f"its shape is {tuple(value.shape)}; expected one that broadcasts to "
+            f"{tuple(chosen.shape)}"
+        )
 
 
 def _elsewhere(x: Tensor, other: Any) -> Any:
@@ -71,11 +82,16 @@ def _apart(x: Tensor, other: Any) -> Any:
     """
     if not isinstance(other, Tensor):
         return other  # a Python scalar, or a part of a key
+    if x is other:
+        return other
     try:
-        same = x.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+        own, its = x.untyped_storage(), other.untyped_storage()
     except NotImplementedError:  # what torch.func transforms shows no storage
-        same = True
-    return other.clone() if same and x is not other else other
+        return other.clone()
+    # Memory that other libraries made has a storage for each tensor that was made of a part of it.
+    start, its_start = own.data_ptr(), its.data_ptr()
+    apart = start + own.nbytes() <= its_start or its_start + its.nbytes() <= start
+    return other if apart else other.clone()
 
 
 def _stretches(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -90,26 +106,75 @@ def _is_reversed(part: Any) -> bool:
     return isinstance(part, slice) and part.step is not None and part.step < 0
 
 
-def _parts(x: Tensor, key: Any) -> tuple[Any, ...]:
-    """Return the parts of a key, of which torch would misread some."""
+def _opened(x: Tensor, key: Any) -> tuple[Tensor, tuple[Any, ...]]:
+    """Return a view of a tensor, and the parts of a key to it, of which torch misreads none."""
     if isinstance(key, Tensor) and key.dtype is torch.bool and 0 in key.shape:
-        return _empty_mask(x, key)
+        return x, _empty_mask(x, key)
     parts = key if isinstance(key, tuple) else (key,)
     # Beside arrays NumPy reads an int as an array too, and moves their axes to the front; torch
     # would take it first. A slice between them is where it shows.
     spread = any(isinstance(part, Tensor) and part.ndim > 0 for part in parts)
-    if spread and any(isinstance(part, Tensor) and 0 in part.shape for part in parts):
-        _check_ints(x, parts)
-    return tuple(_part(part, spread) for part in parts)
+    axes = _axes(x, parts)
+    if spread and _is_empty(x, parts):
+        _check_indices(x, parts, axes)
+    native = tuple(_part(x, part, axis, spread) for part, axis in zip(parts, axes, strict=True))
+    if spread and Ellipsis in [part for part in parts if part is Ellipsis]:
+        return _with_ellipsis(x, native, axes)
+    return x, native
 
 
-def _check_ints(x: Tensor, parts: tuple[Any, ...]) -> None:
-    """Refuse ints out of bounds beside arrays of no indices, where torch looks at none."""
-    axis, used = 0, sum(_width(part) for part in parts)
+def _axes(x: Tensor, parts: tuple[Any, ...]) -> list[int]:
+    """Return the first axis that each part of a key indexes."""
+    axis, used, found = 0, sum(map(_width, parts)), []
     for part in parts:
-        if isinstance(part, int) and not -x.shape[axis] <= part < x.shape[axis]:
-            raise IndexError(f"index {part} is out of bounds for axis {axis} of {x.shape[axis]}")
+        found.append(axis)
         axis += x.ndim - used if part is Ellipsis else _width(part)
+    return found
+
+
+def _is_empty(x: Tensor, parts: tuple[Any, ...]) -> bool:
+    """Say whether it is plain to see that a key selects nothing."""
+    if 0 in x.shape:
+        return True
+    for part, axis in zip(parts, _axes(x, parts), strict=True):
+        if isinstance(part, Tensor):
+            if 0 in part.shape:
+                return True
+        elif isinstance(part, slice) and not range(*part.indices(x.shape[axis])):
+            return True
+    return False
+
+
+def _check_indices(x: Tensor, parts: tuple[Any, ...], axes: list[int]) -> None:
+    """Refuse indices out of bounds where nothing is selected, and torch looks at none."""
+    for part, axis in zip(parts, axes, strict=True):
+        if isinstance(part, int):
+            least = most = part
+        elif isinstance(part, Tensor) and part.dtype is not torch.bool and not is_batched(part):
+            if not part.numel():
+                continue
+            least, most = int(part.min()), int(part.max())
+        else:
+            continue
+        if not -x.shape[axis] <= least <= most < x.shape[axis]:
+            beyond = most if most >= x.shape[axis] else least
+            raise IndexError(f"index {beyond} is out of bounds for axis {axis} of {x.shape[axis]}")
+
+
+def _with_ellipsis(
+    x: Tensor, parts: tuple[Any, ...], axes: list[int]
+) -> tuple[Tensor, tuple[Any, ...]]:
+    """Move the axes of arrays to the front, where an Ellipsis for no axis stands among these.
+
+    In NumPy it keeps arrays apart as a slice does; torch drops it.
+    """
+    at = next(i for i, part in enumerate(parts) if part is Ellipsis)
+    arrays = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
+    if sum(map(_width, parts)) < x.ndim or not arrays[0] < at < arrays[-1]:
+        return x, parts
+    others = [i for i, part in enumerate(parts) if i not in arrays and i != at]
+    order = [axes[i] + j for i in arrays + others for j in range(_width(parts[i]))]
+    return x.permute(order), tuple(parts[i] for i in arrays + others)
 
 
 def _empty_mask(x: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
@@ -118,14 +183,14 @@ def _empty_mask(x: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
     return torch.nonzero(mask, as_tuple=True) if fits else (mask,)
 
 
-def _part(part: Any, spread: bool) -> Any:
+def _part(x: Tensor, part: Any, axis: int, spread: bool) -> Any:
     if isinstance(part, Tensor):
         # torch reads uint8 as a mask, and refuses most other small integers.
         index = part if part.dtype in (torch.bool, torch.int64) else part.to(torch.int64)
         alone = index.ndim == 0 and index.dtype is torch.int64
         return index.reshape(1) if spread and alone else index
     if isinstance(part, slice):
-        return near(part)
+        return part if _goes_as_it_is(part) else within(part, x.shape[axis])
     return torch.tensor([part]) if spread and isinstance(part, int) else part
 
 
