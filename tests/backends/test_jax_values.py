@@ -193,7 +193,7 @@ def test_the_sign_of_zero_has_no_sign() -> None:
     assert not any(xp.signbit(found[:2]).tolist())
 
 
-@pytest.mark.parametrize("name", sorted(set(_special.FIXES) - {"pow"}))
+@pytest.mark.parametrize("name", sorted(set(_special.FIXES) - {"divide", "pow"}))
 def test_corrected_functions_keep_their_derivatives(name: str) -> None:
     plain = {"acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh"}
     plain |= {"atan": "arctan", "atanh": "arctanh"}
@@ -205,3 +205,36 @@ def test_corrected_functions_keep_their_derivatives(name: str) -> None:
             _, want = jax.jvp(library, (operand,), (tangent,))
             _, found = jax.jvp(_special.FIXES[name], (operand,), (tangent,))
             np.testing.assert_allclose(found, want, rtol=1e-12, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (50, 1), (50,)])
+def test_quotients_by_what_many_share_are_rounded_once(dtype: str, shape: tuple[int, ...]) -> None:
+    values = (np.random.default_rng(0).random((50, 50)) * 100).astype(dtype)
+    for divisor in (3.1, 49.0, 1.4274131):
+        x2 = np.full(shape, divisor, dtype)
+        found = xp.asarray(values) / xp.asarray(x2)
+        np.testing.assert_array_equal(np.asarray(found), values / x2)
+    np.testing.assert_array_equal(
+        np.asarray(xp.asarray(values) / 7.0), values / np.asarray(7, dtype)
+    )
+
+
+def test_quotients_keep_their_derivatives() -> None:
+    x, y = jnp.asarray([1.0, 2.0], jnp.float32), jnp.asarray(4.0, jnp.float32)
+    slopes = jax.grad(lambda x, y: jnp.sum(_special.divide(x, y)), argnums=(0, 1))(x, y)
+    assert slopes[0].tolist() == [0.25, 0.25]
+    assert float(slopes[1]) == -3 / 16
+
+
+@pytest.mark.parametrize(
+    ("name", "z", "expected"),
+    [
+        ("log", 0.7467657186674229 + 0.1681768996927998j, -0.26726680157394523),
+        ("log", 0.7696505328535662 + 0.0010062557458155575j, -0.26181786592246109),
+        ("log1p", -0.23444409797512844 + 0.0073000000000232376j, -0.26710757840566807),
+    ],
+)
+def test_complex_logarithms_have_their_digits(name: str, z: complex, expected: float) -> None:
+    found = complex(getattr(xp, name)(xp.asarray(z, dtype=xp.complex128)))
+    assert found.real == pytest.approx(expected, rel=2e-15)

@@ -548,7 +548,7 @@ def test_matrices_of_a_stack_are_factored_in_turn(monkeypatch: pytest.MonkeyPatc
     from corepy.backends.torch import _linalg
 
     monkeypatch.setattr(_linalg, "_SERIAL", 2)
-    monkeypatch.setattr(_linalg, "_HAS_MKL", True)
+    monkeypatch.setattr(_linalg, "HAS_MKL", True)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     values = np.random.default_rng(1).standard_normal((2, 3, 4, 4)) + 4 * np.eye(4)
     factored = []
@@ -572,7 +572,7 @@ def test_matrices_of_a_stack_are_factored_in_turn(monkeypatch: pytest.MonkeyPatc
         gradient = x.grad.clone()
         x.grad = None
         with monkeypatch.context() as patch:
-            patch.setattr(_linalg, "_HAS_MKL", False)
+            patch.setattr(_linalg, "HAS_MKL", False)
             (call(xp.asarray(x)).unwrap() ** 2).sum().backward()
         np.testing.assert_allclose(gradient.numpy(), x.grad.numpy(), rtol=1e-9)
 

@@ -376,3 +376,59 @@ def test_few_elements_with_gaps_are_looked_for() -> None:
     assert xp.isin(a(list(range(9)), "int32"), among).tolist() == [
         n in (1, 2, 7, 8) for n in range(9)
     ]
+
+
+# ---------------------------------------------------------------------------- digits
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cosh_and_sinh_of_gaps_beside_an_infinity(dtype: str) -> None:
+    values = np.zeros(LONG, dtype)
+    values[4], values[10] = 89.0 if dtype == "float32" else 710.0, inf
+    x = xp.asarray(torch.from_numpy(values))[::2]
+    for function, oracle in ((xp.cosh, np.cosh), (xp.sinh, np.sinh)):
+        assert float(function(x)[2]) == pytest.approx(float(oracle(values)[4]), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("z", "expected"),
+    [(1 - 1e-10j, 9.999999999916666e-06), (1 + 1e-20j, 1e-10), (0.5 + 0j, math.pi / 3)],
+)
+def test_acos_has_its_digits_near_one(z: complex, expected: float) -> None:
+    found = complex(xp.acos(xp.asarray(torch.tensor(z, dtype=torch.complex128))))
+    assert found.real == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("view", "axis"),
+    [
+        (lambda x: x[:, 0, 1:], None),
+        (lambda x: x[:, 0, ::2], (0, 1)),
+        (lambda x: x, (0, 2)),
+        (lambda x: x.permute(2, 0, 1), (0, 1)),
+        (lambda x: x, None),
+    ],
+)
+def test_sums_over_several_axes_keep_their_digits(dtype: str, view: Any, axis: Any) -> None:
+    values = (np.random.default_rng(0).random((100_000, 2, 3)) + 1000).astype(dtype)
+    part = view(torch.from_numpy(values))
+    exact = part.numpy().astype(np.longdouble)
+    count, x = exact.size / np.sum(exact, axis=axis).size, xp.asarray(part)
+    total = np.sum(exact, axis=axis)
+    for found, expected in (
+        (xp.sum(x, axis=axis), total),
+        (xp.mean(x, axis=axis), total / count),
+        (xp.std(x, axis=axis), np.std(exact, axis=axis)),
+        (xp.linalg.vector_norm(x, axis=axis), np.sqrt(np.sum(exact**2, axis=axis))),
+        (xp.linalg.vector_norm(x, axis=axis, ord=1, keepdims=True), total),
+    ):
+        error = np.abs(np.asarray(found).reshape(total.shape) - expected) / expected
+        assert error.max() <= 8 * np.finfo(dtype).eps
+
+
+def test_the_norm_of_a_matrix_keeps_its_digits() -> None:
+    values = (np.random.default_rng(0).random((2, 60_000, 3)) + 1000).astype("float32")
+    expected = np.sqrt(np.sum(values.astype("float64") ** 2, axis=(1, 2)))
+    found = xp.linalg.matrix_norm(xp.asarray(torch.from_numpy(values)))
+    assert np.asarray(found) == pytest.approx(expected, rel=1e-6)

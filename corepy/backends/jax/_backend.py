@@ -14,10 +14,9 @@ Subnormal numbers flush to zero in XLA's compiled code on the host.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -33,6 +32,7 @@ from corepy.backends.jax import (
     IMPORTED_BEFORE,
     TORCH_FIRST,
     _indexing,
+    _linear_algebra,
     _searching,
     _special,
     _values,
@@ -82,7 +82,7 @@ class JaxBackend(Backend):
 
     def operation_on(self, name: str, device: Device) -> Function | None:
         if name == "linalg.qr" and device.kind != "cpu":
-            return _in_64_bits(_exact(_qr))
+            return _in_64_bits(_exact(_linear_algebra.scaled_qr))
         return _operation(name, device.kind == "cpu")
 
     def owns(self, obj: object) -> bool:
@@ -119,7 +119,7 @@ class JaxBackend(Backend):
         return value
 
     def to_numpy(self, native: Array, *, copy: bool | None = None) -> Host:
-        if copy is False and not _on_host(native):
+        if copy is False and not _values.is_on_host(native):
             raise ValueError(f"its elements are on {self.device_of(native)}; expected host memory")
         return np.array(native) if copy else np.asarray(native)
 
@@ -151,7 +151,7 @@ class JaxBackend(Backend):
     def shares_memory(self, native: Array, array: Host) -> bool:
         if isinstance(native, jax.core.Tracer):
             return False  # what traced code makes of an array has no memory yet
-        return _on_host(native) and _shares(native, array)
+        return _values.is_on_host(native) and _shares(native, array)
 
     def normalize(self, native: Any) -> Array:
         return native
@@ -322,10 +322,6 @@ def _device_of(place: Any) -> Device:
     return CPU if kind == "cpu" and number == 0 else as_device(f"{kind}:{number}")
 
 
-def _on_host(native: Array) -> bool:
-    return isinstance(native, np.generic) or all(d.platform == "cpu" for d in native.devices())
-
-
 def _shares(native: Array, array: Host) -> bool:
     return array.size == 0 or bool(np.may_share_memory(np.asarray(native), array))
 
@@ -375,9 +371,16 @@ def _created(function: Function) -> Function:
     return create
 
 
+_GREATEST: Final = float(np.finfo(np.float32).max)
+
+
 def _arange(start: float, stop: float, step: float, **params: Any) -> Array:
     if start == 0 and step == 1:  # which takes JAX a fourth of the time
         return jnp.arange(stop, **params)
+    if (
+        max(abs(stop - start), abs(step)) > _GREATEST and params["dtype"] == np.float32
+    ):  # the first value would be NaN
+        return jnp.arange(start, stop, step, **params | {"dtype": np.float64}).astype(np.float32)
     return jnp.arange(start, stop, step, **params)
 
 
@@ -391,7 +394,7 @@ def _astype(x: Array, dtype: np.dtype[Any], *, copy: bool = True) -> Array:
 def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
     if copy is False and x.shape != shape and not isinstance(x, jax.core.Tracer):
         # JAX's own always copies; NumPy's view of the same memory comes back without.
-        if not _on_host(x):
+        if not _values.is_on_host(x):
             raise ValueError("jax copies on this device; expected copy other than False")
         return _put(np.asarray(x).reshape(shape), next(iter(x.devices())))
     made = jnp.reshape(x, shape)
@@ -402,20 +405,6 @@ def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None = None) -> A
 # JAX has an answer for everything: -1 or -2 for division by zero
 # (https://github.com/jax-ml/jax/issues/11990), whatever the bits give for a negative power. It
 # still does where it traces, and operands are not known.
-
-
-def _qr(x: Array, *, mode: str) -> tuple[Array, Array]:
-    if x.size == 0:
-        return tuple(jnp.linalg.qr(x, mode))
-    # cuSOLVER squares elements as they are, unlike LAPACK: beyond the root of the greatest float R
-    # is NaN, and a column of small ones has no length. By powers of two nothing is rounded, and a
-    # column's own is a factor of R's column alone.
-    top = jnp.maximum(jnp.abs(jnp.real(x)), jnp.abs(jnp.imag(x))).max(-2, keepdims=True)
-    most = 1000 if top.dtype == jnp.float64 else 104
-    power = jnp.clip(jnp.frexp(jax.lax.stop_gradient(top))[1], -most, most)
-    one = jnp.ones_like(top)
-    q, r = jnp.linalg.qr(x * jnp.ldexp(one, -power), mode)
-    return q, r * jnp.ldexp(one, power)
 
 
 def _floor_divide(x1: Array, x2: Array) -> Array:
@@ -430,7 +419,7 @@ def _remainder(x1: Array, x2: Array) -> Array:
 
 def _pow(x1: Array, x2: Array) -> Array:
     if x2.dtype.kind == "i" and x1.size:
-        values = _known(x2)
+        values = _values.known(x2)
         if values is not None and (values < 0).any():
             raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
     return _special.pow(x1, x2)
@@ -439,137 +428,9 @@ def _pow(x1: Array, x2: Array) -> Array:
 def _no_zero(function: str, x1: Array, divisor: Array) -> None:
     if divisor.dtype.kind == "f" or not x1.size:
         return
-    values = _known(divisor)
+    values = _values.known(divisor)
     if values is not None and not values.all():
         raise ZeroDivisionError(f"{function}: x2 holds 0; expected no zero among integers")
-
-
-def _known(x: Array) -> Array | None:
-    """Return an operand for a look at its values: NumPy's takes 2 us. None where JAX traces."""
-    if isinstance(x, jax.core.Tracer):
-        return None
-    return np.asarray(x) if _on_host(x) else x
-
-
-# ---------------------------------------------------------------------------- linear algebra
-# JAX answers NaN and infinities where a matrix is singular or not positive definite
-# (https://github.com/jax-ml/jax/issues/26180), as here too while it traces.
-
-
-def _inv(x: Array) -> Array:
-    return _regular("inv", x, jnp.linalg.inv(x))
-
-
-def _det(x: Array) -> Array:
-    # JAX writes determinants of two and three rows out: products on the way may overflow, or lose
-    # their digits near zero, where the determinant does not.
-    if x.shape[-1] not in (2, 3) or isinstance(x, jax.core.Tracer):
-        return jnp.linalg.det(x)
-    return _det_of_few(x)
-
-
-def _det_in_range(x: Array) -> Array:
-    found, rows = jnp.linalg.det(x), x.shape[-1]
-    reach = -jnp.log2(jnp.finfo(x.dtype).tiny)
-    most = rows * jnp.log2(jnp.maximum(1, rows * jnp.abs(x).max(axis=(-2, -1), initial=0)))
-    sure = (most < reach) & (jnp.log2(jnp.abs(found)) - most > -reach)
-    sign, logarithm = jnp.linalg.slogdet(x)
-    return jnp.where(sure, found, sign * jnp.exp(logarithm).astype(sign.dtype))
-
-
-_det_of_few: Final[Callable[[Array], Array]] = jax.jit(_det_in_range)
-
-
-def _solve(x1: Array, x2: Array) -> Array:
-    return _regular("solve", x1, jnp.linalg.solve(x1, x2))
-
-
-def _matrix_rank(x: Array, /, *, rtol: Any) -> Array:
-    # JAX takes rtol for a bound that is not relative to the greatest singular value.
-    values = jnp.linalg.svd(x, compute_uv=False)
-    if rtol is None:
-        rtol = max(x.shape[-2:]) * jnp.finfo(values.dtype).eps
-    greatest = jnp.max(values, axis=-1, keepdims=True, initial=0)
-    return jnp.sum(values > jnp.expand_dims(jnp.asarray(rtol), -1) * greatest, axis=-1)
-
-
-_finite_matrices: Final[Callable[[Array], Array]] = jax.jit(
-    lambda x: jnp.where(jnp.isfinite(x).all((-2, -1), keepdims=True), x, jnp.nan)
-)
-
-
-def _of_finite(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give NaN for matrices with infinite elements: of these LAPACK never ends."""
-    return lambda x, /, **params: function(_finite_matrices(x), **params)
-
-
-def _matrix_power(x: Array, n: int) -> Array:
-    found = jnp.linalg.matrix_power(x, n)
-    return _regular("matrix_power", x, found) if n < 0 else found
-
-
-def _regular(function: str, x: Array, found: Array) -> Array:
-    """Refuse what came of a singular matrix: one with a pivot of zero, as LAPACK tells."""
-    if isinstance(found, jax.core.Tracer) or _are_finite(found):
-        return found
-    if (jnp.linalg.slogdet(x).sign == 0).any():
-        name = "x1" if function == "solve" else "x"
-        raise ValueError(f"{function}: {name} has a singular matrix; expected regular ones")
-    return found
-
-
-def _are_finite(x: Array) -> bool:
-    values = _known(x)
-    return bool((np if isinstance(values, np.ndarray) else jnp).isfinite(values).all())
-
-
-def _cholesky(x: Array, *, upper: bool) -> Array:
-    found = jnp.linalg.cholesky(x, upper=upper)
-    if isinstance(found, jax.core.Tracer) or _are_finite(found):
-        return found
-    if jnp.isnan(found).any() and _are_finite(x):
-        raise ValueError(
-            "cholesky: x has a matrix that is not positive definite; expected ones that are"
-        )
-    return found
-
-
-# ---------------------------------------------------------------------------- NaN
-# On the host XLA loses it among some 4,096 elements and more of which it finds the greatest or
-# least (https://github.com/jax-ml/jax/issues/39887).
-
-
-@partial(jax.jit, static_argnames=("extreme", "axis", "keepdims"))
-def _extreme_or_nan(extreme: Function, x: Array, *, axis: Any, keepdims: bool) -> Array:
-    lost = jnp.isnan(x).any(axis=axis, keepdims=keepdims)
-    return jnp.where(lost, jnp.nan, extreme(x, axis=axis, keepdims=keepdims))
-
-
-def _keeping_nan(extreme: Function) -> Function:
-    def reduce(x: Array, *, axis: Any, keepdims: bool) -> Array:
-        if x.dtype.kind != "f":
-            return extreme(x, axis=axis, keepdims=keepdims)
-        return _extreme_or_nan(extreme, x, axis=axis, keepdims=keepdims)
-
-    return reduce
-
-
-_max, _min = _keeping_nan(jnp.max), _keeping_nan(jnp.min)
-
-
-@partial(jax.jit, static_argnames=("axis", "keepdims", "ord"))
-def _vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: float) -> Array:
-    if not math.isinf(ord):
-        return jnp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
-    return (_max if ord > 0 else _min)(jnp.abs(x), axis=axis, keepdims=keepdims)
-
-
-@partial(jax.jit, static_argnames=("keepdims", "ord"))
-def _matrix_norm(x: Array, *, keepdims: bool, ord: Any) -> Array:
-    if ord not in (1, -1, math.inf, -math.inf):
-        return jnp.linalg.matrix_norm(x, keepdims=keepdims, ord=ord)
-    sums = jnp.abs(x).sum(-2 if abs(ord) == 1 else -1, keepdims=True)
-    return (_max if ord > 0 else _min)(sums, axis=(-2, -1), keepdims=keepdims)
 
 
 # ---------------------------------------------------------------------------- others
@@ -610,21 +471,21 @@ _FIXES: Final[dict[str, Function]] = {
     "searchsorted": _searching.searchsorted,
     # JAX turns the sorted array round, and with it the order of zeros of both signs and of NaN.
     "sort": in_both_orders(jnp.sort, jnp.flip),
-    "linalg.cholesky": _cholesky,
-    "linalg.det": _det,
-    "linalg.inv": _inv,
-    "linalg.matrix_power": _matrix_power,
-    "linalg.matrix_rank": jax.jit(_matrix_rank),
-    "linalg.pinv": _of_finite(jnp.linalg.pinv),
-    "linalg.solve": _solve,
-    "linalg.svd": _of_finite(jnp.linalg.svd),
+    "linalg.cholesky": _linear_algebra.cholesky,
+    "linalg.det": _linear_algebra.det,
+    "linalg.inv": _linear_algebra.inv,
+    "linalg.matrix_power": _linear_algebra.matrix_power,
+    "linalg.matrix_rank": jax.jit(_linear_algebra.matrix_rank),
+    "linalg.pinv": _linear_algebra.of_finite(jnp.linalg.pinv),
+    "linalg.solve": _linear_algebra.solve,
+    "linalg.svd": _linear_algebra.of_finite(jnp.linalg.svd),
 }
 
 _FIXES_ON_HOST: Final = _FIXES | {
-    "max": _max,
-    "min": _min,
-    "linalg.matrix_norm": _matrix_norm,
-    "linalg.vector_norm": _vector_norm,
+    "max": _searching.greatest,
+    "min": _searching.least,
+    "linalg.matrix_norm": _linear_algebra.matrix_norm,
+    "linalg.vector_norm": _linear_algebra.vector_norm,
     **{
         name: _values.by_numpy(name)
         for name in ("nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values")

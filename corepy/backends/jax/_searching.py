@@ -1,4 +1,4 @@
-"""Searching, and sets."""
+"""Searching, extremes, and sets."""
 
 from __future__ import annotations
 
@@ -46,3 +46,26 @@ def isin(x1: Array, x2: Array, /, *, invert: bool = False) -> Array:
 def searchsorted(x1: Array, x2: Array, *, side: str, sorter: Array | None) -> Array:
     # JAX gives int32 while the positions fit.
     return jnp.searchsorted(x1, x2, side=side, sorter=sorter).astype(jnp.int64)
+
+
+# ---------------------------------------------------------------------------- NaN
+# On the host XLA loses it among some 4,096 elements and more of which it finds the greatest or
+# least (https://github.com/jax-ml/jax/issues/39887).
+
+
+@partial(jax.jit, static_argnames=("extreme", "axis", "keepdims"))
+def _extreme_or_nan(extreme: Function, x: Array, *, axis: Any, keepdims: bool) -> Array:
+    lost = jnp.isnan(x).any(axis=axis, keepdims=keepdims)
+    return jnp.where(lost, jnp.nan, extreme(x, axis=axis, keepdims=keepdims))
+
+
+def _keeping_nan(extreme: Function) -> Function:
+    def reduce(x: Array, *, axis: Any, keepdims: bool) -> Array:
+        if x.dtype.kind != "f":
+            return extreme(x, axis=axis, keepdims=keepdims)
+        return _extreme_or_nan(extreme, x, axis=axis, keepdims=keepdims)
+
+    return reduce
+
+
+greatest, least = _keeping_nan(jnp.max), _keeping_nan(jnp.min)

@@ -254,9 +254,16 @@ def _logarithm(library: Function) -> Function:
         found = library(z)
         if not _is_complex(z):
             return found
-        return lax.complex(jnp.where(jnp.isinf(z), jnp.inf, jnp.real(found)), jnp.imag(found))
+        real = _real_logarithm(library, z, jnp.real(found))
+        return lax.complex(jnp.where(jnp.isinf(z), jnp.inf, real), jnp.imag(found))
 
     return logarithm
+
+
+def _real_logarithm(library: Function, z: Array, real: Array) -> Array:
+    """Correct the logarithm of a magnitude where XLA's `log1p` loses digits (see `log1p`)."""
+    size = jnp.abs(z)
+    return jnp.where((size > 0.4) & (size < 0.85), library(size), real)
 
 
 @_differentiated_as(jnp.log1p)
@@ -271,10 +278,13 @@ def log1p(z: Array) -> Array:
     found = _log1p(z)
     # Above its pole at -1 XLA squares a distance that is too small for it.
     (x, y), (real, imag) = _parts(z), _parts(found)
+    real = _real_logarithm(jnp.log, lax.complex(1 + x, y), real)
     return lax.complex(jnp.where((x == -1) & jnp.isfinite(y), jnp.log(jnp.abs(y)), real), imag)
 
 
-_log1p: Final = _logarithm(jnp.log1p)
+def _log1p(z: Array) -> Array:
+    found = jnp.log1p(z)
+    return lax.complex(jnp.where(jnp.isinf(z), jnp.inf, jnp.real(found)), jnp.imag(found))
 
 
 @_differentiated_as(jnp.sqrt)
@@ -306,6 +316,15 @@ def pow(x1: Array, x2: Array) -> Array:
 
 
 # ---------------------------------------------------------------------------- division
+
+
+@_differentiated_as(jnp.divide)
+def divide(x1: Array, x2: Array) -> Array:
+    # By a number that many share XLA multiplies by its reciprocal instead, and rounds twice.
+    if x1.dtype.kind == "f" and x1.shape != x2.shape:
+        shape = jnp.broadcast_shapes(x1.shape, x2.shape)
+        x2 = lax.optimization_barrier(jnp.broadcast_to(x2, shape))
+    return jnp.divide(x1, x2)
 
 
 @_differentiated_as(jnp.floor_divide)
@@ -349,6 +368,7 @@ FIXES: Final[dict[str, Function]] = {
     "atanh": atanh,
     "cos": cos,
     "cosh": cosh,
+    "divide": divide,
     "exp": exp,
     "expm1": expm1,
     "log": _logarithm(jnp.log),

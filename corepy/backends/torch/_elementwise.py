@@ -198,6 +198,8 @@ def hyperbolic(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         lost = torch.isinf(result)
         if not is_batched(lost) and not bool(lost.any()):
             return result
+        if not x.is_contiguous():  # what follows is, and more of it would be lost
+            return compute(x.contiguous())
         # Nothing infinite is computed on the way: gradients would be NaN, also of what is not used.
         root = torch.exp(torch.clamp(torch.abs(x), max=_SURELY[x.dtype]) / 2)
         large = torch.copysign(root / 2 * root, result.detach())
@@ -214,8 +216,10 @@ def acos(x: Tensor) -> Tensor:
     result = torch.acos(x)
     if not x.is_complex():
         return result
-    # The imaginary part has the opposite sign of that of x; torch loses it at zero.
-    return torch.complex(_real(result), torch.copysign(_imag(result), -_imag(x)))
+    # The imaginary part has the opposite sign of that of x; torch loses it at zero. And near 1 on
+    # the host the digits of the real one, which its acosh has.
+    real = torch.abs(_imag(torch.acosh(x))) if x.is_cpu else _real(result)
+    return torch.complex(real, torch.copysign(_imag(result), -_imag(x)))
 
 
 def conj(x: Tensor) -> Tensor:

@@ -12,8 +12,8 @@ from array_api_compat.torch import fft
 from torch import Tensor
 
 from corepy.backends.torch._layout import is_plain
+from corepy.backends.torch._linalg import HAS_MKL
 
-_HAS_MKL: Final[bool] = torch.backends.mkl.is_available()
 #: What remains of lengths without 2, 3, 5 and 7 where MKL keeps its digits; 11 and 13 lose some.
 _RESTS: Final = (1, 11, 13, 11 * 11, 11 * 13, 13 * 13)
 
@@ -37,7 +37,7 @@ def _transform(name: str) -> Callable[..., Tensor]:
         if x.numel():
             x = x.resolve_conj().resolve_neg()
             points = params["s"] if "s" in params else (params["n"],)
-            if _HAS_MKL and _is_rough(points) and x.device.type == "cpu" and is_plain(x):
+            if HAS_MKL and _is_rough(points) and x.device.type == "cpu" and is_plain(x):
                 with np.errstate(all="ignore"):
                     return torch.from_numpy(exact(x.numpy(), **params))
             return function(x, **params)

@@ -46,7 +46,7 @@ def in_own_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
 
 #: Rows up to which MKL factors a matrix in one thread, with some room: it does so up to 150.
 _SERIAL: Final = 128
-_HAS_MKL: Final[bool] = torch.backends.mkl.is_available()
+HAS_MKL: Final[bool] = torch.backends.mkl.is_available()
 
 
 def _is_endless(x: Tensor) -> bool:
@@ -58,7 +58,7 @@ def _is_endless(x: Tensor) -> bool:
     """
     if x.ndim <= 2 or x.shape[-1] <= _SERIAL or x.device.type != "cpu":
         return False
-    return _HAS_MKL and torch.get_num_threads() > 1 and math.prod(x.shape[:-2]) > 1
+    return HAS_MKL and torch.get_num_threads() > 1 and math.prod(x.shape[:-2]) > 1
 
 
 def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,4 +196,32 @@ def vector_norm(x: Tensor, *, axis: Any, keepdims: bool, ord: float) -> Tensor:
         return sum_(size != 0, axis=axis, dtype=size.dtype, keepdims=keepdims) if ord == 0 else size
     if x.numel() == 0 and ord in (math.inf, -math.inf):
         raise ValueError(f"x.shape is {tuple(x.shape)}; expected at least one element")
-    return torch.linalg.vector_norm(x, ord, axis, keepdims)
+    if not x.is_cpu or x.numel() <= _BLOCK or math.isinf(ord):
+        return torch.linalg.vector_norm(x, ord, axis, keepdims)
+    places = tuple(range(x.ndim)) if axis is None else axis
+    for place in places:
+        x = _norm_along(x, place, ord)
+    return x if keepdims else x.squeeze(places)
+
+
+#: Powers that torch adds one after the other: of more it loses digits, a thousand ulp in a million.
+_BLOCK: Final = 512
+
+
+def _norm_along(x: Tensor, place: int, ord: float) -> Tensor:
+    """Return norms along an axis: those of the norms of blocks."""
+    size = x.shape[place]
+    if size <= _BLOCK:
+        return torch.linalg.vector_norm(x, ord, place, True)
+    whole = size - size % _BLOCK
+    blocks = x.narrow(place, 0, whole).unflatten(place, (-1, _BLOCK))
+    norms = [torch.linalg.vector_norm(blocks, ord, place + 1)]
+    if whole < size:
+        norms.append(_norm_along(x.narrow(place, whole, size - whole), place, ord))
+    return _norm_along(torch.cat(norms, place), place, ord)
+
+
+def matrix_norm(x: Tensor, *, keepdims: bool, ord: Any) -> Tensor:
+    if ord == "fro":
+        return vector_norm(x, axis=(x.ndim - 2, x.ndim - 1), keepdims=keepdims, ord=2)
+    return torch.linalg.matrix_norm(x, ord, keepdim=keepdims)

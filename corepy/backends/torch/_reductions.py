@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
 import array_api_compat.torch as compat
@@ -49,15 +51,39 @@ _SUMMED: Final = frozenset(
 
 
 def sum_(x: Tensor, *, axis: Any, dtype: torch.dtype, keepdims: bool) -> Tensor:
-    if x.dtype is dtype and dtype in _SUMMED:
-        if axis is None and not keepdims:
+    if x.dtype is dtype and dtype in _SUMMED and (axis is None or len(axis) == 1):
+        if axis is None and not keepdims and x.is_contiguous():
             return torch.sum(x)
-        if axis is not None and axis != ():
+        if axis is not None:
             return torch.sum(x, axis, keepdims)
     terms = _accumulated(x, dtype)
     if unreduced(x, axis):
         return terms.to(dtype, copy=True)
-    return torch.sum(terms, _axes(x, axis), keepdims).to(dtype)
+    axes = _axes(x, axis)
+    if _goes_astray(terms, axes):
+        for place in sorted(axes, reverse=True):
+            terms = torch.sum(terms, place, keepdims)
+        return terms.to(dtype)
+    return torch.sum(terms, axes, keepdims).to(dtype)
+
+
+def _goes_astray(x: Tensor, axes: tuple[int, ...]) -> bool:
+    """Say whether torch adds one element after the other over several axes, and loses digits.
+
+    It adds in pairs along each axis alone, and along those that lie in memory as one.
+    """
+    if not (x.is_floating_point() or x.is_complex()) or x.device.type != "cpu":
+        return False
+    order = sorted((x.stride(place), x.shape[place]) for place in axes if x.shape[place] != 1)
+    return any(stride * size != following for (stride, size), (following, _) in pairwise(order))
+
+
+def mean(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
+    axes = _axes(x, axis)
+    if len(axes) < 2 or not _goes_astray(x, axes):
+        return compat.mean(x, axis=axis, keepdims=keepdims)
+    total = sum_(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
+    return total / math.prod(x.shape[place] for place in axes)
 
 
 def prod(x: Tensor, *, axis: Any, dtype: torch.dtype, keepdims: bool) -> Tensor:
@@ -87,7 +113,7 @@ def var(x: Tensor, *, axis: Any, correction: float, keepdims: bool) -> Tensor:
     for place in _axes(x, axis):
         count *= x.shape[place]
     freedom = count - correction
-    deviations = x - compat.mean(x, axis=axis, keepdims=True)
+    deviations = x - mean(x, axis=axis, keepdims=True)
     total = sum_(deviations * deviations, axis=axis, dtype=x.dtype, keepdims=keepdims)
     return total / freedom if freedom > 0 else torch.full_like(total, torch.nan)
 

@@ -121,6 +121,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     "sign": elementwise.sign,
     "any": reductions.truth(torch.any),
     "all": reductions.truth(torch.all),
+    "mean": reductions.mean,
     "sum": reductions.sum_,
     "prod": reductions.prod,
     "cumulative_sum": reductions.cumulate(torch.cumsum, 0),
@@ -135,6 +136,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     "linalg.eigvals": linalg.solvable(linalg.eigvals),
     "linalg.qr": linalg.qr,
     "linalg.trace": linalg.trace,
+    "linalg.matrix_norm": linalg.solvable(linalg.matrix_norm),
     "linalg.vector_norm": linalg.vector_norm,
     "linalg.inv": linalg.solvable(linalg.inv),
     "linalg.matrix_power": linalg.in_own_dtype(linalg.solvable(linalg.matrix_power)),
@@ -145,7 +147,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
         f"linalg.{name}": linalg.solvable(getattr(compat.linalg, name))
         for name in (
             *("cholesky", "eig", "eigh", "eigvalsh"),
-            *("matrix_norm", "matrix_rank", "svd", "svdvals"),
+            *("matrix_rank", "svd", "svdvals"),
         )
     },
     # compat promotes the operands of a product first, and so does the dispatcher.

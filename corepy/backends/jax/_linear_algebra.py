@@ -1,0 +1,128 @@
+"""Linear algebra.
+
+JAX answers NaN and infinities where a matrix is singular or not positive definite
+(https://github.com/jax-ml/jax/issues/26180), as here too while it traces.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from corepy.backends.jax._searching import greatest, least
+from corepy.backends.jax._values import known
+
+Array: TypeAlias = Any
+
+
+def inv(x: Array) -> Array:
+    return _regular("inv", x, jnp.linalg.inv(x))
+
+
+def det(x: Array) -> Array:
+    # JAX writes determinants of two and three rows out: products on the way may overflow, or lose
+    # their digits near zero, where the determinant does not.
+    if x.shape[-1] not in (2, 3) or isinstance(x, jax.core.Tracer):
+        return jnp.linalg.det(x)
+    return _det_of_few(x)
+
+
+def _det_in_range(x: Array) -> Array:
+    found, rows = jnp.linalg.det(x), x.shape[-1]
+    reach = -jnp.log2(jnp.finfo(x.dtype).tiny)
+    most = rows * jnp.log2(jnp.maximum(1, rows * jnp.abs(x).max(axis=(-2, -1), initial=0)))
+    sure = (most < reach) & (jnp.log2(jnp.abs(found)) - most > -reach)
+    sign, logarithm = jnp.linalg.slogdet(x)
+    return jnp.where(sure, found, sign * jnp.exp(logarithm).astype(sign.dtype))
+
+
+_det_of_few: Final[Callable[[Array], Array]] = jax.jit(_det_in_range)
+
+
+def solve(x1: Array, x2: Array) -> Array:
+    return _regular("solve", x1, jnp.linalg.solve(x1, x2))
+
+
+def matrix_rank(x: Array, /, *, rtol: Any) -> Array:
+    # JAX takes rtol for a bound that is not relative to the greatest singular value.
+    values = jnp.linalg.svd(x, compute_uv=False)
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * jnp.finfo(values.dtype).eps
+    greatest = jnp.max(values, axis=-1, keepdims=True, initial=0)
+    return jnp.sum(values > jnp.expand_dims(jnp.asarray(rtol), -1) * greatest, axis=-1)
+
+
+_finite_matrices: Final[Callable[[Array], Array]] = jax.jit(
+    lambda x: jnp.where(jnp.isfinite(x).all((-2, -1), keepdims=True), x, jnp.nan)
+)
+
+
+def of_finite(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give NaN for matrices with infinite elements: of these LAPACK never ends."""
+    return lambda x, /, **params: function(_finite_matrices(x), **params)
+
+
+def matrix_power(x: Array, n: int) -> Array:
+    found = jnp.linalg.matrix_power(x, n)
+    return _regular("matrix_power", x, found) if n < 0 else found
+
+
+def _regular(function: str, x: Array, found: Array) -> Array:
+    """Refuse what came of a singular matrix: one with a pivot of zero, as LAPACK tells."""
+    if isinstance(found, jax.core.Tracer) or _are_finite(found):
+        return found
+    if (jnp.linalg.slogdet(x).sign == 0).any():
+        name = "x1" if function == "solve" else "x"
+        raise ValueError(f"{function}: {name} has a singular matrix; expected regular ones")
+    return found
+
+
+def _are_finite(x: Array) -> bool:
+    values = known(x)
+    return bool((np if isinstance(values, np.ndarray) else jnp).isfinite(values).all())
+
+
+def cholesky(x: Array, *, upper: bool) -> Array:
+    found = jnp.linalg.cholesky(x, upper=upper)
+    if isinstance(found, jax.core.Tracer) or _are_finite(found):
+        return found
+    if jnp.isnan(found).any() and _are_finite(x):
+        raise ValueError(
+            "cholesky: x has a matrix that is not positive definite; expected ones that are"
+        )
+    return found
+
+
+def scaled_qr(x: Array, *, mode: str) -> tuple[Array, Array]:
+    if x.size == 0:
+        return tuple(jnp.linalg.qr(x, mode))
+    # cuSOLVER squares elements as they are, unlike LAPACK: beyond the root of the greatest float R
+    # is NaN, and a column of small ones has no length. By powers of two nothing is rounded, and a
+    # column's own is a factor of R's column alone.
+    top = jnp.maximum(jnp.abs(jnp.real(x)), jnp.abs(jnp.imag(x))).max(-2, keepdims=True)
+    most = 1000 if top.dtype == jnp.float64 else 104
+    power = jnp.clip(jnp.frexp(jax.lax.stop_gradient(top))[1], -most, most)
+    one = jnp.ones_like(top)
+    q, r = jnp.linalg.qr(x * jnp.ldexp(one, -power), mode)
+    return q, r * jnp.ldexp(one, power)
+
+
+@partial(jax.jit, static_argnames=("axis", "keepdims", "ord"))
+def vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: float) -> Array:
+    if not math.isinf(ord):
+        return jnp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
+    return (greatest if ord > 0 else least)(jnp.abs(x), axis=axis, keepdims=keepdims)
+
+
+@partial(jax.jit, static_argnames=("keepdims", "ord"))
+def matrix_norm(x: Array, *, keepdims: bool, ord: Any) -> Array:
+    if ord not in (1, -1, math.inf, -math.inf):
+        return jnp.linalg.matrix_norm(x, keepdims=keepdims, ord=ord)
+    sums = jnp.abs(x).sum(-2 if abs(ord) == 1 else -1, keepdims=True)
+    return (greatest if ord > 0 else least)(sums, axis=(-2, -1), keepdims=keepdims)
