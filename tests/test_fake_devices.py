@@ -560,3 +560,31 @@ def test_arrays_outlive_their_registration() -> None:
     gc.collect()
     assert (x + x).tolist() == [2.0, 4.0]
     assert DTYPES["float64"] is x.dtype
+
+
+@pytest.mark.parametrize(
+    ("obj", "device"),
+    [
+        (2**40, NO_X64),
+        ([0, -(2**31) - 1], NO_X64),
+        (1e300, NO_FLOAT64),
+        ([[0.5, 1e300]], NO_FLOAT64),
+        ([1e300j], NO_FLOAT64),
+    ],
+)
+def test_numbers_that_the_default_dtype_of_a_device_lacks(
+    fake: FakeBackend, obj: Any, device: str
+) -> None:
+    with pytest.raises(OverflowError, match="^asarray: obj holds "):
+        xp.asarray(obj, device=device)
+    with corepy.backend_priority([device]), pytest.raises(OverflowError, match="^asarray: "):
+        xp.asarray(obj)
+
+
+def test_astype_moves_what_a_device_has_no_dtype_for(fake: FakeBackend) -> None:
+    x = xp.astype(xp.asarray([1.5, 2.5]), xp.float32, device=NO_FLOAT64)
+    assert (x.dtype, x.device.name, x.tolist()) == (xp.float32, NO_FLOAT64, [1.5, 2.5])
+    y = xp.astype(x, xp.float64, device="cpu")
+    assert (y.dtype, y.device, y.tolist()) == (xp.float64, CPU, [1.5, 2.5])
+    with pytest.raises(corepy.UnsupportedOperationError, match="^astype: dtype is float64, which"):
+        xp.astype(y, xp.float64, device=NO_FLOAT64)

@@ -65,7 +65,7 @@ def parse(
         if dtype is None or dtype is found:
             return buffered, found, True
         _convertible(found, dtype)
-        _check(buffered, found, dtype)
+        check_held(buffered, found, dtype)
         return buffered.astype(dtype.name), dtype, False
     if _is_nested(obj):
         obj = _plain(obj)
@@ -76,7 +76,7 @@ def parse(
     values = _read(obj, dtype)
     found = _found(values)
     wanted = dtype or found
-    _check(values, found, wanted)
+    check_held(values, found, wanted)
     if values.dtype == object:  # integers beyond 64 bits, on their way to a floating-point dtype
         return np.array(values, dtype=wanted.name), wanted, False
     return values.astype(wanted.name, copy=False), wanted, False
@@ -183,10 +183,15 @@ def _read(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         values = np.array(obj)
         # Integers on both sides of 2**63 become float64 in NumPy, and beyond int64 uint64.
         beyond = values.dtype.kind in "fu" and values.size and np.abs(values).max() >= 2.0**63
-        if beyond or (values.dtype.kind == "f" and wanted is not None and wanted.rank == 1):
+        whole = wanted is not None and wanted.rank == 1
+        if beyond or (values.dtype.kind == "f" and whole):
             exact = np.array(obj, dtype=object)
+            if whole:  # what NumPy's scalars and arrays hold; else it knows best of their dtypes
+                for i, value in enumerate(exact.flat):
+                    if isinstance(value, np.generic | np.ndarray):
+                        exact.flat[i] = value.item()
             if all(isinstance(value, _PYTHONS) for value in exact.flat):
-                return exact  # NumPy's own scalars and arrays have dtypes, which it knows best
+                return exact
         return values
     except ValueError as error:
         raise ValueError(
@@ -215,7 +220,7 @@ def _found(values: np.ndarray[Any, Any]) -> DType:
     return _dtypes.as_dtype(values.dtype, "asarray", "obj")
 
 
-def _check(values: np.ndarray[Any, Any], found: DType, wanted: DType) -> None:
+def check_held(values: np.ndarray[Any, Any], found: DType, wanted: DType) -> None:
     """Refuse values that the dtype cannot hold."""
     if values.size == 0:
         return
@@ -259,7 +264,8 @@ def _check_floats(values: np.ndarray[Any, Any], wanted: DType) -> None:
             ) from None
     if wanted not in (_dtypes.float32, _dtypes.complex64):
         return
-    parts = values.ravel().view(np.float64)
+    wide = values.astype(values.dtype.newbyteorder("="), copy=False)
+    parts = wide.ravel().view(np.float64)
     beyond = np.isfinite(parts) & (np.abs(parts) >= FLOAT32_LIMIT)
     if beyond.any():
         raise OverflowError(

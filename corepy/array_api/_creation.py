@@ -24,7 +24,13 @@ from corepy.array_api._arguments import (
     size_of,
     table_like,
 )
-from corepy.array_api._conversion import from_array, import_dlpack, parse, preferred
+from corepy.array_api._conversion import (
+    check_held,
+    from_array,
+    import_dlpack,
+    parse,
+    preferred,
+)
 from corepy.devices._device import Device
 from corepy.devices._transfer import from_host
 from corepy.dispatch import (
@@ -71,8 +77,8 @@ def asarray(
         What to convert; or an object that NumPy converts by ``__array__``, such as a column of
         pandas or Polars, which the standard does not promise.
     dtype : DType or None
-        By default the dtype of an array or buffer, and for Python scalars bool, int64, float64 or
-        complex128, the first that holds them all. Arrays in a sequence keep theirs.
+        By default the dtype of an array or buffer, and of Python scalars the default dtype of the
+        highest kind among them. Arrays in a sequence count with theirs, as NumPy promotes them.
     device : Device or None
         By default the device of an array, else the default device.
     copy : bool or None
@@ -101,9 +107,8 @@ def asarray(
 
     Notes
     -----
-    Native arrays, and objects with the buffer protocol, stay on their device: use ``device=`` to
-    move them. Where a priority is set they go to the backend that it prefers on that device,
-    sharing their memory if the two libraries can.
+    Native arrays stay on their device: use ``device=`` to move them. Where a priority is set they
+    go to the backend that it prefers on that device, sharing their memory if the two libraries can.
     """
     copying = copy_argument("asarray", copy)
     wanted = None if dtype is None else dtype_argument("asarray", dtype)
@@ -125,7 +130,9 @@ def asarray(
         )
     if wanted is None and not shared:
         table = default_table("asarray", device, own)
-        values = values.astype(table.dtype.name, copy=False)
+        if table.dtype is not own:  # of a device without it
+            check_held(values, own, table.dtype)
+            values = values.astype(table.dtype.name)
     else:
         table = creation_table("asarray", device, own)
     fresh = None if not shared else copying

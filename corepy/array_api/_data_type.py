@@ -19,11 +19,12 @@ from corepy.dispatch import (
     Operand,
     as_operand,
     creation_table,
+    dtypes_on,
     is_scalar,
     operation,
     owner_of,
     plain,
-    promoted,
+    promoted_of,
     run,
     scalar_dtype,
     shortened,
@@ -140,8 +141,10 @@ def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Device | Non
     if device is not None:
         place = device_argument("astype", device)
         if place is not x.device:
-            creation_table("astype", place, x.dtype)  # which says so if there is no such device
-        moved = x.to_device(place)
+            creation_table("astype", place, target)  # which says so if there is no such device
+            if x.dtype not in dtypes_on(place):
+                moved, copying = cast("Array", run("astype", x, target, copy=True)), False
+        moved = moved.to_device(place)
     if moved.dtype is target and (not copying or moved is not x):
         return moved
     moved._table.sibling(target, "astype")  # the device may lack it
@@ -284,27 +287,29 @@ def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
         If `kind` is another word.
     """
     subject = dtype_argument("isdtype", dtype)
-    return builtins.any(subject in _kind(part) for part in _parts(kind))
+    return builtins.any(subject in _kind("isdtype", part) for part in _parts(kind))
 
 
 def _parts(kind: Any) -> tuple[Any, ...]:
     return kind if isinstance(kind, tuple) else (kind,)
 
 
-def _kind(kind: Any) -> frozenset[DType]:
+def _kind(function: str, kind: Any) -> frozenset[DType]:
     if isinstance(kind, str):
         found = _dtypes.KINDS.get(kind)
         if found is None:
-            raise bad_argument("isdtype", "kind", kind, f"one of {tuple(_dtypes.KINDS)}")
+            raise bad_argument(function, "kind", kind, f"one of {tuple(_dtypes.KINDS)}")
         return found
     if isinstance(kind, tuple):
-        raise bad_type("isdtype", "kind", kind, "a dtype or str in the tuple")
-    return frozenset({dtype_argument("isdtype", kind, "kind")})
+        raise bad_type(function, "kind", kind, "a dtype or str in the tuple")
+    return frozenset({dtype_argument(function, kind, "kind")})
 
 
 def kind_dtypes(kind: str | tuple[str, ...] | None) -> dict[str, DType]:
     """Return the dtypes of a kind by name, in the standard's order; None for all."""
-    wanted = _dtypes.ANY if kind is None else frozenset().union(*map(_kind, _parts(kind)))
+    parts = () if kind is None else _parts(kind)
+    wanted = frozenset().union(*(_kind("dtypes", part) for part in parts))
+    wanted = _dtypes.ANY if kind is None else wanted
     return {name: dtype for name, dtype in _dtypes.DTYPES.items() if dtype in wanted}
 
 
@@ -345,9 +350,7 @@ def result_type(*arrays_and_dtypes: Array | Scalar | DType) -> DType:
             dtypes.append(_dtype_of(function, f"arrays_and_dtypes[{i}]", value))
     if not dtypes:
         raise ValueError("result_type: there is no array and no dtype; expected at least one")
-    result = dtypes[0]
-    for dtype in dtypes[1:]:
-        result = promoted(function, result, dtype)
+    result = promoted_of(function, dtypes)
     for i, value in scalars:
         name = f"arrays_and_dtypes[{i}]"
         result = scalar_dtype(function, name, cast("Scalar", value), result)

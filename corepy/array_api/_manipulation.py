@@ -32,7 +32,7 @@ from corepy.dispatch import (
     gathered,
     known_sizes,
     operation,
-    promoted,
+    promoted_of,
     run,
     run_in,
     same,
@@ -69,9 +69,8 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
         found = [as_companion(function, f"arrays[{i}]", x, home) for i, x in enumerate(arrays)]
         if home is not None:  # native arrays come to the first `Array`, as in `unify`
             found[0] = gathered(function, f"arrays[{leader}]", home, "arrays[0]", found[0])
-    dtype = found[0].dtype
+    dtype = promoted_of(function, [x.dtype for x in found])
     for i, x in enumerate(found[1:], 1):
-        dtype = promoted(function, dtype, x.dtype)
         one_device(function, "arrays[0]", found[0], f"arrays[{i}]", x)
     return [cast_to(x, dtype, function) for x in found]
 

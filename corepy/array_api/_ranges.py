@@ -92,11 +92,12 @@ def arange(
     addressable("arange", count)
     if not count:  # whose ends may be beyond what libraries hold
         first, last, pace = 0, 0, 1
-    if count and (whole or table.dtype.rank == 1):
+    if count:
         ends = first, first + (count - 1) * pace
         for name, value in zip(("start", "last value"), ends, strict=True):
             # Of floats integers are made without their fractions.
-            fitting("arange", name, value if whole else int(value), table.dtype)
+            cut = not whole and table.dtype.rank == 1
+            fitting("arange", name, int(value) if cut else value, table.dtype)
         if whole:  # libraries count in floats, which tell this end from a multiple of the step
             last = ends[1] + (pace // 2 or pace)
     return cast("Array", create("arange", table, first, last, pace))

@@ -261,6 +261,23 @@ def promoted(function: str, a: DType, b: DType) -> DType:
     return found
 
 
+def promoted_of(function: str, dtypes: Sequence[DType]) -> DType:
+    """Return the common dtype of several arrays, whatever their order.
+
+    Raises
+    ------
+    TypeError
+        As `promoted` does.
+    """
+    if len(dtypes) > 2:
+        # The highest kind first: it takes others in one by one, int64 and uint64 among them.
+        dtypes = sorted(dtypes, key=lambda dtype: -dtype.rank)
+    found = dtypes[0]
+    for dtype in dtypes[1:]:
+        found = promoted(function, found, dtype)
+    return found
+
+
 def unify(
     function: str, names: tuple[str, ...], values: tuple[Any, ...], **beside: object
 ) -> list[Any]:
@@ -314,9 +331,7 @@ def unify(
         if x._table.backend.home is not None and x._table.device is home.device:
             leader, home = name, x._table
             break
-    dtype = arrays[0][1]._table.dtype
-    for _, x in arrays[1:]:
-        dtype = promoted(function, dtype, x._table.dtype)
+    dtype = promoted_of(function, [x._table.dtype for _, x in arrays])
     home.sibling(dtype, function)  # the arrays' own dtype is there, or it is an error
     for name, x in zip(names, operands, strict=True):
         if not isinstance(x, Operand):

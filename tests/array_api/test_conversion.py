@@ -47,6 +47,9 @@ def test_buffers_of_another_byte_order_have_their_values() -> None:
             assert (x * 2.0).tolist() == [2.0, 4.0, 6.0]
         assert xp.asarray(obj, copy=True).tolist() == [1.0, 2.0, 3.0]
         assert xp.asarray(obj, dtype=xp.complex128).tolist() == [1.0, 2.0, 3.0]
+        assert xp.asarray(obj, dtype=xp.float32).tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(OverflowError, match="^asarray: obj holds 1e\\+300; expected at most"):
+        xp.asarray(memoryview((other * 2)(1e300, 2.5)), dtype=xp.float32)
 
 
 def test_arrays_pickled_where_the_byte_order_is_another() -> None:
@@ -276,3 +279,11 @@ def test_torch_takes_arrays_that_run_backwards() -> None:
     for x in (xp.flip(xp.arange(4.0)), xp.reshape(xp.arange(6.0), (2, 3))[:, ::-2]):
         assert min(np.from_dlpack(x, device="cpu").strides) >= 0  # or the process ends here
         assert torch.from_dlpack(x).tolist() == x.tolist()
+
+
+def test_integers_among_floats_keep_their_digits() -> None:
+    great, odd = xp.asarray(2**63 + 1, dtype=xp.uint64), 2**53 + 1
+    assert xp.asarray([great, 1], dtype=xp.uint64).tolist() == [2**63 + 1, 1]
+    assert xp.asarray([[great], [xp.asarray(1)]], dtype=xp.uint64).tolist() == [[2**63 + 1], [1]]
+    for number in (odd, np.int64(odd), xp.asarray(odd)):
+        assert xp.asarray([number, 0.5], dtype=xp.int64).tolist() == [odd, 0]

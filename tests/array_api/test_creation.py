@@ -211,6 +211,12 @@ def test_arange_of_floats_from_zero_is_the_multiples_of_the_step() -> None:
         np.testing.assert_array_max_ulp(found, 0.1 * np.arange(found.size), 1)
 
 
+@pytest.mark.parametrize("args", [(0.0, 1e300, 1e300), (-3e38, 4e38, 6e38), (-3e38, 4e38, 2e38)])
+def test_arange_of_floats_has_steps_beyond_the_dtype(args: tuple[float, float, float]) -> None:
+    found = to_numpy(xp.arange(*args, dtype=xp.float32))
+    np.testing.assert_array_max_ulp(found, np.arange(*args).astype("float32"), 1)
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "error", "message"),
     [
@@ -223,6 +229,13 @@ def test_arange_of_floats_from_zero_is_the_multiples_of_the_step() -> None:
         ((-2, 3.5), {"dtype": "uint8"}, OverflowError, "arange: start is -2; expected 0 to 255"),
         ((0, 200, 0.5), {"dtype": "int8"}, OverflowError, "arange: last value is 199; expected"),
         ((300,), {"dtype": "int8"}, OverflowError, "arange: last value is 299; expected -128 to"),
+        (
+            (1e300, 3e300, 1e300),
+            {"dtype": "float32"},
+            OverflowError,
+            "arange: start is 1e+300; ex",
+        ),
+        ((0.0, 3e39, 1e39), {"dtype": "float32"}, OverflowError, "arange: last value is 2e+39; ex"),
         ((3,), {"dtype": "bool"}, ValueError, "arange: dtype is 'bool'; expected a real-valued"),
         ((3,), {"dtype": "float16"}, ValueError, "arange: dtype is 'float16'; expected one of bo"),
         ((2**62,), {}, (MemoryError, ValueError), "arange: "),

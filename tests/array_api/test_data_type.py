@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -72,16 +73,23 @@ def test_promotion_of_two_dtypes(a: str, b: str) -> None:
         assert (x1 + x2).dtype is xp.multiply(x2, x1).dtype is found
 
 
-@given(dtypes=st.lists(xps.numeric_dtypes(), min_size=1, max_size=4))
-def test_result_type_does_not_depend_on_the_order(dtypes: list[Any]) -> None:
-    results = set()
-    for order in (dtypes, dtypes[::-1]):
+@given(dtypes=st.lists(xps.numeric_dtypes(), min_size=1, max_size=4), data=st.data())
+def test_result_type_does_not_depend_on_the_order(dtypes: list[Any], data: st.DataObject) -> None:
+    def found(order: list[Any]) -> Any:
         try:
-            results.add(xp.result_type(*order))
-        except TypeError:  # a signed integer met uint64
+            return xp.result_type(*order)
+        except TypeError:  # a signed integer met uint64, and no float
             assert xp.uint64 in dtypes
-            return
-    assert len(results) == 1
+            return None
+
+    assert found(dtypes) is found(data.draw(st.permutations(dtypes)))
+
+
+def test_arrays_promote_in_any_order() -> None:
+    one = [xp.ones(1, dtype=dtype) for dtype in (xp.int64, xp.uint64, xp.float32)]
+    for order in itertools.permutations(one):
+        assert xp.result_type(*order) is xp.float32
+        assert xp.concat(order).dtype is xp.float32
 
 
 def test_result_type_of_scalars() -> None:
