@@ -3,7 +3,7 @@
     python benchmarks/sweep.py
     python benchmarks/sweep.py --only sort --dtypes float32 int8 --sizes 1000 300000 --over 1.1
 
-The grid measures some seventy operations well; this one some hundred and fifty statements, of all
+The grid measures some eighty operations well; this one some hundred and fifty statements, of all
 kinds of dtypes, layouts and values, in a few rounds each. The statements mean the same in both
 namespaces, or they are left out. What it prints is where to look, not a claim.
 """

@@ -113,8 +113,8 @@ def _clone() -> Path:
 
 def cache_folder() -> Path:
     """Return where clones and found examples are kept between runs."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "corepy"
+    home = os.environ.get("XDG_CACHE_HOME", "")  # where it is relative, it counts for nothing
+    return (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "corepy"
 
 
 def _git(*arguments: str) -> str:

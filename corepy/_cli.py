@@ -10,8 +10,6 @@ platform         ``system``, ``machine``
 backends         list of ``name``, ``usable``, ``devices``, ``reason`` (null if usable),
                  ``unserved`` (why devices are missing that the library could serve), and
                  ``versions`` of the library's distributions by name
-libraries        those that this release knows and has no adapter for: list of ``name``,
-                 ``installed``, ``versions``
 devices          list of ``name`` and ``backends``, the usable backends that serve it
 processor        ``threads`` usable by this process, ``cores``, ``simd``, ``memory_bytes``,
                  ``free_bytes``
@@ -41,7 +39,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions, version
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -64,10 +62,8 @@ from corepy.dispatch._registry import records
 from corepy.dispatch._route_sources import in_force
 from corepy.dispatch._threads import unmoved
 
-#: Libraries that corepy is meant for, by their import names. Those that have a backend are shown
-#: as such; the others have no adapter yet.
-LIBRARIES: Final = ("numba", "torch", "jax", "cupy", "mlx", "tinygrad", "dask")
-#: The environment variables that corepy reads.
+#: The environment variables that corepy reads, but for those of its own tests
+#: (``COREPY_ROUTES_FORCED`` and ``COREPY_NUMBA_THRESHOLD``).
 ENVIRONMENT: Final = (
     "COREPY_BACKEND_PRIORITY",
     "COREPY_NUM_THREADS",
@@ -80,7 +76,6 @@ ENVIRONMENT: Final = (
     "COREPY_STRICT",
 )
 
-NO_ADAPTER: Final = "no adapter in this release"
 #: As a shell reports a program that wrote to a closed pipe: 128 + SIGPIPE.
 _BROKEN_PIPE: Final = 141
 #: What writing to a full disk fails with, or past a quota.
@@ -133,15 +128,6 @@ def gather() -> dict[str, Any]:
                 "versions": _versions(records()[row.name].modules, installed),
             }
             for row in backends
-        ],
-        "libraries": [
-            {
-                "name": name,
-                "installed": find_spec(name) is not None,
-                "versions": _versions([name], installed),
-            }
-            for name in LIBRARIES
-            if name not in records()
         ],
         "devices": [{"name": name, "backends": served} for name, served in serving.items()],
         "processor": _processor(hardware),
@@ -279,9 +265,6 @@ def _backend_lines(facts: Mapping[str, Any], style: Style) -> list[str]:
         reason = row["reason"] or "; ".join(row["unserved"])
         devices = ", ".join(row["devices"]) or "-"
         rows.append((row["name"], usable, _names(row["versions"]), devices, reason))
-    for row in facts["libraries"]:
-        presence = "installed" if row["installed"] else "not installed"
-        rows.append((row["name"], "no", _names(row["versions"]), "-", f"{NO_ADAPTER}; {presence}"))
     head, *lines = aligned(rows)
     marks = {"yes": style.good, "no": style.bad}
     return [

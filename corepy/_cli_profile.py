@@ -8,9 +8,10 @@ import os
 import runpy
 import sys
 import threading
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from corepy._errors import CorepyError
 from corepy._profile import Profile, profile
@@ -43,6 +44,8 @@ def _row_count(text: str) -> int:
 def profile_program(options: argparse.Namespace) -> int:
     """Run a program and say on stderr where its time went, also if it fails.
 
+    That is the stderr from before: the program may put another in its place, or nothing.
+
     Raises
     ------
     ProfileError
@@ -64,6 +67,7 @@ def profile_program(options: argparse.Namespace) -> int:
     for name in ("html", "trace"):  # wherever the program goes
         given = getattr(options, name)
         setattr(options, name, given and os.path.abspath(given))
+    errors = sys.stderr
     before = sys.argv, sys.path[:]
     # As Python itself would start it.
     sys.argv = [options.program, *options.arguments]
@@ -72,11 +76,11 @@ def profile_program(options: argparse.Namespace) -> int:
     try:
         if options.module:
             _find_module(options.program)
-        status, is_whole = _run(options)
+        status, is_whole = _run(options, errors)
     finally:
         sys.argv, sys.path[:] = before
     if not (status is None or isinstance(status, int)):
-        print(status, file=sys.stderr)  # as Python does with a message
+        _tell(errors, status)  # as Python does with a message
         return 1
     return status or (0 if is_whole else 2)
 
@@ -90,7 +94,7 @@ def _find_module(name: str) -> None:
         raise ProfileError(f"profile: -m: there is no module {name!r}{why}")
 
 
-def _run(options: argparse.Namespace) -> tuple[object, bool]:
+def _run(options: argparse.Namespace, errors: TextIO) -> tuple[object, bool]:
     """Return with what the program exited, and whether all of the report could be written."""
     status: object = None
     others = frozenset(threading.enumerate())
@@ -105,7 +109,7 @@ def _run(options: argparse.Namespace) -> tuple[object, bool]:
                 status = ending.code
             _wait_for_threads(others)
     finally:
-        is_whole = _report(found, options)
+        is_whole = _report(found, options, errors)
     return status, is_whole
 
 
@@ -126,18 +130,24 @@ def _wait_for_threads(others: frozenset[threading.Thread]) -> None:
             thread.join()
 
 
-def _report(found: Profile, options: argparse.Namespace) -> bool:
+def _tell(errors: TextIO, text: object) -> None:
+    """Print, unless nobody can read it any more."""
+    with suppress(OSError, ValueError):  # the program has closed it, or its reader went away
+        print(text, file=errors)
+
+
+def _report(found: Profile, options: argparse.Namespace, errors: TextIO) -> bool:
     """Say what was found; return whether all that was wished for could be written.
 
     It raises nothing: what the program raised goes on its way.
     """
-    print(found.table(options.top), file=sys.stderr)
+    _tell(errors, found.table(options.top))
     is_whole = True
     for name, write in ((options.html, found.write_html), (options.trace, found.write_trace)):
         try:
             if name is not None:
                 write(name)
         except OSError as error:
-            print(f"corepy: profile: {error}", file=sys.stderr)
+            _tell(errors, f"corepy: profile: {error}")
             is_whole = False
     return is_whole

@@ -34,7 +34,7 @@ class RouteError(CorepyError):
 
 def _device(command: str, name: object) -> Device:
     try:
-        return as_device(name, command)
+        return sources.known_device(name, command)
     except ValueError as error:
         raise RouteError(str(error)) from error
 
@@ -61,6 +61,7 @@ def add_routes(commands: Any) -> None:
     command.add_argument(
         "--device", default=None, metavar="DEVICE", help="of a GPU, such as cuda:0, not of the host"
     )
+    command.set_defaults(refuse=command.error)
 
 
 def show_routes(options: argparse.Namespace) -> int:
@@ -71,6 +72,8 @@ def show_routes(options: argparse.Namespace) -> int:
     RouteError
         If a file cannot be read or written, or does not fit.
     """
+    if options.force and options.source is None:
+        options.refuse("argument --force: not allowed without argument --import")
     device = _device("routes", options.device or CPU)
     try:
         if options.thaw:

@@ -28,8 +28,8 @@ def graph(function: Callable[..., Any], /, *examples: Any) -> Graph:
     ----------
     function : callable
         Of arrays, to an array, or tuples and lists of them. What it does must follow from the
-        shapes and dtypes alone. It is called twice here and never again, so what else it does is
-        not repeated.
+        shapes and dtypes alone. Where it is recorded it is called twice here and never again, so
+        what else it does is not repeated; elsewhere it is called once for each later call.
     *examples : Array or native array
         Operands of the shapes, dtypes and device of all later calls. Their values do not matter.
 

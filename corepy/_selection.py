@@ -69,7 +69,8 @@ def select_backend(
     -------
     str
         The first backend in that order which is usable, offers the operation for some dtype, has
-        a GPU (``cuda``, ``rocm`` or ``mps``) where one is required, and has the memory free.
+        a GPU (``cuda``, ``rocm``, ``mps`` or ``xpu``) where one is required, and has the memory
+        free.
 
     Raises
     ------

@@ -96,7 +96,6 @@ def test_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> Non
         "python",
         "platform",
         "backends",
-        "libraries",
         "devices",
         "processor",
         "gpus",
@@ -134,31 +133,6 @@ def test_json_tells_a_broken_backend_and_why(capsys: pytest.CaptureFixture[str])
     assert row["usable"] is False
     assert row["devices"] == []
     assert row["reason"] == "installed, but does not answer"
-
-
-def test_json_tells_libraries_without_adapter(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # One that is there, one that is not, and one that has a backend.
-    monkeypatch.setattr(_cli, "LIBRARIES", ("pytest", "no_such_library", "numpy"))
-    assert facts(capsys)["libraries"] == [
-        {"name": "pytest", "installed": True, "versions": {"pytest": version("pytest")}},
-        {"name": "no_such_library", "installed": False, "versions": {}},
-    ]
-
-
-def test_info_imports_no_library_to_find_it() -> None:
-    code = "import sys; from corepy._cli import main; main(['info']); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=True,
-    )
-    assert "numpy" in done.stdout.splitlines()[-1].split()
-    without = {row["name"] for row in _cli.gather()["libraries"]}
-    assert without.isdisjoint(done.stdout.splitlines()[-1].split())
 
 
 @pytest.mark.usefixtures("machine")
@@ -251,10 +225,7 @@ def test_json_tells_the_default_and_the_settings(
 
 
 @pytest.mark.usefixtures("machine")
-def test_text_is_aligned_and_whole(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_cli, "LIBRARIES", ("no_such",))
+def test_text_is_aligned_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
     with corepy.backend_priority(["numpy"]):
         assert main(["info"]) == 0
     out = capsys.readouterr().out
@@ -268,9 +239,6 @@ def test_text_is_aligned_and_whole(
         assert line[place - 1] == " "
         assert line[place] != " "
     assert f"  numpy      yes     numpy {version('numpy')}" in out
-    assert any(
-        line.startswith("  no_such ") and "no adapter in this release; " in line for line in lines
-    )
     assert "12 threads on 24 cores, 64.0 GiB (32.0 free), AVX2, AMX" in out
     gpu = next(line.split() for line in lines if line.startswith("  cuda:0"))
     assert gpu[1] == "none"  # no backend serves it

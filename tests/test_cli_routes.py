@@ -89,6 +89,22 @@ def test_export_and_import(
     assert main(["routes", "--export", str(tmp_path / "x" / "\0")]) == 2
 
 
+def test_force_is_for_an_import(capsys: pytest.CaptureFixture[str]) -> None:
+    for options in ([], ["--freeze"]):
+        with pytest.raises(SystemExit) as caught:
+            main(["routes", "--force", *options])
+        assert caught.value.code == 2
+        assert "--force: not allowed without argument --import" in capsys.readouterr().err
+
+
+def test_what_is_no_device_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for device in ("nope", "cuda:x"):
+        assert main(["routes", "--device", device]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert err.startswith(f"corepy: routes: device is '{device}'; expected ")
+
+
 def test_freezing_and_thawing(route_cache: Path) -> None:
     key = files.machine_key()
     files.write(files.cache_file(key), made().dump())

@@ -15,7 +15,9 @@ import pytest
 import corepy
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("README.md"), ROOT / "benchmarks/README.md"])
+#: Those of packages and programs of their own, whose code needs what they set up.
+EXAMPLES = sorted(ROOT.glob("examples/*/README.md"))
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "benchmarks/README.md"])
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -62,7 +64,7 @@ def test_code_runs(page: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES], ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for link in links(page.read_text(encoding="utf-8")):
         path, _, anchor = link.partition("#")
@@ -72,9 +74,7 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(target.read_text(encoding="utf-8")), link
 
 
-@pytest.mark.parametrize(
-    "page", sorted(ROOT.glob("examples/*/README.md")), ids=lambda p: p.parent.name
-)
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda p: p.parent.name)
 def test_examples_install_corepy_from_its_checkout(page: Path) -> None:
     # By that name the package index has another project.
     installs = re.findall(r"pip install [^`#\n]*", page.read_text(encoding="utf-8"))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from corepy._extensions import extension
+
+ROOT: Final = Path(__file__).resolve().parent.parent
 
 #: None of these may be loaded by the import, whether installed or not.
 OPTIONAL = [
@@ -62,3 +69,59 @@ def test_what_was_not_compiled_says_no_more_than_is_known(monkeypatch: pytest.Mo
     monkeypatch.delenv("COREPY_PURE_PYTHON", raising=False)
     why = "it was not built as corepy was installed (see COREPY_COMPILE)"
     assert extension("corepy._never") == (None, why)
+
+
+# ---------------------------------------------------------------------------- who imports whom
+
+
+def imports_allowed() -> dict[str, set[str]]:
+    """Return what each part of corepy may import, from the tables in CONTRIBUTING.md."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = page.partition("## Where things are\n")[2].partition("\n## ")[0]
+    allowed: dict[str, set[str]] = {}
+    for row in re.findall(r"^\| (`.*) \|$", section, re.MULTILINE):
+        first, _, last = row.split("|")
+        parts = re.findall(r"`(?:corepy/)?(\w+)/?`", first)
+        free = {*re.findall(r"`(\w+)`", last)} | ({*parts} if "each other" in last else set())
+        allowed |= {part: free | {part} for part in parts}
+    ground = {part for part in allowed if "_errors" in allowed[part]}
+    return {part: free | ground for part, free in allowed.items()}
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Yield the parts of corepy that code imports, those for types alone left out."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module == "corepy":
+            yield from (alias.name for alias in node.names if alias.name != "__version__")
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names = names or [alias.name for alias in node.names]
+            for package, *rest in (name.split(".") for name in names):
+                if package == "corepy":
+                    yield rest[0] if rest else package
+        else:
+            yield from imported(node)
+
+
+def test_imports_are_those_that_the_tables_allow() -> None:
+    allowed = imports_allowed()
+    found = set()
+    for path in (ROOT / "corepy").rglob("*.py"):
+        part = path.relative_to(ROOT / "corepy").parts[0].removesuffix(".py")
+        for other in imported(ast.parse(path.read_text(encoding="utf-8"))):
+            if other not in allowed[part]:
+                found.add((part, other))
+    assert found == set()
+
+
+def test_the_tables_and_what_is_read_of_imports() -> None:
+    allowed = imports_allowed()
+    assert "dispatch" in allowed["array_api"]
+    assert "_forks" in allowed["devices"]
+    assert "_errors" in allowed["_dtypes"]
+    assert allowed["backends"].isdisjoint({"array_api", "dispatch", "kernels", "corepy"})
+    code = "import corepy\nfrom corepy import _errors\ndef f():\n    import corepy.devices._pool\n"
+    code += "if TYPE_CHECKING:\n    from corepy.kernels import rope\nelse:\n    import numpy\n"
+    assert [*imported(ast.parse(code))] == ["corepy", "_errors", "devices"]

@@ -333,6 +333,20 @@ def test_a_program_may_close_its_output(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("ending", "table"), [("sys.stderr.close()", False), ("sys.stderr = None", True)]
+)
+def test_a_program_may_close_where_errors_go(tmp_path: Path, ending: str, table: bool) -> None:
+    program, page = tmp_path / "closes.py", tmp_path / "page.html"
+    program.write_text(f"import sys\nprint('all')\n{ending}\nsys.exit(3)\n")
+    command = [sys.executable, "-m", "corepy", "profile", "--html", str(page), str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (3, "all\n"), done.stderr
+    assert done.stderr.startswith("0 operations took ") is table
+    assert (done.stderr == "") is not table
+    assert page.is_file()
+
+
 def test_a_module(
     program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

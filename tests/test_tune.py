@@ -360,7 +360,7 @@ def test_a_machine_too_noisy_to_decide_leaves_the_cell_to_numpy(
     assert cell.undecided
     assert cell.entrants[0].verdict == "too noisy to decide"
     cells = Cells(Path("unused"), {}, {cell.key: cell})
-    assert [route.options for route in cells.routes()] == [()] or cells.routes() == ()
+    assert cells.routes() == ()
 
 
 @pytest.mark.backend("numba")

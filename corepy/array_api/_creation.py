@@ -80,7 +80,7 @@ def asarray(
         By default the dtype of an array or buffer, and of Python scalars the default dtype of the
         highest kind among them. Arrays in a sequence count with theirs, as NumPy promotes them.
     device : Device or None
-        By default the device of an array, else the default device.
+        By default that of an array, and of scalars, sequences and buffers the default device.
     copy : bool or None
         True: always new memory. False: never, ``ValueError`` if it is needed. None: only if
         needed.
@@ -98,8 +98,8 @@ def asarray(
     ValueError
         If the nesting is ragged, or ``copy=False`` cannot be had.
     OverflowError
-        If a value of a scalar, sequence or buffer does not fit the dtype. Those of arrays are
-        converted as `astype` does.
+        If a value of a scalar, sequence or buffer does not fit the dtype, also the default one, or
+        an int has more than 64 bits. Those of arrays are converted as `astype` does.
     BackendUnavailableError
         If the device is not present.
     UnsupportedOperationError

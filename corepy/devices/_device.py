@@ -13,6 +13,9 @@ from corepy._errors import bad_argument, bad_type
 GPU_KINDS: Final = ("cuda", "rocm", "mps", "xpu")
 #: Kinds that come numbered: ``cuda`` means ``cuda:0``.
 _NUMBERED: Final = ("cuda", "rocm", "tpu", "xpu", "opencl", "webgpu")
+#: All kinds that a user may name without a backend that brings its own.
+KINDS: Final = ("cpu", "gpu", "cuda", "rocm", "mps", "tpu", "xpu", "opencl", "webgpu", "dask")
+_NUMBER: Final = re.compile("0|[1-9][0-9]*")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*(:[a-z0-9_]+)?")
 
 
@@ -73,6 +76,16 @@ def bind(first_gpu: Callable[[str, str], Device]) -> None:
     _first_gpu = first_gpu
 
 
+def is_name(name: str) -> bool:
+    """Say whether a string has the form of a device's name, or of a kind's alone."""
+    kind, colon, number = name.partition(":")
+    if not colon or kind not in KINDS:
+        return _NAME.fullmatch(name) is not None
+    # JAX may divide the host, into ``cpu``, ``cpu:1`` and so on.
+    numbered = kind in _NUMBERED or (kind == "cpu" and number != "0")
+    return numbered and _NUMBER.fullmatch(number) is not None
+
+
 def as_device(device: object, function: str = "as_device", argument: str = "device") -> Device:
     """Find the device that an object means.
 
@@ -107,7 +120,7 @@ def as_device(device: object, function: str = "as_device", argument: str = "devi
     if found is None:
         if name == "gpu":
             return _first_gpu(function, argument)
-        if not _NAME.fullmatch(name):
+        if not is_name(name):
             raise bad_argument(
                 function, argument, device, 'a device name such as "cpu" or "cuda:0"'
             )

@@ -34,13 +34,13 @@ from corepy.dispatch._operands import (
 from corepy.dispatch._operations import OPERATIONS, declare, same
 from corepy.dispatch._run import _BROADCASTING, rebound, recover, wrap
 from corepy.dispatch._settings import STRICT
+from corepy.dispatch._short_scalars import SHIFTS
 from corepy.dispatch._table import Entry, Table
 
 F = TypeVar("F", bound=Callable[..., Any])
 X = TypeVar("X", bound=Operand)
 X_co = TypeVar("X_co", bound=Operand, covariant=True)
 
-_SHIFTS: Final = ("bitwise_left_shift", "bitwise_right_shift")
 #: What powers to a Python scalar of 2 are: every way to them rounds alike.
 _square: Final = _hot.unary_function("square")
 
@@ -156,7 +156,7 @@ def _beside(name: str, x: Operand, value: Any, argument: str) -> tuple[Operand, 
     """Return an array and a scalar of one dtype: its native form, or as the operation takes it."""
     dtype = x._table.dtype
     if value.__class__ is not float or dtype is not _dtypes.float64:  # what most programs write
-        if name in _SHIFTS and argument == "x2" and value.__class__ is int and value < 0:
+        if name in SHIFTS and argument == "x2" and value.__class__ is int and value < 0:
             raise bad_argument(name, argument, value, "a shift of at least 0")
         wide = scalar_dtype(name, argument, value, dtype)
         dtype = wide if wide is dtype else x._table.narrowed(wide)

@@ -60,6 +60,7 @@ __all__ = [
     "bind",
     "binary_function",
     "forget_homes",
+    "guard",
     "helped_by",
     "home",
     "homes",

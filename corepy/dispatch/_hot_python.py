@@ -20,11 +20,11 @@ from corepy.devices._device import Device
 from corepy.dispatch import _short_python
 from corepy.dispatch._short_creation import forget_homes, homes
 from corepy.dispatch._short_python import item, product, reflected_product, shortened
-from corepy.dispatch._short_scalars import held, squares
+from corepy.dispatch._short_scalars import SHIFTS, held, squares
 
 if TYPE_CHECKING:
     from corepy._crew import Crew
-    from corepy.backends._base import Loop
+    from corepy.backends._loop import Loop
     from corepy.dispatch._table import Table
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "binary_function",
     "bind",
     "forget_homes",
+    "guard",
     "helped_by",
     "home",
     "homes",
@@ -218,7 +219,7 @@ def home(
 
 def operator(name: str) -> Callable[[Any, Any], Any]:
     """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
-    beyond = name in _SHIFTS
+    beyond = name in SHIFTS
 
     def method(self: Any, other: Any, /) -> Any:
         table = self._table
@@ -277,10 +278,6 @@ def _squaring(power: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return function
 
 
-#: Operations of which a scalar on the right is refused where it is negative.
-_SHIFTS = ("bitwise_left_shift", "bitwise_right_shift")
-
-
 def reflected(name: str) -> Callable[[Any, Any], Any]:
     """Make the method of a reflected operator, such as ``Array.__radd__`` of ``"add"``."""
 
@@ -318,7 +315,7 @@ def reflected(name: str) -> Callable[[Any, Any], Any]:
 
 def binary_function(name: str) -> Callable[[Any, Any], Any]:
     """Make the function of a binary operation."""
-    beyond = name in _SHIFTS
+    beyond = name in SHIFTS
 
     def function(x1: Any, x2: Any, /) -> Any:
         if x1.__class__ is not _Array:

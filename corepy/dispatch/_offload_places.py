@@ -102,9 +102,9 @@ _settings.when_offloading = _want
 
 
 def use_costs(costs: Costs | None) -> None:
-    """Reckon with other costs from now on; None for those that were measured on this machine.
+    """Reckon with other costs from now on, as tests do; None for those measured on this machine.
 
-    Those are read when somebody wants them.
+    The latter are read when somebody wants them.
     """
     global _accelerators, _wanted
     with _LOCK:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from corepy import _forks
-from corepy._errors import RouteWarning, bad_argument, bad_type
-from corepy.devices._device import CPU, Device, as_device
-from corepy.dispatch import _explain
+from corepy._errors import RouteWarning, bad_argument, bad_type, listing
+from corepy.devices._device import CPU, KINDS, Device, as_device
+from corepy.dispatch import _explain, _registry
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted import DTYPE_NAMES
 from corepy.dispatch._admitted_devices import home_of
@@ -60,7 +60,11 @@ class InForce:
 
 _LOCK: Final = _forks.lock()
 _source: str | None = None
+#: The table of the file that `_source` names: it is read once, for files move, and so do programs.
+_table: RouteTable | None = None
 _found: dict[Device, InForce] = {}
+#: All three.
+_Choice: TypeAlias = "tuple[str | None, RouteTable | None, dict[Device, InForce]]"
 
 
 def in_force(device: Device = CPU) -> InForce:
@@ -76,21 +80,20 @@ def in_force(device: Device = CPU) -> InForce:
         with _LOCK:
             found = _found.get(device)
             if found is None:
-                wish, argument = _source, _ARGUMENT
+                wish = _source
                 if wish is None:
-                    wish, argument = os.environ.get(ENVIRONMENT, "").strip(), ENVIRONMENT
-                found = _found[device] = _find(wish, argument, device)
+                    wish = os.environ.get(ENVIRONMENT, "").strip()
+                found = _found[device] = _find(wish, _table, device)
                 if found.notice is not None:
                     warnings.warn(found.notice, RouteWarning, stacklevel=_explain.depth() + 1)
     return found
 
 
-_ARGUMENT: Final = "set_routes: source"
 _OFF: Final = InForce(None, "routes are off")
 
 
-def _find(wish: str, argument: str, device: Device) -> InForce:
-    """Return the table that somebody wishes for."""
+def _find(wish: str, table: RouteTable | None, device: Device) -> InForce:
+    """Return the table that somebody wishes for, who may have read the file already."""
     site = site_of(device)
     if site is None:
         return InForce(None, f"there are no routes on {device}")
@@ -100,7 +103,7 @@ def _find(wish: str, argument: str, device: Device) -> InForce:
     if forced and _is_candidate(forced, site):
         return InForce(everything(forced, site), FORCED)
     if wish and wish != "shipped":
-        table = read(Path(wish), argument)
+        table = read(Path(wish), ENVIRONMENT) if table is None else table
         if table.site is site:
             return InForce(table, f"the file {wish}")
         wish = ""  # it is of the host, and this a GPU, or the other way round
@@ -313,21 +316,39 @@ def routes(device: Device | str = "cpu") -> tuple[Route, ...]:
     Returns
     -------
     tuple of Route
-        None where routes are off.
+        Empty where routes are off.
 
     Raises
     ------
     TypeError, ValueError
         If `device` is no device, or ``COREPY_ROUTES`` names a file that cannot be used.
     """
-    table = in_force(as_device(device, "routes")).table
+    table = in_force(known_device(device, "routes")).table
     return () if table is None else table.routes
+
+
+def known_device(device: object, function: str) -> Device:
+    """Return the device that an object means, whether or not the machine has it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `as_device`, and if neither corepy nor a backend knows devices of its kind.
+    """
+    place, records = as_device(device, function), _registry.records()
+    kinds = dict.fromkeys((*KINDS, *(kind for r in records.values() for kind in r.kinds)))
+    if place.kind not in kinds:
+        # Of backends that packages announce the devices are known once they are loaded.
+        announced = _registry.load_each(name for name, r in records.items() if not r.kinds)
+        if not any(place in backend.devices() for backend in announced):
+            raise bad_argument(function, "device", place.name, f"one of kind {listing(kinds)}")
+    return place
 
 
 class _RestoreRoutes:
     """Leave it, or use it as a context manager to switch back."""
 
-    def __init__(self, before: str | None) -> None:
+    def __init__(self, before: _Choice) -> None:
         self._before = before
 
     def __enter__(self) -> None:
@@ -344,9 +365,10 @@ def set_routes(source: str | os.PathLike[str] | None) -> _RestoreRoutes:
     ----------
     source : {"off", "shipped"}, path or None
         ``"off"``: every operation runs in its arrays' own backend. ``"shipped"``: the table that
-        comes with corepy. A path: that file, as ``corepy routes --export`` writes it; it is of the
-        host or of a GPU, and the other one keeps its own. None: what ``COREPY_ROUTES`` says, by
-        default what `corepy tune` measured on this machine, else the shipped one.
+        comes with corepy. A path: that file, as ``corepy routes --export`` writes it, read at once
+        and not again; it is of the host or of a GPU, and the other one keeps its own. None: what
+        ``COREPY_ROUTES`` says, by default what `corepy tune` measured on this machine, else the
+        shipped one.
 
     Returns
     -------
@@ -360,21 +382,25 @@ def set_routes(source: str | os.PathLike[str] | None) -> _RestoreRoutes:
     ValueError
         If a file cannot be read or holds no table of routes; nothing has changed then.
     """
-    if source is not None and not isinstance(source, (str, os.PathLike)):
-        raise bad_type("set_routes", "source", source, '"off", "shipped", a path or None')
-    if source == "":
-        raise bad_argument("set_routes", "source", source, '"off", "shipped", a path or None')
-    before = _source
-    _switch(None if source is None else os.fspath(source))
-    return _RestoreRoutes(before)
+    expected = '"off", "shipped", a path or None'
+    wish = os.fspath(source) if isinstance(source, os.PathLike) else source
+    if wish is not None and not isinstance(wish, str):  # nor a path of bytes
+        raise bad_type("set_routes", "source", wish, expected)
+    if wish == "":
+        raise bad_argument("set_routes", "source", wish, expected)
+    # All that can fail comes before anything changes.
+    table = None if wish in (None, "off", "shipped") else read(Path(wish), "set_routes: source")
+    found = {} if wish is None else {CPU: _find(wish, table, CPU)}
+    return _RestoreRoutes(_switch((wish, table, found)))
 
 
-def _switch(source: str | None) -> None:
-    global _source
+def _switch(choice: _Choice) -> _Choice:
+    """Let a choice hold, and return the one before."""
+    global _source, _table
     with _LOCK:
-        found = None if source is None else _find(source, _ARGUMENT, CPU)  # before anything changes
+        before = _source, _table, dict(_found)
+        _source, _table, found = choice
         _found.clear()
-        if found is not None:
-            _found[CPU] = found
-        _source = source
+        _found.update(found)
     _refill()
+    return before

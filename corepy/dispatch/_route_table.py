@@ -302,15 +302,15 @@ def parse(text: str) -> RouteTable:
         if not isinstance(machine["gpu"], str) or not machine["gpu"]:
             raise ValueError(f"machine.gpu is {machine['gpu']!r}; expected the name of a GPU")
     else:
-        threads = machine.get("threads")
-        if not isinstance(threads, int) or threads < 1:
-            raise ValueError(f"machine.threads is {threads!r}; expected at least 1")
+        _count("machine.threads", machine.get("threads"), 1, "threads")
+    held = machine.get("versions", {})
+    if not isinstance(held, dict) or not all(isinstance(each, str) for each in held.values()):
+        raise ValueError(f"machine.versions is {held!r}; expected an object of strings")
     for name, seconds in start.items():
         _number(f"start.{name}", seconds, 0)
     alone = _mapping({"alone": {}, **content}, "alone")
     for name, most in alone.items():
-        if not isinstance(most, int) or isinstance(most, bool) or most < 0:
-            raise ValueError(f"alone.{name} is {most!r}; expected a number of rows")
+        _count(f"alone.{name}", most, 0, "rows")
     rows = content.get("routes")
     if not isinstance(rows, list):
         raise ValueError("routes is missing; expected a list")
@@ -327,24 +327,34 @@ def _mapping(content: Mapping[str, Any], key: str) -> dict[str, Any]:
     return value
 
 
+def _count(key: str, value: object, least: int, of: str) -> int:
+    """Return a number of something; JSON's may be greater than any size in memory."""
+    if not isinstance(value, bool) and isinstance(value, int) and least <= value <= sys.maxsize:
+        return value
+    raise ValueError(f"{key} is {value!r}; expected a number of {of}")
+
+
+#: The greatest number that may be measured: sums and products of such stay in the range of floats.
+_MOST: Final = 1e100
+
+
 def _number(key: str, value: object, least: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
-        raise ValueError(f"{key} is {value!r}; expected a number of at least {least}")
-    return value
+    if not isinstance(value, bool) and isinstance(value, (int, float)) and least <= value <= _MOST:
+        return value
+    raise ValueError(f"{key} is {value!r}; expected a number of at least {least}, {_MOST} at most")
 
 
 def _route(row: Any, site: Site) -> Route:
     if not isinstance(row, dict) or not isinstance(row.get("options"), list):
         raise ValueError(f"a route is {row!r}; expected an object with options")
-    form, least = row.get("form"), row.get("from")
+    form = row.get("form")
     operation, dtype = (str(row.get(key)) for key in ("operation", "dtype"))
     if not any(site.admits(operation, dtype, backend) for backend in site.named):
         raise ValueError(f"{operation!r} of {dtype!r} is no operation that can be routed")
     forms = site.routable[operation].forms
     if not isinstance(form, str) or form not in forms:
         raise ValueError(f"{operation} has no form {form!r}; expected {forms}")
-    if isinstance(least, bool) or not isinstance(least, int) or least < 1:
-        raise ValueError(f"{operation}: from is {least!r}; expected a number of elements")
+    least = _count(f"{operation}: from", row.get("from"), 1, "elements")
     seconds = _number(f"{operation}: seconds", row.get("seconds"), 0)
     options = tuple(_option(operation, dtype, option, site) for option in row["options"])
     if not site.is_host and any(option.backend == home_of(form) for option in options):
@@ -492,7 +502,8 @@ def cache_folder() -> Path:
     variables = {"win32": "LOCALAPPDATA", "darwin": None}
     variable = variables.get(sys.platform, "XDG_CACHE_HOME")
     base = None if variable is None else os.environ.get(variable)
-    return (Path(base) if base else _home_caches()) / "corepy"
+    # A relative one counts for nothing, as the XDG specification has it.
+    return (Path(base) if base and os.path.isabs(base) else _home_caches()) / "corepy"
 
 
 def _home_caches() -> Path:

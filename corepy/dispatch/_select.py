@@ -15,13 +15,14 @@ from corepy._dtypes import DType
 from corepy._errors import (
     BackendUnavailableError,
     UnsupportedOperationError,
+    bad_argument,
     bad_type,
     listing,
 )
 from corepy.backends._base import Backend
 from corepy.devices import _device
 from corepy.devices._capabilities import gpu_kinds
-from corepy.devices._device import CPU, GPU_KINDS, Device, as_device
+from corepy.devices._device import CPU, GPU_KINDS, KINDS, Device, as_device, is_name
 from corepy.dispatch import _hot, _registry
 from corepy.dispatch._settings import PRIORITY, STRICT
 from corepy.dispatch._table import Table, preferred, table_of
@@ -34,7 +35,6 @@ ENVIRONMENT: Final = "COREPY_BACKEND_PRIORITY"
 _ACCELERATORS: Final = ("cuda", "rocm")
 #: Kinds of device that `gpu_kinds` finds, so that no library is loaded to look for them.
 _FOUND: Final = ("cuda", "rocm", "mps")
-_KINDS: Final = ("cpu", "gpu", "cuda", "rocm", "mps", "tpu", "xpu", "opencl", "webgpu", "dask")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ def set_backend_priority(priority: Sequence[str]) -> None:
     ------
     TypeError
         If `priority` is a single string or holds anything but strings.
+    ValueError
+        If an entry can lead nowhere on any machine, such as ``"numpy:"`` or ``"cuda:x"``.
     BackendUnavailableError
         If a name is unknown, a named backend is not usable, or no entry can serve. The message
         says what is usable, and why the named one is not.
@@ -87,11 +89,12 @@ def backend_priority(priority: Sequence[str]) -> AbstractContextManager[None]:
     Returns
     -------
     context manager
-        Leaving it, what was before holds again.
+        Leaving it, what was before holds again, for threads without a choice of their own too,
+        whatever was set inside.
 
     Raises
     ------
-    TypeError, BackendUnavailableError
+    TypeError, ValueError, BackendUnavailableError
         As of `set_backend_priority`, and at once.
     """
     return PRIORITY.scoped(_checked("backend_priority", priority))
@@ -109,6 +112,8 @@ def set_backend(name: str) -> None:
     ------
     TypeError
         If `name` is no string.
+    ValueError
+        If it can lead nowhere on any machine, such as ``"numpy:"``.
     BackendUnavailableError
         If it is unknown, or of nothing that is usable here.
     """
@@ -135,6 +140,7 @@ def _checked(function: str, priority: Sequence[str]) -> Priority:
     for entry in priority:
         if not isinstance(entry, str):
             raise bad_type(function, "priority", entry, "a str in each entry")
+        _require_form(function, entry)
     wish = tuple(priority)
     leads = [next(_placements(function, entry), None) for entry in wish]
     if not any(leads):
@@ -149,7 +155,18 @@ def _checked(function: str, priority: Sequence[str]) -> Priority:
 @lru_cache(maxsize=1)
 def _from_environment() -> Priority:
     text = os.environ.get(ENVIRONMENT, "")
-    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
+    wish = tuple(entry.strip() for entry in text.split(",") if entry.strip())
+    for entry in wish:  # what each leads to is found as it is needed
+        _require_form(ENVIRONMENT, entry)
+    return wish
+
+
+def _require_form(function: str, entry: str) -> None:
+    """Refuse an entry of a priority that leads nowhere on any machine, as ``"numpy:"`` does."""
+    name, colon, rest = entry.partition(":")
+    if colon and not is_name(rest if name in _registry.records() else entry):
+        expected = 'a backend, a device or both, such as "torch", "cuda:1" or "torch:mps"'
+        raise bad_argument(function, "priority", entry, expected)
 
 
 # ---------------------------------------------------------------------------- what it leads to
@@ -186,7 +203,7 @@ def _placements(function: str, entry: str) -> Iterator[Placement]:
                 )
             devices = (wanted,)
         yield Placement(backend, devices[0], f"{entry!r} in the priority")
-    elif name in _KINDS or any(name in record.kinds for record in known.values()):
+    elif name in KINDS or any(name in record.kinds for record in known.values()):
         kinds = _kinds(entry)
         for backend in _usable(kinds):
             for device in backend.devices():
@@ -195,7 +212,7 @@ def _placements(function: str, entry: str) -> Iterator[Placement]:
     else:
         raise BackendUnavailableError(
             f"{function}: priority has {entry!r}; expected a backend "
-            f"({listing(known)}) or a kind of device ({listing(_KINDS)})"
+            f"({listing(known)}) or a kind of device ({listing(KINDS)})"
         )
 
 

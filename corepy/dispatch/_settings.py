@@ -55,7 +55,7 @@ class Setting(Generic[T]):
         """Change it, and return what changes it back."""
         before, default = self.get(), self._default
         token = self._local.set(value)
-        for_all = threading.current_thread() is threading.main_thread() and not _in_event_loop()
+        for_all = _speaks_for_all()
         if for_all:
             self._default = value
         self.touch()  # last: who is told may keep the default
@@ -74,7 +74,9 @@ class Setting(Generic[T]):
 
     @contextmanager
     def scoped(self, value: T) -> Iterator[None]:
-        before = self.get()
+        """Change it here alone for a block, after which all that was before holds again."""
+        before, default = self.get(), self._default
+        for_all = _speaks_for_all()
         self.touch()
         token = self._local.set(value)
         try:
@@ -84,6 +86,16 @@ class Setting(Generic[T]):
                 self._local.reset(token)
             except ValueError:  # in another thread or task, as a generator that goes on there
                 self._local.set(before)
+            else:
+                # Blocks of other threads leave the default alone, which is not theirs.
+                if for_all and self._default is not default:
+                    self._default = default
+                    self.touch()
+
+
+def _speaks_for_all() -> bool:
+    """Say whether what is set here is the default of the process."""
+    return threading.current_thread() is threading.main_thread() and not _in_event_loop()
 
 
 def _in_event_loop() -> bool:
@@ -132,9 +144,10 @@ PRECISION: Final[Setting[Precision]] = Setting("precision", choice("COREPY_PRECI
 def strict(on: bool = True) -> Restore:
     """Turn the strict reading of the standard on or off.
 
-    Under it everything that the standard leaves open raises: mixed kinds of dtype, native arrays
-    as arguments, string names of dtypes and devices, writes to read-only memory. Library authors
-    run their tests under it to learn whether their code is portable.
+    Under it much of what the standard leaves open raises: mixed kinds of dtype, ``/`` of integers,
+    native arrays as arguments, dtypes and devices by name, keys with fewer indices than dimensions,
+    slices beyond the axis, writes to read-only memory. ``docs/design.md`` lists it all. Library
+    authors run their tests under it to learn whether their code is portable.
 
     Parameters
     ----------

@@ -26,6 +26,8 @@ WHOLE: Final[dict[DType, tuple[int, int]]] = {
 _NONE: Final = (1, 0)
 LARGE: Final = 2.0**53
 _FLOATS: Final = frozenset({_dtypes.float32, _dtypes.float64})
+#: Operations of which a scalar on the right is refused where it is negative.
+SHIFTS: Final = ("bitwise_left_shift", "bitwise_right_shift")
 
 
 def fitted(dtype: DType, value: Any) -> int | float | None:

@@ -19,7 +19,7 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy import _dtypes
-from corepy.backends._base import Loop
+from corepy.backends._loop import Loop
 from corepy.devices._device import CPU
 from corepy.dispatch import OPERATIONS, _hot, _hot_python, make
 from corepy.dispatch._factory import mixed
@@ -418,6 +418,11 @@ def test_both_forms_offer_the_same() -> None:
     from corepy.dispatch import _hot_compiled  # type: ignore[attr-defined]
 
     assert sorted(_hot_compiled.__all__) == sorted(_hot_python.__all__)
+
+
+def test_all_that_the_form_in_force_offers_is_passed_on() -> None:
+    assert {*_hot_python.__all__} <= {*_hot.__all__}
+    assert [name for name in _hot.__all__ if not hasattr(_hot, name)] == []
 
 
 @compiled

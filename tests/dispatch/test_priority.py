@@ -16,6 +16,7 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy.devices._device import as_device
+from corepy.dispatch._select import _from_environment
 from tests.conftest import lacks_gpu
 from tests.dispatch.fake import FakeBackend, registered
 
@@ -115,7 +116,11 @@ def test_a_kind_that_is_missing_is_passed_over_or_refused_alone() -> None:
         ([1], TypeError, "priority is of type int; expected a str in each entry"),
         ([["numpy"]], TypeError, "priority is of type list; expected a str in each entry"),
         ([""], corepy.BackendUnavailableError, "priority has ''; expected a backend"),
-        (["numpy:no such"], ValueError, "priority is 'no such'; expected"),
+        (["numpy:no such"], ValueError, "priority is 'numpy:no such'; expected a backend, a dev"),
+        (["numpy:"], ValueError, "priority is 'numpy:'; expected a backend, a device or both"),
+        (["numpy", "cpu:x"], ValueError, "priority is 'cpu:x'; expected a backend, a device or"),
+        (["numpy", "cuda:x"], ValueError, "priority is 'cuda:x'; expected a backend, a device"),
+        (["numpy", "gpu:0"], ValueError, "priority is 'gpu:0'; expected a backend, a device or"),
     ],
 )
 @pytest.mark.parametrize("function", ["set_backend_priority", "backend_priority"])
@@ -225,6 +230,21 @@ def test_a_wrong_environment_raises_on_first_use() -> None:
     assert done.returncode == 1
     assert "BackendUnavailableError" in done.stderr
     assert "'nympy'; expected a backend" in done.stderr
+
+
+@pytest.mark.parametrize("entry", ["cpu:x", "cpu:0", "numpy:", "mps:0", "cuda:"])
+def test_an_entry_of_no_form_in_the_environment_raises_on_first_use(
+    entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COREPY_BACKEND_PRIORITY", f"reference,{entry}")
+    _from_environment.cache_clear()
+    try:
+        with pytest.raises(ValueError, match=f"^COREPY_BACKEND_PRIORITY: priority is '{entry}'; "):
+            corepy.get_backend_priority()
+        monkeypatch.setenv("COREPY_BACKEND_PRIORITY", "cuda:99,cpu:9,tpu,reference")  # absent ones
+        assert where() == "reference"
+    finally:
+        _from_environment.cache_clear()
 
 
 def test_a_wrong_environment_raises_each_time() -> None:

@@ -22,9 +22,12 @@ from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted import admits
 from corepy.dispatch._route_table import Option, Route, RouteTable, parse
 from corepy.dispatch._sites import MARGIN
+from tests.dispatch.fake import FakeBackend, registered
 
 HERE = {"cpu": "this one", "cores": 2, "threads": 2}
 SIN = Route("sin", "float64", "", 100, 1e-3, (Option("torch", 9.0, busy=9.0),))
+#: A number that JSON can hold, and no float.
+HUGE = 10**400
 GOOD: dict[str, Any] = json.loads(RouteTable(HERE, {}, {"torch": 1.0}, (SIN,)).dump())
 
 
@@ -40,7 +43,10 @@ def test_a_table_is_what_its_file_says() -> None:
     [
         (("format",), 99, "its format is 99; expected 1"),
         (("machine",), None, "machine is None; expected an object"),
-        (("machine", "threads"), 0, "machine.threads is 0; expected at least 1"),
+        (("machine", "threads"), 0, "machine.threads is 0; expected a number of threads"),
+        (("machine", "threads"), HUGE, "machine.threads is 10*; expected a number of threads"),
+        (("machine", "versions"), None, "machine.versions is None; expected an object of strings"),
+        (("machine", "versions"), {"numpy": 2}, "machine.versions is .*; expected an object of st"),
         (("start", "torch"), "soon", "start.torch is 'soon'; expected a number of at least 0"),
         (("routes",), {}, "routes is missing; expected a list"),
         (("routes", 0), 3, "a route is 3; expected an object with options"),
@@ -48,13 +54,19 @@ def test_a_table_is_what_its_file_says() -> None:
         (("routes", 0, "form"), "rows", "sin has no form 'rows'"),
         (("routes", 0, "from"), 0, "sin: from is 0; expected a number of elements"),
         (("routes", 0, "from"), 1.5, "sin: from is 1.5; expected a number of elements"),
+        (("routes", 0, "from"), HUGE, "sin: from is 10*; expected a number of elements"),
         (("routes", 0, "seconds"), None, "sin: seconds is None; expected a number"),
+        (("routes", 0, "seconds"), HUGE, "sin: seconds is 10*; expected a number of at least 0"),
+        (("routes", 0, "seconds"), math.inf, "sin: seconds is inf; expected a number"),
         (("routes", 0, "options", 0, "backend"), "jax", "sin of float64: 'jax' is not admitted"),
         (("routes", 0, "operation"), "sign", "sign of float64: 'torch' is not admitted"),
         (("routes", 0, "dtype"), "int64", "sin of int64: 'torch' is not admitted"),
         (("routes", 0, "options", 0, "gain"), 0.5, "sin: gain is 0.5; expected a number"),
         (("routes", 0, "options", 0, "gain"), math.nan, "sin: gain is nan; expected a number"),
+        (("routes", 0, "options", 0, "gain"), HUGE, "sin: gain is 10*; expected a number"),
+        (("routes", 0, "options", 0, "company"), HUGE, "sin: company is 10*; expected a number"),
     ],
+    ids=lambda value: "huge" if value == HUGE else None,
 )
 def test_a_table_that_is_half_right_is_refused(
     place: tuple[Any, ...], value: Any, message: str
@@ -189,6 +201,38 @@ def test_set_routes_refuses_what_is_none_and_changes_nothing(tmp_path: Path) -> 
     with corepy.set_routes("off"):
         assert corepy.routes() == ()
     assert corepy.routes() == before
+
+
+def test_a_path_of_bytes_is_none() -> None:
+    class Bytes(os.PathLike[bytes]):
+        def __fspath__(self) -> bytes:
+            return b"r.json"
+
+    with pytest.raises(TypeError, match='^set_routes: source is of type bytes; expected "off", '):
+        corepy.set_routes(Bytes())  # type: ignore[arg-type]
+
+
+def test_a_block_leads_back_to_a_file_that_is_no_more(
+    route_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("r.json").write_text(json.dumps(GOOD))
+    corepy.set_routes("r.json")
+    with corepy.set_routes("off"):
+        Path("r.json").unlink()
+        assert corepy.routes() == ()
+    assert corepy.routes() == (SIN,)
+    assert sources.in_force().origin == "the file r.json"
+    assert corepy.routes("cuda:0") == ()  # which does not read it either
+
+
+def test_routes_of_what_is_no_device_are_refused() -> None:
+    assert corepy.routes("rocm:0") == ()  # present or not
+    for wrong in ("nope", "nope:0", "cuda:x", "cpu:0", "gpu:0"):
+        with pytest.raises(ValueError, match=f"^routes: device is '{wrong}'; expected "):
+            corepy.routes(wrong)
+    with registered(FakeBackend({"add"})):
+        assert corepy.routes("fake:0") == ()
 
 
 # ---------------------------------------------------------------------------- the cache
@@ -378,6 +422,8 @@ def test_the_cache_lies_where_the_system_keeps_caches(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert files.cache_folder() == Path("/somewhere/corepy")
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")  # relative, which the specification leaves aside
+    assert files.cache_folder() == Path.home() / ".cache" / "corepy"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert files.cache_folder() == Path.home() / ".cache" / "corepy"
     monkeypatch.setattr(sys, "platform", "darwin")

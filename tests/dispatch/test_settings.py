@@ -102,6 +102,37 @@ def test_a_scope_that_ends_elsewhere_gives_the_value_from_before() -> None:
     assert setting.get() == 1
 
 
+@pytest.mark.parametrize("set_before", [False, True])
+def test_after_a_scope_all_is_as_before_whatever_was_set_inside(set_before: bool) -> None:
+    setting, seen = Setting("test", 1), list[int]()
+    if set_before:
+        setting.set(2)
+    setting.watcher = lambda: seen.append(setting._default)
+    before = setting.get()
+    with setting.scoped(3):
+        setting.set(4)
+        assert (setting.get(), in_thread(setting.get)) == (4, 4)
+    assert (setting.get(), in_thread(setting.get)) == (before, before)
+    assert seen[-1] == before
+
+
+def test_a_scope_of_another_thread_leaves_the_default_alone() -> None:
+    setting, entered, changed = Setting("test", 1), threading.Event(), threading.Event()
+
+    def worker() -> None:
+        with setting.scoped(2):
+            entered.set()
+            changed.wait()
+
+    thread = threading.Thread(target=worker)
+    thread.start()
+    entered.wait()
+    setting.set(3)
+    changed.set()
+    thread.join()
+    assert (setting.get(), in_thread(setting.get)) == (3, 3)
+
+
 def test_who_watches_hears_of_the_end_too() -> None:
     setting, seen = Setting("test", 1), list[int]()
     setting.watcher = lambda: seen.append(setting._default)
