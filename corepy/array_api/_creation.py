@@ -98,8 +98,8 @@ def asarray(
     ValueError
         If the nesting is ragged, or ``copy=False`` cannot be had.
     OverflowError
-        If a value of a scalar, sequence or buffer does not fit the dtype, also the default one, or
-        an int has more than 64 bits. Those of arrays are converted as `astype` does.
+        If a value of a scalar, sequence or buffer does not fit the dtype, the default one too.
+        Those of arrays are converted as `astype` does.
     BackendUnavailableError
         If the device is not present.
     UnsupportedOperationError
