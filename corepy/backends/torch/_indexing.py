@@ -51,7 +51,7 @@ def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
         view, turned, parts = _forward(view, parts)
         order = torch.arange(view.numel(), device=x.device).reshape(view.shape)
         parts = torch.unravel_index(order.flip(turned)[parts], view.shape)
-    if _is_empty(view, parts):  # where torch looks at no shape
+    if _has_arrays(parts) and _is_empty(view, parts):  # where torch looks at no shape
         _check_value(value, view[parts])
     try:
         view[parts] = value
@@ -113,14 +113,17 @@ def _opened(x: Tensor, key: Any) -> tuple[Tensor, tuple[Any, ...]]:
     parts = key if isinstance(key, tuple) else (key,)
     # Beside arrays NumPy reads an int as an array too, and moves their axes to the front; torch
     # would take it first. A slice between them is where it shows.
-    spread = any(isinstance(part, Tensor) and part.ndim > 0 for part in parts)
-    axes = _axes(x, parts)
+    spread = _has_arrays(parts)
     if spread and _is_empty(x, parts):
-        _check_indices(x, parts, axes)
-    native = tuple(_part(x, part, axis, spread) for part, axis in zip(parts, axes, strict=True))
-    if spread and Ellipsis in [part for part in parts if part is Ellipsis]:
-        return _with_ellipsis(x, native, axes)
+        _check_indices(x, parts)
+    native = tuple([_part(x, parts, i, spread) for i in range(len(parts))])
+    if spread and len(parts) > 2:
+        return _with_ellipsis(x, native)
     return x, native
+
+
+def _has_arrays(parts: tuple[Any, ...]) -> bool:
+    return any(isinstance(part, Tensor) and part.ndim > 0 for part in parts)
 
 
 def _axes(x: Tensor, parts: tuple[Any, ...]) -> list[int]:
@@ -136,18 +139,20 @@ def _is_empty(x: Tensor, parts: tuple[Any, ...]) -> bool:
     """Say whether it is plain to see that a key selects nothing."""
     if 0 in x.shape:
         return True
-    for part, axis in zip(parts, _axes(x, parts), strict=True):
+    for i, part in enumerate(parts):
         if isinstance(part, Tensor):
-            if 0 in part.shape:
-                return True
-        elif isinstance(part, slice) and not range(*part.indices(x.shape[axis])):
+            empty = 0 in part.shape
+        else:
+            bound = isinstance(part, slice) and (part.start is not None or part.stop is not None)
+            empty = bound and not range(*part.indices(x.shape[_axes(x, parts)[i]]))
+        if empty:
             return True
     return False
 
 
-def _check_indices(x: Tensor, parts: tuple[Any, ...], axes: list[int]) -> None:
+def _check_indices(x: Tensor, parts: tuple[Any, ...]) -> None:
     """Refuse indices out of bounds where nothing is selected, and torch looks at none."""
-    for part, axis in zip(parts, axes, strict=True):
+    for part, axis in zip(parts, _axes(x, parts), strict=True):
         if isinstance(part, int):
             least = most = part
         elif isinstance(part, Tensor) and part.dtype is not torch.bool and not is_batched(part):
@@ -161,17 +166,16 @@ def _check_indices(x: Tensor, parts: tuple[Any, ...], axes: list[int]) -> None:
             raise IndexError(f"index {beyond} is out of bounds for axis {axis} of {x.shape[axis]}")
 
 
-def _with_ellipsis(
-    x: Tensor, parts: tuple[Any, ...], axes: list[int]
-) -> tuple[Tensor, tuple[Any, ...]]:
+def _with_ellipsis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
     """Move the axes of arrays to the front, where an Ellipsis for no axis stands among these.
 
     In NumPy it keeps arrays apart as a slice does; torch drops it.
     """
-    at = next(i for i, part in enumerate(parts) if part is Ellipsis)
+    at = next((i for i, part in enumerate(parts) if part is Ellipsis), -1)
     arrays = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
     if sum(map(_width, parts)) < x.ndim or not arrays[0] < at < arrays[-1]:
         return x, parts
+    axes = _axes(x, parts)
     others = [i for i, part in enumerate(parts) if i not in arrays and i != at]
     order = [axes[i] + j for i in arrays + others for j in range(_width(parts[i]))]
     return x.permute(order), tuple(parts[i] for i in arrays + others)
@@ -183,14 +187,15 @@ def _empty_mask(x: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
     return torch.nonzero(mask, as_tuple=True) if fits else (mask,)
 
 
-def _part(x: Tensor, part: Any, axis: int, spread: bool) -> Any:
+def _part(x: Tensor, parts: tuple[Any, ...], i: int, spread: bool) -> Any:
+    part = parts[i]
     if isinstance(part, Tensor):
         # torch reads uint8 as a mask, and refuses most other small integers.
         index = part if part.dtype in (torch.bool, torch.int64) else part.to(torch.int64)
         alone = index.ndim == 0 and index.dtype is torch.int64
         return index.reshape(1) if spread and alone else index
     if isinstance(part, slice):
-        return part if _goes_as_it_is(part) else within(part, x.shape[axis])
+        return part if _goes_as_it_is(part) else within(part, x.shape[_axes(x, parts)[i]])
     return torch.tensor([part]) if spread and isinstance(part, int) else part
 
 
