@@ -378,6 +378,8 @@ def is_traced(x: Given) -> bool:
         torch = sys.modules["torch"]
         if torch.compiler.is_compiling() or x.native.__class__ is not torch.Tensor:
             return True
+        if x.native.is_meta:  # a shape on no device, where any other tensor has an address
+            return True
         try:
             x.native.detach().data_ptr()
         except RuntimeError:  # inside torch.func it stands for others, or all that is made of it

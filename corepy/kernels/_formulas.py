@@ -11,12 +11,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
 from corepy import array_api
 from corepy._errors import bad_type
+from corepy.backends._base import Backend
 from corepy.devices._shortage import insist
 from corepy.dispatch import Operand, adopt, get_tf32, ran, reproducible_blas
 from corepy.kernels._arguments import Given, is_traced
@@ -85,6 +87,8 @@ def by_reference(
         from array_api_compat import array_namespace
 
         xp = array_namespace(x.native)
+        if x.library == "dask":
+            xp = _for_all_chunks(xp, x.backend)
 
     def compute() -> Any:
         # NaN and infinities are values like others.
@@ -187,6 +191,13 @@ def _may_cut(x: Given) -> bool:
 def _both(outer: AbstractContextManager[Any], inner: AbstractContextManager[Any]) -> Iterator[None]:
     with outer, inner:
         yield
+
+
+def _for_all_chunks(xp: Any, dask: Backend) -> Any:
+    """Return Dask's functions, but the backend's `reshape`: Dask's wants chunks that go evenly."""
+    reshape = dask.operation("reshape")
+    assert reshape is not None
+    return SimpleNamespace(**{**vars(xp), "reshape": partial(reshape, copy=None)})
 
 
 def _wrapped(x: Given) -> Any:

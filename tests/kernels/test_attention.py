@@ -10,7 +10,7 @@ import pytest
 
 from corepy import kernels
 from tests.conftest import required
-from tests.kernels.libraries import DEVICES, Kind, check, host, kinds, select
+from tests.kernels.libraries import BOUNDS, DEVICES, Kind, check, host, kinds, select
 from tests.sharing import share, work_alone
 
 
@@ -532,3 +532,34 @@ def test_jax_traces() -> None:
     check(q, jax.jit(function)(q, lengths), expected, "float32", 2 * terms)
     slope = jax.grad(lambda q: function(q, lengths).sum())(q)
     assert bool(jnp.isfinite(slope).all())
+
+
+@pytest.mark.backend("dask")
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+def test_dask_in_chunks(dtype: str) -> None:
+    import dask
+    import dask.array as da
+
+    values = [sample(2, heads, n, 8, seed=n).astype(dtype) for heads, n in ((4, 5), (2, 7), (2, 7))]
+    q, k, v = (da.from_array(x, chunks=(1, 1, 3, 5)) for x in values)
+
+    def appended(cache: Any) -> Any:
+        cache.append(k, v)
+        return cache.attend(q)
+
+    with dask.config.set(scheduler=not_yet):
+        found = [kernels.attention(q, k, v, causal=True)]
+        scores = kernels.attention_scores(q, k)
+        if dtype == "float64":
+            found.append(appended(kernels.KVCache(2, 2, 7, 8, like=q)))
+            found.append(appended(kernels.PagedKVCache(2, 2, 4, 4, 8, like=q)))
+    assert type(scores) is da.Array
+    by_numpy = kernels.attention_scores(*values[:2])
+    np.testing.assert_allclose(scores.compute(), by_numpy, atol=10 * BOUNDS[dtype])
+    expected, terms, _ = expected_of(*map(host, values), causal=True)
+    for out in found:
+        check(q, out, expected, dtype, 2 * terms)
+
+
+def not_yet(*_: Any, **__: Any) -> None:
+    raise AssertionError("computed before anybody looked")

@@ -161,6 +161,88 @@ def test_memory_in_64_bits_of_jax() -> None:
     assert dtype_of(cache.attend(x)) == "float64"
 
 
+# ---------------------------------------------------------------------------- traces
+
+each_cache = pytest.mark.parametrize("name", ["KVCache", "PagedKVCache"])
+
+
+def cache_of(name: str, like: Any) -> Any:
+    """Make a cache of either kind, of eight positions, for one sequence and one head of four."""
+    if name == "KVCache":
+        return kernels.KVCache(1, 1, 8, 4, like=like)
+    return kernels.PagedKVCache(1, 1, 4, 2, 4, like=like)
+
+
+@each_cache
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.backend("jax")
+def test_traces_of_jax_stay_inside(name: str, wrapped: bool) -> None:
+    import jax
+    import jax.numpy as jnp
+
+    x = jnp.asarray(sample(1, 1, 2, 4).astype("f4"))
+    cache = cache_of(name, corepy.array_api.asarray(x) if wrapped else x)
+    q = corepy.array_api.asarray(x) if wrapped else x
+    cache.append(x, x)
+    before = host(cache.attend(q))
+
+    def kept(k: Any) -> Any:
+        cache.append(k, k)
+        return k.sum()
+
+    words = f"^{name}.append: k is kept inside a function that JAX transforms; expected a call out"
+    for function in (jax.jit(kept), jax.grad(kept), jax.jit(lambda _: kept(x))):
+        with pytest.raises(ValueError, match=words):
+            function(x)
+        np.testing.assert_array_equal(host(cache.attend(q)), before)
+    jax.grad(lambda k: k.sum() + kept(x))(x)  # which is no trace
+    both = jnp.concatenate([x, x], 2)
+    expected = kernels.attention(x, both, both, causal=True)
+    np.testing.assert_allclose(host(cache.attend(q)), host(expected), rtol=1e-6)
+
+
+@each_cache
+@pytest.mark.backend("jax")
+def test_caches_made_inside_a_trace_grow(name: str) -> None:
+    import jax
+    import jax.numpy as jnp
+
+    x = jnp.asarray(sample(1, 1, 2, 4).astype("f4"))
+
+    def one(k: Any) -> Any:
+        cache = cache_of(name, k)
+        cache.append(k, k)
+        other = copy(cache)
+        other.append(2 * k, k)
+        return other.attend(k)
+
+    np.testing.assert_allclose(jax.jit(one)(x), one(x), rtol=1e-6)
+    np.testing.assert_allclose(jax.vmap(one)(x[None])[0], one(x), rtol=1e-6)
+    assert host(jax.jit(jax.grad(lambda k: one(k).sum()))(x)).all()
+
+
+@each_cache
+@pytest.mark.backend("torch")
+def test_torch_func_writes_into_nothing_outside(name: str) -> None:
+    import torch
+
+    x = torch.from_numpy(sample(1, 1, 2, 4).astype("f4"))
+    cache = cache_of(name, x)
+    cache.append(x, x)
+
+    def kept(k: Any) -> Any:
+        cache.append(k, k)
+        return k.sum()
+
+    words = f"^{name}.append: k is kept inside a function that torch.func transforms; expected a ca"
+    for function, operand in ((torch.func.grad(kept), x), (torch.func.vmap(kept), x[None])):
+        with pytest.raises(ValueError, match=words):
+            function(operand)
+    cache.append(x, x)
+    both = torch.cat([x, x], 2)
+    torch.testing.assert_close(cache.attend(x), kernels.attention(x, both, both, causal=True))
+
+
 # ---------------------------------------------------------------------------- bad input
 
 ONES = np.ones((2, 2, 3, 4), np.float32)

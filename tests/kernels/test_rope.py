@@ -145,6 +145,18 @@ def test_yarn() -> None:
         np.testing.assert_allclose(np.hypot(cos, sin), gain, rtol=1e-12)
 
 
+def test_scalings_far_from_any_model() -> None:
+    plain = 10000.0 ** -(np.arange(1, 8) / 8)  # of all pairs but the fastest
+    few: dict[str, Any] = {"factor": 4.0, "original_length": 1}
+    for scaling in ("yarn", "llama3"):
+        none_turns = angles(scaling=scaling, beta_slow=1.0, beta_fast=1e308, **few)
+        np.testing.assert_allclose(none_turns[1:], plain / 4, rtol=1e-12)
+        all_turn = angles(scaling=scaling, beta_slow=5e-324, beta_fast=1e-323, **few)
+        np.testing.assert_allclose(all_turn[1:], plain, rtol=1e-12)
+    many: dict[str, Any] = {"factor": 4.0, "original_length": 10**300, "base": 1.0 + 2.0**-52}
+    np.testing.assert_allclose(angles(scaling="yarn", **many), 1.0, rtol=1e-12)
+
+
 def test_llama3() -> None:
     # Written out from the published reference code, apply_scaling, for these numbers.
     trained, factor, low, high = 64, 8.0, 1.0, 4.0
@@ -208,6 +220,19 @@ def test_llama3() -> None:
             "beta_slow is 4.0; expected more than 0 and less than beta_fast",
         ),
         ({"scaling": "ntk", "head_dim": 2}, ValueError, "head_dim is 2; expected more than 2"),
+        *(
+            (
+                {"scaling": scaling, "original_length": 10**400},
+                ValueError,
+                "rope_tables: original_length is 1000",
+            )
+            for scaling in ("yarn", "llama3")
+        ),
+        (
+            {"scaling": "yarn", "original_length": 8, "attention_factor": -1e300},
+            ValueError,
+            "rope_tables: attention_factor is -1e+300; expected a number that float32 holds",
+        ),
         (
             {"scaling": "yarn", "original_length": 8, "beta_slow": 40.0},
             ValueError,

@@ -13,6 +13,7 @@ from corepy import kernels
 from corepy.kernels._ways import only
 from tests.conftest import required
 from tests.kernels.libraries import Kind, select
+from tests.kernels.test_cache import cache_of
 
 torch = required("torch")
 
@@ -148,6 +149,14 @@ def test_autocast_changes_nothing_for_numpy() -> None:
     np.testing.assert_array_equal(found, expected, strict=True)
 
 
+def test_shapes_without_values() -> None:
+    """The meta device's: lengths and positions there are not looked at."""
+    x, places, lengths = (t.to("meta") for t in (X, PLACES, LENGTHS))
+    tables = [table.to("meta") for table in TABLES]
+    assert kernels.rope(x, *tables, positions=places).shape == X.shape
+    assert kernels.attention(x, x, x, lengths=lengths, query_lengths=lengths).shape == X.shape
+
+
 def test_devices_without_autocast() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         assert kernels.silu(torch.ones(3, device="meta")).shape == (3,)
@@ -189,3 +198,31 @@ def test_inference_tensors_change_in_their_mode_alone(
     array[0] = 5.0  # into a copy
     assert array[0] == 5.0
     assert out.tolist() == kept
+
+
+@pytest.mark.parametrize("name", ["KVCache", "PagedKVCache"])
+def test_inference_caches_grow_in_their_mode_alone(name: str) -> None:
+    x = sample(1, 1, 2, 4)
+    with torch.inference_mode():
+        cache = cache_of(name, x)
+        cache.append(x, x)
+    with pytest.raises(ValueError, match=f"^{name}.append: the cache is read-only; expected writa"):
+        cache.append(x, x)
+    torch.testing.assert_close(cache.attend(x), kernels.attention(x, x, x, causal=True))
+    with torch.inference_mode():
+        cache.append(x, x)
+    both = torch.cat([x, x], 2)
+    torch.testing.assert_close(cache.attend(x), kernels.attention(x, both, both, causal=True))
+
+
+@pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which torch looks through
+def test_appending_is_one_graph() -> None:
+    x = sample(1, 1, 2, 4)
+    cache = cache_of("KVCache", x)
+
+    def grown(k: Any) -> Any:
+        cache.append(k, k)
+        return cache.keys.sum()
+
+    found = torch.compile(grown, backend="eager", fullgraph=True)(x)
+    torch.testing.assert_close((found, cache.keys), (x.sum(), x))

@@ -16,7 +16,7 @@ from corepy._errors import bad_argument, bad_type, listing, out_of_range
 from corepy.array_api._arguments import addressable
 from corepy.devices._device import CPU
 from corepy.devices._shortage import insist
-from corepy.dispatch import Operand, one_operation
+from corepy.dispatch import Operand, make, one_operation
 from corepy.kernels._arguments import (
     FLOATS,
     Given,
@@ -25,13 +25,15 @@ from corepy.kernels._arguments import (
     finite,
     floating,
     given,
+    is_traced,
     whole,
+    writable,
 )
 from corepy.kernels._device import on_device
 from corepy.kernels._device._runtime import numpy_dtype
 from corepy.kernels._formulas import setting
 from corepy.kernels._libraries import DeviceLibrary
-from corepy.kernels._memory import Host, place_of, placed
+from corepy.kernels._memory import Host, is_transformed, place_of, placed
 from corepy.kernels.attention._problem import Problem, flag, grouped, reach, shaped
 
 #: What arrays of the standard's namespace can have, and libraries of which kernels take more.
@@ -72,13 +74,38 @@ def _zeros_like(model: Given, shape: tuple[int, ...], name: str) -> Any:
 def _written(memory: Any, at: tuple[Any, ...], values: Given) -> Any:
     """Write into memory, and return it or, in libraries whose arrays never change, what follows."""
     wrapped = isinstance(memory, Operand)  # whatever the values are
-    if values.library == "jax" and not wrapped:
+    if values.library == "jax":
         write = values.backend.operation("__setitem__")
         assert write is not None
-        return write(memory, at, values.native)
+        found = write(memory.unwrap() if wrapped else memory, at, values.native)
+        return make(found, memory._table) if wrapped else found
     with sys.modules["torch"].no_grad() if values.library == "torch" else nullcontext():
-        memory[at] = values.value if wrapped else values.native
+        try:
+            memory[at] = values.value if wrapped else values.native
+        except RuntimeError as error:
+            # Why is looked at now, for `torch.compile` traces neither question.
+            writable(given(values.function, "the cache", memory))
+            if values.library == "torch" and is_transformed():
+                raise _transformed(values, "torch.func transforms", "outside it") from error
+            raise
     return memory
+
+
+def _transformed(x: Given, how: str, where: str) -> ValueError:
+    """Keys or values belong to a function that a library transforms, and do not outlive it."""
+    return ValueError(
+        f"{x.function}: {x.argument} is kept inside a function that {how}; expected a call {where}"
+    )
+
+
+def _trace() -> Any:
+    """Return what stands for the innermost of the functions that JAX transforms now."""
+    try:
+        from jax.extend.core import get_opaque_trace_state
+    except ImportError:  # where older ones have it
+        from jax.core import get_opaque_trace_state
+
+    return get_opaque_trace_state("corepy")
 
 
 class _Memory:
@@ -89,6 +116,18 @@ class _Memory:
         addressable(self._name, *shape, holder="its keys have")
         self._k = _zeros(self._name, shape, dtype, like)
         self._v = _zeros(self._name, shape, dtype, like)
+        self._made_in = self._trace()
+
+    def _trace(self) -> Any:
+        """Return what `_trace` does, None for other libraries than JAX."""
+        return _trace() if self._given("append")[0].library == "jax" else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_made_in"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._made_in = self._trace()  # a copy is made where it is asked for
 
     def __copy__(self) -> Self:
         # Of two that share memory, each would overwrite what the other one keeps.
@@ -123,8 +162,14 @@ class _Memory:
         return True
 
     def _put(self, at: tuple[Any, ...], k: Given, v: Given) -> None:
-        self._k = _written(self._k, at, k)
-        self._v = _written(self._v, at, v)
+        kept = [_written(memory, at, x) for memory, x in ((self._k, k), (self._v, v))]
+        if k.library == "jax" and self._made_in != _trace():
+            # What JAX's transformations make of arrays is of no use when they are done.
+            for x, memory in zip((k, v), kept, strict=True):
+                if is_traced(given(x.function, x.argument, memory)):
+                    how, where = "JAX transforms", "outside it, or a cache made inside it"
+                    raise _transformed(x, how, where)
+        self._k, self._v = kept
 
 
 def _number(function: str, argument: str, value: Any, expected: str) -> int:
@@ -165,7 +210,8 @@ class KVCache(_Memory):
 
     Notes
     -----
-    It keeps no gradients. Arrays of JAX never change, so that appending copies the memory there.
+    It keeps no gradients. Arrays of JAX never change, so that appending copies the memory there;
+    what is traced, as inside ``jax.jit``, goes only into a cache that was made inside too.
 
     Examples
     --------
@@ -227,7 +273,10 @@ class KVCache(_Memory):
         TypeError, DeviceMismatchError
             If they are of another library, dtype or device than the cache.
         ValueError
-            If their shapes do not fit, or there is no room for them; nothing is written then.
+            If their shapes do not fit, or there is no room for them; nothing is written then. If
+            the memory was made under ``torch.inference_mode`` and this is outside of it, or if they
+            are traced, as inside ``jax.jit`` and ``torch.func.grad``, and the memory is from
+            outside.
         """
         new, values = self._new(k, v, self._batch)
         end = self._length + new.shape[2]
@@ -393,7 +442,8 @@ class PagedKVCache(_Memory):
         TypeError, DeviceMismatchError
             If they are of another library, dtype or device than the cache.
         ValueError
-            If their shapes do not fit, or there are not blocks enough; nothing is written then.
+            If their shapes do not fit, or there are not blocks enough; nothing is written then. For
+            others as of `KVCache.append`.
         IndexError
             If there is no such sequence.
         """

@@ -150,6 +150,11 @@ def attend_in_panels(
     start: int,
     stop: int,
 ) -> None:
+    """Attend with the queries of some panels, of `stride` each, as `width_of` has it.
+
+    The other parameters are those of `corepy.kernels.attention.numba.attention`. What a bias and a
+    mask hide `_rows.py` says once more: as a function for both, a mask takes twice as long here.
+    """
     heads, kv_heads, length, size = shape
     group = heads // kv_heads
     rows = group * length

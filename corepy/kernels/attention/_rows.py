@@ -106,6 +106,11 @@ def attend_in_rows(
     start: int,
     stop: int,
 ) -> None:
+    """Attend with all queries of some heads of keys, each to some chunks of `chunk_size` keys.
+
+    Sums go into `parts`, `tops` and `totals`, for `merge`. The other parameters are those of
+    `corepy.kernels.attention.numba.attention`.
+    """
     heads, kv_heads, length, size = shape
     group = heads // kv_heads
     rows = group * length

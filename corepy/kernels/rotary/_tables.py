@@ -120,6 +120,7 @@ def rope_tables(
     if slow != 1.0 and scaling not in _FAST:
         raise bad_argument(name, "beta_slow", beta_slow, "1, or a scaling that uses it")
     model = None if like is None else floating(name, "like", like)
+    dtype = "float32" if model is None else model.wide
 
     exponents = np.arange(0, size, 2) / size
     gain = 1.0
@@ -134,7 +135,9 @@ def rope_tables(
     if scaling == "linear":
         speeds = speeds / factor
     elif scaling in _FAST:
-        trained = whole(name, "original_length", original_length, 1)
+        trained = finite(
+            name, "original_length", whole(name, "original_length", original_length, 1)
+        )
         fast = finite(name, "beta_fast", _FAST[scaling] if beta_fast is None else beta_fast, 0.0)
         if not 0.0 < slow < fast:
             raise bad_argument(name, "beta_slow", beta_slow, "more than 0 and less than beta_fast")
@@ -145,8 +148,9 @@ def rope_tables(
             speeds = _llama3(speeds, factor, trained, fast, slow)
         if attention_factor is not None:
             gain = finite(name, "attention_factor", attention_factor)
+            if abs(gain) > float(np.finfo(dtype).max):
+                raise bad_argument(name, "attention_factor", gain, f"a number that {dtype} holds")
     angles = np.arange(length)[:, None] * speeds
-    dtype = "float32" if model is None else model.wide
     tables = tuple((f(angles) * gain).astype(dtype) for f in (np.cos, np.sin))
     if model is None:
         return tables[0], tables[1]
@@ -158,23 +162,28 @@ def rope_tables(
     return natives[0], natives[1]
 
 
-def _yarn(speeds: Host, base: float, factor: float, trained: int, fast: float, slow: float) -> Host:
+def _yarn(
+    speeds: Host, base: float, factor: float, trained: float, fast: float, slow: float
+) -> Host:
     """Divide slow pairs by the factor and leave fast ones, as section 3.2 of YaRN has it."""
     half = len(speeds)
 
     def pair(turns: float) -> float:
         """Return which pair turns so many times over the trained length."""
-        return half * math.log(trained / (turns * 2.0 * math.pi)) / math.log(base)
+        # A difference of logarithms, for the quotient may be more or less than any float.
+        turned = math.log(trained) - math.log(turns) - math.log(2.0 * math.pi)
+        return half * turned / math.log(base)
 
-    low = max(math.floor(pair(fast)), 0)
+    low = min(max(math.floor(pair(fast)), 0), 2 * half)  # all beyond the last pair are alike
     high = min(math.ceil(pair(slow)), 2 * half - 1)
     # Where both are one pair, the way from one to the other is a step.
     ramp = np.clip((np.arange(half) - low) / (high - low if high > low else 0.001), 0.0, 1.0)
     return speeds * (1.0 - ramp) + speeds / factor * ramp
 
 
-def _llama3(speeds: Host, factor: float, trained: int, fast: float, slow: float) -> Host:
+def _llama3(speeds: Host, factor: float, trained: float, fast: float, slow: float) -> Host:
     """Divide slow pairs by the factor and leave fast ones, as Llama 3.1 has it."""
     turns = trained * speeds / (2.0 * math.pi)
-    kept = np.clip((turns - slow) / (fast - slow), 0.0, 1.0)
+    with np.errstate(over="ignore"):  # of bounds that are almost one
+        kept = np.clip((turns - slow) / (fast - slow), 0.0, 1.0)
     return speeds * kept + speeds / factor * (1.0 - kept)
