@@ -3,10 +3,10 @@
 
 cdef object _short_item(Operand owner, Slot* slot, key):
     """Return what a key selects, None where the method has to."""
-    cdef PyObject* a = <PyObject*>owner._native
-    if not _is_array(a):
+    native = owner._native  # a finalizer may put another in its place
+    if not _is_array(<PyObject*>native):
         return None
-    cdef PyArrayObject* x = <PyArrayObject*>a
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
     if type(key) is _Array:
         return _chosen(owner, slot, x, <Operand>key)
     if type(key) is tuple and _holds_array(key):

@@ -90,7 +90,7 @@ cdef object _made_alike(PyObject** parts, Py_ssize_t count, bint flat):
     cdef Py_ssize_t i
     cdef Slot* slot
     natives, tables = [], []
-    for i in range(count):  # a copy may let other threads run, which change a list
+    for i in range(count):
         if parts[i].ob_type != <void*>_Array:
             return None
         tables.append((<Operand>parts[i])._table)
@@ -155,10 +155,16 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
         return None
     if args[0].ob_type != <void*>&PyTuple_Type and args[0].ob_type != <void*>&PyList_Type:
         return None
-    number = Py_SIZE(<object>args[0])
+    given = <object>args[0]
+    if type(given) is list:
+        # What is made here may wake the collector, and a finalizer change the list. To extend one
+        # wakes nobody, as making a tuple of it does.
+        given = []
+        given.extend(<object>args[0])
+    number = Py_SIZE(given)
     if number < 1:
         return None
-    parts = PySequence_Fast_ITEMS(<object>args[0])
+    parts = PySequence_Fast_ITEMS(given)
     cdef bint flat = axis == Py_None and not stacking
     alike = None
     if flat or not _are_alike(parts, number):
@@ -228,7 +234,7 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
             _put_apart(into, <char*>PyArray_DATA(y), chunk, total // outer * slot.size, outer)
             into += chunk
         return _make(made, table)
-    # Others may change a list, or what is in an Array, while many bytes are copied.
+    # Others may change what is in an Array while many bytes are copied.
     held = None
     if total * slot.size >= LONG * 8:
         held = [(<Operand>parts[i])._native for i in range(number)]

@@ -528,6 +528,66 @@ def test_a_finalizer_may_give_an_array_other_memory_while_its_shape_is_read() ->
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+CHANGED = """
+import gc, corepy, corepy.array_api as xp
+kept, when = [], None
+def collected(phase, info):  # stands for any finalizer
+    global when
+    if phase == "start" and when is not None:
+        when -= 1
+        if when < 0:
+            when = None
+            change()
+            kept.extend(bytearray(b"\\xff" * k) for k in range(30, 140) for _ in range(60))
+def attack(operation, turns=8):
+    global when
+    for turn in range(turns):
+        prepare()
+        kept.clear()
+        gc.collect()
+        when = turn % 4
+        gc.set_threshold(1)
+        gc.enable()
+        try:
+            operation()
+        except ValueError:  # of a list without arrays
+            pass
+        gc.disable()
+        when = None
+xp.concat([xp.ones(2), xp.ones(2)])
+xp.ones((5, 5))[xp.asarray([0, 1]), 1]
+corepy.set_memory_pool(0)
+gc.collect()
+gc.freeze()
+gc.disable()
+gc.callbacks.append(collected)
+def prepare():
+    global parts
+    parts = [xp.ones(size), xp.ones(size, dtype=other), xp.ones(size)]
+def change():
+    parts.clear()
+for size, other in ((3, xp.float32), (3, xp.float64), (30000, xp.float64)):
+    for axis in (0, None):
+        attack(lambda: xp.concat(parts, axis=axis))
+    attack(lambda: xp.stack(parts))
+def prepare():
+    global x
+    memory = (xp.ones((3000, 100)) + 1.0).unwrap()
+    memory.flags.writeable = False
+    x = xp.asarray(memory, copy=False)
+def change():
+    x[...] = 1.0  # elsewhere, and the memory from before goes
+i = xp.asarray([0, 1, 2])
+for key in ((i, 1), (i, i), xp.astype(i, xp.int32), xp.arange(3000) > 2990):
+    attack(lambda: x[key])
+"""
+
+
+def test_a_finalizer_may_change_operands_while_they_are_looked_at() -> None:
+    done = subprocess.run([sys.executable, "-c", CHANGED], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("share", [0.001, 0.5, 1.0])
 @pytest.mark.parametrize(
