@@ -17,6 +17,7 @@ from tests.conftest import required
 
 torch = required("torch")
 
+from torch.autograd import forward_ad  # noqa: E402 (of an extra)
 
 pytestmark = pytest.mark.backend("torch")
 
@@ -145,10 +146,9 @@ def test_cosh_and_sinh_overflow_where_their_results_do(
             expected = oracle(np.array(x))
             np.testing.assert_allclose(np.array(function(x)), expected, rtol=4 * ulp)
             assert np.isfinite(expected[:3]).all()
-    leaf = torch.tensor([1.0] * 16 + [bound - 0.3, 1e3], dtype=x.unwrap().dtype, requires_grad=True)
-    xp.sinh(xp.asarray(leaf)).unwrap()[:16].sum().backward()
-    assert leaf.grad is not None
-    assert leaf.grad.tolist() == pytest.approx([math.cosh(1)] * 16 + [0, 0], rel=1e-6)
+    leaf = torch.tensor([1.0] * 17 + [1e3], dtype=x.unwrap().dtype, requires_grad=True)
+    (slope,) = torch.autograd.grad(xp.sinh(xp.asarray(leaf)).unwrap().sum(), leaf)
+    assert slope.tolist() == pytest.approx([math.cosh(1)] * 17 + [inf], rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
@@ -432,3 +432,87 @@ def test_the_norm_of_a_matrix_keeps_its_digits() -> None:
     expected = np.sqrt(np.sum(values.astype("float64") ** 2, axis=(1, 2)))
     found = xp.linalg.matrix_norm(xp.asarray(torch.from_numpy(values)))
     assert np.asarray(found) == pytest.approx(expected, rel=1e-6)
+
+
+# ---------------------------------------------------------------------------- derivatives
+
+DERIVATIVES = [
+    ("expm1", torch.expm1, (0, 1 + 1j)),
+    ("log1p", torch.log1p, (0, 1 + 1j)),
+    ("sign", torch.sgn, (0, 1 + 1j)),
+    ("acos", torch.acos, (0.5, 2, 1j, 0)),
+    ("cosh", torch.cosh, (-720.0, 1000.0, 1.0, inf)),
+    ("sinh", torch.sinh, (-720.0, 1000.0, 1.0, -inf)),
+    ("remainder", torch.remainder, (4.0, 7.0, 0.0, 5.5), (2.0, 2.0, 3.0, -2.0)),
+    ("floor_divide", torch.div, (1.0, 0.0, inf), (0.0, 1.0, 2.0)),
+]
+
+
+@pytest.mark.parametrize(("name", "library", "values"), [(n, t, v) for n, t, *v in DERIVATIVES])
+def test_corrected_functions_keep_their_derivatives(
+    name: str, library: Callable[..., Any], values: list[tuple[Any, ...]]
+) -> None:
+    def slopes(function: Callable[..., Any]) -> list[Any]:
+        kind = torch.complex128 if any(isinstance(v, complex) for v in values[0]) else torch.float64
+        leaves = [torch.tensor(v, dtype=kind, requires_grad=True) for v in values]
+        found = function(*leaves)
+        found = found.real if found.is_complex() else found
+        return list(torch.autograd.grad(found.sum(), leaves))
+
+    words = {"rounding_mode": "floor"} if library is torch.div else {}
+    expected = slopes(lambda *leaves: library(*leaves, **words))
+    found = slopes(lambda *leaves: getattr(xp, name)(*map(corepy.to, leaves)).unwrap())
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.equal(ours.resolve_conj(), theirs.resolve_conj())
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_corrected_functions_are_transformed() -> None:
+    x = torch.tensor([0.5 + 0.1j, 2 - 3j], dtype=torch.complex128)
+
+    def acos(t: Any) -> Any:
+        return xp.acos(corepy.to(t)).unwrap()
+
+    assert torch.equal(torch.func.vmap(acos)(x), acos(x))
+    with forward_ad.dual_level():
+        both = forward_ad.make_dual(x, torch.ones_like(x))
+        slope, expected = (forward_ad.unpack_dual(f(both)).tangent for f in (acos, torch.acos))
+    assert torch.equal(slope, expected)
+    slopes = torch.func.vmap(torch.func.grad(lambda t: xp.remainder(corepy.to(t), 2.0).unwrap()))
+    assert slopes(torch.tensor([4.0, 5.0])).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("power", [3, 0.5, [1.0, 2.0]])
+def test_powers_in_place_have_derivatives(power: Any) -> None:
+    leaf = torch.tensor([1.0, 2.0], requires_grad=True)
+    x = corepy.to(leaf * 2)
+    x **= xp.asarray(torch.tensor(power)) if isinstance(power, list) else power
+    (found,) = torch.autograd.grad(x.unwrap().sum(), leaf)
+    exponent = torch.tensor(power)
+    (expected,) = torch.autograd.grad(((leaf * 2) ** exponent).sum(), leaf)
+    assert torch.allclose(found, expected)
+
+
+def test_powers_of_integers_are_mapped() -> None:
+    n = torch.arange(12).reshape(3, 4)
+    found = torch.func.vmap(lambda a, b: xp.pow(corepy.to(a), corepy.to(b)).unwrap())(n, n % 3)
+    assert torch.equal(found, n ** (n % 3))
+
+
+def test_the_default_device_is_none_of_ours() -> None:
+    values, index = torch.arange(12.0).reshape(3, 4), torch.tensor([0, 1])
+    great = torch.full((40,), 1e300, dtype=torch.float64)
+    with torch.device("meta"):
+        x = xp.asarray(corepy.to(values), copy=True)
+        assert x[1, corepy.to(index)].tolist() == [4.0, 5.0]
+        x[1, corepy.to(index)] = 7.0
+        assert x[1, :3].tolist() == [7.0, 7.0, 6.0]
+        found = xp.remainder(corepy.to(great), corepy.to(1 / great))
+    assert found.tolist() == [1e300 % 1e-300] * 40
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_norms_of_many_equal_numbers(order: int) -> None:
+    x = xp.asarray(torch.full((1_000_000,), 1.001, dtype=torch.float64))
+    expected = 1.001 * 1e6 ** (1 / order)
+    assert float(xp.linalg.vector_norm(x, ord=order)) == pytest.approx(expected, rel=16 * 2.0**-52)

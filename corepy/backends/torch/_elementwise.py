@@ -9,6 +9,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from corepy.backends.torch._derivatives import differentiated_as
 from corepy.backends.torch._layout import is_batched, is_plain
 
 #: Of which one may stand in the place of a real operand.
@@ -33,9 +34,18 @@ def by_parts(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
     if not x1.is_floating_point():
         return _by_zero_raises("floor_divide", torch.floor_divide, x1, x2)
+    return _floor_of_quotient(x1, x2)
+
+
+def _torchs_floor(x1: Tensor, x2: Tensor) -> Tensor:
+    return torch.div(x1, x2, rounding_mode="floor")  # `floor_divide`, with a derivative: zero
+
+
+@differentiated_as(_torchs_floor)
+def _floor_of_quotient(x1: Tensor, x2: Tensor) -> Tensor:
     # torch answers as Python's divmod does, and with NaN for the quotient of infinities, where
     # the standard wants the floor of what `divide` gives.
-    result = torch.div(x1, x2, rounding_mode="floor")  # the same, and has a derivative: zero
+    result = _torchs_floor(x1, x2)
     special = torch.isinf(x1) ^ torch.isinf(x2)
     quotient = torch.divide(x1, x2)
     whole = torch.floor(quotient)
@@ -60,9 +70,14 @@ _WHOLE: Final = {torch.float32: 2.0**23, torch.float64: 2.0**52}
 
 
 def remainder(x1: Tensor, x2: Tensor) -> Tensor:
-    result = _by_zero_raises("remainder", torch.remainder, x1, x2)
     if not x1.is_floating_point():
-        return result
+        return _by_zero_raises("remainder", torch.remainder, x1, x2)
+    return _remainder_of_floats(x1, x2)
+
+
+@differentiated_as(torch.remainder)
+def _remainder_of_floats(x1: Tensor, x2: Tensor) -> Tensor:
+    result = torch.remainder(x1, x2)
     host = result.device.type == "cpu" and not is_batched(result)
     if host and bool(torch.isnan(result).any()):
         _restore(result, x1, x2)
@@ -75,7 +90,8 @@ def _restore(result: Tensor, x1: Tensor, x2: Tensor) -> None:
     x1, x2 = torch.broadcast_tensors(x1, x2)
     lost = torch.isnan(result) & torch.isfinite(x1) & torch.isfinite(x2) & (x2 != 0)
     pairs = zip(x1[lost].tolist(), x2[lost].tolist(), strict=True)
-    result[lost] = torch.tensor([a % b for a, b in pairs], dtype=result.dtype)
+    found = [a % b for a, b in pairs]
+    result[lost] = torch.tensor(found, dtype=result.dtype, device=result.device)
 
 
 def _by_zero_raises(name: str, function: Callable[..., Tensor], x1: Tensor, x2: Tensor) -> Tensor:
@@ -93,7 +109,7 @@ def _by_zero_raises(name: str, function: Callable[..., Tensor], x1: Tensor, x2: 
 def pow_(x1: Tensor, x2: Tensor) -> Tensor:
     # torch answers 0 where there is no integer to give.
     whole = not (x2.is_floating_point() or x2.is_complex())
-    if whole and x1.numel() and bool((x2 < 0).any()):
+    if whole and x1.numel() and not is_batched(x2) and bool((x2 < 0).any()):
         raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
     result = torch.pow(x1, x2)
     # Through the logarithm torch finds NaN for the powers of a complex zero, and 0j ** 0.
@@ -102,13 +118,18 @@ def pow_(x1: Tensor, x2: Tensor) -> Tensor:
 
 def sign(x: Tensor) -> Tensor:
     if x.is_complex():
-        # Quotients by a subnormal modulus overflow, and a modulus may overflow itself.
-        size = torch.abs(x)
-        x = torch.where(size < torch.finfo(x.dtype).tiny, x * 2.0**60, x)
-        x = torch.where(torch.isinf(size) & torch.isfinite(x), x / 4, x)
-        return torch.where(x == 0, 0, x / torch.abs(x))
+        return _direction(x)
     found = torch.sign(x)  # zero, of NaN
     return torch.where(torch.isnan(x), torch.nan, found) if x.is_floating_point() else found
+
+
+@differentiated_as(torch.sgn)
+def _direction(x: Tensor) -> Tensor:
+    # Quotients by a subnormal modulus overflow, and a modulus may overflow itself.
+    size = torch.abs(x)
+    x = torch.where(size < torch.finfo(x.dtype).tiny, x * 2.0**60, x)
+    x = torch.where(torch.isinf(size) & torch.isfinite(x), x / 4, x)
+    return torch.where(x == 0, 0, x / torch.abs(x))
 
 
 def _real(x: Tensor) -> Tensor:
@@ -120,8 +141,11 @@ def _imag(x: Tensor) -> Tensor:
 
 
 def expm1(x: Tensor) -> Tensor:
-    if not x.is_complex():
-        return torch.expm1(x)
+    return _complex_expm1(x) if x.is_complex() else torch.expm1(x)
+
+
+@differentiated_as(torch.expm1)
+def _complex_expm1(x: Tensor) -> Tensor:
     # torch multiplies infinities by zeros; exp has the special cases right, and differs by one
     # in the real part, which no special value notices.
     result, special = torch.expm1(x), torch.exp(x)
@@ -130,8 +154,11 @@ def expm1(x: Tensor) -> Tensor:
 
 
 def log1p(x: Tensor) -> Tensor:
-    if not x.is_complex():
-        return torch.log1p(x)
+    return _complex_log1p(x) if x.is_complex() else torch.log1p(x)
+
+
+@differentiated_as(torch.log1p)
+def _complex_log1p(x: Tensor) -> Tensor:
     # torch finds NaN at infinities, where log has the special cases right.
     result, special = torch.log1p(x), torch.log(torch.complex(_real(x) + 1, _imag(x)))
     return _zero_kept(x, torch.where(torch.isfinite(result), result, special))
@@ -191,31 +218,30 @@ def hyperbolic(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     (https://github.com/pytorch/pytorch/issues/48641).
     """
 
+    @differentiated_as(function)
     def compute(x: Tensor) -> Tensor:
         result = function(x)
-        if x.device.type != "cpu" or x.is_complex():
-            return result
         lost = torch.isinf(result)
         if not is_batched(lost) and not bool(lost.any()):
             return result
         if not x.is_contiguous():  # what follows is, and more of it would be lost
             return compute(x.contiguous())
-        # Nothing infinite is computed on the way: gradients would be NaN, also of what is not used.
-        root = torch.exp(torch.clamp(torch.abs(x), max=_SURELY[x.dtype]) / 2)
-        large = torch.copysign(root / 2 * root, result.detach())
-        return torch.where(lost, large, function(torch.where(lost, torch.zeros_like(x), x)))
+        root = torch.exp(torch.abs(x) / 2)
+        return torch.where(lost, torch.copysign(root / 2 * root, result), result)
 
-    return compute
+    def on_host(x: Tensor) -> Tensor:
+        return function(x) if x.device.type != "cpu" or x.is_complex() else compute(x)
 
-
-#: Where both have overflowed, and the root of the exponential has not.
-_SURELY: Final = {torch.float32: 100.0, torch.float64: 720.0}
+    return on_host
 
 
 def acos(x: Tensor) -> Tensor:
+    return _complex_acos(x) if x.is_complex() else torch.acos(x)
+
+
+@differentiated_as(torch.acos)
+def _complex_acos(x: Tensor) -> Tensor:
     result = torch.acos(x)
-    if not x.is_complex():
-        return result
     # The imaginary part has the opposite sign of that of x; torch loses it at zero. And near 1 on
     # the host the digits of the real one, which its acosh has.
     real = torch.abs(_imag(torch.acosh(x))) if x.is_cpu else _real(result)

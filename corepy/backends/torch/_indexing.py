@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from corepy.backends._slices import within
-from corepy.backends.torch._layout import is_batched
+from corepy.backends.torch._layout import is_batched, is_plain
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -196,7 +196,7 @@ def _part(x: Tensor, parts: tuple[Any, ...], i: int, spread: bool) -> Any:
         return index.reshape(1) if spread and alone else index
     if isinstance(part, slice):
         return part if _goes_as_it_is(part) else within(part, x.shape[_axes(x, parts)[i]])
-    return torch.tensor([part]) if spread and isinstance(part, int) else part
+    return torch.tensor([part], device=x.device) if spread and isinstance(part, int) else part
 
 
 def _forward(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, list[int], tuple[Any, ...]]:
@@ -287,6 +287,7 @@ def written(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Write the result of a function with a fix into its first operand."""
 
     def update(x1: Tensor, x2: Tensor) -> Tensor:
-        return x1.copy_(function(x1, x2))
+        # What is kept for a gradient must not be what is overwritten.
+        return x1.copy_(function(x1 if is_plain(x1) else x1.clone(), x2))
 
     return update
