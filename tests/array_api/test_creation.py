@@ -205,6 +205,13 @@ def test_arange_of_floats_keeps_the_step_beside_a_great_start(args: Any, dtype: 
         assert error.max() <= np.spacing(np.abs(exact.astype(dtype))).max()
 
 
+@pytest.mark.parametrize("args", [(10, 0, -2.5), (0, 3, 0.5), (1.5, 6, 1.5), (0.5, 3)])
+@pytest.mark.parametrize("dtype", ["uint8", "int64"])
+def test_arange_of_fractions_makes_integers(args: Any, dtype: str) -> None:
+    found = to_numpy(xp.arange(*args, dtype=DTYPES[dtype]))
+    np.testing.assert_array_equal(found, np.arange(*args).astype(dtype))
+
+
 def test_arange_of_floats_from_zero_is_the_multiples_of_the_step() -> None:
     for stop in (1.0, 2000.0):
         found = to_numpy(xp.arange(0.0, stop, 0.1))

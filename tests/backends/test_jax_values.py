@@ -238,3 +238,30 @@ def test_quotients_keep_their_derivatives() -> None:
 def test_complex_logarithms_have_their_digits(name: str, z: complex, expected: float) -> None:
     found = complex(getattr(xp, name)(xp.asarray(z, dtype=xp.complex128)))
     assert found.real == pytest.approx(expected, rel=2e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "z", "expected"),
+    [
+        ("log", 0.84 + 0.01j, -0.17428253048767628),
+        ("log10", -0.79 + 0.2j, -0.088883259880577939),
+        ("expm1", -5.078324166332193e-15 - 188.49555920471596j, -5.135266057627244e-15),
+        ("expm1", 25.13274122871701j, -8.9351720110139361e-25),
+    ],
+)
+def test_real_parts_of_complex_results_have_their_digits(
+    name: str, z: complex, expected: float
+) -> None:
+    found = complex(getattr(xp, name)(xp.asarray(z, dtype=xp.complex128)))
+    assert found.real == pytest.approx(expected, rel=1e-15)
+
+
+def test_singular_values_of_no_numbers_are_refused() -> None:
+    for held in (NAN, INF):
+        x = xp.asarray([[1.0, held], [0.0, 1.0]])
+        for name in ("matrix_rank", "pinv", "svd", "svdvals"):
+            with pytest.raises(ValueError, match=f"^{name}: x holds NaN or infinities; expected"):
+                getattr(xp.linalg, name)(x)
+    with jax.enable_x64(True):
+        traced = jax.jit(lambda x: xp.linalg.svdvals(xp.asarray(x)).unwrap())
+        assert np.isnan(np.asarray(traced(jnp.full((2, 2), NAN)))).all()

@@ -377,10 +377,13 @@ _GREATEST: Final = float(np.finfo(np.float32).max)
 def _arange(start: float, stop: float, step: float, **params: Any) -> Array:
     if start == 0 and step == 1:  # which takes JAX a fourth of the time
         return jnp.arange(stop, **params)
-    if (
-        max(abs(stop - start), abs(step)) > _GREATEST and params["dtype"] == np.float32
-    ):  # the first value would be NaN
-        return jnp.arange(start, stop, step, **params | {"dtype": np.float64}).astype(np.float32)
+    # JAX casts the step before it multiplies: it may be fractional, or beyond the dtype.
+    whole = isinstance(start, int) and isinstance(step, int)
+    fits = params["dtype"] != np.float32 or max(abs(stop - start), abs(step)) <= _GREATEST
+    if not fits or not (whole or params["dtype"].kind == "f"):
+        return jnp.arange(start, stop, step, **params | {"dtype": np.float64}).astype(
+            params["dtype"]
+        )
     return jnp.arange(start, stop, step, **params)
 
 
@@ -475,10 +478,16 @@ _FIXES: Final[dict[str, Function]] = {
     "linalg.det": _linear_algebra.det,
     "linalg.inv": _linear_algebra.inv,
     "linalg.matrix_power": _linear_algebra.matrix_power,
-    "linalg.matrix_rank": jax.jit(_linear_algebra.matrix_rank),
-    "linalg.pinv": _linear_algebra.of_finite(jnp.linalg.pinv),
+    **{
+        f"linalg.{name}": _linear_algebra.of_finite(name, function)
+        for name, function in (
+            ("matrix_rank", jax.jit(_linear_algebra.matrix_rank)),
+            ("pinv", jnp.linalg.pinv),
+            ("svd", jnp.linalg.svd),
+            ("svdvals", jnp.linalg.svdvals),
+        )
+    },
     "linalg.solve": _linear_algebra.solve,
-    "linalg.svd": _linear_algebra.of_finite(jnp.linalg.svd),
 }
 
 _FIXES_ON_HOST: Final = _FIXES | {

@@ -63,9 +63,20 @@ _finite_matrices: Final[Callable[[Array], Array]] = jax.jit(
 )
 
 
-def of_finite(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give NaN for matrices with infinite elements: of these LAPACK never ends."""
-    return lambda x, /, **params: function(_finite_matrices(x), **params)
+def of_finite(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse matrices that hold anything else; where JAX traces, what comes of them is NaN.
+
+    Of infinite elements LAPACK never ends, and of NaN it makes numbers that are none.
+    """
+
+    def decompose(x: Array, /, **params: Any) -> Any:
+        if isinstance(x, jax.core.Tracer):
+            return function(_finite_matrices(x), **params)
+        if not _are_finite(x):
+            raise ValueError(f"{name}: x holds NaN or infinities; expected finite elements")
+        return function(x, **params)
+
+    return decompose
 
 
 def matrix_power(x: Array, n: int) -> Array:

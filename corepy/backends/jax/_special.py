@@ -63,9 +63,12 @@ def exp(z: Array) -> Array:
 def expm1(z: Array) -> Array:
     if not _is_complex(z):
         return jnp.expm1(z)
-    # Where the one is lost anyway, exp overflows later than XLA's expm1.
-    found = jnp.where(jnp.real(z) > 50, jnp.exp(z), jnp.expm1(z))
-    return _exponential(found, z, -1.0)
+    # XLA takes cos(y) - 1 for a difference, which leaves nothing of it near multiples of 2 pi.
+    # Where the one is lost anyway, exp overflows later.
+    x, y = _parts(z)
+    real = jnp.expm1(x) * jnp.cos(y) - 2 * jnp.sin(y / 2) ** 2
+    found = lax.complex(real, jnp.imag(jnp.expm1(z)))
+    return _exponential(jnp.where(x > 50, jnp.exp(z), found), z, -1.0)
 
 
 def _exponential(found: Array, z: Array, least: float) -> Array:
@@ -246,7 +249,13 @@ def abs(x: Array) -> Array:
     return jnp.where(jnp.isinf(x), jnp.inf, found) if _is_complex(x) else found
 
 
-def _logarithm(library: Function) -> Function:
+def _by_size(z: Array) -> tuple[Array, Array]:
+    """Return the greater and the smaller component of a complex number, without their signs."""
+    x, y = (jnp.abs(part) for part in _parts(z))
+    return jnp.maximum(x, y), jnp.minimum(x, y)
+
+
+def _logarithm(library: Function, base: float = math.e) -> Function:
     """Correct a logarithm: its real part is one of the magnitude."""
 
     @_differentiated_as(library)
@@ -254,16 +263,21 @@ def _logarithm(library: Function) -> Function:
         found = library(z)
         if not _is_complex(z):
             return found
-        real = _real_logarithm(library, z, jnp.real(found))
+        great, small = _by_size(z)
+        excess = (great - 1) * (great + 1) + small * small
+        real = _real_logarithm(excess, jnp.real(found), base)
         return lax.complex(jnp.where(jnp.isinf(z), jnp.inf, real), jnp.imag(found))
 
     return logarithm
 
 
-def _real_logarithm(library: Function, z: Array, real: Array) -> Array:
-    """Correct the logarithm of a magnitude where XLA's `log1p` loses digits (see `log1p`)."""
-    size = jnp.abs(z)
-    return jnp.where((size > 0.4) & (size < 0.85), library(size), real)
+def _real_logarithm(excess: Array, real: Array, base: float = math.e) -> Array:
+    """Correct the logarithm of a magnitude where XLA's `log1p` loses digits.
+
+    The excess is that of its square over 1.
+    """
+    lost = (excess > -0.45) & (excess < -0.33)
+    return jnp.where(lost, log1p(jnp.where(lost, excess, 0)) / (2 * math.log(base)), real)
 
 
 @_differentiated_as(jnp.log1p)
@@ -278,7 +292,7 @@ def log1p(z: Array) -> Array:
     found = _log1p(z)
     # Above its pole at -1 XLA squares a distance that is too small for it.
     (x, y), (real, imag) = _parts(z), _parts(found)
-    real = _real_logarithm(jnp.log, lax.complex(1 + x, y), real)
+    real = _real_logarithm(x * (2 + x) + y * y, real)
     return lax.complex(jnp.where((x == -1) & jnp.isfinite(y), jnp.log(jnp.abs(y)), real), imag)
 
 
@@ -372,9 +386,9 @@ FIXES: Final[dict[str, Function]] = {
     "exp": exp,
     "expm1": expm1,
     "log": _logarithm(jnp.log),
-    "log10": _logarithm(jnp.log10),
+    "log10": _logarithm(jnp.log10, 10),
     "log1p": log1p,
-    "log2": _logarithm(jnp.log2),
+    "log2": _logarithm(jnp.log2, 2),
     "pow": pow,
     "sign": sign,
     "sin": sin,

@@ -223,14 +223,17 @@ def arange(
     -------
     array
         1-D, of ``ceil((stop - start) / step)`` elements computed without rounding error, none if
-        that is negative. Each element is ``start + i * step``, rounded once.
+        that is negative. Each element is ``start + i * step``, rounded once, of an integer dtype
+        towards zero.
 
     Raises
     ------
     ValueError
         If `step` is zero or an argument is not finite.
     TypeError
-        If the dtype is not real-valued, or is an integer dtype and an argument is no integer.
+        If the dtype is not real-valued.
+    OverflowError
+        If an integer dtype does not hold the values.
     """
     check_device("arange", device)
     if stop is None:
@@ -245,14 +248,11 @@ def arange(
     first, stride = exact["start"], exact["step"]
     count = max(0, math.ceil((exact["stop"] - first) / stride))
     if dtype.rank == 1:
-        for name in ("start", "step"):
-            if exact[name].denominator != 1:
-                raise bad_type("arange", name, given[name], f"an integer for dtype {dtype}")
         low, high = _dtypes.integer_range(dtype)
-        last = first + max(count - 1, 0) * stride
-        if count and not (low <= first <= high and low <= last <= high):
+        ends = int(first), int(first + max(count - 1, 0) * stride)
+        if count and not all(low <= end <= high for end in ends):
             raise OverflowError(
-                f"arange: values go from {first} to {last}; expected them in [{low}, {high}] "
+                f"arange: values go from {ends[0]} to {ends[1]}; expected them in [{low}, {high}] "
                 f"for {dtype}"
             )
     return ReferenceArray(_steps(first, stride, count, dtype), (count,), dtype)
@@ -345,7 +345,7 @@ def _steps(first: Fraction, stride: Fraction, count: int, dtype: DType) -> list[
     start, step = int(first * below), int(stride * below)
     tops = [start + index * step for index in range(count)]
     if dtype.rank == 1:
-        return [wrap(top // below, dtype) for top in tops]
+        return [wrap(int(Fraction(top, below)), dtype) for top in tops]
     return [round_ratio(top, below, dtype) for top in tops]
 
 

@@ -22,9 +22,10 @@ __all__ = ["refine", "refine_complex"]
 
 #: An mpmath number: sign, mantissa, exponent, bits; a complex one is a pair of them.
 _Number: TypeAlias = Any
-#: Working precision in bits. The second is for results that cancellation left with less, which
-#: shows as a disagreement with the first, rough value; 2600 bits span all of double precision.
-_PRECISIONS = (160, 2600)
+#: Working precisions in bits. Where cancellation left less than a float takes, the results of two
+#: differ, or that of the last one; 2600 bits span all of double precision.
+_PRECISIONS = (160, 320, 2600)
+#: How near a rough value has to be for its sign to be worth something.
 _AGREEMENT = 1e-6
 
 
@@ -82,15 +83,17 @@ def refine_complex(name: str, rough: complex, *args: complex) -> complex:
 
 
 def _settle(rough: float, evaluate: Callable[[int], _Number]) -> float:
-    """Evaluate with more bits until the magnitude agrees with the rough one; keep its sign.
+    """Evaluate with more bits until they change nothing, near the rough value; keep its sign.
 
     A rough value that never agrees was all cancellation, and its sign is worth nothing either.
     """
-    value = rough
+    before = math.nan
     for bits in _PRECISIONS:
         value = _to_float(evaluate(bits))
-        if math.isclose(abs(value), abs(rough), rel_tol=_AGREEMENT):
+        agrees = math.isclose(abs(value), abs(rough), rel_tol=_AGREEMENT)
+        if agrees and (value == before or bits == _PRECISIONS[-1]):
             return math.copysign(value, rough)
+        before = value
     return value
 
 

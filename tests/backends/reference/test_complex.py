@@ -273,6 +273,19 @@ def _exact(z: complex) -> tuple[Fraction, Fraction]:
     return Fraction(z.real), Fraction(z.imag)
 
 
+@pytest.mark.parametrize(
+    ("name", "z", "expected"),
+    [
+        ("expm1", 1e-40 + 1e-120j, 1e-40 + 1e-120j),
+        ("asinh", 1e-40 + 1e-120j, 1e-40 + 1e-120j),
+        ("atan", 3e-250 + 1.6e-46j, 3e-250 + 1.6e-46j),
+        ("acos", 1 - 2.9776586927047e-88j, 1.7255893754612366e-44 * (1 + 1j)),
+    ],
+)
+def test_cancellation_that_leaves_some_bits(name: str, z: complex, expected: complex) -> None:
+    assert getattr(reference, name)(z).values[0] == expected
+
+
 def test_products_and_quotients_are_correctly_rounded() -> None:
     z = sample((40,), "complex128", seed=2).tolist()
     z += [complex(a, b) for a in (1e300, 3e-300) for b in (-1e300, 7e-310)]
