@@ -416,6 +416,10 @@ KEYS: dict[str, Callable[[Any], Any]] = {
     "mask of the first two": lambda i: i(numbers(4, 3) > 0),
     "mask beside": lambda i: (slice(None), i(np.array([True, False, True]))),
     "0-D mask": lambda i: i(np.asarray(True)),
+    "mask beside indices": lambda i: (i(np.array([True, False, True, True])), i(INDICES[:3])),
+    "mask apart from indices": lambda i: (i(np.arange(4) == 2), slice(None), i(INDICES)),
+    "mask of two beside indices": lambda i: (i(numbers(4, 3) > 2), i(INDICES[:1])),
+    "masks": lambda i: (i(np.arange(4) > 1), i(np.arange(3) > 0)),
 }
 
 
@@ -465,7 +469,8 @@ def test_slices_that_go_backwards_take_values_in_their_order(key: Any) -> None:
 
 def test_bad_keys_raise_what_they_raise_on_the_host() -> None:
     x = a(numbers(4, 3))
-    for key in (4, (0, 3), a([True, False]), (0, 0, 0)):
+    two, rows = a([0, 1]), a([True, False, True, True])
+    for key in (4, (0, 3), a([True, False]), (0, 0, 0), (two, a([0, 1, 2])), (rows, two)):
         with pytest.raises(IndexError):
             x[key]
         with pytest.raises(IndexError):

@@ -188,6 +188,77 @@ def test_unknown_sizes_of_one_are_not_stretched() -> None:
     assert (left + right).tolist() == [0, 4, 6, 10]
 
 
+def selected(values: list[float], wanted: list[float], chunks: int = 2) -> tuple[Any, Any]:
+    """Return what a mask selects of values in chunks, and the same on the host."""
+    kept = np.isin(values, wanted)
+    x = xp.asarray(da.from_array(np.asarray(values), chunks=chunks))
+    return x[a(kept)], xp.asarray(np.asarray(values)[kept], device=CPU)
+
+
+def columns(x: corepy.Array) -> corepy.Array:
+    return x[:, None] * xp.asarray([[1.0, 2.0, 3.0]], device=x.device)
+
+
+def squares(x: corepy.Array) -> corepy.Array:
+    return x[:, None, None] + xp.asarray([[[0.0, 1.0], [2.0, 3.0]]], device=x.device)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        xp.vecdot,
+        lambda x, y: xp.vecdot(columns(x), columns(y) + 1),
+        lambda x, y: xp.vecdot(columns(x), columns(y) + 1, axis=-2),
+        lambda x, y: xp.vecdot(columns(x), columns(x)[:1, :]),
+        lambda x, y: squares(x) @ squares(y),
+        lambda x, y: squares(x) @ squares(y)[..., :1],
+        lambda x, y: squares(x)[:1, ...] @ squares(y),
+        lambda x, y: x @ y,
+        lambda x, y: x @ columns(y),
+        lambda x, y: columns(x).T @ columns(y),
+        lambda x, y: xp.tensordot(x, y, axes=1),
+        lambda x, y: xp.tensordot(columns(x), columns(y), axes=2),
+        lambda x, y: xp.tensordot(columns(x), columns(y), axes=([0, -1], [-2, 1])),
+        lambda x, y: x[y > 10],
+        lambda x, y: columns(x)[columns(y) > 20],
+        lambda x, y: written(x, y > 10, 0.0),
+        lambda x, y: written(columns(x), columns(y) > 20, 0.0),
+        lambda x, y: xp.concat([x[:, None], y[:, None]], axis=1),
+        lambda x, y: xp.concat([columns(x), columns(y)], axis=-1),
+    ],
+)
+@pytest.mark.parametrize("other", [1, 2, 4], ids=str)
+def test_unknown_sizes_in_chunks_that_differ(f: Callable[..., Any], other: int) -> None:
+    x, left = selected([1.0, 2.0, 3.0, 4.0], [1.0, 3.0, 4.0])
+    y, right = selected([10.0, 20.0, 30.0, 40.0], [10.0, 20.0, 30.0], other)
+    wanted, found = f(left, right), f(x, y)
+    assert (found.device, found.dtype) == (DASK, wanted.dtype)
+    assert np.asarray(found).tolist() == np.asarray(wanted).tolist()
+    assert found.shape in (wanted.shape, (None, *wanted.shape[1:]))
+
+
+@pytest.mark.parametrize(
+    ("f", "error"),
+    [
+        (xp.vecdot, ValueError),
+        (xp.matmul, ValueError),
+        (lambda x, y: xp.tensordot(x, y, axes=1), ValueError),
+        (lambda x, y: xp.concat([x[:, None], y[:, None]], axis=1), ValueError),
+        (lambda x, y: x[y > 0], IndexError),
+        (lambda x, y: written(x, y > 0, 0.0), IndexError),
+    ],
+)
+@pytest.mark.parametrize("chunks", [1, 2, 4], ids=str)
+@pytest.mark.parametrize("count", [1, 2])
+def test_unknown_sizes_that_differ_are_refused(
+    f: Callable[..., Any], error: type[Exception], chunks: int, count: int
+) -> None:
+    values = [1.0, 2.0, 3.0, 4.0]
+    x, y = selected(values, values[1:], chunks)[0], selected(values, values[:count], chunks)[0]
+    with pytest.raises(error):
+        np.asarray(f(x, y))
+
+
 def test_masks_of_one_are_not_stretched_over_unknown_sizes() -> None:
     x = xp.asarray(da.arange(6, chunks=1))
     assert x[x == 3][a([True])].tolist() == [3]

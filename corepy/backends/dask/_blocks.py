@@ -256,6 +256,31 @@ def need_filled(x: Array, axes: Iterable[int]) -> None:
     need_sizes(x, (axis for axis in axes if x.numblocks[axis] > 1))
 
 
+def need_equal(*axes: tuple[Array, int], stretch: bool = False) -> None:
+    """Refuse axes of several arrays that are to have one size, where it is not known or differs.
+
+    Dask takes sizes that it does not know for equal chunk by chunk, and NumPy stretches chunks of
+    one. Of arrays in one chunk each, NumPy itself sees whether they fit.
+
+    Parameters
+    ----------
+    *axes : (Dask array, int)
+    stretch : bool
+        Whether an axis of size one fits every other.
+    """
+    distinct = {
+        (x.name, axis % x.ndim): (x, axis)
+        for x, axis in axes
+        if not (stretch and x.shape[axis] == 1)
+    }.values()
+    if len(distinct) > 1 and any(x.numblocks[axis] > 1 for x, axis in distinct):
+        for x, axis in distinct:
+            need_sizes(x, (axis,))
+    sizes = {x.shape[axis] for x, axis in distinct if is_known(x.shape[axis])}
+    if len(sizes) > 1:
+        raise ValueError(f"sizes along an axis are {listing(sorted(sizes))}; expected equal ones")
+
+
 def settling(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let an operation go on where it fails for sizes that are not known: compute them first.
 

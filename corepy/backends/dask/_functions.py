@@ -19,6 +19,7 @@ from corepy.backends.dask._blocks import (
     beside,
     elementwise,
     flat,
+    need_equal,
     need_filled,
     need_sizes,
     nothing,
@@ -61,7 +62,12 @@ def expand_dims(x: Array, *, axis: tuple[int, ...]) -> Array:
 
 
 def concat(arrays: tuple[Array, ...], /, *, axis: int) -> Array:
-    if any(0 in (*x.shape[:axis], *x.shape[axis + 1 :]) for x in arrays):
+    others = [place for place in range(arrays[0].ndim) if place != axis]
+    for x in arrays:  # which NumPy stretches to each other's sizes when it joins their chunks
+        need_sizes(x, others)
+    for place in others:
+        need_equal(*((x, place) for x in arrays))
+    if any(x.shape[place] == 0 for x in arrays for place in others):
         for x in arrays:  # of which Dask leaves out those that it knows to be empty
             need_sizes(x, (axis,))
     return da.concatenate(arrays, axis=axis, allow_unknown_chunksizes=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import dask
 import dask.array as da
 import numpy as np
+from dask.array.core import broadcast_shapes, elemwise
 
+from corepy._errors import listing
 from corepy.backends._slices import within
 from corepy.backends.dask._blocks import (
     Array,
@@ -15,7 +18,7 @@ from corepy.backends.dask._blocks import (
     at_once,
     flat,
     is_known,
-    need_sizes,
+    need_equal,
     numpy_operation,
     stacked,
 )
@@ -39,11 +42,20 @@ def getitem(x: Array, key: Any) -> Array:
         if index.dtype != bool and index.ndim < 2:
             return _pick("__getitem__", x, parts)
         if index.dtype == bool and len(parts) == 1 and index.ndim == x.ndim > 0:
-            if is_known(*x.shape) != is_known(*index.shape):
-                for part in (x, index):  # one of which Dask would broadcast from size one
-                    need_sizes(part, range(part.ndim))
-            # In C order: Dask's own goes chunk by chunk where it does not know the sizes.
-            return flat(x)[flat(index)]
+            for axis in range(x.ndim):
+                need_equal((x, axis), (index, axis))
+            # In C order: Dask's own goes chunk by chunk where it does not know the sizes, and of a
+            # mask that does not fit says only that.
+            return da.blockwise(
+                Named("__getitem__", _getitem),
+                (0,),
+                flat(x),
+                (0,),
+                flat(index),
+                (0,),
+                adjust_chunks={0: lambda _: _UNKNOWN},
+                dtype=x.dtype,
+            )
     return at_once(Named("__getitem__", _getitem), x, *parts, like=[(_shape(x, parts), x.dtype)])[0]
 
 
@@ -117,7 +129,10 @@ def setitem(x: Array, key: Any, value: Any) -> Array:
             return x
     masked = len(arrays) == len(parts) == 1 and arrays[0].dtype == bool
     if masked and arrays[0].ndim == x.ndim and value.ndim == 0:
-        return da.where(arrays[0], value, x)
+        for axis in range(x.ndim):
+            need_equal((x, axis), (arrays[0], axis))
+        # By `where` NumPy would stretch a chunk of one.
+        return elemwise(Named("__setitem__", _setitem), x, value, arrays[0], dtype=x.dtype)
     if not arrays and None not in _plain(parts):
         made = x.copy()
         forwards, value = _forwards(x, parts, value)
@@ -223,7 +238,8 @@ def _shape(x: Array, parts: tuple[Any, ...]) -> Shape:
         parts = (*parts, Ellipsis)
     named = sum(_width(part) for part in parts)
     sizes: list[float] = []
-    chosen: list[Shape] = []
+    indices: list[Array] = []
+    front = None
     for part, axis in zip(parts, _axes(x, parts), strict=True):
         if part is None:
             sizes.append(1)
@@ -232,16 +248,28 @@ def _shape(x: Array, parts: tuple[Any, ...]) -> Shape:
         elif isinstance(part, slice):
             sizes.append(len(range(*part.indices(x.shape[axis]))))
         else:
-            if not chosen:
-                front = len(sizes)
-            chosen.append(_index_shape(part))
-    if not chosen:
+            front = len(sizes) if front is None else front
+            if not isinstance(part, int):
+                indices.append(part)
+    if front is None:
         return tuple(sizes)
     at = front if _adjacent(parts) else 0
-    return (*sizes[:at], *da.core.broadcast_shapes(*chosen), *sizes[at:])
+    return (*sizes[:at], *_chosen_shape(indices), *sizes[at:])
 
 
-def _index_shape(part: Any) -> Shape:
-    if isinstance(part, int):
-        return ()
-    return (_UNKNOWN,) if part.dtype == bool else tuple(part.shape)
+def _chosen_shape(indices: list[Array]) -> Shape:
+    """Return the shape that masks and arrays of indices broadcast to."""
+    shapes: list[Shape] = [(_UNKNOWN,) if index.dtype == bool else index.shape for index in indices]
+    if len(shapes) > 1:  # and only then it matters now how many a mask selects
+        counts = (da.count_nonzero(index) if index.dtype == bool else None for index in indices)
+        shapes = [
+            shape if count is None else (int(count),)
+            for shape, count in zip(shapes, dask.compute(*counts), strict=True)
+        ]
+    try:
+        found: Shape = broadcast_shapes(*shapes)
+    except ValueError:
+        raise IndexError(
+            f"arrays of indices have shapes {listing(shapes)}; expected shapes that broadcast"
+        ) from None
+    return found

@@ -12,11 +12,14 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+from dask.array.core import elemwise
 
+from corepy._errors import listing
 from corepy.backends.dask._blocks import (
     Array,
     Named,
     is_known,
+    need_equal,
     need_sizes,
     numpy_operation,
     stacked,
@@ -25,16 +28,33 @@ from corepy.backends.dask._blocks import (
 
 
 def matmul(x1: Array, x2: Array) -> Array:
+    need_equal((x1, -1), (x2, -min(x2.ndim, 2)))
+    for axis in range(-min(x1.ndim, x2.ndim), -2):
+        need_equal((x1, axis), (x2, axis), stretch=True)
     # Dask adds the products of chunks up in the default integer dtype.
     return da.matmul(x1, x2).astype(np.result_type(x1, x2))
 
 
 def tensordot(x1: Array, x2: Array, *, axes: Any) -> Array:
+    pairs = zip(range(-axes, 0), range(axes)) if isinstance(axes, int) else zip(*axes)
+    for first, second in pairs:
+        need_equal((x1, first), (x2, second))
     return da.tensordot(x1, x2, axes=axes).astype(np.result_type(x1, x2))
 
 
 def vecdot(x1: Array, x2: Array, *, axis: int) -> Array:
-    return da.sum(da.conj(x1) * x2, axis=axis, dtype=np.result_type(x1, x2))
+    for place in range(-min(x1.ndim, x2.ndim), 0):
+        need_equal((x1, place), (x2, place), stretch=place != axis)
+    dtype = np.result_type(x1, x2)
+    products = elemwise(Named("vecdot", partial(_products, axis)), x1, x2, dtype=dtype)
+    return da.sum(products, axis=axis, dtype=dtype)
+
+
+def _products(axis: int, x1: Any, x2: Any) -> Any:
+    sizes = x1.shape[axis], x2.shape[axis]
+    if sizes[0] != sizes[1]:  # of which NumPy would stretch one
+        raise ValueError(f"sizes along the axis are {listing(sizes)}; expected equal ones")
+    return np.conj(x1) * x2
 
 
 def trace(x: Array, *, offset: int, dtype: Any) -> Array:
