@@ -144,12 +144,16 @@ def _checked(function: str, priority: Sequence[str]) -> Priority:
     wish = tuple(priority)
     leads = [next(_placements(function, entry), None) for entry in wish]
     if not any(leads):
-        raise BackendUnavailableError(
-            f"{function}: priority is {list(wish)}; expected at least one entry that this machine "
-            f"has: {listing(_registry.usable_backends())}"
-            f"{_registry.why_not(*(kind for entry in wish for kind in _kinds(entry)))}"
-        )
+        raise _leads_nowhere(function, wish)
     return wish
+
+
+def _leads_nowhere(function: str, wish: Priority) -> BackendUnavailableError:
+    return BackendUnavailableError(
+        f"{function}: priority is {list(wish)}; expected at least one entry that this machine "
+        f"has: {listing(_registry.usable_backends())}"
+        f"{_registry.why_not(*(kind for entry in wish for kind in _kinds(entry)))}"
+    )
 
 
 @lru_cache(maxsize=1)
@@ -264,8 +268,13 @@ class _Order:
         self._found: list[Placement] = []
 
     def _search(self) -> Iterator[Placement]:
+        leads = False
         for entry in self._wish:
-            yield from _placements(ENVIRONMENT, entry)
+            for placement in _placements(ENVIRONMENT, entry):
+                leads = True
+                yield placement
+        if self._wish and not leads and self._wish == _from_environment():
+            raise _leads_nowhere(ENVIRONMENT, self._wish)  # others have been looked at before
         yield from _defaults()
 
     def __iter__(self) -> Iterator[Placement]:

@@ -232,6 +232,23 @@ def test_a_wrong_environment_raises_on_first_use() -> None:
     assert "'nympy'; expected a backend" in done.stderr
 
 
+def test_an_environment_that_leads_nowhere_raises_on_first_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COREPY_BACKEND_PRIORITY", "cuda:99,tpu:99")
+    _from_environment.cache_clear()
+    try:
+        for _ in range(2):
+            with pytest.raises(
+                corepy.BackendUnavailableError, match="^COREPY_BACKEND_PRIORITY: priority is "
+            ):
+                xp.ones(2)
+        with corepy.backend_priority(["reference"]):
+            assert where() == "reference"
+    finally:
+        _from_environment.cache_clear()
+
+
 @pytest.mark.parametrize("entry", ["cpu:x", "cpu:0", "numpy:", "mps:0", "cuda:"])
 def test_an_entry_of_no_form_in_the_environment_raises_on_first_use(
     entry: str, monkeypatch: pytest.MonkeyPatch
