@@ -4,6 +4,9 @@
 best library that this machine has, on the device where its operands live.
 """
 
+import importlib as _importlib
+import typing as _typing
+
 from corepy import array_api, devices
 from corepy._cluster import connect
 from corepy._dtypes import DType
@@ -80,9 +83,16 @@ from corepy.dispatch import (
 )
 from corepy.dispatch import status as backend_status
 
+if _typing.TYPE_CHECKING:
+    from corepy import kernels as kernels
+    from corepy import testing as testing
+
 settle()
 
 __version__ = "0.1.0"
+
+#: Submodules that are imported on first use, for not every program needs them.
+_LATER: _typing.Final = ("kernels", "testing")
 
 __all__ = [
     "Array",
@@ -160,3 +170,16 @@ __all__ = [
     "unregister_backend",
     "usable_backends",
 ]
+
+if not _typing.TYPE_CHECKING:  # to type checkers every name would be one of the module
+
+    def __getattr__(name):
+        if name in _LATER:
+            return _importlib.import_module(f"corepy.{name}")
+        where = ""
+        if name in array_api.__all__:
+            where = ": the namespace of the standard is corepy.array_api"
+        raise AttributeError(f"module 'corepy' has no attribute {name!r}{where}")
+
+    def __dir__():
+        return sorted({*globals(), *_LATER})

@@ -182,16 +182,19 @@ def as_dtype(obj: object, function: str = "as_dtype", argument: str = "dtype") -
     Raises
     ------
     TypeError
-        If the object is not a dtype at all.
+        If the object is no dtype, or a library's that the standard does not have.
     ValueError
-        If it is a string, or a library's dtype, that the standard does not have.
+        If it is a string that names none.
     """
     if isinstance(obj, DType):
         return obj
     if isinstance(obj, str):
         found = DTYPES.get(obj) or _ALIASES.get(obj)
         if found is None:
-            raise bad_argument(function, argument, obj, f"one of {', '.join(DTYPES)}")
+            expected = f"one of {', '.join(DTYPES)}"
+            if obj in ("int", "float", "complex"):
+                expected += f"; or {obj} itself, Python's type"
+            raise bad_argument(function, argument, obj, expected)
         return found
     if isinstance(obj, type) and obj in _PYTHON:
         return _PYTHON[obj]
@@ -202,6 +205,13 @@ def as_dtype(obj: object, function: str = "as_dtype", argument: str = "dtype") -
             found = DTYPES.get("bool" if name == "bool_" else name)
             if found is not None:
                 return found
+    cls = obj if isinstance(obj, type) else type(obj)
+    if "dtype" in cls.__name__.lower() or (obj is cls and hasattr(cls, "dtype")):  # of a library
+        name = str(getattr(obj, "name", None) or getattr(obj, "__name__", obj)).rpartition(".")[2]
+        raise TypeError(
+            f"{function}: {argument} is {cls.__module__.partition('.')[0]}'s {name}; "
+            f"expected one of {', '.join(DTYPES)}"
+        )
     raise bad_type(function, argument, obj, "a dtype")
 
 

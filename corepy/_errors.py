@@ -93,6 +93,8 @@ def wrong_dtype(
 
 def bad_type(function: str, argument: str, value: object, expected: str) -> TypeError:
     """An argument is of the wrong Python type."""
+    if isinstance(value, (list, tuple)) and expected.endswith(("rray", "array or a scalar")):
+        expected += ": make one by xp.asarray(...)"
     return TypeError(f"{function}: {argument} is of type {_kind(value)}; expected {expected}")
 
 

@@ -26,7 +26,7 @@ def flag(name: str) -> bool:
     """Return whether a variable turns something on; empty is not set."""
     text = _text(name)
     if text not in (*_YES, *_NO):
-        raise _refusal(name, text, f"one of {', '.join((*_YES, *_NO[1:]))}")
+        raise _refusal(name, f"one of {', '.join((*_YES, *_NO[1:]))}")
     return text in _YES
 
 
@@ -36,14 +36,14 @@ def choice(name: str, values: Sequence[Choice]) -> Choice:
     for value in values:
         if text in (value, ""):
             return value
-    raise _refusal(name, text, listing(f'"{value}"' for value in values))
+    raise _refusal(name, listing(f'"{value}"' for value in values))
 
 
 def number(name: str, of: str) -> int | None:
     """Return the number that a variable has; None where it is empty or not set."""
     text = _text(name)
     if text and not (text.isascii() and text.isdecimal()):
-        raise _refusal(name, text, f"a number of {of}")
+        raise _refusal(name, f"a number of {of}")
     return int(text) if text else None
 
 
@@ -51,8 +51,8 @@ def _text(name: str) -> str:
     return os.environ.get(name, "").strip().lower()
 
 
-def _refusal(name: str, text: str, expected: str) -> BaseException:
-    error = bad_argument("corepy", name, text, expected)
+def _refusal(name: str, expected: str) -> BaseException:
+    error = bad_argument("corepy", name, os.environ[name], expected)
     if not _is_command():
         return error
     print(error, file=sys.stderr)

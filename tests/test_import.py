@@ -12,8 +12,12 @@ from typing import Final
 
 import pytest
 
+import corepy
 from corepy._extensions import extension
+from corepy._variables import number
 
+#: How code says that it is for types alone.
+TYPING: Final = ("TYPE_CHECKING", "_typing.TYPE_CHECKING")
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 #: None of these may be loaded by the import, whether installed or not.
@@ -65,6 +69,34 @@ def test_import_leaves_numpy_for_the_first_array() -> None:
     assert loaded_after(code) == []
 
 
+def test_submodules_that_not_every_program_needs_are_loaded_on_use() -> None:
+    code = """
+import sys, corepy
+names = [f"corepy.{name}" for name in ("kernels", "testing")]
+assert not [name for name in names if name in sys.modules]
+assert {"kernels", "testing"} <= {*dir(corepy)}
+assert not hasattr(corepy, "nope")
+assert not [name for name in names if name in sys.modules]
+assert corepy.kernels.softmax and corepy.testing.fake_devices
+"""
+    assert loaded_after(code) == []
+
+
+@pytest.mark.parametrize("name", ["zeros", "float32", "linalg"])
+def test_names_of_the_standard_say_where_they_are(name: str) -> None:
+    told = f"^module 'corepy' has no attribute '{name}': the namespace of the standard is corepy.ar"
+    with pytest.raises(AttributeError, match=told):
+        getattr(corepy, name)
+    with pytest.raises(AttributeError, match="^module 'corepy' has no attribute 'nope'$"):
+        _ = corepy.nope
+
+
+def test_variables_are_quoted_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COREPY_SOME", "1G")
+    with pytest.raises(ValueError, match="^corepy: COREPY_SOME is '1G'; expected a number of byt"):
+        number("COREPY_SOME", "bytes")
+
+
 def test_what_was_not_compiled_says_no_more_than_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COREPY_PURE_PYTHON", raising=False)
     why = "it was not built as corepy was installed (see COREPY_COMPILE)"
@@ -91,7 +123,7 @@ def imports_allowed() -> dict[str, set[str]]:
 def imported(tree: ast.AST) -> Iterator[str]:
     """Yield the parts of corepy that code imports, those for types alone left out."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and ast.unparse(node.test) in TYPING:
             continue
         if isinstance(node, ast.ImportFrom) and node.module == "corepy":
             yield from (alias.name for alias in node.names if alias.name != "__version__")

@@ -10,12 +10,13 @@ from functools import partial
 from itertools import repeat
 from operator import getitem
 from types import EllipsisType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType, Scalar
 from corepy._errors import bad_argument, bad_type
 from corepy.array_api import _elementwise  # noqa: F401  operators are forms of its functions
+from corepy.array_api._hints import Missing
 from corepy.array_api._interchange import Interchange
 from corepy.array_api._keys import is_plain, native_key
 from corepy.devices._device import CPU, Device, as_device
@@ -31,6 +32,7 @@ from corepy.dispatch import (
     fitting,
     gathered,
     inplace,
+    is_operand,
     is_scalar,
     item,
     known_sizes,
@@ -84,7 +86,7 @@ class Array(Interchange):
 
     # NumPy's operators answer NotImplemented to this, so that `numpy.ndarray + Array` is an Array.
     __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     # ------------------------------------------------------------------ attributes
 
@@ -295,6 +297,8 @@ class Array(Interchange):
             number = fitting("__setitem__", "value", cast("Scalar", value), dtype)
             native = table.backend.scalar(number, dtype, table.device)
         else:
+            if not is_operand(value):
+                raise bad_type("__setitem__", "value", value, "an array or a scalar")
             other = as_companion("__setitem__", "value", value, table)
             self._require_same(promoted("__setitem__", table.dtype, other.dtype))
             other = gathered("__setitem__", "x", table, "value", _without_ones(other))
@@ -318,7 +322,7 @@ class Array(Interchange):
         if dtype is not self.dtype:
             raise TypeError(
                 f"__setitem__: value promotes x to {dtype}; expected a value that keeps "
-                f"{self.dtype}: use astype on the value or on x"
+                f"{self.dtype}: use xp.astype on the value or on x"
             )
 
     def __len__(self) -> int:
@@ -502,6 +506,8 @@ class Array(Interchange):
         if values is None:
             shown = look(self._native, backend)
             values = np.array2string(shown, separator=", ", prefix=prefix)
+            if not shown.size and shown.shape != (0,):  # of which the brackets say nothing
+                values = f"{values}, shape={shown.shape}"
         return (
             f"{prefix}{values}, dtype={self.dtype}, device={self.device}, backend={self.backend})"
         )
@@ -529,7 +535,9 @@ class Array(Interchange):
         return _unpickle, (self._host(), self.backend, self.device.name)
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in ("_native", "_table")]
+        hidden = {"_native", "_table"}
+        hidden.update(name for name, value in vars(Array).items() if isinstance(value, Missing))
+        return [name for name in super().__dir__() if name not in hidden]
 
 
 def _without_ones(x: Array) -> Array:

@@ -57,16 +57,19 @@ from corepy.dispatch import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typing_extensions import Buffer
+
     from corepy.array_api._array import Array
+    from corepy.array_api._interchange import HasArray, HasDLPack
 
 
 @operation()
 def asarray(
-    obj: Array | Scalar | Sequence[Any],
+    obj: Array | HasArray | HasDLPack | Buffer | Scalar | Sequence[Any],
     /,
     *,
     dtype: DType | None = None,
-    device: Device | None = None,
+    device: Device | str | None = None,
     copy: bool | None = None,
 ) -> Array:
     """Convert an object to an array.
@@ -147,7 +150,7 @@ def asarray(
 
 @operation()
 def empty(
-    shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | None = None
+    shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | str | None = None
 ) -> Array:
     """Array with memory that is not set.
 
@@ -182,7 +185,9 @@ def empty(
 
 
 @partial(shortened, "empty_like")
-def empty_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+def empty_like(
+    x: Array, /, *, dtype: DType | None = None, device: Device | str | None = None
+) -> Array:
     """Array of the shape of another, with memory that is not set.
 
     Parameters
@@ -223,7 +228,7 @@ def eye(
     *,
     k: int = 0,
     dtype: DType | None = None,
-    device: Device | None = None,
+    device: Device | str | None = None,
 ) -> Array:
     """Matrix with ones on a diagonal and zeros elsewhere.
 
@@ -265,7 +270,9 @@ def eye(
     return cast("Array", create("eye", table, rows, columns, k=offset))
 
 
-def from_dlpack(x: object, /, *, device: Device | None = None, copy: bool | None = None) -> Array:
+def from_dlpack(
+    x: object, /, *, device: Device | str | None = None, copy: bool | None = None
+) -> Array:
     """Array with the data of another library's array, exchanged by DLPack.
 
     Parameters
@@ -315,7 +322,7 @@ def full(
     fill_value: Scalar,
     *,
     dtype: DType | None = None,
-    device: Device | None = None,
+    device: Device | str | None = None,
 ) -> Array:
     """Array filled with one value.
 
@@ -362,7 +369,7 @@ def full_like(
     fill_value: Scalar,
     *,
     dtype: DType | None = None,
-    device: Device | None = None,
+    device: Device | str | None = None,
 ) -> Array:
     """Array of the shape of another, filled with one value.
 
@@ -467,7 +474,7 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
 
 @operation()
 def ones(
-    shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | None = None
+    shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | str | None = None
 ) -> Array:
     """Array of ones.
 
@@ -502,7 +509,9 @@ def ones(
 
 
 @partial(shortened, "ones_like")
-def ones_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+def ones_like(
+    x: Array, /, *, dtype: DType | None = None, device: Device | str | None = None
+) -> Array:
     """Array of ones, of the shape of another.
 
     Parameters
@@ -597,7 +606,7 @@ def triu(x: Array, /, *, k: int = 0) -> Array:
 
 @operation()
 def zeros(
-    shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | None = None
+    shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | str | None = None
 ) -> Array:
     """Array of zeros.
 
@@ -632,7 +641,9 @@ def zeros(
 
 
 @partial(shortened, "zeros_like")
-def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Device | None = None) -> Array:
+def zeros_like(
+    x: Array, /, *, dtype: DType | None = None, device: Device | str | None = None
+) -> Array:
     """Array of zeros, of the shape of another.
 
     Parameters

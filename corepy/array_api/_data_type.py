@@ -103,7 +103,9 @@ _IINFO: Final = {dtype: _integer_limits(dtype) for dtype in _dtypes.INTEGER}
 
 
 @operation()
-def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Device | None = None) -> Array:
+def astype(
+    x: Array, dtype: DType, /, *, copy: bool = True, device: Device | str | None = None
+) -> Array:
     """Copy an array to a dtype.
 
     Parameters
@@ -300,6 +302,8 @@ def _kind(function: str, kind: Any) -> frozenset[DType]:
         if found is None:
             raise bad_argument(function, "kind", kind, f"one of {tuple(_dtypes.KINDS)}")
         return found
+    if isinstance(kind, list):
+        raise bad_type(function, "kind", kind, "a dtype, a kind, or a tuple of them")
     if isinstance(kind, tuple):
         raise bad_type(function, "kind", kind, "a dtype or str in the tuple")
     return frozenset({dtype_argument(function, kind, "kind")})

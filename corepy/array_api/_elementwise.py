@@ -20,7 +20,7 @@ from corepy._dtypes import (
     REAL_FLOATING,
     DType,
 )
-from corepy._errors import broadcast_mismatch
+from corepy._errors import bad_type, broadcast_mismatch
 from corepy.array_api._docs import binary_doc, unary_doc
 from corepy.dispatch import (
     BinaryFunction,
@@ -28,6 +28,7 @@ from corepy.dispatch import (
     as_operand,
     binary,
     broadcasts,
+    is_operand,
     operation,
     plain,
     run,
@@ -251,7 +252,10 @@ def clip(x: Array, /, min: Array | float | None = None, max: Array | float | Non
 def _bound(x: Array, name: str, value: Array | float) -> Array:
     """Bring a bound to the dtype of the array, which it must not change."""
     bound: Array
-    _, bound = unify("clip", ("x", name), (x, plain(value, written=True)))
+    value = plain(value, written=True)
+    if not is_operand(value):
+        raise bad_type("clip", name, value, "an array or a scalar")
+    _, bound = unify("clip", ("x", name), (x, value))
     if bound.dtype is not x.dtype:
         raise TypeError(
             f"clip: {name} would make the result {bound.dtype}; expected a bound that promotes "

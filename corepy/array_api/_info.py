@@ -59,7 +59,7 @@ class Info:
         """
         return default_placement().device
 
-    def default_dtypes(self, *, device: Device | None = None) -> DefaultDTypes:
+    def default_dtypes(self, *, device: Device | str | None = None) -> DefaultDTypes:
         """Return the dtypes that are taken where none is named.
 
         Parameters
@@ -97,7 +97,7 @@ class Info:
         return devices_present()
 
     def dtypes(
-        self, *, device: Device | None = None, kind: str | tuple[str, ...] | None = None
+        self, *, device: Device | str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
         """Return the dtypes of a device.
 

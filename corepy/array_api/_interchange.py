@@ -5,6 +5,7 @@ https://data-apis.org/array-api/2025.12/design_topics/data_interchange.html
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from corepy._errors import bad_type
@@ -15,9 +16,24 @@ from corepy.dispatch import Operand, creation_table, entered, make, table_of
 from corepy.dispatch import _explain as account
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     import numpy as np
 
     from corepy.array_api._array import Array
+
+    class HasArray(Protocol):
+        """What NumPy converts by its own protocol."""
+
+        def __array__(self, *args: Any, **kwargs: Any) -> Any:
+            """Return the values as an array of NumPy's."""
+
+    class HasDLPack(Protocol):
+        """What libraries exchange by DLPack."""
+
+        def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
+            """Export the memory."""
+
 
 _DLPACK_CPU: Final = 1  # as DLPack numbers kinds of device
 
@@ -191,6 +207,15 @@ class Interchange(Operand):
         if flags & 1 and view.readonly:  # PyBUF_WRITABLE
             raise BufferError("buffer: x is read-only; expected writable memory")
         return view
+
+    def __bytes__(self) -> bytes:
+        """Return the elements' memory, in C order: as NumPy has it."""
+        return to_host(self._native, self._table.backend).tobytes()
+
+
+for _name, _method in vars(Interchange).items():
+    if isinstance(_method, FunctionType):  # messages of Python's say where a method is from
+        _method.__qualname__ = f"Array.{_name}"
 
 
 def _is_pair(value: object) -> bool:

@@ -140,7 +140,8 @@ def _within(function: str, x: Array, parts: tuple[Any, ...]) -> None:
 
 def _bound(function: str, value: Any) -> int:
     """Return a bound of a slice, no further away than the integers of 64 bits reach."""
-    return max(-_FAR, min(_FAR, _index(function, value)))
+    found = _index(function, value, "a bound of a slice in key", "an int or None")
+    return max(-_FAR, min(_FAR, found))
 
 
 def _int(function: str, value: Any) -> int:
@@ -150,13 +151,13 @@ def _int(function: str, value: Any) -> int:
     return index
 
 
-def _index(function: str, value: Any) -> int:
+def _index(function: str, value: Any, argument: str = "key", expected: str = _EXPECTED) -> int:
     if isinstance(value, (bool, float, complex, str, list)) or not hasattr(value, "__index__"):
-        raise bad_type(function, "key", value, _EXPECTED)
+        raise bad_type(function, argument, value, expected)
     try:
         index: int = value.__index__()
     except TypeError:  # arrays of other libraries have the method, whatever their shape
-        raise bad_type(function, "key", value, _EXPECTED) from None
+        raise bad_type(function, argument, value, expected) from None
     return index
 
 

@@ -28,7 +28,7 @@ def arange(
     step: int | float = 1,
     *,
     dtype: DType | None = None,
-    device: Device | None = None,
+    device: Device | str | None = None,
 ) -> Array:
     """Evenly spaced values within the half-open interval ``[start, stop)``.
 
@@ -111,7 +111,7 @@ def linspace(
     num: int,
     *,
     dtype: DType | None = None,
-    device: Device | None = None,
+    device: Device | str | None = None,
     endpoint: bool = True,
 ) -> Array:
     """Evenly spaced numbers over an interval.

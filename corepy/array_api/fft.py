@@ -520,7 +520,7 @@ def irfftn(
 
 
 def fftfreq(
-    n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | None = None
+    n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | str | None = None
 ) -> Array:
     """Sample frequencies of a transform, in cycles per unit of `d`.
 
@@ -560,7 +560,7 @@ def fftfreq(
 
 
 def rfftfreq(
-    n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | None = None
+    n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | str | None = None
 ) -> Array:
     """Sample frequencies of a transform of real input, in cycles per unit of `d`.
 

@@ -15,6 +15,8 @@ GPU_KINDS: Final = ("cuda", "rocm", "mps", "xpu")
 _NUMBERED: Final = ("cuda", "rocm", "tpu", "xpu", "opencl", "webgpu")
 #: All kinds that a user may name without a backend that brings its own.
 KINDS: Final = ("cpu", "gpu", "cuda", "rocm", "mps", "tpu", "xpu", "opencl", "webgpu", "dask")
+#: Names of backends that are none of devices, for the message to those who take them for one.
+_LIBRARIES: Final = ("cupy", "jax", "mlx", "numba", "numpy", "reference", "tinygrad", "torch")
 _NUMBER: Final = re.compile("0|[1-9][0-9]*")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*(:[a-z0-9_]+)?")
 
@@ -42,7 +44,10 @@ class Device:
 
     def __init__(self, name: str) -> None:
         if name in _DEVICES:
-            raise ValueError(f"Device: name is {name!r}; expected a new one, devices are interned")
+            raise ValueError(
+                f"Device: name is {name!r}; expected a new one: devices are interned, and "
+                f"corepy.devices.as_device({name!r}) finds this one"
+            )
         kind, _, index = name.partition(":")
         self.name = name
         self.kind = kind
@@ -120,10 +125,13 @@ def as_device(device: object, function: str = "as_device", argument: str = "devi
     if found is None:
         if name == "gpu":
             return _first_gpu(function, argument)
-        if not is_name(name):
-            raise bad_argument(
-                function, argument, device, 'a device name such as "cpu" or "cuda:0"'
-            )
+        if not is_name(name) or name in _LIBRARIES:
+            expected = 'a device name such as "cpu" or "cuda:0"'
+            if name in _LIBRARIES:
+                expected += f': this is a backend, see corepy.to(x, backend="{name}")'
+            elif name == "cpu:0":
+                expected = '"cpu", which has no number'
+            raise bad_argument(function, argument, device, expected)
         with _LOCK:  # two threads that meet here must end with the same object
             found = _DEVICES.get(name) or Device(name)
     return found

@@ -9,7 +9,7 @@ or traces pass through, in the library's own functions.
 Inputs of float16 and bfloat16 are computed in float32, those of float32 and float64 in their own
 dtype, with sums over an axis in float32 or wider; results are rounded once, at the end.
 
-This package is imported by its name; ``import corepy`` does not load it.
+``import corepy`` does not load this package; its first use does.
 """
 
 from corepy.kernels.activations import gelu, silu, swiglu

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES
+from corepy.array_api import _hints
 from corepy.devices._device import as_device
 from tests.helpers import FLOATS, NAMES, arrays, assert_values, shapes, to_numpy
 
@@ -74,6 +75,89 @@ def test_arrays_are_made_by_functions_and_take_no_attributes() -> None:
         x.color = "red"
     with pytest.raises(TypeError, match="unhashable type"):
         hash(x)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("astype", ": use xp.astype(x, ...)"),
+        ("sum", ": use xp.sum(x, ...)"),
+        ("real", ": use xp.real(x, ...)"),
+        ("cumsum", ": use xp.cumulative_sum(x, ...)"),
+        ("numpy", ": use np.asarray(x)"),
+        ("cpu", ': use x.to_device("cpu")'),
+        ("flatten", ": use xp.reshape(x, (-1,))"),
+        *((name, "") for name in ("zeros", "float32", "fft", "nope", "__array_interface__")),
+    ],
+)
+def test_attributes_of_other_libraries_arrays_say_what_to_use(name: str, told: str) -> None:
+    x = xp.ones(1)
+    assert not hasattr(x, name)
+    assert name not in dir(x)
+    with pytest.raises(AttributeError) as caught:
+        getattr(x, name)
+    assert str(caught.value) == f"'Array' object has no attribute {name!r}{told}"
+
+
+def test_methods_are_named_after_the_array() -> None:
+    with pytest.raises(TypeError, match=r"^Array\.to_device\(\) missing"):
+        xp.ones(1).to_device()
+
+
+def test_names_of_numpys_say_the_standards() -> None:
+    assert not hasattr(xp, "concatenate")
+    for name, told in (
+        ("concatenate", ": the standard's name is concat"),
+        ("transpose", ": use permute_dims or matrix_transpose"),
+        ("nope", ""),
+    ):
+        with pytest.raises(AttributeError) as caught:
+            getattr(xp, name)
+        assert str(caught.value) == f"module 'corepy.array_api' has no attribute {name!r}{told}"
+
+
+def test_the_names_that_hints_give_are_there_and_those_they_explain_are_not() -> None:
+    public = set(xp.__all__)
+    assert set(_hints._RENAMED.values()) <= public
+    assert public.isdisjoint({*_hints._RENAMED, *_hints._INSTEAD})
+    assert public >= _hints._OF_NO_ARRAY
+    assert not [name for name in _hints._OF_ARRAYS if hasattr(corepy.Array, name)]
+
+
+@pytest.mark.at_once
+def test_what_is_empty_shows_its_shape() -> None:
+    assert repr(xp.zeros((0, 3))).startswith("Array([], shape=(0, 3), dtype=")
+    assert repr(xp.zeros(0)).startswith("Array([], dtype=")
+
+
+def test_bytes_are_those_of_the_elements() -> None:
+    x = xp.asarray([[1, 2, 3], [4, 5, 6]])
+    for y in (x, x.T, x[:, ::2]):
+        assert bytes(y) == to_numpy(y).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "told"),
+    [
+        (lambda x: x[[0, 1]], TypeError, "None or Array: make one by xp.asarray(...)"),
+        (lambda x: xp.sum([1]), TypeError, "sum: x is of type list; expected an array: make one"),
+        (lambda x: x.__setitem__(0, "a"), TypeError, "of type str; expected an array or a scalar"),
+        (lambda x: xp.clip(x, "a"), TypeError, "min is of type str; expected an array or a scalar"),
+        (lambda x: xp.ones(1, device="torch"), ValueError, 'see corepy.to(x, backend="torch")'),
+        (lambda x: xp.ones(1, device="cpu:0"), ValueError, 'expected "cpu", which has no number'),
+        (lambda x: xp.ones(1, dtype=np.float16), TypeError, "dtype is numpy's float16; expected"),
+        (lambda x: xp.ones(1, dtype=np.dtype("f2")), TypeError, "dtype is numpy's float16; expec"),
+        (lambda x: xp.ones(1, dtype="float"), ValueError, "or float itself, Python's type"),
+        (lambda x: xp.isdtype(x.dtype, ["integral"]), TypeError, "a kind, or a tuple of them"),
+        (lambda x: corepy.Device("cpu"), ValueError, "corepy.devices.as_device('cpu') finds"),
+    ],
+)
+def test_mistakes_of_newcomers_say_what_to_do(
+    call: Callable[[Any], object], kind: type[Exception], told: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        call(xp.ones(2))
+    assert told in str(caught.value)
 
 
 @given(x=arrays(shape=st.just(())))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import corepy
+from corepy import array_api as xp
 from corepy import kernels
 from corepy.kernels.attention import _cache
 from tests.kernels.libraries import DEVICES, Kind, check, dtype_of, host, kinds, select
@@ -254,6 +255,12 @@ def cache() -> kernels.KVCache:
     return found
 
 
+@pytest.mark.parametrize("dtype", [xp.float64, np.float64, np.dtype("f8")])
+def test_dtypes_of_corepy_and_numpy_mean_their_names(dtype: Any) -> None:
+    for cache in (kernels.KVCache(1, 1, 1, 1, dtype), kernels.PagedKVCache(1, 1, 1, 1, 1, dtype)):
+        assert dtype_of(cache._k) == "float64"
+
+
 def pages() -> kernels.PagedKVCache:
     found = kernels.PagedKVCache(2, 2, 5, 2, 4)
     found.append(ONES, ONES)
@@ -267,6 +274,7 @@ def pages() -> kernels.PagedKVCache:
         (lambda: kernels.KVCache(1, 1, -1, 1), ValueError, "KVCache: capacity is -1; expected"),
         (lambda: kernels.KVCache(1, 1, 1.5, 1), TypeError, "KVCache: capacity is of type float"),
         (lambda: kernels.KVCache(1, 1, 1, 1, "int8"), ValueError, "KVCache: dtype is 'int8'; exp"),
+        (lambda: kernels.KVCache(1, 1, 1, 1, xp.int8), ValueError, "KVCache: dtype is 'int8'; exp"),
         (
             lambda: kernels.KVCache(1, 1, 1, 1, "bfloat16"),
             ValueError,
@@ -481,7 +489,7 @@ def test_more_sequences_than_memory_holds(batch: int) -> None:
 
 @pytest.mark.parametrize("dtype", [np.ones(3), 3])
 def test_a_dtype_that_is_no_name_is_refused_by_name(dtype: Any) -> None:
-    with pytest.raises(TypeError, match=r"^KVCache: dtype is .*; expected a str or None"):
+    with pytest.raises(TypeError, match=r"^KVCache: dtype is .*; expected a name, a dtype"):
         kernels.KVCache(1, 1, 4, 4, dtype)
-    with pytest.raises(TypeError, match=r"^PagedKVCache: dtype is .*; expected a str or None"):
+    with pytest.raises(TypeError, match=r"^PagedKVCache: dtype is .*; expected a name, a dtype"):
         kernels.PagedKVCache(1, 1, 2, 4, 4, dtype)

@@ -11,7 +11,9 @@ from operator import index
 from typing import Any, Final, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from corepy._dtypes import DType
 from corepy._errors import bad_argument, bad_type, listing, out_of_range
 from corepy.array_api._arguments import addressable
 from corepy.devices._device import CPU
@@ -43,19 +45,28 @@ _OF_16_BITS: Final = ("torch", "jax", "cupy", "pyopencl")
 _COMPATIBLE: Final = ("numpy", "torch", "jax", "dask")
 
 
-def _zeros(function: str, shape: tuple[int, ...], dtype: str | None, like: Any) -> Any:
+def _zeros(function: str, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
     """Make memory in the library and on the device of another array."""
     model = floating(function, "like", np.empty(0, np.float32) if like is None else like)
-    if not (dtype is None or isinstance(dtype, str)):
-        raise bad_type(function, "dtype", dtype, "a str or None")
-    name = model.dtype if dtype is None else dtype
+    name = model.dtype if dtype is None else _name(function, dtype)
     options = FLOATS if model.table is None and model.library in _OF_16_BITS else _OF_STANDARD
     options = (*options, "float16") if model.library == "numpy" and model.table is None else options
     if model.dtype not in options:  # NumPy's bfloat16, of another package
         options = (*options, model.dtype)
     if name not in options:
-        raise bad_argument(function, "dtype", dtype, f"{listing(options)}, or None")
+        raise bad_argument(function, "dtype", name, f"{listing(options)}, or None")
     return insist(function, place_of(model), lambda: _zeros_like(model, shape, name))
+
+
+def _name(function: str, dtype: Any) -> str:
+    """Return the name of a dtype that an argument gives: by it, of corepy or of NumPy."""
+    if isinstance(dtype, str):
+        return dtype
+    if isinstance(dtype, type) and issubclass(dtype, np.generic):
+        dtype = np.dtype(dtype)
+    if not isinstance(dtype, (DType, np.dtype)):
+        raise bad_type(function, "dtype", dtype, "a name, a dtype of corepy or NumPy, or None")
+    return dtype.name
 
 
 def _zeros_like(model: Given, shape: tuple[int, ...], name: str) -> Any:
@@ -111,7 +122,7 @@ def _trace() -> Any:
 class _Memory:
     """The memory of a cache, and the checks of what comes into it."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: str | None, like: Any) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: Any, like: Any) -> None:
         self._name = type(self).__name__
         addressable(self._name, *shape, holder="its keys have")
         self._k = _zeros(self._name, shape, dtype, like)
@@ -195,7 +206,7 @@ class KVCache(_Memory):
     ----------
     batch, kv_heads, capacity, head_dim : int
         Shape of its memory; `capacity` is the greatest length.
-    dtype : {"float16", "bfloat16", "float32", "float64"} or None
+    dtype : {"float16", "bfloat16", "float32", "float64"}, DType, dtype of NumPy or None
         None: that of `like`.
     like : array or None
         Whose library and device it has. None: NumPy, in float32.
@@ -231,7 +242,7 @@ class KVCache(_Memory):
         kv_heads: int,
         capacity: int,
         head_dim: int,
-        dtype: str | None = None,
+        dtype: str | DType | DTypeLike | None = None,
         *,
         like: Any = None,
     ) -> None:
@@ -379,7 +390,7 @@ class PagedKVCache(_Memory):
         blocks: int,
         block_size: int,
         head_dim: int,
-        dtype: str | None = None,
+        dtype: str | DType | DTypeLike | None = None,
         *,
         like: Any = None,
     ) -> None:
