@@ -550,7 +550,7 @@ def attack(operation, turns=8):
         gc.enable()
         try:
             operation()
-        except ValueError:  # of a list without arrays
+        except (IndexError, ValueError):  # of a list that is short of arrays
             pass
         gc.disable()
         when = None
