@@ -31,6 +31,8 @@ COMPLEX_CASES: Final = [
     ("exp", complex(INF, INF), complex(INF, NAN)),
     ("exp", complex(INF, NAN), complex(INF, NAN)),
     ("exp", complex(1, -0.0), complex(math.e, -0.0)),
+    ("expm1", complex(-0.0, 0.0), complex(0.0, 0.0)),
+    ("expm1", complex(-0.0, -0.0), complex(0.0, -0.0)),
     ("expm1", complex(-INF, INF), complex(-1, 0)),
     ("expm1", complex(INF, NAN), complex(INF, NAN)),
     ("sinh", complex(0, INF), complex(0, NAN)),

@@ -67,7 +67,7 @@ def expm1(z: Array) -> Array:
     # Where the one is lost anyway, exp overflows later.
     x, y = _parts(z)
     real = jnp.expm1(x) * jnp.cos(y) - 2 * jnp.sin(y / 2) ** 2
-    found = lax.complex(real, jnp.imag(jnp.expm1(z)))
+    found = lax.complex(jnp.where(z == 0, 0, real), jnp.imag(jnp.expm1(z)))
     return _exponential(jnp.where(x > 50, jnp.exp(z), found), z, -1.0)
 
 
