@@ -35,6 +35,10 @@ def arange(first: float, last: float, pace: float, *, dtype: Any) -> Array:
     dtype = np.dtype(dtype)
     whole = all(isinstance(x, int) for x in (first, last, pace))
     if dtype.kind not in "iu" or not whole:
+        # CuPy casts ends and step before it multiplies: they may be fractions, or beyond the dtype.
+        great = max(abs(last - first), abs(pace)) > np.finfo(np.float32).max
+        if dtype.kind in "iu" or (dtype == np.float32 and great):
+            return cupy.arange(first, last, pace, np.float64).astype(dtype)
         return cupy.arange(first, last, pace, dtype)
     limits = np.iinfo(dtype)
     if limits.min <= pace <= limits.max and abs(last - first) < 2**53:
