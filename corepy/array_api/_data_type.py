@@ -311,9 +311,9 @@ def _kind(function: str, kind: Any) -> frozenset[DType]:
 
 def kind_dtypes(kind: str | tuple[str, ...] | None) -> dict[str, DType]:
     """Return the dtypes of a kind by name, in the standard's order; None for all."""
-    parts = () if kind is None else _parts(kind)
-    wanted = frozenset().union(*(_kind("dtypes", part) for part in parts))
-    wanted = _dtypes.ANY if kind is None else wanted
+    wanted = _dtypes.ANY
+    if kind is not None:
+        wanted = frozenset().union(*(_kind("dtypes", part) for part in _parts(kind)))
     return {name: dtype for name, dtype in _dtypes.DTYPES.items() if dtype in wanted}
 
 

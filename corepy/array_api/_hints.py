@@ -1,6 +1,6 @@
 """What to write for names that the namespace or its arrays lack and other libraries' have.
 
-Only messages of `AttributeError` read this, so it is imported when the first one is worded.
+Only messages of `AttributeError` have it.
 """
 
 from __future__ import annotations

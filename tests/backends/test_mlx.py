@@ -447,9 +447,9 @@ def test_arrays_of_indices_out_of_bounds_raise(index: int) -> None:
 
 def test_a_step_of_zero_raises() -> None:
     x = a([1.0, 2.0])
-    with pytest.raises(ValueError, match="slice whose step is 0|slice step cannot be zero"):
+    with pytest.raises(ValueError, match="slice step cannot be zero"):
         x[::0]
-    with pytest.raises(ValueError, match="slice whose step is 0|slice step cannot be zero"):
+    with pytest.raises(ValueError, match="key has a slice whose step is 0"):
         x[::0] = 1.0
 
 
