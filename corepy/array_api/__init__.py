@@ -10,8 +10,6 @@ and `BackendError` where a library fails.
 .. [1] https://data-apis.org/array-api/2025.12/
 """
 
-import typing as _typing
-
 from corepy.array_api import _hints, fft, linalg
 from corepy.array_api._array import API_VERSION as __array_api_version__
 from corepy.array_api._array import Array as _Array
@@ -358,9 +356,3 @@ __all__ = [
 ]
 
 _hints.explain_missing(_Array, globals(), __all__)
-
-if not _typing.TYPE_CHECKING:  # to type checkers every name would be one of the namespace
-
-    def __getattr__(name):
-        hint = _hints.of_namespace(name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

@@ -1,6 +1,7 @@
-"""What to write for names that the namespace or its arrays lack and other libraries' have.
+"""What to write for attributes that arrays lack and other libraries' have.
 
-Only messages of `AttributeError` have it.
+Only messages of `AttributeError` have it. Those of the namespace are Python's: a module with a
+``__getattr__`` takes 30 ns longer to call each of its functions, a fifth of an addition.
 """
 
 from __future__ import annotations
@@ -37,22 +38,7 @@ _RENAMED: Final = {
     "unique": "unique_values",
 }
 
-#: What to write where the standard has no function that does the same.
-_INSTEAD: Final = {
-    "copy": "asarray(x, copy=True)",
-    "dot": "matmul, vecdot or tensordot",
-    "einsum": "matmul, vecdot or tensordot",
-    "hstack": "concat",
-    "inner": "vecdot or tensordot",
-    "ndarray": "corepy.Array",
-    "random": "asarray on random numbers of another library",
-    "ravel": "reshape(x, (-1,))",
-    "swapaxes": "permute_dims or matrix_transpose",
-    "transpose": "permute_dims or matrix_transpose",
-    "vstack": "concat",
-}
-
-#: The same for attributes of other libraries' arrays.
+#: What to write for attributes of other libraries' arrays.
 _OF_ARRAYS: Final = {
     "clone": "xp.asarray(x, copy=True)",
     "copy": "xp.asarray(x, copy=True)",
@@ -73,13 +59,6 @@ _OF_NO_ARRAY: Final = frozenset(
         *("full", "isdtype", "linspace", "ones", "stack", "zeros"),
     )
 )
-
-
-def of_namespace(name: str) -> str:
-    """Return what to write for a name that the namespace lacks, as the end of a message."""
-    if name in _RENAMED:
-        return f": the standard's name is {_RENAMED[name]}"
-    return f": use {_INSTEAD[name]}" if name in _INSTEAD else ""
 
 
 class Missing:

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["empty_cache", "memory_stats", "set_memory_limit"]
 
 _loaded: Callable[[], Iterable[Backend]] = tuple
+_release_small: Callable[[], None]
 _let_go: Callable[[], None]
 
 
-def bind(loaded: Callable[[], Iterable[Backend]]) -> None:
-    """Let the registry say which backends are loaded."""
-    global _loaded
-    _loaded = loaded
+def bind(loaded: Callable[[], Iterable[Backend]], release_small: Callable[[], None]) -> None:
+    """Let the registry say which backends are loaded, and the hot path let go of small arrays."""
+    global _loaded, _release_small
+    _loaded, _release_small = loaded, release_small
 
 
 def on_release(let_go: Callable[[], None]) -> None:
@@ -45,7 +46,10 @@ def serving(device: Device) -> list[Backend]:
 def release(device: Device) -> int:
     """Let every library give back what it keeps for later on a device; return the bytes."""
     _let_go()
-    freed = _pool.release() if device is CPU else 0
+    freed = 0
+    if device is CPU:
+        _release_small()
+        freed = _pool.release()
     return freed + sum(backend.empty_cache(device) for backend in serving(device))
 
 

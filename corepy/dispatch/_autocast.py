@@ -30,7 +30,7 @@ def on_change(refill: Callable[[], None]) -> None:
             _wanted = True
             refill()
 
-    AUTOCAST.watcher = want
+    AUTOCAST.watchers.append(want)
 
 
 def applied(

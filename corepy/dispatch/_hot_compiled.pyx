@@ -65,6 +65,7 @@ __all__ = [
     "home",
     "homes",
     "item",
+    "let_go",
     "make",
     "operator",
     "product",
@@ -179,7 +180,8 @@ cdef object _beside, _wrap, _recover, _item, _times, _times_reflected
 cdef object _item_again, _times_again  # the same of backends that `repeats`
 cdef dict _learning = LEARNING
 cdef double _large = LARGE
-cdef bint _strict = STRICT.touched  # whether anybody ever asked for the strict reading
+# Whether anybody ever asked for the strict reading, the same bits, or rounded products.
+cdef bint _strict = STRICT.touched, _repeatable = REPRODUCIBLE.touched, _rounds = AUTOCAST.touched
 cdef object _promotion = PROMOTION
 cdef object _mixed_promotion = MIXED_PROMOTION
 cdef tuple _NOTHING = ()
@@ -188,16 +190,21 @@ cdef list _names = []
 cdef bint _has_numpy = False
 
 
-def _ask_whether_strict():
-    global _strict
-    _strict = True
+def _ask_for_settings():
+    global _strict, _repeatable, _rounds
+    _strict, _repeatable, _rounds = STRICT.touched, REPRODUCIBLE.touched, AUTOCAST.touched
 
 
-STRICT.watcher = _ask_whether_strict
+for _setting in (STRICT, REPRODUCIBLE, AUTOCAST):
+    _setting.watchers.append(_ask_for_settings)
 
 
 cdef inline bint _is_strict() except -1:
     return _strict and STRICT.get()
+
+
+cdef inline bint _is_reproducible() except -1:
+    return _repeatable and REPRODUCIBLE.get()
 
 
 def bind(cls, mixed, beside, as_operand, wrap, recover):

@@ -26,7 +26,7 @@ def _ask_for_wishes():
     _wished, _default_wish = True, PRIORITY._default
 
 
-PRIORITY.watcher = _ask_for_wishes
+PRIORITY.watchers.append(_ask_for_wishes)
 
 
 cdef object _wish_in_force():

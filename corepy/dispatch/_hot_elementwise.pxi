@@ -85,20 +85,6 @@ cdef inline bint _all_finite(PyArrayObject* x, int type_num, npy_intp size) noex
     return False  # float16, whose test would take longer than it saves
 
 
-cdef object _new_large(PyArray_Descr* descr, int ndim, npy_intp* dims):
-    """Make an array with arbitrary values: in recycled memory for as many elements as matter."""
-    cdef npy_intp size = 1
-    cdef int i
-    for i in range(ndim):
-        size *= dims[i]
-    return _new(descr, ndim, dims) if size < SHORT else _pooled(descr, ndim, dims)
-
-
-cdef inline object _new(PyArray_Descr* descr, int ndim, npy_intp* dims):
-    """Make an array with arbitrary values."""
-    return corepy_new_array(descr, ndim, dims)
-
-
 cdef inline char* _data(made) noexcept:
     return <char*>PyArray_DATA(<PyArrayObject*>made)
 
@@ -110,18 +96,6 @@ cdef inline object _result(Slot* slot, PyArrayObject* model):
 cdef inline object _mapped(Slot* slot, PyArrayObject* model):
     """Make the result of an elementwise operation, None where there is no memory for it."""
     return _new_if_any(slot.descr, PyArray_NDIM(model), PyArray_DIMS(model))
-
-
-cdef object _new_if_any(PyArray_Descr* descr, int ndim, npy_intp* dims):
-    """As `_new_large`, None where there is no memory: for what is called by operators too.
-
-    The entry has what is kept for later freed, and tries again. So does the function where a short
-    way of functions alone has none.
-    """
-    try:
-        return _new_large(descr, ndim, dims)
-    except MemoryError:
-        return None
 
 
 cdef inline bint _calls(Slot* slot, char** args, npy_intp size, npy_intp* steps) except -1:

@@ -381,11 +381,8 @@ cdef object _result_in_order(
         dims[i], strides[order[i]] = shape[order[i]], step
         step *= dims[i]
         sorted_already = sorted_already and order[i] == i
-    try:
-        made = _new(descr, ndim, dims) if size < LONG else _pooled(descr, ndim, dims)
-    except MemoryError:
-        return None
-    if sorted_already:
+    made = corepy_new_if_any(descr, ndim, dims, LONG)
+    if made is None or sorted_already:
         return made
     return _view(<PyArrayObject*><PyObject*>made, ndim, shape, strides, _data(made))
 

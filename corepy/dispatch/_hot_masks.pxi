@@ -218,43 +218,44 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
         return None
     if PyArray_TYPE(<PyArrayObject*>which) != NPY_BOOL:
         return None
-    held = <object>which  # a list may wake the collector, and a finalizer write to the Array
-    natives = []
-    for x in (x1, x2):
-        if type(x) is _Array:
-            native = (<Operand>x)._native
-            if not _is_array(<PyObject*>native):
-                return None
-        else:
-            native = _element(slot, x)
-            if native is None:
-                return None
-        natives.append(native)
-    cdef PyArrayObject* condition = <PyArrayObject*>which
-    cdef npy_intp size = _size(condition, slot.least)
+    held = <object>which  # somebody else may put other memory into its Array meanwhile
+    one, other = _array_or_element(slot, x1), _array_or_element(slot, x2)
+    if one is None or other is None:
+        return None
+    cdef PyArrayObject** arrays = [
+        <PyArrayObject*>which, <PyArrayObject*><PyObject*>one, <PyArrayObject*><PyObject*>other
+    ]
+    cdef npy_intp size = _size(arrays[0], slot.least)
+    cdef int i
     if size < 0:
         return None
-    made = _blended(slot, size, condition, <PyArrayObject*>natives[0], <PyArrayObject*>natives[1])
+    made = _blended(slot, size, arrays[0], arrays[1], arrays[2])
     if made is None:
-        made = _blended_anywhere(
-            slot, condition, <PyArrayObject*>natives[0], <PyArrayObject*>natives[1]
-        )
+        made = _blended_anywhere(slot, arrays)
     if made is not None:
         return made
-    for native in (held, *natives):
-        if _size(<PyArrayObject*>native, min(slot.least, <npy_intp>SHORT)) < 0:
+    for i in range(3):
+        if _size(arrays[i], min(slot.least, <npy_intp>SHORT)) < 0:
             return None
     try:
-        result = PyArray_Where(held, natives[0], natives[1])
+        result = PyArray_Where(held, one, other)
     except ValueError:  # shapes that do not broadcast: the function says which
         return None
     return result if PyArray_TYPE(<PyArrayObject*>result) == slot.type_num else None
 
 
+cdef inline object _array_or_element(Slot* slot, x):
+    """Return NumPy's array in an `Array`, or a Python scalar as one; None for others."""
+    if type(x) is not _Array:
+        return _element(slot, x)
+    native = (<Operand>x)._native
+    return native if _is_array(<PyObject*>native) else None
+
+
 cdef object _blended(
     Slot* slot, npy_intp size, PyArrayObject* which, PyArrayObject* x, PyArrayObject* y
 ):
-    """Choose between contiguous arrays of one shape, or one element; None for others."""
+    """Choose between contiguous arrays of one shape, or one element, that the caller holds; else None."""
     cdef int width = _width_of(slot.size), i
     cdef PyArrayObject** given = [x, y]
     cdef char room[2][16 * COREPY_CHOSEN]
@@ -277,21 +278,16 @@ cdef object _blended(
             work.operands[i + 1], work.steps[i + 1] = room[i], 0
     result = _result(slot, which)
     work.operands[3], work.steps[3] = _data(result), slot.size
-    held = <object>which, <object>x, <object>y  # somebody else may let go of them meanwhile
     _follow(&work, &slot.pace[BY_MASK])
     return result
 
 
-cdef object _blended_anywhere(
-    Slot* slot, PyArrayObject* which, PyArrayObject* x, PyArrayObject* y
-):
-    """Choose between arrays wherever they lie, and rows and columns beside them; None for others."""
+cdef object _blended_anywhere(Slot* slot, PyArrayObject** arrays):
+    """As `_blended` wherever arrays lie, and of rows and columns beside them; None for others."""
     cdef int width = _width_of(slot.size)
-    cdef PyArrayObject** arrays = [which, x, y]
     cdef Work work
     if width < 0:
         return None
-    held = <object>which, <object>x, <object>y  # somebody else may let go of them meanwhile
     memset(&work, 0, sizeof(Work))
     work.slot, work.count, work.steps[0] = slot, 4, 1
     work.loop, work.data = _choose, <void*>corepy_masks.choose[width]

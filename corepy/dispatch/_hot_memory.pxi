@@ -1,8 +1,8 @@
 # Making results, and using again what results of before were made of.
 # Included by _hot_compiled.pyx.
 #
-# An `Array` and the NumPy array of one element in it take longer to make than to fill. So those
-# that nothing refers to any more wait for the next result, as Python's own floats and tuples do.
+# An `Array` and the small NumPy array in it take longer to make than to fill. So those that nothing
+# refers to any more wait for the next result of their shape, as Python's own floats and tuples do.
 
 cdef extern from *:
     """
@@ -12,39 +12,92 @@ cdef extern from *:
     #define COREPY_WAITING 64
     #endif
     #define COREPY_TYPES 16  /* the numbers of the standard's dtypes are below */
+    #define COREPY_DIMENSIONS 4  /* of arrays that wait, at most */
+    #define COREPY_SMALL 8192  /* bytes of one, at most */
+    #define COREPY_SHELVES 64  /* on which they wait, by dtype and shape */
+    #define COREPY_ALIKE 4  /* of one shelf, at most: of all, two million bytes */
 
     static PyTypeObject* corepy_class = NULL;  /* that of the results */
     static destructor corepy_base_dealloc = NULL;
     static PyObject* corepy_arrays[COREPY_WAITING + 1];
     static int corepy_array_count = 0;
-    static PyObject* corepy_numbers[COREPY_TYPES];  /* one of each dtype */
 
-    /* Say whether an array of one element can be used again: nobody else refers to it, and it is as
-       it was made. */
-    static int corepy_is_number(PyObject* native) {
-        const int usual = NPY_ARRAY_CARRAY | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_OWNDATA;
-        PyArrayObject_fields* x = (PyArrayObject_fields*)native;
-        return Py_REFCNT(native) == 1 && x->nd == 0 && x->flags == usual && x->base == NULL
-            && x->weakreflist == NULL && (unsigned)x->descr->type_num < COREPY_TYPES
-            && corepy_numbers[x->descr->type_num] == NULL;
+    typedef struct {
+        PyObject* arrays[COREPY_ALIKE];
+        int count;
+    } corepy_shelf;
+    static corepy_shelf corepy_shelves[COREPY_SHELVES];
+
+    static inline corepy_shelf* corepy_shelf_of(int type_num, int ndim, const npy_intp* dims) {
+        npy_uint64 key = (npy_uint64)(type_num * (COREPY_DIMENSIONS + 1) + ndim);
+        for (int i = 0; i < ndim; i++) key = key * 0x100000001B3u + (npy_uint64)dims[i];
+        return &corepy_shelves[(key * 0x9E3779B97F4A7C15u) >> 32 & (COREPY_SHELVES - 1)];
     }
 
-    /* Keep it for the next result. */
-    static void corepy_keep_number(PyObject* native) {
-    #if COREPY_WAITING
-        corepy_numbers[PyArray_TYPE((PyArrayObject*)native)] = native;
-    #else
-        Py_DECREF(native);
-    #endif
+    static inline int corepy_is_such(
+        PyObject* array, PyArray_Descr* descr, int ndim, const npy_intp* dims
+    ) {
+        PyArrayObject_fields* x = (PyArrayObject_fields*)array;
+        if (x->descr != descr || x->nd != ndim) return 0;
+        for (int i = 0; i < ndim; i++) {
+            if (x->dimensions[i] != dims[i]) return 0;
+        }
+        return 1;
+    }
+
+    /* Say whether a small array can be used again: nobody else refers to it, and it is as NumPy
+       makes them. */
+    static inline int corepy_is_reusable(PyObject* native) {
+        const int usual = NPY_ARRAY_CARRAY | NPY_ARRAY_OWNDATA;
+        PyArrayObject_fields* x = (PyArrayObject_fields*)native;
+        if (!COREPY_WAITING || Py_REFCNT(native) != 1 || x->nd > COREPY_DIMENSIONS
+            || (x->flags & ~NPY_ARRAY_F_CONTIGUOUS) != usual || x->base != NULL
+            || x->weakreflist != NULL || (unsigned)x->descr->type_num >= COREPY_TYPES
+            || x->mem_handler != PyDataMem_DefaultHandler) {
+            return 0;
+        }
+        npy_intp bytes = PyDataType_ELSIZE(x->descr);
+        for (int i = x->nd; i-- > 0;) {
+            if (x->strides[i] != bytes) return 0;
+            bytes *= x->dimensions[i];
+            if (bytes > COREPY_SMALL) return 0;
+        }
+        return bytes != 0;
+    }
+
+    /* Keep it for the next result, in the place of one of another shape if there are some. */
+    static inline void corepy_keep(PyObject* native) {
+        PyArrayObject_fields* x = (PyArrayObject_fields*)native;
+        corepy_shelf* shelf = corepy_shelf_of(x->descr->type_num, x->nd, x->dimensions);
+        PyObject* gone = NULL;
+        if (shelf->count) {
+            PyObject* last = shelf->arrays[shelf->count - 1];
+            if (!corepy_is_such(last, x->descr, x->nd, x->dimensions)) {
+                shelf->count--;
+                gone = last;
+            } else if (shelf->count == COREPY_ALIKE) {
+                Py_DECREF(native);
+                return;
+            }
+        }
+        shelf->arrays[shelf->count++] = native;
+        Py_XDECREF(gone);
+    }
+
+    static void corepy_let_go(void) {
+        for (int i = 0; i < COREPY_SHELVES; i++) {
+            corepy_shelf* shelf = &corepy_shelves[i];
+            while (shelf->count) Py_DECREF(shelf->arrays[--shelf->count]);
+        }
     }
 
     /* Make an array with arbitrary values. */
     static inline PyObject* corepy_new_array(PyArray_Descr* descr, int ndim, npy_intp* dims) {
-        if (ndim == 0 && (unsigned)descr->type_num < COREPY_TYPES) {
-            PyObject* found = corepy_numbers[descr->type_num];
-            if (found != NULL && PyArray_DESCR((PyArrayObject*)found) == descr) {
-                corepy_numbers[descr->type_num] = NULL;
-                return found;
+        if (ndim <= COREPY_DIMENSIONS && (unsigned)descr->type_num < COREPY_TYPES) {
+            corepy_shelf* shelf = corepy_shelf_of(descr->type_num, ndim, dims);
+            if (shelf->count
+                && corepy_is_such(shelf->arrays[shelf->count - 1], descr, ndim, dims)) {
+                return shelf->arrays[--shelf->count];
             }
         }
         Py_INCREF(descr);  /* stolen by the next line */
@@ -80,6 +133,30 @@ cdef extern from *:
         }
         ((PyArrayObject_fields*)made)->mem_handler = Py_NewRef(corepy_capsule);
         ((PyArrayObject_fields*)made)->flags |= NPY_ARRAY_OWNDATA;
+        return made;
+    }
+
+    static int corepy_borrows = 0;
+    static int corepy_find_pool(void);  /* -1 with an exception */
+
+    /* The same, in recycled memory for as many elements as matter. */
+    static PyObject* corepy_new_large(
+        PyArray_Descr* descr, int ndim, npy_intp* dims, npy_intp many
+    ) {
+        if (PyArray_MultiplyList(dims, ndim) < many) return corepy_new_array(descr, ndim, dims);
+        if (!corepy_borrows && corepy_find_pool() < 0) return NULL;
+        return corepy_new_pooled(descr, ndim, dims);
+    }
+
+    /* The same, None where there is no memory. */
+    static PyObject* corepy_new_if_any(
+        PyArray_Descr* descr, int ndim, npy_intp* dims, npy_intp many
+    ) {
+        PyObject* made = corepy_new_large(descr, ndim, dims, many);
+        if (made == NULL && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+            PyErr_Clear();
+            return Py_NewRef(Py_None);
+        }
         return made;
     }
 
@@ -129,36 +206,59 @@ cdef extern from *:
     """
     void corepy_recycle(type, type)
     object corepy_array(type, tuple)
-    bint corepy_is_number(PyObject*)
-    void corepy_keep_number(PyObject*)
+    bint corepy_is_reusable(PyObject*) noexcept
+    void corepy_keep(PyObject*) noexcept
+    void corepy_let_go() noexcept
     object corepy_new_array(PyArray_Descr*, int, npy_intp*)
-    object corepy_new_pooled(PyArray_Descr*, int, npy_intp*)
+    object corepy_new_large(PyArray_Descr*, int, npy_intp*, npy_intp)
+    object corepy_new_if_any(PyArray_Descr*, int, npy_intp*, npy_intp)
     void corepy_borrow(object, size_t)
+    bint corepy_borrows
 
 
-cdef bint _borrows = False
+cdef int _find_pool "corepy_find_pool" () except -1:
+    """Look once whether there is a pool of memory for large results."""
+    global corepy_borrows
+    from corepy.devices._pool import lender
+
+    found = lender()
+    if found is not None:
+        corepy_borrow(found[0], found[1])
+    corepy_borrows = True
+    return 0
 
 
-cdef object _pooled(PyArray_Descr* descr, int ndim, npy_intp* dims):
-    """Make an array with arbitrary values, which recycled memory holds if it is large."""
-    global _borrows
-    if not _borrows:
-        from corepy.devices._pool import lender
+cdef inline object _new_large(PyArray_Descr* descr, int ndim, npy_intp* dims):
+    """Make an array with arbitrary values: in recycled memory for as many elements as matter."""
+    return corepy_new_large(descr, ndim, dims, SHORT)
 
-        found = lender()
-        if found is not None:
-            corepy_borrow(found[0], found[1])
-        _borrows = True
-    return corepy_new_pooled(descr, ndim, dims)
+
+cdef inline object _new_if_any(PyArray_Descr* descr, int ndim, npy_intp* dims):
+    """As `_new_large`, None where there is no memory: for what is called by operators too.
+
+    The entry has what is kept for later freed, and tries again. So does the function where a short
+    way of functions alone has none.
+    """
+    return corepy_new_if_any(descr, ndim, dims, SHORT)
+
+
+cdef inline object _new(PyArray_Descr* descr, int ndim, npy_intp* dims):
+    """Make an array with arbitrary values."""
+    return corepy_new_array(descr, ndim, dims)
+
+
+def let_go():
+    """As `corepy.dispatch._hot_python.let_go`."""
+    corepy_let_go()
 
 
 cdef void _empty "corepy_empty" (object array) noexcept:
     """Take out what an `Array` holds, whose last reference is gone."""
     cdef PyObject* native = <PyObject*>(<Operand>array)._native
-    if _is_array(native) and corepy_is_number(native):
+    if _is_array(native) and corepy_is_reusable(native):
         Py_INCREF(<object>native)
         (<Operand>array)._native = None
-        corepy_keep_number(native)
+        corepy_keep(native)
     else:
         (<Operand>array)._native = None
     (<Operand>array)._table = None

@@ -4,16 +4,26 @@
 # These loops get the sizes of the dimensions that they work on, and their strides.
 
 
-cdef bint _core_calls(Slot* slot, bint second, char** args, npy_intp* dims, npy_intp* steps) except -1:
-    """Call a loop; False if its result is not to be used."""
+cdef bint _core_calls(
+    Slot* slot, bint second, char** args, npy_intp* dims, npy_intp* steps, double work=INFINITY
+) except -1:
+    """Call a loop that adds up so many products; False if its result is not to be used."""
     cdef PyUFuncGenericFunction loop = slot.second if second else slot.loop
     cdef void* data = slot.second_data if second else slot.data
-    with nogil:
+    if work < SHORT:
         loop(args, dims, steps, data)
+    else:
+        with nogil:
+            loop(args, dims, steps, data)
     if PyErr_Occurred() != NULL:
         PyErr_Clear()
         return False
     return not corepy_flags()
+
+
+cdef inline double _products(npy_intp* dims) noexcept:
+    """Return how many products of elements make up those of matrices."""
+    return <double>dims[0] * <double>dims[1] * <double>dims[2] * <double>dims[3]
 
 
 cdef inline PyArrayObject* _operand(PyObject* x, Slots table, npy_intp least) noexcept:
@@ -30,7 +40,7 @@ cdef inline PyArrayObject* _operand(PyObject* x, Slots table, npy_intp least) no
 cdef Slot* _slot_of_product(PyObject* x, int place) except? NULL:
     """As `_slot_of`, NULL too where `corepy.autocast` rounds the operands: the entry does that."""
     cdef Slot* slot = _slot_of(x, place)
-    if slot == NULL or slot.type_num != NPY_FLOAT or not AUTOCAST.touched or AUTOCAST.get() is None:
+    if slot == NULL or slot.type_num != NPY_FLOAT or not _rounds or AUTOCAST.get() is None:
         return slot
     return NULL
 
@@ -93,7 +103,7 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     cdef bint best = rows == 0 and columns == 0
     if apart or PyTypeNum_ISINTEGER(slot.type_num):
         best = rows == 0 or columns == 0
-    if not PyTypeNum_ISINTEGER(slot.type_num) and REPRODUCIBLE.touched and REPRODUCIBLE.get():
+    if not PyTypeNum_ISINTEGER(slot.type_num) and _is_reproducible():
         best = False
     cdef npy_intp least = PY_SSIZE_T_MAX if best else slot.least
     cdef bint whole = _size(x, least) >= 1 and _size(y, least) >= 1
@@ -119,7 +129,7 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = _data(made)
     if whole or product.count == 1 and not product.weighs:
-        return made if _core_calls(slot, False, args, dims, steps) else None
+        return made if _core_calls(slot, False, args, dims, steps, _products(dims)) else None
     if product.weighs:
         return made if _weigh_rows(slot, &product, args) else None
     return made if _block_by_block(slot, &product, args) else None
@@ -159,7 +169,7 @@ cdef object _stacked_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     cdef bint shared = slot.blocks and (slot.type_num == NPY_FLOAT or slot.type_num == NPY_DOUBLE)
     cdef npy_intp alone = VECTOR_ALONE if dims[1] == 1 or dims[3] == 1 else BLAS_ALONE
     shared = shared and PyArray_DATA(x) != PyArray_DATA(y)
-    shared = shared and not (REPRODUCIBLE.touched and REPRODUCIBLE.get())
+    shared = shared and not _is_reproducible()
     shared = shared and dims[1] <= alone // dims[2] and dims[3] <= alone // dims[2] // dims[1]
     if not shared and (_size(x, slot.least) < 1 or _size(y, slot.least) < 1):
         return None
@@ -169,7 +179,7 @@ cdef object _stacked_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = _data(made)
     if not shared or dims[0] < 2:
-        return made if _core_calls(slot, False, args, dims, steps) else None
+        return made if _core_calls(slot, False, args, dims, steps, _products(dims)) else None
     return made if _one_by_one(slot, &product, args) else None
 
 
@@ -230,7 +240,7 @@ cdef bint _falls_into_blocks(Slot* slot, Blocks* product) except -1:
     if steps[3] != size and steps[4] != size or steps[5] != size and steps[6] != size:
         return False  # NumPy has copies made, or takes no BLAS
     cdef npy_intp width = min(dims[1], dims[3])
-    if dims[2] < 1 or REPRODUCIBLE.touched and REPRODUCIBLE.get():
+    if dims[2] < 1 or _is_reproducible():
         return False
     product.across = dims[3] > dims[1]
     product.length, product.width = max(dims[1], dims[3]), width
@@ -438,6 +448,7 @@ cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
 
 cdef object _dots(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     """Multiply vectors along the last axis of arrays that the caller holds, contiguous and alike."""
+    cdef double work
     cdef npy_intp dims[2]
     cdef npy_intp steps[5]
     cdef char* parts[3]
@@ -451,7 +462,8 @@ cdef object _dots(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     parts[2] = _data(made)
     # Of long rows the BLAS itself has each shared among its threads.
     if dims[0] * dims[1] < SHORT or dims[1] > BLAS_SHARES:
-        return made if _core_calls(slot, False, parts, dims, steps) else None
+        work = <double>dims[0] * dims[1]
+        return made if _core_calls(slot, False, parts, dims, steps, work) else None
     return made if _dots_of_rows(slot, parts, dims) else None
 
 
@@ -478,7 +490,9 @@ cdef object _dot_of_parts(Slot* slot, PyObject** args, PyObject* axis):
     steps[3], steps[4] = PyArray_STRIDES(x)[0], PyArray_STRIDES(y)[0]
     made = _new(slot.descr, 0, NULL)
     parts[0], parts[1], parts[2] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y), _data(made)
-    return _make(made, (<Operand>args[0])._table) if _core_calls(slot, False, parts, dims, steps) else None
+    if not _core_calls(slot, False, parts, dims, steps, dims[1]):
+        return None
+    return _make(made, (<Operand>args[0])._table)
 
 
 cdef bint _dots_of_rows(Slot* slot, char** parts, npy_intp* dims) except -1:

@@ -38,6 +38,7 @@ __all__ = [
     "home",
     "homes",
     "item",
+    "let_go",
     "make",
     "operator",
     "product",
@@ -459,6 +460,10 @@ class Operand:
 
 #: The class whose instances results are; `corepy.array_api` registers its `Array`.
 _Array: type[Operand] = Operand
+
+
+def let_go() -> None:
+    """Let go of the small arrays that wait for the next results: here none do."""
 
 
 def make(native: Native, table: Table) -> Any:

@@ -6,6 +6,9 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis, double correction):
 
     The correction is for variances: what is taken from the count of elements.
     """
+    if axis is None and (slot.kind == REDUCTION or slot.kind == MEAN) and _is_plain(a):
+        if _is_short_row(slot, <PyArrayObject*>a):
+            return _reduced_whole(slot, <PyArrayObject*>a)
     held = _side_by_side(a)
     cdef bint gaps = held is None
     cdef Axes axes
@@ -22,6 +25,30 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis, double correction):
     if (slot.kind == ARGMAX or slot.kind == ARGMIN) and type(axis) is tuple:
         return None  # they are along one
     return _reduced(slot, x, axes, gaps, correction)
+
+
+cdef inline bint _is_short_row(Slot* slot, PyArrayObject* x) noexcept:
+    """Say whether all of a contiguous array are few elements that no loop but NumPy's reduces."""
+    cdef npy_intp size = _size(x, LONG)
+    if size < 1 or _has_row_loop(slot, size, size):
+        return False
+    return slot.row_first or size < slot.leasts[ALL]
+
+
+cdef object _reduced_whole(Slot* slot, PyArrayObject* x):
+    """Reduce a short row; None where the entry has to."""
+    cdef npy_intp size = _size(x, PY_SSIZE_T_MAX)
+    result = _new(slot.descr, 0, NULL)
+    _forget_flags(slot, size)
+    if slot.grows:
+        _grow_row(slot, <long long*>_data(result), <char*>PyArray_DATA(x), size)
+    else:
+        _reduce_row(slot, _data(result), <char*>PyArray_DATA(x), size)
+    if not _is_clean(slot, size):
+        return None
+    if slot.kind == MEAN:
+        _divide(slot.type_num, _data(result), 1, <double>size)
+    return result
 
 
 cdef object _reduced(Slot* slot, PyArrayObject* x, Axes axes, bint gaps, double correction):

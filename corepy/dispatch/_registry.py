@@ -15,7 +15,7 @@ from corepy.backends._base import Backend
 from corepy.devices import _libraries
 from corepy.devices._device import Device
 from corepy.dispatch import _streams, _tf32, _threads
-from corepy.dispatch._hot import forget_homes
+from corepy.dispatch._hot import forget_homes, let_go
 
 ENTRY_POINTS: Final = "corepy.backends"
 
@@ -348,7 +348,7 @@ def loaded() -> tuple[Backend, ...]:
     return tuple(_loaded.values())
 
 
-_libraries.bind(loaded)
+_libraries.bind(loaded, let_go)
 
 
 def status() -> tuple[BackendStatus, ...]:

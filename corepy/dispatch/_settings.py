@@ -32,14 +32,14 @@ class Setting(Generic[T]):
     else stays with its thread or task. So eight threads may hold eight values.
     """
 
-    __slots__ = ("_default", "_local", "touched", "watcher")
+    __slots__ = ("_default", "_local", "touched", "watchers")
 
     def __init__(self, name: str, default: T) -> None:
         self._default = default
         #: Whether anybody ever changed it; until then hot paths need not ask.
         self.touched = False
         #: Who wants to be told when that is so, and of each change of the default.
-        self.watcher: Callable[[], object] | None = None
+        self.watchers: list[Callable[[], object]] = []
         self._local: ContextVar[T] = ContextVar(f"corepy_{name}")
 
     def get(self) -> T:
@@ -48,8 +48,8 @@ class Setting(Generic[T]):
     def touch(self) -> None:
         """Take note that somebody changes it."""
         self.touched = True
-        if self.watcher is not None:
-            self.watcher()
+        for watcher in tuple(self.watchers):  # one of them may take leave
+            watcher()
 
     def set(self, value: T) -> Callable[[], None]:
         """Change it, and return what changes it back."""

@@ -261,11 +261,12 @@ def forget_entries() -> None:
 
 
 def _reproducible_from_now_on() -> None:
-    REPRODUCIBLE.watcher = None  # entries that ask for the setting are there from the first time on
+    # Entries that ask for the setting are there from the first time on.
+    REPRODUCIBLE.watchers.remove(_reproducible_from_now_on)
     forget_entries()
 
 
-REPRODUCIBLE.watcher = _reproducible_from_now_on
+REPRODUCIBLE.watchers.append(_reproducible_from_now_on)
 _explain.on_change(forget_entries, _LOCK)
 _route_sources.on_change(forget_entries)
 _offload_places.on_change(forget_entries)

@@ -104,22 +104,17 @@ def test_methods_are_named_after_the_array() -> None:
         xp.ones(1).to_device()
 
 
-def test_names_of_numpys_say_the_standards() -> None:
+def test_the_namespace_has_no_function_for_names_it_lacks() -> None:
+    # With one, CPython's specialized instructions do not apply: each call would take 30 ns longer.
     assert not hasattr(xp, "concatenate")
-    for name, told in (
-        ("concatenate", ": the standard's name is concat"),
-        ("transpose", ": use permute_dims or matrix_transpose"),
-        ("nope", ""),
-    ):
-        with pytest.raises(AttributeError) as caught:
-            getattr(xp, name)
-        assert str(caught.value) == f"module 'corepy.array_api' has no attribute {name!r}{told}"
+    for module in (xp, xp.linalg, xp.fft):
+        assert "__getattr__" not in vars(module)
 
 
 def test_the_names_that_hints_give_are_there_and_those_they_explain_are_not() -> None:
     public = set(xp.__all__)
     assert set(_hints._RENAMED.values()) <= public
-    assert public.isdisjoint({*_hints._RENAMED, *_hints._INSTEAD})
+    assert public.isdisjoint(_hints._RENAMED)
     assert public >= _hints._OF_NO_ARRAY
     assert not [name for name in _hints._OF_ARRAYS if hasattr(corepy.Array, name)]
 

@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -161,7 +161,12 @@ def wrong(holder: Any, value: float) -> bool:
     return not bool((values == value).all())
 
 
-def stress(seed: int, steps: int, faults: list[str]) -> None:
+LARGE = (20_000, 40_000, 40_000, 41_000, 150_000)
+#: Those of which whole arrays are used again, and one that is too large for that.
+SMALL = (1, 20, 20, 21, 1000, 1025)
+
+
+def stress(seed: int, steps: int, faults: list[str], sizes: Sequence[int] = LARGE) -> None:
     """Keep and drop results in random order, and look at all that are kept."""
     rng = random.Random(seed)
     ways = holders()
@@ -169,7 +174,7 @@ def stress(seed: int, steps: int, faults: list[str]) -> None:
     with corepy.backend_priority(["numpy"]):
         for step in range(steps):
             value = float(seed * 1_000_000 + step)
-            size = rng.choice([20_000, 40_000, 40_000, 41_000, 150_000])
+            size = rng.choice(sizes)
             way = rng.randrange(len(ways))
             kept.append((ways[way](filled(value, size)), value, way))
             while len(kept) > 12 or (kept and rng.random() < 0.4):
@@ -186,6 +191,17 @@ def test_memory_that_anything_can_see_is_not_used_again(waiting: int | None, lim
     assert faults == []
     after = corepy.memory_stats()
     assert (after.recycled_blocks > before.recycled_blocks) is (waiting != 0)
+
+
+def test_small_arrays_that_anything_can_see_are_not_used_again() -> None:
+    faults: list[str] = []
+    stress(2, 2000, faults, SMALL)
+    threads = [threading.Thread(target=stress, args=(s, 200, faults, SMALL)) for s in range(3, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
 
 
 def test_the_stress_would_find_a_single_reuse() -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import sys
+import tracemalloc
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+import corepy
 import corepy.array_api as xp
+from tests.dispatch.natives import compiled
 
 
 def test_no_memory_is_used_again_while_it_can_be_seen() -> None:
@@ -31,6 +34,53 @@ def test_no_memory_is_used_again_while_it_can_be_seen() -> None:
         for i in range(100):
             x[i]
         assert float(np.asarray(held).reshape(-1)[0]) == 7
+
+
+@compiled
+def test_four_small_arrays_of_a_shape_wait_until_the_cache_is_emptied() -> None:
+    x = xp.asarray(np.arange(1000.0))
+    x + x  # what is resolved once stays
+    corepy.empty_cache()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        held = [x + x for _ in range(20)]
+        del held
+        kept = tracemalloc.get_traced_memory()[0] - before
+        corepy.empty_cache()
+        left = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 4 * 8000 <= kept < 5 * 8000
+    assert left < 4000
+
+
+def test_arrays_that_were_changed_are_not_used_again() -> None:
+    def changes() -> list[Callable[[Any], object]]:
+        def narrow(n: Any) -> None:
+            n.dtype = np.int64
+
+        def turn(n: Any) -> None:
+            n.shape = (3, 2)
+
+        def lock(n: Any) -> None:
+            n.flags.writeable = False
+
+        return [narrow, turn, lock, lambda n: n.resize((2, 2), refcheck=False)]
+
+    x = xp.asarray(np.arange(6.0).reshape(2, 3))
+    for change in changes():
+        made = x + x
+        change(made.unwrap())
+        del made
+        again = x * 3
+        native = again.unwrap()
+        assert native.dtype == np.float64
+        assert native.shape == (2, 3)
+        assert native.flags.writeable
+        assert native.flags.c_contiguous
+        assert native.flags.owndata
+        assert np.array_equal(native, np.arange(6.0).reshape(2, 3) * 3)
 
 
 def test_results_are_let_go() -> None:

@@ -107,7 +107,7 @@ def test_after_a_scope_all_is_as_before_whatever_was_set_inside(set_before: bool
     setting, seen = Setting("test", 1), list[int]()
     if set_before:
         setting.set(2)
-    setting.watcher = lambda: seen.append(setting._default)
+    setting.watchers.append(lambda: seen.append(setting._default))
     before = setting.get()
     with setting.scoped(3):
         setting.set(4)
@@ -135,7 +135,7 @@ def test_a_scope_of_another_thread_leaves_the_default_alone() -> None:
 
 def test_who_watches_hears_of_the_end_too() -> None:
     setting, seen = Setting("test", 1), list[int]()
-    setting.watcher = lambda: seen.append(setting._default)
+    setting.watchers.append(lambda: seen.append(setting._default))
     with Restore(setting, 2):
         pass
     assert seen == [2, 1]
