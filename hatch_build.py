@@ -101,8 +101,10 @@ def options() -> list[str]:
 
     Some Pythons are built with -O2, by which loops do not fill vector registers, and most with -g,
     which takes a third of the time and makes modules five times as large: it is left to ``CFLAGS``.
+    What GCC has in the place of ``memset`` clears 300 bytes in four times the time that it takes.
     """
-    return ["-O3"] if "CFLAGS" in os.environ else ["-O3", "-g0"]
+    found = ["-O3", "-fno-builtin-memset"]
+    return found if "CFLAGS" in os.environ else [*found, "-g0"]
 
 
 def digest(folder: Path) -> str:

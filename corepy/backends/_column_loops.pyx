@@ -21,7 +21,6 @@ include "_targets.pxi"
 
 cdef extern from *:
     """
-    #include <fenv.h>
     #include <stddef.h>
     #include <stdint.h>
     #if defined(__GNUC__)
@@ -41,7 +40,7 @@ cdef extern from *:
     typedef struct { const char* dtype; corepy_weighing loop; } corepy_weighing_loop;
 
     /* Whether a number was compared with NaN since somebody last put that aside. */
-    static inline int corepy_met_nan(void) { return fetestexcept(FE_INVALID) != 0; }
+    static inline int corepy_met_nan(void) { return (corepy_flags() & FE_INVALID) != 0; }
 
     #define COREPY_ROW(OP, K) value = OP(value, from[i + (K) * step]);
     #define COREPY_FOUR(OP, K) \\
@@ -99,7 +98,7 @@ cdef extern from *:
     COREPY_ANY_ZERO(double)
     COREPY_ANY_ZERO(float)
     #define COREPY_EXTREMES(NAME, ITEM, TARGET, OP) \\
-        COREPY_COLUMNS(NAME, ITEM, TARGET, OP, feclearexcept(FE_INVALID), \\
+        COREPY_COLUMNS(NAME, ITEM, TARGET, OP, corepy_no_flags(), \\
             corepy_met_nan() || corepy_any_zero_##ITEM(into, columns))
     #define COREPY_ALIKE(NAME, ITEM, TARGET, OP) COREPY_COLUMNS(NAME, ITEM, TARGET, OP, (void)0, 0)
 

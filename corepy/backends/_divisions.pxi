@@ -4,7 +4,6 @@
 cdef extern from *:
     """
     #ifdef COREPY_VARIANTS
-    #include <fenv.h>
     #include <immintrin.h>
     #include <math.h>
     #include <stdint.h>

@@ -25,12 +25,10 @@ include "_spreads.pxi"
 
 cdef extern from *:
     """
-    #include <fenv.h>
     #include <stddef.h>
     #include <stdint.h>
     #include <string.h>
-    #if defined(__SSE2__) && !defined(_MSC_VER)
-    #include <xmmintrin.h>
+    #ifdef COREPY_FLAGS
     /* Whether a product has left the range, or is of infinity and zero. */
     #define COREPY_HAS_LEFT() ((_mm_getcsr() & 0x19) != 0)
     #else
@@ -223,11 +221,6 @@ cdef extern from *:
     #endif
         return NULL;
     }
-
-    /* Whether there were conditions by which a result is not to be used. */
-    static inline int corepy_conditions(void) {
-        return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
-    }
     """
     ctypedef double (*Row "corepy_row")(const void*, Py_ssize_t) noexcept nogil
     ctypedef double (*Join "corepy_joining")(const double*, Py_ssize_t) noexcept nogil
@@ -236,9 +229,6 @@ cdef extern from *:
         const char* dtype
         Row loop
     const RowLoop* corepy_loops_of(int)
-    int corepy_conditions() noexcept nogil
-    int feclearexcept(int) noexcept nogil
-    int FE_ALL_EXCEPT
     int COREPY_CHUNK
     double corepy_sum_of(const double*, Py_ssize_t) noexcept nogil
     double corepy_product_of(const double*, Py_ssize_t) noexcept nogil
@@ -301,13 +291,13 @@ def reduce(
     cdef Py_ssize_t i
     cdef bint clean
     with nogil:
-        feclearexcept(FE_ALL_EXCEPT)
+        corepy_none_of_all()
         for i in range(into.shape[0]):
             into[i] = (<Row>loop)(<const void*>(source + i * bytes_of_row), length)
             if single:
                 into[i] = <float>into[i]
-        clean = not corepy_conditions()
-        feclearexcept(FE_ALL_EXCEPT)
+        clean = not corepy_all_flags()
+        corepy_none_of_all()
     return clean
 
 
@@ -358,11 +348,11 @@ def spread(
     if not _part(&s):
         raise MemoryError
     with nogil:
-        feclearexcept(FE_ALL_EXCEPT)
+        corepy_none_of_all()
         _find_parts(&s, 0, s.results // columns * s.parts)
         for i in range(s.results):
             squares[i] = _merged(&s, i, &means[i])
-        clean = not corepy_conditions()
-        feclearexcept(FE_ALL_EXCEPT)
+        clean = not corepy_all_flags()
+        corepy_none_of_all()
         free(s.sums)
     return clean

@@ -1,4 +1,4 @@
-# What loops may be compiled for, and what of it the processor has.
+# What loops may be compiled for, what of it the processor has, and the flags that loops raise.
 # Included by the modules of loops in this folder, and by the hot path.
 
 cdef extern from *:
@@ -39,6 +39,52 @@ cdef extern from *:
     }
     """
     const char* COREPY_SOURCE
+
+
+cdef extern from *:
+    """
+    #include <fenv.h>
+    /* Of invalid, divided by zero, overflow and underflow: which are up, as `fetestexcept` says, and
+       to lower all there are. Asked of the processor at once: the C library's functions take as long
+       as to sum up ten numbers, and longer. */
+    #if defined(__SSE2__) && !defined(_MSC_VER)
+    #include <xmmintrin.h>
+    #define COREPY_FLAGS 0x1D
+    #define COREPY_ALL_THERE_ARE 0x3F
+    /* Those of vector registers, in which all loops of ours and of NumPy's compute. */
+    static inline int corepy_flags(void) { return (int)(_mm_getcsr() & COREPY_FLAGS); }
+    static inline void corepy_no_flags(void) {
+        if (corepy_flags()) _mm_setcsr(_mm_getcsr() & ~(unsigned)COREPY_ALL_THERE_ARE);
+    }
+    static inline int corepy_x87_flags(void) {
+        unsigned short status;
+        __asm__ volatile("fnstsw %0" : "=a"(status));
+        return status & COREPY_FLAGS;
+    }
+    /* And those of the x87 unit: there the C library notes what loops tell it themselves, such as
+       the overflow of an exponential. */
+    static inline int corepy_all_flags(void) { return corepy_flags() | corepy_x87_flags(); }
+    static inline void corepy_none_of_all(void) {
+        corepy_no_flags();
+        if (corepy_x87_flags()) __asm__ volatile("fnclex");
+    }
+    #else
+    static inline int corepy_all_flags(void) {
+        return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
+    }
+    static inline void corepy_none_of_all(void) {
+        if (corepy_all_flags()) feclearexcept(FE_ALL_EXCEPT);
+    }
+    static inline int corepy_flags(void) { return corepy_all_flags(); }
+    static inline void corepy_no_flags(void) { corepy_none_of_all(); }
+    #endif
+    """
+    enum:
+        FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW, FE_UNDERFLOW
+    int corepy_flags() noexcept nogil
+    void corepy_no_flags() noexcept nogil
+    int corepy_all_flags() noexcept nogil
+    void corepy_none_of_all() noexcept nogil
 
 
 #: SHA-256 of the files in a module's folder that it was compiled from.

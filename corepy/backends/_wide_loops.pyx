@@ -19,7 +19,6 @@ include "_divisions.pxi"
 
 cdef extern from *:
     """
-    #include <fenv.h>
     #include <stddef.h>
     #include <stdint.h>
     #include <string.h>
@@ -34,14 +33,14 @@ cdef extern from *:
     ) {
         const ptrdiff_t rest = length - 1, steps[3] = {item, item, item};
         int clean;
-        feclearexcept(FE_ALL_EXCEPT);
+        corepy_none_of_all();
         for (; rows > 0; rows--, from += length * item, into += length * item) {
             char* args[3] = {into, (char*)from + item, into + item};
             memcpy(into, from, item);
             ((corepy_ufunc_loop)loop)(args, &rest, steps, NULL);
         }
-        clean = !fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
-        feclearexcept(FE_ALL_EXCEPT);
+        clean = !corepy_all_flags();
+        corepy_none_of_all();
         return clean;
     }
 

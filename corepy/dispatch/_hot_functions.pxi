@@ -10,8 +10,13 @@ cdef extern from *:
         type->tp_call = PyVectorcall_Call;
         PyType_Modified(type);
     }
+
+    /* Take over a reference. */
+    static inline PyObject* corepy_take(PyObject* made) { return made; }
     """
     void corepy_take_vectors(type, Py_ssize_t)
+    object corepy_take(PyObject*)
+    bint PyErr_ExceptionMatches(object) noexcept
     object PyObject_Vectorcall(PyObject*, PyObject**, size_t, PyObject*)
     Py_ssize_t PyVectorcall_NARGS(size_t) noexcept
     PyObject* PyTuple_GET_ITEM(PyObject*, Py_ssize_t) noexcept
@@ -59,15 +64,19 @@ cdef class Function:
         return self.__qualname__
 
 
+#: A way as C sees it: NULL with an exception. Python's words for that would take longer than to
+#: find out whether there is one.
+ctypedef PyObject* (*WayInC)(Function, PyObject**, Py_ssize_t, PyObject*) noexcept
+
+
 cdef object _called(Function self, PyObject** args, size_t flags, PyObject* names):
-    try:
-        made = self.way(self, args, PyVectorcall_NARGS(flags), names)
-    except MemoryError as error:
-        if isinstance(error, InsufficientMemoryError):
-            raise
-        made = None  # the function has what is kept for later freed, and tries again
-    if made is not None:
-        return made
+    cdef PyObject* made = (<WayInC>self.way)(self, args, PyVectorcall_NARGS(flags), names)
+    if made != NULL:
+        found = corepy_take(made)
+        if found is not None:
+            return found
+    else:
+        _forgive_lack_of_memory()
     if (
         self.again is not None
         and PyVectorcall_NARGS(flags)
@@ -76,6 +85,14 @@ cdef object _called(Function self, PyObject** args, size_t flags, PyObject* name
     ):
         return PyObject_Vectorcall(<PyObject*>self.again, args, flags, names)
     return PyObject_Vectorcall(<PyObject*>self.function, args, flags, names)
+
+
+cdef int _forgive_lack_of_memory() except -1:
+    """Forget that NumPy lacked memory: the function has what is kept for later freed, and tries again."""
+    if not PyErr_ExceptionMatches(MemoryError) or PyErr_ExceptionMatches(InsufficientMemoryError):
+        return -1
+    PyErr_Clear()
+    return 0
 
 
 cdef Function _sample = Function.__new__(Function)

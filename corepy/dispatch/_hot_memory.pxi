@@ -14,7 +14,7 @@ cdef extern from *:
     #define COREPY_TYPES 16  /* the numbers of the standard's dtypes are below */
     #define COREPY_DIMENSIONS 4  /* of arrays that wait, at most */
     #define COREPY_SMALL 8192  /* bytes of one, at most */
-    #define COREPY_SHELVES 64  /* on which they wait, by dtype and shape */
+    #define COREPY_SHELVES 64  /* on which they wait, by dtype and shape; those of no dimension apart */
     #define COREPY_ALIKE 4  /* of one shelf, at most: of all, two million bytes */
 
     static PyTypeObject* corepy_class = NULL;  /* that of the results */
@@ -26,12 +26,14 @@ cdef extern from *:
         PyObject* arrays[COREPY_ALIKE];
         int count;
     } corepy_shelf;
-    static corepy_shelf corepy_shelves[COREPY_SHELVES];
+    static corepy_shelf corepy_shelves[COREPY_TYPES + COREPY_SHELVES];
 
     static inline corepy_shelf* corepy_shelf_of(int type_num, int ndim, const npy_intp* dims) {
         npy_uint64 key = (npy_uint64)(type_num * (COREPY_DIMENSIONS + 1) + ndim);
+        if (ndim == 0) return &corepy_shelves[type_num];
         for (int i = 0; i < ndim; i++) key = key * 0x100000001B3u + (npy_uint64)dims[i];
-        return &corepy_shelves[(key * 0x9E3779B97F4A7C15u) >> 32 & (COREPY_SHELVES - 1)];
+        key = (key * 0x9E3779B97F4A7C15u) >> 32 & (COREPY_SHELVES - 1);
+        return &corepy_shelves[COREPY_TYPES + key];
     }
 
     static inline int corepy_is_such(
@@ -85,7 +87,7 @@ cdef extern from *:
     }
 
     static void corepy_let_go(void) {
-        for (int i = 0; i < COREPY_SHELVES; i++) {
+        for (int i = 0; i < COREPY_TYPES + COREPY_SHELVES; i++) {
             corepy_shelf* shelf = &corepy_shelves[i];
             while (shelf->count) Py_DECREF(shelf->arrays[--shelf->count]);
         }

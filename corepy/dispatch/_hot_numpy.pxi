@@ -130,47 +130,6 @@ cdef extern from "numpy/ufuncobject.h":
         char* types
 
 
-cdef extern from *:
-    """
-    #include <fenv.h>
-    /* Those of the x87 unit too: there the C library notes what loops tell it themselves, such as
-       the overflow of an exponential. */
-    #if defined(__SSE2__) && !defined(_MSC_VER)
-    #include <xmmintrin.h>
-    /* As the C library's function, which takes longer than to sum up ten numbers. */
-    static inline int corepy_all_flags(void) {
-        unsigned short x87;
-        __asm__ volatile("fnstsw %0" : "=a"(x87));
-        return (int)((x87 | _mm_getcsr()) & 0x1D);
-    }
-    static inline void corepy_none_of_all(void) {
-        if (corepy_all_flags()) feclearexcept(FE_ALL_EXCEPT);
-    }
-    /* The loops compute in vector registers; asking the x87 unit too would take longer than the
-       loops. Invalid, divide-by-zero, overflow and underflow. */
-    static inline int corepy_flags(void) { return (int)(_mm_getcsr() & 0x1D); }
-    static inline void corepy_no_flags(void) {
-        if (corepy_flags()) _mm_setcsr(_mm_getcsr() & ~0x3FU);
-    }
-    #else
-    static inline int corepy_all_flags(void) {
-        return fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW);
-    }
-    static inline void corepy_none_of_all(void) {
-        if (corepy_all_flags()) feclearexcept(FE_ALL_EXCEPT);
-    }
-    static inline int corepy_flags(void) { return corepy_all_flags(); }
-    static inline void corepy_no_flags(void) { feclearexcept(FE_ALL_EXCEPT); }
-    #endif
-    """
-    enum:
-        FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW, FE_UNDERFLOW
-    int corepy_flags() noexcept nogil
-    void corepy_no_flags() noexcept nogil
-    int corepy_all_flags() noexcept nogil
-    void corepy_none_of_all() noexcept nogil
-
-
 cdef enum:
     OPERATIONS = 160  # that have a place in each table: more than there are
     # Elements below which the short way is taken, but for elementwise operations, reductions, copies

@@ -6,12 +6,15 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis, double correction):
 
     The correction is for variances: what is taken from the count of elements.
     """
-    if axis is None and (slot.kind == REDUCTION or slot.kind == MEAN) and _is_plain(a):
-        if _is_short_row(slot, <PyArrayObject*>a):
-            return _reduced_whole(slot, <PyArrayObject*>a)
+    cdef PyArrayObject* x = <PyArrayObject*>a
+    cdef Axes axes
+    if axis is None and _is_plain(a) and PyArray_NDIM(x) <= MOST_DIMENSIONS:  # the usual case
+        held = <object>a
+        if _is_short_row(slot, x):
+            return _reduced_whole(slot, x)
+        return _reduced(slot, x, (<Axes>1 << PyArray_NDIM(x)) - 1, False, correction)
     held = _side_by_side(a)
     cdef bint gaps = held is None
-    cdef Axes axes
     # What lies otherwise is rounded in another order: of complex numbers products may cancel then.
     if held is not <object>a and _is_complex(slot.operand.type_num) and slot.kind != COUNT:
         return None
@@ -19,7 +22,7 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis, double correction):
         if not _is_array(a):
             return None
         held = <object>a
-    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
+    x = <PyArrayObject*><PyObject*>held
     if PyArray_NDIM(x) > MOST_DIMENSIONS or not _axes_of(axis, PyArray_NDIM(x), &axes):
         return None
     if (slot.kind == ARGMAX or slot.kind == ARGMIN) and type(axis) is tuple:
@@ -28,8 +31,11 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis, double correction):
 
 
 cdef inline bint _is_short_row(Slot* slot, PyArrayObject* x) noexcept:
-    """Say whether all of a contiguous array are few elements that no loop but NumPy's reduces."""
-    cdef npy_intp size = _size(x, LONG)
+    """Say whether few elements are to be reduced to one, by a loop of NumPy's."""
+    cdef npy_intp size
+    if slot.kind != REDUCTION and slot.kind != MEAN:
+        return False
+    size = _size(x, LONG)
     if size < 1 or _has_row_loop(slot, size, size):
         return False
     return slot.row_first or size < slot.leasts[ALL]
@@ -39,16 +45,21 @@ cdef object _reduced_whole(Slot* slot, PyArrayObject* x):
     """Reduce a short row; None where the entry has to."""
     cdef npy_intp size = _size(x, PY_SSIZE_T_MAX)
     result = _new(slot.descr, 0, NULL)
-    _forget_flags(slot, size)
-    if slot.grows:
-        _grow_row(slot, <long long*>_data(result), <char*>PyArray_DATA(x), size)
-    else:
-        _reduce_row(slot, _data(result), <char*>PyArray_DATA(x), size)
-    if not _is_clean(slot, size):
+    if not _reduces_short_row(slot, _data(result), <char*>PyArray_DATA(x), size):
         return None
     if slot.kind == MEAN:
         _divide(slot.type_num, _data(result), 1, <double>size)
     return result
+
+
+cdef inline bint _reduces_short_row(Slot* slot, char* into, char* source, npy_intp size) except -1:
+    """Reduce few elements to one; False if the result is not to be used."""
+    _forget_flags(slot, size)
+    if slot.grows:
+        _grow_row(slot, <long long*>into, source, size)
+    else:
+        _reduce_row(slot, into, source, size)
+    return _is_clean(slot, size)
 
 
 cdef object _reduced(Slot* slot, PyArrayObject* x, Axes axes, bint gaps, double correction):
@@ -161,6 +172,8 @@ cdef bint _reduces(Slot* slot, char* into, char* source, Rows* rows, npy_intp si
     cdef bint by_row_loop = not rows.by_column and _has_row_loop(slot, size, rows.length)
     cdef npy_intp many = rows.results * rows.length
     cdef Work work
+    if rows.results == 1 and many < LONG and slot.kind < ACCUMULATION and not by_row_loop:
+        return _reduces_short_row(slot, into, source, many)
     if rows.results == 1 and rows.length >= 2 * slot.chunk and (by_row_loop or slot.splits):
         return _reduces_in_chunks(slot, into, source, rows.length, by_row_loop)
     memset(&work, 0, sizeof(Work))

@@ -55,7 +55,7 @@ cdef extern from *:
                 } \
                 for (npy_intp i = 0; i < some; i++) y[i] = at[i]; \
             } \
-            feclearexcept(FE_INVALID);  /* of comparisons with NaN */ \
+            corepy_no_flags();  /* of comparisons with NaN */ \
             return 0; \
         }
     #define COREPY_PLACES_OF_COLUMNS(WIDE, TARGET) \
@@ -213,6 +213,10 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, int first, int last, bin
         return result
     if whole and size >= 2 * CHUNK and _placer(slot) != NULL:
         return _found_in_chunks(slot, x, size)
+    if whole and size < LONG:
+        result = _new(slot.descr, 0, NULL)
+        _finder(slot)(PyArray_DATA(x), size, <npy_intp*>_data(result), x)
+        return result
     if whole:
         first = NPY_RAVEL_AXIS
     result = PyArray_ArgMax(x, first, NULL) if slot.kind == ARGMAX else PyArray_ArgMin(x, first, NULL)

@@ -16,7 +16,10 @@ cdef object _short_variance(
     cdef npy_intp i
     result = _new(slot.descr, count, shape)
     cdef char* target = _data(result)
-    cdef char* squares = <char*>PyMem_Malloc(size * slot.size)
+    cdef double few[SOME]
+    cdef char* squares = <char*>few
+    if size > SOME:
+        squares = <char*>PyMem_Malloc(size * slot.size)
     if squares == NULL:
         raise MemoryError
     try:
@@ -36,7 +39,8 @@ cdef object _short_variance(
             else:
                 (<float*>target)[i] = sqrtf((<float*>target)[i])
     finally:
-        PyMem_Free(squares)
+        if squares != <char*>few:
+            PyMem_Free(squares)
     return None if corepy_flags() else result
 
 

@@ -258,8 +258,9 @@ def test_an_entry_may_choose_for_some_forms_only() -> None:
     entry.leasts = {"rows": 4, "to float32": 2}  # type: ignore[attr-defined]
     table = Table(NUMPY, CPU, _dtypes.float64)
     for name in ("sum", "argmax", "astype"):
-        table[name] = entry, table
-        table.settle(name, entry, table, NUMPY.loop(name))
+        result = Table(NUMPY, CPU, _dtypes.int64) if name == "argmax" else table
+        table[name] = entry, result
+        table.settle(name, entry, result, NUMPY.loop(name))
         for dtype in (_dtypes.float32, _dtypes.int64):
             table.sibling(dtype)
     x = make(np.arange(6.0).reshape(2, 3), table)
