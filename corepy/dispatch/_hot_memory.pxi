@@ -86,11 +86,68 @@ cdef extern from *:
         Py_XDECREF(gone);
     }
 
+    /* Views wait without what they look at, by their number of dimensions. */
+    static corepy_shelf corepy_views[COREPY_DIMENSIONS + 1];
+
+    static inline int corepy_is_plain_view(PyObject* native) {
+        const int unusual = NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEBACKIFCOPY;
+        PyArrayObject_fields* x = (PyArrayObject_fields*)native;
+        return COREPY_WAITING && Py_REFCNT(native) == 1 && 0 < x->nd && x->nd <= COREPY_DIMENSIONS
+            && !(x->flags & unusual) && x->base != NULL && x->weakreflist == NULL
+            && x->_buffer_info == NULL && x->mem_handler == NULL;
+    }
+
+    static inline void corepy_keep_view(PyObject* native) {
+        PyArrayObject_fields* x = (PyArrayObject_fields*)native;
+        PyObject* base = x->base;
+        corepy_shelf* shelf = &corepy_views[x->nd];
+        if (shelf->count == COREPY_ALIKE) {
+            Py_DECREF(native);
+            return;
+        }
+        x->base = NULL;
+        x->data = NULL;
+        shelf->arrays[shelf->count++] = native;
+        Py_DECREF(base);  /* last: that may run a finalizer */
+    }
+
+    /* Make an array in somebody else's memory, who is not noted. */
+    static inline PyObject* corepy_new_view(
+        PyArray_Descr* descr, int ndim, npy_intp* dims, npy_intp* strides, char* data, int flags
+    ) {
+        if (0 < ndim && ndim <= COREPY_DIMENSIONS && corepy_views[ndim].count) {
+            PyObject* made = corepy_views[ndim].arrays[--corepy_views[ndim].count];
+            PyArrayObject_fields* x = (PyArrayObject_fields*)made;
+            if (x->descr != descr) {
+                PyArray_Descr* before = x->descr;
+                Py_INCREF(descr);
+                x->descr = descr;
+                Py_DECREF(before);
+            }
+            for (int i = 0; i < ndim; i++) {
+                x->dimensions[i] = dims[i];
+                x->strides[i] = strides[i];
+            }
+            x->data = data;
+            x->flags = flags;
+            PyArray_UpdateFlags(
+                (PyArrayObject*)made,
+                NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+            return made;
+        }
+        Py_INCREF(descr);  /* stolen by the next line */
+        return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, dims, strides, data, flags, NULL);
+    }
+
+    static inline void corepy_clear_shelf(corepy_shelf* shelf) {
+        while (shelf->count) Py_DECREF(shelf->arrays[--shelf->count]);
+    }
+
     static void corepy_let_go(void) {
         for (int i = 0; i < COREPY_TYPES + COREPY_SHELVES; i++) {
-            corepy_shelf* shelf = &corepy_shelves[i];
-            while (shelf->count) Py_DECREF(shelf->arrays[--shelf->count]);
+            corepy_clear_shelf(&corepy_shelves[i]);
         }
+        for (int i = 0; i <= COREPY_DIMENSIONS; i++) corepy_clear_shelf(&corepy_views[i]);
     }
 
     /* Make an array with arbitrary values. */
@@ -210,6 +267,9 @@ cdef extern from *:
     object corepy_array(type, tuple)
     bint corepy_is_reusable(PyObject*) noexcept
     void corepy_keep(PyObject*) noexcept
+    bint corepy_is_plain_view(PyObject*) noexcept
+    void corepy_keep_view(PyObject*) noexcept
+    object corepy_new_view(PyArray_Descr*, int, npy_intp*, npy_intp*, char*, int)
     void corepy_let_go() noexcept
     object corepy_new_array(PyArray_Descr*, int, npy_intp*)
     object corepy_new_large(PyArray_Descr*, int, npy_intp*, npy_intp)
@@ -261,6 +321,10 @@ cdef void _empty "corepy_empty" (object array) noexcept:
         Py_INCREF(<object>native)
         (<Operand>array)._native = None
         corepy_keep(native)
+    elif _is_array(native) and corepy_is_plain_view(native):
+        Py_INCREF(<object>native)
+        (<Operand>array)._native = None
+        corepy_keep_view(native)
     else:
         (<Operand>array)._native = None
     (<Operand>array)._table = None

@@ -3,12 +3,10 @@
 
 cdef object _view(PyArrayObject* x, int ndim, npy_intp* dims, npy_intp* strides, char* data):
     """Make an array in the memory of another one."""
-    cdef PyArray_Descr* descr = PyArray_DESCR(x)
-    Py_INCREF(<object><PyObject*>descr)  # stolen by the next line
-    made = PyArray_NewFromDescr(
-        &PyArray_Type, descr, ndim, dims, strides, data, PyArray_FLAGS(x) & NPY_ARRAY_WRITEABLE, NULL
+    made = corepy_new_view(
+        PyArray_DESCR(x), ndim, dims, strides, data, PyArray_FLAGS(x) & NPY_ARRAY_WRITEABLE
     )
-    Py_INCREF(<object><PyObject*>x)  # likewise
+    Py_INCREF(<object><PyObject*>x)  # stolen by the next line
     PyArray_SetBaseObject(<PyArrayObject*>made, <object><PyObject*>x)
     return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import sys
 import tracemalloc
 import weakref
@@ -53,6 +54,68 @@ def test_four_small_arrays_of_a_shape_wait_until_the_cache_is_emptied() -> None:
         tracemalloc.stop()
     assert 4 * 8000 <= kept < 5 * 8000
     assert left < 4000
+
+
+def test_views_that_anything_can_see_are_not_used_again() -> None:
+    rng = random.Random(1)
+    sources = [
+        xp.asarray(np.arange(120).astype(dtype).reshape(2, 3, 4, 5))
+        for dtype in ("float64", "float32", "int8", "complex128", "bool")
+    ]
+    looks: list[Callable[[Any], Any]] = [
+        lambda x: x[1],
+        lambda x: x[0, 1:],
+        lambda x: x[..., ::-2],
+        lambda x: x[1, 2, 3],
+        lambda x: x.mT,
+        lambda x: xp.reshape(x, (-1,)),
+        lambda x: xp.permute_dims(x, (3, 0, 2, 1)),
+        lambda x: xp.expand_dims(x[0, 0], axis=1),
+    ]
+    holders: list[Callable[[Any], Any]] = [
+        lambda v: v,
+        lambda v: v.unwrap(),
+        lambda v: v.unwrap()[...],
+        lambda v: memoryview(v.unwrap()),
+        lambda v: (weakref.ref(v.unwrap()), v)[1],
+    ]
+    kept: list[tuple[Any, Any]] = []
+    for _ in range(2000):
+        x, look = rng.choice(sources), rng.choice(looks)
+        view = look(x)
+        expected = np.array(view.unwrap())
+        native = view.unwrap()
+        assert native.dtype == x.unwrap().dtype
+        assert native.flags.aligned
+        again = np.lib.stride_tricks.as_strided(native, native.shape, native.strides)
+        assert str(native.flags) == str(again.flags)
+        kept.append((rng.choice(holders)(view), expected))
+        del view, native
+        while len(kept) > 10 or (kept and rng.random() < 0.5):
+            kept.pop(rng.randrange(len(kept)))
+        for held, values in kept:
+            np.testing.assert_array_equal(np.asarray(held), values)
+
+
+def test_a_view_lets_go_of_what_it_looks_at_and_a_finalizer_may_compute() -> None:
+    seen: list[float] = []
+
+    class Owner(np.ndarray):
+        def __del__(self) -> None:
+            x = xp.asarray(np.arange(6.0).reshape(2, 3))
+            seen.append(float(xp.sum(x[1] + x[0])))
+
+    owner = Owner((3, 4))
+    owner[...] = np.arange(12.0).reshape(3, 4)
+    x = xp.asarray(np.asarray(owner))
+    gone = weakref.ref(owner)
+    view = x[1:]
+    del owner, x
+    assert gone() is not None
+    assert float(xp.sum(view)) == 60
+    del view
+    assert gone() is None
+    assert seen == [15]
 
 
 def test_arrays_that_were_changed_are_not_used_again() -> None:
