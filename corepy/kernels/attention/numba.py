@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corepy._loops._streaming import HELD
 from corepy.kernels._compiled import launch
 from corepy.kernels._tiles import BYTES
 from corepy.kernels.attention._panels import attend_in_panels, width_of
-from corepy.kernels.attention._rows import attend_in_rows, merge
+from corepy.kernels.attention._rows import attend_in_rows, block_of, merge
 
 Array = npt.NDArray[Any]
 Flat = tuple[Array, tuple[int, ...]]
@@ -80,5 +81,8 @@ def attention(
     parts = np.empty((pairs * chunks, rows * (-(-size // lanes) * lanes)), lse.dtype)
     tops, totals = (np.empty((pairs * chunks, rows), lse.dtype) for _ in range(2))
     work = 2 * pairs * longest * size * max(1, rows // 4)
-    launch(attend_in_rows, (*common, chunks, _CHUNK, parts, tops, totals), pairs * chunks, work)
+    far = 4 * pairs * longest * size * k[0].itemsize > HELD
+    block = block_of(rows, k[0].dtype == np.uint16, far)
+    parted = (chunks, _CHUNK, block, far, parts, tops, totals)
+    launch(attend_in_rows, (*common, *parted), pairs * chunks, work)
     launch(merge, (parts, tops, totals, chunks, shape, brain, out, lse), pairs * rows, parts.size)
