@@ -24,13 +24,13 @@ def adam_step(
 
     `rate` has the first moment's correction in it, and `decay` is what is left of the parameter.
     """
-    g = xp.astype(gradient, wide)
-    m = beta1 * xp.astype(first, wide) + (1.0 - beta1) * g
-    v = beta2 * xp.astype(second, wide) + (1.0 - beta2) * (g * g)
+    g = xp.astype(gradient, wide, copy=False)
+    m = beta1 * xp.astype(first, wide, copy=False) + (1.0 - beta1) * g
+    v = beta2 * xp.astype(second, wide, copy=False) + (1.0 - beta2) * (g * g)
     stride = rate * m / (xp.sqrt(v) * correction + eps)
-    p = xp.astype(parameter, wide) * decay - stride
+    p = xp.astype(parameter, wide, copy=False) * decay - stride
     return (
-        xp.astype(p, parameter.dtype),
-        xp.astype(m, first.dtype),
-        xp.astype(v, second.dtype),
+        xp.astype(p, parameter.dtype, copy=False),
+        xp.astype(m, first.dtype, copy=False),
+        xp.astype(v, second.dtype, copy=False),
     )

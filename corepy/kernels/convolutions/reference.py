@@ -13,8 +13,8 @@ def conv2d(xp: Any, x: Any, weight: Any, bias: Any, *, wide: Any, geometry: Geom
     batch, channels = x.shape[:2]
     filters = weight.shape[0]
     rows, columns = g.size
-    y = _padded(xp, xp.astype(x, wide), g)
-    w = xp.astype(weight, wide)
+    y = _padded(xp, xp.astype(x, wide, copy=False), g)
+    w = xp.astype(weight, wide, copy=False)
     out: Any = None
     for i in range(g.kernel[0]):
         for j in range(g.kernel[1]):
@@ -33,8 +33,8 @@ def conv2d(xp: Any, x: Any, weight: Any, bias: Any, *, wide: Any, geometry: Geom
             out = part if out is None else out + part
     out = xp.reshape(out, (batch, filters, rows, columns))
     if bias is not None:
-        out = out + xp.reshape(xp.astype(bias, wide), (filters, 1, 1))
-    return xp.astype(out, x.dtype)
+        out = out + xp.reshape(xp.astype(bias, wide, copy=False), (filters, 1, 1))
+    return xp.astype(out, x.dtype, copy=False)
 
 
 def _padded(xp: Any, x: Any, geometry: Geometry) -> Any:

@@ -9,27 +9,31 @@ def rms_norm(xp: Any, x: Any, weight: Any, residual: Any, *, wide: Any, eps: flo
     """Return ``x / sqrt(mean(x**2) + eps) * weight``, after a residual if there is one."""
     summed = x
     if residual is not None:
-        summed = xp.astype(xp.astype(x, wide) + xp.astype(residual, wide), x.dtype)
-    y = xp.astype(summed, wide)
+        summed = xp.astype(
+            xp.astype(x, wide, copy=False) + xp.astype(residual, wide, copy=False),
+            x.dtype,
+            copy=False,
+        )
+    y = xp.astype(summed, wide, copy=False)
     y = y / xp.sqrt(xp.mean(y * y, axis=-1, keepdims=True) + eps)
     if weight is not None:
-        y = y * xp.astype(weight, wide)
-    y = xp.astype(y, x.dtype)
+        y = y * xp.astype(weight, wide, copy=False)
+    y = xp.astype(y, x.dtype, copy=False)
     return y if residual is None else (y, summed)
 
 
 def layer_norm(xp: Any, x: Any, weight: Any, bias: Any, *, wide: Any, eps: float) -> Any:
     """Return ``(x - mean(x)) / sqrt(var(x) + eps) * weight + bias``."""
-    y = xp.astype(x, wide)
+    y = xp.astype(x, wide, copy=False)
     y = y - xp.mean(y, axis=-1, keepdims=True)
     # Again, for what the rounding of a mean far from zero left over.
     y = y - xp.mean(y, axis=-1, keepdims=True)
     y = y / xp.sqrt(xp.mean(y * y, axis=-1, keepdims=True) + eps)
     if weight is not None:
-        y = y * xp.astype(weight, wide)
+        y = y * xp.astype(weight, wide, copy=False)
     if bias is not None:
-        y = y + xp.astype(bias, wide)
-    return xp.astype(y, x.dtype)
+        y = y + xp.astype(bias, wide, copy=False)
+    return xp.astype(y, x.dtype, copy=False)
 
 
 def batch_norm(
@@ -48,11 +52,11 @@ def batch_norm(
 
     def along(parameter: Any) -> Any:
         shape = (-1, *(1,) * (x.ndim - 1 - axis))
-        return xp.reshape(xp.astype(parameter, wide), shape)
+        return xp.reshape(xp.astype(parameter, wide, copy=False), shape)
 
-    y = (xp.astype(x, wide) - along(mean)) / xp.sqrt(along(variance) + eps)
+    y = (xp.astype(x, wide, copy=False) - along(mean)) / xp.sqrt(along(variance) + eps)
     if weight is not None:
         y = y * along(weight)
     if bias is not None:
         y = y + along(bias)
-    return xp.astype(y, x.dtype)
+    return xp.astype(y, x.dtype, copy=False)

@@ -10,14 +10,16 @@ def rope(
 ) -> Any:
     """Turn each pair ``(a, b)`` into ``(a * cos - b * sin, b * cos + a * sin)``."""
     length, size = x.shape[-2:]
-    c, s = (xp.astype(_rows(xp, table, positions, length), wide) for table in (cos, sin))
-    y = xp.astype(x, wide)
+    c, s = (
+        xp.astype(_rows(xp, table, positions, length), wide, copy=False) for table in (cos, sin)
+    )
+    y = xp.astype(x, wide, copy=False)
     half = size // 2
     a, b = (y[..., 0::2], y[..., 1::2]) if interleaved else (y[..., :half], y[..., half:])
     turned = (a * c - b * s, b * c + a * s)
     if interleaved:
-        return xp.astype(xp.reshape(xp.stack(turned, axis=-1), x.shape), x.dtype)
-    return xp.astype(xp.concat(turned, axis=-1), x.dtype)
+        return xp.astype(xp.reshape(xp.stack(turned, axis=-1), x.shape), x.dtype, copy=False)
+    return xp.astype(xp.concat(turned, axis=-1), x.dtype, copy=False)
 
 
 def _rows(xp: Any, table: Any, positions: Any, length: int) -> Any:

@@ -19,12 +19,12 @@ def softmax(
         y = y - top
         return xp.exp(y if after == 1.0 else y * after)
 
-    y = xp.astype(x, wide)
+    y = xp.astype(x, wide, copy=False)
     if before != 1.0:
         y = y * before
     if mask is None:
         y = exponentials(y, xp.max(y, axis=axis, keepdims=True))
-        return xp.astype(y / xp.sum(y, axis=axis, keepdims=True), x.dtype)
+        return xp.astype(y / xp.sum(y, axis=axis, keepdims=True), x.dtype, copy=False)
     mask = xp.broadcast_to(mask, x.shape)
     kept = xp.any(mask, axis=axis, keepdims=True)
     y = xp.where(mask, y, xp.full_like(y, -math.inf))
@@ -34,4 +34,4 @@ def softmax(
     total = xp.sum(y, axis=axis, keepdims=True)
     y = y / xp.where(kept, total, xp.ones_like(total))
     # What is left out is zero by now, but where the sum is NaN.
-    return xp.astype(xp.where(mask, y, xp.zeros_like(y)), x.dtype)
+    return xp.astype(xp.where(mask, y, xp.zeros_like(y)), x.dtype, copy=False)
