@@ -337,6 +337,88 @@ def dots_in_order(
     return types.void(c, at, a, at, b, at, at, at), generate
 
 
+def weighed(rows: int, *, halves: bool) -> Callable[..., None]:
+    """Make a tile of a vector with rows of small integers, each group of which has its scale.
+
+    ``tile(c, c_at, a, a_at, a_high, b, b_at, b_row, s, s_at, s_row, groups, step)`` puts a register
+    of sums into C for each of `rows` rows; together they are ``sum(S[i, g] * part(i, g) for g in
+    range(groups))``, of which each part is ``sum(A[j] * B[i, j] for j in range(g * step, (g + 1) *
+    step))``. `step` is a positive multiple of the lanes.
+
+    Parameters
+    ----------
+    halves : bool
+        Whether B has bytes of two integers, each eight more than it means; the upper ones are
+        multiplied by the elements of A from `a_high` on. Else B has signed integers, and `a_high`
+        is not read.
+    """
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def tile(
+        context: Any,
+        c: Any,
+        c_at: Any,
+        a: Any,
+        a_at: Any,
+        a_high: Any,
+        b: Any,
+        b_at: Any,
+        b_row: Any,
+        s: Any,
+        s_at: Any,
+        s_row: Any,
+        groups: Any,
+        step: Any,
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x = _Writer(context, builder, signature, args)
+            groups, step = args[11], args[12]
+            words, wide = (ir.VectorType(ir.IntType(bits), x.lanes) for bits in (8, 32))
+            low, high = x.data(2, args[3]), x.data(2, args[4])
+            row_of_b = [x.at(x.data(5, args[6]), x.times(args[7], i)) for i in range(rows)]
+            row_of_s = [x.at(x.data(8, args[9]), x.times(args[10], i)) for i in range(rows)]
+
+            def integers(count: int) -> Any:
+                return ir.Constant(wide, [count] * x.lanes)
+
+            def floats(found: Any) -> Any:
+                return builder.sitofp(found, x.vector)
+
+            def group(g: Any, totals: list[Any]) -> list[Any]:
+                start = builder.mul(g, step)
+
+                def term(j: Any, sums: list[Any]) -> list[Any]:
+                    at = builder.add(start, j)
+                    left = x.load(x.at(low, at))
+                    upper = x.load(x.at(high, at)) if halves else None
+                    found = []
+                    for row, total in zip(row_of_b, sums, strict=True):
+                        word = builder.load(builder.bitcast(x.at(row, at), words.as_pointer()))
+                        word.align = 1
+                        if halves:
+                            word = builder.zext(word, wide)
+                            above = builder.sub(builder.lshr(word, integers(4)), integers(8))
+                            total = x.multiply_add(floats(above), upper, total)
+                            word = builder.sub(builder.and_(word, integers(15)), integers(8))
+                        else:
+                            word = builder.sext(word, wide)
+                        found.append(x.multiply_add(floats(word), left, total))
+                    return found
+
+                sums = x.loop(step, x.lanes, [x.zero()] * rows, term)
+                scales = [x.spread(builder.load(x.at(row, g))) for row in row_of_s]
+                return [x.multiply_add(*each) for each in zip(sums, scales, totals, strict=True)]
+
+            for i, total in enumerate(x.loop(groups, 1, [x.zero()] * rows, group)):
+                x.store(total, x.at(x.data(0, args[1]), i * x.lanes))
+            return context.get_dummy_value()
+
+        at = types.int64
+        return types.void(c, at, a, at, at, b, at, at, s, at, at, at, at), generate
+
+    return tile  # type: ignore[no-any-return]
+
+
 def _halved(x: _Writer, sums: list[Any], rows: int, columns: int) -> list[Any]:
     """Add up the lanes of each vector, and return the sums by rows.
 

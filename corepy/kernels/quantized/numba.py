@@ -10,6 +10,7 @@ import numpy.typing as npt
 from corepy._loops._simd import number
 from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import scratch, sum_of_products
+from corepy.kernels._tiles import BYTES, lanes_of, weighed
 
 Array = npt.NDArray[Any]
 
@@ -56,6 +57,53 @@ def _rows_of_4(x: Array, values: Array, scales: Array, out: Array, start: int, s
             out[t, r] = sum_of_products(x[t], row)
 
 
+# ---------------------------------------------------------------------------- one vector
+
+#: Rows that are multiplied by it at once, so that its elements are read as seldom.
+_TOGETHER = 4
+
+_by_words, _by_halves = weighed(_TOGETHER, halves=False), weighed(_TOGETHER, halves=True)
+
+
+@kernel
+def _fours_of_8(x: Array, values: Array, scales: Array, out: Array, start: int, stop: int) -> None:
+    """Multiply one vector by some fours of rows, the last of which may share rows with another."""
+    size, groups = values.shape[1], scales.shape[1]
+    sums = scratch(x, _TOGETHER * lanes_of(out))
+    for four in range(start, stop):
+        first = min(four * _TOGETHER, len(values) - _TOGETHER)
+        _by_words(
+            sums, 0, x[0], 0, 0, values.reshape(-1), first * size, size,
+            scales.reshape(-1), first * groups, groups, groups, size // groups,
+        )  # fmt: skip
+        _put_sums(sums, out[0], first, four * _TOGETHER)
+
+
+@kernel
+def _fours_of_4(x: Array, values: Array, scales: Array, out: Array, start: int, stop: int) -> None:
+    """As `_fours_of_8`, of halves of bytes."""
+    size, groups = values.shape[1], scales.shape[1]
+    sums = scratch(x, _TOGETHER * lanes_of(out))
+    for four in range(start, stop):
+        first = min(four * _TOGETHER, len(values) - _TOGETHER)
+        _by_halves(
+            sums, 0, x[0], 0, size, values.reshape(-1), first * size, size,
+            scales.reshape(-1), first * groups, groups, groups, size // groups,
+        )  # fmt: skip
+        _put_sums(sums, out[0], first, four * _TOGETHER)
+
+
+@kernel
+def _put_sums(sums: Array, out: Array, first: int, least: int) -> None:
+    """Add up the lanes of each row from `first` on, and put those from `least` on."""
+    lanes = lanes_of(out)
+    for r in range(max(first, least), first + _TOGETHER):
+        total = sums.dtype.type(0)
+        for lane in range(lanes):
+            total += sums[(r - first) * lanes + lane]
+        out[r] = total
+
+
 def matmul(x: Array, values: Array, scales: Array, out: Array) -> None:
     """Put the products of vectors with the rows of a matrix into `out (vectors, rows)`.
 
@@ -67,8 +115,12 @@ def matmul(x: Array, values: Array, scales: Array, out: Array) -> None:
     scales : array (rows, groups)
     """
     work = (1 + len(x)) * len(values) * x.shape[1] // 4
+    step = values.shape[1] // scales.shape[1]
+    whole = step > 0 and step % (BYTES // out.itemsize) == 0  # groups fill registers
+    in_fours = len(x) == 1 and len(values) >= _TOGETHER and whole
+    tasks = -(-len(values) // _TOGETHER) if in_fours else len(values)
     if values.dtype == np.int8:
-        launch(_rows_of_8, (x, values, scales, out), len(values), work)
+        launch(_fours_of_8 if in_fours else _rows_of_8, (x, values, scales, out), tasks, work)
         return
     apart = np.concatenate((x[:, 0::2], x[:, 1::2]), axis=1)  # as the halves of a byte are
-    launch(_rows_of_4, (apart, values, scales, out), len(values), work)
+    launch(_fours_of_4 if in_fours else _rows_of_4, (apart, values, scales, out), tasks, work)
