@@ -64,12 +64,17 @@ ATTENTIONS: Final = (
     (1, 32, 8, 1, 4096, 128),
     (1, 32, 32, 1, 4096, 128),
 )
+#: Vectors, and the size of the matrix by which they are multiplied.
+PRODUCTS: Final = ((1, 4096, 4096), (4, 4096, 4096))
+#: Elements that share a scale.
+GROUP: Final = 128
 SHAPES: Final[dict[str, tuple[tuple[int, ...], ...]]] = {
     **dict.fromkeys(("rms_norm", "layer_norm", "softmax"), ROWS),
     "rope": HEADS,
     "attention": ATTENTIONS,
     "conv2d": CONVOLUTIONS,
     "batch_norm": IMAGES,
+    **dict.fromkeys(("matmul_vec", "matmul_int8", "matmul_int4"), PRODUCTS),
 }
 #: Seconds before each turn: libraries' threads go on waiting for work for some 20 milliseconds.
 PAUSE: Final = 0.03
@@ -140,6 +145,11 @@ def _adam_step(xp: Any, p: Any, g: Any, m: Any, v: Any) -> Any:
     return p * (1 - RATE * 0.01) - RATE * m / (xp.sqrt(v) + 1e-8)
 
 
+def _product(xp: Any, x: Any, w: Any) -> Any:
+    """Multiply by what others keep in float32, in four or eight times the memory."""
+    return xp.matmul(x, w.T)
+
+
 #: What each operation is called by, its composition, and the further operands it takes.
 OPERATIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "rms_norm": (lambda x, w: kernels.rms_norm(x, w, EPS), _rms_norm),
@@ -159,6 +169,14 @@ OPERATIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
         lambda *a: kernels.adam_step(*a, step=STEP, learning_rate=RATE, weight_decay=0.01)[0],
         _adam_step,
     ),
+    "matmul_vec": (lambda x, w: kernels.matmul_vec(w, x), _product),
+    "matmul_int8": (kernels.matmul_int8, _product),
+    "matmul_int4": (kernels.matmul_int4, _product),
+}
+#: What corepy has in the place of some operands.
+PREPARED: Final[dict[str, Callable[..., tuple[Array, ...]]]] = {
+    "matmul_int8": lambda x, w: (x, *kernels.quantize(w, bits=8, group_size=GROUP)),
+    "matmul_int4": lambda x, w: (x, *kernels.quantize(w, bits=4, group_size=GROUP)),
 }
 
 
@@ -174,6 +192,12 @@ def operands(name: str, shape: tuple[int, ...]) -> tuple[Array, ...]:
         w = rng.standard_normal((filters, channels // groups, kernel, kernel), np.float32)
         x = rng.standard_normal((batch, channels, size, size), np.float32)
         return x, w / np.float32(w[0].size ** 0.5)
+    if name in ("matmul_vec", "matmul_int8", "matmul_int4"):
+        vectors, rows, size = shape
+        w = rng.standard_normal((rows, size), np.float32) / np.float32(size**0.5)
+        if name != "matmul_vec":  # what few bits hold
+            w = kernels.dequantize(*PREPARED[name](w, w)[1:])
+        return rng.standard_normal((vectors, size), np.float32), w
     x = rng.standard_normal(shape, np.float32)
     match name:
         case "rms_norm":
@@ -257,7 +281,8 @@ def _jax_function(name: str) -> Callable[..., Any]:
 
 def peers(name: str, arrays: tuple[Array, ...]) -> dict[str, Callable[[], Any]]:
     """Return what computes an operation, by library."""
-    calls: dict[str, Callable[[], Any]] = {COREPY: lambda: OPERATIONS[name][0](*arrays)}
+    own = PREPARED[name](*arrays) if name in PREPARED else arrays
+    calls: dict[str, Callable[[], Any]] = {COREPY: lambda: OPERATIONS[name][0](*own)}
 
     def offer(peer: str, make: Callable[[], Callable[[], Any]]) -> None:
         try:

@@ -57,26 +57,29 @@ def _rows_of_4(x: Array, values: Array, scales: Array, out: Array, start: int, s
             out[t, r] = sum_of_products(x[t], row)
 
 
-# ---------------------------------------------------------------------------- one vector
+# ---------------------------------------------------------------------------- very few vectors
 
-#: Rows that are multiplied by it at once, so that its elements are read as seldom.
+#: Rows that are multiplied by one at once, so that its elements are read as seldom.
 _TOGETHER = 4
+#: Vectors up to which that takes less time than to widen each row once, by the bits of an integer.
+_VERY_FEW = {8: 4, 4: 8}
 
 _by_words, _by_halves = weighed(_TOGETHER, halves=False), weighed(_TOGETHER, halves=True)
 
 
 @kernel
 def _fours_of_8(x: Array, values: Array, scales: Array, out: Array, start: int, stop: int) -> None:
-    """Multiply one vector by some fours of rows, the last of which may share rows with another."""
+    """Multiply vectors by some fours of rows, the last of which may share rows with another."""
     size, groups = values.shape[1], scales.shape[1]
     sums = scratch(x, _TOGETHER * lanes_of(out))
     for four in range(start, stop):
         first = min(four * _TOGETHER, len(values) - _TOGETHER)
-        _by_words(
-            sums, 0, x[0], 0, 0, values.reshape(-1), first * size, size,
-            scales.reshape(-1), first * groups, groups, groups, size // groups,
-        )  # fmt: skip
-        _put_sums(sums, out[0], first, four * _TOGETHER)
+        for t in range(len(x)):
+            _by_words(
+                sums, 0, x[t], 0, 0, values.reshape(-1), first * size, size,
+                scales.reshape(-1), first * groups, groups, groups, size // groups,
+            )  # fmt: skip
+            _put_sums(sums, out[t], first, four * _TOGETHER)
 
 
 @kernel
@@ -86,11 +89,12 @@ def _fours_of_4(x: Array, values: Array, scales: Array, out: Array, start: int, 
     sums = scratch(x, _TOGETHER * lanes_of(out))
     for four in range(start, stop):
         first = min(four * _TOGETHER, len(values) - _TOGETHER)
-        _by_halves(
-            sums, 0, x[0], 0, size, values.reshape(-1), first * size, size,
-            scales.reshape(-1), first * groups, groups, groups, size // groups,
-        )  # fmt: skip
-        _put_sums(sums, out[0], first, four * _TOGETHER)
+        for t in range(len(x)):
+            _by_halves(
+                sums, 0, x[t], 0, size, values.reshape(-1), first * size, size,
+                scales.reshape(-1), first * groups, groups, groups, size // groups,
+            )  # fmt: skip
+            _put_sums(sums, out[t], first, four * _TOGETHER)
 
 
 @kernel
@@ -117,7 +121,8 @@ def matmul(x: Array, values: Array, scales: Array, out: Array) -> None:
     work = (1 + len(x)) * len(values) * x.shape[1] // 4
     step = values.shape[1] // scales.shape[1]
     whole = step > 0 and step % (BYTES // out.itemsize) == 0  # groups fill registers
-    in_fours = len(x) == 1 and len(values) >= _TOGETHER and whole
+    few = len(x) <= _VERY_FEW[8 if values.dtype == np.int8 else 4]
+    in_fours = few and len(values) >= _TOGETHER and whole
     tasks = -(-len(values) // _TOGETHER) if in_fours else len(values)
     if values.dtype == np.int8:
         launch(_fours_of_8 if in_fours else _rows_of_8, (x, values, scales, out), tasks, work)
