@@ -68,32 +68,25 @@ _by_words, _by_halves = weighed(_TOGETHER, halves=False), weighed(_TOGETHER, hal
 
 
 @kernel
-def _fours_of_8(x: Array, values: Array, scales: Array, out: Array, start: int, stop: int) -> None:
+def _by_fours(
+    x: Array, values: Array, scales: Array, halves: bool, out: Array, start: int, stop: int
+) -> None:
     """Multiply vectors by some fours of rows, the last of which may share rows with another."""
     size, groups = values.shape[1], scales.shape[1]
+    words, factors, step = values.reshape(-1), scales.reshape(-1), size // groups
     sums = scratch(x, _TOGETHER * lanes_of(out))
     for four in range(start, stop):
         first = min(four * _TOGETHER, len(values) - _TOGETHER)
+        at, scale = first * size, first * groups
         for t in range(len(x)):
-            _by_words(
-                sums, 0, x[t], 0, 0, values.reshape(-1), first * size, size,
-                scales.reshape(-1), first * groups, groups, groups, size // groups,
-            )  # fmt: skip
-            _put_sums(sums, out[t], first, four * _TOGETHER)
-
-
-@kernel
-def _fours_of_4(x: Array, values: Array, scales: Array, out: Array, start: int, stop: int) -> None:
-    """As `_fours_of_8`, of halves of bytes."""
-    size, groups = values.shape[1], scales.shape[1]
-    sums = scratch(x, _TOGETHER * lanes_of(out))
-    for four in range(start, stop):
-        first = min(four * _TOGETHER, len(values) - _TOGETHER)
-        for t in range(len(x)):
-            _by_halves(
-                sums, 0, x[t], 0, size, values.reshape(-1), first * size, size,
-                scales.reshape(-1), first * groups, groups, groups, size // groups,
-            )  # fmt: skip
+            if halves:
+                _by_halves(
+                    sums, 0, x[t], 0, size, words, at, size, factors, scale, groups, groups, step
+                )
+            else:
+                _by_words(
+                    sums, 0, x[t], 0, 0, words, at, size, factors, scale, groups, groups, step
+                )
             _put_sums(sums, out[t], first, four * _TOGETHER)
 
 
@@ -119,13 +112,14 @@ def matmul(x: Array, values: Array, scales: Array, out: Array) -> None:
     scales : array (rows, groups)
     """
     work = (1 + len(x)) * len(values) * x.shape[1] // 4
+    halves = values.dtype != np.int8
+    if halves:
+        x = np.concatenate((x[:, 0::2], x[:, 1::2]), axis=1)  # as the halves of a byte are
     step = values.shape[1] // scales.shape[1]
     whole = step > 0 and step % (BYTES // out.itemsize) == 0  # groups fill registers
-    few = len(x) <= _VERY_FEW[8 if values.dtype == np.int8 else 4]
-    in_fours = few and len(values) >= _TOGETHER and whole
-    tasks = -(-len(values) // _TOGETHER) if in_fours else len(values)
-    if values.dtype == np.int8:
-        launch(_fours_of_8 if in_fours else _rows_of_8, (x, values, scales, out), tasks, work)
+    few = len(x) <= _VERY_FEW[4 if halves else 8]
+    if few and whole and len(values) >= _TOGETHER:
+        launch(_by_fours, (x, values, scales, halves, out), -(-len(values) // _TOGETHER), work)
         return
-    apart = np.concatenate((x[:, 0::2], x[:, 1::2]), axis=1)  # as the halves of a byte are
-    launch(_fours_of_4 if in_fours else _rows_of_4, (apart, values, scales, out), tasks, work)
+    rows = _rows_of_4 if halves else _rows_of_8
+    launch(rows, (x, values, scales, out), len(values), work)
