@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from corepy.kernels._casts import cast
 from corepy.kernels._series import (
     GELU_CUBE,
     GELU_FLOOR,
@@ -44,15 +45,15 @@ def _silu(xp: Any, x: Any) -> Any:
 
 def silu(xp: Any, x: Any, *, wide: Any) -> Any:
     """Return ``x * sigmoid(x)``."""
-    return xp.astype(_silu(xp, xp.astype(x, wide, copy=False)), x.dtype, copy=False)
+    return cast(xp, _silu(xp, cast(xp, x, wide)), x.dtype)
 
 
 def gelu(xp: Any, x: Any, *, wide: Any) -> Any:
     """Return ``x * (1 + erf(x / sqrt(2))) / 2``: times the normal distribution below it."""
-    y = xp.clip(xp.astype(x, wide, copy=False), min=GELU_FLOOR)
+    y = xp.clip(cast(xp, x, wide), min=GELU_FLOOR)
     negative = y < 0
     beyond = _tail(xp, xp.clip(xp.where(negative, -y, y), max=-GELU_FLOOR), wide)
-    return xp.astype(y * xp.where(negative, beyond, 1.0 - beyond), x.dtype, copy=False)
+    return cast(xp, y * xp.where(negative, beyond, 1.0 - beyond), x.dtype)
 
 
 def gelu_tanh(xp: Any, x: Any, *, wide: Any) -> Any:
@@ -60,13 +61,13 @@ def gelu_tanh(xp: Any, x: Any, *, wide: Any) -> Any:
 
     ``(1 + tanh(v)) / 2`` is ``sigmoid(2 * v)``, which keeps its digits where tanh is near -1.
     """
-    y = xp.clip(xp.astype(x, wide, copy=False), min=GELU_FLOOR)
+    y = xp.clip(cast(xp, x, wide), min=GELU_FLOOR)
     near = xp.clip(y, max=-GELU_FLOOR)  # beyond it is 1, and the cube's derivative infinite
     cube = 1.0 + GELU_CUBE * near * near
-    return xp.astype(y * _sigmoid(xp, GELU_SLOPE * near * cube), x.dtype, copy=False)
+    return cast(xp, y * _sigmoid(xp, GELU_SLOPE * near * cube), x.dtype)
 
 
 def swiglu(xp: Any, x: Any, gate: Any, *, wide: Any) -> Any:
     """Return ``x * silu(gate)``."""
-    y = xp.astype(x, wide, copy=False) * _silu(xp, xp.astype(gate, wide, copy=False))
-    return xp.astype(y, x.dtype, copy=False)
+    y = cast(xp, x, wide) * _silu(xp, cast(xp, gate, wide))
+    return cast(xp, y, x.dtype)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from corepy.kernels._casts import cast
+
 
 def adam_step(
     xp: Any,
@@ -24,13 +26,13 @@ def adam_step(
 
     `rate` has the first moment's correction in it, and `decay` is what is left of the parameter.
     """
-    g = xp.astype(gradient, wide, copy=False)
-    m = beta1 * xp.astype(first, wide, copy=False) + (1.0 - beta1) * g
-    v = beta2 * xp.astype(second, wide, copy=False) + (1.0 - beta2) * (g * g)
+    g = cast(xp, gradient, wide)
+    m = beta1 * cast(xp, first, wide) + (1.0 - beta1) * g
+    v = beta2 * cast(xp, second, wide) + (1.0 - beta2) * (g * g)
     stride = rate * m / (xp.sqrt(v) * correction + eps)
-    p = xp.astype(parameter, wide, copy=False) * decay - stride
+    p = cast(xp, parameter, wide) * decay - stride
     return (
-        xp.astype(p, parameter.dtype, copy=False),
-        xp.astype(m, first.dtype, copy=False),
-        xp.astype(v, second.dtype, copy=False),
+        cast(xp, p, parameter.dtype),
+        cast(xp, m, first.dtype),
+        cast(xp, v, second.dtype),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from corepy.kernels._casts import cast
+
 
 def attention(
     xp: Any,
@@ -46,11 +48,11 @@ def attention(
     seen = _seen(xp, i, j, lengths, query_lengths, left, right, top_left)
     if mask is not None:
         seen = mask if seen is None else seen & mask
-    y = xp.reshape(xp.astype(q, wide, copy=False) * scale, (*together, size))
-    scores = xp.matmul(y, xp.matrix_transpose(xp.astype(k, wide, copy=False)))
+    y = xp.reshape(cast(xp, q, wide) * scale, (*together, size))
+    scores = xp.matmul(y, xp.matrix_transpose(cast(xp, k, wide)))
     scores = xp.reshape(scores, (batch, heads, queries, keys))
     if bias is not None:
-        more = xp.astype(bias, wide, copy=False)
+        more = cast(xp, bias, wide)
         scores = xp.where(more == -math.inf, more, scores + more)  # it hides a NaN too
     if seen is not None:
         scores = xp.where(seen, scores, xp.full_like(scores, -math.inf))
@@ -61,9 +63,9 @@ def attention(
     weights = xp.exp(scores - top)
     total = xp.sum(weights, axis=-1, keepdims=True)
     nothing = total == 0
-    out = xp.matmul(xp.reshape(weights, (*together, keys)), xp.astype(v, wide, copy=False))
+    out = xp.matmul(xp.reshape(weights, (*together, keys)), cast(xp, v, wide))
     out = xp.reshape(out, q.shape) / xp.where(nothing, xp.ones_like(total), total)
-    out = xp.astype(xp.where(nothing, xp.zeros_like(out), out), q.dtype, copy=False)
+    out = cast(xp, xp.where(nothing, xp.zeros_like(out), out), q.dtype)
     if not return_lse:
         return out
     some = xp.log(xp.where(nothing, xp.ones_like(total), total)) + top
@@ -105,7 +107,7 @@ def _seen(
 
 def _sizes(xp: Any, lengths: Any, like: Any) -> Any:
     """Return the length of each sequence, to stand beside (batch, heads, queries, keys)."""
-    return xp.reshape(xp.astype(lengths, like.dtype, copy=False), (-1, 1, 1, 1))
+    return xp.reshape(cast(xp, lengths, like.dtype), (-1, 1, 1, 1))
 
 
 def _each(xp: Any, numbers: Any, lengths: Any, shape: tuple[int, ...]) -> Any:
@@ -133,4 +135,4 @@ def of_nothing(xp: Any, q: Any, *, wide: Any, return_lse: bool) -> Any:
     values = xp.zeros_like(q)
     if not return_lse:
         return values
-    return values, xp.full_like(xp.astype(values[..., 0], wide, copy=False), -math.inf)
+    return values, xp.full_like(cast(xp, values[..., 0], wide), -math.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from corepy.kernels._casts import cast
 from corepy.kernels.convolutions._geometry import Geometry
 
 
@@ -13,8 +14,8 @@ def conv2d(xp: Any, x: Any, weight: Any, bias: Any, *, wide: Any, geometry: Geom
     batch, channels = x.shape[:2]
     filters = weight.shape[0]
     rows, columns = g.size
-    y = _padded(xp, xp.astype(x, wide, copy=False), g)
-    w = xp.astype(weight, wide, copy=False)
+    y = _padded(xp, cast(xp, x, wide), g)
+    w = cast(xp, weight, wide)
     out: Any = None
     for i in range(g.kernel[0]):
         for j in range(g.kernel[1]):
@@ -33,8 +34,8 @@ def conv2d(xp: Any, x: Any, weight: Any, bias: Any, *, wide: Any, geometry: Geom
             out = part if out is None else out + part
     out = xp.reshape(out, (batch, filters, rows, columns))
     if bias is not None:
-        out = out + xp.reshape(xp.astype(bias, wide, copy=False), (filters, 1, 1))
-    return xp.astype(out, x.dtype, copy=False)
+        out = out + xp.reshape(cast(xp, bias, wide), (filters, 1, 1))
+    return cast(xp, out, x.dtype)
 
 
 def _padded(xp: Any, x: Any, geometry: Geometry) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from corepy.kernels._casts import cast
+
 
 def softmax(
     xp: Any, x: Any, mask: Any, *, wide: Any, axis: int, factors: tuple[float, float]
@@ -19,12 +21,12 @@ def softmax(
         y = y - top
         return xp.exp(y if after == 1.0 else y * after)
 
-    y = xp.astype(x, wide, copy=False)
+    y = cast(xp, x, wide)
     if before != 1.0:
         y = y * before
     if mask is None:
         y = exponentials(y, xp.max(y, axis=axis, keepdims=True))
-        return xp.astype(y / xp.sum(y, axis=axis, keepdims=True), x.dtype, copy=False)
+        return cast(xp, y / xp.sum(y, axis=axis, keepdims=True), x.dtype)
     mask = xp.broadcast_to(mask, x.shape)
     kept = xp.any(mask, axis=axis, keepdims=True)
     y = xp.where(mask, y, xp.full_like(y, -math.inf))
@@ -34,4 +36,4 @@ def softmax(
     total = xp.sum(y, axis=axis, keepdims=True)
     y = y / xp.where(kept, total, xp.ones_like(total))
     # What is left out is zero by now, but where the sum is NaN.
-    return xp.astype(xp.where(mask, y, xp.zeros_like(y)), x.dtype, copy=False)
+    return cast(xp, xp.where(mask, y, xp.zeros_like(y)), x.dtype)
