@@ -317,14 +317,13 @@ def let_go():
 cdef void _empty "corepy_empty" (object array) noexcept:
     """Take out what an `Array` holds, whose last reference is gone."""
     cdef PyObject* native = <PyObject*>(<Operand>array)._native
-    if _is_array(native) and corepy_is_reusable(native):
+    cdef bint whole = _is_array(native) and corepy_is_reusable(native)
+    cdef bint view = not whole and _is_array(native) and corepy_is_plain_view(native)
+    if whole or view:
         Py_INCREF(<object>native)
-        (<Operand>array)._native = None
+    (<Operand>array)._native = None
+    if whole:
         corepy_keep(native)
-    elif _is_array(native) and corepy_is_plain_view(native):
-        Py_INCREF(<object>native)
-        (<Operand>array)._native = None
+    elif view:
         corepy_keep_view(native)
-    else:
-        (<Operand>array)._native = None
     (<Operand>array)._table = None

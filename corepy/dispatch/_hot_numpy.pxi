@@ -62,9 +62,6 @@ cdef extern from "numpy/arrayobject.h":
     bint PyTypeNum_ISINTEGER(int) nogil
     bint PyTypeNum_ISUNSIGNED(int) nogil
     npy_intp PyArray_ITEMSIZE(PyArrayObject*) nogil
-    object PyArray_NewFromDescr(
-        PyTypeObject*, PyArray_Descr*, int, npy_intp*, npy_intp*, void*, int, PyObject*
-    )
     object PyArray_Zeros(int, npy_intp*, PyArray_Descr*, int)
     PyArray_Descr* PyArray_DescrFromType(int)
     PyArray_Descr* PyArray_DESCR(PyArrayObject*)

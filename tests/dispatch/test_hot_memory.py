@@ -119,20 +119,14 @@ def test_a_view_lets_go_of_what_it_looks_at_and_a_finalizer_may_compute() -> Non
 
 
 def test_arrays_that_were_changed_are_not_used_again() -> None:
-    def changes() -> list[Callable[[Any], object]]:
-        def narrow(n: Any) -> None:
-            n.dtype = np.int64
-
-        def turn(n: Any) -> None:
-            n.shape = (3, 2)
-
-        def lock(n: Any) -> None:
-            n.flags.writeable = False
-
-        return [narrow, turn, lock, lambda n: n.resize((2, 2), refcheck=False)]
-
+    changes: list[Callable[[Any], object]] = [
+        lambda n: setattr(n, "dtype", np.int64),
+        lambda n: setattr(n, "shape", (3, 2)),
+        lambda n: n.setflags(write=False),
+        lambda n: n.resize((2, 2), refcheck=False),
+    ]
     x = xp.asarray(np.arange(6.0).reshape(2, 3))
-    for change in changes():
+    for change in changes:
         made = x + x
         change(made.unwrap())
         del made
