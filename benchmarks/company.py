@@ -11,6 +11,10 @@ before NumPy); and once more without them, for comparison.
 Alone means after as much plain Python as an operation takes, in which no library works: threads
 sleep then, and caches and vector units grow cold, as they do between the operations of a program.
 Times in a row of the same operation, which meet neither, are shown, too.
+
+An operation is slower after another also because that one filled the caches. So the same is
+measured with that Python in between, too: time(B right after A) / time(B after A and a rest). The
+caches hold what A left there in both; threads that wait for more work do so only in the first.
 """
 
 from __future__ import annotations
@@ -83,6 +87,7 @@ def measure(rounds: int) -> dict[str, Any]:
     alone: dict[str, list[float]] = {name: [] for name in works}
     row: dict[str, list[float]] = {name: [] for name in works}
     after: dict[str, dict[str, list[float]]] = {a: {b: [] for b in works} for a in works}
+    later: dict[str, dict[str, list[float]]] = {a: {b: [] for b in works} for a in works}
     pairs = [(a, b) for a in works for b in works]
     rng = random.Random(0)
     for _ in range(rounds):
@@ -96,15 +101,16 @@ def measure(rounds: int) -> dict[str, Any]:
             works[b](), works[b]()
             works[a]()
             after[a][b].append(clocked(works[b]))
-    middle = {name: statistics.median(times) for name, times in alone.items()}
+            works[b](), works[b]()
+            works[a]()
+            rest()
+            later[a][b].append(clocked(works[b]))
     return {
         "alone_us": _microseconds(alone),
         "in_a_row_us": _microseconds(row),
         "after_us": {a: _microseconds(times) for a, times in after.items()},
-        "after": {
-            a: {b: round(statistics.median(times) / middle[b], 2) for b, times in those.items()}
-            for a, those in after.items()
-        },
+        "after": {a: _over(times, alone) for a, times in after.items()},
+        "after_a_rest": {a: _over(times, later[a]) for a, times in after.items()},
     }
 
 
@@ -113,6 +119,13 @@ def rest() -> None:
     end = perf_counter() + PAUSE
     while perf_counter() < end:
         pass
+
+
+def _over(times: dict[str, list[float]], base: dict[str, list[float]]) -> dict[str, float]:
+    return {
+        name: round(statistics.median(each) / statistics.median(base[name]), 2)
+        for name, each in times.items()
+    }
 
 
 def _microseconds(times: dict[str, list[float]]) -> dict[str, float]:
@@ -139,32 +152,32 @@ def unsettled(rounds: int) -> dict[str, Any]:
     return found
 
 
+def matrix(found: dict[str, dict[str, float]]) -> list[list[str]]:
+    rows = [["right after", *found]]
+    return rows + [[a, *(f"{found[a][b]:.2f}" for b in found)] for a in found]
+
+
 def table(found: dict[str, Any]) -> str:
     names = list(found["after"])
-    rows = [["right after", *names]]
-    rows += [[a, *(f"{found['after'][a][b]:.2f}" for b in names)] for a in names]
+    rows = matrix(found["after"])
     rows.append(["alone, us", *(f"{found['alone_us'][b]:.0f}" for b in names)])
     rows.append(["in a row, us", *(f"{found['in_a_row_us'][b]:.0f}" for b in names)])
     return _measure.markdown(rows)
 
 
-def page(record: dict[str, Any]) -> str:
-    """Return the results as Markdown."""
-    settled = record["settled"]
+def verdict(found: dict[str, dict[str, float]]) -> str:
     beyond = [
         f"{b} after {a}: {ratio:.2f}"
-        for a, row in settled["after"].items()
+        for a, row in found.items()
         for b, ratio in row.items()
         if ratio > GOAL
     ]
-    verdict = "every entry is" if not beyond else f"beyond it: {'; '.join(beyond)}"
-    row = settled["in_a_row_us"]
-    beside = [
-        f"{b} after {a}: {time / row[b]:.2f}"
-        for a, those in settled["after_us"].items()
-        for b, time in those.items()
-        if time > GOAL * row[b]
-    ]
+    return f"beyond it: {'; '.join(beyond)}" if beyond else "every entry is"
+
+
+def page(record: dict[str, Any]) -> str:
+    """Return the results as Markdown."""
+    settled = record["settled"]
     settings = ", ".join(f"{name}={value}" for name, value in record["settings"].items())
     return "\n".join(
         [
@@ -178,10 +191,15 @@ def page(record: dict[str, Any]) -> str:
             "",
             table(settled),
             "",
-            f"The goal is {GOAL} at the most: {verdict}.",
+            f"Alone is after {PAUSE * 1e3} ms of plain Python. The goal is {GOAL} at the most: "
+            f"{verdict(settled['after'])}.",
             "",
-            f"Alone is after {PAUSE * 1e3} ms of plain Python. Over {GOAL} times what they take in "
-            f"a row of the same operation: {'; '.join(beside) or 'none'}.",
+            "The same over what it takes after the same operation and a rest, which leaves in the "
+            "caches what that one put there, and lets its threads sleep:",
+            "",
+            _measure.markdown(matrix(settled["after_a_rest"])),
+            "",
+            f"Of these, at {GOAL} at the most: {verdict(settled['after_a_rest'])}.",
             "",
             "## NumPy and torch loaded first, nothing set",
             "",

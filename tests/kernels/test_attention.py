@@ -345,66 +345,6 @@ def test_layouts(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
         check(q, kernels.attention(*back, mask=mask), expected, "float32", 2 * terms)
 
 
-@pytest.mark.parametrize("lanes", [4, 8, 16])
-@pytest.mark.parametrize("registers", [16, 32])
-def test_tiles_of_other_processors(lanes: int, registers: int) -> None:
-    """The tiles that other processors get, which this one computes in several registers."""
-    required("numba")
-    from numba import njit
-
-    from corepy.kernels import _tiles
-
-    rows, vectors, few = _tiles.tiles_of(registers)
-    assert rows * vectors + vectors + 1 <= registers
-    assert 4 * few + few + 1 <= registers
-    patch = pytest.MonkeyPatch()
-    patch.setattr(_tiles, "BYTES", 4 * lanes)
-    try:
-        product, product_of_four = _tiles.fused(rows, vectors, "zero"), _tiles.fused(4, few, "add")
-        scaled, dots, flip = _tiles.fused(rows, vectors, "scale"), _tiles.dots(4), _tiles.flip
-        wide, narrow, depth = vectors * lanes, few * lanes, 7
-        together = max(1, lanes // 4)
-
-        @njit
-        def compute(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, w: Any) -> None:
-            product(c, 0, wide, a, 0, depth, 1, b, 0, wide, depth, w, 0)
-            scaled(d, 0, wide, a, 0, 1, rows, b, 0, wide, depth, w, 0)
-            product_of_four(e, 0, narrow, a, 0, depth, 1, b, 0, narrow, depth, w, 0)
-            dots(f, 0, together, b, 0, 2 * lanes, b, 3, 2 * lanes, 2 * lanes)
-            flip(g, 0, lanes, b, 0, lanes)
-
-        a, b = (sample(n, seed=n).astype("f4") for n in (rows * depth, lanes * max(lanes, 64)))
-        w = sample(wide).astype("f4")
-        start = sample(rows * wide).astype("f4")
-        c, d, e = np.full(rows * wide, np.nan, "f4"), start.copy(), np.ones(4 * narrow, "f4")
-        f, g = np.zeros(4 * together, "f4"), np.zeros(lanes * lanes, "f4")
-        compute(a, b, c, d, e, f, g, w)
-    finally:
-        patch.undo()
-    of_wide, of_narrow = (b[: depth * n].reshape(depth, n) for n in (wide, narrow))
-    close = {"rtol": 1e-5, "atol": 1e-5}
-    np.testing.assert_allclose(c.reshape(rows, wide), a.reshape(rows, depth) @ of_wide, **close)
-    expected = start.reshape(rows, wide) * w + a.reshape(depth, rows).T @ of_wide
-    np.testing.assert_allclose(d.reshape(rows, wide), expected, **close)
-    expected = 1 + a[: 4 * depth].reshape(4, depth) @ of_narrow
-    np.testing.assert_allclose(e.reshape(4, narrow), expected, **close)
-    left = b[: 8 * lanes].reshape(4, -1)
-    right = b[3 : 3 + 2 * lanes * together].reshape(together, -1)
-    np.testing.assert_allclose(f.reshape(4, together), left @ right.T, **close)
-    np.testing.assert_array_equal(g.reshape(lanes, lanes), b[: lanes**2].reshape(lanes, lanes).T)
-
-
-def test_registers_of_processors() -> None:
-    required("numba")
-    from corepy.kernels._tiles import registers
-
-    assert registers("+sse2,+avx2,+avx512f,-avx512fp16") == (64, 32)
-    assert registers("+sse2,+avx2,-avx512f") == (32, 16)
-    assert registers("+sse2,-avx2") == (16, 16)
-    assert registers("+neon,+fp-armv8") == (16, 32)
-    assert registers("") == (16, 16)
-
-
 # ---------------------------------------------------------------------------- out, threads, traces
 
 
