@@ -369,7 +369,8 @@ cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyO
     if slot.native == NULL and self.words is _CORRECTED and x._table.dtype.kind == "f":
         _resolved(x._table, self.place)
     if slot.short:
-        made = _reduced_to(slot, x._native, words[0], flag, correction)
+        held = x._native  # as in `_binary`
+        made = _reduced_to(slot, held, words[0], flag, correction)
         if made is not None or not slot.grows:
             return made
     if self.repeated and x._table.repeats:

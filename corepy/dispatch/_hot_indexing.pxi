@@ -118,12 +118,12 @@ cdef object _cut_by_library(Operand owner, Slot* slot, key):
             return None
     elif type(key) is not int:
         return None
-    native = <object>slot.native
+    native, held = <object>slot.native, owner._native  # as in `_binary`
     try:
-        made = native(owner._native, key)
+        made = native(held, key)
     except Exception:  # the method raises it again, in its own words
         return None
-    return made if type(made) is type(owner._native) else owner._table.backend.normalize(made)
+    return made if type(made) is type(held) else owner._table.backend.normalize(made)
 
 
 cdef inline bint _is_bound(PyObject* value) noexcept:
@@ -144,8 +144,9 @@ cdef object _chosen(Operand owner, Slot* slot, PyArrayObject* x, Operand key):
         return None
     result = _masked(slot, x, which)
     if result is None:
+        held, mask = owner._native, key._native
         try:
-            result = PyObject_GetItem(owner._native, key._native)
+            result = PyObject_GetItem(held, mask)
         except MemoryError:  # the entry has what is kept for later freed
             return None
     return result if _is_array(<PyObject*>result) else None

@@ -111,12 +111,16 @@ cdef extern from *:
         Py_DECREF(base);  /* last: that may run a finalizer */
     }
 
-    /* Make an array in somebody else's memory, who is not noted. */
+    /* Make an array in the memory of another one. */
     static inline PyObject* corepy_new_view(
-        PyArray_Descr* descr, int ndim, npy_intp* dims, npy_intp* strides, char* data, int flags
+        PyArrayObject* base, int ndim, npy_intp* dims, npy_intp* strides, char* data
     ) {
+        PyArray_Descr* descr = PyArray_DESCR(base);
+        int flags = PyArray_FLAGS(base) & NPY_ARRAY_WRITEABLE;
+        Py_INCREF(base);  /* first: a dtype's end may run a finalizer; stolen by the last line */
+        PyObject* made;
         if (0 < ndim && ndim <= COREPY_DIMENSIONS && corepy_views[ndim].count) {
-            PyObject* made = corepy_views[ndim].arrays[--corepy_views[ndim].count];
+            made = corepy_views[ndim].arrays[--corepy_views[ndim].count];
             PyArrayObject_fields* x = (PyArrayObject_fields*)made;
             if (x->descr != descr) {
                 PyArray_Descr* before = x->descr;
@@ -133,10 +137,17 @@ cdef extern from *:
             PyArray_UpdateFlags(
                 (PyArrayObject*)made,
                 NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
-            return made;
+        } else {
+            Py_INCREF(descr);  /* stolen by the next line */
+            made = PyArray_NewFromDescr(
+                &PyArray_Type, descr, ndim, dims, strides, data, flags, NULL);
         }
-        Py_INCREF(descr);  /* stolen by the next line */
-        return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, dims, strides, data, flags, NULL);
+        if (made == NULL) {
+            Py_DECREF(base);
+        } else if (PyArray_SetBaseObject((PyArrayObject*)made, (PyObject*)base) < 0) {
+            Py_CLEAR(made);
+        }
+        return made;
     }
 
     static inline void corepy_clear_shelf(corepy_shelf* shelf) {
@@ -195,15 +206,11 @@ cdef extern from *:
         return made;
     }
 
-    static int corepy_borrows = 0;
-    static int corepy_find_pool(void);  /* -1 with an exception */
-
     /* The same, in recycled memory for as many elements as matter. */
     static PyObject* corepy_new_large(
         PyArray_Descr* descr, int ndim, npy_intp* dims, npy_intp many
     ) {
         if (PyArray_MultiplyList(dims, ndim) < many) return corepy_new_array(descr, ndim, dims);
-        if (!corepy_borrows && corepy_find_pool() < 0) return NULL;
         return corepy_new_pooled(descr, ndim, dims);
     }
 
@@ -269,25 +276,17 @@ cdef extern from *:
     void corepy_keep(PyObject*) noexcept
     bint corepy_is_plain_view(PyObject*) noexcept
     void corepy_keep_view(PyObject*) noexcept
-    object corepy_new_view(PyArray_Descr*, int, npy_intp*, npy_intp*, char*, int)
+    object _view "corepy_new_view" (PyArrayObject*, int, npy_intp*, npy_intp*, char*)
     void corepy_let_go() noexcept
     object corepy_new_array(PyArray_Descr*, int, npy_intp*)
     object corepy_new_large(PyArray_Descr*, int, npy_intp*, npy_intp)
     object corepy_new_if_any(PyArray_Descr*, int, npy_intp*, npy_intp)
     void corepy_borrow(object, size_t)
-    bint corepy_borrows
 
 
-cdef int _find_pool "corepy_find_pool" () except -1:
-    """Look once whether there is a pool of memory for large results."""
-    global corepy_borrows
-    from corepy.devices._pool import lender
-
-    found = lender()
-    if found is not None:
-        corepy_borrow(found[0], found[1])
-    corepy_borrows = True
-    return 0
+_lent = lender()
+if _lent is not None:  # there is a pool of memory for large results
+    corepy_borrow(_lent[0], _lent[1])
 
 
 cdef inline object _new_large(PyArray_Descr* descr, int ndim, npy_intp* dims):

@@ -76,7 +76,6 @@ cdef extern from "numpy/arrayobject.h":
     int PyArray_CopyInto(PyArrayObject*, PyArrayObject*) except -1
     object PyArray_GETITEM(PyArrayObject*, char*)
     object PyArray_Arange(double, double, double, int)
-    int PyArray_SetBaseObject(PyArrayObject*, object) except -1
     int PyArray_Sort(PyArrayObject*, int, NPY_SORTKIND) except -1
     object PyArray_ArgSort(PyArrayObject*, int, NPY_SORTKIND)
     object PyArray_SearchSorted(PyArrayObject*, object, NPY_SEARCHSIDE, PyObject*)

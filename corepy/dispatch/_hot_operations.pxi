@@ -21,11 +21,12 @@ cdef object _binary(str name, int place, Operand x, Operand y):
         out = None if slot.result == NULL else <object>slot.result
     else:
         native, out = table[name]
+    left, right = x._native, y._native  # a finalizer may put others in their place meanwhile
     try:
-        made = native(x._native, y._native)
+        made = native(left, right)
     except Exception as error:
-        made = _recover(name, table, (x, y), error, native, x._native, y._native)
-    if type(made) is not type(x._native):
+        made = _recover(name, table, (x, y), error, native, left, right)
+    if type(made) is not type(left):
         return _wrap(made, table, out)
     return _make(made, <Slots>out)
 
@@ -43,20 +44,22 @@ cdef object _unary(str name, int place, Operand x):
         out = None if slot.result == NULL else <object>slot.result
     else:
         native, out = table[name]
+    held = x._native  # as in `_binary`
     try:
-        made = native(x._native)
+        made = native(held)
     except Exception as error:
-        made = _recover(name, table, (x,), error, native, x._native)
-    if type(made) is not type(x._native):
+        made = _recover(name, table, (x,), error, native, held)
+    if type(made) is not type(held):
         return _wrap(made, table, out)
     return _make(made, <Slots>out)
 
 
 def _recover_beside(name, Operand x, error, native, element, first):
     # Not cdef: a C compiler puts that into what calls it, which then takes 8 ns longer.
+    held = x._native
     if first:
-        return _recover(name, x._table, (x,), error, native, element, x._native)
-    return _recover(name, x._table, (x,), error, native, x._native, element)
+        return _recover(name, x._table, (x,), error, native, element, held)
+    return _recover(name, x._table, (x,), error, native, held, element)
 
 
 cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
@@ -80,8 +83,9 @@ cdef object _beside_scalar(str name, int place, Operand x, value, bint first):
         if element is None or slot.native == NULL:  # another thread cleared the table meanwhile
             return None
         native, result = <object>slot.native, <object>slot.result
+        held = x._native  # as in `_binary`
         try:
-            made = native(element, x._native) if first else native(x._native, element)
+            made = native(element, held) if first else native(held, element)
         except Exception as error:
             made = _recover_beside(name, x, error, native, element, first)
         if not _is_array(<PyObject*>made):
@@ -237,11 +241,12 @@ cdef object _beside_taken(str name, int place, Operand x, value, bint first):
         return None
     native = <object>slot.native
     out = None if slot.result == NULL else <object>slot.result
+    held = x._native  # as in `_binary`
     try:
-        made = native(given, x._native) if first else native(x._native, given)
+        made = native(given, held) if first else native(held, given)
     except Exception as error:
         made = _recover_beside(name, x, error, native, given, first)
-    if type(made) is not type(x._native):
+    if type(made) is not type(held):
         return _wrap(made, table, out)
     return _make(made, <Slots>out)
 

@@ -1,16 +1,6 @@
 # Views: the same elements in another shape or order.
 # Included by _hot_compiled.pyx.
 
-cdef object _view(PyArrayObject* x, int ndim, npy_intp* dims, npy_intp* strides, char* data):
-    """Make an array in the memory of another one."""
-    made = corepy_new_view(
-        PyArray_DESCR(x), ndim, dims, strides, data, PyArray_FLAGS(x) & NPY_ARRAY_WRITEABLE
-    )
-    Py_INCREF(<object><PyObject*>x)  # stolen by the next line
-    PyArray_SetBaseObject(<PyArrayObject*>made, <object><PyObject*>x)
-    return made
-
-
 cdef object _reversed(PyArrayObject* x):
     """View an array with its axes in the opposite order."""
     cdef npy_intp dims[MOST_DIMENSIONS]

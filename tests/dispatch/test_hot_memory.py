@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import corepy
 import corepy.array_api as xp
@@ -116,6 +117,65 @@ def test_a_view_lets_go_of_what_it_looks_at_and_a_finalizer_may_compute() -> Non
     del view
     assert gone() is None
     assert seen == [15]
+
+
+def fixed(values: Any) -> Any:
+    """Make an `Array` of memory that it leaves for a copy when it is written to."""
+    native = np.asarray(values)
+    native.flags.writeable = False
+    return xp.asarray(native)
+
+
+BIG = fixed(np.full(60_000, 2.0))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [xp.sin, lambda x: xp.hypot(x, BIG), lambda x: xp.nextafter(x, 2.0), lambda x: x + BIG, xp.sum],
+)
+def test_a_finalizer_writes_to_what_is_being_computed(call: Callable[[Any], Any]) -> None:
+    expected = call(fixed(np.ones(60_000)))  # which the entry is resolved for
+    junk: list[Any] = []
+
+    class Writer:
+        def __init__(self) -> None:
+            self.me = self  # for the collector
+
+        def __del__(self) -> None:
+            gc.disable()
+            x[0] = 1.0
+            junk.extend(np.full(60_000, 777.0) for _ in range(4))
+
+    x = fixed(np.ones(60_000))
+    thresholds, enabled = gc.get_threshold(), gc.isenabled()
+    gc.disable()
+    gc.collect()
+    Writer()
+    gc.set_threshold(1, 1000, 1000)
+    gc.enable()
+    try:
+        found = call(x)
+    finally:
+        gc.set_threshold(*thresholds)
+        (gc.enable if enabled else gc.disable)()
+    gc.collect()
+    assert junk
+    assert bool(xp.all(found == expected))
+
+
+def test_a_finalizer_of_a_dtype_writes_to_what_is_being_viewed() -> None:
+    class Writer:
+        def __del__(self) -> None:
+            x[0, 0] = 7.0
+
+    x = fixed(np.ones((2000, 2000)))
+    odd = np.zeros(2000).astype(np.dtype("f8", metadata={"ends": Writer()}))
+    views = [xp.asarray(odd)[None]]
+    del odd, views[:]
+    kept = [xp.zeros((5,))[1:] for _ in range(6)]  # what waits with one dimension is used again
+    turned = xp.flip(x)
+    assert float(xp.sum(turned)) == 4e6
+    assert len(kept) == 6
 
 
 def test_arrays_that_were_changed_are_not_used_again() -> None:
