@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import count
 from typing import Any, Final
@@ -289,21 +289,63 @@ def refuse_overlap(*arrays: Given) -> None:
         If two are so.
     """
     is_jax = arrays[0].library == "jax"
-    looks = not is_jax and lies_plain(*arrays)
-    hosts = [_words(g.native, g.library, g.dtype) for g in arrays] if looks else []
+    places = [None if is_jax else _place(g.native, g.library) for g in arrays]
     for n, x in enumerate(arrays):
         for m, y in enumerate(arrays[:n]):
             if is_jax:
                 is_one = x.value is y.value and x.table is not None
             else:
                 is_one = x.native is y.native
-            if is_one or (looks and _share(hosts[n], hosts[m])):
+            if is_one or meet(places[n], places[m]):
                 raise in_common(y, x)
 
 
-def _share(one: Host, other: Host) -> bool:
+def meet(one: Host | None, other: Host | None) -> bool:
+    """Say whether two arrays have memory in common, where both are known."""
+    if one is None or other is None:
+        return False
     effort: Any = _EFFORT  # before 2.5 NumPy's annotations know two of all
     return np.may_share_memory(one, other, max_work=effort)
+
+
+def _place(native: Any, library: str) -> Host | None:
+    """Return an array that lies where one on the host does, None of what tells nobody."""
+    if library == "numpy":
+        return np.asarray(native)
+    if library != "torch" or native.device.type != "cpu":
+        return None
+    torch = sys.modules["torch"]
+    if native.layout is not torch.strided:
+        return None
+    try:
+        address = native.data_ptr()
+    except RuntimeError:  # it has no memory of its own
+        return None
+    size = native.element_size()
+    return lying_at(address, tuple(native.shape), [s * size for s in native.stride()], size)
+
+
+class _Somewhere:
+    """Says where elements would be; nobody looks at them."""
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def lying_at(address: int, shape: tuple[int, ...], strides: Iterable[int], size: int) -> Host | None:
+    """Return an array at an address, to ask what it has in common with others and for no more.
+
+    Parameters
+    ----------
+    strides : iterable of int
+        In bytes.
+    size : int
+        Bytes of an element.
+    """
+    if not address or not math.prod(shape):
+        return None
+    told = {"data": (address, True), "shape": shape, "strides": tuple(strides)}
+    return np.asarray(_Somewhere({**told, "typestr": f"|V{size}", "version": 3}))
 
 
 def _is_apart(array: Host, inputs: tuple[Given, ...]) -> bool:

@@ -35,6 +35,8 @@ def is_of_numbers(values: tuple[Any, ...]) -> bool:
     )
 
 
+#: In the place of a plan where there has been no such call.
+_UNKNOWN: Final[Any] = object()
 #: Kept calls of a function, at most; then all are forgotten, for these are other shapes each time.
 _MOST: Final = 4096
 
@@ -145,9 +147,8 @@ def replayed(function: _Function) -> _Function:
         seen = look((*args, *kwargs.values()), tuple(kwargs)) if kwargs else look(args, ())
         if seen is None or _state.noted is not None or not is_usual():
             return usual(*args, **kwargs)
-        try:
-            plan = plans[seen.key]
-        except KeyError:
+        plan = plans.get(seen.key, _UNKNOWN)
+        if plan is _UNKNOWN:
             return _noted(usual, args, kwargs, seen, plans)
         if plan is not None:
             try:

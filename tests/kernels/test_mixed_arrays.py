@@ -183,6 +183,46 @@ def test_columns_of_an_array_are_apart(kind: Kind, monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(host(columns)[0], [-1e-3, 1.0, 0.1, 1e-3], rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", [*kinds("numpy", "torch"), *libraries.device_kinds()])
+def test_arrays_with_gaps(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    whole = kind.array(np.zeros(100), "float32")
+    g, v = (kind.array(np.full(40, value), "float32") for value in (1.0, 0.0))
+    even, odd, later = whole[0:80:2], whole[1:81:2], whole[2:82:2]
+    with pytest.raises(ValueError, match="adam_step: first_moment has memory of parameter"):
+        kernels.adam_step(even, g, later, v, step=1)
+    assert not host(whole).any()
+    kernels.adam_step(even, g, odd, v, step=1)
+    np.testing.assert_allclose(host(whole)[:80], [-1e-3, 0.1] * 40, rtol=1e-5)
+
+
+def swapped(values: Any) -> Any:
+    return np.asarray(values, ">f4")
+
+
+def of_a_subclass(values: Any) -> Any:
+    torch = required("torch")
+
+    class Mine(torch.Tensor):  # type: ignore[misc]
+        """Which kernels do not take."""
+
+    return torch.asarray(values, dtype=torch.float32).as_subclass(Mine)
+
+
+@pytest.mark.parametrize("made", [swapped, of_a_subclass])
+@pytest.mark.parametrize("which", [{1}, {0, 2, 3}, {0, 1, 2, 3}])
+def test_what_kernels_do_not_take_is_looked_at_too(made: Any, which: set[int]) -> None:
+    plain = np.float32 if made is swapped else required("torch").asarray
+    whole = made(np.zeros(60, "f4")) if 0 in which else plain(np.zeros(60, "f4"))
+    g, v = (
+        made(values) if n in which else plain(values)
+        for n, values in ((1, np.ones(40, "f4")), (3, np.zeros(40, "f4")))
+    )
+    with pytest.raises(ValueError, match="adam_step: first_moment has memory of parameter"):
+        kernels.adam_step(whole[:40], g, whole[10:50], v, step=1)
+    assert not host(whole).any()
+
+
 def test_arrays_of_jax_may_be_one() -> None:
     jnp = required("jax.numpy")
     zeros = jnp.zeros(3)

@@ -27,7 +27,7 @@ from corepy.devices._device import CPU
 from corepy.devices._shortage import insist
 from corepy.dispatch import make, ran, table_of
 from corepy.kernels._arguments import Given, in_common
-from corepy.kernels._memory import delivered, place_of
+from corepy.kernels._memory import delivered, lying_at, meet, place_of
 
 #: Bytes of an element in memory, by the name of its dtype.
 ITEM_SIZE: Final = {
@@ -148,9 +148,16 @@ class Memory:
         return Memory(self.dtype, self.shape, self.strides, *place, written=True)
 
     def overlaps(self, other: Memory) -> bool:
-        """Say whether two arrays may have memory in common."""
+        """Say whether two arrays may have memory in common; those with gaps need not."""
         (space, low, high), (other_space, other_low, other_high) = self._extent(), other._extent()
         return space == other_space and low < other_high and other_low < high
+
+    def place(self) -> Any:
+        """Return an array that lies as this one does in what it is part of, for `meet`."""
+        size = ITEM_SIZE[self.dtype]
+        _, first = self.address
+        # No array begins at zero, where some buffers' first elements are.
+        return lying_at(VECTOR_BYTES + first, self.shape, [s * size for s in self.strides], size)
 
     def is_same(self, other: Memory) -> bool:
         """Say whether two arrays are the same elements."""
@@ -563,7 +570,7 @@ def apart(*arrays: Given) -> list[Memory] | None:
 
 
 def refuse_overlap_on_device(*arrays: Given) -> None:
-    """Refuse arrays that have memory in common; of those with gaps nobody says.
+    """Refuse arrays that have memory in common.
 
     Raises
     ------
@@ -576,7 +583,7 @@ def refuse_overlap_on_device(*arrays: Given) -> None:
     found = [target.memory(array) for array in arrays]
     for n, one in enumerate(found):
         for m, other in enumerate(found[:n]):
-            if one.is_contiguous and other.is_contiguous and one.overlaps(other):
+            if one.overlaps(other) and meet(one.place(), other.place()):
                 raise in_common(arrays[m], arrays[n])
 
 
