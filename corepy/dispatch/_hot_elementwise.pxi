@@ -283,7 +283,7 @@ cdef bint _is_told(Slot* slot) except -1:
     if slot.silent:
         corepy_none_of_all()
         return True
-    return slot.told != NULL and _is_told_as(slot.told)
+    return slot.told != NULL and _is_told_as(_name_of(slot))
 
 
 cdef bint _is_told_as(const char* name) except -1:

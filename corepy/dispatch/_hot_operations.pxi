@@ -315,7 +315,7 @@ cdef object _converted(Slot* slot, Operand x):
     made = _new_if_any(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
     if made is None:
         return None
-    if not _casts_quietly(PyArray_TYPE(native), slot.operand.type_num):
+    if not _casts_alone(PyArray_TYPE(native), slot.operand.type_num):
         if _cast_array(native, <PyArrayObject*>made, size, NULL):
             return made
         if size >= LONG or not _wraps_around(PyArray_TYPE(native)):

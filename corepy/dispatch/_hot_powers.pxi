@@ -58,6 +58,7 @@ cdef extern from *:
 cdef struct Power:
     PyUFuncGenericFunction power, root
     void* data  # for the first
+    bint rooted  # whether it was a root that was computed last; for the words of a warning alone
 
 
 cdef Power _powers[2]  # of float32 and float64; for good, since tables come and go
@@ -78,7 +79,8 @@ cdef void _powers_of_floats(
     char** operands, const npy_intp* size, const npy_intp* steps, void* data
 ) noexcept nogil:
     cdef Power* power = <Power*>data
-    if steps[1] == 0 and size[0] > 0 and (<float*>operands[1])[0] == 0.5:
+    power.rooted = steps[1] == 0 and size[0] > 0 and (<float*>operands[1])[0] == 0.5
+    if power.rooted:
         corepy_half_powers_of_floats(
             operands[0], steps[0], operands[2], steps[2], size[0], power.root
         )
@@ -90,9 +92,18 @@ cdef void _powers_of_doubles(
     char** operands, const npy_intp* size, const npy_intp* steps, void* data
 ) noexcept nogil:
     cdef Power* power = <Power*>data
-    if steps[1] == 0 and size[0] > 0 and (<double*>operands[1])[0] == 0.5:
+    power.rooted = steps[1] == 0 and size[0] > 0 and (<double*>operands[1])[0] == 0.5
+    if power.rooted:
         corepy_half_powers_of_doubles(
             operands[0], steps[0], operands[2], steps[2], size[0], power.root
         )
     else:
         power.power(operands, size, steps, power.data)
+
+
+cdef inline const char* _name_of(Slot* slot) noexcept:
+    """Return under what name NumPy tells of what a loop met with: powers are roots where they can."""
+    if slot.loop == _powers_of_doubles or slot.loop == _powers_of_floats:
+        if (<Power*>slot.data).rooted:
+            return "sqrt"
+    return slot.told

@@ -47,8 +47,8 @@ cdef object _reduced_whole(Slot* slot, PyArrayObject* x):
     result = _new(slot.descr, 0, NULL)
     if not _reduces_short_row(slot, _data(result), <char*>PyArray_DATA(x), size):
         return None
-    if slot.kind == MEAN:
-        _divide(slot.type_num, _data(result), 1, <double>size)
+    if slot.kind == MEAN and not _divides(slot.type_num, _data(result), 1, <double>size):
+        return None
     return result
 
 
@@ -74,15 +74,15 @@ cdef object _reduced(Slot* slot, PyArrayObject* x, Axes axes, bint gaps, double 
         return _reduced_over_grid(slot, x)
     else:
         made = _reduced_along(slot, x, first, last, gaps, correction)
-    if made is not None and slot.kind == MEAN:
-        _divide_by(slot, <PyArrayObject*><PyObject*>made, x)
-    return made
+    if made is None or slot.kind != MEAN:
+        return made
+    return made if _divides_by(slot, <PyArrayObject*><PyObject*>made, x) else None
 
 
-cdef inline void _divide_by(Slot* slot, PyArrayObject* sums, PyArrayObject* x) noexcept:
-    """Make means of the sums of an array's elements."""
+cdef inline bint _divides_by(Slot* slot, PyArrayObject* sums, PyArrayObject* x) noexcept:
+    """Make means of the sums of an array's elements, as `_divides`."""
     cdef npy_intp count = _size(sums, PY_SSIZE_T_MAX)
-    _divide(
+    return _divides(
         slot.type_num, <char*>PyArray_DATA(sums), count, <double>(_size(x, PY_SSIZE_T_MAX) // count)
     )
 
@@ -288,8 +288,8 @@ cdef object _reduced_over_grid(Slot* slot, PyArrayObject* x):
         PyMem_Free(parts)
     if by_row_loop and corepy_all_flags() or not by_row_loop and not _is_clean(slot, size):
         return None
-    if slot.kind == MEAN:
-        _divide(slot.type_num, _data(result), 1, <double>size)
+    if slot.kind == MEAN and not _divides(slot.type_num, _data(result), 1, <double>size):
+        return None
     return result
 
 
@@ -486,13 +486,15 @@ cdef inline void _put(int type_num, char* into, double value) noexcept nogil:
         (<long long*>into)[0] = <long long>value
 
 
-cdef inline void _divide(int type_num, char* values, npy_intp size, double count) noexcept:
+cdef inline bint _divides(int type_num, char* values, npy_intp size, double count) noexcept:
+    """Divide some numbers; False if one is too small for its digits, which the entry tells of."""
     cdef npy_intp i
     for i in range(size):
         if type_num == NPY_DOUBLE:
             (<double*>values)[i] /= count
         else:
             (<float*>values)[i] = <float>(<double>(<float*>values)[i] / count)
+    return corepy_flags() == 0
 
 
 cdef object _short_accumulation(Slot* slot, native, PyObject* axis, bint initial):

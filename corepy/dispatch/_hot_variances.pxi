@@ -25,14 +25,14 @@ cdef object _short_variance(
     try:
         if not _reduces(slot, target, source, rows, size):
             return None
-        _divide(slot.type_num, target, rows.results, <double>rows.length)
+        _divides(slot.type_num, target, rows.results, <double>rows.length)
         if doubles:
             _squares(<double*>source, <double*>target, <double*>squares, rows)
         else:
             _squares(<float*>source, <float*>target, <float*>squares, rows)
         if corepy_flags() or not _reduces(slot, target, squares, rows, size):
             return None
-        _divide(slot.type_num, target, rows.results, divisor)
+        _divides(slot.type_num, target, rows.results, divisor)
         for i in range(rows.results if slot.kind == DEVIATION else 0):
             if doubles:
                 (<double*>target)[i] = sqrt((<double*>target)[i])
