@@ -158,7 +158,9 @@ def matmul_int8(x: Any, values: Any, scales: Any, *, out: Any = None) -> Any:
     Notes
     -----
     Integers times scales, products and sums are computed in float32, or float64 where `x` has
-    that, and the result is rounded once.
+    that, and the result is rounded once. Of a few vectors, and on devices, a group's products with
+    the integers are added up before they are scaled: where that sum exceeds the dtype's range, the
+    result is infinite or NaN, however small the scale.
 
     Examples
     --------
