@@ -96,6 +96,8 @@ def broadcasting(draw: st.DrawFn, name: str) -> tuple[Any, Any]:
             # What 0 to a negative or complex power is, libraries do not agree on.
             safe = {"exact": True, "low": 1, "high": 4} if ints or "c" in first + second else {}
             right = {"exact": True, "low": 0 if ints else -2, "high": 3}
+            if ints and draw(st.booleans()):  # what does not fit wraps around, to any exponent
+                right["high"] = 2**63
         case "floor_divide" | "remainder" if ints:
             safe = {"exact": True, "low": -100, "high": 100}
             right = {"exact": True, "low": 1, "high": 9}

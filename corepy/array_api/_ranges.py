@@ -14,7 +14,17 @@ from corepy._dtypes import DType, Scalar
 from corepy._errors import bad_argument, bad_type
 from corepy.array_api._arguments import addressable, flag_of, new_table, size_of
 from corepy.devices._device import Device
-from corepy.dispatch import FLOAT32_LIMIT, create, fitting, is_scalar, operation, plain
+from corepy.dispatch import (
+    FLOAT32_LIMIT,
+    STRICT,
+    as_operand,
+    create,
+    fitting,
+    is_scalar,
+    operation,
+    owner_of,
+    plain,
+)
 
 if TYPE_CHECKING:
     from corepy.array_api._array import Array
@@ -177,12 +187,22 @@ def _fits_between(first: Scalar, last: Scalar, dtype: DType) -> bool:
 
 
 def _end(argument: str, value: Any) -> Scalar:
-    return value if isinstance(value, complex) else _real("linspace", argument, value)
+    if not isinstance(value, complex):
+        return _real("linspace", argument, value)
+    _refuse_natives("linspace", argument, value)
+    return value
+
+
+def _refuse_natives(function: str, argument: str, value: Any) -> None:
+    """Refuse native arrays, NumPy's scalars among them, in strict mode alone."""
+    if STRICT.get() and owner_of(value) is not None:
+        as_operand(function, argument, value)  # raises, in the words of every function
 
 
 def _real(function: str, argument: str, value: Any) -> int | float:
     if value.__class__ is int or value.__class__ is float:
         return value
+    _refuse_natives(function, argument, value)
     value = plain(value)
     if is_scalar(value) and not isinstance(value, (bool, complex)):
         return cast("int | float", value)

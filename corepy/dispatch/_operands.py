@@ -66,13 +66,16 @@ def plain(value: Any, *, written: bool = False) -> Any:
     """Return a number of a subclass of Python's, such as an ``IntEnum``, as Python's own.
 
     Whatever else comes is returned as it is; so are NumPy's scalars, some of which are such, but
-    where they are `written` into an array: there its dtype holds, and theirs is no matter.
+    where they are `written` into an array: there its dtype holds, and theirs is no matter. Strict
+    mode takes them nowhere, and who gets one back refuses it as a native array.
     """
     if value.__class__ in SCALARS or isinstance(value, Operand):
         return value
     kind: Any
     for kind in (int, float, complex):
-        if isinstance(value, kind) and (written or _registry.owner_of(value) is None):
+        if isinstance(value, kind) and (
+            (written and not STRICT.get()) or _registry.owner_of(value) is None
+        ):
             return kind(value)
     return value
 

@@ -20,6 +20,7 @@ from tests.helpers import (
     FEW_PAIRS,
     FEW_SHAPES,
     FLOATS,
+    INTEGERS,
     NAMES,
     STANDARD,
     TOLERANCE,
@@ -381,6 +382,19 @@ def test_no_integers_are_divided_by_zero_and_raised_to_negative_powers() -> None
 def test_integer_to_a_negative_integer_power_raises() -> None:
     with pytest.raises(ValueError, match="^pow: "):
         xp.pow(xp.asarray([2]), xp.asarray([-1]))
+
+
+@pytest.mark.few_shapes
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_powers_of_integers_wrap_around_whatever_the_exponent(dtype: str) -> None:
+    bases = np.array([0, 1, 2, 3, 5, 126, 127], dtype)
+    exponents = np.array([64, 65, 64, 65, 63, 127, np.iinfo(dtype).max], dtype)
+    x1, x2 = xp.asarray(bases, copy=True), xp.asarray(exponents, copy=True)
+    assert_values(x1**x2, bases**exponents)
+    assert_values(x1**64, bases ** np.array(64, dtype))
+    assert_values(3**x2, np.array(3, dtype) ** exponents)
+    x1 **= x2
+    assert_values(x1, bases**exponents)
 
 
 @pytest.mark.parametrize("name", UNARY + BINARY)

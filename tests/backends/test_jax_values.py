@@ -10,6 +10,7 @@ import pytest
 
 import corepy.array_api as xp
 from tests.conftest import required
+from tests.helpers import INTEGERS
 
 jax = required("jax")
 jnp = jax.numpy
@@ -207,6 +208,36 @@ def test_corrected_functions_keep_their_derivatives(name: str) -> None:
             _, want = jax.jvp(library, (operand,), (tangent,))
             _, found = jax.jvp(_special.FIXES[name], (operand,), (tangent,))
             np.testing.assert_allclose(found, want, rtol=1e-12, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_powers_of_integers_read_every_bit_of_the_exponent(dtype: str) -> None:
+    bases = np.array([0, 1, 2, 3, 5, 126, 127], dtype)
+    exponents = np.array([0, 1, 3, 63, 64, 65, 127, np.iinfo(dtype).max], dtype)
+    want = bases[:, None] ** exponents
+    with jax.enable_x64(True):
+        x1, x2 = jnp.asarray(bases)[:, None], jnp.asarray(exponents)
+        each = jax.vmap(jax.vmap(_special.pow, (None, 0)), (0, None))
+        for found in (_special.pow(x1, x2), jax.jit(_special.pow)(x1, x2), each(x1[:, 0], x2)):
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, want)
+    a, b = xp.asarray(bases), xp.asarray(exponents)
+    np.testing.assert_array_equal(xp.pow(xp.reshape(a, (-1, 1)), b), want)
+    for i, exponent in enumerate(exponents.tolist()):
+        np.testing.assert_array_equal(a**exponent, want[:, i])
+        c = xp.asarray(a, copy=True)
+        c **= exponent
+        np.testing.assert_array_equal(c, want[:, i])
+    for i, base in enumerate(bases.tolist()):
+        np.testing.assert_array_equal(base**b, want[i])
+
+
+def test_traced_negative_powers_of_integers_are_jaxs() -> None:
+    with jax.enable_x64(True):
+        x1, x2 = jnp.asarray([0, 2, 3, -1, 3]), jnp.asarray([-1, -2, -64, -65, 100])
+        found = jax.jit(_special.pow)(x1, x2)
+        assert found[:4].tolist() == jnp.pow(x1, x2)[:4].tolist()
+        assert int(found[4]) == int(np.int64(3) ** np.int64(100))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from typing import Any
 
 import numpy as np
@@ -293,6 +294,41 @@ def test_strict_mode_refuses_what_the_standard_leaves_open(call: Any) -> None:
     with corepy.strict(), pytest.raises(TypeError):
         call(x)
     call(x)
+
+
+@pytest.mark.parametrize("scalar", [np.float64(1), np.complex128(1), np.float32(1), np.int64(1)])
+@pytest.mark.parametrize(
+    ("argument", "call"),
+    [
+        ("add: x2", lambda x, s: x + s),
+        ("add: x2", lambda x, s: x.__iadd__(s)),
+        ("multiply: x2", lambda x, s: x.__imul__(s)),
+        ("pow: x2", lambda x, s: x.__ipow__(s)),
+        ("__setitem__: value", lambda x, s: x.__setitem__(0, s)),
+        ("__setitem__: value", lambda x, s: x.__setitem__(slice(None), s)),
+        ("__setitem__: value", lambda x, s: x.__setitem__(x == 1, s)),
+        ("clip: min", xp.clip),
+        ("clip: max", lambda x, s: xp.clip(x, None, s)),
+        ("clip: max", lambda x, s: xp.clip(x, 0, s)),
+        ("arange: start", lambda x, s: xp.arange(s)),
+        ("arange: stop", lambda x, s: xp.arange(0, s)),
+        ("arange: step", lambda x, s: xp.arange(0, 3, s)),
+        ("linspace: start", lambda x, s: xp.linspace(s, 2, 3)),
+        ("linspace: stop", lambda x, s: xp.linspace(0, s, 3)),
+        ("full: fill_value", lambda x, s: xp.full(3, s)),
+    ],
+)
+def test_strict_mode_takes_no_scalars_of_numpy(argument: str, call: Any, scalar: Any) -> None:
+    kept, wanted = xp.ones(2), "expected an Array (strict mode takes no native arrays)"
+    told = f"{argument} is of type numpy.{scalar.dtype.name}; {wanted}"
+    with corepy.strict():
+        for _ in range(2):  # a short way may be learnt from the first call
+            with pytest.raises(TypeError, match=f"^{re.escape(told)}$"):
+                call(kept, scalar)
+        call(xp.ones(2), 1.0)  # Python's own pass
+    assert kept.tolist() == [1.0, 1.0]
+    if scalar.dtype.kind != "c":
+        call(xp.ones(2), scalar)
 
 
 def test_strict_is_a_switch_and_a_context() -> None:

@@ -423,8 +423,12 @@ def _remainder(x1: Array, x2: Array) -> Array:
 def _pow(x1: Array, x2: Array) -> Array:
     if x2.dtype.kind == "i" and x1.size:
         values = _values.known(x2)
-        if values is not None and (values < 0).any():
-            raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
+        if values is not None:
+            # Without a sign a negative exponent is a large one: most calls take one look for both.
+            if not (values.view(f"u{x2.dtype.itemsize}") > _special.LOW_EXPONENT).any():
+                return _special.low_pow(x1, x2)
+            if (values < 0).any():
+                raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
     return _special.pow(x1, x2)
 
 

@@ -322,11 +322,42 @@ def sign(x: Array) -> Array:
 
 @_differentiated_as(jnp.pow)
 def pow(x1: Array, x2: Array) -> Array:
-    # By way of the logarithm, XLA makes NaN of zero to a power that has an imaginary part.
     found = jnp.pow(x1, x2)
+    if found.dtype.kind in "iu":
+        # JAX reads the low six bits of such an exponent, and no others.
+        large = jnp.any(x2 > LOW_EXPONENT)
+        return lax.cond(large, _times_high_power, lambda found, *_: found, found, x1, x2)
     if not _is_complex(found):
         return found
+    # By way of the logarithm, XLA makes NaN of zero to a power that has an imaginary part.
     return jnp.where((x1 == 0) & (jnp.real(x2) > 0), 0, found)
+
+
+#: The greatest exponent of integers of which JAX reads every bit.
+LOW_EXPONENT: Final = 63
+
+
+def _times_high_power(found: Array, x1: Array, x2: Array) -> Array:
+    """Multiply integers by the power that an exponent's bits beyond the sixth stand for."""
+
+    def some_left(state: tuple[Array, Array, Array]) -> Array:
+        return jnp.any(state[2] != 0)
+
+    def square_and_multiply(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        found, factor, rest = state
+        return jnp.where(rest & 1, found * factor, found), factor * factor, rest >> 1
+
+    # A negative exponent, which has no right power, keeps JAX's.
+    rest = jnp.where(x2 > LOW_EXPONENT, x2 >> 6, 0)
+    start = found, lax.integer_pow(x1, LOW_EXPONENT + 1), rest
+    made: Array = lax.while_loop(some_left, square_and_multiply, start)[0]
+    return made
+
+
+@_differentiated_as(jnp.pow)
+def low_pow(x1: Array, x2: Array) -> Array:
+    """Return powers of integers to exponents of at most `LOW_EXPONENT`, without a look at them."""
+    return jnp.pow(x1, x2)
 
 
 # ---------------------------------------------------------------------------- division
