@@ -18,6 +18,7 @@ from corepy.dispatch._settings import AUTOCAST
 #: The operations that are products; those of the extension ``linalg`` of these names are the same.
 PRODUCTS: Final = ("matmul", "tensordot", "vecdot")
 
+#: Whether the tables were emptied since somebody asked for rounded products.
 _wanted = False
 
 
@@ -27,8 +28,8 @@ def on_change(refill: Callable[[], None]) -> None:
     def want() -> None:
         global _wanted
         if not _wanted:
-            _wanted = True
             refill()
+            _wanted = True  # last: a thread that comes meanwhile must not find old entries
 
     AUTOCAST.watchers.append(want)
 
@@ -41,7 +42,7 @@ def applied(
     Until somebody asked for it, and for all that is no product of float32, it is the callable
     itself.
     """
-    if not _wanted or name not in PRODUCTS or dtype is not float32:
+    if not AUTOCAST.touched or name not in PRODUCTS or dtype is not float32:
         return native
     own: dict[str, Callable[..., Any] | None] = {}
 

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
@@ -48,7 +48,7 @@ class Setting(Generic[T]):
     def touch(self) -> None:
         """Take note that somebody changes it."""
         self.touched = True
-        for watcher in tuple(self.watchers):  # one of them may take leave
+        for watcher in self.watchers:  # nobody takes leave: several threads may be here
             watcher()
 
     def set(self, value: T) -> Callable[[], None]:
@@ -58,18 +58,24 @@ class Setting(Generic[T]):
         for_all = _speaks_for_all()
         if for_all:
             self._default = value
-        self.touch()  # last: who is told may keep the default
 
         def undo() -> None:
             try:
                 self._local.reset(token)  # to nothing where nothing was, so that defaults hold
-            except (RuntimeError, ValueError):  # for the second time, or in another thread or task
+            except RuntimeError:  # for the second time
                 self.set(before)
                 return
+            except ValueError:  # in another thread or task
+                self._put_back(before)
             if for_all:
                 self._default = default
             self.touch()
 
+        try:
+            self.touch()  # last: who is told may keep the default
+        except BaseException:
+            undo()  # else it would hold for good, for nobody got what changes it back
+            raise
         return undo
 
     @contextmanager
@@ -85,12 +91,16 @@ class Setting(Generic[T]):
             try:
                 self._local.reset(token)
             except ValueError:  # in another thread or task, as a generator that goes on there
-                self._local.set(before)
-            else:
-                # Blocks of other threads leave the default alone, which is not theirs.
-                if for_all and self._default is not default:
-                    self._default = default
-                    self.touch()
+                self._put_back(before)
+            # Blocks of other threads leave the default alone, which is not theirs.
+            if for_all and self._default is not default:
+                self._default = default
+                self.touch()
+
+    def _put_back(self, value: T) -> None:
+        """Give a thread or task what was before a block that another one entered."""
+        if self._local in copy_context():  # else it goes on following the default
+            self._local.set(value)
 
 
 def _speaks_for_all() -> bool:

@@ -124,25 +124,34 @@ class Table(Slots):
             fixed = operation.result(self.dtype)
             if fixed in self.dtypes:  # else the native result tells what stands in for it
                 result = table_of(self.backend, self.device, fixed)
-        if self.backend.home is not None:
-            native = _offload.entry(*place)
-        else:
-            native = _fallback.resolve(*place)
-            native = self._routed(native, name, result)
-            native = _autocast.applied(native, name, self.backend, self.dtype)
-        with _LOCK:
-            if _explain.listening():
-                # Not stored: the tables fill with plain callables again once nobody listens.
-                native = _offload.gated(native, *place)
-                return _explain.traced(native, name, self.backend, self.device), result
-            own = not isinstance(native, _fallback.Elsewhere)
-            if own and self.backend.recycles and name not in _NEW:
-                native = recycling(native)
+        while True:
+            forgotten = _forgotten  # before any setting is looked at
+            if self.backend.home is not None:
+                native = _offload.entry(*place)
+            else:
+                native = _fallback.resolve(*place)
+                native = self._routed(native, name, result)
+                native = _autocast.applied(native, name, self.backend, self.dtype)
+            with _LOCK:
+                # Else what was found before another thread changed a setting would stay.
+                if forgotten == _forgotten:
+                    return self._stored(native, name, result)
+
+    def _stored(self, native: Callable[..., Any], name: str, result: Table | None) -> Entry:
+        """Store an entry, under the lock, and return it."""
+        place = name, self.backend, self.device, self.dtype
+        if _explain.listening():
+            # Not stored: the tables fill with plain callables again once nobody listens.
             native = _offload.gated(native, *place)
-            entry = self[name] = (native, result)
-            self.settle(name, native, result, self.backend.loop(name) if own else None)
-            if own and self.repeats:
-                self.calls[name] = native, None, getattr(native, "plain", result)
+            return _explain.traced(native, name, self.backend, self.device), result
+        own = not isinstance(native, _fallback.Elsewhere)
+        if own and self.backend.recycles and name not in _NEW:
+            native = recycling(native)
+        native = _offload.gated(native, *place)
+        entry = self[name] = (native, result)
+        self.settle(name, native, result, self.backend.loop(name) if own else None)
+        if own and self.repeats:
+            self.calls[name] = native, None, getattr(native, "plain", result)
         return entry
 
     def _routed(
@@ -240,6 +249,10 @@ def preferred(dtype: DType, there: frozenset[DType], held: frozenset[DType]) -> 
 
 _LOCK: Final = _forks.lock()
 _tables: Final[dict[tuple[Backend, Device, DType], Table]] = {}
+#: How often entries were forgotten.
+_forgotten = 0
+#: Whether they were since somebody first asked for reproducible results.
+_reproducible = False
 
 
 def table_of(backend: Backend, device: Device, dtype: DType) -> Table:
@@ -255,15 +268,19 @@ def table_of(backend: Backend, device: Device, dtype: DType) -> Table:
 
 def forget_entries() -> None:
     """Empty every table, so that the next use of each operation resolves it anew."""
+    global _forgotten
     with _LOCK:
+        _forgotten += 1
         for table in _tables.values():
             table.clear()
 
 
 def _reproducible_from_now_on() -> None:
     # Entries that ask for the setting are there from the first time on.
-    REPRODUCIBLE.watchers.remove(_reproducible_from_now_on)
-    forget_entries()
+    global _reproducible
+    if not _reproducible:
+        forget_entries()
+        _reproducible = True  # last: a thread that comes meanwhile must not find old entries
 
 
 REPRODUCIBLE.watchers.append(_reproducible_from_now_on)

@@ -13,6 +13,7 @@ import corepy
 from corepy._dtypes import ANY
 from corepy.backends._rounding import rounded as rounding
 from corepy.dispatch import _autocast, _table, _tf32
+from corepy.dispatch._settings import AUTOCAST
 from corepy.testing import FakeBackend
 from tests.conftest import required
 from tests.dispatch.fake import registered
@@ -24,7 +25,7 @@ LOW = ("bfloat16", "float16")
 def _forgotten() -> Iterator[None]:
     """Leave the process as if nobody had ever asked."""
     yield
-    _autocast._wanted = False
+    _autocast._wanted = AUTOCAST.touched = False
     _table.forget_entries()
 
 

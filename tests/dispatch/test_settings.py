@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -88,6 +88,88 @@ def test_a_block_that_ends_elsewhere_or_twice_gives_the_value_from_before() -> N
     assert setting.get() == 2
 
 
+def in_task(work: Callable[[], Any]) -> Any:
+    async def run() -> Any:
+        return work()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("elsewhere", [in_thread, in_task])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_block_that_ends_elsewhere_puts_the_default_back(
+    name: str, elsewhere: Callable[[Callable[[], Any]], Any]
+) -> None:
+    change, value, ask = SETTINGS[name]
+
+    def block() -> Iterator[None]:
+        with change(value):
+            yield
+
+    def work() -> None:
+        before, generator = in_thread(ask), block()
+        assert before != value
+        next(generator)
+        assert (ask(), in_thread(ask)) == (value, value)
+        elsewhere(generator.close)  # type: ignore[attr-defined]
+        assert in_thread(ask) == before
+
+    contextvars.copy_context().run(work)  # in which the value stays, for no thread can reach it
+
+
+def test_who_ends_the_block_of_another_thread_goes_on_following_the_default() -> None:
+    setting, block = Setting("test", 1), list[Restore]()
+    left, changed = threading.Event(), threading.Event()
+    found = list[int]()
+
+    def worker() -> None:
+        block[0].__exit__(None, None, None)
+        found.append(setting.get())
+        left.set()
+        changed.wait()
+        found.append(setting.get())
+
+    def work() -> None:
+        block.append(Restore(setting, 2))
+        thread = threading.Thread(target=worker)
+        thread.start()
+        left.wait()
+        setting.set(3)
+        changed.set()
+        thread.join()
+
+    contextvars.copy_context().run(work)
+    assert found == [1, 3]
+
+
+def test_the_main_thread_ends_the_block_of_another_one_without_a_word_for_all() -> None:
+    setting, block = Setting("test", 1), list[Restore]()
+
+    def worker() -> None:
+        setting.set(2)
+        block.append(Restore(setting, 3))
+
+    in_thread(worker)
+    with block[0]:
+        pass
+    assert (setting.get(), in_thread(setting.get)) == (1, 1)
+
+
+def test_what_a_watcher_refuses_is_not_set() -> None:
+    setting = Setting("test", 1)
+
+    def refuse() -> None:
+        if setting.get() == 2:
+            raise ValueError("refused")
+
+    setting.watchers.append(refuse)
+    with pytest.raises(ValueError, match="^refused$"):
+        setting.set(2)
+    assert (setting.get(), in_thread(setting.get)) == (1, 1)
+    setting.set(3)
+    assert (setting.get(), in_thread(setting.get)) == (3, 3)
+
+
 def test_a_scope_that_ends_elsewhere_gives_the_value_from_before() -> None:
     setting = Setting("test", 1)
     scope = setting.scoped(2)
@@ -100,6 +182,19 @@ def test_a_scope_that_ends_elsewhere_gives_the_value_from_before() -> None:
 
     assert contextvars.copy_context().run(leave) == 1
     assert setting.get() == 1
+
+
+def test_a_scope_that_ends_elsewhere_puts_the_default_back() -> None:
+    setting = Setting("test", 1)
+
+    def work() -> None:
+        scope = setting.scoped(2)
+        scope.__enter__()
+        setting.set(3)
+        in_thread(lambda: scope.__exit__(None, None, None))
+
+    contextvars.copy_context().run(work)
+    assert (setting.get(), in_thread(setting.get)) == (1, 1)
 
 
 @pytest.mark.parametrize("set_before", [False, True])
