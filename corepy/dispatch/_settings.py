@@ -325,10 +325,9 @@ def offload(mode: Offload) -> Restore:
     ``COREPY_OFFLOAD=auto`` in the environment makes it the default. See ``docs/offload.md``.
     """
     _check("offload", "mode", mode, _OFFLOADS, '"auto" or "off"')
-    restore = Restore(OFFLOAD, mode)
     if mode == "auto" and when_offloading is not None:
-        when_offloading()
-    return restore
+        when_offloading()  # first: it may warn, which may be an exception
+    return Restore(OFFLOAD, mode)
 
 
 def get_offload() -> Offload:

@@ -332,7 +332,9 @@ class _Somewhere:
         self.__array_interface__ = interface
 
 
-def lying_at(address: int, shape: tuple[int, ...], strides: Iterable[int], size: int) -> Host | None:
+def lying_at(
+    address: int, shape: tuple[int, ...], strides: Iterable[int], size: int
+) -> Host | None:
     """Return an array at an address, to ask what it has in common with others and for no more.
 
     Parameters
