@@ -516,3 +516,38 @@ def test_norms_of_many_equal_numbers(order: int) -> None:
     x = xp.asarray(torch.full((1_000_000,), 1.001, dtype=torch.float64))
     expected = 1.001 * 1e6 ** (1 / order)
     assert float(xp.linalg.vector_norm(x, ord=order)) == pytest.approx(expected, rel=16 * 2.0**-52)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((300_001,), None),
+        ((700, 501), 0),
+        ((501, 700), 1),
+        ((70, 71, 72), (0, 2)),
+        ((70, 71, 72), 1),
+        ((10, 30_001), 0),
+        ((1, 1, 300_000), (0, 1)),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_variances_of_many_elements(shape: tuple[int, ...], axis: Any, turned: bool) -> None:
+    """They are added up by parts, which a gradient does not pass through."""
+    values = np.random.default_rng(0).normal(5, 1, shape)
+    if turned:
+        values = np.asfortranarray(values)
+    tensor = torch.from_numpy(values)
+    x, traced = xp.asarray(tensor), xp.asarray(tensor.clone().requires_grad_())
+    for keepdims in (False, True):
+        expected = np.var(values.astype(np.longdouble), axis=axis, keepdims=keepdims)
+        for found in (
+            xp.var(x, axis=axis, keepdims=keepdims),
+            xp.var(traced, axis=axis, keepdims=keepdims),
+        ):
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(
+                np.asarray(found.unwrap().detach()), expected.astype(float), rtol=1e-14, atol=0
+            )
+    xp.std(traced, axis=axis).unwrap().sum().backward()
+    if shape[0] > 1:  # else nothing deviates, and a root has no derivative at zero
+        assert traced.unwrap().grad.isfinite().all()

@@ -11,6 +11,8 @@ import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
+from corepy.backends.torch._layout import is_plain
+
 
 def _axes(x: Tensor, axis: tuple[int, ...] | None) -> tuple[int, ...]:
     return tuple(range(x.ndim)) if axis is None else axis
@@ -107,15 +109,42 @@ def cumulate(function: Callable[..., Tensor], initial: int) -> Callable[..., Ten
     return cumulate
 
 
+#: Elements whose deviations from the mean are taken at once, in memory that the next ones reuse.
+_AT_ONCE: Final = 1 << 17
+
+
 def var(x: Tensor, *, axis: Any, correction: float, keepdims: bool) -> Tensor:
-    # torch warns where no degree of freedom is left, and divides by zero there.
-    count = 1
-    for place in _axes(x, axis):
-        count *= x.shape[place]
-    freedom = count - correction
-    deviations = x - mean(x, axis=axis, keepdims=True)
-    total = sum_(deviations * deviations, axis=axis, dtype=x.dtype, keepdims=keepdims)
+    # torch.var loses more digits, takes longer but for all of an array, and warns where no degree
+    # of freedom is left.
+    axes = _axes(x, axis)
+    freedom = math.prod(x.shape[place] for place in axes) - correction
+    middle = mean(x, axis=axis, keepdims=True)
+    if x.device.type == "cpu" and x.numel() > 2 * _AT_ONCE and is_plain(x):
+        total = _squares(x, middle, axes, keepdims)
+    else:
+        deviations = x - middle
+        total = sum_(deviations * deviations, axis=axis, dtype=x.dtype, keepdims=keepdims)
     return total / freedom if freedom > 0 else torch.full_like(total, torch.nan)
+
+
+def _squares(x: Tensor, middle: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Add up squares of deviations, of some elements at a time.
+
+    New memory for those of all would take the system several times as long as they take.
+    """
+    place = max(range(x.ndim), key=x.shape.__getitem__)
+    parts = x.split(max(1, _AT_ONCE * x.shape[place] // x.numel()), place)
+    middles = (middle,) if place in axes else middle.split(parts[0].shape[place], place)
+    memory, totals = torch.empty_like(parts[0]), []
+    for i, part in enumerate(parts):
+        deviations = memory.narrow(place, 0, part.shape[place])
+        torch.sub(part, middles[i % len(middles)], out=deviations)
+        deviations *= deviations
+        totals.append(sum_(deviations, axis=axes, dtype=x.dtype, keepdims=True))
+    total = torch.cat(totals, place)
+    if place in axes:
+        total = torch.sum(total, place, True)
+    return total if keepdims else total.squeeze(axes)
 
 
 def std(x: Tensor, *, axis: Any, correction: float, keepdims: bool) -> Tensor:
