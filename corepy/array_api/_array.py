@@ -464,10 +464,13 @@ class Array(Interchange):
         list, bool, int, float or complex
             Nested lists, a scalar of a 0-D array.
         """
-        return look(self._native, self._table.backend).tolist()
+        return self._shown("tolist").tolist()
 
-    def _host(self) -> np.ndarray[Any, Any]:
-        return to_host(self._native, self._table.backend)
+    def _shown(self, function: str) -> np.ndarray[Any, Any]:
+        """Return the values as NumPy's, which nobody changes."""
+        found = look(self._native, self._table.backend)
+        self._come_home(function)
+        return found
 
     # ------------------------------------------------------------------ interchange
 
@@ -504,7 +507,7 @@ class Array(Interchange):
         prefix, backend = "Array(", self._table.backend
         values = backend.outline(self._native)
         if values is None:
-            shown = look(self._native, backend)
+            shown = self._shown("repr")
             values = np.array2string(shown, separator=", ", prefix=prefix)
             if not shown.size and shown.shape != (0,):  # of which the brackets say nothing
                 values = f"{values}, shape={shown.shape}"
@@ -513,9 +516,8 @@ class Array(Interchange):
         )
 
     def __str__(self) -> str:
-        backend = self._table.backend
-        outline = backend.outline(self._native)
-        return str(look(self._native, backend)) if outline is None else outline
+        outline = self._table.backend.outline(self._native)
+        return str(self._shown("str")) if outline is None else outline
 
     def __format__(self, spec: str, /) -> str:
         """Format the value of a 0-D array; arrays with dimensions take no specification."""
@@ -532,7 +534,9 @@ class Array(Interchange):
         return _duplicate(self)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return _unpickle, (self._host(), self.backend, self.device.name)
+        values = to_host(self._native, self._table.backend)
+        self._come_home("pickle")
+        return _unpickle, (values, self.backend, self.device.name)
 
     def __dir__(self) -> list[str]:
         hidden = {"_native", "_table"}

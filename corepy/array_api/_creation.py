@@ -31,7 +31,7 @@ from corepy.array_api._conversion import (
     parse,
     preferred,
 )
-from corepy.devices._device import Device
+from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import from_host
 from corepy.dispatch import (
     Operand,
@@ -53,6 +53,7 @@ from corepy.dispatch import (
     same,
     shortened,
 )
+from corepy.dispatch import _explain as account
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,6 +146,8 @@ def asarray(
         if copying is not False:
             raise
         raise ValueError(f"asarray: obj cannot be shared for copy=False: {error}") from error
+    if table.device is not CPU:
+        account.moved(table.backend, table.device, values.nbytes, "asarray from the host")
     return cast("Array", make(native, table))
 
 

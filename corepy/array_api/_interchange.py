@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from corepy._errors import bad_type
 from corepy.array_api._arguments import device_argument
-from corepy.devices._device import Device
+from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import convert, nbytes, to_host
 from corepy.dispatch import Operand, creation_table, entered, make, table_of
 from corepy.dispatch import _explain as account
@@ -88,6 +88,13 @@ class Interchange(Operand):
         size = nbytes(self._native, home)
         account.moved(target.backend, place, size, f"to_device from {source.device}")
         return cast("Array", make(native, target))
+
+    def _come_home(self, function: str) -> None:
+        """Tell whoever listens that all values leave the device for the host."""
+        table = self._table
+        if table.device.kind != "cpu":
+            size = nbytes(self._native, table.backend)
+            account.moved(table.backend, CPU, size, f"{function} from {table.device}")
 
     def __dlpack_device__(self, /) -> tuple[int, int]:
         """Return the DLPack device type and id of the native array.
@@ -178,6 +185,7 @@ class Interchange(Operand):
         if table.device.kind != "cpu" and copy is False:
             raise ValueError(f"__array__: x is on {table.device}; expected copy other than False")
         host = to_host(self._native, table.backend, copy=None if copy else copy)
+        self._come_home("__array__")
         made = np.asarray(host, dtype) if copy is None else np.array(host, dtype, copy=copy)
         # The caller may give it another shape or dtype in place, which is not for ours to have.
         return made.view() if made is host else made

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import corepy
@@ -57,6 +60,23 @@ def test_transfers_are_counted() -> None:
         assert [(r.operation, r.bytes_moved) for r in moved.records] == [("transfer", 24)]
         assert moved.records[0].caller.startswith(f"{__file__}:")
         assert moved.summary() == {}
+
+
+def test_values_that_come_and_go_without_an_operation_are_counted() -> None:
+    with registered(FakeBackend({"add"})), corepy.set_fallback("allow"):
+        made = corepy.explain(lambda: xp.asarray([1.0, 2.0, 3.0], device="fake:0"))
+        x = xp.asarray([1.0, 2.0, 3.0], device="fake:0")
+        calls: list[Callable[[], object]] = [
+            lambda: np.asarray(x),
+            x.tolist,
+            lambda: repr(x),
+            lambda: str(x),
+            lambda: pickle.dumps(x),
+        ]
+        for found in (made, *map(corepy.explain, calls)):
+            assert [(r.operation, r.bytes_moved) for r in found.records] == [("transfer", 24)]
+    at_home = xp.asarray([1.0, 2.0])
+    assert not corepy.explain(lambda: (np.asarray(at_home), repr(at_home))).records
 
 
 def test_the_time_of_an_operation_is_when_its_device_is_done() -> None:
