@@ -14,6 +14,7 @@ equal before anything is timed. The candidates of a cell run interleaved, see
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -348,7 +349,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         nargs="+",
         metavar="NAME",
         choices=[peer.name for peer in PEERS],
-        help=f"measure only these beside NumPy and corepy ({listed(p.name for p in PEERS)})",
+        help="measure only these beside NumPy and corepy "
+        f"({listed(shlex.quote(peer.name) for peer in PEERS)})",
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="at most so many rounds a cell")
     parser.add_argument("--save", action="store_true", help=f"keep the figures in {RESULTS.name}/")

@@ -246,6 +246,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.rounds < 1 or min(options.sizes) < 100:
         parser.error("expected at least one round, and sizes of at least 100")
+    if unknown := set(options.only or ()) - {name for name, *_ in CASES}:
+        parser.error(f"--only has {', '.join(sorted(unknown))}; expected names of operations")
     table = [["operation", "on", "dtype", *map(str, options.sizes)]]
     with np.errstate(all="ignore"):
         for case in CASES:

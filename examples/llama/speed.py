@@ -139,6 +139,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("expected a checkpoint or --random, and not both")
     if min(options.prompt, options.new, options.rounds) < 1:
         parser.error("expected numbers of at least 1")
+    # Else transformers would look for a repository of that name.
+    if options.checkpoint is not None and not (options.checkpoint / "config.json").is_file():
+        parser.error(f"checkpoint is {str(options.checkpoint)!r}; expected a folder with a model")
+    usable = corepy.usable_backends()
+    if unusable := [backend for backend in options.backends if backend not in usable]:
+        parser.error(f"--backends has {', '.join(unusable)}; expected some of {', '.join(usable)}")
     logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) if options.random else options.checkpoint
