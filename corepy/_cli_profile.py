@@ -8,17 +8,38 @@ import os
 import runpy
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TextIO
+from types import TracebackType
+from typing import Any, Final, TextIO
 
 from corepy._errors import CorepyError
 from corepy._profile import Profile, profile
 
+#: Where frames are ours, before the program's own.
+_STARTERS: Final = (__file__, runpy.run_path.__code__.co_filename)
+
 
 class ProfileError(CorepyError):
     """There is no such program or folder: told in one line."""
+
+
+class _Program(argparse.Action):
+    """Takes a program and all that follows it, a ``--`` too, which `argparse.REMAINDER` loses."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        # One before the program ends the command's own options; not every Python drops it.
+        given = [*(values or ())]
+        given = given[1:] if given[0] == "--" and len(given) > 1 else given
+        namespace.program, namespace.arguments = given[0], given[1:]
 
 
 def add_profile(commands: Any) -> None:
@@ -30,9 +51,12 @@ def add_profile(commands: Any) -> None:
         "--top", type=_row_count, default=20, metavar="N", help="rows of a table (default: 20)"
     )
     command.add_argument("-m", dest="module", action="store_true", help="the program is a module")
-    command.add_argument("program", help="a file, or with -m a module")
-    rest = command.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
-    rest.required = False  # else Python 3.11 says so where the program is missing
+    command.add_argument(
+        "program",
+        nargs=argparse.PARSER,
+        action=_Program,
+        help="a file, or with -m a module; then its arguments",
+    )
 
 
 def _row_count(text: str) -> int:
@@ -49,8 +73,8 @@ def profile_program(options: argparse.Namespace) -> int:
     Raises
     ------
     ProfileError
-        If there is no such program, or no folder for a file. What the program raises passes
-        through.
+        If there is no such program, or no folder for a file. What the program raises is told as
+        Python does; only a KeyboardInterrupt passes through.
     """
     if not options.module and not Path(options.program).is_file():
         raise ProfileError(f"profile: there is no file {options.program!r}")
@@ -97,7 +121,10 @@ def _find_module(name: str) -> None:
 def _run(options: argparse.Namespace, errors: TextIO) -> tuple[object, bool]:
     """Return with what the program exited, and whether all of the report could be written."""
     status: object = None
+    failed: BaseException | None = None
+    is_whole = True
     others = frozenset(threading.enumerate())
+    process = os.getpid()
     try:
         with profile() as found:
             try:
@@ -107,10 +134,56 @@ def _run(options: argparse.Namespace, errors: TextIO) -> tuple[object, bool]:
                     runpy.run_path(options.program, run_name="__main__")
             except SystemExit as ending:
                 status = ending.code
-            _wait_for_threads(others)
+            except BaseException as error:
+                failed = error
+            if failed is not None:  # told here, for a hook finds no error that is being handled
+                status = _tell_error(failed)
+            # A child that the program has forked ends as it would alone.
+            if os.getpid() == process:
+                _wait_for_threads(others)
     finally:
-        is_whole = _report(found, options, errors)
+        if os.getpid() == process:
+            is_whole = _report(found, options, errors)
+    if isinstance(failed, KeyboardInterrupt):  # Python ends by the signal then
+        _tell_no_more(failed)
+        raise failed
     return status, is_whole
+
+
+def _tell_error(error: BaseException) -> object:
+    """Say what a program raised, and where, as Python does; return its exit status."""
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in _STARTERS:
+        trace = trace.tb_next
+    error.__traceback__ = trace
+    try:
+        sys.excepthook(type(error), error, trace)
+    except SystemExit as ending:
+        return ending.code
+    except BaseException as another:  # the program may have put a hook of its own there
+        if another.__traceback__ is not None:
+            another.__traceback__ = another.__traceback__.tb_next  # without this function
+        for title, each in (
+            ("Error in sys.excepthook:", another),
+            ("\nOriginal exception was:", error),
+        ):
+            if sys.stderr is not None:
+                _tell(sys.stderr, title)
+            sys.__excepthook__(type(each), each, each.__traceback__)
+    return 1
+
+
+def _tell_no_more(error: BaseException) -> None:
+    """Keep Python from telling an error again as it ends with it."""
+    hook = sys.excepthook
+
+    def tell_others(
+        kind: type[BaseException], value: BaseException, trace: TracebackType | None
+    ) -> None:
+        if value is not error:
+            hook(kind, value, trace)
+
+    sys.excepthook = tell_others
 
 
 def _wait_for_threads(others: frozenset[threading.Thread]) -> None:

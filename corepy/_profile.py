@@ -210,16 +210,17 @@ class Profile:
         """
         import json  # not at the top: `import corepy` stays quick
 
-        threads = {name: number for number, name in enumerate(_threads(self.events), start=1)}
+        names = _threads(self.events)
+        tracks = {track: number for number, track in enumerate(names, start=1)}
         events: list[dict[str, Any]] = [
             {
                 "name": "thread_name",
                 "ph": "M",
                 "pid": os.getpid(),
-                "tid": number,
+                "tid": tracks[track],
                 "args": {"name": name},
             }
-            for name, number in threads.items()
+            for track, name in names.items()
         ]
         events += [
             {
@@ -229,7 +230,7 @@ class Profile:
                 "ts": (record.start - self._begin) * 1e6,
                 "dur": record.seconds * 1e6,
                 "pid": os.getpid(),
-                "tid": threads[record.thread],
+                "tid": tracks[_track(record)],
                 "args": {
                     "backend": record.backend,
                     "device": record.device,
@@ -335,8 +336,17 @@ def _columns(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]], top: int)
     return lines
 
 
-def _threads(records: Iterable[Record]) -> list[str]:
-    return list(dict.fromkeys(record.thread for record in records))
+def _track(record: Record) -> int | str:
+    """Return what tells a record's thread from others: its name, if it has no number."""
+    return record.track or record.thread
+
+
+def _threads(records: Iterable[Record]) -> dict[int | str, str]:
+    """Return the name that each thread had at first."""
+    names: dict[int | str, str] = {}
+    for record in records:
+        names.setdefault(_track(record), record.thread)
+    return names
 
 
 def _time(seconds: float) -> str:

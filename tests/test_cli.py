@@ -421,7 +421,7 @@ def test_a_profiled_program_has_its_own_errors(tmp_path: Path) -> None:
     done = python("profile", str(tmp_path / "program.py"))
     assert done.returncode == 1
     assert "program.py" in done.stderr
-    assert done.stderr.splitlines()[-1] == "OSError: [Errno 28] No space left on device"
+    assert "\nOSError: [Errno 28] No space left on device\n" in done.stderr  # then the table
 
 
 # ---------------------------------------------------------------------------- the other commands

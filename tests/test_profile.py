@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -193,6 +195,49 @@ def test_long_programs_keep_the_first_events_and_all_sums(
     assert trace["otherData"] == {"operations left out": 2}
 
 
+def test_a_trace_has_a_track_for_each_thread(tmp_path: Path) -> None:
+    together = threading.Barrier(2)
+
+    def wait_and_work() -> None:
+        together.wait(60)
+        work()
+        together.wait(60)
+
+    with corepy.profile() as found:
+        threads = [threading.Thread(target=wait_and_work, name="worker") for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for name in ("first", "second"):  # which may have the same ident
+            thread = threading.Thread(target=work, name=name)
+            thread.start()
+            thread.join()
+    found.write_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    names = {each["tid"]: each["args"]["name"] for each in events if each["ph"] == "M"}
+    assert sorted(names.values()) == ["first", "second", "worker", "worker"]
+    for track in names:
+        own = [each["name"] for each in events if each["ph"] == "X" and each["tid"] == track]
+        assert own == ["ones", "add", "add", "add", "sum"]
+
+
+def test_a_thread_that_is_renamed_has_one_track(tmp_path: Path) -> None:
+    def work_twice() -> None:
+        work()
+        threading.current_thread().name = "later"
+        work()
+
+    with corepy.profile() as found:
+        thread = threading.Thread(target=work_twice, name="sooner")
+        thread.start()
+        thread.join()
+    found.write_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [each["args"]["name"] for each in events if each["ph"] == "M"] == ["sooner"]
+    assert len({each["tid"] for each in events}) == 1
+
+
 class Page(HTMLParser):
     """Reads texts, widths of bars, and whether tags close."""
 
@@ -300,12 +345,127 @@ def test_options_after_the_program_are_the_programs_and_that_is_told(
     assert not Path(page).exists()
 
 
+@pytest.mark.parametrize("given", [["--", "x"], ["x", "--", "-y"], ["--"], ["-m", "--top", "2"]])
+@pytest.mark.parametrize("before", [[], ["--"]])
+def test_a_programs_arguments_are_what_it_was_given(
+    given: list[str],
+    before: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "given_to.py").write_text("import sys; print(sys.argv[1:])\n")
+    monkeypatch.chdir(tmp_path)
+    for program in (["given_to.py"], ["-m", *before, "given_to"]):
+        assert main(["profile", *program, *given]) == 0
+        assert capsys.readouterr().out == f"{given}\n"
+    assert main(["profile", *before, "given_to.py", *given]) == 0
+    assert capsys.readouterr().out == f"{given}\n"
+
+
 def test_a_program_that_fails_is_reported_all_the_same(
     program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(KeyError, match="mine"):
-        main(["profile", program, "error"])
-    assert capsys.readouterr().err.startswith("2 operations took ")
+    assert main(["profile", program, "error"]) == 1
+    told, _, report = capsys.readouterr().err.partition("\nKeyError: 'mine'\n")
+    assert told.startswith(f'Traceback (most recent call last):\n  File "{program}", line 9, in ')
+    assert report.startswith("2 operations took ")
+
+
+_FAILS = """
+import sys, threading
+import corepy
+import corepy.array_api as xp
+def work():
+    told.wait(60)
+    xp.sin(xp.ones(3))
+    print("worked", file=sys.stderr)
+def hook(kind, value, trace):
+    assert sys.exc_info() == (None, None, None)
+    sys.__excepthook__(kind, value, trace)
+    told.set()
+told = threading.Event()
+sys.excepthook = hook
+threading.Thread(target=work).start()
+raise {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [("ValueError('mine')", 1), ("corepy.BackendError", 1), ("KeyboardInterrupt", -signal.SIGINT)],
+)
+def test_a_program_that_fails_ends_as_it_would_alone(
+    tmp_path: Path, error: str, status: int
+) -> None:
+    program = tmp_path / "fails.py"
+    program.write_text(_FAILS.format(error))
+    alone, profiled = (
+        subprocess.run(
+            [sys.executable, *command, str(program)], capture_output=True, text=True, check=False
+        )
+        for command in ([], ["-m", "corepy", "profile"])
+    )
+    assert "Traceback" in alone.stderr
+    assert alone.stderr.endswith("\nworked\n")
+    assert profiled.stderr.startswith(f"{alone.stderr}2 operations took ")
+    assert profiled.stderr.count("Traceback") == 1
+    # That of `alone` may differ after an interrupt: Python forgets it where a thread calls `exec`.
+    assert profiled.returncode == status
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [("raise KeyError('hook')", 1), ("raise SystemExit(7)", 7)]
+)
+def test_a_hook_that_fails_is_told_as_python_does(tmp_path: Path, body: str, status: int) -> None:
+    program = tmp_path / "hook.py"
+    program.write_text(
+        f"import sys\ndef hook(*given):\n    {body}\nsys.excepthook = hook\nraise ValueError(8)\n"
+    )
+    alone, profiled = (
+        subprocess.run(
+            [sys.executable, *command, str(program)], capture_output=True, text=True, check=False
+        )
+        for command in ([], ["-m", "corepy", "profile"])
+    )
+    assert profiled.stderr.startswith(f"{alone.stderr}0 operations took ")
+    assert profiled.returncode == alone.returncode == status
+
+
+_FORKS = """
+import os, sys
+import corepy.array_api as xp
+x = xp.ones(10)
+reader, writer = os.pipe()
+child = os.fork()
+if child == 0:
+    os.close(writer)
+    os.read(reader, 1)  # until the parent has reported
+    xp.sin(x)
+    {}
+print(child)
+for _ in range(5):
+    x = x * 2
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.parametrize("ending", ["sys.exit('bye')", "raise ValueError('bye')"])
+def test_a_forked_child_reports_nothing(tmp_path: Path, ending: str) -> None:
+    program, trace, page = (tmp_path / name for name in ("forks.py", "trace.json", "page.html"))
+    program.write_text(_FORKS.format(ending))
+    command = ["-m", "corepy", "profile", "--trace", str(trace), "--html", str(page), str(program)]
+    # It returns when the child, too, has closed its streams.
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0
+    assert done.stderr.count(" operations took ") == 1
+    assert "6 operations took " in done.stderr
+    assert done.stderr.endswith("bye\n")  # as the last one
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert [each["name"] for each in events if each["ph"] == "X"] == ["ones", *["multiply"] * 5]
+    assert "6 operations took " in page.read_text()
 
 
 def test_files_are_written_where_they_were_named_wherever_the_program_goes(
@@ -405,9 +565,10 @@ def test_a_report_that_cannot_be_written_hides_no_error(
     program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["profile", "--html", str(tmp_path), "--trace", str(tmp_path / "trace.json"), program]
-    with pytest.raises(KeyError, match="mine"):
-        main([*command, "error"])
-    assert "corepy: profile: [Errno 21]" in capsys.readouterr().err
+    assert main([*command, "error"]) == 1
+    err = capsys.readouterr().err
+    assert "\nKeyError: 'mine'\n" in err
+    assert "corepy: profile: [Errno 21]" in err
     assert (tmp_path / "trace.json").is_file()  # what can be written is
     assert main([*command, "exit"]) == 3
     assert main(command) == 2

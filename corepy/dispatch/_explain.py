@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import wraps
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -62,6 +63,8 @@ class Record:
         When it began, in seconds of `time.perf_counter`.
     thread : str
         Name of the thread that called.
+    track : int
+        Number of that thread, which no other one of its process has; 0 if it is not known.
     """
 
     operation: str
@@ -73,6 +76,12 @@ class Record:
     caller: str
     start: float = 0.0
     thread: str = ""
+    track: int = field(default=0, repr=False, compare=False)
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        # What was pickled before threads had numbers has none.
+        for each, value in zip(fields(self), (*state, 0), strict=False):
+            object.__setattr__(self, each.name, value)
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -136,6 +145,10 @@ Listener: TypeAlias = Callable[[Record], None]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+#: Numbers of threads: their names need not differ, and a later thread may get an ident again.
+_tracks: Final = count(1)
+
+
 class _Note(threading.local):
     """What the slow paths say of the operation that runs in their thread."""
 
@@ -147,6 +160,9 @@ class _Note(threading.local):
     #: Who runs an operation, and where, if that was decided for this call alone.
     backend: Any = None
     device: Any = None
+
+    def __init__(self) -> None:  # each thread's own
+        self.track = next(_tracks)
 
 
 _note: Final = _Note()
@@ -262,7 +278,10 @@ def moved(backend: Backend, device: Device, bytes_moved: int, reason: str) -> No
     if listeners:
         thread, now = threading.current_thread().name, time.perf_counter()
         place = backend.name, device.name
-        row = Record("transfer", *place, 0.0, bytes_moved, reason, caller(), now, thread)
+        row = Record(
+            *("transfer", *place, 0.0, bytes_moved, reason),
+            *(caller(), now, thread, _note.track),
+        )
         for listener in listeners:
             listener(row)
 
@@ -292,6 +311,7 @@ def traced(
             caller(),
             start,
             threading.current_thread().name,
+            _note.track,
         )
         for listener in listeners:
             listener(row)
@@ -331,7 +351,7 @@ def one_operation(function: _Function) -> _Function:
             thread = threading.current_thread().name
             row = Record(
                 *(function.__name__, *place, seconds, _note.bytes_moved, _note.reason),
-                *(caller(), start, thread),
+                *(caller(), start, thread, _note.track),
             )
             for listener in listeners:
                 listener(row)

@@ -177,3 +177,16 @@ def test_a_kernel_that_raises_leaves_nothing_behind() -> None:
         kernels.silu(np.ones(3))
 
     assert [r.operation for r in corepy.explain(work).records] == ["silu"]
+
+
+def test_records_tell_threads_apart_and_older_ones_can_be_read() -> None:
+    record, other = corepy.explain(lambda: xp.sqrt(xp.ones(3))).records
+    assert record.track == other.track > 0
+    again = pickle.loads(pickle.dumps(record))
+    assert (again, again.track) == (record, record.track)
+    given = [getattr(record, name) for name in record.__slots__]
+    older = object.__new__(corepy.Record)
+    older.__setstate__(given[:-1])  # what a release wrote that knew no tracks
+    assert (older, older.track) == (record, 0)
+    assert corepy.Record(*given[:-1]) == record
+    assert "track" not in repr(record)
