@@ -534,6 +534,48 @@ def test_tuning_measures_and_goes_on_where_it_was_interrupted(
 
 @pytest.mark.backend("numba")
 @pytest.mark.usefixtures("quick")
+def test_what_is_measured_again_is_kept_until_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, measured = tmp_path / "cells.json", list[int]()
+    stop = 0  # at which measurement the user interrupts; 0 for none
+
+    def measure(case: Any, size: int, *_: Any) -> Cell:
+        measured.append(size)
+        if len(measured) == stop:
+            raise KeyboardInterrupt
+        loser = entrant(0.5, "numba", verdict="no faster")
+        return Cell(case.operation, case.dtype, case.form, size, marked, (loser,), False)
+
+    def stored() -> dict[str, float]:
+        rows = json.loads(path.read_text())["cells"]
+        return {f"{row['dtype']} {row['size']}": row["seconds"] for row in rows}
+
+    monkeypatch.setattr(_tune, "_measured", measure)
+    marked = 1e-4
+    tune(["sign"], seconds=0.0, cells=path)
+    before, count = stored(), len(measured)
+    assert len(before) == count >= 4
+    marked, stop = 2e-4, 2
+    measured.clear()
+    with pytest.raises(KeyboardInterrupt):
+        tune(["sign"], seconds=0.0, cells=path, again=True)
+    assert stored().keys() == before.keys()
+    assert sorted(stored().values()) == [1e-4] * (count - 1) + [2e-4]
+    stop = 0
+    measured.clear()
+    tune(["sign"], seconds=0.0, cells=path)  # with what there is
+    assert measured == []
+    tune(["sign"], seconds=0.0, cells=path, again=True)
+    assert len(measured) == count
+    assert stored() == dict.fromkeys(before, 2e-4)
+    monkeypatch.setattr(_cases, "GREATER", ())
+    tune(["sign"], seconds=0.0, cells=path, again=True)
+    assert stored() == {key: 2e-4 for key in before if key.endswith(" 4096")}
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
 def test_who_means_something_else_is_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

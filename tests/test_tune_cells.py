@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +119,21 @@ def test_cells_are_read_back_as_they_were(tmp_path: Path) -> None:
         (lambda text: text[:-20], "is damaged"),
         (lambda text: "null", "is damaged"),
         (lambda text: text.replace('"gain"', '"pain"'), "is damaged"),
+        (lambda text: text.replace('"size": 1024', '"size": "x"'), "is damaged"),
+        (lambda text: text.replace('"size": 1024', '"size": 0'), "is damaged"),
+        (lambda text: text.replace('"size": 1024', '"size": 1024.5'), "is damaged"),
+        (lambda text: re.sub('"seconds": [^,]+', '"seconds": null', text), "is damaged"),
+        (lambda text: re.sub('"seconds": [^,]+', '"seconds": NaN', text), "is damaged"),
+        (lambda text: re.sub('"seconds": [^,]+', f'"seconds": 1{"0" * 400}', text), "is damaged"),
+        (lambda text: text.replace('"gain": 2.0', '"gain": true'), "is damaged"),
+        (lambda text: text.replace('"gain": 2.0', '"gain": 0'), "is damaged"),
+        (lambda text: text.replace('"busy": null', '"busy": "x"'), "is damaged"),
+        (lambda text: text.replace('"single": null', '"single": []'), "is damaged"),
+        (lambda text: text.replace('"verdict": "admitted"', '"verdict": null'), "is damaged"),
+        (lambda text: text.replace('"dtype": "float64"', '"dtype": 64'), "is damaged"),
+        (lambda text: text.replace('"undecided": false', '"undecided": "no"'), "is damaged"),
+        (lambda text: text.replace('"start": {}', '"start": {"torch": Infinity}'), "is damaged"),
+        (lambda text: text.replace('"alone": {}', '"alone": {"matmul": 1e999}'), "is damaged"),
         (lambda text: text.replace('"cpu": "a"', '"cpu": "b"'), "another version or machine"),
         (lambda text: text.replace('"format": 1', '"format": 9'), "another version or machine"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from corepy.dispatch import _route_table as files
 from corepy.dispatch._route_table import Option, Route, RouteTable, parse
 from corepy.dispatch._settings import OFFLOAD
 from corepy.tuning import _alone, _cases, _tune, _usual, tune, tune_offload
+from corepy.tuning._cells import Cell, Cells, Entrant
 from corepy.tuning._others import beside
 from tests.test_tune_cells import cell, entrant, routes_of
 
@@ -88,6 +90,53 @@ def test_a_whole_tuning_has_no_routes_of_others(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_tune, "_todo", lambda *_, todo=_tune._todo: todo(CPU, ["sign"]))
         assert not tune(seconds=0.0, cells=path, others=table).table.routes
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+def test_what_was_measured_by_half_keeps_its_routes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_cases, "GREATER", (1 << 11,))
+    path, measure = tmp_path / "cells.json", _tune._measured
+    case = next(_cases.cases(["sign"]))
+    route = Route("sign", case.dtype, case.form, 1000, 1e-3, (Option("numba", 4.0, single=3.0),))
+    others = RouteTable(files.machine_key(), {}, {}, (route,))
+
+    def interrupted(case: Any, size: int, *rest: Any) -> Cell:
+        if size > 1 << 10:
+            raise KeyboardInterrupt
+        return measure(case, size, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_tune, "_measured", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tune(["sign"], seconds=0.0, cells=path)
+    assert len(json.loads(path.read_text())["cells"]) == 1
+    found = tune(["square"], seconds=0.0, cells=path, others=others).table
+    assert of(found.routes, "sign") == [route]
+    tune(["sign"], seconds=0.0, cells=path)  # to its end: nobody is faster
+    found = tune(["square"], seconds=0.0, cells=path, others=others).table
+    assert of(found.routes, "sign") == []
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_is_unknown_in_one_thread_or_beside_busy_cores_is_not_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_tune, "_is_realtime", lambda: False)
+    monkeypatch.setattr(_tune, "get_num_threads", lambda: 2)
+    case = _cases.Case("sin", "float64", "", ("torch",))
+
+    def is_whole(winner: Entrant) -> bool:
+        found = cell(1 << 10, winner)
+        return _tune._is_whole(case, Cells(Path("unused"), {}, {found.key: found}))
+
+    assert not is_whole(replace(entrant(2.0, busy=1.5), single=None))
+    assert not is_whole(replace(entrant(2.0, busy=None), single=1.5))
+    assert is_whole(replace(entrant(2.0, busy=1.5), single=1.5))
+    monkeypatch.setattr(_tune, "get_num_threads", lambda: 1)  # nothing of that can be measured
+    assert is_whole(entrant(2.0))
 
 
 def test_routes_of_others_are_reckoned_for_the_threads_of_the_table() -> None:

@@ -96,7 +96,40 @@ class _Other(Exception):
     """A file is of another version or machine."""
 
 
-_DAMAGED: Final = (AttributeError, KeyError, TypeError, ValueError)
+_DAMAGED: Final = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+
+
+def _cell_of(row: Mapping[str, Any]) -> Cell:
+    """Return the cell that a row of the file holds; raise one of `_DAMAGED` if it is none."""
+    cell = Cell(**{**row, "entrants": tuple(Entrant(**e) for e in row["entrants"])})
+    _require_texts(cell.operation, cell.dtype, cell.form)
+    _require_numbers(cell.size, cell.seconds)
+    size = row["size"]
+    if not isinstance(size, int) or not 0 < size < 2**63:
+        raise ValueError(f"size is {size!r}; expected a number of elements")
+    if not isinstance(cell.undecided, bool):
+        raise TypeError(f"undecided is {cell.undecided!r}; expected true or false")
+    for e in cell.entrants:
+        _require_texts(e.backend, e.verdict)
+        unknown = [number for number in (e.busy, e.single) if number is not None]
+        _require_numbers(e.gain, e.noise, e.company, *unknown)
+        if e.verdict == ADMITTED and round(e.gain, 2) == 0:  # by which routes divide
+            raise ValueError(f"gain is {e.gain!r}; expected more of who was admitted")
+    return cell
+
+
+def _require_texts(*values: object) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"there is {value!r}; expected text")
+
+
+def _require_numbers(*values: object) -> None:
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"there is {value!r}; expected a number")
+        if not 0 <= float(value) < math.inf:
+            raise ValueError(f"there is {value!r}; expected a finite number of 0 or more")
 
 
 def _take_up(ours: dict[str, T], held: Mapping[str, T], stored: Mapping[str, T]) -> None:
@@ -127,6 +160,9 @@ class Cells:
         What `corepy.tuning._alone.rows_alone` found of an operation.
     site : Site
         Where they were measured.
+    stale : set of str
+        Keys of cells that are to be measured anew. They stay in the file until that is done, so
+        that nothing is lost if it is interrupted.
     """
 
     path: Path
@@ -135,6 +171,7 @@ class Cells:
     start: dict[str, float] = field(default_factory=dict)
     alone: dict[str, int] = field(default_factory=dict)
     site: Site = HOST
+    stale: set[str] = field(default_factory=set)
     #: Cells and rows alone that the file held when it was last read or written here.
     _held: tuple[dict[str, Cell], dict[str, int]] = field(default_factory=lambda: ({}, {}))
 
@@ -161,18 +198,23 @@ class Cells:
         content = from_json(self.path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT or content["machine"] != self.machine:
             raise _Other
-        cells = [
-            Cell(**{**row, "entrants": tuple(Entrant(**e) for e in row["entrants"])})
-            for row in content["cells"]
-        ]
+        cells = [_cell_of(row) for row in content["cells"]]
         start = {str(name): float(seconds) for name, seconds in content["start"].items()}
         alone = {str(name): int(rows) for name, rows in content.get("alone", {}).items()}
+        _require_numbers(*start.values(), *alone.values())
         return {cell.key: cell for cell in cells}, start, alone
 
     def add(self, cell: Cell) -> None:
         """Keep a cell, on disk too."""
         self.found[cell.key] = cell
+        self.stale.discard(cell.key)
         self.write()
+
+    def forget(self, case: Any) -> None:
+        """Drop the cells of a case that were to be measured anew, and whose size no longer is."""
+        for key in self.stale & self.of([case]).found.keys():
+            del self.found[key]
+            self.stale.remove(key)
 
     def write(self) -> None:
         """Replace the file in one step, with what another tuning has added meanwhile."""

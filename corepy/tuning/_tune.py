@@ -150,8 +150,7 @@ def tune(
     if trouble:
         notice(f"{trouble}: measuring anew")
     if again:
-        known = kept.of(todo).found
-        kept.found = {key: cell for key, cell in kept.found.items() if key not in known}
+        kept.stale = set(kept.of(todo).found)
     counted = _alone.wanted(only) if site.is_host else []
     todo_alone = [name for name in counted if again or name not in kept.alone]
     count = len(todo) + len(todo_alone)
@@ -163,6 +162,7 @@ def tune(
     for number, case in enumerate(todo):
         progress(number, count, case.label)
         refused += _measure_case(case, kept, company, seconds)
+        kept.forget(case)
         if not site.is_host:
             release(device)  # each library keeps what the other needs next
     for number, name in enumerate(todo_alone, len(todo)):
@@ -177,7 +177,9 @@ def tune(
         "date": datetime.date.today().isoformat(),
         "load": None if load_ is None else round(load_, 2),
     }
-    counting = kept.of(_todo(device, ())[1] if only else todo)
+    # What an interrupted tuning left half measured says nothing of an operation yet.
+    more = [case for case in _todo(device, ())[1] if _is_whole(case, kept)] if only else []
+    counting = kept.of([*todo, *more])
     undecided = tuple(
         f"{cell.operation} {cell.dtype} {cell.form} {cell.size}".replace("  ", " ")
         for cell in counting.found.values()
@@ -185,13 +187,20 @@ def tune(
     )
     table = RouteTable(machine, made, kept.start, counting.routes(), kept.alone)
     if only and others is not None:
-        places = {_place_of(each) for each in [*counting.found.values(), *todo]}
+        places = {(case.operation, case.dtype, case.form) for case in [*todo, *more]}
         table = beside(table, places, others)
     return Outcome(table, undecided, tuple(refused), load_)
 
 
-def _place_of(measured: Cell | AnyCase) -> tuple[str, str, str]:
-    return measured.operation, measured.dtype, measured.form
+def _is_whole(case: AnyCase, kept: Cells) -> bool:
+    """Say whether all is known of a case that measuring it would find."""
+    try:
+        found = _walk(
+            case, lambda size: kept.found[key_of(case.operation, case.dtype, case.form, size)]
+        )
+    except KeyError:
+        return False
+    return not (_unmet(case, found, kept.site) or _unknown_in_one(found, kept.site))
 
 
 def _todo(device: Device, only: Iterable[str]) -> tuple[Site, list[AnyCase], str | None]:
@@ -241,7 +250,6 @@ def _measure_case(
     case: AnyCase, kept: Cells, company: Mapping[str, Work], seconds: float
 ) -> Iterator[str]:
     """Measure a case at one size after another; yield why candidates are refused."""
-    first, greater, smaller = case.sizes()
     able = []
     for name in case.candidates:
         why = case.deviation(name)
@@ -251,25 +259,32 @@ def _measure_case(
             able.append(name)
     if not able:
         return
-    found = [_cell(case, first, able, kept, company, seconds)]
+    found = _walk(case, lambda size: _cell(case, size, able, kept, company, seconds))
+    _meet_neighbours(case, found, kept)
+    _run_in_one_thread(case, found, kept, seconds)
+
+
+def _walk(case: AnyCase, at: Callable[[int], Cell]) -> list[Cell]:
+    """Return the cells of a case, where those found so far decide which size is next."""
+    first, greater, smaller = case.sizes()
+    found = [at(first)]
     power, limits = (1.5, (LONGEST, LONGEST)) if case.squares else (1.0, (LONGEST, QUICK))
     for size, longest in zip(greater, limits):
         if found[-1].seconds * (size / found[-1].size) ** power <= longest:
-            found.append(_cell(case, size, able, kept, company, seconds))
+            found.append(at(size))
     last = found[0]
     for size in smaller:
         if max((entrant.gain for entrant in last.entrants), default=0.0) < 1.0:
             break  # who loses here loses more on less
-        last = _cell(case, size, able, kept, company, seconds)
+        last = at(size)
         found.append(last)
     found.sort(key=lambda cell: cell.size)
     borders = [pair for pair in pairwise(found) if pair[0].is_won != pair[1].is_won]
     for below, above in borders:
         middle = _between(case, below.size, above.size)
         if middle is not None:
-            found.append(_cell(case, middle, able, kept, company, seconds))
-    _meet_neighbours(case, found, kept)
-    _run_in_one_thread(case, found, kept, seconds)
+            found.append(at(middle))
+    return found
 
 
 def _between(case: AnyCase, smaller: int, greater: int) -> int | None:
@@ -285,13 +300,10 @@ def _meet_neighbours(case: AnyCase, cells: Iterable[Cell], kept: Cells) -> None:
     A tuning with a realtime priority (``chrt``) has no neighbours that it would feel, and leaves
     this to a later one; until then these routes step aside when others are busy.
     """
-    if not kept.site.is_host:
+    waiting = _unmet(case, cells, kept.site)
+    if not waiting:
         return
-    threads = get_num_threads()
-    waiting = [cell for cell in cells if any(_is_unmet(case, e) for e in cell.entrants)]
-    if threads < 2 or not waiting or _is_realtime():
-        return
-    with busy_cores(threads - 1):
+    with busy_cores(get_num_threads() - 1):
         for cell in waiting:
             entrants = []
             for entrant in cell.entrants:
@@ -299,6 +311,13 @@ def _meet_neighbours(case: AnyCase, cells: Iterable[Cell], kept: Cells) -> None:
                     entrant = _beside_busy(entrant, _gain(case, cell.size, entrant.backend, 0.0))
                 entrants.append(entrant)
             kept.add(replace(cell, entrants=tuple(entrants)))
+
+
+def _unmet(case: AnyCase, cells: Iterable[Cell], site: Site) -> list[Cell]:
+    """Return the cells that are still to be measured beside busy cores, where that can be."""
+    if not site.is_host or get_num_threads() < 2 or _is_realtime():
+        return []
+    return [cell for cell in cells if any(_is_unmet(case, e) for e in cell.entrants)]
 
 
 def _gain(case: AnyCase, size: int, name: str, seconds: float) -> float:
@@ -314,14 +333,10 @@ def _run_in_one_thread(case: AnyCase, cells: Iterable[Cell], kept: Cells, second
 
     There a library's loops may be as much faster as ever, or have gained by threads alone.
     """
-    threads = get_num_threads()
-    if not kept.site.is_host or threads < 2:
-        return
-    waiting = [kept.found[cell.key] for cell in cells]
-    waiting = [cell for cell in waiting if any(_is_unknown_in_one(e) for e in cell.entrants)]
+    waiting = _unknown_in_one([kept.found[cell.key] for cell in cells], kept.site)
     if not waiting:
         return
-    asked = budget()
+    threads, asked = get_num_threads(), budget()
     set_num_threads(1)
     try:
         for cell in waiting:
@@ -335,6 +350,13 @@ def _run_in_one_thread(case: AnyCase, cells: Iterable[Cell], kept: Cells, second
     finally:
         set_num_threads(threads)
         settle(asked)  # as many as there are is no wish where nobody had one
+
+
+def _unknown_in_one(cells: Iterable[Cell], site: Site) -> list[Cell]:
+    """Return the cells that are still to be measured in one thread, where that can be."""
+    if not site.is_host or get_num_threads() < 2:
+        return []
+    return [cell for cell in cells if any(_is_unknown_in_one(e) for e in cell.entrants)]
 
 
 def _is_unknown_in_one(entrant: Entrant) -> bool:
@@ -398,8 +420,9 @@ def _cell(
     seconds: float,
 ) -> Cell:
     """Measure one size, unless it is known."""
-    known = kept.found.get(key_of(case.operation, case.dtype, case.form, size))
-    if known is not None and not known.undecided:
+    key = key_of(case.operation, case.dtype, case.form, size)
+    known = kept.found.get(key)
+    if known is not None and not known.undecided and key not in kept.stale:
         return known
     with np.errstate(all="ignore"):
         works = _works(case, size, able)
