@@ -18,21 +18,6 @@ from corepy.dispatch._settings import AUTOCAST
 #: The operations that are products; those of the extension ``linalg`` of these names are the same.
 PRODUCTS: Final = ("matmul", "tensordot", "vecdot")
 
-#: Whether the tables were emptied since somebody asked for rounded products.
-_wanted = False
-
-
-def on_change(refill: Callable[[], None]) -> None:
-    """Let the tables say how to empty them once somebody asks for rounded products."""
-
-    def want() -> None:
-        global _wanted
-        if not _wanted:
-            refill()
-            _wanted = True  # last: a thread that comes meanwhile must not find old entries
-
-    AUTOCAST.watchers.append(want)
-
 
 def applied(
     native: Callable[..., Any], name: str, backend: Backend, dtype: DType

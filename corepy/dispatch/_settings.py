@@ -32,7 +32,7 @@ class Setting(Generic[T]):
     else stays with its thread or task. So eight threads may hold eight values.
     """
 
-    __slots__ = ("_default", "_local", "touched", "watchers")
+    __slots__ = ("_default", "_local", "preparations", "prepared", "touched", "watchers")
 
     def __init__(self, name: str, default: T) -> None:
         self._default = default
@@ -40,6 +40,9 @@ class Setting(Generic[T]):
         self.touched = False
         #: Who wants to be told when that is so, and of each change of the default.
         self.watchers: list[Callable[[], object]] = []
+        #: What has to be done before a first change holds, and whether that was.
+        self.preparations: list[Callable[[], object]] = []
+        self.prepared = False
         self._local: ContextVar[T] = ContextVar(f"corepy_{name}")
 
     def get(self) -> T:
@@ -50,6 +53,10 @@ class Setting(Generic[T]):
         self.touched = True
         for watcher in self.watchers:  # nobody takes leave: several threads may be here
             watcher()
+        if not self.prepared:
+            for prepare in self.preparations:
+                prepare()
+            self.prepared = True  # last: a thread that comes meanwhile prepares for itself
 
     def set(self, value: T) -> Callable[[], None]:
         """Change it, and return what changes it back."""

@@ -30,7 +30,7 @@ from corepy.dispatch import (
 from corepy.dispatch._hot import Slots, home
 from corepy.dispatch._operations import OPERATIONS, Operation
 from corepy.dispatch._reproducible import REPRODUCIBLE
-from corepy.dispatch._settings import STRICT
+from corepy.dispatch._settings import AUTOCAST, STRICT
 
 Entry: TypeAlias = "tuple[Callable[..., Any], Table | None]"
 
@@ -251,8 +251,6 @@ _LOCK: Final = _forks.lock()
 _tables: Final[dict[tuple[Backend, Device, DType], Table]] = {}
 #: How often entries were forgotten.
 _forgotten = 0
-#: Whether they were since somebody first asked for reproducible results.
-_reproducible = False
 
 
 def table_of(backend: Backend, device: Device, dtype: DType) -> Table:
@@ -275,16 +273,8 @@ def forget_entries() -> None:
             table.clear()
 
 
-def _reproducible_from_now_on() -> None:
-    # Entries that ask for the setting are there from the first time on.
-    global _reproducible
-    if not _reproducible:
-        forget_entries()
-        _reproducible = True  # last: a thread that comes meanwhile must not find old entries
-
-
-REPRODUCIBLE.watchers.append(_reproducible_from_now_on)
+for _setting in (AUTOCAST, REPRODUCIBLE):  # entries ask for them from the first time on
+    _setting.preparations.append(forget_entries)
 _explain.on_change(forget_entries, _LOCK)
 _route_sources.on_change(forget_entries)
 _offload_places.on_change(forget_entries)
-_autocast.on_change(forget_entries)

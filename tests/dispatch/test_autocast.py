@@ -12,7 +12,7 @@ import pytest
 import corepy
 from corepy._dtypes import ANY
 from corepy.backends._rounding import rounded as rounding
-from corepy.dispatch import _autocast, _table, _tf32
+from corepy.dispatch import _table, _tf32
 from corepy.dispatch._settings import AUTOCAST
 from corepy.testing import FakeBackend
 from tests.conftest import required
@@ -25,7 +25,7 @@ LOW = ("bfloat16", "float16")
 def _forgotten() -> Iterator[None]:
     """Leave the process as if nobody had ever asked."""
     yield
-    _autocast._wanted = AUTOCAST.touched = False
+    AUTOCAST.prepared = AUTOCAST.touched = False
     _table.forget_entries()
 
 

@@ -26,7 +26,8 @@ import corepy.array_api as xp
 from corepy._budget import cores
 from corepy._crew import Crew, Entrance
 from corepy.backends._numpy_order import PARTS
-from corepy.dispatch import _autocast, _helped, _hot, _table
+from corepy.dispatch import _helped, _hot, _table
+from corepy.dispatch._settings import AUTOCAST
 from tests.dispatch.natives import compiled
 
 pytestmark = compiled
@@ -268,7 +269,8 @@ def test_products_are_shared_again_after_rounded_ones(
     call(**operands)  # of the first product of all BLAS's threads add up otherwise
     expected = outcome(lambda: call(**operands))
     enlist(helpers)
-    monkeypatch.setattr(_autocast, "_wanted", False)
+    monkeypatch.setattr(AUTOCAST, "prepared", False)
+    monkeypatch.setattr(AUTOCAST, "touched", False)
     try:
         with corepy.autocast("bfloat16"):
             assert outcome(lambda: call(**operands)) != expected
