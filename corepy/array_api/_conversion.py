@@ -14,7 +14,7 @@ from corepy._dtypes import DType
 from corepy._errors import bad_type
 from corepy.array_api._arguments import table_like
 from corepy.devices._device import CPU
-from corepy.devices._transfer import convert, from_host, look
+from corepy.devices._transfer import convert, from_host
 from corepy.dispatch import (
     FLOAT32_LIMIT,
     STRICT,
@@ -159,7 +159,7 @@ def _plain(obj: Any) -> Any:
             return obj if isinstance(obj, (list, tuple)) else list(obj)
         return [_plain(item) for item in obj]
     if isinstance(obj, Operand):
-        return look(obj._native, obj._table.backend)  # with its dtype
+        return cast("Array", obj)._shown("asarray")  # with its dtype
     if not isinstance(obj, _PYTHONS):
         owner = owner_of(obj)
         if owner is None:

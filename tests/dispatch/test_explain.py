@@ -72,6 +72,7 @@ def test_values_that_come_and_go_without_an_operation_are_counted() -> None:
             lambda: repr(x),
             lambda: str(x),
             lambda: pickle.dumps(x),
+            lambda: xp.asarray([x], device="cpu"),
         ]
         for found in (made, *map(corepy.explain, calls)):
             assert [(r.operation, r.bytes_moved) for r in found.records] == [("transfer", 24)]
