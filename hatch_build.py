@@ -20,6 +20,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 #: Of modules to compile, and of what they include.
 SUFFIXES = (".pyx", ".pxi")
 
+#: Of which GCC before 14 and Clang before 16 only warn.
+REFUSED = ("implicit-function-declaration", "incompatible-pointer-types", "int-conversion")
+
 
 class CompileHook(BuildHookInterface):
     """Adds the compiled modules to the wheel, or puts them beside their sources if editable."""
@@ -102,8 +105,11 @@ def options() -> list[str]:
     Some Pythons are built with -O2, by which loops do not fill vector registers, and most with -g,
     which takes a third of the time and makes modules five times as large: it is left to ``CFLAGS``.
     What GCC has in the place of ``memset`` clears 300 bytes in four times the time that it takes.
+    Where compiling must succeed, older compilers shall refuse what those of today do.
     """
     found = ["-O3", "-fno-builtin-memset"]
+    if os.environ.get("COREPY_COMPILE") == "always":
+        found += [f"-Werror={name}" for name in REFUSED]
     return found if "CFLAGS" in os.environ else [*found, "-g0"]
 
 

@@ -159,7 +159,7 @@ cdef extern from *:
             const ITEM* x = (const ITEM*)from; \
             for (npy_intp i = 0; i < size; i++) flags[i] = TEST; \
         }
-    #define COREPY_FLAGS(WIDE, TARGET) \
+    #define COREPY_FLAG_LOOPS(WIDE, TARGET) \
         COREPY_FLAG(8##WIDE, uint8_t, x[i] != 0, TARGET) \
         COREPY_FLAG(16##WIDE, uint16_t, x[i] != 0, TARGET) \
         COREPY_FLAG(32##WIDE, uint32_t, x[i] != 0, TARGET) \
@@ -188,7 +188,7 @@ cdef extern from *:
     COREPY_PLACES(corepy_places,,)
     COREPY_CHOICES(,)
     COREPY_FLAG_COUNT(corepy_count_set,)
-    COREPY_FLAGS(,)
+    COREPY_FLAG_LOOPS(,)
 
     typedef void (*corepy_masking)(const uint8_t*, npy_intp, const void*, void*, npy_intp);
     typedef void (*corepy_placing)(const uint8_t*, npy_intp, npy_intp, int64_t*, npy_intp);
@@ -255,7 +255,7 @@ cdef extern from *:
     COREPY_PLACES(corepy_places_wide, COREPY_AVX2,
         COREPY_BY_EIGHT(corepy_pack_places(y, base + first + k, set >> k & 255)))
     COREPY_CHOICES(_wide, COREPY_AVX2)
-    COREPY_FLAGS(_wide, COREPY_AVX2)
+    COREPY_FLAG_LOOPS(_wide, COREPY_AVX2)
     COREPY_FLAG_COUNT(corepy_count_set_wide, COREPY_AVX2)
     static const corepy_mask_loops corepy_wide_masks = {
         {corepy_compress_8, corepy_compress_16, corepy_compress_32_wide, corepy_compress_64_wide,
@@ -285,7 +285,7 @@ cdef extern from *:
         const uint8_t*, npy_intp, const void*, void*, npy_intp
     ) noexcept nogil
     ctypedef void (*Placing "corepy_placing")(
-        const uint8_t*, npy_intp, npy_intp, long long*, npy_intp
+        const uint8_t*, npy_intp, npy_intp, int64_t*, npy_intp
     ) noexcept nogil
     ctypedef void (*Choosing "corepy_choosing")(
         const uint8_t*, npy_intp, const void*, const void*, void*

@@ -92,7 +92,7 @@ cdef void _count_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nog
 cdef void _places_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     cdef uint8_t room[FLAGS]
     cdef npy_intp* ends = <npy_intp*>work.operands[3]
-    cdef long long* into = <long long*>work.operands[2]
+    cdef int64_t* into = <int64_t*>work.operands[2]
     cdef npy_intp chunk, first, size, taken
     for chunk in range(start, stop):
         first, taken = chunk * FLAGS, ends[chunk - 1] if chunk else 0
