@@ -13,6 +13,7 @@ from corepy._errors import (
     bad_argument,
     bad_type,
 )
+from corepy._signals import let_through
 from corepy._streams import Stream
 from corepy.array_api._array import Array
 from corepy.devices._libraries import serving
@@ -119,6 +120,7 @@ class Graph:
                         address, lambda: self._function(*self._operands)
                     )
                 except Exception as error:
+                    let_through(error)
                     told = " ".join(str(error).split())
                     raise UnsupportedOperationError(
                         f"graph: function cannot be recorded on {device}; expected one that reads "

@@ -24,6 +24,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from corepy import _forks
 from corepy._loops._lowering import PIPELINE
+from corepy._signals import let_through
 
 __all__ = ["OPTIONS", "REASSOCIATED", "compiler", "digest", "kept"]
 
@@ -50,7 +51,8 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         """Return what was kept, None where nothing was, or where that is damaged."""
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # as many as there are ways of being no pickle
+        except Exception as error:  # as many as there are ways of being no pickle
+            let_through(error)
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -60,7 +62,8 @@ class _Cache(FunctionCache):  # type: ignore[misc]
                 super().save_overload(sig, data)
             except OSError:
                 raise
-            except Exception:  # the index is damaged
+            except Exception as error:  # the index is damaged
+                let_through(error)
                 self.flush()
                 super().save_overload(sig, data)
 

@@ -325,7 +325,8 @@ cdef bint _converts(PyArrayObject* into, PyArrayObject* x) except -1:
     """
     try:
         PyArray_CopyInto(into, x)
-    except Exception:
+    except Exception as error:
+        let_through(error)
         return False
     return True
 

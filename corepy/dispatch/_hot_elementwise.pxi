@@ -290,7 +290,8 @@ cdef bint _is_told_as(const char* name) except -1:
     """Tell of the flags that are up; False where that is an exception, which the entry words."""
     try:
         _tell(name)
-    except Exception:
+    except Exception as error:
+        let_through(error)
         return False
     return True
 

@@ -482,7 +482,8 @@ cdef object _repeated_reduction(Function self, Operand x, PyObject* axis, bint k
         return None
     try:
         made = call(native)
-    except Exception:  # the function words it
+    except Exception as error:  # the function words it
+        let_through(error)
         return None
     if type(made) is not type(native):
         made = (<Slots>result).backend.normalize(made)

@@ -59,7 +59,8 @@ cdef object _picked(Operand owner, PyArrayObject* x, key):
         return None
     try:
         found = PyObject_GetItem(<object><PyObject*>x, given)
-    except Exception:  # the method raises it again, in its own words
+    except Exception as error:  # the method raises it again, in its own words
+        let_through(error)
         return None
     return found if _is_array(<PyObject*>found) else owner._table.backend.normalize(found)
 
@@ -121,7 +122,8 @@ cdef object _cut_by_library(Operand owner, Slot* slot, key):
     native, held = <object>slot.native, owner._native  # as in `_binary`
     try:
         made = native(held, key)
-    except Exception:  # the method raises it again, in its own words
+    except Exception as error:  # the method raises it again, in its own words
+        let_through(error)
         return None
     return made if type(made) is type(held) else owner._table.backend.normalize(made)
 
@@ -315,7 +317,8 @@ cdef bint _put_picked(Operand owner, Slot* slot, PyArrayObject* x, key, given) e
         return False
     try:
         PyObject_SetItem(<object><PyObject*>x, where, given)
-    except Exception:  # the method raises it again, in its own words
+    except Exception as error:  # the method raises it again, in its own words
+        let_through(error)
         return False
     return True
 

@@ -348,7 +348,8 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
     if slot.native == NULL:
         try:
             slot = _resolved(x._table, place)
-        except Exception:  # the method raises it again, in the operator's name
+        except Exception as error:  # the method raises it again, in the operator's name
+            let_through(error)
             return False
         if slot == NULL:
             return False

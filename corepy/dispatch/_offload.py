@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from corepy._dtypes import DTYPES, DType
+from corepy._signals import let_through
 from corepy.backends._base import Backend, Native
 from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import from_host
@@ -148,6 +149,7 @@ class Choice:
                 try:
                     return self._away(best, args, params)
                 except Exception as error:
+                    let_through(error)
                     # The host has the last word, as with routes: its answer, or its exception.
                     why = f"offload: {best.accelerator.device} failed ({type(error).__name__})"
             else:

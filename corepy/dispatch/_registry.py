@@ -11,6 +11,7 @@ from typing import Final
 
 from corepy import _forks
 from corepy._errors import BackendUnavailableError, bad_argument, bad_type, listing
+from corepy._signals import let_through
 from corepy.backends._base import Backend
 from corepy.devices import _libraries
 from corepy.devices._device import Device
@@ -320,6 +321,7 @@ def load(name: str, function: str = "load") -> Backend:
                 if not isinstance(backend, Backend):
                     raise TypeError(f"its loader returned a {type(backend).__name__}, no Backend")
             except Exception as error:  # any failure of a foreign library: kept, and reported
+                let_through(error)
                 reason = _broken[name] = f"{type(error).__name__}: {error}"
                 raise _unusable(function, name, reason) from error
             _threads.hold(backend)
@@ -368,6 +370,7 @@ def status() -> tuple[BackendStatus, ...]:
             unserved = backend.unserved() if answers else ()
             reason = None if answers else "installed, but does not answer"
         except Exception as error:  # kept as the row's reason
+            let_through(error)
             answers, devices, unserved = False, (), ()
             reason = _broken.get(name) or str(error)
             if isinstance(error, BackendUnavailableError):

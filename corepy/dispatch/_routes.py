@@ -25,6 +25,7 @@ from typing import Any, Final
 from corepy import _openmp
 from corepy._budget import budget, cores
 from corepy._dtypes import DType
+from corepy._signals import let_through
 from corepy.backends._base import Backend
 from corepy.backends._extents import EXTENTS
 from corepy.devices._device import CPU, Device
@@ -366,6 +367,7 @@ class Choice:
                     else self._timed(step, way, size, args, params)
                 )
             except Exception as error:
+                let_through(error)
                 # The backend's own callable has the last word: it has an answer, or raises what
                 # its users know.
                 unlent = isinstance(error, NotLentError)

@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 from corepy import _forks
 from corepy._dtypes import DType
 from corepy._errors import BackendError, InsufficientMemoryError, broadcast_mismatch, named
+from corepy._signals import is_of_a_handler
 from corepy.backends._base import Native
 from corepy.devices import _shortage
 from corepy.devices._device import CPU
@@ -292,6 +293,8 @@ def fail(name: str, operands: tuple[Any, ...], error: Exception) -> NoReturn:
 
 def _worded(name: str, operands: tuple[Any, ...], error: Exception) -> Exception:
     label = name.rpartition(".")[2]
+    if is_of_a_handler(error):
+        return error
     found = named(label, error)
     if found is error:
         return error

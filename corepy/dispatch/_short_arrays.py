@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from corepy import _dtypes
+from corepy._signals import let_through
 from corepy.backends._base import Native
 from corepy.dispatch._settings import STRICT
 from corepy.dispatch._short_scalars import held
@@ -46,7 +47,8 @@ def choice(name: str, function: Function) -> Function:
                 if b is not None and c.size < least and a.size < least and b.size < least:
                     try:
                         made = small(c, a, b)
-                    except Exception:
+                    except Exception as error:
+                        let_through(error)
                         return function(condition, x1, x2)
                     if made.__class__ is not a.__class__:
                         made = table.backend.normalize(made)
@@ -80,7 +82,8 @@ def product(name: str, function: Function) -> Function:
                     if least is None or (a.size < least and b.size < least):
                         try:
                             made = small(a, b)
-                        except Exception:
+                        except Exception as error:
+                            let_through(error)
                             return function(x1, x2)
                         return _bound(made, a, result)
         return function(x1, x2)
@@ -108,7 +111,8 @@ def joining(name: str, function: Function) -> Function:
                     else:
                         try:
                             made = small(natives, axis=0)
-                        except Exception:
+                        except Exception as error:
+                            let_through(error)
                             return function(arrays, axis=axis)
                         return _bound(made, a, result)
         return function(arrays, axis=axis)
@@ -140,7 +144,8 @@ def taking(name: str, function: Function) -> Function:
                 if axis is not None and 0 <= axis < ndim and 0 < a.size < least and i.size < least:
                     try:
                         made = small(a, i, axis=axis)
-                    except Exception:
+                    except Exception as error:
+                        let_through(error)
                         return function(x, indices, axis=axis)
                     return _bound(made, a, result)
         return function(x, indices, axis=axis)
@@ -160,7 +165,8 @@ def clamp(name: str, function: Function) -> Function:
                 if low is not None and high is not None and a.size < least:
                     try:
                         made = small(a, min=low, max=high)
-                    except Exception:
+                    except Exception as error:
+                        let_through(error)
                         return function(x, min, max)
                     return _bound(made, a, table)
         return function(x, min, max)
@@ -228,7 +234,8 @@ def item(function: Function) -> Function:
             return function(self, key)
         try:
             made = call(a, place)
-        except Exception:
+        except Exception as error:
+            let_through(error)
             return function(self, key)
         if made.__class__ is not a.__class__:
             made = table.backend.normalize(made)

@@ -13,6 +13,7 @@ from threading import get_ident
 from typing import Any, Final, NamedTuple
 
 from corepy._dtypes import DType
+from corepy._signals import let_through
 from corepy.backends._base import Native
 from corepy.dispatch._lessons import LEARNING, Lesson
 
@@ -91,7 +92,8 @@ def _again(key: Any, x: Any) -> Any:
         return None
     try:
         made = call(a)
-    except Exception:  # the function raises it again, in its own words
+    except Exception as error:  # the function raises it again, in its own words
+        let_through(error)
         return None
     if made.__class__ is not a.__class__:
         made = result.backend.normalize(made)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from corepy import _dtypes
 from corepy._dtypes import DType
+from corepy._signals import let_through
 from corepy.backends._base import Native
 from corepy.dispatch._settings import PRIORITY
 from corepy.dispatch._short_calls import are_ints
@@ -81,7 +82,8 @@ def creation(name: str, function: Function) -> Function:
                 try:
                     table: Any = defaults[_float64] if dtype is None else named[dtype]
                     made = table.short[name][0](sizes, table.native_dtype)
-                except Exception:  # of what is not known as well
+                except Exception as error:  # of what is not known as well
+                    let_through(error)
                     return function(shape, dtype=dtype)
                 array = _Array()
                 array._native = made
@@ -104,7 +106,8 @@ def filling(name: str, function: Function) -> Function:
                 if value is not None:
                     try:
                         made = known[0](sizes, value, dtype=table.native_dtype, device=table.device)
-                    except Exception:
+                    except Exception as error:
+                        let_through(error)
                         return function(shape, fill_value, dtype=dtype)
                     return _bound(made, table)
         return function(shape, fill_value, dtype=dtype, device=device)
@@ -123,7 +126,8 @@ def likeness(name: str, function: Function) -> Function:
                 a = x._native
                 try:
                     made = known[0](a.shape, table.native_dtype)
-                except Exception:
+                except Exception as error:
+                    let_through(error)
                     return function(x)
                 return _bound(made, table)
         return function(x, dtype=dtype, device=device)
@@ -143,7 +147,8 @@ def filled_likeness(name: str, function: Function) -> Function:
                 a = x._native
                 try:
                     made = known[0](a.shape, value, dtype=table.native_dtype, device=table.device)
-                except Exception:
+                except Exception as error:
+                    let_through(error)
                     return function(x, fill_value)
                 return _bound(made, table)
         return function(x, fill_value, dtype=dtype, device=device)
@@ -180,7 +185,8 @@ def progression(name: str, function: Function) -> Function:
                     made = known[0](
                         first, last, step, dtype=table.native_dtype, device=table.device
                     )
-                except Exception:
+                except Exception as error:
+                    let_through(error)
                     return function(start, stop, step, dtype=dtype)
                 return _bound(made, table)
         return function(start, stop, step, dtype=dtype, device=device)

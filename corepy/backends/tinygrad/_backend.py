@@ -12,6 +12,7 @@ from tinygrad import Tensor
 
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import BackendError
+from corepy._signals import let_through
 from corepy.backends._base import Backend, Capabilities
 from corepy.backends._exports import HostExporter
 from corepy.backends.tinygrad import _arrays, _functions, _libraries, _memory
@@ -54,6 +55,7 @@ class TinygradBackend(Backend):
                     _memory.heed_refusals(name)
             _arrays.try_kernel(place)
         except Exception as error:  # of a library, a driver, or tinygrad: kept for `corepy info`
+            let_through(error)
             reason = str(error) or type(error).__name__
             self._missing.append(f"{kind}: {reason}: {_libraries.HINTS[kind]}")
             return ()
