@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from corepy.backends._numpy_elementwise import OWN_ACOSH
 from corepy.backends.numba import _elementwise_loops as loops
 from corepy.backends.numba._compiled import BLOCK, PARALLEL_FROM, blocks, fuses, launch
 from corepy.backends.numba._glue import (
@@ -36,6 +37,8 @@ _PART: Final = 16 * BLOCK
 _SHORT: Final = 128
 #: Elements of 8 bytes of a cheap function that are worth waking a second thread.
 _CHEAP: Final = 400_000
+#: The same of an inverse hyperbolic one.
+_SLOW: Final = 150_000
 Sizes = dict[np.dtype[Any], int]
 
 _SINGLE, _DOUBLE = FLOATS
@@ -128,6 +131,17 @@ def _shared(name: str, threads: int) -> Operation:
         return in_threads(ufunc, threads, x1, x2)
 
     return operation(name, threads // 2)(of_one if ufunc.nin == 1 else of_two)
+
+
+def _inverse_cosine() -> Operation:
+    """Make `acosh`; of complex numbers NumPy's own may be wrong (see `OWN_ACOSH`)."""
+    if not OWN_ACOSH:
+        return _shared("acosh", _SLOW)
+
+    def own(x: Array, /) -> Array | None:
+        return None if x.dtype.kind == "c" else in_threads(np.arccosh, _SLOW, x)
+
+    return operation("acosh", _SLOW // 2)(own)
 
 
 def _rounded(name: str, ufunc: np.ufunc) -> Operation:
@@ -360,7 +374,7 @@ _SHARED: Final[dict[int, tuple[str, ...]]] = {
         *("multiply", "negative", "not_equal", "reciprocal", "signbit", "square", "subtract"),
         *("bitwise_left_shift", "bitwise_right_shift", "copysign"),
     ),
-    150_000: ("acosh", "asinh", "atanh"),
+    _SLOW: ("asinh", "atanh"),
 }
 
 #: Operators that write over their first operand.
@@ -407,6 +421,7 @@ def _operations() -> dict[str, Operation]:
     made = {name: _shared(name, least) for least, names in _SHARED.items() for name in names}
     roots = {_SINGLE: 32_768, _DOUBLE: 8192}
     made["sqrt"] = _looped("sqrt", loops.square_roots, roots, 200_000)
+    made["acosh"] = _inverse_cosine()
     made["clip"] = _clip
     for name, rounding in (("ceil", np.ceil), ("floor", np.floor), ("trunc", np.trunc)):
         made[name] = _rounded(name, rounding)
