@@ -229,6 +229,13 @@ def test_take_puts_the_shape_of_the_indices_where_the_axis_was() -> None:
         assert_values(found, np.take(np.arange(6).reshape(2, 3), chosen, axis))
 
 
+def test_take_puts_the_shape_of_the_indices_where_an_empty_axis_was() -> None:
+    for shape, axis in (((0,), 0), ((2, 0), 1), ((2, 0, 4), -2)):
+        for counts in ((0,), (0, 3), (3, 0)):
+            found = xp.take(xp.zeros(shape), xp.zeros(counts, dtype=xp.int32), axis=axis)
+            assert_values(found, np.take(np.zeros(shape), np.zeros(counts, np.int32), axis))
+
+
 def test_values_may_have_leading_dimensions_of_size_one() -> None:
     x = xp.asarray([[1.0, 2.0], [3.0, 9.0]])
     x[0, 0] = xp.asarray([5.0])
@@ -382,6 +389,62 @@ def test_indices_are_within_bounds_where_nothing_is_selected() -> None:
             x[key]
         with pytest.raises(IndexError, match="^__setitem__: "):
             x[key] = 0.0
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_indices_of_every_integer_dtype_where_nothing_is_selected(dtype: str) -> None:
+    near, far = (xp.asarray([n], dtype=getattr(xp, dtype)) for n in (1, 9))
+    x, empty = xp.ones((3, 2)), xp.zeros((0, 2))
+    assert_values(empty[:, near], np.zeros((0, 1)))
+    assert_values(x[0:0, near], np.zeros((0, 1)))
+    x[0:0, near] = 5.0
+    assert_values(x, np.ones((3, 2)))
+    if x.backend == "dask":
+        pytest.skip("Dask reads and writes such an array later")
+    for array, key in ((empty, (slice(None), far)), (x, (slice(0, 0), far))):
+        with pytest.raises(IndexError, match="^__getitem__: "):
+            array[key]
+        with pytest.raises(IndexError, match="^__setitem__: "):
+            array[key] = 5.0
+
+
+@pytest.mark.at_once
+def test_indices_beside_a_mask_that_selects_nothing_are_within_bounds() -> None:
+    x, far = xp.ones((3, 4)), xp.asarray(9)
+    for mask in (xp.zeros(4, dtype=xp.bool), xp.asarray(False)):
+        assert x[2, mask].shape == x[xp.asarray(2), mask].shape == (0, *(x.shape[1 + mask.ndim :]))
+        x[2, mask] = 5.0
+        for key in ((9, mask), (far, mask), (far - 13, mask), (9, None, mask)):
+            with pytest.raises(IndexError, match="^__getitem__: "):
+                x[key]
+            with pytest.raises(IndexError, match="^__setitem__: "):
+                x[key] = 5.0
+    assert_values(x, np.ones((3, 4)))
+
+
+@pytest.mark.parametrize("flag", [True, False])
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda mask: mask,
+        lambda mask: (0, None, mask),
+        lambda mask: (slice(0, 2), mask, None, 1),
+        lambda mask: (1, slice(None, None, -1), mask),
+        lambda mask: (0, ..., mask),
+        lambda mask: (2, 1, ..., mask),
+        lambda mask: (mask, slice(0, 2), mask),
+        lambda mask: (slice(None), mask),
+    ],
+)
+def test_a_mask_without_dimensions_counts_as_an_array(key: Any, flag: bool) -> None:
+    values = np.arange(12.0).reshape(3, 4)
+    x, ours, numpys = xp.asarray(values.tolist()), key(xp.asarray(flag)), key(np.asarray(flag))
+    chosen = values[numpys]
+    assert_values(x[ours], chosen)
+    put = 50.0 + np.arange(chosen.size).reshape(chosen.shape)
+    x[ours] = xp.reshape(xp.asarray(put.ravel().tolist(), dtype=xp.float64), put.shape)
+    values[numpys] = put
+    assert_values(x, values)
 
 
 def test_a_value_fits_where_nothing_is_selected() -> None:

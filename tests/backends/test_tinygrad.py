@@ -251,6 +251,17 @@ def test_indexing(device: Device) -> None:
     np.testing.assert_array_equal(np.asarray(x), numbers)  # which shared its memory
 
 
+def test_values_have_new_axes_where_the_key_has(device: Device) -> None:
+    values = np.arange(12, dtype=np.int32).reshape(4, 3)
+    for key in ((slice(None), None), (..., None, slice(None)), (slice(1, 3), None, slice(0, 2))):
+        x, wanted = xp.zeros((4, 3), dtype=xp.int32, device=device), np.zeros((4, 3), np.int32)
+        put = values[key]
+        wanted[key] = put
+        with corepy.set_fallback("allow"):
+            x[key] = xp.asarray(put, device=device)
+        np.testing.assert_array_equal(np.asarray(x), wanted)
+
+
 def test_threads_share_arrays(device: Device) -> None:
     x = xp.asarray(np.arange(8, dtype=np.int32), device=device)
     lazy = x * 3

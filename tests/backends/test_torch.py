@@ -385,6 +385,17 @@ def test_indices_out_of_bounds_raise(read: Any) -> None:
         read(a([1, 2, 3]))
 
 
+@pytest.mark.parametrize("rows", [[9], [-4], [[9]]])
+def test_index_arrays_beside_a_mask_that_selects_nothing_are_within_bounds(rows: Any) -> None:
+    x, far, mask = xp.ones((3, 4)), a(rows), xp.zeros(4, dtype=xp.bool)
+    for key in ((far, mask), (None, far, mask), (xp.zeros(3, dtype=xp.bool), 2 * far)):
+        with pytest.raises(IndexError, match="^__getitem__: "):
+            x[key]
+        with pytest.raises(IndexError, match="^__setitem__: "):
+            x[key] = 5.0
+    assert np.array_equal(x, np.ones((3, 4)))
+
+
 @pytest.mark.parametrize("name", ["fftshift", "ifftshift"])
 def test_shifts_along_no_axis(name: str) -> None:
     shift = getattr(xp.fft, name)

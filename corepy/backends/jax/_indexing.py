@@ -172,6 +172,8 @@ def _fill(x: Array, mask: Array, value: Array) -> Array:
 
 @partial(jax.jit, static_argnames="axis")
 def _take(x: Array, indices: Array, *, axis: int) -> Array:
+    if x.shape[axis] == 0 == indices.size:  # JAX gives the array itself, whatever their shape
+        return x.reshape(x.shape[:axis] + indices.shape + x.shape[axis + 1 :])
     return jnp.take(x, _wide(indices), axis=axis)
 
 

@@ -135,9 +135,9 @@ def _setitem(x: Array, key: Any, value: Array) -> Array:
         raise LeftToOthersError
     region = tuple(last - first for first, last, _ in spans)
     inside = tuple(n for n, part in zip(region, kept, strict=True) if isinstance(part, slice))
-    values = value.reshape(value.shape[max(0, value.ndim - len(inside)) :])
     if None in parts:  # new axes, of one element each, come before others in what is given
         raise LeftToOthersError
+    values = value.reshape(value.shape[max(0, value.ndim - len(inside)) :])
     values = wide(inside, values)[0].expand(inside).reshape(region)
     if not values.shape or 0 in values.shape:
         return values if not values.shape else Tensor(x.uop)

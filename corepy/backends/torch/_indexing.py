@@ -27,8 +27,16 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     # '"index_cuda" not implemented for 'UInt16''.
     signed = _SIGNED.get(x.dtype) if x.device.type != "cpu" else None
     if signed is not None and any(isinstance(part, Tensor) for part in parts):
-        return x.view(signed)[parts].view(x.dtype)
-    return x[parts]
+        return _selected(x.view(signed), parts).view(x.dtype)
+    return _selected(x, parts)
+
+
+def _selected(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
+    """Read by a key, bounds checked also where nothing is selected, and torch looks at none."""
+    chosen = x[parts]
+    if not chosen.numel():
+        _check_indices(x, parts)
+    return chosen
 
 
 #: torch multiplies steps with strides in 64 bits, and warns of bounds at their limits.
@@ -50,9 +58,9 @@ def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
     if any(_is_reversed(part) for part in parts):
         view, turned, parts = _forward(view, parts)
         order = torch.arange(view.numel(), device=x.device).reshape(view.shape)
-        parts = torch.unravel_index(order.flip(turned)[parts], view.shape)
+        parts = torch.unravel_index(_selected(order.flip(turned), parts), view.shape)
     if _has_arrays(parts) and _is_empty(view, parts):  # where torch looks at no shape
-        _check_value(value, view[parts])
+        _check_value(value, _selected(view, parts))
     try:
         view[parts] = value
     except RuntimeError:
@@ -114,8 +122,6 @@ def _opened(x: Tensor, key: Any) -> tuple[Tensor, tuple[Any, ...]]:
     # Beside arrays NumPy reads an int as an array too, and moves their axes to the front; torch
     # would take it first. A slice between them is where it shows.
     spread = _has_arrays(parts)
-    if spread and _is_empty(x, parts):
-        _check_indices(x, parts)
     native = tuple([_part(x, parts, i, spread) for i in range(len(parts))])
     if spread and len(parts) > 2:
         return _with_ellipsis(x, native)
@@ -123,7 +129,9 @@ def _opened(x: Tensor, key: Any) -> tuple[Tensor, tuple[Any, ...]]:
 
 
 def _has_arrays(parts: tuple[Any, ...]) -> bool:
-    return any(isinstance(part, Tensor) and part.ndim > 0 for part in parts)
+    return any(
+        isinstance(part, Tensor) and (part.ndim > 0 or part.dtype is torch.bool) for part in parts
+    )
 
 
 def _axes(x: Tensor, parts: tuple[Any, ...]) -> list[int]:
@@ -139,9 +147,12 @@ def _is_empty(x: Tensor, parts: tuple[Any, ...]) -> bool:
     """Say whether it is plain to see that a key selects nothing."""
     if 0 in x.shape:
         return True
+    several = sum(isinstance(part, Tensor) for part in parts) > 1
     for i, part in enumerate(parts):
         if isinstance(part, Tensor):
-            empty = 0 in part.shape
+            # A mask beside indices, which torch makes indices of, is read for them anyway.
+            blank = several and part.dtype is torch.bool and not part.any()
+            empty = 0 in part.shape or blank
         else:
             bound = isinstance(part, slice) and (part.start is not None or part.stop is not None)
             empty = bound and not range(*part.indices(x.shape[_axes(x, parts)[i]]))
@@ -151,7 +162,7 @@ def _is_empty(x: Tensor, parts: tuple[Any, ...]) -> bool:
 
 
 def _check_indices(x: Tensor, parts: tuple[Any, ...]) -> None:
-    """Refuse indices out of bounds where nothing is selected, and torch looks at none."""
+    """Refuse indices out of bounds, in the parts of a key as they come from `_opened`."""
     for part, axis in zip(parts, _axes(x, parts), strict=True):
         if isinstance(part, int):
             least = most = part
