@@ -42,8 +42,9 @@ class Apart(AbstractContextManager[None]):
 
     def __init__(self, place: Callable[[int], Undo | None]) -> None:
         self._place = place
-        self._lock = threading.Lock()
-        self._holder = 0
+        #: The thread that has them placed, if one has: found and put there in one step, as a lock
+        #: and its holder are not.
+        self._holder: dict[str, int] = {}
         self._undo: Undo | None = None
         # When the last operation ended, its thread, and how long that had worked by some moment.
         self._last, self._caller = -_WARM, 0
@@ -55,28 +56,33 @@ class Apart(AbstractContextManager[None]):
     def __enter__(self) -> None:
         if self._forked or not self._has_slept():
             return
-        processor = _places.here()
-        if processor < 0 or not self._lock.acquire(blocking=False):
+        processor, thread = _places.here(), threading.get_ident()
+        if processor < 0:
             return
         try:
-            self._undo = self._place(processor)
-        except BaseException:
-            self._lock.release()
+            if self._holder.setdefault("thread", thread) == thread and self._undo is None:
+                self._undo = self._place(processor)
+                if self._undo is None:
+                    self._holder.clear()
+        except BaseException:  # an error, or an interrupt
+            self._leave()
             raise
-        if self._undo is None:
-            self._lock.release()
-        else:
-            self._holder = threading.get_ident()
 
     def __exit__(self, *error: object) -> None:
-        if self._holder == threading.get_ident():
-            undo, self._undo, self._holder = self._undo, None, 0
-            try:
-                assert undo is not None  # the holder has placed them
-                undo()
-            finally:
-                self._lock.release()
+        try:
+            self._leave()
+        except BaseException:  # an interrupt, which may have come anywhere in it
+            self._leave()
+            raise
         self._last = perf_counter()
+
+    def _leave(self) -> None:
+        """Put back what this thread has placed; done twice, it is done."""
+        if self._holder.get("thread") == threading.get_ident():
+            if self._undo is not None:
+                self._undo()
+                self._undo = None
+            self._holder.clear()
 
     def _has_slept(self) -> bool:
         """Say whether the calling thread has slept lately, or is another one.

@@ -65,46 +65,51 @@ class _Hold:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._holders = 0
-        self._count = 0
+        self._holders: set[object] = set()
+        #: The wishes that counted so far, each less than the one before it.
+        self._counts: list[int] = []
         #: What is to be put back; empty where nobody holds it.
         self._before: list[int] = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
-    def enter(self, count: int) -> None:
+    def enter(self, holder: object, count: int) -> None:
         with self._lock:
-            if not self._holders:
-                self._count = count
+            if not self._before:
+                self._counts = [count]
                 self._before = [library.get_num_threads() for library in _libraries()]
+                # From here on `leave` puts it back, wherever an interrupt comes.
                 for library, before in zip(_libraries(), self._before, strict=True):
                     if before > count:
                         _give(library, count)
-            elif count < self._count:
-                self._count = count
+            elif count < self._counts[-1]:
+                self._counts.append(count)
                 for library in _libraries():
                     if library.get_num_threads() > count:
                         _give(library, count)
-            self._holders += 1
+            self._holders.add(holder)
 
-    def leave(self) -> None:
+    def leave(self, holder: object) -> None:
+        """Let a holder go; done twice, or of one that was left behind by forking, it is done."""
         with self._lock:
-            self._holders = max(0, self._holders - 1)  # a block may have been left by forking
+            self._holders.discard(holder)
             if self._before and not self._holders:
                 self._put_back()
 
     def _put_back(self) -> None:
         most = budget()
         for library, before in zip(_libraries(), self._before, strict=True):
-            # Who has asked for another number meanwhile has it.
-            if before > self._count and library.get_num_threads() == self._count:
+            now = library.get_num_threads()
+            # Who has asked for another number meanwhile has it. Of several wishes an interrupt may
+            # have kept the last from a library.
+            if before > now and now in self._counts:
                 _give(library, before if most is None else min(before, most))
         self._before = []
 
     def _after_fork(self) -> None:
         """Put back what is held: those who hold it are in the parent, but for who forks itself."""
         self._lock = threading.Lock()
-        self._holders = 0
+        self._holders.clear()
         if self._before:
             self._put_back()
 
@@ -117,10 +122,18 @@ class _Held(AbstractContextManager[None]):
         self._count = count
 
     def __enter__(self) -> None:
-        _HOLD.enter(self._count)
+        try:
+            _HOLD.enter(self, self._count)
+        except BaseException:  # an interrupt: nobody would leave
+            _HOLD.leave(self)
+            raise
 
     def __exit__(self, *error: object) -> None:
-        _HOLD.leave()
+        try:
+            _HOLD.leave(self)
+        except BaseException:  # an interrupt, which may have come anywhere in it
+            _HOLD.leave(self)
+            raise
 
 
 def held(count: int) -> AbstractContextManager[None]:
@@ -158,17 +171,21 @@ def _keep_off(processor: int) -> Undo | None:
     if not can_hold():
         return None
     placed = []
-    for library in _placeable():
-        # Asked anew each time: the number beyond the last is that of the calling thread.
-        for thread in range(library.get_num_threads() - 1):
-            before = _Mask()
-            if library.dynlib.openblas_getaffinity(thread, _BYTES, ctypes.byref(before)):
-                continue  # it stays where it is
-            apart = _Mask(before[0] & ~(1 << processor))
-            if apart[0] and apart[0] != before[0]:
-                _place(library, thread, apart)
-                placed.append((library, thread, before))
-    return partial(_put_back, placed) if placed else None
+    try:
+        for library in _placeable():
+            # Asked anew each time: the number beyond the last is that of the calling thread.
+            for thread in range(library.get_num_threads() - 1):
+                before = _Mask()
+                if library.dynlib.openblas_getaffinity(thread, _BYTES, ctypes.byref(before)):
+                    continue  # it stays where it is
+                apart = _Mask(before[0] & ~(1 << processor))
+                if apart[0] and apart[0] != before[0]:
+                    placed.append((library, thread, before))
+                    _place(library, thread, apart)
+        return partial(_put_back, placed) if placed else None
+    except BaseException:  # an interrupt: nobody would put them back
+        _put_back(placed)
+        raise
 
 
 def _put_back(placed: list[tuple[Any, int, Any]]) -> None:

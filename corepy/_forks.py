@@ -7,16 +7,22 @@ from __future__ import annotations
 import logging  # noqa: F401
 import os
 import threading
+from _thread import interrupt_main
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from itertools import chain
+from signal import SIGINT, Signals
 from typing import Any, Final
 
 __all__ = ["lock", "wait_for"]
 
 #: What whoever forks waits for; locks that are taken under others stand behind them.
 _locks: list[Any] = []
-#: Held by who forks, with the others that it took.
+#: Held by who forks, with the others, whose holds end with what is in this list.
 _GATE: Final = threading.RLock()
-_taken: list[list[Any]] = []
+_holds: Final[list[Iterator[None]]] = []
+#: Interrupts that came while somebody waited to fork.
+_late: Final[list[Signals]] = []
 
 
 def lock() -> AbstractContextManager[Any]:
@@ -37,19 +43,32 @@ def wait_for(innermost: Any) -> None:
 
 
 def _take() -> None:
-    _GATE.acquire()
-    taken: list[Any] = []
-    for each in _locks:  # another may come meanwhile, with a library that somebody was importing
-        each.acquire()
-        taken.append(each)
-    _taken.append(taken)
+    while True:
+        try:
+            for each in chain((_GATE,), _locks):  # more may come, with a library in an import
+                hold = _hold(each)
+                next(hold)
+                _holds.append(hold)
+            return
+        except KeyboardInterrupt:  # which would be lost here, and with it what is not taken yet
+            _late.append(SIGINT)
 
 
-def _let_go() -> None:
-    for each in reversed(_taken.pop()):
-        each.release()
-    _GATE.release()
+def _hold(each: AbstractContextManager[Any]) -> Iterator[None]:
+    """Have a lock until this is closed or forgotten: no interrupt comes between it and that."""
+    with each:
+        yield
+
+
+def _interrupt() -> object:
+    late = _late.copy()
+    _late.clear()
+    # By an iterator: after a call Python would raise it here, where it is lost.
+    waiting = map(interrupt_main, late)
+    return [*waiting]
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_take, after_in_parent=_let_go, after_in_child=_let_go)
+    # No function of Python's lets go, as that could be interrupted before its first line.
+    os.register_at_fork(before=_take, after_in_parent=_holds.clear, after_in_child=_holds.clear)
+    os.register_at_fork(after_in_parent=_interrupt, after_in_child=_late.clear)

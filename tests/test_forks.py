@@ -94,15 +94,39 @@ import threading
 from corepy import _forks
 late, outer = threading.RLock(), _forks.lock()
 class Bringing:
-    def acquire(self):
+    def __enter__(self):
         _forks.wait_for(late)
-    def release(self):
+    def __exit__(self, *error):
         pass
 _forks.wait_for(Bringing())
 _forks._take()
 threading.Thread(target=lambda: print(late.acquire(blocking=False))).start()
 """
     assert run(code) == "False\n"
+
+
+def test_an_interrupt_that_comes_while_somebody_waits_to_fork_arrives_after_that() -> None:
+    code = """
+import signal, sys
+from corepy import _forks
+sys.unraisablehook = print
+class Interrupting:
+    come = False
+    def __enter__(self):
+        if not self.come:
+            self.come = True
+            signal.raise_signal(signal.SIGINT)
+    def __exit__(self, *error):
+        pass
+_forks.wait_for(Interrupting())
+try:
+    if os.fork() == 0:
+        os._exit(0)
+except KeyboardInterrupt:  # in the parent alone
+    print("interrupted")
+print(os.waitstatus_to_exitcode(os.wait()[1]), _forks._holds, _forks._late)
+"""
+    assert run(code) == "interrupted\n0 [] []\n"
 
 
 @pytest.mark.needs("threadpoolctl")
@@ -128,7 +152,7 @@ print(beside(_blas._HOLD._lock, lambda over: over.wait(), child))
 assert count() == two
 with _blas.single():
     if os.fork() == 0:  # and who forks in a block leaves it in the child as well
-        os._exit(count() != two or _blas._HOLD.leave() is not None or _blas._HOLD._holders)
+        os._exit(count() != two or bool(_blas._HOLD._holders))
     print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
     assert run(code) == "0\n" * 3

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from functools import wraps
+from functools import partial, wraps
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, cast
@@ -166,10 +166,10 @@ class _Note(threading.local):
 
 
 _note: Final = _Note()
-#: Who listens to this thread or task, and who to all of them.
+#: Who listens to this thread or task, who to all of them, and who to anything.
 _here: Final[ContextVar[tuple[Listener, ...]]] = ContextVar("corepy_listeners", default=())
 _everywhere: tuple[Listener, ...] = ()
-_listeners = 0
+_listeners: tuple[Listener, ...] = ()
 _refill: Callable[[], None]
 _lock: AbstractContextManager[Any] = threading.RLock()
 
@@ -182,29 +182,41 @@ def on_change(refill: Callable[[], None], lock: AbstractContextManager[Any]) -> 
 
 def listening() -> bool:
     """Say whether anybody, in any thread, is inside `explain` or `corepy.profile`."""
-    return _listeners > 0
+    return bool(_listeners)
 
 
 @contextmanager
 def listen(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
     """Let somebody listen to this thread or task, or to all of them, for the length of a block."""
     global _listeners, _everywhere
-    token = None if everywhere else _here.set((*_here.get(), listener))
-    with _lock:
-        _everywhere += (listener,) * everywhere
-        _listeners += 1
-        _refill()
+    listener = partial(listener)  # one of this block alone
     try:
+        with _lock:
+            _listeners += (listener,)
+            if everywhere:
+                _everywhere += (listener,)
+            _refill()
+        if not everywhere:
+            _here.set((*_here.get(), listener))
         yield
     finally:
-        if token is not None:
-            _here.reset(token)
-        with _lock:
-            if everywhere:
-                at = _everywhere.index(listener)
-                _everywhere = _everywhere[:at] + _everywhere[at + 1 :]
-            _listeners -= 1
-            _refill()
+        try:
+            _leave(listener)
+        except BaseException:  # an interrupt, which may have come anywhere in it
+            _leave(listener)
+            raise
+
+
+def _leave(listener: Listener) -> None:
+    """Let somebody no longer listen; done twice, it is done."""
+    global _listeners, _everywhere
+    with _lock:
+        _listeners = tuple(each for each in _listeners if each is not listener)
+        _everywhere = tuple(each for each in _everywhere if each is not listener)
+        _refill()
+    here = _here.get()
+    if listener in here:
+        _here.set(tuple(each for each in here if each is not listener))
 
 
 def _listening_here() -> tuple[Listener, ...]:
@@ -336,9 +348,9 @@ def one_operation(function: _Function) -> _Function:
     def report(*args: Any, **kwargs: Any) -> Any:
         if not _listeners or not (listeners := _listening_here()):
             return function(*args, **kwargs)
-        _note.reason, _note.bytes_moved, _note.ran, _note.inside = "", 0, None, True
-        start = time.perf_counter()
         try:
+            _note.reason, _note.bytes_moved, _note.ran, _note.inside = "", 0, None, True
+            start = time.perf_counter()
             result = function(*args, **kwargs)
             found = _note.ran
             if found is not None:

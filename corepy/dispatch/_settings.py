@@ -61,8 +61,8 @@ class Setting(Generic[T]):
     def set(self, value: T) -> Callable[[], None]:
         """Change it, and return what changes it back."""
         before, default = self.get(), self._default
+        for_all = _speaks_for_all()  # first: it may be interrupted
         token = self._local.set(value)
-        for_all = _speaks_for_all()
         if for_all:
             self._default = value
 
@@ -118,7 +118,11 @@ def _speaks_for_all() -> bool:
 def _in_event_loop() -> bool:
     # Where nobody imported asyncio no loop can run; importing it here would cost 30 ms.
     asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None
+    if asyncio is None:
+        return False
+    # Nor while another thread is in the midst of that, and the function not there yet.
+    running = getattr(asyncio, "_get_running_loop", None)
+    return running is not None and running() is not None
 
 
 class Restore:
@@ -136,7 +140,11 @@ class Restore:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._undo()
+        try:
+            self._undo()
+        except BaseException:  # an interrupt, which may have come anywhere in it
+            self._undo()
+            raise
 
 
 def _check(

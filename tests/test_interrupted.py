@@ -1,0 +1,259 @@
+"""Ctrl-C in the midst of what corepy changes for a block: all is as before."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from itertools import count
+from types import FrameType, ModuleType
+from typing import Any
+
+import pytest
+
+import corepy
+from corepy import _apart, _blas, _forks
+from corepy.dispatch import _explain, _settings
+from corepy.dispatch._settings import Restore, Setting
+
+#: Where Python looks for interrupts before the first line of a function that it calls by itself.
+_UNGUARDED = {"__exit__", "_take"}
+
+
+def interrupted(work: Callable[[], object], module: ModuleType) -> Iterator[int]:
+    """Do something time and again, with an interrupt at another place of a module each time.
+
+    Python looks for interrupts as a function begins and as one written in C has returned.
+    """
+    for place in count():
+        seen = 0
+
+        def look(frame: FrameType, event: str, _: Any, place: int = place) -> None:
+            nonlocal seen
+            code = frame.f_code
+            begins = event == "call" and code.co_name not in _UNGUARDED
+            if code.co_flags & inspect.CO_GENERATOR:
+                begins = False  # or goes on, which the interpreter does not tell apart
+            if code.co_filename == module.__file__ and (begins or event == "c_return"):
+                seen += 1
+                if seen == place + 1:
+                    raise KeyboardInterrupt
+
+        sys.setprofile(look)
+        try:
+            work()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        if seen <= place:
+            assert place > 2, "hardly anything was interrupted"
+            return
+        yield place
+
+
+def test_nobody_listens_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    filled: list[bool] = []
+    monkeypatch.setattr(_explain, "_refill", lambda: filled.append(_explain.listening()))
+
+    @_explain.one_operation
+    def kernel() -> None:
+        pass
+
+    def work() -> None:
+        with corepy.profile():
+            corepy.explain(kernel)
+
+    for _ in interrupted(work, _explain):
+        assert not _explain.listening()
+        assert _explain._everywhere == _explain._here.get() == ()
+        assert filled[-1:] in ([], [False])  # the tables hand out native callables again
+        assert not _explain._note.inside
+
+
+def test_an_interrupt_while_tables_are_emptied_ends_the_listening(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for bad in 1, 2:  # as it begins, and as it ends
+        calls = count(1)
+
+        def refill(bad: int = bad, calls: Iterator[int] = calls) -> None:
+            if next(calls) == bad:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(_explain, "_refill", refill)
+        with pytest.raises(KeyboardInterrupt):
+            corepy.explain(int)
+        assert not _explain.listening()
+        assert next(calls) == bad + 2  # once more
+
+
+class Library:
+    """Uses as many threads as it is told to, on processors 0 and 1."""
+
+    def __init__(self) -> None:
+        self.count, self.mask = 4, 3
+        self.dynlib = self
+
+    def get_num_threads(self) -> int:
+        return self.count
+
+    def set_num_threads(self, count: int) -> None:
+        self.count = count
+
+    def openblas_getaffinity(self, _: int, size: object, mask: Any) -> int:
+        mask._obj[0] = self.mask
+        return 0
+
+    def openblas_setaffinity(self, _: int, size: object, mask: Any) -> None:
+        self.mask = mask._obj[0]
+
+
+@pytest.fixture
+def libraries(monkeypatch: pytest.MonkeyPatch) -> list[Library]:
+    made = [Library(), Library()]
+    monkeypatch.setattr(_blas, "_libraries", lambda: made)
+    monkeypatch.setattr(_blas, "_placeable", lambda: made)
+    monkeypatch.setattr(_blas, "can_hold", lambda: True)
+    monkeypatch.setattr(_blas, "budget", lambda: None)
+    return made
+
+
+def test_blas_has_all_its_threads_after_an_interrupt(libraries: list[Library]) -> None:
+    def work() -> None:
+        with _blas.held(2), _blas.held(1):
+            assert [library.count for library in libraries] == [1, 1]
+
+    for _ in interrupted(work, _blas):
+        assert [library.count for library in libraries] == [4, 4]
+        assert not _blas._HOLD._holders
+        assert not _blas._HOLD._before
+        assert not _blas._HOLD._lock.locked()
+
+
+def test_an_interrupt_in_one_of_two_libraries(
+    libraries: list[Library], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give(count: int) -> None:
+        if count == 1:
+            raise KeyboardInterrupt
+        libraries[1].count = count
+
+    monkeypatch.setattr(libraries[1], "set_num_threads", give)
+    with _blas.held(2):
+        with pytest.raises(KeyboardInterrupt), _blas.held(1):
+            pass
+        assert [library.count for library in libraries] == [1, 2]
+    assert [library.count for library in libraries] == [4, 4]
+
+
+def test_threads_of_blas_may_go_anywhere_after_an_interrupt(libraries: list[Library]) -> None:
+    kept: list[Any] = []
+
+    def work() -> None:
+        kept.clear()
+        kept.append(_blas._keep_off(0))
+        assert [library.mask for library in libraries] == [2, 2]
+
+    for _ in interrupted(work, _blas):
+        assert not kept
+        assert [library.mask for library in libraries] == [3, 3]
+    kept[0]()
+
+
+def test_threads_are_no_longer_apart_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    placed: list[int] = []
+
+    def place(processor: int) -> Callable[[], None]:
+        placed.append(processor)
+        return placed.clear
+
+    apart = _apart.Apart(place)
+    monkeypatch.setattr(_apart._places, "here", lambda: 5)
+    monkeypatch.setattr(apart, "_has_slept", lambda: True)
+
+    def work() -> None:
+        with apart:
+            assert placed == [5]
+
+    for _ in interrupted(work, _apart):
+        assert not placed
+        assert not apart._holder
+        assert apart._undo is None
+
+
+def test_what_an_interrupt_left_apart_the_next_block_puts_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    placed: list[int] = []
+
+    def place(processor: int) -> Callable[[], None]:
+        placed.append(processor)
+        return placed.clear
+
+    apart = _apart.Apart(place)
+    monkeypatch.setattr(_apart._places, "here", lambda: 5)
+    monkeypatch.setattr(apart, "_has_slept", lambda: True)
+    apart.__enter__()  # and an interrupt before the first line of its `__exit__`
+    with apart:
+        assert placed == [5]
+    assert not placed
+
+
+def free(lock: Any) -> bool:
+    """Say whether another thread can take a lock."""
+    found: list[bool] = []
+
+    def attempt() -> None:
+        found.append(lock.acquire(blocking=False))
+        if found[0]:
+            lock.release()
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_who_forks_has_all_locks_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    locks: list[AbstractContextManager[Any]] = [threading.RLock() for _ in range(3)]
+    monkeypatch.setattr(_forks, "_locks", locks)
+    monkeypatch.setattr(_forks, "_late", [])
+
+    def work() -> None:
+        with _forks._GATE:  # no thread of another test forks meanwhile
+            _forks._take()
+
+    for _ in interrupted(work, _forks):
+        assert _forks._late == [signal.SIGINT]
+        _forks._late.clear()
+        assert not any(map(free, (*locks, _forks._GATE)))
+        _forks._holds.clear()
+        assert all(map(free, (*locks, _forks._GATE)))
+    _forks._holds.clear()
+
+
+def test_a_setting_is_as_before_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = Setting("test", 1)
+
+    def refuse() -> bool:
+        raise KeyboardInterrupt
+
+    blocks = [Restore(setting, 2)]
+    for _ in interrupted(lambda: blocks.pop().__exit__(None, None, None), _settings):
+        assert (setting.get(), setting._default) == (1, 1)
+        blocks.append(Restore(setting, 2))
+    assert (setting.get(), setting._default) == (1, 1)
+    monkeypatch.setattr(_settings, "_speaks_for_all", refuse)
+    with pytest.raises(KeyboardInterrupt):
+        setting.set(3)
+    assert (setting.get(), setting._default) == (1, 1)
+
+
+def test_a_setting_while_another_thread_imports_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "asyncio", ModuleType("asyncio"))
+    with corepy.precision("fast"):
+        assert corepy.get_precision() == "fast"
