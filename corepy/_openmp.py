@@ -67,13 +67,17 @@ class _Worker:
             return None
         if not mask - {processor}:
             return None  # somebody wants it here
+        undo = partial(self._back, {worker: mask, 0: allowed}, processor)
         try:
             os.sched_setaffinity(worker, mask - {processor})
             os.sched_setaffinity(0, {processor})
+            return undo
         except OSError:  # the system has taken processors from this process meanwhile
-            _allow(worker, mask)
+            undo()
             return None
-        return partial(self._back, {worker: mask, 0: allowed}, processor)
+        except BaseException:  # an interrupt: nobody else would put them back
+            undo()
+            raise
 
     def _back(self, masks: dict[int, set[int]], processor: int) -> None:
         for thread, mask in masks.items():

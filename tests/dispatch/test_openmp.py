@@ -129,6 +129,21 @@ def test_what_the_system_refuses_is_undone(
     assert system.masks == {0: ALL, 7: ALL, 8: ALL}
 
 
+@pytest.mark.parametrize("place", [0, 7])
+def test_what_an_interrupt_left_half_done_is_undone(
+    worker: _openmp._Worker, system: System, place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(thread: int, mask: set[int]) -> None:
+        system.set(thread, mask)
+        if thread == place and mask != ALL:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "sched_setaffinity", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        worker.place(0)
+    assert system.masks == {0: ALL, 7: ALL, 8: ALL}
+
+
 def test_threads_that_the_caller_starts_meanwhile_get_all_processors(
     worker: _openmp._Worker, system: System
 ) -> None:
