@@ -270,7 +270,7 @@ def writable(x: Given) -> None:
     ValueError
         If it may not.
     """
-    if x.table is not None:
+    if x.table is not None or is_compiling(x):
         return
     # A scalar of NumPy's never changes: `native` is a copy.
     if isinstance(x.value, np.generic) or not x.backend.is_writable(x.native):
@@ -298,12 +298,37 @@ def finite(function: str, argument: str, value: Any, least: float = -math.inf) -
         raise bad_type(function, argument, value, "a real number")
     try:
         number = float(value)
-    except OverflowError:  # of an integer
-        number = math.inf
+    except OverflowError:  # of an integer, which a message would spell out
+        number = value = math.inf
     if not math.isfinite(number) or number < least:
         bound = "" if least == -math.inf else f" of at least {least:g}"
         raise bad_argument(function, argument, value, f"a finite number{bound}")
     return number
+
+
+#: The greatest number, and the least that has all digits, of the dtypes in which is computed.
+GREATEST: Final = {wide: float(np.finfo(wide).max) for wide in ("float32", "float64")}
+_LEAST: Final = {wide: float(np.finfo(wide).smallest_normal) for wide in GREATEST}
+
+
+def within(x: Given, number: float) -> float:
+    """Return a number, or the greatest of the dtype that `x` is computed in if it is beyond that.
+
+    Infinity, which it would be there, gives NaN beside a zero.
+    """
+    greatest = GREATEST[x.wide]
+    return max(-greatest, min(number, greatest))
+
+
+def real(x: Given, argument: str, value: Any, least: float = -math.inf) -> float:
+    """Return a number that is `finite`, and `within` the dtype that `x` is computed in."""
+    return within(x, finite(x.function, argument, value, least))
+
+
+def epsilon(x: Given, value: Any) -> float:
+    """Return what keeps a divisor from zero: if positive, a number that does so in any dtype."""
+    found = real(x, "eps", value, 0.0)
+    return max(found, _LEAST[x.wide]) if found else 0.0
 
 
 def whole(function: str, argument: str, value: Any, least: int) -> int:
@@ -370,13 +395,18 @@ def broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     return all(n in (1, m) for n, m in zip(reversed(shape), reversed(target)))
 
 
+def is_compiling(x: Given) -> bool:
+    """Say whether `torch.compile` traces a call: few things that ask for more let it go on."""
+    return x.library == "torch" and bool(sys.modules["torch"].compiler.is_compiling())
+
+
 def is_traced(x: Given) -> bool:
     """Say whether an array has no values yet, only a shape, or none that can be looked at."""
     if x.library == "jax":
         return isinstance(x.native, sys.modules["jax"].core.Tracer)
     if x.library == "torch":
         torch = sys.modules["torch"]
-        if torch.compiler.is_compiling() or x.native.__class__ is not torch.Tensor:
+        if is_compiling(x) or x.native.__class__ is not torch.Tensor:
             return True
         if x.native.is_meta:  # a shape on no device, where any other tensor has an address
             return True

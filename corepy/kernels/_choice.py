@@ -23,7 +23,7 @@ from corepy.dispatch import (
     ready,
 )
 from corepy.kernels import _host
-from corepy.kernels._arguments import Given
+from corepy.kernels._arguments import Given, is_compiling
 from corepy.kernels._formulas import jax_takes, without_autocast
 from corepy.kernels._memory import delivered, is_compilable, lies_plain, place_of, supports
 from corepy.kernels._replay import provided
@@ -61,6 +61,8 @@ def choose(
         return way if way != FORMULA and able(way) else FORMULA
     if is_reproducible():
         return NUMBA if able(NUMBA) else FORMULA
+    if is_compiling(x):
+        return unmeasured()
     table = routes_now().table
     if table is None:
         return unmeasured()

@@ -91,8 +91,7 @@ def by_reference(
             xp = _for_all_chunks(xp, x.backend)
 
     def compute() -> Any:
-        # NaN and infinities are values like others.
-        with np.errstate(all="ignore"), setting(x, *operands), reproducible_blas():
+        with setting(x, *operands), reproducible_blas():
             return function(xp, *arrays, wide=getattr(xp, x.wide), **parameters, **factors)
 
     return _delivered(x, insist(x.function, place, compute), outs)
@@ -143,11 +142,11 @@ def setting(*operands: Given | None) -> AbstractContextManager[Any]:
 
     JAX has 64 bits only in one of its own, and accelerators cut the float32 operands of its
     products to fewer bits unless told; `corepy.enable_tf32` allows it on NVIDIA's and AMD's. torch
-    has other dtypes in its autocast.
+    has other dtypes in its autocast. To NumPy NaN and infinities are values like others here.
     """
     own = [g for g in operands if g is not None and g.library in ("jax", "torch")]
     if not own:
-        return nullcontext()
+        return np.errstate(all="ignore")
     if own[0].library == "torch":
         return without_autocast(own[0])
     jax = sys.modules["jax"]

@@ -32,7 +32,7 @@ from corepy.dispatch import (
     ran,
     table_of,
 )
-from corepy.kernels._arguments import Given, in_common
+from corepy.kernels._arguments import Given, in_common, is_compiling
 from corepy.kernels._libraries import DeviceLibrary
 
 Host = npt.NDArray[Any]
@@ -308,6 +308,22 @@ def meet(one: Host | None, other: Host | None) -> bool:
     return np.may_share_memory(one, other, max_work=effort)
 
 
+def begins_in(x: Given, memory: Given) -> bool:
+    """Say whether an array begins in that of another one, all of which corepy has made.
+
+    Of NumPy's and torch's; others never change, or tell nobody where they are.
+    """
+    if x.library == "numpy":
+        return np.may_share_memory(x.native, memory.native)
+    if x.library != "torch" or is_compiling(x):
+        return False
+    one, whole = x.native, memory.native
+    try:
+        return bool(0 <= one.data_ptr() - whole.data_ptr() < whole.nbytes)
+    except RuntimeError:  # one of them has no memory of its own
+        return False
+
+
 def _place(native: Any, library: str) -> Host | None:
     """Return an array that lies where one on the host does, None of what tells nobody."""
     if library == "numpy":
@@ -315,7 +331,7 @@ def _place(native: Any, library: str) -> Host | None:
     if library != "torch" or native.device.type != "cpu":
         return None
     torch = sys.modules["torch"]
-    if native.layout is not torch.strided:
+    if native.layout is not torch.strided or torch.compiler.is_compiling():
         return None
     try:
         address = native.data_ptr()

@@ -16,11 +16,15 @@ CUPY: Final = "cupy"
 FORMULA: Final = "formula"
 
 _only: Final[ContextVar[str | None]] = ContextVar("corepy_kernel_way", default=None)
+#: Whether anybody has ever wanted one, for `torch.compile` cannot trace what asks a context.
+_touched = False
 
 
 @contextmanager
 def only(way: str) -> Iterator[None]:
     """Let one way compute all that it takes: for `corepy tune`, and for tests."""
+    global _touched
+    _touched = True
     token = _only.set(way)
     try:
         yield
@@ -30,12 +34,12 @@ def only(way: str) -> Iterator[None]:
 
 def wanted() -> str | None:
     """Return the way that alone is to compute."""
-    return _only.get()
+    return _only.get() if _touched else None
 
 
 def is_usual() -> bool:
     """Say whether arguments and routes alone decide, and nobody wants to know who computes."""
-    return not listening() and not is_reproducible() and _only.get() is None
+    return not listening() and not is_reproducible() and (not _touched or _only.get() is None)
 
 
 def routes_now() -> InForce:

@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +102,21 @@ class Llama:
         -------
         Array (batch, length, vocab_size) or, for the last position, (batch, vocab_size)
             Logits.
+
+        Raises
+        ------
+        TypeError
+            If tokens are no integers.
+        ValueError
+            If there are none, in one row for each sequence, or more than fit.
+        IndexError
+            If one is not in the vocabulary.
         """
-        batch, length = np.shape(tokens)
+        host = self._known(tokens)
+        batch, length = host.shape
         start, eps = caches[0].length, self.config.rms_norm_eps
         cos, sin = self._angles(start, start + length)
-        host = np.asarray(tokens, np.int32).reshape(-1)
-        ids = corepy.to(host, backend=self.backend, device=self.embedding.device)
+        ids = corepy.to(host.reshape(-1), backend=self.backend, device=self.embedding.device)
         x = xp.take(self.embedding, ids, axis=0)  # (batch * length, hidden_size), as all below
         y = kernels.rms_norm(x, self.layers[0].attention_norm, eps)
         following = [*(layer.attention_norm for layer in self.layers[1:]), self.norm]
@@ -118,6 +128,18 @@ class Llama:
         if last:
             return xp.reshape(y, (batch, length, -1))[:, -1, :] @ self.head
         return xp.reshape(y @ self.head, (batch, length, -1))
+
+    def _known(self, tokens: Any) -> Any:
+        """Return tokens as an array of the host."""
+        host = np.asarray(tokens)
+        if host.ndim != 2 or not host.size:
+            raise ValueError(f"Llama: tokens has shape {host.shape}; expected (batch, length)")
+        if host.dtype.kind not in "iu":
+            raise TypeError(f"Llama: tokens has dtype {host.dtype}; expected integers")
+        low, high, most = int(host.min()), int(host.max()), self.config.vocab_size - 1
+        if low < 0 or high > most:
+            raise IndexError(f"Llama: tokens has values from {low} to {high}; expected 0 to {most}")
+        return host.astype(np.int32)
 
     def _attention(
         self, layer: Layer, x: Any, cache: kernels.KVCache, batch: int, cos: Any, sin: Any
@@ -186,6 +208,15 @@ def choose(logits: Any, temperature: float, top_p: float, draw: float) -> int:
     return int(tokens[min(place, int(xp.count_nonzero(p)) - 1)])  # `draw` may round up to 1
 
 
+def _whole(argument: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        kind = type(value).__name__
+        message = f"generate: {argument} is of type {kind}; expected an integer"
+        raise TypeError(message) from None
+
+
 def generate(
     model: Llama,
     prompt: Sequence[int],
@@ -199,13 +230,17 @@ def generate(
 
     Raises
     ------
+    TypeError
+        If a token, `max_new_tokens` or `seed` is no integer. Before any work.
     ValueError
         If the prompt is empty or has unknown tokens, `temperature` or `seed` is negative, `top_p`
         not within (0, 1], or the text would be longer than the context. Before any work.
     """
     config = model.config
+    prompt = [_whole("a token of prompt", token) for token in prompt]
+    max_new_tokens, seed = _whole("max_new_tokens", max_new_tokens), _whole("seed", seed)
     unknown = [t for t in prompt if not 0 <= t < config.vocab_size]
-    if not len(prompt) or unknown:
+    if not prompt or unknown:
         raise ValueError(
             f"generate: prompt has {len(prompt)} tokens, of which unknown: {unknown[:3]}; expected "
             f"at least one, and numbers below {config.vocab_size}"
@@ -216,6 +251,11 @@ def generate(
         raise ValueError(f"generate: top_p is {top_p}; expected more than 0 and at most 1")
     if seed < 0:
         raise ValueError(f"generate: seed is {seed}; expected 0 or more")
+    if len(prompt) >= config.context:
+        raise ValueError(
+            f"generate: prompt has {len(prompt)} tokens; expected fewer than {config.context}, the "
+            f"context of the model"
+        )
     total = len(prompt) + max_new_tokens
     if max_new_tokens < 1 or total > config.context:
         raise ValueError(

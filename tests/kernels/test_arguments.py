@@ -69,7 +69,7 @@ def attend(q: Any = Q, k: Any = K, v: Any = None, **options: Any) -> Any:
             "rms_norm: eps is -1.0; expected a fin",
         ),
         (lambda: kernels.rms_norm(X, None, np.nan), ValueError, "rms_norm: eps is nan; expected a"),
-        (lambda: kernels.rms_norm(X, None, 10**400), ValueError, "; expected a finite number of a"),
+        (lambda: kernels.rms_norm(X, None, 10**400), ValueError, "eps is inf; expected a finite n"),
         (
             lambda: kernels.rms_norm(X, None, "1"),
             TypeError,
@@ -91,9 +91,14 @@ def attend(q: Any = Q, k: Any = K, v: Any = None, **options: Any) -> Any:
             "rms_norm: out is of type numpy.ndarray; expected a tuple of two arrays",
         ),
         (
+            lambda: kernels.rms_norm(X, None, 0, residual=X, out=(X, X, X)),
+            ValueError,
+            "rms_norm: out has 3 entries; expected two, with residual",
+        ),
+        (
             lambda: kernels.rms_norm(X, None, 0, residual=X, out=(X, X)),
             ValueError,
-            "expected two arrays, with residual",
+            "rms_norm: out[1] has memory of out[0]; expected another array",
         ),
         (lambda: kernels.layer_norm(X, None, ones(5), 0), ValueError, "layer_norm: bias has shape"),
         (
@@ -181,6 +186,11 @@ def attend(q: Any = Q, k: Any = K, v: Any = None, **options: Any) -> Any:
             lambda: kernels.rope(X, C, C, positions=np.arange(-1, 2)),
             IndexError,
             "rope: positions has values from -1 to 1; expected 0 to 2",
+        ),
+        (
+            lambda: kernels.rope(X, C[:0], C[:0], positions=np.arange(3)),
+            IndexError,
+            "rope: positions has values from 0 to 2; expected cos to have rows",
         ),
         (
             lambda: attend(q=ones(3, 5)),

@@ -245,6 +245,20 @@ def test_great_scores_do_not_overflow(kind: Kind) -> None:
         compare(kind, "float32", -q, k[:, :, ::-1].copy(), v)
 
 
+@pytest.mark.parametrize("scale", [1e39, -1e39])
+def test_scales_beyond_the_dtype(kind: Kind, scale: float) -> None:
+    """They are not infinite, which would give NaN beside zeros."""
+    q, k = kind.array(np.zeros((1, 1, 4, 32)), "float32"), sample(1, 1, 40, 32)
+    keys = kind.array(k, "float32")
+    found = kernels.attention(q, keys, keys, scale=scale)
+    np.testing.assert_allclose(host(found)[0, 0], [k[0, 0].mean(0)] * 4, rtol=1e-5, atol=1e-6)
+    cache = kernels.PagedKVCache(1, 1, 5, 8, 32, like=q)
+    cache.append(keys, keys)
+    np.testing.assert_allclose(
+        host(cache.attend(q, scale=scale, causal=False)), host(found), atol=1e-6
+    )
+
+
 def test_beyond_the_lengths_may_be_anything(kind: Kind) -> None:
     q, k, v = (sample(2, 1, 5, 4, seed=s) for s in range(3))
     lengths = np.asarray([2, 4])

@@ -64,6 +64,18 @@ def test_truncate_and_options(kind: Kind) -> None:
     np.testing.assert_allclose(host(lse), expected_of(*arrays)[2], rtol=1e-5)
 
 
+def test_keeps_parts_of_its_own_memory(kind: Kind) -> None:
+    _, k, v = states(kind, 5, "float32", batch=1)
+    cache = kernels.KVCache(1, 2, 9, 8, like=k)
+    cache.append(k, v)
+    keys, values = cache.keys, cache.values
+    cache.truncate(1)
+    cache.append(values, keys)  # each where the other one lies, and further on
+    for found, start, rest in ((cache.keys, k, v), (cache.values, v, k)):
+        expected = np.concatenate([host(start)[:, :, :1], host(rest)], axis=2)
+        np.testing.assert_array_equal(host(found), expected)
+
+
 def test_pages_are_the_whole(kind: Kind) -> None:
     for dtype in dtypes_of(kind):
         q, k, v = states(kind, 11, dtype, batch=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +47,19 @@ def test_what_has_no_share_is_not_read(kind: Kind) -> None:
     assert np.isnan(host(kernels.gemm(a, b, alpha=0.0, beta=1.0, c=nan))).all()
     assert np.isnan(host(kernels.gemm(nan, nan, alpha=0.0))).all()
     assert (host(kernels.gemm(a, b, alpha=0.0, beta=2.0, c=c)) == 2 * np.eye(2)).all()
+
+
+@every
+@pytest.mark.parametrize("factor", [1e39, -1e39])
+def test_factors_beyond_the_dtype(kind: Kind, factor: float) -> None:
+    """They are not infinite, which would give NaN beside zeros."""
+    a, c = kind.array([[1.0, 0.0], [0.0, 1.0]], "float32"), kind.array(np.zeros((2, 2)), "float32")
+    most = math.copysign(np.finfo("f4").max, factor)
+    expected = [[most, 0.0], [0.0, most]]
+    assert host(kernels.gemm(a, a, alpha=factor, beta=factor, c=c)).tolist() == expected
+    assert host(kernels.gemv(a, a[0, :], alpha=factor)).tolist() == expected[0]
+    scores = kernels.attention_scores(a[None, None, :, :], a[None, None, :, :], scale=factor)
+    assert host(scores).tolist() == [[expected]]
 
 
 @every

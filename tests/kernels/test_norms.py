@@ -10,7 +10,7 @@ import pytest
 from corepy import kernels
 from corepy.kernels._ways import only
 from tests.kernels import libraries
-from tests.kernels.libraries import Kind, check, host, kinds, select
+from tests.kernels.libraries import Kind, check, device_kinds, host, kinds, select
 
 SHAPES = [(1,), (7,), (1, 1), (3, 1), (3, 64), (2, 3, 65), (5, 1000)]
 
@@ -138,6 +138,22 @@ def test_greatest_and_least_numbers(kind: Kind) -> None:
         top = {"float16": 60000.0, "bfloat16": 1e18, "float32": 1e18, "float64": 1e150}[dtype]
         x = kind.array([[top, -top], [top / 2, top]], dtype)
         check(x, kernels.rms_norm(x, None, 0), libraries.rms_norm(host(x), 1.0, 0.0), dtype)
+
+
+@pytest.mark.parametrize("way", ["numba", "torch", "jax", "formula"])
+@pytest.mark.parametrize("kind", [*kinds("numpy", "torch", "jax"), *device_kinds()])
+@pytest.mark.parametrize(("eps", "counts_as"), [(1e-50, "smallest_normal"), (1e39, "max")])
+def test_eps_beyond_the_dtype(kind: Kind, way: str, eps: float, counts_as: str) -> None:
+    """It is neither zero nor infinite, whoever computes."""
+    for value, size in ((0.0, 8), (0.0, 2000), (1.0, 8), (1.0, 2000)):
+        x = kind.array(np.full((2, size), value), "float32")
+        zeros = kind.array(np.zeros(size), "float32")
+        variance = value * value + float(getattr(np.finfo("f4"), counts_as))
+        with only(way):
+            found = kernels.rms_norm(x, None, eps), kernels.batch_norm(x, zeros, x[0], eps=eps)
+            assert (host(kernels.layer_norm(x, None, None, eps)) == 0.0).all()
+        for y in found:
+            np.testing.assert_allclose(host(y), value / variance**0.5, rtol=1e-6)
 
 
 def test_no_elements(kind: Kind) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import corepy
 from corepy import kernels
+from corepy.kernels import _ways
 from corepy.kernels._ways import only
 from tests.conftest import required
 from tests.kernels.libraries import Kind, select
@@ -213,6 +214,31 @@ def test_inference_caches_grow_in_their_mode_alone(name: str) -> None:
         cache.append(x, x)
     both = torch.cat([x, x], 2)
     torch.testing.assert_close(cache.attend(x), kernels.attention(x, both, both, causal=True))
+
+
+GRAPHS: dict[str, Callable[[Any], Any]] = {
+    "rms_norm": lambda x: kernels.rms_norm(x, x[0, 0, 0], 1e-5, residual=x)[0],
+    "layer_norm": lambda x: kernels.layer_norm(x, None, None, 1e-5),
+    "batch_norm": lambda x: kernels.batch_norm(x, x[0, 0, 0], x[0, 0, 1] ** 2, axis=-1),
+    "softmax": lambda x: kernels.softmax(x, -1, scale=2.0, mask=x > 0),
+    "gelu": kernels.gelu,
+    "rope": lambda x: kernels.rope(x[:, :, :6, :], *TABLES),
+    "attention": lambda x: kernels.attention(x, x, x),
+    "causal attention of torch": lambda x: kernels.attention(x, x, x, causal=True),
+    "attention in a window": lambda x: kernels.attention(x, x, x, window=2, return_lse=True)[1],
+    "gelu in place": lambda x: kernels.gelu(y := x * 2, out=y),
+    "adam_step": lambda x: kernels.adam_step(x * 1, x, x * 0, x * 0, step=1)[0],
+    "gemm": lambda x: kernels.gemm(x[0, 0], x[1, 0].T, alpha=2.0),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which torch looks through
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_kernel_is_one_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ways, "_touched", False)  # by tests
+    function, x = GRAPHS[name], sample(2, 1, 20, 8)  # as many keys as torch's attention wants
+    found = torch.compile(function, backend="eager", fullgraph=True)(x)
+    torch.testing.assert_close(found, function(x))
 
 
 @pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which torch looks through

@@ -190,9 +190,8 @@ Argument: TypeAlias = "Memory | np.generic | tuple[Argument, ...] | None"
 
 
 def reals(x: Given, *numbers: float) -> tuple[Any, ...]:
-    """Return numbers in the dtype that an argument is computed in: infinite beyond it."""
-    with np.errstate(over="ignore"):
-        return tuple(map(np.dtype(x.wide).type, numbers))
+    """Return numbers `within` the dtype that an argument is computed in as such of that dtype."""
+    return tuple(map(np.dtype(x.wide).type, numbers))
 
 
 class Target(ABC):
@@ -407,7 +406,7 @@ def _cupy() -> Target | None:
 def memory(x: Given) -> Memory:
     """Return an argument's elements side by side: its own memory, or a copy."""
     found = target_of(x).memory(x)
-    return found if found.is_contiguous else _copied(x, found)
+    return found if found.is_contiguous else copied(x, found)
 
 
 def rows(x: Given) -> tuple[Memory, Rows]:
@@ -418,14 +417,14 @@ def rows(x: Given) -> tuple[Memory, Rows]:
     """
     found = target_of(x).memory(x)
     if found.shape[-1] > 1 and found.strides[-1] != 1:
-        found = _copied(x, found)
+        found = copied(x, found)
     return _placed(x, found, 1)
 
 
 def broadcast(x: Given, shape: tuple[int, ...]) -> Memory:
     """Return an argument's elements side by side in a shape that it broadcasts to."""
     found = _broadcast(x, shape)
-    return found if found.is_contiguous else _copied(x, found)
+    return found if found.is_contiguous else copied(x, found)
 
 
 def broadcast_rows(
@@ -454,7 +453,7 @@ def _placed(x: Given, found: Memory, inner: int) -> tuple[Memory, Rows]:
     outer = len(found.shape) - inner
     axes = coalesced(found.shape[:outer], found.strides[:outer])
     if len(axes) > 3:
-        found = _copied(x, found)
+        found = copied(x, found)
         axes = coalesced(found.shape[:outer], found.strides[:outer])
     (_, s0), (n1, s1), (n2, s2) = axes + [(1, 0)] * (3 - len(axes))
     return found, _numbers(n1, n2, s0, s1, s2)
@@ -479,7 +478,8 @@ def coalesced(shape: Sequence[int], *strides: Sequence[int]) -> list[tuple[int, 
     return axes
 
 
-def _copied(x: Given, source: Memory) -> Memory:
+def copied(x: Given, source: Memory) -> Memory:
+    """Return elements side by side in new memory, where `x` lives."""
     from corepy.kernels._device._copying import copy
 
     _, made = empty(x, source.shape, source.dtype)

@@ -8,7 +8,17 @@ from typing import Any, Final
 
 from corepy._errors import bad_argument
 from corepy.dispatch import one_operation
-from corepy.kernels._arguments import Given, beside, finite, floating, whole, writable
+from corepy.kernels._arguments import (
+    Given,
+    beside,
+    epsilon,
+    finite,
+    floating,
+    real,
+    whole,
+    within,
+    writable,
+)
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference
 from corepy.kernels._memory import Result, refuse_overlap, supports, view
@@ -75,7 +85,9 @@ def adam_step(
     Notes
     -----
     Computed in float32, or float64 where `parameter` has that; what is kept is rounded once, and
-    the step is taken with the moments before their rounding. No gradient passes through it.
+    the step is taken with the moments before their rounding. Numbers beyond that dtype's greatest
+    count as it, and a positive `eps` below its least normal number as that one. No gradient passes
+    through it.
 
     References
     ----------
@@ -98,19 +110,19 @@ def adam_step(
     v = beside("second_moment", second_moment, p, (m.dtype,), p.shape)
     step = whole(name, "step", step, 1)
     finite(name, "step", step)  # as a float, for powers
-    rate = finite(name, "learning_rate", learning_rate, 0.0)
+    rate = real(p, "learning_rate", learning_rate, 0.0)
     betas = []
     for argument, value in (("beta1", beta1), ("beta2", beta2)):
         betas.append(finite(name, argument, value, 0.0))
         if betas[-1] >= 1.0:
             raise bad_argument(name, argument, value, "a number less than 1")
     settings: dict[str, Any] = {
-        "rate": rate / (1.0 - betas[0] ** step),
-        "decay": 1.0 - rate * finite(name, "weight_decay", weight_decay, 0.0),
+        "rate": within(p, rate / (1.0 - betas[0] ** step)),
+        "decay": within(p, 1.0 - rate * real(p, "weight_decay", weight_decay, 0.0)),
         "beta1": betas[0],
         "beta2": betas[1],
         "correction": 1.0 / math.sqrt(1.0 - betas[1] ** step),
-        "eps": finite(name, "eps", eps, 0.0),
+        "eps": epsilon(p, eps),
     }
     p, g, m, v = map(_without_gradient, (p, g, m, v))
     refuse_overlap(p, g, m, v)

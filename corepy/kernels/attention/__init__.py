@@ -6,7 +6,7 @@ import math
 from typing import Any, Literal
 
 from corepy.dispatch import one_operation
-from corepy.kernels._arguments import beside, choice, destination, finite, floating
+from corepy.kernels._arguments import beside, choice, destination, floating, real
 from corepy.kernels._replay import replayed
 from corepy.kernels.attention._at_once import at_once
 from corepy.kernels.attention._cache import KVCache, PagedKVCache
@@ -97,7 +97,8 @@ def attention(
     -----
     16-bit floats are widened to float32; ``scale * q``, scores, weights and sums are computed in
     float32, or float64 where `q` has that, and the result is rounded once; NVIDIA's tensor cores
-    take weights rounded to the dtype of `v`. A NaN or positive infinity among the scores that a
+    take weights rounded to the dtype of `v`. A scale beyond that dtype's greatest number counts as
+    it. A NaN or positive infinity among the scores that a
     query sees gives NaN. What it does not see in `k` may be anything; in `v` it has to be finite,
     unless it is beyond the `lengths`, for it may be multiplied by a weight of zero. Where torch's
     own function serves, it has no second derivatives on the host.
@@ -165,7 +166,7 @@ def _attention(
         g,
         keys,
         values,
-        1 / math.sqrt(g.shape[3]) if scale is None else finite(name, "scale", scale),
+        1 / math.sqrt(g.shape[3]) if scale is None else real(g, "scale", scale),
         mask=over_scores("mask", mask, g, length, ("bool",)),
         bias=over_scores("bias", bias, g, length, tuple(dict.fromkeys((g.dtype, g.wide)))),
         lengths=sizes("lengths", lengths, g, length),

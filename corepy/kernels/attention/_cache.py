@@ -24,10 +24,10 @@ from corepy.kernels._arguments import (
     Given,
     beside,
     destination,
-    finite,
     floating,
     given,
     is_traced,
+    real,
     whole,
     writable,
 )
@@ -35,7 +35,7 @@ from corepy.kernels._device import on_device
 from corepy.kernels._device._runtime import numpy_dtype
 from corepy.kernels._formulas import setting
 from corepy.kernels._libraries import DeviceLibrary
-from corepy.kernels._memory import Host, is_transformed, place_of, placed
+from corepy.kernels._memory import Host, begins_in, is_transformed, place_of, placed
 from corepy.kernels.attention._problem import Problem, flag, grouped, reach, shaped
 
 #: What arrays of the standard's namespace can have, and libraries of which kernels take more.
@@ -151,7 +151,7 @@ class _Memory:
 
     def _new(self, k: Any, v: Any, batch: int) -> tuple[Given, Given]:
         """Look at keys and values to be kept."""
-        memory, _ = self._given("append")
+        memory, other = self._given("append")
         _, kv_heads, _, size = memory.shape
         new = beside("k", k, memory, (memory.dtype,))
         expected = (batch, kv_heads, *new.shape[2:3], size)
@@ -160,7 +160,10 @@ class _Memory:
                 f"{memory.function}: k has shape {new.shape}; expected ({batch}, {kv_heads}, "
                 f"length, {size})"
             )
-        return new, beside("v", v, memory, (memory.dtype,), new.shape)
+        values = beside("v", v, memory, (memory.dtype,), new.shape)
+        if any(begins_in(x, whole) for x in (new, values) for whole in (memory, other)):
+            return _copied(new), _copied(values)  # before any of it is overwritten
+        return new, values
 
     def _is_kept(self, k: Given, v: Given, starts: int | Host, table: Host | None = None) -> bool:
         """Keep it by a kernel, where one takes these arrays and their library has none better."""
@@ -191,6 +194,12 @@ def _number(function: str, argument: str, value: Any, expected: str) -> int:
     except TypeError:
         pass
     raise bad_type(function, argument, value, expected)
+
+
+def _copied(x: Given) -> Given:
+    """Return an argument of NumPy or torch in memory of its own."""
+    native = x.native.detach().clone() if x.library == "torch" else x.native.copy()
+    return replace(x, value=native if x.table is None else make(native, x.table), native=native)
 
 
 def _part(x: Given, at: tuple[Any, ...]) -> Given:
@@ -561,7 +570,7 @@ class PagedKVCache(_Memory):
             g,
             keys,
             values,
-            g.shape[3] ** -0.5 if scale is None else finite(name, "scale", scale),
+            g.shape[3] ** -0.5 if scale is None else real(g, "scale", scale),
             table=self._table(chosen),
             left=left,
             right=right,

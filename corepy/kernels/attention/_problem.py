@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -144,12 +145,15 @@ class Problem:
 
     def _by_formula(self) -> Any:
         q = self.q
-        i = np.arange(q.shape[2], dtype=np.int32)[:, None]
-        j = np.arange(self.keys, dtype=np.int32)[None, :]
-        table = None if self.table is None else self.table.astype(np.int32)
+        places = self.lengths, self.query_lengths, self.left, self.right
+        i = j = table = None
+        if any(p is not None for p in places):
+            i, j = _numbers(q.shape[2], q)[:, None], _numbers(self.keys, q)[None, :]
+        if self.table is not None:
+            table = placed(self.table.astype(np.int32), q)
         helpers = [
-            None if host is None else given(q.function, name, placed(host, q))
-            for name, host in (("i", i), ("j", j), ("table", table))
+            None if helper is None else given(q.function, name, helper)
+            for name, helper in (("i", i), ("j", j), ("table", table))
         ]
         operands = (
             *(self.k, self.v, self.mask, self.bias, helpers[0], helpers[1]),
@@ -214,6 +218,14 @@ class Problem:
         host = widened(bias, wide.name, 0, 0.0)
         strides = tuple(s // host.itemsize for s in host.strides)
         return _of_scores((host.reshape(-1), strides), bias)
+
+
+def _numbers(count: int, x: Given) -> Any:
+    """Return the numbers from 0 on, where an operand is."""
+    if x.library == TORCH and x.table is None:  # as `torch.compile` can trace
+        torch = sys.modules["torch"]
+        return torch.arange(count, dtype=torch.int32, device=x.native.device)
+    return placed(np.arange(count, dtype=np.int32), x)
 
 
 def _three(x: Given) -> tuple[Host, tuple[int, ...]]:

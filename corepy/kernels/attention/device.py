@@ -10,7 +10,14 @@ import numpy as np
 
 from corepy.kernels._arguments import Given, given
 from corepy.kernels._device import Memory, Program, Result, launch, memory, reals, target_of
-from corepy.kernels._device._runtime import ITEM_SIZE, VECTOR_BYTES, Argument, Target, empty
+from corepy.kernels._device._runtime import (
+    ITEM_SIZE,
+    VECTOR_BYTES,
+    Argument,
+    Target,
+    copied,
+    empty,
+)
 from corepy.kernels._memory import Host, placed
 
 if TYPE_CHECKING:
@@ -266,8 +273,10 @@ def keep(
     start, each = (starts, None) if isinstance(starts, int) else (0, starts)
     pages = 1 if table is None else table.shape[1]
     numbers = (k.size, start, pages, keys.shape[2], kv_heads, added, size)
-    sources = (_target(x).memory(x) for x in (k, v))
-    memories = (replace(_target(x).memory(x), written=True) for x in (keys, values))
+    sources = [_target(x).memory(x) for x in (k, v)]
+    memories = [replace(_target(x).memory(x), written=True) for x in (keys, values)]
+    if any(source.overlaps(memory) for source in sources for memory in memories):
+        sources = [copied(x, source) for x, source in zip((k, v), sources, strict=True)]
     launch(
         keys,
         _cache_program,

@@ -30,7 +30,8 @@ def attention(
 ) -> Any:
     """Return ``softmax(scale * q @ k.mT + bias) @ v`` over the keys that each query sees.
 
-    `i` and `j` are the numbers of the queries, (queries, 1), and of the keys, (1, keys).
+    `i` and `j` are the numbers of the queries, (queries, 1), and of the keys, (1, keys), None where
+    neither lengths nor places hide any.
     """
     if table is not None:
         k, v = _gathered(xp, k, table), _gathered(xp, v, table)

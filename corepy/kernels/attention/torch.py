@@ -76,7 +76,8 @@ def _hides(device: Device | None, dtype: str, shared: bool, skewed: bool) -> boo
     """
     if device is CPU:
         torch = sys.modules.get("torch")  # arrays of NumPy may be the first that it gets
-        return torch is None or bool(torch.backends.cuda.flash_sdp_enabled())
+        # Not by `torch.backends.cuda`, through which `torch.compile` cannot trace.
+        return torch is None or bool(torch._C._get_flash_sdp_enabled())
     return pays(dtype, shared, skewed)
 
 

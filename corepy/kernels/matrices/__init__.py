@@ -11,7 +11,7 @@ from typing import Any
 from corepy._errors import bad_argument
 from corepy.array_api._arguments import addressable
 from corepy.dispatch import one_operation
-from corepy.kernels._arguments import Given, beside, destination, finite, floating
+from corepy.kernels._arguments import Given, beside, destination, floating, real
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference
 from corepy.kernels.attention._problem import grouped, shaped
@@ -57,7 +57,8 @@ def gemm(
     Notes
     -----
     Computed in float32, or float64 where `a` has that, and rounded once. A product with `alpha` of
-    zero is computed all the same, so that NaN stays.
+    zero is computed all the same, so that NaN stays. Numbers beyond that dtype's greatest count as
+    it.
 
     Examples
     --------
@@ -264,7 +265,7 @@ def attention_scores(q: Any, k: Any, *, scale: float | None = None, out: Any = N
     grouped(keys, g)
     if keys.shape[0] != g.shape[0]:
         raise ValueError(f"{name}: k has shape {keys.shape}; expected a batch of {g.shape[0]}")
-    factor = g.shape[3] ** -0.5 if scale is None else finite(name, "scale", scale)
+    factor = g.shape[3] ** -0.5 if scale is None else real(g, "scale", scale)
     to = _to(out, g, (*g.shape[:3], keys.shape[2]))
     if _on_opencl(g, keys):
         from corepy.kernels.matrices import device
@@ -297,7 +298,7 @@ def _product(
     out: Any,
 ) -> Any:
     name = a.function
-    factor, share = finite(name, "alpha", alpha), finite(name, "beta", beta)
+    factor, share = real(a, "alpha", alpha), real(a, "beta", beta)
     if value is None and share != 0.0:
         raise bad_argument(name, "beta", beta, f"0, or {argument}")
     added = None if value is None else beside(argument, value, a, (a.dtype,), shape)

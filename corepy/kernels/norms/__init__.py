@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from corepy._errors import bad_argument, bad_type
+from corepy._errors import bad_type
 from corepy.kernels._arguments import (
     Given,
     beside,
     destination,
-    finite,
+    epsilon,
     floating,
     parameter,
 )
@@ -64,7 +64,10 @@ def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any 
     once, after the weight, as torch does. ``x + residual`` is rounded too, and what is normed is
     the rounded sum: the pair equals ``h = x + residual`` and ``rms_norm(h, weight, eps)``. Where
     the squares of a row, or their sum, overflow in float32 it becomes zero: from 1.8e19 on, in rows
-    of thousands of elements from some 3e17.
+    of thousands of elements from some 3e17. Where they underflow, below 1e-18, a row beside an
+    `eps` of zero loses digits, or becomes infinite or NaN. An `eps` beyond the greatest number of
+    the dtype that is computed in counts as it, and a positive one below the least normal number
+    (1.2e-38 in float32) as that one.
 
     References
     ----------
@@ -79,7 +82,7 @@ def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any 
     g = _rows("rms_norm", x)
     size = g.shape[-1]
     w = parameter("weight", weight, g, (size,))
-    eps = finite("rms_norm", "eps", eps, 0.0)
+    eps = epsilon(g, eps)
     if residual is None:
         to = destination("out", out, g)
         if g.size == 0:
@@ -110,8 +113,8 @@ def _pair(x: Given, out: Any) -> tuple[Given | None, Given | None]:
         return None, None
     if not isinstance(out, tuple):
         raise bad_type(x.function, "out", out, "a tuple of two arrays, with residual")
-    if len(out) != 2 or out[0] is out[1]:
-        raise bad_argument(x.function, "out", out, "two arrays, with residual")
+    if len(out) != 2:
+        raise ValueError(f"{x.function}: out has {len(out)} entries; expected two, with residual")
     normed, summed = destination("out[0]", out[0], x), destination("out[1]", out[1], x)
     if normed is not None and summed is not None:
         refuse_overlap(normed, summed)
@@ -181,7 +184,8 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float, *, out: Any = None) -
     Notes
     -----
     All is computed in float32, or float64 where `x` has that, and rounded to the dtype of `x`
-    once, after the bias. The mean is taken so that values far from zero lose nothing.
+    once, after the bias. The mean is taken so that values far from zero lose nothing. Squares, of
+    the elements less their mean, and `eps` have the limits of `rms_norm`; compiled loops keep more.
 
     References
     ----------
@@ -196,7 +200,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float, *, out: Any = None) -
     g = _rows("layer_norm", x)
     size = g.shape[-1]
     w, b = (parameter(n, v, g, (size,)) for n, v in (("weight", weight), ("bias", bias)))
-    eps = finite("layer_norm", "eps", eps, 0.0)
+    eps = epsilon(g, eps)
     to = destination("out", out, g)
     if g.size == 0:
         return empty(g, to)

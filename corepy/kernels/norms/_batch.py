@@ -9,7 +9,7 @@ from typing import Any
 
 from corepy._errors import bad_type
 from corepy.devices._device import CPU
-from corepy.kernels._arguments import Given, destination, finite, floating, parameter, place
+from corepy.kernels._arguments import Given, destination, epsilon, floating, parameter, place
 from corepy.kernels._choice import by_torch
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference, empty
@@ -69,7 +69,7 @@ def batch_norm(
     There is no training form, for it is this one with ``mean(x)`` and ``var(x)`` over the other
     axes, through which gradients pass, and what becomes of running statistics is the trainer's. A
     variance of less than ``-eps`` gives NaN. Computed in float32, or float64 where `x` has that,
-    and rounded once.
+    and rounded once. `eps` has the limits of `rms_norm`.
 
     References
     ----------
@@ -89,7 +89,7 @@ def batch_norm(
     m = _required("mean", mean, g, (channels,))
     v = _required("variance", variance, g, (channels,))
     w, b = (parameter(n, v, g, (channels,)) for n, v in (("weight", weight), ("bias", bias)))
-    eps = finite(name, "eps", eps, 0.0)
+    eps = epsilon(g, eps)
     to = destination("out", out, g)
     if g.size == 0:
         return empty(g, to)

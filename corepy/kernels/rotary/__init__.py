@@ -152,9 +152,9 @@ def _positions(positions: Any, x: Given, table: Given) -> Given | None:
         values = peeked(found)
         low, high = int(values.min()), int(values.max())
         if low < 0 or high >= rows:
+            expected = f"0 to {rows - 1}, the rows of cos and sin" if rows else "cos to have rows"
             raise IndexError(
-                f"rope: positions has values from {low} to {high}; expected 0 to {rows - 1}, the "
-                f"rows of cos and sin"
+                f"rope: positions has values from {low} to {high}; expected {expected}"
             )
     return found
 

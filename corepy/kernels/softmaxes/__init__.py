@@ -13,9 +13,9 @@ from corepy.kernels._arguments import (
     beside,
     broadcasts,
     destination,
-    finite,
     floating,
     place,
+    real,
 )
 from corepy.kernels._choice import by_torch, over_elements
 from corepy.kernels._device import on_device
@@ -86,7 +86,7 @@ def softmax(
     """
     g = floating("softmax", "x", x)
     along = place(g, axis)
-    factors = _parts(g, 1.0 if scale is None else finite("softmax", "scale", scale))
+    factors = _parts(1.0 if scale is None else real(g, "scale", scale))
     m = None if mask is None else beside("mask", mask, g, ("bool",))
     if m is not None and not broadcasts(m.shape, g.shape):
         raise ValueError(
@@ -124,14 +124,14 @@ def softmax(
     return result.array()
 
 
-def _parts(x: Given, scale: float) -> tuple[float, float]:
+def _parts(scale: float) -> tuple[float, float]:
     """Return what elements are multiplied by before the greatest is taken away, and what after.
 
     Before, a scale of more than 1 might overflow, and after, one of less what was so already.
     """
     if abs(scale) <= 1.0:
         return scale, 1.0
-    return math.copysign(1.0, scale), min(abs(scale), float(np.finfo(x.wide).max))
+    return math.copysign(1.0, scale), abs(scale)
 
 
 def _spread(mask: Given, x: Given) -> Host:

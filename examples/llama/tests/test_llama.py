@@ -315,12 +315,34 @@ def test_a_text_ends(tmp_path: Path, model: Llama) -> None:
         ({"seed": -1}, "seed is -1; expected 0 or more"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0; expected 1 to 254"),
         ({"max_new_tokens": 255}, "max_new_tokens is 255; expected 1 to 254, for the prompt has 2"),
+        ({"prompt": [0] * 261}, "prompt has 261 tokens; expected fewer than 256, the context"),
+        ({"prompt": [0, 5.5]}, "a token of prompt is of type float; expected an integer"),
+        ({"max_new_tokens": 3.0}, "max_new_tokens is of type float; expected an integer"),
+        ({"seed": 1.0}, "seed is of type float; expected an integer"),
     ],
 )
 def test_bad_requests(model: Llama, options: dict[str, Any], words: str) -> None:
     given: dict[str, Any] = {"prompt": [0, 5], "max_new_tokens": 3} | options
-    with pytest.raises(ValueError, match=re.escape(words)):  # at once, not with the first token
+    error = TypeError if "of type" in words else ValueError
+    with pytest.raises(error, match=re.escape(words)):  # at once, not with the first token
         generate(model, given.pop("prompt"), **given)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "error", "words"),
+    [
+        ([[3, -1]], IndexError, "tokens has values from -1 to 3; expected 0 to 511"),
+        ([[10**6]], IndexError, "tokens has values from 1000000 to 1000000; expected 0 to 511"),
+        ([[]], ValueError, "tokens has shape (1, 0); expected (batch, length)"),
+        ([3], ValueError, "tokens has shape (1,); expected (batch, length)"),
+        ([[5.5]], TypeError, "tokens has dtype float64; expected integers"),
+    ],
+)
+def test_bad_tokens(model: Llama, tokens: Any, error: type[Exception], words: str) -> None:
+    caches = model.caches(8)
+    with pytest.raises(error, match=re.escape(words)):
+        model(tokens, caches)
+    assert caches[0].length == 0
 
 
 def test_the_context_and_the_caches_have_an_end(model: Llama) -> None:
