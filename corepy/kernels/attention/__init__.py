@@ -97,11 +97,11 @@ def attention(
     -----
     16-bit floats are widened to float32; ``scale * q``, scores, weights and sums are computed in
     float32, or float64 where `q` has that, and the result is rounded once; NVIDIA's tensor cores
-    take weights rounded to the dtype of `v`. A scale beyond that dtype's greatest number counts as
-    it. A NaN or positive infinity among the scores that a
-    query sees gives NaN. What it does not see in `k` may be anything; in `v` it has to be finite,
-    unless it is beyond the `lengths`, for it may be multiplied by a weight of zero. Where torch's
-    own function serves, it has no second derivatives on the host.
+    take weights rounded to the dtype of `v`. A scale beyond the greatest number of the dtype that
+    is computed in counts as it. A NaN or positive infinity among the scores that a query sees gives
+    NaN. What it does not see in `k` may be anything; in `v` it has to be finite, unless it is
+    beyond the `lengths`, for it may be multiplied by a weight of zero. Where torch's own function
+    serves, it has no second derivatives on the host.
 
     References
     ----------
