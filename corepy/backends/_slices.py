@@ -1,8 +1,30 @@
-"""Slices with bounds that a library reads as Python does."""
+"""Parts of keys that a library does not read as Python and NumPy do."""
 
 from __future__ import annotations
 
-__all__ = ["within"]
+from collections.abc import Iterable
+
+import numpy as np
+
+__all__ = ["broadcast_together", "within"]
+
+
+def broadcast_together(shapes: Iterable[tuple[int, ...]]) -> None:
+    """Refuse arrays of indices that do not broadcast, of which libraries make a ``ValueError``.
+
+    Raises
+    ------
+    IndexError
+        As NumPy's.
+    """
+    different = set(shapes)
+    if len(different) > 1:
+        try:
+            np.broadcast_shapes(*different)
+        except ValueError:
+            raise IndexError(
+                f"arrays of shapes {sorted(different)}; expected shapes that broadcast"
+            ) from None
 
 
 def within(key: slice, size: int) -> slice:

@@ -107,11 +107,11 @@ def is_plain(native: Any) -> bool:
     torch = sys.modules["torch"]
     kind = native.__class__
     if (
-        (kind is not torch.Tensor and kind is not torch.nn.Parameter)
+        torch.compiler.is_compiling()  # first: it cannot trace the others
+        or (kind is not torch.Tensor and kind is not torch.nn.Parameter)
         or native.layout is not torch.strided
         or (native.requires_grad and torch.is_grad_enabled())
         or native.is_neg()
-        or torch.compiler.is_compiling()
     ):
         return False
     return not is_transformed(native)
@@ -311,13 +311,15 @@ def meet(one: Host | None, other: Host | None) -> bool:
 def begins_in(x: Given, memory: Given) -> bool:
     """Say whether an array begins in that of another one, all of which corepy has made.
 
-    Of NumPy's and torch's; others never change, or tell nobody where they are.
+    Of NumPy's, CuPy's and torch's; others never change, or tell nobody where they are.
     """
+    one, whole = x.native, memory.native
     if x.library == "numpy":
-        return np.may_share_memory(x.native, memory.native)
+        return np.may_share_memory(one, whole)
+    if x.library == "cupy":
+        return bool(0 <= one.data.ptr - whole.data.ptr < whole.nbytes)
     if x.library != "torch" or is_compiling(x):
         return False
-    one, whole = x.native, memory.native
     try:
         return bool(0 <= one.data_ptr() - whole.data_ptr() < whole.nbytes)
     except RuntimeError:  # one of them has no memory of its own

@@ -502,7 +502,8 @@ def test_powers_to_a_number_of_two_are_squares(dtype: str, two: Any) -> None:
 @pytest.mark.parametrize("size", [1, 4, 3000])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_powers_to_one_half_are_those_of_the_standard(dtype: str, size: int) -> None:
-    special = [-math.inf, -0.0, 0.0, math.inf, math.nan, -4.0, 2.25, -1e-40]
+    tiny = -1e-40 if xp.ones(1).backend != "cupy" else -1e-30  # CuPy takes subnormals for zero
+    special = [-math.inf, -0.0, 0.0, math.inf, math.nan, -4.0, 2.25, tiny]
     wanted = [math.inf, 0.0, 0.0, math.inf, math.nan, math.nan, 1.5, math.nan]
     expected = np.resize(wanted, size).astype(dtype)
     x = xp.asarray(np.resize(special, size).tolist(), dtype=getattr(xp, dtype))

@@ -69,6 +69,12 @@ def _in_c(key: Any) -> None:
                     raise OverflowError("Python int too large to convert to C ssize_t")
 
 
+def _together(key: Any) -> None:
+    """Refuse arrays of integers that do not broadcast, by CuPy's exception."""
+    parts = key if isinstance(key, tuple) else (key,)
+    np.broadcast_shapes(*[p.shape for p in parts if isinstance(p, ndarray) and p.dtype != bool])
+
+
 class ndarray(np.ndarray[Any, Any]):
     """Memory of the host that pretends to be a GPU's."""
 
@@ -109,11 +115,13 @@ class ndarray(np.ndarray[Any, Any]):
     def __getitem__(self, key: Any) -> Any:
         _in_c(key)
         ready()
+        _together(key)
         found = super().__getitem__(key)
         return found if np.may_share_memory(found, self) else allocated(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         _in_c(key)
+        _together(key)
         if not isinstance(value, np.ndarray):
             value = _filling(value, self.dtype)
         target, key, value = self.view(np.ndarray), plain(key), plain(value)

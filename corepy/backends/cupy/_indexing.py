@@ -8,7 +8,7 @@ from typing import Any
 
 import cupy
 
-from corepy.backends._slices import within
+from corepy.backends._slices import broadcast_together, within
 
 Array = Any
 Function = Callable[..., Any]
@@ -45,7 +45,7 @@ def _elsewhere(x: Array, other: Any) -> Any:
 
 
 def _look_at_key(x: Array, key: Any) -> None:
-    """Refuse integers beyond their axis: in arrays CuPy wraps them.
+    """Refuse integers beyond their axis, which CuPy wraps in arrays, and arrays that do not fit.
 
     https://docs.cupy.dev/en/stable/user_guide/difference.html#out-of-bounds-indices
     """
@@ -55,14 +55,16 @@ def _look_at_key(x: Array, key: Any) -> None:
             break
     else:
         return
-    axis, used = 0, sum(map(_width, parts))
+    axis, used, shapes = 0, sum(map(_width, parts)), []
     for part in parts:
         if part is Ellipsis:
             axis += x.ndim - used
             continue
         if isinstance(part, cupy.ndarray) and part.dtype.kind in "iu" and axis < x.ndim:
             _within(part, x.shape[axis], axis)
+            shapes.append(part.shape)
         axis += _width(part)
+    broadcast_together(shapes)
 
 
 def _width(part: Any) -> int:

@@ -12,7 +12,7 @@ elements: NumPy applies these on the host, and JAX by its own way elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from corepy.backends._slices import within
+from corepy.backends._slices import broadcast_together, within
 from corepy.backends.jax import _values
 
 Array: TypeAlias = Any
@@ -210,20 +210,10 @@ def _checked(x: Array, key: Any) -> tuple[Any, ...]:
         elif width:
             _check(part, x.shape[axis])
         axis += width
-    _check_together(part for part in parts if hasattr(part, "shape"))
+    broadcast_together(
+        part.shape for part in parts if hasattr(part, "shape") and not _is_mask(part)
+    )
     return tuple(parts)
-
-
-def _check_together(arrays: Iterable[Array]) -> None:
-    """Refuse arrays of indices that do not broadcast, of which JAX makes a ``ValueError``."""
-    shapes = {array.shape for array in arrays if not _is_mask(array)}
-    if len(shapes) > 1:
-        try:
-            np.broadcast_shapes(*shapes)
-        except ValueError:
-            raise IndexError(
-                f"arrays of shapes {sorted(shapes)}; expected shapes that broadcast"
-            ) from None
 
 
 def _width(part: Any) -> int:

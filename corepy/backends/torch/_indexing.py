@@ -207,7 +207,8 @@ def _part(x: Tensor, parts: tuple[Any, ...], i: int, spread: bool) -> Any:
         return index.reshape(1) if spread and alone else index
     if isinstance(part, slice):
         return part if _goes_as_it_is(part) else within(part, x.shape[_axes(x, parts)[i]])
-    return torch.tensor([part], device=x.device) if spread and isinstance(part, int) else part
+    # Filled there: a copy from the host would wait, and cannot be recorded in a graph.
+    return torch.full((1,), part, device=x.device) if spread and isinstance(part, int) else part
 
 
 def _forward(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, list[int], tuple[Any, ...]]:

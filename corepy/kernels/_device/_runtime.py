@@ -26,7 +26,7 @@ from corepy._errors import BackendError, CorepyError
 from corepy.devices._device import CPU
 from corepy.devices._shortage import insist
 from corepy.dispatch import make, ran, table_of
-from corepy.kernels._arguments import Given, in_common
+from corepy.kernels._arguments import Given, in_common, is_compiling
 from corepy.kernels._memory import delivered, lying_at, meet, place_of
 
 #: Bytes of an element in memory, by the name of its dtype.
@@ -365,6 +365,8 @@ def on_device(x: Given, *others: Given | None, in_place: bool = False) -> bool:
     TypeError, ValueError
         If they do not take them, and nothing else could compute.
     """
+    if is_compiling(x):
+        return False
     target = _target(x)
     if target is None or (in_place and not target.writes):
         return False

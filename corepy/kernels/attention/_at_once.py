@@ -11,10 +11,10 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
-from corepy.kernels._arguments import FLOATS, GREATEST, name_of
+from corepy.kernels._arguments import FLOATS, name_of
 from corepy.kernels._memory import is_transformed
 from corepy.kernels._ways import is_usual
-from corepy.kernels.attention.torch import function_of, pays
+from corepy.kernels.attention.torch import STEEPEST, function_of, pays
 
 
 def at_once(q: Any, k: Any, v: Any, causal: Any, causal_align: Any, scale: Any) -> Any:
@@ -82,7 +82,7 @@ def _how_of_tensors(
         return None
     if scale is None:
         scale = 1 / math.sqrt(size)
-    if not 0 < scale <= GREATEST["float32"] or causal_align not in ("bottom-right", "top-left"):
+    if not 0 < scale <= STEEPEST or causal_align not in ("bottom-right", "top-left"):
         return None
     if causal and causal_align == "bottom-right":
         if queries not in (1, keys):

@@ -19,6 +19,7 @@ from corepy.kernels._device._runtime import (
     empty,
 )
 from corepy.kernels._memory import Host, placed
+from corepy.kernels.attention.torch import STEEPEST
 
 if TYPE_CHECKING:
     from corepy.kernels.attention._problem import Problem
@@ -84,7 +85,9 @@ def attention(problem: Problem) -> Any:
 
 def _takes_tensor_cores(p: Problem) -> bool:
     q = p.q
-    if q.dtype not in ("float16", "bfloat16") or q.shape[3] not in _WARP_TILES or p.scale <= 0:
+    if q.dtype not in ("float16", "bfloat16") or q.shape[3] not in _WARP_TILES:
+        return False
+    if not 0 < p.scale <= STEEPEST:
         return False
     return p.mask is None and p.bias is None and _target(q).has_tensor_cores(q)
 

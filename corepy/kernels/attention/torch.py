@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from corepy.devices._device import CPU, Device
 from corepy.dispatch import is_reproducible
+from corepy.kernels._arguments import GREATEST
 from corepy.kernels._choice import by_torch, torch_takes
 from corepy.kernels._memory import is_transformed
 from corepy.kernels._replay import provided
@@ -25,6 +26,11 @@ SMALL: Final = 1 << 22
 _REGISTER: Final = 64
 
 
+#: Beyond it a scale is infinite when kernels on GPUs have multiplied it by log2(e), as they do to
+#: take powers of two.
+STEEPEST: Final = GREATEST["float32"] / 2
+
+
 def serves(problem: Problem) -> bool:
     """Say whether torch's function has all that a problem asks for.
 
@@ -34,7 +40,7 @@ def serves(problem: Problem) -> bool:
     gradients and `torch.func.vmap`.
     """
     p = problem
-    if p.return_lse or p.scale <= 0:
+    if p.return_lse or not 0 < p.scale <= STEEPEST:
         return False
     if p.mask is not None or p.bias is not None or p.table is not None or p.left is not None:
         return False
