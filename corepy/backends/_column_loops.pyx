@@ -97,9 +97,28 @@ cdef extern from *:
         }
     COREPY_ANY_ZERO(double)
     COREPY_ANY_ZERO(float)
+    /* Clang compares single numbers on ARM without raising a flag for NaN. */
+    #if defined(__clang__) && defined(__aarch64__)
+    #define COREPY_ANY_NAN(ITEM) \\
+        static int corepy_any_nan_##ITEM( \\
+            const ITEM* x, ptrdiff_t rows, ptrdiff_t step, ptrdiff_t columns \\
+        ) { \\
+            int found = 0; \\
+            for (; rows > 0 && !found; rows--, x += step) { \\
+                for (ptrdiff_t i = 0; i < columns; i++) found |= x[i] != x[i]; \\
+            } \\
+            return found; \\
+        }
+    COREPY_ANY_NAN(double)
+    COREPY_ANY_NAN(float)
+    #else
+    #define corepy_any_nan_double(x, rows, step, columns) corepy_met_nan()
+    #define corepy_any_nan_float(x, rows, step, columns) corepy_met_nan()
+    #endif
     #define COREPY_EXTREMES(NAME, ITEM, TARGET, OP) \\
         COREPY_COLUMNS(NAME, ITEM, TARGET, OP, corepy_no_flags(), \\
-            corepy_met_nan() || corepy_any_zero_##ITEM(into, columns))
+            corepy_any_nan_##ITEM(from, rows, step, columns) \\
+                || corepy_any_zero_##ITEM(into, columns))
     #define COREPY_ALIKE(NAME, ITEM, TARGET, OP) COREPY_COLUMNS(NAME, ITEM, TARGET, OP, (void)0, 0)
 
     /* Sums of integers of fewer bits than their sums have: sixteen rows are added up in as many bits

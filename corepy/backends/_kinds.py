@@ -25,6 +25,18 @@ LACKING: Final[dict[tuple[str, str], frozenset[DType]]] = {
 #: Dtypes that it lacks on some devices of a kind, as their drivers tell.
 PERHAPS_LACKING: Final[dict[tuple[str, str], frozenset[DType]]] = {("torch", "xpu"): _DOUBLE}
 
+_PRODUCTS: Final = ("matmul", "tensordot", "vecdot")
+#: What takes eigenvalues or singular values, for some arguments at least.
+_SPECTRAL: Final = (
+    *("linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh"),
+    *("linalg.matrix_norm", "linalg.matrix_rank", "linalg.pinv", "linalg.svd", "linalg.svdvals"),
+)
+#: What factors matrices, likewise.
+_FACTORING: Final = (
+    *("linalg.cholesky", "linalg.det", "linalg.inv", "linalg.matrix_power"),
+    *("linalg.qr", "linalg.slogdet", "linalg.solve"),
+)
+
 #: Operations by the dtypes for which a kind of device lacks them, though the library's host does
 #: not: other backends run them.
 LEFT_OUT: Final[dict[tuple[str, str], dict[str, frozenset[DType]]]] = {
@@ -35,28 +47,21 @@ LEFT_OUT: Final[dict[tuple[str, str], dict[str, frozenset[DType]]]] = {
     ),
     # '"addmm_cuda" not implemented for 'Int''; cuBLAS multiplies floats.
     **dict.fromkeys(
-        (("torch", "cuda"), ("torch", "rocm")),
-        dict.fromkeys(("matmul", "tensordot", "vecdot"), _dtypes.INTEGER),
+        (("torch", "cuda"), ("torch", "rocm")), dict.fromkeys(_PRODUCTS, _dtypes.INTEGER)
     ),
     ("torch", "mps"): {
         # Of eigenvalues and singular values Metal has none (torch's native_functions.yaml), and
         # torch would compute some on the host without telling (its MPSFallback.mm).
-        **dict.fromkeys(
-            (
-                *("linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh"),
-                *("linalg.matrix_norm", "linalg.matrix_rank", "linalg.pinv", "linalg.svd"),
-                "linalg.svdvals",
-            ),
-            _dtypes.FLOATING,
-        ),
+        **dict.fromkeys(_SPECTRAL, _dtypes.FLOATING),
         # "MPS doesn't support complex types", say its factorisations.
-        **dict.fromkeys(
-            (
-                *("linalg.cholesky", "linalg.det", "linalg.inv", "linalg.matrix_power"),
-                *("linalg.qr", "linalg.slogdet", "linalg.solve"),
-            ),
-            _dtypes.COMPLEX,
-        ),
+        **dict.fromkeys(_FACTORING, _dtypes.COMPLEX),
+    },
+    ("torch", "xpu"): {
+        # "Long is not supported in oneDNN".
+        **dict.fromkeys(_PRODUCTS, _dtypes.INTEGER),
+        # torch computes them on the host, those of single matrices at least, and tells once or not
+        # at all (XPUFallback.cpp and BatchLinearAlgebra.cpp of torch-xpu-ops).
+        **dict.fromkeys((*_SPECTRAL, *_FACTORING), _dtypes.FLOATING),
     },
 }
 

@@ -6,13 +6,17 @@ cdef extern from *:
     #ifndef COREPY_SOURCE
     #define COREPY_SOURCE ""
     #endif
+    #if SIZEOF_VOID_P != 8
+    #error "corepy's loops are for addresses of 64 bits: it runs in Python here"
+    #endif
     #if defined(_MSC_VER) && !defined(__clang__)
     #define COREPY_ONLY __restrict
     #else
     #define COREPY_ONLY restrict
     #endif
 
-    #if defined(__GNUC__) && defined(__x86_64__)
+    /* GCC on Windows does not align the stack to wide registers (its bug 54412). */
+    #if defined(__GNUC__) && defined(__x86_64__) && (defined(__clang__) || !defined(_WIN32))
     #define COREPY_VARIANTS 1
     /* Without fused products: those that are written apart from a sum are to be rounded apart. */
     #define COREPY_AVX2 __attribute__((target("avx2")))

@@ -64,6 +64,7 @@ cdef extern from *:
     """
     #if defined(__unix__) || defined(__APPLE__)
     #include <sys/mman.h>
+    #include <unistd.h>
     #ifndef MAP_ANONYMOUS
     #define MAP_ANONYMOUS MAP_ANON
     #endif
@@ -71,6 +72,8 @@ cdef extern from *:
 
     /* Returns cleared memory, in huge pages from two of them on. */
     static void* corepy_map(size_t size) {
+        const size_t page = (size_t)sysconf(_SC_PAGESIZE);  /* 16 or 64 KiB on some ARM machines */
+        size = (size + page - 1) / page * page;
         size_t extra = size >= 2 * COREPY_HUGE ? COREPY_HUGE : 0;
         char* base = mmap(NULL, size + extra, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -203,7 +206,7 @@ cdef Block* fresh(size_t size) noexcept nogil:
     """Map a new block of whole pages, and give others back first if too much would be reserved."""
     cdef size_t target = bound(size) - counts.allocated - size
     shrink(target)
-    cdef size_t mapped = size + PAGE
+    cdef size_t mapped = size + PAGE + LINE
     cdef char* base = <char*>corepy_map(mapped)
     if base == NULL and counts.cached:  # the system has no more: what waits may be enough
         shrink(0)
@@ -213,7 +216,8 @@ cdef Block* fresh(size_t size) noexcept nogil:
     # Memory begins with a page: a processor that has just stored at some place in a page waits
     # before it loads from the same place in another one. NumPy's own arrays begin 16 bytes later,
     # and so loads from them stay ahead of the stores.
-    cdef char* memory = base + (PAGE - <uintptr_t>base % PAGE)
+    cdef char* memory = base + LINE  # where the block stands, however the C library aligns
+    memory += (PAGE - <uintptr_t>memory % PAGE) % PAGE
     cdef Block* block = block_of(memory)
     block.base, block.mapped, block.capacity = base, mapped, base + mapped - memory
     return block

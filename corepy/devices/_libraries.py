@@ -64,8 +64,8 @@ def memory_stats(device: Device | str = "cpu") -> MemoryStats:
     Returns
     -------
     MemoryStats
-        The sum over the pools, each of which tells what it counts: CuPy and tinygrad no peak,
-        torch no blocks.
+        The sum over the pools, each of which tells what it counts: CuPy, tinygrad and torch on
+        ``mps`` no peak, torch no blocks.
         On the host all zeros where corepy was not compiled, or ``COREPY_PURE_PYTHON=1``.
 
     Raises

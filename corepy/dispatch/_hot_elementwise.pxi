@@ -365,6 +365,7 @@ cdef object _short_binary(Slot* slot, PyObject* a, PyObject* b):
 
 cdef object _short_of_parts(Slot* slot, PyObject* a, PyObject* b):
     """As `_short_binary` of few elements with gaps."""
+    held, also_held = <object>a, <object>b  # as in `_side_by_side`
     left, right = _side_by_side(a), _side_by_side(b)
     if left is None or right is None:
         return None

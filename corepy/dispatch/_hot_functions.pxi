@@ -420,6 +420,8 @@ cdef object _doubled_reduction(Function self, Operand x, PyObject* axis, bint fl
     # otherwise, or along axes that others lie between, in another order.
     if wide == NULL or not _is_plain(<PyObject*>held) or _size(native, LONG) < 1:
         return None
+    if PyArray_NDIM(native) > MOST_DIMENSIONS:
+        return None
     if not _axes_of(<object>axis, PyArray_NDIM(native), &axes):
         return None
     if not _is_run(axes, PyArray_NDIM(native), &first, &last):
@@ -556,8 +558,10 @@ cdef object _clamped(Slot* slot, PyArrayObject* x, low, high):
     if not _scalar(slot, low, &bounds[0]) or not _scalar(slot, high, &bounds[2]):
         return None
     held = <object>x
+    if not _is_plain(<PyObject*>x):
+        return None
     size = _size(x, slot.least)
-    if size < 0 or not _is_plain(<PyObject*>x):
+    if size < 0:
         return None
     result = _mapped(slot, x)
     if result is None:
@@ -605,11 +609,15 @@ cdef object _clamped_between(Slot* slot, Operand x, low, high):
     if not limits.below.short or not limits.above.short:
         return None
     memset(&work, 0, sizeof(Work))
-    held = x._native, low, high  # somebody else may let go of them meanwhile
-    if not _is_array(<PyObject*>x._native):
+    held, below, above = x._native, low, high  # somebody else may let go of them meanwhile
+    if type(low) is _Array:
+        below = (<Operand>low)._native
+    if type(high) is _Array:
+        above = (<Operand>high)._native
+    if not _is_array(<PyObject*>held):
         return None
-    arrays[0], work.steps[0] = <PyArrayObject*><PyObject*>x._native, slot.size
-    for bound in (low, high):
+    arrays[0], work.steps[0] = <PyArrayObject*><PyObject*>held, slot.size
+    for bound, native in ((low, below), (high, above)):
         if bound is None:
             continue
         arrays[count], work.steps[count] = NULL, slot.size
@@ -618,7 +626,7 @@ cdef object _clamped_between(Slot* slot, Operand x, low, high):
                 return None
             work.operands[count] = <char*>room[count - 1]
         elif (<Operand>bound)._table is x._table:
-            arrays[count] = <PyArrayObject*><PyObject*>(<Operand>bound)._native
+            arrays[count] = <PyArrayObject*><PyObject*>native
         else:
             return None
         count += 1

@@ -27,6 +27,7 @@ cdef object _taking_way(Function self, PyObject** args, Py_ssize_t count, PyObje
     cdef PyArrayObject* which = _native_of(args[1])
     if not _is_array(<PyObject*>x) or not _is_array(<PyObject*>which):
         return None
+    held, also_held = <object><PyObject*>x, <object><PyObject*>which  # others may let go of them
     cdef int place = _axis_of(axis, PyArray_NDIM(x), 0)
     if place < 0 or axis == NULL and PyArray_NDIM(x) != 1:
         return None
@@ -45,7 +46,8 @@ cdef object _taken_along(Slot* slot, PyArrayObject* x, PyArrayObject* which, int
     held = <object><PyObject*>x
     try:
         return PyArray_TakeFrom(x, <object><PyObject*>which, place, NULL, NPY_RAISE)
-    except (IndexError, MemoryError):  # the function says which
+    except (IndexError, MemoryError) as error:  # the function says which
+        let_through(error)
         return None
 
 
@@ -82,7 +84,7 @@ cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which, int ax
     work.size, work.group, work.length, work.slot = blocks * number, number, length, slot
     work.operands[0], work.operands[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(which)
     work.operands[2], work.steps[2] = _data(made), chunk * slot.size
-    held = <object>x, <object>which  # somebody else may let go of them meanwhile
+    held, also_held = <object>x, <object>which  # somebody else may let go of them meanwhile
     if blocks * number * chunk < LONG:
         _gather_stretch(&work, 0, work.rows)
     else:

@@ -23,7 +23,7 @@ cdef extern from *:
     /* Copy rows of items that stand some bytes apart side by side. */
     #define COREPY_PACK(NAME, ITEM) \\
         static void NAME( \\
-            ITEM* restrict into, const char* restrict from, \\
+            ITEM* COREPY_ONLY into, const char* COREPY_ONLY from, \\
             ptrdiff_t rows, ptrdiff_t apart, ptrdiff_t count, ptrdiff_t step \\
         ) { \\
             for (; rows > 0; rows--, from += apart, into += count) { \\
@@ -40,7 +40,7 @@ cdef extern from *:
     /* And items that stand side by side to where they are to stand so far apart. */
     #define COREPY_UNPACK(NAME, ITEM) \\
         static void NAME( \\
-            char* restrict into, const ITEM* restrict from, \\
+            char* COREPY_ONLY into, const ITEM* COREPY_ONLY from, \\
             ptrdiff_t rows, ptrdiff_t apart, ptrdiff_t count, ptrdiff_t step \\
         ) { \\
             for (; rows > 0; rows--, into += apart, from += count) { \\

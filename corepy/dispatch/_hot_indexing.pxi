@@ -149,7 +149,8 @@ cdef object _chosen(Operand owner, Slot* slot, PyArrayObject* x, Operand key):
         held, mask = owner._native, key._native
         try:
             result = PyObject_GetItem(held, mask)
-        except MemoryError:  # the entry has what is kept for later freed
+        except MemoryError as error:  # the entry has what is kept for later freed
+            let_through(error)
             return None
     return result if _is_array(<PyObject*>result) else None
 
@@ -293,7 +294,8 @@ cdef bint _short_store(Operand owner, key, value) except -1:
         return False
     try:
         _copy_over(<PyArrayObject*>target, <PyArrayObject*>given)
-    except (MemoryError, ValueError):  # of shapes that do not fit: the method says so
+    except (MemoryError, ValueError) as error:  # of shapes that do not fit: the method says so
+        let_through(error)
         return False
     return True
 

@@ -55,7 +55,7 @@ cdef extern from *:
             ITEM* y = (ITEM*)into; \
             const ITEM* end = y + room; \
             COREPY_SETS( \
-                if (end - y >= 64) { \
+                if (end - y >= 64 && size - first >= 64) { \
                     if (set == UINT64_MAX) { \
                         memcpy(y, x + first, 64 * sizeof(ITEM)); \
                         y += 64; \
@@ -102,7 +102,7 @@ cdef extern from *:
         ) { \
             const int64_t* end = y + room; \
             COREPY_SETS( \
-                if (end - y >= 64) { \
+                if (end - y >= 64 && size - first >= 64) { \
                     if (set == UINT64_MAX) { \
                         for (int k = 0; k < 64; k++) y[k] = base + first + k; \
                         y += 64; \

@@ -132,7 +132,7 @@ cdef object _masked(Slot* slot, PyArrayObject* x, PyArrayObject* which):
     cdef Work work
     if width < 0 or not _selects(which, x):
         return None
-    held = <object>x, <object>which  # somebody else may let go of them meanwhile
+    held, also_held = <object>x, <object>which  # somebody else may let go of them meanwhile
     cdef npy_intp* ends = _ends_for(&work, _size(x, PY_SSIZE_T_MAX), few)
     work.operands[0], work.steps[0] = <char*>PyArray_DATA(which), 1
     try:
@@ -168,12 +168,12 @@ cdef bint _mark(Operand owner, Slot* slot, PyArrayObject* x, Operand key, given)
     cdef Work work
     if size < 0 or width < 0 or not _may_mark(owner, x, key):
         return False
-    held = key._native, <object>x  # somebody else may let go of them meanwhile
+    mask, held = key._native, <object>x  # somebody else may let go of them meanwhile
     memcpy(element, _data(given), slot.size)  # which may lie where it is written
     memset(&work, 0, sizeof(Work))
     work.size, work.rows = size, (size + FLAGS - 1) // FLAGS
     work.stretch, work.data = _masked_stretch, <void*>corepy_masks.mark[width]
-    work.operands[0] = <char*>PyArray_DATA(<PyArrayObject*><PyObject*>key._native)
+    work.operands[0] = <char*>PyArray_DATA(<PyArrayObject*><PyObject*>mask)
     work.operands[1] = <char*>element
     work.operands[2], work.steps[2] = <char*>PyArray_DATA(x), slot.size
     _follow(&work, &slot.pace[BY_MASK])
@@ -192,9 +192,9 @@ cdef bint _mark_each(
         return False
     if PyArray_NDIM(given) != 1 or not _is_plain(<PyObject*>given) or _may_overlap(x, given):
         return False
-    held = key._native, <object>x, <object>given  # somebody else may let go of them meanwhile
+    mask, held, also_held = key._native, <object>x, <object>given  # as in `_mark`
     cdef npy_intp* ends = _ends_for(&work, size, few)
-    work.operands[0] = <char*>PyArray_DATA(<PyArrayObject*><PyObject*>key._native)
+    work.operands[0] = <char*>PyArray_DATA(<PyArrayObject*><PyObject*>mask)
     work.steps[0] = 1
     try:
         if _count_flags(&work) != PyArray_DIMS(given)[0]:
@@ -239,7 +239,8 @@ cdef object _short_choice(Slot* slot, PyObject* which, x1, x2):
             return None
     try:
         result = PyArray_Where(held, one, other)
-    except ValueError:  # shapes that do not broadcast: the function says which
+    except ValueError as error:  # shapes that do not broadcast: the function says which
+        let_through(error)
         return None
     return result if PyArray_TYPE(<PyArrayObject*>result) == slot.type_num else None
 
@@ -258,7 +259,7 @@ cdef object _blended(
     """Choose between contiguous arrays of one shape, or one element, that the caller holds; else None."""
     cdef int width = _width_of(slot.size), i
     cdef PyArrayObject** given = [x, y]
-    cdef char room[2][16 * COREPY_CHOSEN]
+    cdef double room[2][2 * COREPY_CHOSEN]
     cdef Work work
     if width < 0 or not _is_plain(<PyObject*>which):
         return None
@@ -274,8 +275,10 @@ cdef object _blended(
     for i in range(2):
         work.operands[i + 1], work.steps[i + 1] = <char*>PyArray_DATA(given[i]), slot.size
         if PyArray_NDIM(given[i]) == 0 and PyArray_NDIM(which):  # as many copies as are read at once
-            _fill(room[i], min(size, <npy_intp>COREPY_CHOSEN), slot.size, work.operands[i + 1])
-            work.operands[i + 1], work.steps[i + 1] = room[i], 0
+            _fill(
+                <char*>room[i], min(size, <npy_intp>COREPY_CHOSEN), slot.size, work.operands[i + 1]
+            )
+            work.operands[i + 1], work.steps[i + 1] = <char*>room[i], 0
     result = _result(slot, which)
     work.operands[3], work.steps[3] = _data(result), slot.size
     _follow(&work, &slot.pace[BY_MASK])

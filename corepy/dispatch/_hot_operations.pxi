@@ -332,9 +332,10 @@ cdef object _packed(native):
 
 cdef object _side_by_side(PyObject* x):
     """Return an array if it is contiguous, else a copy that is, None where that has many elements."""
+    held = <object>x  # others may put another one into its Array while NumPy copies it
     if _is_plain(x):
-        return <object>x
-    return _packed(<object>x) if _is_array(x) else None
+        return held
+    return _packed(held) if _is_array(x) else None
 
 
 cdef bint _short_inplace(int place, Operand x, other) except -1:

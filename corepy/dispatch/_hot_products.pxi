@@ -10,6 +10,7 @@ cdef bint _core_calls(
     """Call a loop that adds up so many products; False if its result is not to be used."""
     cdef PyUFuncGenericFunction loop = slot.second if second else slot.loop
     cdef void* data = slot.second_data if second else slot.data
+    corepy_no_flags()
     if work < SHORT:
         loop(args, dims, steps, data)
     else:

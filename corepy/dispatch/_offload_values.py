@@ -79,12 +79,13 @@ class Resident:
 
 
 def brought_home(native: Native, backend: Backend) -> np.ndarray[Any, Any]:
-    """Return the values of an accelerator's array in memory that is surely nobody else's.
+    """Return the values of an accelerator's array in memory that is nobody else's.
 
     Some devices work in the host's memory, and some libraries lend theirs for reading.
     """
     found = to_host(native, backend)
-    return found if found.flags.owndata and found.flags.writeable else found.copy()
+    lent = not found.flags.writeable or backend.shares_memory(native, found)
+    return found.copy() if lent else found
 
 
 def fetched(native: Native) -> Any:

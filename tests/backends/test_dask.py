@@ -197,6 +197,10 @@ def test_errors_of_values_come_when_they_are_computed() -> None:
     ):
         with pytest.raises(IndexError, match=f"^{name}: an index is out of bounds .* of size 20"):
             np.asarray(selected)
+    y = a(np.zeros((4, 3)))
+    y[0:0, a([3])] = 1.0
+    with pytest.raises(IndexError, match="^__setitem__: index 3 is out of bounds"):
+        np.asarray(y)
 
 
 @pytest.mark.parametrize(
@@ -303,6 +307,10 @@ def test_dtypes_are_inferred_without_trying_memory_that_is_not_set() -> None:
         (xp.unique_all, [(4, 5)]),
         (xp.unique_inverse, [(4, 5)]),
         (lambda x: xp.take(x, xp.asarray([[0, -1]], device=x.device), axis=1), [(4, 5)]),
+        (
+            lambda x: xp.take(x, xp.zeros((0, 2), dtype=xp.int64, device=x.device), axis=0),
+            [(12, 3)],
+        ),
         (lambda x: xp.take_along_axis(x, xp.argsort(x, axis=0), axis=0), [(4, 5)]),
         (lambda x: xp.linalg.trace(x, offset=1), [(4, 12)]),
         (lambda x: xp.linalg.diagonal(x, offset=-1), [(0, 3)]),

@@ -20,6 +20,7 @@ from tests.conftest import required
 # Without a package of kernels mlx is found, and fails to import.
 mx = required("mlx.core", exc_type=ImportError)
 
+from corepy.backends.mlx import _functions as functions  # noqa: E402  it imports mlx
 
 pytestmark = [
     pytest.mark.backend("mlx"),
@@ -178,6 +179,21 @@ def test_indices_and_counts_are_int64() -> None:
         assert made.dtype is xp.int64
         assert made.tolist() == wanted
     assert xp.argmax(xp.asarray(1.0), keepdims=True).shape == ()
+
+
+def test_counts_may_need_more_than_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 8 bits for 32, for so many elements take seconds."""
+    plain = mx.count_nonzero
+    monkeypatch.setattr(functions, "_MANY", 2**7)
+    monkeypatch.setattr(mx, "count_nonzero", lambda x, **how: plain(x, **how).astype(mx.int8))
+    values = np.ones((2, 100, 2), bool)
+    x = a(values)
+    assert xp.count_nonzero(x) == 400
+    for axis in (0, 1, (0, 1), (2, 1), ()):
+        for keep in (False, True):
+            made = xp.count_nonzero(x, axis=axis, keepdims=keep)
+            assert made.dtype is xp.int64
+            assert made.tolist() == np.count_nonzero(values, axis=axis, keepdims=keep).tolist()
 
 
 def test_sorting_keeps_the_order_of_equal_elements() -> None:

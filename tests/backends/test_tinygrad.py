@@ -184,6 +184,27 @@ def test_products_of_matrices(device: Device) -> None:
     np.testing.assert_array_equal(np.asarray(small @ small), np.full((2, 2), 32, np.int8))
 
 
+def test_products_keep_what_is_alike_within_their_sums(device: Device) -> None:
+    """tinygrad takes what repeats along the contracted axis out of the sum."""
+    column = xp.asarray(np.array([[1], [-2]], np.float32), device=device)
+    infinite = xp.full((1, 2), INF, dtype=xp.float32)
+    large = xp.asarray(np.full((4, 1), 3e38, np.float32), device=device)
+    small = xp.full((1, 4), 1e-30, dtype=xp.float32)
+    for made in (infinite @ column, xp.tensordot(infinite, column, axes=1), column.T @ infinite.T):
+        assert np.isnan(np.asarray(made)).all()
+    for made in (small @ large, xp.tensordot(small, large, axes=1), large.T @ small.T):
+        np.testing.assert_allclose(np.asarray(made), 1.2e9, rtol=1e-6)
+
+
+def test_long_products_are_added_up_in_runs(device: Device) -> None:
+    for length in (5000, 10_007):
+        numbers = np.random.default_rng(2).random((2, length), dtype=np.float32)
+        x = xp.asarray(numbers, device=device)
+        wanted = numbers.astype(np.float64) @ numbers.T.astype(np.float64)
+        for made in (x @ x.T, xp.tensordot(x, x, axes=((1,), (1,)))):
+            np.testing.assert_allclose(np.asarray(made), wanted, rtol=1e-6)
+
+
 def test_a_chain_is_one_kernel(device: Device) -> None:
     """WebGPU's compilers see one operation on floats at a time, but those on integers together."""
     from tinygrad.helpers import GlobalCounters

@@ -72,6 +72,23 @@ def test_copies_are_made_on_request() -> None:
     assert array[0] == 0.0
 
 
+def test_a_copy_of_what_the_host_cannot_read_is_made_once() -> None:
+    class Elsewhere(torch.Tensor):
+        is_cpu = False
+        there: Any = None
+
+        def cpu(self) -> Any:
+            type(self).there = self.as_subclass(torch.Tensor).clone()
+            return self.there
+
+    native = torch.arange(3.0).as_subclass(Elsewhere)
+    values = BACKEND.to_numpy(native, copy=True)
+    assert values.tolist() == [0.0, 1.0, 2.0]
+    assert pointer(values) == pointer(Elsewhere.there)
+    lazy = torch.tensor([1 + 2j]).conj()
+    assert BACKEND.to_numpy(lazy, copy=True).tolist() == [1 - 2j]
+
+
 def unshareable() -> Iterator[Any]:
     read_only = np.arange(6)
     read_only.flags.writeable = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -25,8 +26,9 @@ from tests.helpers import assert_same
 
 torch = required("torch")
 
-from corepy.backends.torch import _devices, _mps  # noqa: E402  they import torch
+from corepy.backends.torch import _devices, _memory, _mps  # noqa: E402  they import torch
 from corepy.backends.torch._backend import TorchBackend  # noqa: E402
+from corepy.backends.torch._creation import on_device  # noqa: E402
 from tests.backends.torch_on_metal import MetalTensor, metal  # noqa: E402
 
 pytestmark = pytest.mark.backend("torch")
@@ -69,12 +71,37 @@ class InSingle:
 BEYOND: Final = ("hypot",)
 
 
+TWO: Final = [[1.5, 2.0], [3.0, 4.0]]
+#: What makes operands of its own that are not contiguous.
+STRIDING: Final[dict[str, Callable[[Any], Any]]] = {
+    "vecdot along the first axis": lambda xp: xp.vecdot(xp.asarray(TWO), xp.asarray(TWO), axis=0),
+    "vecdot of a vector and many": lambda xp: xp.vecdot(xp.asarray(TWO[0]), xp.asarray(TWO)),
+    "complex vecdot along the first axis": lambda xp: xp.vecdot(
+        xp.asarray([[1j, 2], [3, 4j]]), xp.asarray([[5j, 6], [7j, 8]]), axis=0
+    ),
+    "trace": lambda xp: xp.linalg.trace(xp.asarray(TWO)),
+    "traces": lambda xp: xp.linalg.trace(xp.asarray([TWO, TWO]), offset=1),
+    "cross of a vector and many": lambda xp: xp.linalg.cross(
+        xp.asarray([1.0, 0, 0]), xp.asarray([[0, 1.0, 0], [0, 0, 1]])
+    ),
+    "cross along the first axis": lambda xp: xp.linalg.cross(
+        xp.asarray([[1.0], [0], [0]]), xp.asarray([[0, 0.0], [1, 0], [0, 1]]), axis=-2
+    ),
+    "a step of -2": lambda xp: xp.arange(5)[::-2],
+    "steps of both signs": lambda xp: xp.reshape(xp.arange(24), (4, 6))[::-1, 1::2],
+}
+CALLS: Final[dict[str, Callable[[Any], Any]]] = {
+    **{name: call for name, (call, _, _) in EXAMPLES.items() if name not in BEYOND},
+    **STRIDING,
+}
+
+
 @pytest.mark.parametrize("strided", [False, True], ids=["contiguous", "strided"])
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in BEYOND])
+@pytest.mark.parametrize("name", list(CALLS))
 def test_examples_give_what_numpy_gives_in_single_precision(
     gpu: None, name: str, strided: bool
 ) -> None:
-    call = EXAMPLES[name][0]
+    call = CALLS[name]
     found = call(InSingle(strided))
     parts = found if isinstance(found, (tuple, list)) else [found]
     with fake_devices(), corepy.backend_priority(["fake:no_float64"]), np.errstate(all="ignore"):
@@ -88,9 +115,7 @@ def test_examples_give_what_numpy_gives_in_single_precision(
 
 def test_only_what_metal_lacks_crosses_to_the_host(gpu: None) -> None:
     crossed = set()
-    for name, (call, _, _) in EXAMPLES.items():
-        if name in BEYOND:
-            continue
+    for name, call in CALLS.items():
         with corepy.set_fallback("raise"):
             try:
                 call(InSingle())
@@ -210,6 +235,42 @@ def test_strided_memory_is_written_through(gpu: None) -> None:
     assert native.held.tolist() == [[5, 22], [6, 7]]  # it was a view all along
 
 
+KEYS: Final[list[Any]] = [
+    np.s_[::-1],
+    np.s_[::-2, 1:],
+    np.s_[1, ::-3],
+    np.s_[::2, ::-1],
+    np.s_[:, :0:-2],
+    np.s_[np.array([2, 0]), ::-1],
+    np.s_[np.array([True, False, True, False]), 4:1:-1],
+    np.s_[np.array([2, 0]), ..., np.array([1, 3])],
+    np.s_[None, ::-1, np.array([1, 3])],
+]
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["contiguous", "strided"])
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_any_key_reads_and_writes_the_right_elements(gpu: None, key: Any, turned: bool) -> None:
+    base = np.arange(24).reshape((6, 4) if turned else (4, 6))
+    x = a(base, "int64")
+    native, values = x.unwrap(), base.T if turned else base
+    x = xp.matrix_transpose(x) if turned else x
+    assert x.unwrap().is_contiguous() is not turned
+    parts = key if isinstance(key, tuple) else (key,)
+    own = tuple(
+        xp.asarray(part, device=MPS) if isinstance(part, np.ndarray) else part for part in parts
+    )
+    assert x[own].tolist() == values[key].tolist()
+    new = -np.arange(values[key].size).reshape(values[key].shape)
+    for value in (new, new[:1], new[0], np.asarray(7)):
+        x[own] = a(value, "int64")
+        values[key] = value
+        assert x.tolist() == values.tolist()
+    with pytest.raises(ValueError, match="^__setitem__: value: "):
+        x[own] = a(np.zeros((5, 5, 5), int), "int64")
+    assert native.held.tolist() == base.tolist()
+
+
 @pytest.fixture
 def _as_before() -> Iterator[None]:
     yield
@@ -291,6 +352,106 @@ def test_contractions(axes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     assert found.tolist() == np.tensordot(x1.numpy(), x2.numpy(), axes=axes).tolist()
 
 
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_scalar_products_are_made_in_parts_too(
+    gpu: None, monkeypatch: pytest.MonkeyPatch, axis: int
+) -> None:
+    monkeypatch.setattr(_mps, "LONGEST", 3)
+    monkeypatch.setattr(_mps, "MOST", 8)
+    values = np.arange(1.0, 43.0).reshape(6, 7)
+    other = values[:1] if axis == -1 else values
+    found = xp.vecdot(a(values, "float32"), a(other, "float32"), axis=axis)
+    assert found.tolist() == (values * other).sum(axis).tolist()
+
+
+@pytest.mark.parametrize("size", [1.0, 3e38, 1e-37, 0.0, math.inf, math.nan])
+def test_matrices_are_factored_where_squares_are_in_range(
+    gpu: None, monkeypatch: pytest.MonkeyPatch, size: float
+) -> None:
+    seen: list[float] = []
+    factor = torch.linalg.qr
+
+    def spy(x: Any, mode: str) -> Any:
+        seen.append(float(x.abs().max()))
+        return factor(x, mode)
+
+    monkeypatch.setattr(torch.linalg, "qr", spy)
+    with np.errstate(invalid="ignore"):
+        values = np.asarray([[0.6, 0.0], [0.8, 0.2]]) * size
+    r = np.asarray(xp.linalg.qr(a(values, "float32")).R.tolist())
+    if math.isfinite(size):
+        np.testing.assert_allclose(np.abs(r), np.abs(np.linalg.qr(values).R), rtol=1e-6)
+        assert 2.0**-120 < seen[0] ** 2 < 2.0**120 or size == 0
+    else:
+        assert np.isnan(r).any()
+
+
+def test_autocast_leaves_products_in_the_dtype_of_their_operands(gpu: None) -> None:
+    x = a([[1.001, 2], [3, 4]], "float32")
+    products: list[Callable[[], corepy.Array]] = [
+        *(lambda: x @ x, lambda: xp.tensordot(x, x, axes=1), lambda: xp.vecdot(x, x)),
+        lambda: xp.linalg.matrix_power(x, 2),
+    ]
+    for product in products:
+        wanted = product().tolist()
+        with torch.autocast("mps", torch.bfloat16):
+            assert torch.matmul(x.unwrap(), x.unwrap()).dtype is torch.bfloat16
+            found = product()
+        assert found.unwrap().dtype is torch.float32
+        assert found.tolist() == wanted
+
+
+@pytest.mark.usefixtures("_as_before")
+@pytest.mark.parametrize("device", ["cpu", "mps"])
+def test_rounded_products_are_so_under_torchs_autocast_too(gpu: None, device: str) -> None:
+    x = a([[1.001, 2], [3, 4]], "float32").to_device(device)
+    with corepy.autocast("bfloat16"):
+        wanted = (x @ x).tolist()
+        with torch.autocast(device, torch.bfloat16):
+            found = x @ x
+    assert found.unwrap().dtype is torch.float32
+    assert found.tolist() == wanted
+
+
+# ---------------------------------------------------------------------------- memory
+
+
+def test_memory_is_counted_and_limited_in_torchs_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    answers = {
+        "current_allocated_memory": lambda: 200,
+        "driver_allocated_memory": lambda: 300,
+        "recommended_max_memory": lambda: 1000,
+        "set_per_process_memory_fraction": asked.append,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(torch.mps, name, answer)
+    monkeypatch.setattr(_memory, "_limit_on_metal", 0)
+    monkeypatch.delenv("PYTORCH_MPS_HIGH_WATERMARK_RATIO", raising=False)
+    stats = corepy.MemoryStats(allocated_bytes=200, cached_bytes=100)
+    assert BACKEND.memory_stats(MPS) == stats
+    for limit, told in ((250, 250), (5000, 2000)):
+        assert BACKEND.limit_memory(MPS, limit) is None
+        assert BACKEND.memory_stats(MPS) == replace(stats, limit_bytes=told)
+    assert BACKEND.limit_memory(MPS, None) is None
+    monkeypatch.setenv("PYTORCH_MPS_HIGH_WATERMARK_RATIO", "0.0")
+    assert BACKEND.limit_memory(MPS, None) is None
+    assert asked == [0.25, 2.0, 1.7, 0.0]
+    assert BACKEND.memory_stats(MPS) == stats
+    monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: 100)
+    assert BACKEND.memory_stats(MPS) == replace(stats, cached_bytes=0)
+
+
+def test_buffers_beyond_what_metal_has_are_a_lack_of_memory() -> None:
+    assert BACKEND.is_out_of_memory(RuntimeError("Invalid buffer size: 100.00 GiB"))
+
+    def make(*, device: Any) -> Any:
+        raise RuntimeError("Invalid buffer size: 100.00 GiB")
+
+    with pytest.raises(MemoryError, match="Invalid buffer size"):
+        on_device(make)(device=CPU)
+
+
 # ---------------------------------------------------------------------------- xpu
 
 
@@ -311,3 +472,16 @@ def test_xpu_has_float64_where_the_driver_says_so(
     assert {xp.float32, xp.complex64, xp.int64, xp.uint64} <= dtypes
     assert asked == [1]
     _devices.has_float64.cache_clear()
+
+
+def test_what_torch_computes_on_the_host_for_xpu_is_left_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_devices, "has_float64", lambda device: True)
+    xpu = as_device("xpu:0")
+    for name in ("eig", "eigh", "svd", "pinv", "qr", "cholesky", "inv", "solve", "det", "slogdet"):
+        for dtype in ("float32", "complex64"):
+            assert not BACKEND.supports(f"linalg.{name}", DTYPES[dtype], xpu)
+    for name in ("matmul", "tensordot", "vecdot"):
+        assert not BACKEND.supports(name, DTYPES["int32"], xpu)
+        assert BACKEND.supports(name, DTYPES["float32"], xpu)

@@ -165,7 +165,8 @@ def test_complex_values_are_added_in_place_by_parts() -> None:
     same(x, [complex(1, inf)])
     x -= a([complex(0, 1)])
     same(x, [complex(1, inf)])
-    assert tensor.data_ptr() == pointer(x)
+    assert x.unwrap() is tensor
+    same(xp.asarray(tensor), [complex(1, inf)])
 
 
 @pytest.mark.parametrize("length", [1, LONG])
@@ -339,6 +340,34 @@ def test_autocast_leaves_products_in_the_dtype_of_their_operands() -> None:
             found = product()
         assert found.unwrap().dtype is torch.float32
         same(found, np.asarray(wanted))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_matrices_are_factored_on_gpus_at_any_size(dtype: str) -> None:
+    from corepy.backends.torch._linalg import qr_of_any_size
+
+    limits = np.finfo(dtype)
+    values = np.random.default_rng(6).random((3, 4, 2)).astype(dtype)
+    if np.iscomplexobj(values):
+        values *= np.asarray(1 - 1j, dtype)
+    q, r = np.linalg.qr(values)
+    for size in (1.0, float(limits.max) / 8, float(limits.tiny) * 2.0**30):
+        found = qr_of_any_size(torch.tensor(values * limits.dtype.type(size)), "reduced")
+        np.testing.assert_allclose(found[0].numpy(), q, rtol=0, atol=8 * limits.eps)
+        np.testing.assert_allclose(found[1].numpy() / size, r, rtol=0, atol=32 * limits.eps)
+    values[1, 0, 0] = nan
+    found = qr_of_any_size(torch.tensor(values), "reduced")
+    np.testing.assert_allclose(found[1][::2].numpy(), r[::2], rtol=0, atol=32 * limits.eps)
+    assert torch.isnan(found[1][1].abs()).any()
+
+    x = torch.tensor(values[::2], requires_grad=True)
+    slopes = [
+        torch.autograd.grad(function(x, "reduced")[1].abs().sum(), x)[0]
+        for function in (qr_of_any_size, torch.linalg.qr)
+    ]
+    torch.testing.assert_close(*slopes)
+    rows = torch.func.vmap(lambda row: qr_of_any_size(row, "r")[1])(x.detach())
+    torch.testing.assert_close(rows, torch.linalg.qr(x.detach(), mode="r").R)
 
 
 @pytest.mark.parametrize("points", [204, 11 * 61, 3 * 2297])

@@ -27,11 +27,14 @@ WIDE: Final = (torch.float64, torch.complex128)
 MISSING: Final = (
     *("linalg_eig", "linalg_eigh", "linalg_eigvals", "linalg_eigvalsh", "linalg_svd"),
     *("linalg_svdvals", "linalg_pinv", "linalg_matrix_rank", "linalg_matrix_norm"),
+    *("frexp", "geqrf", "linalg_lstsq", "linalg_lu_solve"),
 )
 NOT_COMPLEX: Final = (
     *("linalg_cholesky", "linalg_det", "linalg_inv", "linalg_qr", "linalg_slogdet"),
     *("linalg_solve", "linalg_matrix_power"),
 )
+#: Products, which torch's autocast takes in a narrower dtype.
+NARROWED: Final = ("__matmul__", "linalg_matrix_power", "matmul", "tensordot")
 #: Attributes that are views of the elements; the others describe the tensor.
 VIEWS: Final = ("H", "T", "imag", "mH", "mT", "real")
 #: Methods that describe it.
@@ -39,7 +42,9 @@ DESCRIBE: Final = (
     *("dim", "element_size", "is_complex", "is_conj", "is_contiguous", "is_floating_point"),
     *("is_neg", "numel", "size", "storage_offset", "stride"),
 )
-#: What gives a view, or copies elements wherever they lie: Metal's remedy for everything else.
+BY_KEY: Final = ("__getitem__", "__setitem__")
+#: What gives a view, or copies elements wherever they lie: Metal's remedy for everything else. Keys
+#: do so unless there are arrays in them.
 ANY_STRIDES: Final = (
     *("__get__", "__getitem__", "__setitem__", "broadcast_tensors", "broadcast_to", "clone"),
     *("contiguous", "copy_", "cpu", "data_ptr", "diagonal", "empty_like", "expand", "item"),
@@ -92,14 +97,19 @@ class Metal(TorchFunctionMode):
             return function(*args, **kwargs)
         _check(name, given)
         kept = args[0] if name.endswith("_") and not name.endswith("__") else None
-        strided = any(not x.held.is_contiguous() for x in own) and name not in ANY_STRIDES
-        if kept is not None and strided:
+        keys = _tensors(args[1]) if name in BY_KEY else ()
+        by_arrays = any(x.ndim or x.dtype is torch.bool for x in keys)
+        excused = name in ANY_STRIDES and not by_arrays
+        strided = not excused and any(not x.held.is_contiguous() for x in own)
+        if strided and (kept is not None or name == "__setitem__"):
             return kept  # and nothing is written
         made = function(*map(_inside, args), **{key: _inside(x) for key, x in kwargs.items()})
         if kept is not None:
             return kept
         if name == "cpu" or (places and PLACE not in places):
-            return made
+            return made.clone()  # in other memory
+        if name in NARROWED and torch.is_autocast_enabled(PLACE.type):
+            made = made.to(torch.get_autocast_dtype(PLACE.type))
         return _outside(made, spoilt=strided)
 
 
@@ -111,7 +121,7 @@ def _check(name: str, given: list[Any]) -> None:
         raise TypeError("can't convert mps:0 device type tensor to numpy")
     # Indices may lie on the host, and scalars.
     others = [x for x in given if not isinstance(x, MetalTensor) and x.ndim]
-    if own and others and name not in ("__getitem__", "__setitem__"):
+    if own and others and name not in BY_KEY:
         raise RuntimeError(f"{name}: Expected all tensors to be on the same device, mps:0 and cpu")
 
 

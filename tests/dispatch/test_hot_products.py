@@ -93,15 +93,17 @@ def test_blas_is_asked_for_blocks_of_one_thread_alone(
 
     asked: list[int] = []
     x, left, right = map(xp.asarray, operands(dtype, (333, 777)))
-    xp.matmul(x, right)  # the first takes the long way, which resolves the entry
     monkeypatch.setattr(_considerate, "cores", lambda: 2)
     monkeypatch.setattr(
         _considerate.NEIGHBOURS, "busy", lambda threads: asked.append(threads) or False
     )
-    for made in (lambda: x @ right, lambda: left @ x, lambda: x.T @ left, lambda: right @ x.T):
-        made()
-    assert not asked
-    corepy.to(x, copy=True) @ x.T
+    with corepy.set_routes("off"):  # as some machine's table has it
+        xp.matmul(x, right)  # the first takes the long way, which resolves the entry
+        asked.clear()
+        for made in (lambda: x @ right, lambda: left @ x, lambda: x.T @ left, lambda: right @ x.T):
+            made()
+        assert not asked
+        corepy.to(x, copy=True) @ x.T
     assert asked
 
 

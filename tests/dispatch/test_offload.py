@@ -121,11 +121,23 @@ def test_a_write_at_home_leaves_the_memory_that_a_library_lends(
     fake: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fake, "to_numpy", lambda native, *, copy=None: native._values[:])
+    monkeypatch.setattr(fake, "shares_memory", lambda *_: True)
     x = resident([1.0, 2.0])
     there = x._native.there
     x.unwrap()[0] = 9.0
     assert x.tolist() == [9.0, 2.0]
     assert there._values.tolist() == [1.0, 2.0]
+
+
+def test_memory_that_is_new_is_not_copied_once_more(
+    fake: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch's owns a tensor, and NumPy's array only looks at it."""
+    made = np.ones(3)
+    monkeypatch.setattr(fake, "to_numpy", lambda native, *, copy=None: made[:])
+    assert np.shares_memory(resident(np.ones(3)).unwrap(), made)
+    made.flags.writeable = False
+    assert not np.shares_memory(resident(np.ones(3)).unwrap(), made)
 
 
 def test_what_is_used_bit_by_bit_goes_home_in_time(fake: FakeBackend) -> None:

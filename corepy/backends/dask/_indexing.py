@@ -22,6 +22,7 @@ from corepy.backends.dask._blocks import (
     numpy_operation,
     stacked,
 )
+from corepy.backends.dask._functions import reshape
 
 #: The size of what a mask selects.
 _UNKNOWN: Final = float("nan")
@@ -68,7 +69,7 @@ def take(x: Array, indices: Array, *, axis: int) -> Array:
     if indices.ndim < 2:
         return _pick("take", x, (*before, indices))
     found = _pick("take", x, (*before, flat(indices)))
-    return found.reshape(x.shape[:axis] + indices.shape + x.shape[axis + 1 :])
+    return reshape(found, x.shape[:axis] + indices.shape + x.shape[axis + 1 :], copy=None)
 
 
 def take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
@@ -125,7 +126,7 @@ def setitem(x: Array, key: Any, value: Any) -> Array:
     if is_known(*x.shape):
         shape = _shape(x, parts)
         _check_value(value, shape)
-        if 0 in shape:
+        if 0 in shape and not arrays:  # which may have indices out of bounds
             return x
     masked = len(arrays) == len(parts) == 1 and arrays[0].dtype == bool
     if masked and arrays[0].ndim == x.ndim and value.ndim == 0:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import mlx.core as mx
 import numpy as np
@@ -202,6 +203,20 @@ def to_index(function: Callable[..., Array], on_host: Callable[..., Any]) -> Cal
         return reduce(x, axis=axis, keepdims=keepdims and x.ndim > 0).astype(mx.int64)
 
     return counted
+
+
+#: How many elements 32 bits may fail to count.
+_MANY: Final = 2**31
+
+
+def count_nonzero(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    axes = range(x.ndim) if axis is None else _axes(axis)
+    if math.prod(x.shape[i] for i in axes) < _MANY:
+        return mx.count_nonzero(x, axis=axis, keepdims=keepdims)
+    # MLX counts in int32, which holds the size of any one axis.
+    longest = max(axes, key=lambda i: x.shape[i])
+    counts = mx.count_nonzero(x, axis=longest, keepdims=True)
+    return mx.sum(counts.astype(mx.int64), axis=axis, keepdims=keepdims)
 
 
 def ascending(x: Array, *, axis: int, stable: bool) -> Array:

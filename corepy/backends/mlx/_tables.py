@@ -52,7 +52,7 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "roll": functions.roll,
     "argmax": functions.to_index(mx.argmax, np.argmax),
     "argmin": functions.to_index(mx.argmin, np.argmin),
-    "count_nonzero": functions.to_index(mx.count_nonzero, np.count_nonzero),
+    "count_nonzero": functions.to_index(functions.count_nonzero, np.count_nonzero),
     "argsort": functions.argsort,
     "sort": in_both_orders(functions.ascending, mx.flip),
     "all": functions.reducing(mx.all, np.all),

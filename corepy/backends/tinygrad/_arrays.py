@@ -338,6 +338,18 @@ def is_loose(place: str) -> bool:
     return place.startswith("WEBGPU")
 
 
+def distinct(x: Any) -> Any:
+    """Give elements that may repeat memory of their own, where compilers would see that.
+
+    Loose ones take a factor out of a sum: ``inf * 1 + inf * -2`` is ``inf * -1`` to them.
+    """
+    if not is_loose(x.device) or x.dtype not in _FLOATS:
+        return x
+    moves, node = _moves(x.uop)
+    once = node.op is Ops.BUFFER and all(move.op is not Ops.EXPAND for move in moves)
+    return x if once else x.contiguous()
+
+
 def _fits(node: Any) -> bool:
     """Say whether kernels take an array of that size; OpenCL gives none that they do not."""
     return not is_loose(node.device) or _bytes(node) <= largest(node.device)

@@ -10,7 +10,7 @@ from tinygrad import dtypes as tiny
 from tinygrad.uop.ops import Ops
 
 from corepy.backends._base import LeftToOthersError
-from corepy.backends.tinygrad._arrays import upload
+from corepy.backends.tinygrad._arrays import distinct, upload
 from corepy.backends.tinygrad._graphs import (
     Array,
     Function,
@@ -28,6 +28,8 @@ from corepy.backends.tinygrad._graphs import (
 
 #: Elements that are added up one after the other, each of whose errors may count.
 _RUN: Final = 128
+#: Likewise of a product of matrices, for runs take a kernel more.
+_PRODUCTS: Final = 1024
 
 
 def _reduced(x: Array, axis: Any, keepdims: bool) -> tuple[Array, tuple[int, ...]]:
@@ -42,17 +44,17 @@ def _reduced(x: Array, axis: Any, keepdims: bool) -> tuple[Array, tuple[int, ...
     return flat, shape
 
 
-def _summed(x: Array, operation: Function) -> Array:
+def _summed(x: Array, operation: Function, run: int = _RUN) -> Array:
     """Add up, or multiply, along the last axis, in runs if it is long."""
-    while is_float(x) and x.shape[-1] > 4 * _RUN:
+    while is_float(x) and x.shape[-1] > 4 * run:
         count = x.shape[-1]
-        runs = -(-count // _RUN)
-        if count % _RUN:
-            head, tail = x[..., : (runs - 1) * _RUN], x[..., (runs - 1) * _RUN :]
-            first = operation(opaque(head.reshape((*x.shape[:-1], runs - 1, _RUN)))).contiguous()
+        runs = -(-count // run)
+        if count % run:
+            head, tail = x[..., : (runs - 1) * run], x[..., (runs - 1) * run :]
+            first = operation(opaque(head.reshape((*x.shape[:-1], runs - 1, run)))).contiguous()
             x = first.cat(operation(opaque(tail)).unsqueeze(-1).contiguous(), dim=-1)
         else:
-            x = operation(opaque(x.reshape((*x.shape[:-1], runs, _RUN)))).contiguous()
+            x = operation(opaque(x.reshape((*x.shape[:-1], runs, run)))).contiguous()
     return operation(opaque(x))
 
 
@@ -169,9 +171,11 @@ def _matmul(x1: Array, x2: Array) -> Array:
     )
     if 0 in left.shape or 0 in right.shape:
         return constant(shape, 0, x1)
-    width = len(stack) + 2
-    left, right = (x.reshape((1,) * (width - x.ndim) + x.shape) for x in (left, right))
-    return left.matmul(right, dtype=left.dtype).cast(x1.dtype).reshape(shape)
+    # The sums of runs take half of the larger operand's memory.
+    larger = max(math.prod(left.shape), math.prod(right.shape))
+    run = max(_PRODUCTS, 2 * math.prod(shape) * left.shape[-1] // larger)
+    a, b = left.unsqueeze(-2), right.transpose(-1, -2).unsqueeze(-3)
+    return _plus_products(a, b, run).reshape(shape)
 
 
 def _vecdot(x1: Array, x2: Array, *, axis: int) -> Array:
@@ -179,11 +183,12 @@ def _vecdot(x1: Array, x2: Array, *, axis: int) -> Array:
     return _plus_products(*(moveaxis(x, axis % x.ndim, x.ndim - 1) for x in (x1, x2)))
 
 
-def _plus_products(a: Array, b: Array) -> Array:
-    products = alu(Ops.MUL, a, b)
+def _plus_products(a: Array, b: Array, run: int = _RUN) -> Array:
+    """Add up products along the last axis of two arrays that broadcast."""
+    products = distinct(a) * distinct(b)  # which takes fewer nodes than `alu`
     if 0 in products.shape:
         return constant(products.shape[:-1], 0, products)
-    return _summed(products, _plus).cast(a.dtype)
+    return _summed(products, _plus, run).cast(a.dtype)
 
 
 def _tensordot(x1: Array, x2: Array, *, axes: Any) -> Array:

@@ -18,6 +18,7 @@ from corepy.backends._kinds import PERHAPS_LACKING, dtypes_on, left_out
 from corepy.backends._streams import Streams
 from corepy.backends.torch import _devices, _memory, _mps
 from corepy.backends.torch._layout import Layout, innermost, lends
+from corepy.backends.torch._linalg import in_own_dtype
 from corepy.backends.torch._streams import streams_of
 from corepy.backends.torch._tables import FIXES, LEFT_OUT, MOVES, SCALARS_FIRST, SCALARS_SECOND
 from corepy.devices._device import CPU, Device
@@ -111,7 +112,7 @@ class TorchBackend(Backend):
                 f"that shares its memory with the host for copy=False"
             )
         values: np.ndarray[Any, Any] = plain.numpy()
-        return values.copy() if copy else values
+        return values.copy() if copy and plain is native else values
 
     def peek(self, native: Tensor) -> np.ndarray[Any, Any]:
         return self.to_numpy(native.detach())
@@ -226,9 +227,7 @@ class TorchBackend(Backend):
     # ------------------------------------------------------------------ memory and streams
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        if isinstance(error, torch.OutOfMemoryError):
-            return True
-        return isinstance(error, RuntimeError) and any(word in str(error) for word in _SHORTAGES)
+        return _memory.lacks(error)
 
     def empty_cache(self, device: Device) -> int:
         return _memory.empty_cache(device)
@@ -277,16 +276,6 @@ class _Exporter:
                 stream = -1
             return self.native.__dlpack__(stream=stream, **params)
 
-
-#: What plain errors say: the host's and MPS's (c10/core/impl/alloc_cpu.cpp, MPSAllocator.mm), the
-#: driver's where its own memory lacks (c10/cuda/CUDAException.cpp), and that of cuBLAS, cuSOLVER,
-#: cuFFT and their like, such as CUBLAS_STATUS_ALLOC_FAILED. Last, what it says of results whose
-#: bytes or elements no integer of 64 bits counts (c10/core/TensorImpl.h, ATen/EmptyTensor.cpp).
-_SHORTAGES: Final = (
-    *("DefaultCPUAllocator", "MPS backend out of memory"),
-    *("CUDA error: out of memory", "HIP error: out of memory", "_ALLOC_FAILED"),
-    *("Storage size calculation overflowed", "numel: integer multiplication overflow"),
-)
 
 #: ``cudaStreamPerThread``, as https://data-apis.org/array-api/2025.12/ has it in ``__dlpack__``.
 _PER_THREAD: Final = 2
@@ -342,6 +331,7 @@ def _low_matmul(dtype: str) -> Callable[..., Tensor]:
     """Return a product of operands rounded to 16 bits with float32 sums."""
     low = getattr(torch, dtype)
 
+    @in_own_dtype
     def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
         a, b = x1.to(low), x2.to(low)
         # Only on CUDA a product of 16-bit matrices can give its sums unrounded, since torch 2.8;

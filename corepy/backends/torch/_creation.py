@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from corepy.backends.torch._devices import device_of, has_float64, place_of
+from corepy.backends.torch._memory import lacks
 from corepy.devices._device import Device
 
 
@@ -20,9 +21,7 @@ def on_device(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, device=place_of(device), **params)
         except RuntimeError as error:
-            # "Invalid buffer size", says Metal.
-            lacking = any(words in str(error) for words in ("allocate", "Invalid buffer size"))
-            if lacking or isinstance(error, torch.OutOfMemoryError):
+            if lacks(error):
                 raise MemoryError(str(error).partition("\n")[0]) from error
             raise
 

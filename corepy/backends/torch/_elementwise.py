@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from corepy.backends.torch._derivatives import differentiated_as
-from corepy.backends.torch._layout import is_batched, is_plain
+from corepy.backends.torch._layout import is_batched, is_plain, packed
 
 #: Of which one may stand in the place of a real operand.
 _SCALARS: Final = frozenset({bool, int, float})
@@ -133,11 +133,11 @@ def _direction(x: Tensor) -> Tensor:
 
 
 def _real(x: Tensor) -> Tensor:
-    return x.real.contiguous() if x.is_mps else x.real  # as in `_mps`
+    return packed(x.real)
 
 
 def _imag(x: Tensor) -> Tensor:
-    return x.imag.contiguous() if x.is_mps else x.imag
+    return packed(x.imag)
 
 
 def expm1(x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from corepy.backends._slices import within
-from corepy.backends.torch._layout import is_batched, is_plain
+from corepy.backends.torch._layout import is_batched, is_plain, packed
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -33,10 +33,15 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 def _selected(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
     """Read by a key, bounds checked also where nothing is selected, and torch looks at none."""
-    chosen = x[parts]
+    chosen = _indexable(x, parts)[parts]
     if not chosen.numel():
         _check_indices(x, parts)
     return chosen
+
+
+def _indexable(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
+    """Return a tensor, or a copy, in which arrays of a key find the right elements."""
+    return packed(x) if _has_arrays(parts) else x
 
 
 #: torch multiplies steps with strides in 64 bits, and warns of bounds at their limits.
@@ -56,16 +61,26 @@ def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
     view, parts = _opened(x, key)
     parts = tuple(_elsewhere(x, part) for part in parts)
     if any(_is_reversed(part) for part in parts):
+        places = _places(view, parts)
         view, turned, parts = _forward(view, parts)
-        order = torch.arange(view.numel(), device=x.device).reshape(view.shape)
-        parts = torch.unravel_index(_selected(order.flip(turned), parts), view.shape)
-    if _has_arrays(parts) and _is_empty(view, parts):  # where torch looks at no shape
-        _check_value(value, _selected(view, parts))
+        if _has_arrays(parts):
+            order = torch.arange(view.numel(), device=x.device).reshape(view.shape)
+            indices = packed(_selected(order.flip(turned), parts))
+            parts = tuple(map(packed, torch.unravel_index(indices, view.shape)))
+        else:  # counted from the right, where broadcasting aligns
+            chosen = view[parts].ndim
+            axes = [place - chosen for place in places]
+            value = flip(value, axis=tuple(axis for axis in axes if axis >= -value.ndim))
+    target = _indexable(view, parts)
+    if _has_arrays(parts) and _is_empty(target, parts):  # where torch looks at no shape
+        _check_value(value, _selected(target, parts))
     try:
-        view[parts] = value
+        target[parts] = value
     except RuntimeError:
-        _check_value(value, view[parts])
+        _check_value(value, target[parts])
         raise
+    if target is not view:
+        view.copy_(target)
     return x
 
 
@@ -236,6 +251,19 @@ def _forward(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, list[int], tupl
     return x[tuple(ahead)], turned, tuple(rest)
 
 
+def _places(x: Tensor, parts: tuple[Any, ...]) -> list[int]:
+    """Return the axes of the result, by a key without arrays, that run backward."""
+    axis, used, found = 0, sum(map(_width, parts)), []
+    for part in parts:
+        if _is_reversed(part):
+            found.append(axis)
+        if part is Ellipsis:
+            axis += x.ndim - used
+        elif part is None or isinstance(part, slice):
+            axis += 1
+    return found
+
+
 def _width(part: Any) -> int:
     """Return how many axes a part of a key indexes."""
     if part is None or part is Ellipsis:
@@ -253,6 +281,7 @@ _SIGNED: Final = {
 
 def flip(x: Tensor, *, axis: tuple[int, ...] | None) -> Tensor:
     axes = tuple(range(x.ndim)) if axis is None else axis
+    x = packed(x)
     signed = _SIGNED.get(x.dtype)
     return x.flip(axes) if signed is None else x.view(signed).flip(axes).view(x.dtype)
 
@@ -290,7 +319,8 @@ def take_along_axis(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
 
 def inplace(write: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     def update(x1: Tensor, x2: Tensor) -> Tensor:
-        return write(x1, _apart(x1, x2))
+        write(x1, _apart(x1, x2))
+        return x1  # a function that writes to its parts returns a view of it
 
     return update
 

@@ -37,6 +37,11 @@ class Layout:
         return self.c_contiguous or bool(tensor.permute(*range(self.ndim)[::-1]).is_contiguous())
 
 
+def packed(tensor: Tensor) -> Tensor:
+    """Return a tensor, in contiguous memory if on Apple's GPU: `_mps` tells why."""
+    return tensor.contiguous() if tensor.is_mps else tensor
+
+
 def is_plain(tensor: Tensor) -> bool:
     """Say whether a tensor is no more than its values, and nobody listens to what is done to it.
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from corepy.backends._numpy_lapack import determinant
-from corepy.backends.torch._layout import is_batched, is_plain
+from corepy.backends.torch._layout import is_batched, is_plain, packed
 from corepy.backends.torch._reductions import sum_, unreduced
 
 
@@ -150,15 +150,26 @@ def eigvals(x: Tensor, /) -> Tensor:
 def qr(x: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
     if x.device.type == "cpu" or not x.numel():
         return tuple(torch.linalg.qr(x, mode))
-    # cuSOLVER squares elements as they are, unlike LAPACK: beyond the root of the greatest float R
-    # is NaN. By a power of two nothing is rounded.
+    return qr_of_any_size(x, mode)
+
+
+def qr_of_any_size(x: Tensor, mode: str) -> tuple[Tensor, Tensor]:
+    # cuSOLVER and Metal square elements as they are, unlike LAPACK: beyond the root of the greatest
+    # float R is NaN. By a power of two nothing is rounded. It is what remains of the greatest
+    # element without its fraction, where NaN looks like an infinity: Metal has no frexp.
     parts = torch.view_as_real(x).flatten(-2) if x.is_complex() else x
-    top = parts.abs().amax((-2, -1), keepdim=True)
-    most = 1000 if top.dtype is torch.float64 else 104
-    power = torch.frexp(top).exponent.clamp(-most, most)
-    one = torch.ones_like(top)
-    q, r = torch.linalg.qr(x * torch.ldexp(one, -power), mode)
-    return q, r * torch.ldexp(one, power)
+    top = parts.detach().abs().amax((-2, -1), keepdim=True)
+    kind, exponent, most = _POWERS[top.dtype]
+    power = (top.view(kind) & exponent).view(top.dtype).clamp(1 / most, most)
+    q, r = torch.linalg.qr(x * (1 / power), mode)
+    return q, packed(r) * power  # LAPACK's order
+
+
+#: By dtype the integers of its size, the bits of a float's exponent, and the most to multiply by.
+_POWERS: Final = {
+    torch.float32: (torch.int32, 0x7F80_0000, 2.0**104),
+    torch.float64: (torch.int64, 0x7FF0_0000_0000_0000, 2.0**1000),
+}
 
 
 def _reach(dtype: torch.dtype) -> float:
@@ -178,14 +189,16 @@ def _stays_in_range(x: Tensor, found: Tensor) -> bool:
     return most < reach and least > 0 and math.log2(least) - most > -reach
 
 
-def vecdot(x1: Tensor, x2: Tensor, *, axis: int) -> Tensor:
+def vecdot(
+    x1: Tensor, x2: Tensor, *, axis: int, matmul: Callable[..., Tensor] = torch.matmul
+) -> Tensor:
     # torch's own has no integers; compat's calls a function that torch.func.vmap has no rule for.
-    x1, x2 = torch.broadcast_tensors(x1.movedim(axis, -1), x2.movedim(axis, -1))
-    return (x1.conj()[..., None, :] @ x2[..., None])[..., 0, 0]
+    x1, x2 = torch.broadcast_tensors(x1.conj().movedim(axis, -1), x2.movedim(axis, -1))
+    return matmul(x1[..., None, :], x2[..., None])[..., 0, 0]
 
 
 def trace(x: Tensor, *, offset: int, dtype: torch.dtype) -> Tensor:
-    diagonal = torch.linalg.diagonal(x, offset=offset)
+    diagonal = packed(torch.linalg.diagonal(x, offset=offset))
     return sum_(diagonal, axis=(diagonal.ndim - 1,), dtype=dtype, keepdims=False)
 
 

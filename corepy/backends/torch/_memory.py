@@ -1,8 +1,9 @@
-"""torch's pools of memory on CUDA; on ROCm and on Intel's GPUs, where it has never run."""
+"""torch's pools of memory on CUDA; on ROCm, Apple's and Intel's GPUs, where it has never run."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Final
 
 import torch
 
@@ -14,6 +15,23 @@ from corepy.devices._probe import MemoryInfo
 
 #: Kinds of device whose allocator is that of `torch.cuda`.
 CUDA_KINDS = ("cuda", "rocm")
+
+#: What plain errors say: the host's and MPS's (c10/core/impl/alloc_cpu.cpp, MPSAllocator.mm), the
+#: driver's where its own memory lacks (c10/cuda/CUDAException.cpp), and that of cuBLAS, cuSOLVER,
+#: cuFFT and their like, such as CUBLAS_STATUS_ALLOC_FAILED. Last, what it says of results whose
+#: bytes or elements no integer of 64 bits counts (c10/core/TensorImpl.h, ATen/EmptyTensor.cpp).
+_SHORTAGES: Final = (
+    *("DefaultCPUAllocator", "MPS backend out of memory", "Invalid buffer size"),
+    *("CUDA error: out of memory", "HIP error: out of memory", "_ALLOC_FAILED"),
+    *("Storage size calculation overflowed", "numel: integer multiplication overflow"),
+)
+
+
+def lacks(error: BaseException) -> bool:
+    """Say whether torch raised an error for want of memory."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _SHORTAGES)
 
 
 def _library(device: Device) -> Any:
@@ -38,6 +56,10 @@ def empty_cache(device: Device) -> int:
 
 
 def stats(device: Device) -> MemoryStats | None:
+    if device.kind == "mps":
+        used = torch.mps.current_allocated_memory()
+        waiting = max(0, torch.mps.driver_allocated_memory() - used)
+        return MemoryStats(used, cached_bytes=waiting, limit_bytes=_limit_on_metal)
     library, place = _library(device), place_of(device)
     if library is None:
         return None
@@ -49,20 +71,38 @@ def stats(device: Device) -> MemoryStats | None:
         allocated_bytes=used,
         peak_allocated_bytes=library.max_memory_allocated(place),
         cached_bytes=library.memory_reserved(place) - used,
-        limit_bytes=int(share * total) if share < 1 else 0,
+        limit_bytes=round(share * total) if share < 1 else 0,
     )
 
 
 def limit(device: Device, bytes_: int | None) -> str | None:
+    if device.kind == "mps":
+        _limit_metal(bytes_)
+        return None
     library, place = _library(device), place_of(device)
-    if library is None:
-        return f"torch limits its memory on CUDA, ROCm and xpu alone, not on {device}"
     limit_to = getattr(library, "set_per_process_memory_fraction", None)
     if limit_to is None:
         return f"torch {torch.__version__} has no limit on {device}"
     total = library.get_device_properties(place).total_memory
     limit_to(1.0 if bytes_ is None else min(1.0, bytes_ / total), place)
     return None
+
+
+#: The bytes to which Metal's memory is limited, which torch does not tell; 0 where it is not.
+_limit_on_metal = 0
+
+
+def _limit_metal(bytes_: int | None) -> None:
+    """Limit torch to a part of what Metal recommends: to twice that at most, by itself to 1.7."""
+    global _limit_on_metal
+    if bytes_ is None:
+        share, told = float(os.environ.get("PYTORCH_MPS_HIGH_WATERMARK_RATIO") or 1.7), 0
+    else:
+        total = torch.mps.recommended_max_memory()
+        share = min(2.0, bytes_ / total)
+        told = round(share * total)
+    torch.mps.set_per_process_memory_fraction(share)
+    _limit_on_metal = told
 
 
 def information(device: Device) -> MemoryInfo | None:

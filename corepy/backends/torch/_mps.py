@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from corepy.backends.torch._creation import on_device
+from corepy.backends.torch._linalg import in_own_dtype, vecdot
 
 Function = Callable[..., Any]
 
@@ -56,10 +58,8 @@ def fitted(name: str, function: Function) -> Function:
     """Return an operation as ``mps`` needs it."""
     if name in _VIEWS:
         return function
-    if name == "__getitem__":
-        return _reading(function)
-    if name == "__setitem__":
-        return _writing_by_key(function)
+    if name in ("__getitem__", "__setitem__"):  # slices and integers give a view, and copy into it
+        return lambda x, *others: function(x, *map(plain, others))
     if name.startswith("__i"):
         return _writing(function)
     return _contiguous(_OWN.get(name, function))
@@ -81,30 +81,7 @@ def _contiguous(function: Function) -> Function:
     return compute
 
 
-# ---------------------------------------------------------------------------- keys, and in place
-
-
-def _by_arrays(key: Any) -> bool:
-    return any(isinstance(part, Tensor) for part in (key if isinstance(key, tuple) else (key,)))
-
-
-def _reading(function: Function) -> Function:
-    def getitem(x: Tensor, key: Any) -> Tensor:
-        found: Tensor = function(plain(x), plain(key)) if _by_arrays(key) else function(x, key)
-        return found
-
-    return getitem
-
-
-def _writing_by_key(function: Function) -> Function:
-    write = _writing(function)
-
-    def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
-        # Slices and integers are a view of `x`, and a copy into it.
-        made: Tensor = (write if _by_arrays(key) else function)(x, plain(key), plain(value))
-        return made
-
-    return setitem
+# ---------------------------------------------------------------------------- in place
 
 
 def _writing(function: Function) -> Function:
@@ -170,6 +147,10 @@ def tensordot(x1: Tensor, x2: Tensor, *, axes: tuple[tuple[int, ...], tuple[int,
     return matmul(left.contiguous(), right.contiguous()).reshape(shape)
 
 
+def cross(x1: Tensor, x2: Tensor, *, axis: int) -> Tensor:
+    return torch.linalg.cross(*map(plain, torch.broadcast_tensors(x1, x2)), dim=axis)
+
+
 # ---------------------------------------------------------------------------- creation
 
 
@@ -180,4 +161,10 @@ def _eye(rows: int, columns: int, *, k: int, dtype: Any, device: Any) -> Tensor:
     return torch.eq(lines, torch.arange(columns, device=device)).to(dtype)
 
 
-_OWN: Final[dict[str, Function]] = {"eye": _eye, "matmul": matmul, "tensordot": tensordot}
+_OWN: Final[dict[str, Function]] = {
+    "eye": _eye,
+    "linalg.cross": cross,
+    "matmul": in_own_dtype(matmul),
+    "tensordot": in_own_dtype(tensordot),
+    "vecdot": in_own_dtype(partial(vecdot, matmul=_contiguous(matmul))),
+}
