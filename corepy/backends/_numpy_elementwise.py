@@ -177,7 +177,7 @@ def _tanh_block(out: Array, x: Array) -> None:
 
 
 #: Whether NumPy has an acosh of its own, as it does where it does not trust the C library: on
-#: Windows, with musl, and before 2.3 on all of Linux, for whose oldest glibc it was built.
+#: Windows and with musl.
 with np.errstate(invalid="ignore"):
     OWN_ACOSH: Final = bool(np.isnan(np.arccosh(complex(0, math.nan)).imag))
 

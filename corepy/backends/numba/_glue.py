@@ -78,10 +78,8 @@ _WIDE: Final = ("X86_V4", "AVX512_SKX", "AVX512F")
 
 def fills_wide_registers(name: str, dtype: np.dtype[Any]) -> bool:
     """Say whether NumPy's own loop for a function fills wide vector registers here."""
-    try:
-        from numpy.lib import introspect
-    except ImportError:  # NumPy 2.1 cannot be asked
-        return False
+    from numpy.lib import introspect
+
     found = introspect.opt_func_info(func_name=f"^{name}$", signature=f"^{dtype.name}$")
     return any(
         target.get("current") in _WIDE
