@@ -385,7 +385,7 @@ def floor_divide(x1: Array, x2: Array) -> Array:
     whole = jnp.floor(quotient)
     whole += jnp.rint(quotient - whole - jnp.remainder(x1, x2) / x2)
     found = jnp.where((size >= most / 2) & (size <= most), whole, found)
-    special = (jnp.isinf(x1) ^ jnp.isinf(x2)) | (x1 == 0)
+    special = (jnp.isinf(x1) ^ jnp.isinf(x2)) | (x1 == 0) | (x2 == 0)  # NaN before JAX 0.10.2
     # And a zero has the quotient's sign; JAX's of -0.125 // -1 is negative.
     return jnp.where(
         special,
