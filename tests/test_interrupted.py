@@ -164,7 +164,9 @@ def test_threads_of_blas_may_go_anywhere_after_an_interrupt(libraries: list[Libr
     kept[0]()
 
 
-def test_threads_are_no_longer_apart_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def placing(monkeypatch: pytest.MonkeyPatch) -> tuple[_apart.Apart, list[int]]:
+    """What places threads apart from processor 5, and the list where that stands meanwhile."""
     placed: list[int] = []
 
     def place(processor: int) -> Callable[[], None]:
@@ -174,6 +176,13 @@ def test_threads_are_no_longer_apart_after_an_interrupt(monkeypatch: pytest.Monk
     apart = _apart.Apart(place)
     monkeypatch.setattr(_apart._places, "here", lambda: 5)
     monkeypatch.setattr(apart, "_has_slept", lambda: True)
+    return apart, placed
+
+
+def test_threads_are_no_longer_apart_after_an_interrupt(
+    placing: tuple[_apart.Apart, list[int]],
+) -> None:
+    apart, placed = placing
 
     def work() -> None:
         with apart:
@@ -186,17 +195,9 @@ def test_threads_are_no_longer_apart_after_an_interrupt(monkeypatch: pytest.Monk
 
 
 def test_what_an_interrupt_left_apart_the_next_block_puts_back(
-    monkeypatch: pytest.MonkeyPatch,
+    placing: tuple[_apart.Apart, list[int]],
 ) -> None:
-    placed: list[int] = []
-
-    def place(processor: int) -> Callable[[], None]:
-        placed.append(processor)
-        return placed.clear
-
-    apart = _apart.Apart(place)
-    monkeypatch.setattr(_apart._places, "here", lambda: 5)
-    monkeypatch.setattr(apart, "_has_slept", lambda: True)
+    apart, placed = placing
     apart.__enter__()  # and an interrupt before the first line of its `__exit__`
     with apart:
         assert placed == [5]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
+from corepy._signals import let_through
 from corepy.dispatch import listening, one_operation
 from corepy.kernels._ways import is_usual
 
@@ -153,8 +154,8 @@ def replayed(function: _Function) -> _Function:
         if plan is not None:
             try:
                 return plan.run(seen)
-            except Exception:  # noqa: S110  # the usual way frees memory, or tells what is wrong
-                pass
+            except Exception as error:  # the usual way frees memory, or tells what is wrong
+                let_through(error)
         return usual(*args, **kwargs)
 
     return cast(_Function, call)

@@ -81,6 +81,7 @@ def places(call: Callable[[], object], strike: int | None) -> int:
 SMALL = xp.asarray(np.arange(1.0, 7.0).reshape(2, 3))
 SQUARE = xp.asarray(np.eye(3) + 1)
 LARGE = xp.asarray(np.random.default_rng(0).random(200_000))
+MATRIX = xp.reshape(LARGE, (200, 1000))
 INDICES = xp.asarray(np.arange(200_000)[::-1].copy())
 
 CALLS: dict[str, Callable[[], object]] = {
@@ -106,6 +107,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "large take": lambda: xp.take(LARGE, INDICES),
     "large key": lambda: LARGE[INDICES],
     "large exp": lambda: xp.exp(LARGE),
+    "kernel": lambda: corepy.kernels.softmax(MATRIX, -1),
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import cupy
 import numpy as np
 
+from corepy._signals import let_through
 from corepy.backends._base import Native
 from corepy.devices._device import Device, as_device
 from corepy.kernels._arguments import Given
@@ -308,7 +309,8 @@ class _Launch(Launched):
             return None
         try:
             return self._kind(self._settings, given, _Results(made, places, is_pair))
-        except Exception:  # the call itself has succeeded; others like it are not shortened
+        except Exception as error:  # the call itself has succeeded; others are not shortened
+            let_through(error)
             return None
 
 

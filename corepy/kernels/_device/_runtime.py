@@ -23,6 +23,7 @@ import numpy as np
 
 from corepy import array_api
 from corepy._errors import BackendError, CorepyError
+from corepy._signals import let_through
 from corepy.devices._device import CPU
 from corepy.devices._shortage import insist
 from corepy.dispatch import make, ran, table_of
@@ -294,6 +295,7 @@ def launch(
     except (CorepyError, TypeError, ValueError):
         raise
     except Exception as error:  # of the compiler, or of the driver
+        let_through(error)
         told = " ".join(str(error).split())
         raise BackendError(
             f"{x.function}: the device kernel {name} could not be built or launched on {x.device}; "
@@ -396,6 +398,7 @@ def _cupy() -> Target | None:
     try:
         from corepy.kernels._device._cupy import CuPy
     except Exception as error:  # made for another CUDA, perhaps
+        let_through(error)
         told = f"torch's functions compute in place of device kernels, for CuPy is broken: {error}"
         warnings.warn(told, RuntimeWarning, stacklevel=2)
         return None

@@ -197,7 +197,7 @@ def _number(function: str, argument: str, value: Any, expected: str) -> int:
 
 
 def _copied(x: Given) -> Given:
-    """Return an argument of NumPy or torch in memory of its own."""
+    """Return an argument of NumPy, CuPy or torch in memory of its own."""
     native = x.native.detach().clone() if x.library == "torch" else x.native.copy()
     return replace(x, value=native if x.table is None else make(native, x.table), native=native)
 
