@@ -99,6 +99,8 @@ def arange(first: Any, last: Any, pace: Any, *, dtype: Any, device: Device) -> A
                 np.add(result[: more.size], dtype.type(done * step), out=more)
                 done += more.size
             return result
+        if dtype == np.float32:  # which rounds a float64 once, and NumPy twice
+            return _paced(first, last, pace, dtype)
     elif dtype.kind != "f":  # NumPy would make the ends and the step integers
         return _paced(first, last, pace, dtype)
     if dtype.kind == "f" and not keeps_pace(first, pace, dtype):

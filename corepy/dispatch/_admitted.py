@@ -257,11 +257,6 @@ def _rolled(args: Args, params: Params) -> str | None:
     return "" if args[1].__class__ is int and args[0].flags.c_contiguous else None
 
 
-def _filled(args: Args, params: Params) -> str | None:
-    """New arrays, whatever fills them."""
-    return ""
-
-
 def _taken(args: Args, params: Params) -> str | None:
     """Elements of a vector by their indices."""
     return "" if all(x.ndim == 1 and x.flags.c_contiguous for x in args) else None
@@ -281,7 +276,6 @@ _MOMENT: Final = Admission(_reduced, _AXES, 1, FLOATS)
 _KERNEL_OF_AXES: Final = Admission(_reduced, _AXES, 1, _NONE)
 _ORDER: Final = Admission(_vector, ("",), 1, NUMBERS)
 _JOINING: Final = Admission(_joined, ("",), 0, _NONE)
-_FILLING: Final = Admission(_filled, ("",), 0, _NONE)
 _SET: Final = Admission(_flat, ("",), 1, frozenset({"int64"}))
 _DECOMPOSITION: Final = Admission(_square, ("",), 1, FLOATS, frozenset({"float32"}))
 _FACTORIZATION: Final = Admission(_factored, ("", "tall"), 1, FLOATS, frozenset({"float32"}))
@@ -336,7 +330,6 @@ ADMITTED: Final[dict[str, Admission]] = {
     **dict.fromkeys(("concat", "stack"), _JOINING),
     "roll": Admission(_rolled, ("",), 1, _NONE),
     "astype": Admission(_converted, _TARGETS, 1, _NONE),
-    **dict.fromkeys(("arange", "full", "linspace", "ones"), _FILLING),
     "tensordot": Admission(_contracted, ("",), 2, _NONE),
     "matmul": Admission(_matrices, ("", "inner"), 2, frozenset({"int64"})),
     **dict.fromkeys(

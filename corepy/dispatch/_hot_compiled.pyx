@@ -160,6 +160,7 @@ include "_hot_selections.pxi"
 include "_hot_mask_loops.pxi"
 include "_hot_masks.pxi"
 include "_hot_indexing.pxi"
+include "_hot_filling.pxi"
 include "_hot_creation.pxi"
 include "_hot_casts.pxi"
 include "_hot_copies.pxi"
@@ -231,9 +232,10 @@ cdef tuple _MOVING = (MOVE, ACCUMULATION)
 #: Operations of other kinds that are, and up to how many elements: zeros need no recycled memory.
 cdef dict _MOST = {
     **dict.fromkeys(("__setitem__", "argsort", "astype", "clip", "concat"), PY_SSIZE_T_MAX),
+    **dict.fromkeys(("arange", "full", "linspace", "ones"), PY_SSIZE_T_MAX),
     **dict.fromkeys(("linalg.outer", "nonzero", "roll", "sort", "stack"), PY_SSIZE_T_MAX),
     **dict.fromkeys(("take", "tile", "vecdot", "where"), PY_SSIZE_T_MAX),
-    **{"arange": SHORT_MOVE, "zeros": 1 << 31},
+    "zeros": 1 << 31,
 }
 
 

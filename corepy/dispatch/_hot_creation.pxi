@@ -1,10 +1,6 @@
 # New arrays, where the user's wish has led before.
 # Included by _hot_compiled.pyx.
 
-#: Elements that are computed at a time, where that takes more than one loop.
-cdef enum:
-    STRETCH = 256
-
 cdef object _local_wish = PRIORITY._local
 cdef object _default_wish = PRIORITY._default
 cdef object _float64 = float64
@@ -74,38 +70,6 @@ cdef Slot* _home_of(Function self, PyObject* dtype, object default, PyObject** t
     return slot if slot.short else NULL
 
 
-cdef inline void _fill(
-    char* into, npy_intp count, npy_intp size, void* element
-) noexcept nogil:
-    """Put an element everywhere: into the first few, and then these after themselves."""
-    cdef npy_intp i, first = min(count, 512)
-    cdef npy_intp part = first * size, done = part, total = count * size
-    cdef long long eight
-    cdef long long sixteen[2]
-    cdef int four
-    if size == 1:
-        memset(into, (<unsigned char*>element)[0], count)
-        return
-    if size == 8:
-        memcpy(&eight, element, 8)
-        for i in range(first):
-            (<long long*>into)[i] = eight
-    elif size == 16:
-        memcpy(sixteen, element, 16)
-        for i in range(first):
-            memcpy(into + i * 16, sixteen, 16)
-    elif size == 4:
-        memcpy(&four, element, 4)
-        for i in range(first):
-            (<int*>into)[i] = four
-    else:
-        for i in range(first):
-            memcpy(into + i * size, element, size)
-    while done < total:  # in steps that registers are wide enough for, whatever an element is
-        memcpy(into + done, into, min(part, total - done))
-        done += part
-
-
 cdef object _zeros(Slot* slot, int ndim, npy_intp* dims):
     """Make zeros: many in memory that is new, which the system clears as it is used."""
     cdef npy_intp size = 1
@@ -139,10 +103,7 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return None
     if self.place == _ZEROS:
         return _make(_zeros(slot, ndim, dims), <Slots>home)
-    made = _new_large(slot.descr, ndim, dims)
-    cdef npy_intp size = _size(<PyArrayObject*>made, PY_SSIZE_T_MAX)
-    if ones:
-        _fill(_data(made), size, slot.size, one)
+    made = _filled(slot, ndim, dims, one) if ones else _new_large(slot.descr, ndim, dims)
     return _make(made, <Slots>home)
 
 
@@ -194,14 +155,7 @@ cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cdef int ndim = _dims_of(args[0], dims, slot.least)
     if ndim < 0:
         return None
-    made = _new_large(slot.descr, ndim, dims)
-    _fill(
-        _data(made),
-        _size(<PyArrayObject*>made, PY_SSIZE_T_MAX),
-        slot.size,
-        element,
-    )
-    return _make(made, <Slots>home)
+    return _make(_filled(slot, ndim, dims, element), <Slots>home)
 
 
 cdef object _default_of(PyObject* value):
@@ -221,6 +175,7 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     cdef PyObject* home
     cdef double bounds[3]
     cdef double length
+    cdef npy_intp size
     cdef bint whole = True
     cdef int i
     if not 1 <= count <= 3 or not _words(args, count, names, ("dtype",), &dtype):
@@ -249,13 +204,15 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     cdef double most = max(fabs(start), fabs(stop), fabs(step))
     if whole and length > 0 and (slot.type_num != NPY_FLOAT or most < _EXACT_IN_FLOAT):
         return _make(_counted(slot, start, step, <npy_intp>ceil(length)), <Slots>home)
-    if not _keeps_pace(slot, start, step):
-        return _make(_paced(slot, start, step, <npy_intp>max(0, ceil(length))), <Slots>home)
+    if whole and slot.type_num == NPY_FLOAT or not _keeps_pace(slot, start, step):
+        size = <npy_intp>max(0, ceil(length))
+        return _make(_paced(slot, start, step, 0, size), <Slots>home)
+    if length >= SHORT_MOVE:
+        return None  # the entry has NumPy make it in recycled memory
     return _make(PyArray_Arange(start, stop, step, slot.type_num), <Slots>home)
 
 
 cdef enum:
-    APART = 16  # elements of a cache line, at least as many as any vector register holds
     _EXACT_IN_FLOAT = 1 << 23  # as `EXACT` of corepy/backends/_numpy_creation.py
 
 
@@ -264,52 +221,6 @@ cdef inline bint _is_within(Slot* slot, double value) noexcept:
     cdef bint natural = PyTypeNum_ISUNSIGNED(slot.type_num)
     cdef double span = ldexp(1.0, 8 * <int>slot.size - (not natural))
     return (0 if natural else -span) <= value < span
-
-
-cdef object _counted(Slot* slot, double start, double step, npy_intp size):
-    """Make a range of whole numbers, which all dtypes hold and add exactly."""
-    made = _new_large(slot.descr, 1, &size)
-    cdef void* into = _data(made)
-    if slot.type_num == NPY_DOUBLE:
-        _count(<double*>into, start, step, size)
-    elif slot.type_num == NPY_FLOAT:
-        _count(<float*>into, <float>start, <float>step, size)
-    elif slot.size == 4:
-        _count_few(<int*>into, <long long>start, <long long>step, size)
-    elif slot.size == 2:
-        _count_few(<short*>into, <long long>start, <long long>step, size)
-    elif slot.size == 1:
-        _count_few(<signed char*>into, <long long>start, <long long>step, size)
-    else:
-        _count(<long long*>into, <long long>start, <long long>step, size)
-    return made
-
-
-ctypedef fused Counted:
-    double
-    float
-    long long
-
-
-cdef inline void _count(Counted* into, Counted start, Counted step, npy_intp size) noexcept:
-    cdef npy_intp i
-    for i in range(min(size, APART)):
-        into[i] = start + <Counted>i * step
-    step *= APART
-    for i in range(APART, size):
-        into[i] = into[i - APART] + step
-
-
-ctypedef fused Small:
-    signed char
-    short
-    int
-
-
-cdef inline void _count_few(Small* into, long long start, long long step, npy_intp size) noexcept:
-    cdef npy_intp i
-    for i in range(size):
-        into[i] = <Small>(start + i * step)
 
 
 cdef inline bint _keeps_pace(Slot* slot, double start, double step) noexcept:
@@ -322,45 +233,13 @@ cdef inline bint _keeps_pace(Slot* slot, double start, double step) noexcept:
     return fabs(start) + fabs(step) < DBL_MAX and (start + step) - start == step
 
 
-cdef object _paced(Slot* slot, double start, double step, npy_intp size):
-    """Make a range of which each value is computed by itself."""
-    cdef double part[STRETCH]
-    cdef npy_intp first
-    cdef int i  # which any processor converts several of at once
-    made = _new_large(slot.descr, 1, &size)
-    for first in range(0, size, STRETCH):
-        for i in range(<int>min(STRETCH, size - first)):
-            part[i] = (<double>first + <double>i) * step
-        _put_after(slot, part, start, _data(made), first, min(STRETCH, size - first))
-    return made
-
-
-cdef inline void _put_after(
-    Slot* slot, double* part, double start, char* into, npy_intp first, npy_intp count
-) noexcept:
-    """Store what comes after a start.
-
-    In a loop of its own, as NumPy does: in one expression with what `part` comes from some processors
-    round once for both.
-    """
-    cdef npy_intp i
-    if slot.type_num == NPY_FLOAT:
-        for i in range(count):
-            (<float*>into)[first + i] = <float>(part[i] + start)
-    else:
-        for i in range(count):
-            (<double*>into)[first + i] = part[i] + start
-
-
 cdef object _spacing_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make evenly spaced floats from one finite end to the other, in NumPy's steps."""
     cdef PyObject* dtype = Py_None
     cdef PyObject* home
     cdef double start, stop
-    cdef double part[STRETCH]
     cdef bint whole
     cdef long number
-    cdef npy_intp size, first, i
     if count != 3 or not _words(args, count, names, ("dtype",), &dtype):
         return None
     if not _bound(args[0], &start, &whole) or not _bound(args[1], &stop, &whole):
@@ -376,14 +255,11 @@ cdef object _spacing_way(Function self, PyObject** args, Py_ssize_t count, PyObj
         return None
     cdef npy_intp parts = number - 1
     cdef double step = length / parts if parts > 0 else length
-    cdef bint tiny = parts > 0 and step == 0  # the step is too small, the result need not be
-    size = number
-    made = _new_large(slot.descr, 1, &size)
+    if parts > 0 and step == 0:  # too small, which its multiples need not be
+        made = _paced(slot, start, length, parts, number)
+    else:
+        made = _paced(slot, start, step, 0, number)
     cdef char* into = _data(made)
-    for first in range(0, size, STRETCH):
-        for i in range(min(STRETCH, size - first)):
-            part[i] = <double>(first + i) / parts * length if tiny else (first + i) * step
-        _put_after(slot, part, start, into, first, min(STRETCH, size - first))
     if parts > 0 and single:
         (<float*>into)[parts] = <float>stop
     elif parts > 0:
@@ -426,8 +302,7 @@ cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     cdef PyArrayObject* x = _native_of(args[0])
     if slot == NULL or not _is_array(<PyObject*>x):
         return None
-    cdef npy_intp size = _size(x, slot.least)
-    if size < 0:
+    if _size(x, slot.least) < 0:
         return None
     if place == _FULL and not _scalar(slot, <object>args[1], element):
         return None
@@ -435,10 +310,9 @@ cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return None
     if place == _ZEROS:
         return _make(_zeros(slot, PyArray_NDIM(x), PyArray_DIMS(x)), table)
-    made = _new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x))
-    if place != _EMPTY:
-        _fill(_data(made), size, slot.size, element)
-    return _make(made, table)
+    if place == _EMPTY:
+        return _make(_new_large(slot.descr, PyArray_NDIM(x), PyArray_DIMS(x)), table)
+    return _make(_filled(slot, PyArray_NDIM(x), PyArray_DIMS(x), element), table)
 
 
 cdef Slot* _resolved(Slots table, int place) except? NULL:

@@ -125,18 +125,6 @@ def _cast(small: Native, least: int, choice: Call) -> Native:
     return cast
 
 
-def _spaced(small: Native, least: int, choice: Call) -> Native:
-    def linspace(
-        start: Any, stop: Any, num: int, *, dtype: Any, device: Any, endpoint: bool
-    ) -> Any:
-        if num < least:
-            return small(start, stop, num, dtype=dtype, device=device, endpoint=endpoint)
-        params = {"dtype": dtype, "device": device, "endpoint": endpoint}
-        return choice((start, stop, num), params)
-
-    return linspace
-
-
 def _by_extent(extent: Callable[..., int]) -> Maker:
     """Return what makes the router of an operation whose result tells how large it is."""
 
@@ -167,7 +155,6 @@ _MAKERS: Final = {
     "__getitem__": _getitem,
     "astype": _cast,
     "clip": _clip,
-    "linspace": _spaced,
     "matmul": _two,
     **dict.fromkeys(("argmax", "argmin", "count_nonzero", "max", "mean", "min"), _extreme),
     **dict.fromkeys(("prod", "sum"), _accumulation),

@@ -29,7 +29,6 @@ ULP: Final[dict[str, float]] = {
     **dict.fromkeys(("cumulative_prod", "cumulative_sum", "logaddexp", "prod", "std", "var"), 32),
     **dict.fromkeys(("fft.fft", "fft.ifft", "fft.irfft", "fft.rfft", "tanh"), 8),
     **dict.fromkeys(("fft.fftn", "fft.ifftn", "fft.irfftn", "fft.rfftn"), 8),
-    "linspace": 2,
     "linalg.cholesky": 16,
     **dict.fromkeys(("linalg.det", "linalg.inv", "linalg.qr", "linalg.solve"), 32),
     **dict.fromkeys(("linalg.eigh", "linalg.eigvalsh", "linalg.svd", "linalg.svdvals"), 64),

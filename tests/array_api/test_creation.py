@@ -224,6 +224,17 @@ def test_arange_of_floats_has_steps_beyond_the_dtype(args: tuple[float, float, f
     np.testing.assert_array_max_ulp(found, np.arange(*args).astype("float32"), 1)
 
 
+@pytest.mark.parametrize("ends", [(0, -(2**2000), 1), (2**2000, 0, 1), (0, 2**2000, -1)])
+def test_ranges_of_nothing_between_great_integers(ends: Any) -> None:
+    assert xp.arange(*ends).tolist() == []
+
+
+@pytest.mark.parametrize("ends", [(0, -(2**2000), -1), (2**2000, 0, -1), (0, 2**2000, 2**1999)])
+def test_ranges_of_great_integers_raise(ends: Any) -> None:
+    with pytest.raises((OverflowError, ValueError, MemoryError), match="^arange: "):
+        xp.arange(*ends)
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "error", "message"),
     [

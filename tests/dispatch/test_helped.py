@@ -187,6 +187,9 @@ ANY: Final[Calls] = {
     "choices of one element": lambda a, some, **_: xp.where(some, 7, a),
     "places": lambda some, **_: xp.nonzero(some)[0],
     "places of what is not zero": lambda signs, **_: xp.nonzero(signs)[0],
+    "one element": lambda a, **_: xp.full(a.shape, 7, dtype=a.dtype),
+    "one element again": lambda m, **_: xp.full_like(m, -3),
+    "whole numbers": lambda a, **_: xp.arange(SIZE, -SIZE, -3, dtype=a.dtype),
 }
 FLOATING: Final[Calls] = {
     "sqrt": lambda b, **_: xp.sqrt(b),
@@ -201,6 +204,9 @@ FLOATING: Final[Calls] = {
     "a stack": lambda tall, few, **_: xp.reshape(tall, (-1, 11, 7)) @ few,
     "tensordot": lambda tall, few, **_: xp.tensordot(tall, few, axes=1),
     "rows by a vector": lambda tall, few, **_: tall @ few[:, 0:1],
+    "even steps": lambda a, **_: xp.linspace(-0.7, 1e30, SIZE, dtype=a.dtype),
+    "steps too small": lambda a, **_: xp.linspace(0, 1e-320, SIZE, dtype=a.dtype),
+    "steps beside a great start": lambda a, **_: xp.arange(1e10, 2e10, 9999.7, dtype=a.dtype),
     "weighed rows": lambda m, a, **_: a[:ROWS] @ m,
     "weighed short rows": lambda tall, heavy, **_: tall.T @ heavy,
 }
@@ -331,6 +337,8 @@ def test_results_past_the_caches(dtype: str, one: bool, helpers: StandIn) -> Non
             (a * 3, x * np.array(3, dtype)),
             (xp.square(a), x * x),
             (xp.clip(a, 7, 5_999_999), x.clip(7, 5_999_999)),
+            (xp.full(x.size, 7, dtype=a.dtype), np.full(x.size, 7, dtype)),
+            (xp.arange(x.size, dtype=a.dtype), x),
         ):
             assert np.asarray(found).tobytes() == expected.tobytes()
     assert bool(helpers.jobs) is not one

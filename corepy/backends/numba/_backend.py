@@ -31,7 +31,6 @@ from corepy._loops._sharing import crew
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends.numba import (
     _copies,
-    _creation,
     _elementwise,
     _matrices,
     _reductions,
@@ -44,7 +43,6 @@ from corepy.backends.numba._glue import Operation
 
 OPERATIONS: Final[dict[str, Operation]] = {
     **_copies.OPERATIONS,
-    **_creation.OPERATIONS,
     **_elementwise.OPERATIONS,
     **_matrices.OPERATIONS,
     **_reductions.OPERATIONS,

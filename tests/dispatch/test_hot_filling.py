@@ -1,0 +1,85 @@
+"""What the compiled hot path fills new arrays with, of few elements and of many.
+
+Ranges of whole numbers are held to integers; others are NumPy's, whose formulas they follow.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import corepy
+import corepy.array_api as xp
+from tests.dispatch.natives import assert_same_bits, compiled
+
+pytestmark = compiled
+
+INTEGERS: Final = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+FLOATS: Final = ["float32", "float64"]
+#: Around vector registers, what is computed at a time, and what threads may share.
+SIZES: Final = [0, 1, 2, 15, 16, 17, 31, 255, 256, 257, 511, 2047, 2048, 2049, 5003, 3_000_001]
+
+
+@pytest.fixture(autouse=True)
+def at_home() -> Any:
+    """Keep operations out of other libraries, whatever was measured here."""
+    corepy.set_routes("off")
+    yield
+    corepy.set_routes(None)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+@pytest.mark.parametrize("size", SIZES)
+def test_ranges_of_whole_numbers(size: int, dtype: str) -> None:
+    native = np.dtype(dtype)
+    held = np.iinfo(native) if native.kind in "iu" else None
+    for start, step in ((0, 1), (5, 3), (-7, 2), (100, -1), (2**24 - 3, 1), (2**40, 2**11)):
+        stop = start + size * step
+        if held is not None and not all(held.min <= end <= held.max for end in (start, stop)):
+            continue  # there are no such numbers
+        found = xp.arange(start, stop, step, dtype=getattr(xp, dtype)).unwrap()
+        assert_same_bits(found, (start + np.arange(size) * step).astype(native))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ends", [(1.5, 0.25), (-3.5, -0.5), (0.1, 0.3), (1e8, 0.001)])
+def test_other_ranges(ends: tuple[float, float], size: int, dtype: str) -> None:
+    start, step = ends
+    made = xp.arange(start, start + (size - 0.5) * step, step, dtype=getattr(xp, dtype)).unwrap()
+    assert made.shape == (size,)
+    # A unit in the last place of the greatest, for each of the roundings of NumPy's formula.
+    most = 4 * np.spacing(np.asarray(abs(start) + size * abs(step), dtype))
+    np.testing.assert_allclose(made, start + np.arange(size) * step, rtol=0, atol=float(most) * 2)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "ends", [(0, 1), (1.25, -7.5), (-1e30, 1e30), (3, 3), (0, 5e-324), (-0.0, 1e-310)]
+)
+def test_spacings(ends: tuple[float, float], size: int, dtype: str) -> None:
+    found = xp.linspace(*ends, size, dtype=getattr(xp, dtype)).unwrap()
+    assert_same_bits(found, np.linspace(*ends, size, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, "bool", "complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (5,), (3, 700), (2049,), (70, 301), (5_000_003,)])
+def test_one_element(shape: tuple[int, ...], dtype: str) -> None:
+    value, wanted = True if dtype == "bool" else 3, getattr(xp, dtype)
+    for made, number in (
+        (xp.full(shape, value, dtype=wanted), value),
+        (xp.full_like(xp.zeros(shape, dtype=wanted), value), value),
+        (xp.ones(shape, dtype=wanted), 1),
+        (xp.ones_like(xp.zeros(shape, dtype=wanted)), 1),
+    ):
+        assert_same_bits(made.unwrap(), np.full(shape, number, dtype))
+
+
+@pytest.mark.parametrize("value", [np.nan, -0.0, np.inf, 0.1])
+def test_special_values(value: float) -> None:
+    for dtype in FLOATS:
+        found = xp.full((400, 40), value, dtype=getattr(xp, dtype)).unwrap()
+        assert_same_bits(found, np.full((400, 40), value, dtype))
