@@ -382,7 +382,8 @@ def _is_apart(array: Host, inputs: tuple[Given, ...]) -> bool:
 class Result:
     """Memory for a result that is like an operand: new, or what the caller gave for it.
 
-    That may be just where an operand is, unless it is one of those that are `read_again`.
+    That may be just where an operand is, unless it is one of those that are `read_again`. Without a
+    `shape` it is that of the operand.
     """
 
     __slots__ = ("_native", "_out", "_x", "host")
@@ -396,6 +397,7 @@ class Result:
         out: Given | None,
         *inputs: Given | None,
         read_again: tuple[Given | None, ...] = (),
+        shape: tuple[int, ...] | None = None,
     ) -> None:
         self._x, self._out = x, out
         compiled(x)
@@ -408,7 +410,9 @@ class Result:
             if fits and _is_apart(found, once):
                 self._native, self.host = None, found
                 return
-        self._native, self.host = insist(x.function, place_of(x), lambda: _new(x))
+        self._native, self.host = insist(
+            x.function, place_of(x), lambda: _new(x, x.shape if shape is None else shape)
+        )
 
     def array(self) -> Any:
         """Return the filled memory as the caller's own kind of array."""
@@ -426,19 +430,19 @@ class Result:
         return delivered(native if x.table is None else make(native, x.table), out)
 
 
-def _new(x: Given) -> tuple[Any, Host]:
-    """Make memory like an operand: the native array, or what becomes it, and its view."""
+def _new(x: Given, shape: tuple[int, ...]) -> tuple[Any, Host]:
+    """Make memory like an operand's: the native array, or what becomes it, and its view."""
     if x.library == "numpy":
-        native: Any = new_array(x.shape, x.native.dtype)
+        native: Any = new_array(shape, x.native.dtype)
     elif x.library == "jax":
-        native = aligned(x.shape, x.native.dtype, again=False)  # JAX wants to own it
+        native = aligned(shape, x.native.dtype, again=False)  # JAX wants to own it
     else:
         torch = sys.modules["torch"]
-        if x.size * x.native.element_size() < _LARGE:
-            native = torch.empty(x.shape, dtype=x.native.dtype, device="cpu")
+        if math.prod(shape) * x.native.element_size() < _LARGE:
+            native = torch.empty(shape, dtype=x.native.dtype, device="cpu")
         else:
             words = np.dtype("i2" if x.dtype in _WORDS else x.dtype)
-            native = torch.from_numpy(aligned(x.shape, words)).view(x.native.dtype)
+            native = torch.from_numpy(aligned(shape, words)).view(x.native.dtype)
     return native, _words(native, x.library, x.dtype)
 
 

@@ -449,3 +449,25 @@ def sum_of_products(left: Array, right: Array) -> Any:
     for j in range(left.size):
         total += left[j] * right[j]
     return total
+
+
+@reassociated
+def _products_of_halves(left: Array, words: Array) -> Any:
+    total = left.dtype.type(0)
+    for j in range(left.size):
+        total += left[j] * _from_half(words[j])
+    return total
+
+
+@reassociated
+def _products_of_brains(left: Array, words: Array) -> Any:
+    total = left.dtype.type(0)
+    for j in range(left.size):
+        total += left[j] * _from_brain(words[j])
+    return total
+
+
+@inlined
+def sum_of_products_of_words(left: Array, words: Array, brain: bool) -> Any:
+    """Sum the products of a row in float32 and one of 16-bit floats, which stay where they are."""
+    return _products_of_brains(left, words) if brain else _products_of_halves(left, words)

@@ -79,6 +79,37 @@ def test_products_of_vectors(kind: Kind) -> None:
         check(weights, one, expected[0], dtype, terms[0])
 
 
+compiled = pytest.mark.parametrize("kind", [k for k in kinds() if "compiled" in k.id])
+
+
+@compiled
+@pytest.mark.parametrize("vectors", [1, 2, 3, 64, 65])
+@pytest.mark.parametrize(("rows", "size"), [(1, 1), (5, 7), (64, 33), (131, 300)])
+def test_products_of_words(kind: Kind, vectors: int, rows: int, size: int) -> None:
+    for dtype in kind.dtypes:
+        matrix, x = kind.array(sample(rows, size), dtype), kind.array(sample(vectors, size), dtype)
+        terms = np.abs(host(x)) @ np.abs(host(matrix)).T
+        check(x, kernels.matmul_vec(matrix, x), host(x) @ host(matrix).T, dtype, terms)
+        turned = kind.array(sample(size, rows), dtype).T
+        terms = np.abs(host(x)) @ np.abs(host(turned)).T
+        check(x, kernels.matmul_vec(turned, x), host(x) @ host(turned).T, dtype, terms)
+        y = kind.array(sample(rows, seed=4), dtype)
+        scale = 0.5 * np.abs(host(matrix)) @ np.abs(host(x))[0] + 3.0 * np.abs(host(y))
+        found = kernels.gemv(matrix, x[0, :], alpha=0.5, beta=-3.0, y=y)
+        check(x, found, 0.5 * (host(matrix) @ host(x)[0]) - 3.0 * host(y), dtype, scale)
+
+
+@compiled
+def test_special_values_in_words(kind: Kind) -> None:
+    for dtype in kind.dtypes:
+        special = np.asarray([[np.nan, 0.0], [np.inf, 1.0], [-np.inf, 1.0], [0.0, -0.0]])
+        matrix, x = kind.array(special, dtype), kind.array(np.asarray([1.0, 0.0]), dtype)
+        found = host(kernels.matmul_vec(matrix, x))
+        np.testing.assert_array_equal(found, [np.nan, np.inf, -np.inf, 0.0])
+        found = host(kernels.gemv(matrix, kind.array(np.asarray([0.0, 1.0]), dtype)))
+        np.testing.assert_array_equal(found, [np.nan, np.nan, np.nan, 0.0])
+
+
 @pytest.mark.parametrize("kind", device_kinds())
 def test_many_tiles(kind: Kind) -> None:
     a, b = (kind.array(sample(*s), "float32") for s in ((130, 45), (70, 45)))

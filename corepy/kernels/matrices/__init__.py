@@ -1,12 +1,13 @@
 """Products of matrices and vectors, by the matrix product of the arrays' own library.
 
 Its BLAS is hard to beat; what these functions add is one meaning: the shapes they take, no silent
-broadcasting, 16-bit floats computed in float32, and one rounding.
+broadcasting, 16-bit floats computed in float32, and one rounding. A few vectors of 16-bit floats
+are multiplied by compiled loops on the host, which widen no matrix.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from corepy._errors import bad_argument
 from corepy.array_api._arguments import addressable
@@ -14,6 +15,7 @@ from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, beside, destination, floating, real
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference
+from corepy.kernels._memory import Result, supports, view
 from corepy.kernels.attention._problem import grouped, shaped
 from corepy.kernels.matrices import reference
 
@@ -48,7 +50,7 @@ def gemm(
     TypeError
         If an argument is of another type, library or dtype.
     ValueError
-        If a shape does not fit, a number is not finite, or `c` is missing.
+        If a shape does not fit, a number is not finite, `c` is missing, or `out` is read-only.
     DeviceMismatchError
         If an array lives on another device than `a`.
     MemoryError
@@ -59,6 +61,11 @@ def gemm(
     Computed in float32, or float64 where `a` has that, and rounded once. A product with `alpha` of
     zero is computed all the same, so that NaN stays. Numbers beyond that dtype's greatest count as
     it.
+
+    References
+    ----------
+    Dongarra, Du Croz, Hammarling and Duff, A Set of Level 3 Basic Linear Algebra Subprograms, 1990,
+    https://doi.org/10.1145/77626.79170
 
     Examples
     --------
@@ -108,6 +115,11 @@ def gemv(
     -----
     Computed as in `gemm`.
 
+    References
+    ----------
+    Dongarra, Du Croz, Hammarling and Hanson, An Extended Set of FORTRAN Basic Linear Algebra
+    Subprograms, 1988, https://doi.org/10.1145/42288.42291
+
     Examples
     --------
     >>> import numpy as np
@@ -146,6 +158,11 @@ def matmul_vec(matrix: Any, x: Any, *, out: Any = None) -> Any:
     -----
     Computed as in `gemm`.
 
+    References
+    ----------
+    Dongarra, Du Croz, Hammarling and Hanson, An Extended Set of FORTRAN Basic Linear Algebra
+    Subprograms, 1988, https://doi.org/10.1145/42288.42291
+
     Examples
     --------
     >>> import numpy as np
@@ -166,6 +183,8 @@ def matmul_vec(matrix: Any, x: Any, *, out: Any = None) -> Any:
         from corepy.kernels.matrices import device
 
         return device.matmul_vec(g, m, to)
+    if _are_few(g, m):
+        return _of_few(g, m, 1.0, 0.0, None, to, (*g.shape[:-1], m.shape[0]))
     return by_reference(reference.matmul_vec, g, (m,), (to,))
 
 
@@ -195,6 +214,11 @@ def weighted_sum_rows(weights: Any, rows: Any, *, out: Any = None) -> Any:
     Notes
     -----
     Computed as in `gemm`.
+
+    References
+    ----------
+    Vaswani et al., Attention Is All You Need, 2017, section 3.2.1, where the rows are values,
+    https://arxiv.org/abs/1706.03762
 
     Examples
     --------
@@ -250,6 +274,11 @@ def attention_scores(q: Any, k: Any, *, scale: float | None = None, out: Any = N
     Notes
     -----
     Computed as in `gemm`. `attention` itself never holds all scores.
+
+    References
+    ----------
+    Vaswani et al., Attention Is All You Need, 2017, section 3.2.1, https://arxiv.org/abs/1706.03762;
+    Ainslie et al., GQA, 2023, https://arxiv.org/abs/2305.13245
 
     Examples
     --------
@@ -307,7 +336,40 @@ def _product(
         from corepy.kernels.matrices import device
 
         return device.gemm(a, b, added, factor, share, to)
+    if len(b.shape) == 1 and _are_few(b, a, added):
+        return _of_few(b, a, factor, share, added, to, shape)
     return by_reference(reference.gemm, a, (b, added), (to,), alpha=factor, beta=share)
+
+
+#: Vectors up to which 16-bit rows are widened for them alone: more are worth a matrix in float32.
+_FEW: Final = 64
+
+
+def _are_few(x: Given, matrix: Given, *others: Given | None) -> bool:
+    """Say whether compiled loops multiply a matrix by vectors."""
+    if x.dtype == x.wide or not 0 < x.size <= _FEW * x.shape[-1] or not matrix.size:
+        return False
+    return supports(matrix, x, *others)
+
+
+def _of_few(
+    x: Given,
+    matrix: Given,
+    alpha: float,
+    beta: float,
+    added: Given | None,
+    out: Given | None,
+    shape: tuple[int, ...],
+) -> Any:
+    from corepy.kernels.matrices import numba
+
+    result = Result(x, out, read_again=(x, matrix, added), shape=shape)
+    vectors = view(x).reshape(-1, x.shape[-1])
+    host = result.host.reshape(len(vectors), -1)
+    more, share = (host, 0.0) if added is None else (view(added).reshape(host.shape), beta)
+    brain = x.dtype == "bfloat16"
+    numba.products(vectors, view(matrix), alpha, share, more, brain, host)
+    return result.array()
 
 
 def _on_opencl(x: Given, *others: Given | None) -> bool:
