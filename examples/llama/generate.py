@@ -10,12 +10,14 @@ index, as the hub has them for models of the architecture LlamaForCausalLM.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from llama import Llama, generate
+from llama import Llama
+from sampling import generate
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
@@ -68,11 +70,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except (ValueError, OSError, MemoryError, corepy.CorepyError) as error:
         parser.error(str(error))
-    print(options.prompt, end="", flush=True)
     text = DecodeStream(ids=prompt, skip_special_tokens=True)
-    for token in tokens:
-        print(text.step(tokenizer, token) or "", end="", flush=True)
-    print()
+    try:
+        print(options.prompt, end="", flush=True)
+        for token in tokens:
+            print(text.step(tokenizer, token) or "", end="", flush=True)
+        print(flush=True)
+    except BrokenPipeError:  # the reader has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     return 0
 
 

@@ -1,15 +1,12 @@
-"""A Llama in the array API and `corepy.kernels`: the decoder, and choosing tokens from it.
+"""A Llama in the array API and `corepy.kernels`.
 
 Nothing here names a library. The model's arrays say where it runs.
 """
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +91,7 @@ class Llama:
         ----------
         tokens : integers (batch, length)
         caches : sequence of KVCache
-            As `caches` made them; the tokens' keys and values are added.
+            As `caches` made them; the tokens' keys and values are added, if all goes well.
         last : bool
             Whether only the last position is asked for.
 
@@ -108,13 +105,24 @@ class Llama:
         TypeError
             If tokens are no integers.
         ValueError
-            If there are none, in one row for each sequence, or more than fit.
+            If there are none, in one row for each sequence, or more than fit, or if the caches
+            hold texts of several lengths.
         IndexError
             If one is not in the vocabulary.
         """
         host = self._known(tokens)
-        batch, length = host.shape
-        start, eps = caches[0].length, self.config.rms_norm_eps
+        start, *more = sorted({cache.length for cache in caches})
+        if more:
+            raise ValueError(f"Llama: caches have lengths {start} to {more[-1]}; expected one")
+        try:
+            return self._read(host, caches, start, last)
+        except BaseException:  # an interrupt, too, which leaves some layers without the tokens
+            for cache in caches:
+                cache.truncate(start)
+            raise
+
+    def _read(self, host: Any, caches: Sequence[kernels.KVCache], start: int, last: bool) -> Any:
+        (batch, length), eps = host.shape, self.config.rms_norm_eps
         cos, sin = self._angles(start, start + length)
         ids = corepy.to(host.reshape(-1), backend=self.backend, device=self.embedding.device)
         x = xp.take(self.embedding, ids, axis=0)  # (batch * length, hidden_size), as all below
@@ -172,105 +180,3 @@ class Llama:
             over = max(length / c.max_position_embeddings, 1.0)
             rope["factor"] = rope["factor"] * over - (rope["factor"] - 1.0)
         return kernels.rope_tables(length, c.head_dim, **rope, like=self.embedding)
-
-
-# ---------------------------------------------------------------------------- choosing tokens
-
-
-def nucleus(logits: Any, temperature: float, top_p: float) -> tuple[Any, Any]:
-    """Return the likeliest tokens that together reach a probability, and the probabilities.
-
-    Parameters
-    ----------
-    logits : Array (vocab_size,)
-    temperature, top_p : float
-
-    Returns
-    -------
-    tokens, probabilities : Array (vocab_size,)
-        In falling order; the probabilities are zero from where those before reach `top_p`.
-    """
-    tokens = xp.argsort(logits, descending=True)
-    scale = min(1.0 / temperature, sys.float_info.max)  # the least of temperatures are zero
-    p = kernels.softmax(xp.take(logits, tokens), -1, scale=scale)
-    before = xp.cumulative_sum(p) - p
-    least = xp.finfo(p.dtype).smallest_normal  # the likeliest is in, before which there is nothing
-    return tokens, xp.where(before < max(top_p, least), p, 0.0)
-
-
-def choose(logits: Any, temperature: float, top_p: float, draw: float) -> int:
-    """Choose a token: the likeliest at a temperature of 0, else by a number drawn from [0, 1)."""
-    if temperature == 0.0:
-        return int(xp.argmax(logits))
-    tokens, p = nucleus(logits, temperature, top_p)
-    reached = xp.cumulative_sum(p)
-    place = int(xp.count_nonzero(reached <= draw * reached[-1]))
-    return int(tokens[min(place, int(xp.count_nonzero(p)) - 1)])  # `draw` may round up to 1
-
-
-def _whole(argument: str, value: Any) -> int:
-    try:
-        return index(value)
-    except TypeError:
-        kind = type(value).__name__
-        message = f"generate: {argument} is of type {kind}; expected an integer"
-        raise TypeError(message) from None
-
-
-def generate(
-    model: Llama,
-    prompt: Sequence[int],
-    *,
-    max_new_tokens: int,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    seed: int = 0,
-) -> Iterator[int]:
-    """Yield the tokens that follow a prompt, up to one that ends the text.
-
-    Raises
-    ------
-    TypeError
-        If a token, `max_new_tokens` or `seed` is no integer. Before any work.
-    ValueError
-        If the prompt is empty or has unknown tokens, `temperature` or `seed` is negative, `top_p`
-        not within (0, 1], or the text would be longer than the context. Before any work.
-    """
-    config = model.config
-    prompt = [_whole("a token of prompt", token) for token in prompt]
-    max_new_tokens, seed = _whole("max_new_tokens", max_new_tokens), _whole("seed", seed)
-    unknown = [t for t in prompt if not 0 <= t < config.vocab_size]
-    if not prompt or unknown:
-        raise ValueError(
-            f"generate: prompt has {len(prompt)} tokens, of which unknown: {unknown[:3]}; expected "
-            f"at least one, and numbers below {config.vocab_size}"
-        )
-    if not (math.isfinite(temperature) and temperature >= 0.0):
-        raise ValueError(f"generate: temperature is {temperature}; expected 0 or more")
-    if not 0.0 < top_p <= 1.0:
-        raise ValueError(f"generate: top_p is {top_p}; expected more than 0 and at most 1")
-    if seed < 0:
-        raise ValueError(f"generate: seed is {seed}; expected 0 or more")
-    if len(prompt) >= config.context:
-        raise ValueError(
-            f"generate: prompt has {len(prompt)} tokens; expected fewer than {config.context}, the "
-            f"context of the model"
-        )
-    total = len(prompt) + max_new_tokens
-    if max_new_tokens < 1 or total > config.context:
-        raise ValueError(
-            f"generate: max_new_tokens is {max_new_tokens}; expected 1 to "
-            f"{config.context - len(prompt)}, for the prompt has {len(prompt)} tokens and the "
-            f"context {config.context}"
-        )
-
-    def tokens() -> Iterator[int]:
-        rng, caches, new = np.random.default_rng(seed), model.caches(total), list(prompt)
-        for _ in range(max_new_tokens):
-            logits = model([new], caches, last=True)[0, :]
-            new = [choose(logits, temperature, top_p, rng.random())]
-            if new[0] in config.eos_token_ids:
-                return
-            yield new[0]
-
-    return tokens()

@@ -6,17 +6,19 @@ import json
 import math
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
 import corepy
 from corepy import array_api as xp
-from corepy import testing
+from corepy import kernels, testing
 
 pytest.importorskip("ml_dtypes")
 pytest.importorskip("safetensors")
@@ -31,8 +33,9 @@ import torch
 import train
 import transformers
 from checkpoint import read_config
-from llama import Llama, choose, generate, nucleus
+from llama import Llama
 from safetensors.numpy import save_file
+from sampling import choose, generate, nucleus
 
 EXAMPLE = Path(__file__).parents[1]
 CHECKPOINT = EXAMPLE / "checkpoint"
@@ -137,6 +140,37 @@ def test_in_pieces_and_in_batches(model: Llama, theirs: Any) -> None:
     close(model(tokens[:, 9:10], caches), expected[:, 9:10])
     close(model(tokens[:, 10:], caches, last=True), expected[:, -1])
     assert [cache.length for cache in caches] == [17] * 3
+
+
+def test_an_interrupt_leaves_the_caches_as_they_were(
+    model: Llama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caches = model.caches(8)
+    model([[5, 6]], caches)
+    swiglu, calls = kernels.swiglu, count(1)
+
+    def interrupted(*args: Any) -> Any:
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        return swiglu(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "swiglu", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model([[7]], caches)
+    assert [cache.length for cache in caches] == [2] * 3
+    expected = model([[5, 6, 7]], model.caches(8), last=True)
+    np.testing.assert_allclose(
+        np.asarray(model([[7]], caches, last=True)), np.asarray(expected), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_caches_of_several_lengths_are_refused(model: Llama) -> None:
+    caches = model.caches(8)
+    model([[5, 6]], caches)
+    caches[1].truncate(1)
+    with pytest.raises(ValueError, match="^Llama: caches have lengths 1 to 2; expected one$"):
+        model([[7]], caches)
 
 
 SMALL: dict[str, Any] = {
@@ -483,6 +517,30 @@ def test_the_benchmark(capfd: pytest.CaptureFixture[str]) -> None:
     assert [row[0].strip() for row in rows[2:]] == ["`numpy`", "`torch`", "transformers"]
     assert [float(cell) for cell in rows[-1][2::2]] == [1.0, 1.0]
     assert all(float(cell) > 0 for row in rows[2:] for cell in row[1:])
+
+
+def test_no_memory_for_the_text_is_told(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def caches(*args: Any) -> NoReturn:
+        raise MemoryError("KVCache: 8 GiB; 1 GiB is free")
+
+    monkeypatch.setattr(Llama, "caches", caches)
+    with pytest.raises(SystemExit) as caught:
+        command.main([str(CHECKPOINT), "--prompt", "Alice"])
+    assert caught.value.code == 2
+    assert "KVCache: 8 GiB; 1 GiB is free" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes that break")
+def test_a_reader_that_goes_away() -> None:
+    arguments = [sys.executable, command.__file__, str(CHECKPOINT), "--prompt", "Alice"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
 
 
 @pytest.mark.parametrize(
