@@ -427,6 +427,10 @@ def parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command that a command line names."""
+    profiles = argv[:1] == ["profile"]  # a program, which finds its streams as it would alone
+    # Names of files may be what the terminal cannot show. Python's own errors escape that too.
+    if not profiles and isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     match argv:
         # These have options of their own, `--help` among them.
         case ["demo", *rest]:
@@ -435,11 +439,8 @@ def run(argv: Sequence[str]) -> int:
             return conformance(rest)
     made = parser()
     options = made.parse_args(argv)
-    if options.command == "profile":  # whose program finds its streams as it would alone
+    if options.command == "profile":
         return _cli_profile.profile_program(options)
-    # Names of files may be what the terminal cannot show. Python's own errors escape that too.
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")
     if options.command == "info":
         return info(options.json)
     if options.command == "routes":

@@ -122,6 +122,7 @@ def _run(options: argparse.Namespace, errors: TextIO) -> tuple[object, bool]:
     """Return with what the program exited, and whether all of the report could be written."""
     status: object = None
     failed: BaseException | None = None
+    found: Profile | None = None
     is_whole = True
     others = frozenset(threading.enumerate())
     process = os.getpid()
@@ -142,7 +143,8 @@ def _run(options: argparse.Namespace, errors: TextIO) -> tuple[object, bool]:
             if os.getpid() == process:
                 _wait_for_threads(others)
     finally:
-        if os.getpid() == process:
+        # An interrupt may have come before anything was heard.
+        if found is not None and os.getpid() == process:
             is_whole = _report(found, options, errors)
     if isinstance(failed, KeyboardInterrupt):  # Python ends by the signal then
         _tell_no_more(failed)
@@ -191,8 +193,11 @@ def _wait_for_threads(others: frozenset[threading.Thread]) -> None:
     pools = sys.modules.get("concurrent.futures.thread")
     if pools is not None:  # whose threads wait for work until they are told that none will come
         for each in gc.get_objects():
-            # By their type: what stands in for another object is asked nothing.
-            if issubclass(type(each), pools.ThreadPoolExecutor) and each._threads - others:
+            # By their type: what stands in for another object is asked nothing. One whose making
+            # failed has no threads.
+            if not issubclass(type(each), pools.ThreadPoolExecutor):
+                continue
+            if set(getattr(each, "_threads", ())) - others:
                 each.shutdown()
     while threads := [
         thread

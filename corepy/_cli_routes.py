@@ -266,7 +266,7 @@ def _require_writable(path: Path) -> None:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.is_file() or not path.exists():  # of a pipe nobody knows before
-        folder = path.resolve().parent
+        folder = files.resolved(path).parent
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
@@ -310,7 +310,7 @@ def run_tune(options: argparse.Namespace) -> int:
         _tell("interrupted; what was measured is kept, and the next `corepy tune` goes on there")
         return 130
     for text in outcome.refused:
-        _tell(f"not routed, because it means something else: {text}")
+        _tell(f"not routed, because it fails or means something else: {text}")
     if outcome.undecided:
         _tell(
             f"the machine was too noisy to decide {len(outcome.undecided)} cells, which stay "

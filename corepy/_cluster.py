@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from corepy._errors import BackendUnavailableError, bad_argument, bad_type
+from corepy._signals import let_through
 
 __all__ = ["connect"]
 
@@ -59,11 +60,13 @@ def connect(address: str, *, timeout: float = 10.0) -> Any:
             raise ValueError("it names no host")
         resolve_address(address)
     except (ValueError, OSError) as error:
+        let_through(error)
         expected = f"a scheduler's address such as 'tcp://10.0.0.1:8786' ({error})"
         raise bad_argument("connect", "address", address, expected) from error
     try:
         return Client(address, timeout=timeout)
     except OSError as error:  # a timeout is one too
+        let_through(error)
         raise BackendUnavailableError(
             f"connect: no scheduler answers at {address} within {timeout} s: {error}"
         ) from error

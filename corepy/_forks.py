@@ -38,7 +38,7 @@ def lock() -> AbstractContextManager[Any]:
 
 
 def wait_for(innermost: Any) -> None:
-    """Let whoever forks wait for a library's lock too, under which none of ours is taken."""
+    """Let whoever forks wait for a lock too, as of a library, under which none of ours is taken."""
     _locks.append(innermost)
 
 

@@ -11,6 +11,7 @@ from corepy._errors import (
     bad_type,
     listing,
 )
+from corepy._signals import let_through
 from corepy.array_api._arguments import copy_argument
 from corepy.array_api._array import Array
 from corepy.devices._device import CPU, Device, as_device
@@ -75,6 +76,8 @@ def to(
         If the backend is unknown or not usable, does not serve the device, or nothing does.
     UnsupportedOperationError
         If the backend lacks the dtype on that device.
+    InsufficientMemoryError
+        If memory runs out, also after every library gave back what it keeps; `x` is untouched.
     BackendError
         If a library fails on the way; `x` is untouched.
 
@@ -125,6 +128,7 @@ def to(
     except ValueError as error:
         if copying is not False:
             raise
+        let_through(error)
         raise ValueError(
             f"to: copy is False; expected True or None, for {source.backend.name} and "
             f"{target.backend.name} cannot share this memory: {error}"
@@ -153,6 +157,8 @@ def pin_memory(x: Any) -> Array:
     ------
     TypeError
         If `x` is no array, or its dtype is not the standard's.
+    InsufficientMemoryError
+        If memory runs out, also after every library gave back what it keeps; `x` is untouched.
     BackendError
         If a library fails on the way; `x` is untouched.
 

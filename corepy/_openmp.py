@@ -19,12 +19,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from corepy._apart import Apart, Undo
+from corepy._signals import let_through
 
 __all__ = ["apart"]
 
@@ -62,7 +63,8 @@ class _Worker:
         worker = int(next(iter(self._workers)))
         try:
             mask = os.sched_getaffinity(worker)
-        except OSError:  # it has ended, and another thread has begun
+        except OSError as error:  # it has ended, and another thread has begun
+            let_through(error)
             self._count = 0
             return None
         if not mask - {processor}:
@@ -72,12 +74,12 @@ class _Worker:
             os.sched_setaffinity(worker, mask - {processor})
             os.sched_setaffinity(0, {processor})
             return undo
-        except OSError:  # the system has taken processors from this process meanwhile
+        except BaseException as error:  # an interrupt too: nobody else would put them back
             undo()
+            if not isinstance(error, OSError):
+                raise
+            let_through(error)  # else the system has taken processors from this process meanwhile
             return None
-        except BaseException:  # an interrupt: nobody else would put them back
-            undo()
-            raise
 
     def _back(self, masks: dict[int, set[int]], processor: int) -> None:
         for thread, mask in masks.items():
@@ -85,9 +87,11 @@ class _Worker:
         if _count() != self._count:
             # Who was started meanwhile by the caller has its one processor.
             for worker in map(int, self._look()):
-                with suppress(OSError):  # it has ended already
+                try:
                     if os.sched_getaffinity(worker) == {processor}:
                         _allow(worker, masks[0])
+                except OSError as error:  # it has ended already
+                    let_through(error)
 
     def _look(self) -> set[str]:
         """Find out who is OpenMP's now; return who was not there before."""
@@ -114,15 +118,18 @@ class _Worker:
 
 
 def _allow(thread: int, processors: set[int]) -> None:
-    with suppress(OSError):  # it has ended, or the system has taken them away meanwhile
+    try:
         os.sched_setaffinity(thread, processors)
+    except OSError as error:  # it has ended, or the system has taken them away meanwhile
+        let_through(error)
 
 
 def _count() -> int:
     """Return how many threads this process has; -1 where the system does not say."""
     try:
         return os.stat(_TASKS).st_nlink  # two more, as of any folder
-    except OSError:
+    except OSError as error:
+        let_through(error)
         return -1
 
 
@@ -130,7 +137,8 @@ def _tasks() -> set[str]:
     """Return the numbers of this process's threads, none where the system does not say."""
     try:
         return set(os.listdir(_TASKS))
-    except OSError:
+    except OSError as error:
+        let_through(error)
         return set()
 
 
@@ -139,7 +147,8 @@ def _place_of(task: str) -> int:
     try:
         with open(f"{_TASKS}/{task}/syscall", encoding="ascii") as file:
             words = file.read().split()
-    except OSError:  # it is gone, or this system has no such file
+    except OSError as error:  # it is gone, or this system has no such file
+        let_through(error)
         return 0
     if words[:1] == [_RUNNING]:
         return -1

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from corepy import _forks
 from corepy._errors import bad_argument, bad_type
 from corepy.dispatch._explain import Record, aligned, listen
 
@@ -52,6 +53,11 @@ class Total:
         self.bytes_moved += other.bytes_moved
 
 
+#: Held while a profile is read or added to, for an instant: one for all, which a fork waits for.
+_LOCK: Final = threading.RLock()
+_forks.wait_for(_LOCK)
+
+
 @dataclass(slots=True)
 class Profile:
     """What `profile` found; complete once its block has ended.
@@ -70,15 +76,14 @@ class Profile:
     events: list[Record] = field(default_factory=list)
     totals: dict[tuple[str, str, str, str, str], Total] = field(default_factory=dict)
     _begin: float = field(default_factory=time.perf_counter)
-    _lock: Any = field(default_factory=threading.Lock)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        with self._lock:  # which stays behind
+        with _LOCK:
             return Profile, (self.seconds, self.events[:], dict(self.totals), self._begin)
 
     def _take(self, record: Record) -> None:
         key = (record.operation, record.backend, record.device, record.reason, record.caller)
-        with self._lock:
+        with _LOCK:
             if len(self.events) < EVENTS:
                 self.events.append(record)
             self.totals.setdefault(key, Total()).add(Total(1, record.seconds, record.bytes_moved))
@@ -112,7 +117,7 @@ class Profile:
 
     def _by(self, group: Any) -> dict[Any, Total]:
         found: dict[Any, Total] = {}
-        with self._lock:
+        with _LOCK:
             for key, total in self.totals.items():
                 found.setdefault(group(key), Total()).add(total)
         return dict(sorted(found.items(), key=lambda item: -item[1].seconds))
@@ -120,7 +125,7 @@ class Profile:
     def _operation_rows(self) -> list[tuple[str, ...]]:
         """Return the cells of the table of operations; the reason is the commonest."""
         reasons: dict[tuple[str, ...], Counter[str]] = {}
-        with self._lock:
+        with _LOCK:
             for key, total in self.totals.items():
                 reasons.setdefault(key[:3], Counter())[key[3]] += total.calls
         whole = self.total.seconds

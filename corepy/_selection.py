@@ -77,7 +77,8 @@ def select_backend(
     TypeError
         If an argument is of another type.
     ValueError
-        If `operation` names none of the standard.
+        If `operation` names none of the standard, or an entry of the priority, which may be that of
+        ``COREPY_BACKEND_PRIORITY``, leads nowhere on any machine.
     BackendUnavailableError
         If `priority` cannot be honoured, or a GPU is required and no backend has one; the
         message gives each backend's reason.
@@ -203,6 +204,8 @@ def best_available_backend() -> str:
 
     Raises
     ------
+    ValueError
+        If ``COREPY_BACKEND_PRIORITY`` holds an entry that leads nowhere on any machine.
     BackendUnavailableError
         If ``COREPY_BACKEND_PRIORITY`` names a backend that is unknown or not usable.
     """
@@ -218,6 +221,8 @@ def list_devices() -> tuple[Device, ...]:
 
     Raises
     ------
+    ValueError
+        If ``COREPY_BACKEND_PRIORITY`` holds an entry that leads nowhere on any machine.
     BackendUnavailableError
         If ``COREPY_BACKEND_PRIORITY`` names a backend that is unknown or not usable.
 
@@ -239,7 +244,8 @@ def synchronize(device: Device | str | None = None) -> None:
     Raises
     ------
     TypeError, ValueError
-        If `device` is no device.
+        If `device` is no device, or ``COREPY_BACKEND_PRIORITY`` holds an entry that leads nowhere
+        on any machine.
     BackendUnavailableError
         If no usable backend serves it.
 

@@ -26,7 +26,6 @@ into a failure, so that a machine that should have it cannot pass without.
 from __future__ import annotations
 
 import gc
-import importlib
 import importlib.metadata
 import importlib.util
 import itertools
@@ -96,18 +95,18 @@ def expected() -> tuple[str, ...]:
 
 
 def required(module: str, **options: Any) -> Any:
-    """Import a module; skip where it is missing, or fail if its library is expected to be there.
+    """Import a module; skip where it is missing or old, or fail if its library is expected.
 
     The options are those of `pytest.importorskip`.
     """
     library = module.partition(".")[0]
     # The reference is expected by its own name, and computes with mpmath.
-    if {library, {"mpmath": "reference"}.get(library)} & {*expected()}:
-        try:
-            return importlib.import_module(module)
-        except ImportError as error:
-            pytest.fail(f"COREPY_EXPECT_BACKENDS expects {library}, which is missing: {error}")
-    return pytest.importorskip(module, **options)
+    if not {library, {"mpmath": "reference"}.get(library)} & {*expected()}:
+        return pytest.importorskip(module, **options)
+    try:
+        return pytest.importorskip(module, **options)
+    except (ImportError, pytest.skip.Exception) as error:
+        pytest.fail(f"COREPY_EXPECT_BACKENDS expects {library}, which is missing or old: {error}")
 
 
 def backends() -> list[Any]:

@@ -347,6 +347,17 @@ def test_a_folder_whose_name_is_no_text_is_shown_escaped(command: str, tmp_path:
     assert "routes\\udcff.json" in ran.stdout
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text elsewhere")
+@pytest.mark.needs("sklearn")
+@pytest.mark.needs("matplotlib")
+def test_the_demo_shows_a_name_that_is_no_text_escaped(tmp_path: Path) -> None:
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/out\xff")
+    options = ("--out", folder, "--backend", "numpy", "--size", "100")
+    ran = python("demo", *options, PYTHONIOENCODING="utf-8:strict")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "out\\udcff" in ran.stdout
+
+
 def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def gather() -> NoReturn:
         raise ZeroDivisionError

@@ -216,6 +216,18 @@ def test_nothing_is_measured_for_a_table_that_cannot_be_written(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("argv", [["routes", "--export"], ["tune", "sign", "--output"]], ids=str)
+def test_a_link_that_leads_to_itself_is_told(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to(link)
+    with corepy.set_routes("shipped"):
+        assert main([*argv, str(link)]) == 2
+    assert str(link) in capsys.readouterr().err.splitlines()[-1]
+    assert link.is_symlink()
+
+
 def test_programs_are_given_a_table_or_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with corepy.set_routes("off"):
         assert main(["routes", "--json"]) == 2

@@ -34,3 +34,14 @@ def test_what_is_missing_is_skipped_unless_it_is_expected(
     with pytest.raises((pytest.skip.Exception, pytest.fail.Exception)) as raised:
         required(module)
     assert raised.type is outcome
+
+
+@pytest.mark.parametrize(("names", "outcome"), [("", "skip"), ("numpy", "fail")])
+def test_what_is_too_old_counts_as_missing(
+    names: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COREPY_EXPECT_BACKENDS", names)
+    with pytest.raises(
+        getattr(pytest, outcome).Exception, match="'numpy' has .* required is: '99'"
+    ):
+        required("numpy", minversion="99")

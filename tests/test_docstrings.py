@@ -14,6 +14,7 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy import devices, kernels, testing
+from corepy.dispatch import _select
 
 STANDARD: Final = (xp, xp.linalg, xp.fft)
 MODULES: Final = (corepy, *STANDARD, devices, kernels, testing)
@@ -106,6 +107,11 @@ def test_what_is_missing_is_found() -> None:
     assert documented(whole) == {"TypeError", "ValueError"}
     assert len(FUNCTIONS) > 200
     assert len(METHODS) > 50
+
+
+@pytest.mark.parametrize("name", kernels.__all__)
+def test_a_kernel_has_its_sources(name: str) -> None:
+    assert "https://" in sections(getattr(kernels, name).__doc__)["References"]
 
 
 # ---------------------------------------------------------------------------- what is raised
@@ -261,3 +267,28 @@ def test_operands_on_two_devices_are_named(call: Any, first: str, second: str) -
 def test_a_device_that_is_not_there_is_refused_by_the_function(function: Any) -> None:
     with pytest.raises(corepy.BackendUnavailableError, match="^(astype|from_dlpack): device tpu:9"):
         function(xp.ones(2), device="tpu:9")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "best_available_backend",
+        "get_backend_priority",
+        "list_devices",
+        "select_backend",
+        "synchronize",
+    ],
+)
+def test_who_reads_the_priority_of_the_environment_says_so(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COREPY_BACKEND_PRIORITY", "numpy:")
+    _select._from_environment.cache_clear()
+    try:
+        with pytest.raises(ValueError, match="^COREPY_BACKEND_PRIORITY: priority is 'numpy:'"):
+            getattr(corepy, name)()
+    finally:
+        monkeypatch.undo()
+        _select._from_environment.cache_clear()
+    assert "ValueError" in documented(getattr(corepy, name))
+    assert "COREPY_BACKEND_PRIORITY" in sections(getattr(corepy, name).__doc__)["Raises"]

@@ -15,6 +15,8 @@ out of memory on a device      caches of all libraries freed, once more, the hos
 device that disappears         `BackendError` naming it; other devices go on            yes
 transfer failing midway        `BackendError` naming both devices                       [4]
 connection to a server lost    `BackendError`                                           [5]
+compiled kernels on disk       they are compiled anew, and kept where there is room     [6]
+damaged, or the disk full
 =============================  =======================================================  =====
 
 1. ``tests/test_broken_installs.py``, each library in its own way; here for one that breaks at its
@@ -24,6 +26,7 @@ connection to a server lost    `BackendError`                                   
    WebGPU); here with the fake library.
 4. ``tests/test_fake_devices.py``; here for operations in place.
 5. ``examples/remote_backend/tests``.
+6. ``tests/test_kept_loops.py`` (Numba), ``tests/backends/test_tinygrad.py``.
 """
 
 from __future__ import annotations

@@ -46,9 +46,11 @@ def test_who_forks_waits_for_locks_that_a_child_needs() -> None:
 import time
 from corepy import _forks
 from corepy.devices import _capabilities, _device, _pinned
-from corepy.dispatch import _offload_places, _registry, _route_sources, _run, _select, _table
-from corepy.dispatch import _threads
-modules = _capabilities, _offload_places, _registry, _route_sources, _select, _table
+from corepy import _profile
+from corepy.dispatch import _offload_places, _offload_values, _registry, _route_sources, _run
+from corepy.dispatch import _select, _table, _threads
+modules = _capabilities, _offload_places, _offload_values, _profile, _registry, _route_sources
+modules = *modules, _select, _table
 locks = [module._LOCK for module in (*modules, _device, _pinned, _threads)]
 for lock in (*locks, _run._REBINDING):
     assert lock in _forks._locks
@@ -59,8 +61,9 @@ for lock in (*locks, _run._REBINDING):
 nested = _run._REBINDING, *(module._LOCK for module in (_table, _route_sources, _registry))
 order = [_forks._locks.index(lock) for lock in nested]
 assert order == sorted(order)  # as entries are filled: the outermost first
+assert _forks._locks[-1] is _profile._LOCK  # an operation may end under any other
 """
-    assert run(code) == "0\n" * 10
+    assert run(code) == "0\n" * 12
 
 
 def test_a_library_that_is_being_imported_may_ask_for_its_logger() -> None:
@@ -84,6 +87,20 @@ from corepy.dispatch import load
 load("numba")
 assert _forks._locks[-1] is lock
 print(beside(lock, lambda over: time.sleep(0.05), lambda: not lock._lock.acquire(blocking=False)))
+"""
+    assert run(code) == "0\n"
+
+
+@pytest.mark.backend("tinygrad")
+def test_who_forks_waits_for_who_is_in_tinygrad() -> None:
+    code = """
+import time
+from corepy import _forks
+from corepy.dispatch import load
+load("tinygrad")
+from corepy.backends.tinygrad._arrays import LOCK
+assert _forks._locks[-1] is LOCK
+print(beside(LOCK, lambda over: time.sleep(0.05), lambda: not LOCK.acquire(blocking=False)))
 """
     assert run(code) == "0\n"
 

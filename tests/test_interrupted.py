@@ -12,12 +12,14 @@ from itertools import count
 from types import FrameType, ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import corepy
-from corepy import _apart, _blas, _forks
+from corepy import _apart, _blas, _forks, kernels
 from corepy.dispatch import _explain, _settings
 from corepy.dispatch._settings import Restore, Setting
+from corepy.kernels.attention import _cache
 
 #: Where Python looks for interrupts before the first line of a function that it calls by itself.
 _UNGUARDED = {"__exit__", "_take"}
@@ -53,6 +55,35 @@ def interrupted(work: Callable[[], object], module: ModuleType) -> Iterator[int]
             assert place > 2, "hardly anything was interrupted"
             return
         yield place
+
+
+def test_each_block_of_a_cache_is_free_or_of_one_sequence() -> None:
+    made = [kernels.PagedKVCache(2, 1, 8, 2, 1) for _ in range(2)]
+    ones = np.ones((2, 1, 3, 1), np.float32)
+
+    def state(cache: Any) -> Any:
+        return cache.lengths.tolist(), cache._tables, cache._free
+
+    for cache in made:
+        cache.append(ones, ones)
+    cache, wanted = made
+    for _ in interrupted(lambda: cache.append(ones, ones), _cache):
+        assert state(cache) == state(wanted)
+    wanted.append(ones, ones)
+    assert state(cache) == state(wanted)
+    cache = kernels.PagedKVCache(2, 1, 8, 2, 1)
+
+    def work() -> None:
+        cache.append(ones, ones)
+        cache.free(1)
+        cache.free(0)
+
+    for _ in interrupted(work, _cache):
+        held = [*cache._free, *cache._tables[0], *cache._tables[1]]
+        assert len(set(held)) == len(held)
+        for length, table in zip(cache.lengths, cache._tables, strict=True):
+            assert length <= 2 * len(table)
+        cache = kernels.PagedKVCache(2, 1, 8, 2, 1)
 
 
 def test_nobody_listens_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ numba = required("numba")
 
 from numba.core.caching import IndexDataCacheFile  # noqa: E402
 
+from corepy._loops import _jobs  # noqa: E402
 from corepy._loops._compile import OPTIONS, kept  # noqa: E402
 
 
@@ -39,6 +40,10 @@ def is_loaded(source: Path) -> bool:
     return bool(found.stats.cache_hits)
 
 
+def fill(*args: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_a_loop_is_compiled_once(source: Path) -> None:
     assert [is_loaded(source) for _ in range(3)] == [False, True, True]
 
@@ -53,13 +58,45 @@ def test_files_that_are_damaged_are_made_anew(source: Path, kind: str, damage: b
 
 
 def test_a_disk_that_is_full(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*args: object) -> NoReturn:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     with monkeypatch.context() as patch:
-        patch.setattr(IndexDataCacheFile, "_open_for_write", full)
+        patch.setattr(IndexDataCacheFile, "_open_for_write", fill)
         assert not is_loaded(source)
     assert [is_loaded(source) for _ in range(2)] == [False, True]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where what C calls is kept here, as nobody else has it."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def is_entrance_loaded() -> bool:
+    made = _jobs._entered.__wrapped__()  # as a new process has it
+    assert made.address
+    return bool(made.cache_hits)
+
+
+def test_what_c_calls_is_compiled_once(folder: Path) -> None:
+    assert [is_entrance_loaded() for _ in range(3)] == [False, True, True]
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", [b"", b"\x80", b"no pickle"])
+def test_what_c_calls_is_compiled_anew_where_it_is_damaged(
+    folder: Path, kind: str, damage: bytes
+) -> None:
+    assert not is_entrance_loaded()
+    (path,) = folder.rglob(f"_jobs._enter_*.{kind}")
+    path.write_bytes(damage)
+    assert [is_entrance_loaded() for _ in range(2)] == [False, True]
+
+
+def test_what_c_calls_on_a_disk_that_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexDataCacheFile, "_open_for_write", fill)
+        assert not is_entrance_loaded()
+    assert [is_entrance_loaded() for _ in range(2)] == [False, True]
 
 
 def test_nobody_counts_the_arguments_of_a_loop() -> None:

@@ -10,17 +10,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 import corepy
 import corepy.array_api as xp
-from corepy import _profile
+from corepy import _cli_profile, _profile
 from corepy._cli import main
 from corepy.dispatch import _explain
 from tests.dispatch.fake import FakeBackend, registered
@@ -546,6 +547,10 @@ threading.Thread(target=lambda: threading.Thread(target=work, args=(begun, "exp"
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 begun.set()
 keep.append(pool)
+try:
+    ThreadPoolExecutor(0)
+except ValueError as error:
+    keep.append(error)  # whose frames hold what was half made
 """
 
 
@@ -559,6 +564,20 @@ def test_threads_that_outlive_the_program_are_heard(
     err = capsys.readouterr().err
     assert err.startswith("6 operations took ")
     assert {"sin", "cos", "exp"} <= set(err.split())
+
+
+def test_an_interrupt_before_anything_is_heard_is_not_hidden(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def profile() -> Iterator[NoReturn]:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(_cli_profile, "profile", profile)
+    with pytest.raises(KeyboardInterrupt):
+        main(["profile", program])
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_report_that_cannot_be_written_hides_no_error(

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -347,7 +348,7 @@ def test_torch_copies_by_pinned_memory(torch_cuda: Any, monkeypatch: pytest.Monk
 
 
 @pytest.mark.backend("torch")
-@pytest.mark.parametrize("fails", [None, "function", "driver"])
+@pytest.mark.parametrize("fails", [None, "begin", "function", "driver"])
 def test_torch_records_apart_and_forgets_what_failed(
     torch_cuda: Any, monkeypatch: pytest.MonkeyPatch, fails: str | None
 ) -> None:
@@ -371,7 +372,10 @@ def test_torch_records_apart_and_forgets_what_failed(
     @contextmanager
     def recording(graph: Any, *, pool: str, stream: Any, capture_error_mode: str) -> Iterator[None]:
         assert (pool, stream.cuda_stream, capture_error_mode) == ("pool", address, "relaxed")
+        if fails == "begin":
+            raise RuntimeError("CUDA error: out of memory")
         GPU.begin(address)
+        recorded.append(pool)
         with torch.cuda.stream(stream):
             try:
                 yield
@@ -395,10 +399,15 @@ def test_torch_records_apart_and_forgets_what_failed(
     for name, value in named.items():
         monkeypatch.setattr(torch.cuda, name, value)
     freed: list[Any] = []
+    recorded: list[str] = []
+
+    def free(name: str, *told: Any) -> None:
+        if not recorded:
+            raise RuntimeError(f"{name}: not currently recording to mempool_id")
+        freed.append((name, *told))
+
     for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
-        monkeypatch.setattr(
-            torch._C, name, lambda *told, name=name: freed.append((name, *told)), raising=False
-        )
+        monkeypatch.setattr(torch._C, name, partial(free, name), raising=False)
     if fails is None:
         replay, made = torch_cuda.capture(address, function)
         assert (made, done) == ("result", [])
@@ -407,7 +416,8 @@ def test_torch_records_apart_and_forgets_what_failed(
         GPU.drain(0)
         assert (done, freed) == (["work", "work"], [])
         return
-    with pytest.raises(ValueError if fails == "function" else RuntimeError):
+    errors = {"begin": "out of memory", "function": "its own", "driver": "operation failed"}
+    with pytest.raises((RuntimeError, ValueError), match=errors[fails]):
         torch_cuda.capture(address, function)
     told = [("_cuda_endAllocateToPool", 0, "pool"), ("_cuda_releasePool", 0, "pool")]
     assert (done, freed) == ([], told if fails == "driver" else [])

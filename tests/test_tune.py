@@ -7,13 +7,14 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -28,11 +29,12 @@ from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted import ADMITTED
 from corepy.dispatch._crossings import bound
 from corepy.dispatch._route_table import Option, RouteTable, parse
-from corepy.tuning import _alone, _calls, _cases, _check, _tune, tune
+from corepy.tuning import _alone, _calls, _cases, _check, _clock, _kernels, _tune, tune
 from corepy.tuning._cases import NUMPY, Case, cases, operands
 from corepy.tuning._cells import ADMITTED as YES
 from corepy.tuning._cells import Cell, Cells, Entrant
 from corepy.tuning._clock import Comparison, Usage, after, compare, take_turns
+from corepy.tuning._kernels import kernel_cases
 from tests.test_tune_cells import cell, entrant, routes_of
 
 CASES = list(cases())
@@ -233,13 +235,58 @@ def test_usage_counts_others(monkeypatch: pytest.MonkeyPatch) -> None:
     assert usage.cores() is None
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no groups of processes")
+def test_an_interrupt_is_told_once_where_cores_are_busy() -> None:
+    code = """
+from corepy.tuning import _clock
+with _clock.busy_cores(2):
+    import time; time.sleep(0.3); print("ready", flush=True)
+    try:
+        time.sleep(60)
+    finally:
+        time.sleep(0.3)  # for others to say what they have to
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stderr is not None
+        parent.stdout.readline()
+        os.killpg(parent.pid, signal.SIGINT)
+        assert parent.stderr.read().count(b"KeyboardInterrupt") == 1
+
+
+def test_no_core_stays_busy_where_another_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    class Process:
+        def __init__(self, command: object, **options: Any) -> None:
+            if next(number) == 3:
+                raise BlockingIOError("no more processes")
+
+        def kill(self) -> None:
+            ended.append("killed")
+
+        def wait(self) -> None:
+            ended.append("gone")
+
+    number = itertools.count(1)
+    monkeypatch.setattr(subprocess, "Popen", Process)
+    with pytest.raises(BlockingIOError), _clock.busy_cores(3):
+        pass
+    assert ended == ["killed"] * 2 + ["gone"] * 2
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows gives no orphan another parent")
 def test_cores_do_not_stay_busy_where_a_tuning_was_killed() -> None:
     code = """
 from corepy.tuning import _clock
 spawn = _clock.subprocess.Popen
-def told(command):
-    made = spawn(command, stdout=-1)
+def told(command, **options):
+    made = spawn(command, stdout=-1, **options)
     print(made.pid, flush=True)
     return made
 _clock.subprocess.Popen = told
@@ -583,6 +630,107 @@ def test_who_means_something_else_is_not_measured(
     outcome = tune(["sign"], seconds=0.0, cells=tmp_path / "cells.json")
     assert "sign float64: numba: it is off by one" in outcome.refused
     assert outcome.table.routes == ()
+
+
+def fail(*args: Any, **params: Any) -> NoReturn:
+    raise RuntimeError("it fails")
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("operation", "label"),
+    [("sign", "sign float64"), ("kernels.softmax", "kernels.softmax float64 numpy")],
+)
+def test_a_candidate_that_fails_is_not_measured(
+    operation: str, label: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_check, "_difference", fail)
+    monkeypatch.setattr(_kernels, "_difference", fail)
+    outcome = tune([operation], seconds=0.0, cells=tmp_path / "cells.json")
+    assert f"{label}: numba: RuntimeError: it fails" in outcome.refused
+    assert outcome.table.routes == ()
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+def test_a_case_that_fails_while_it_is_measured_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = _tune._measured
+
+    def measured(case: Case, size: int, *rest: Any) -> Cell:
+        return fail() if case.dtype == "float32" else measure(case, size, *rest)
+
+    monkeypatch.setattr(_tune, "_measured", measured)
+    path = tmp_path / "cells.json"
+    assert tune(["sqrt"], seconds=0.0, cells=path).refused == (
+        "sqrt float32: RuntimeError: it fails",
+    )
+    assert {row["dtype"] for row in json.loads(path.read_text())["cells"]} == {"float64"}
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+def test_sizes_that_no_memory_holds_are_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, most = Case.operands, 1 << 12
+
+    def operands(case: Case, size: int, rng: Any) -> Any:
+        if size > most:
+            raise MemoryError(f"{size} elements")
+        return draw(case, size, rng)
+
+    monkeypatch.setattr(Case, "operands", operands)
+    monkeypatch.setattr(_tune, "_measured", lambda case, size, *_: won(case, size))
+    path = tmp_path / "cells.json"
+    assert tune(["sqrt"], seconds=0.0, cells=path).refused == ()
+    sizes = {row["size"] for row in json.loads(path.read_text())["cells"]}
+    assert sizes == {1 << 12, 1 << 11, 1 << 10}
+    most = 0
+    outcome = tune(["sqrt"], seconds=0.0, cells=path, again=True)
+    assert "sqrt float64: MemoryError: 4096 elements" in outcome.refused
+
+
+def won(case: Case, size: int) -> Cell:
+    entrants = (entrant(2.0, "numba"),)
+    return Cell(case.operation, case.dtype, case.form, size, 1e-4, entrants, False)
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.backend("torch")
+@pytest.mark.usefixtures("quick")
+def test_libraries_that_are_broken_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setitem(_registry._broken, "torch", "OSError: libtorch_missing.so.2: no such file")
+    monkeypatch.delitem(_registry._loaded, "torch", raising=False)
+    tune(["acos"], seconds=0.0, cells=tmp_path / "cells.json", notice=said.append)
+    assert said == ["torch is left out: OSError: libtorch_missing.so.2: no such file"]
+    monkeypatch.setitem(_registry._broken, "numba", "ImportError: Numba needs another NumPy")
+    monkeypatch.delitem(_registry._loaded, "numba", raising=False)
+    outcome = tune(["acos"], seconds=0.0, cells=tmp_path / "other.json", notice=said.append)
+    assert "numba is left out: ImportError: Numba needs another NumPy" in said
+    assert outcome.table.routes == ()
+    assert next(iter(kernel_cases(["kernels.softmax"]))).candidates == ()
+
+
+@pytest.mark.backend("numba")
+@pytest.mark.usefixtures("quick")
+def test_a_library_that_cannot_be_imported_in_a_process_of_its_own_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(name: str) -> float:
+        raise ValueError("it cannot be imported")
+
+    said: list[str] = []
+    monkeypatch.setattr(_tune, "_start", start)
+    outcome = tune(["sqrt"], seconds=0.0, cells=tmp_path / "cells.json", notice=said.append)
+    assert "numba is left out: it cannot be imported" in said
+    assert outcome.table.routes == ()
+    assert outcome.refused == ()
 
 
 @pytest.mark.backend("numba")

@@ -21,7 +21,7 @@ from corepy.dispatch._offload_costs import costs_file, parse, read_costs
 from corepy.testing import FakeBackend
 from corepy.tuning import _clock, _offload, tune_offload
 from tests.dispatch.fake import registered
-from tests.dispatch.offloading import is_resident
+from tests.dispatch.offloading import is_resident, use_costs
 
 
 class Accelerator(FakeBackend):
@@ -255,7 +255,7 @@ def test_the_command_measures_and_offload_reckons_with_it(
     assert "matmul float64 fake:0" in shown.err
     assert main(["tune", "--offload", "add"]) != 0
     assert "tune: 'add' is not measured" in capsys.readouterr().err
-    places.use_costs(None)
+    use_costs(None)
     try:
         with corepy.offload("auto"):
             (place,) = places.accelerators()
@@ -267,7 +267,7 @@ def test_the_command_measures_and_offload_reckons_with_it(
             (record,) = corepy.explain(lambda: x @ x).records
             assert "no offload: fake:0 takes" in record.reason
     finally:
-        places.use_costs(None)
+        use_costs(None)
 
 
 @pytest.mark.gpu
@@ -278,7 +278,7 @@ def test_a_gpu_computes_what_it_is_measured_for(
     monkeypatch.setattr(_offload, "BYTES", (8, 1 << 20))
     found = tune_offload(["matmul"], seconds=0.05, path=tmp_path / "costs.json")
     assert not [key for device in found.costs.devices for key in device.refused]
-    places.use_costs(found.costs)
+    use_costs(found.costs)
     try:
         x = xp.asarray(np.random.default_rng(0).random((3000, 3000)), device="cpu")
         with corepy.offload("auto"):
@@ -288,7 +288,7 @@ def test_a_gpu_computes_what_it_is_measured_for(
         assert is_resident(said.result) == (record.device != "cpu")
         np.testing.assert_allclose(np.asarray(said.result), np.asarray(x) @ np.asarray(x), 1e-12)
     finally:
-        places.use_costs(None)
+        use_costs(None)
 
 
 def test_what_was_measured_with_another_version_of_the_library_is_not_taken(

@@ -225,6 +225,14 @@ def test_libraries_are_not_those_of_the_current_folder(
         _tune._start("no_such")
 
 
+def test_libraries_may_print_while_they_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "talkative.py").write_text("print('3 devices', end='')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert 0 <= _tune._start("talkative") < 3
+
+
 def test_the_key_says_that_the_hot_path_is_the_one_in_python(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

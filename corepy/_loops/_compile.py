@@ -57,15 +57,20 @@ class _Cache(FunctionCache):  # type: ignore[misc]
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, where there is room for it."""
-        with suppress(OSError):
-            try:
-                super().save_overload(sig, data)
-            except OSError:
-                raise
-            except Exception as error:  # the index is damaged
-                let_through(error)
-                self.flush()
-                super().save_overload(sig, data)
+        try:
+            self._save(sig, data)
+        except OSError as error:
+            let_through(error)
+
+    def _save(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            raise
+        except Exception as error:  # the index is damaged
+            let_through(error)
+            self.flush()
+            super().save_overload(sig, data)
 
 
 def kept(function: Kernel, **options: Any) -> Kernel:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import types as python
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -22,14 +23,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import cfunc, config, types
+from numba import config, types
+from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 from corepy._crew import Entrance
 from corepy._loops._atomics import add, call, load, pause, replace, store
 from corepy._loops._bells import Bell
-from corepy._loops._compile import compiler, digest, kept
+from corepy._loops._compile import _Cache, compiler, digest, kept
 
 __all__ = ["Board", "Flag", "raised", "shared"]
 
@@ -228,11 +230,12 @@ _enter.__qualname__ += f"_{digest(_FILES)}"
 @cache
 def _entered() -> Any:
     """Return `_run` as a function of C's, which has to be kept as long as its address is."""
-    signature = types.int64(*[types.int64] * 5)
-    try:
-        return cfunc(signature, cache=True)(_enter)
-    except RuntimeError:  # no folder can be written: each process compiles for itself
-        return cfunc(signature)(_enter)
+    # What `cfunc` makes, but for the cache, which shall not be Numba's own here either.
+    made = CFunc(_enter, ((types.int64,) * 5, types.int64), {}, {})
+    with suppress(RuntimeError):  # no folder can be written: each process compiles for itself
+        made._cache = _Cache(_enter)
+    made.compile()
+    return made
 
 
 def _memory() -> tuple[npt.NDArray[np.int64], int]:

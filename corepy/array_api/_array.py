@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 from corepy import _dtypes
 from corepy._dtypes import DType, Scalar
 from corepy._errors import bad_argument, bad_type
+from corepy._signals import let_through
 from corepy.array_api import _elementwise  # noqa: F401  operators are forms of its functions
 from corepy.array_api._hints import Missing
 from corepy.array_api._interchange import Interchange
@@ -249,10 +250,12 @@ class Array(Interchange):
         try:
             found = native(self._native, key)
         except (IndexError, OverflowError) as error:  # OverflowError: of integers beyond 64 bits
+            let_through(error)
             if key.__class__ is int:
                 native_key("__getitem__", self, key)  # which says so of those, where NumPy does not
             raise IndexError(_told("__getitem__", "key", error)) from None
         except ValueError as error:  # a slice with a step of zero
+            let_through(error)
             raise ValueError(_told("__getitem__", "key", error)) from None
         except (MemoryError, RuntimeError) as error:
             found = recover("__getitem__", table, (self,), error, native, self._native, key)
@@ -309,8 +312,10 @@ class Array(Interchange):
         try:
             made = write(x, place, native)
         except IndexError as error:
+            let_through(error)
             raise IndexError(_told("__setitem__", "key", error)) from None
         except (TypeError, ValueError) as error:  # the dtypes agree, so it is the shape
+            let_through(error)
             raise ValueError(_told("__setitem__", "value", error)) from None
         except (MemoryError, RuntimeError) as error:
             args = (x, place, native)
@@ -353,7 +358,9 @@ class Array(Interchange):
             raise error(f"{function}: x has shape {self.shape}; expected a 0-D array{hint}")
         try:
             return backend.item(self._native)
-        except (MemoryError, OSError, RuntimeError):  # as `tolist` ends, if it does so again
+        except (MemoryError, OSError, RuntimeError) as raised:
+            let_through(raised)
+            # As `tolist` ends, if it does so again.
             start = backend.device_of(self._native)
             return tried(lambda: backend.item(self._native), backend, start, CPU)
 

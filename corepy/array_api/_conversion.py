@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from corepy import _dtypes
 from corepy._dtypes import DType
 from corepy._errors import bad_type
+from corepy._signals import let_through
 from corepy.array_api._arguments import table_like
 from corepy.devices._device import CPU
 from corepy.devices._transfer import convert, from_host
@@ -133,6 +134,7 @@ def _convertible_to_numpy(obj: Any, copy: bool | None) -> np.ndarray[Any, Any] |
     try:
         return np.asarray(obj, copy=False)
     except (RuntimeError, ValueError) as error:  # the first is what Polars raises
+        let_through(error)
         raise ValueError(f"asarray: obj cannot be shared for copy=False: {error}") from error
 
 
@@ -194,6 +196,7 @@ def _read(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
                 return exact
         return values
     except ValueError as error:
+        let_through(error)
         raise ValueError(
             f"asarray: obj is ragged; expected nested sequences of equal lengths ({error})"
         ) from None
@@ -248,6 +251,7 @@ def _ends(values: np.ndarray[Any, Any], wanted: DType) -> tuple[int, int]:
             return min(whole), max(whole)
         return int(values.min()), int(values.max())
     except (OverflowError, ValueError) as error:  # of an infinity, and of NaN
+        let_through(error)
         held = "NaN" if isinstance(error, ValueError) else "an infinity"
         raise type(error)(f"asarray: obj holds {held}; expected integers for {wanted}") from None
 
@@ -320,6 +324,7 @@ def import_dlpack(x: Any, copy: bool | None) -> Array:
         except ValueError as error:
             if copy is not False:
                 raise
+            let_through(error)
             named = str(error).startswith("from_dlpack: ")
             raise BufferError(str(error) if named else f"from_dlpack: x: {error}") from error
     _unmasked("from_dlpack", "x", x)
@@ -329,6 +334,7 @@ def import_dlpack(x: Any, copy: bool | None) -> Array:
     try:
         values = _lent(x, copy)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        let_through(error)
         raise BufferError(f"from_dlpack: x: {error}") from error
     table = creation_table("from_dlpack", CPU, _held("from_dlpack", "x", values))
     fresh = None if copy else copy  # the copy is made by now
@@ -337,6 +343,7 @@ def import_dlpack(x: Any, copy: bool | None) -> Array:
     except ValueError as error:
         if copy is not False:
             raise
+        let_through(error)
         raise BufferError(f"from_dlpack: x: {error}") from error
 
 

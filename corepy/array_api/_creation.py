@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from corepy import _dtypes
 from corepy._dtypes import DType, Scalar
 from corepy._errors import bad_argument, bad_type
+from corepy._signals import let_through
 from corepy.array_api._arguments import (
     addressable,
     choice_of,
@@ -145,6 +146,7 @@ def asarray(
     except ValueError as error:
         if copying is not False:
             raise
+        let_through(error)
         raise ValueError(f"asarray: obj cannot be shared for copy=False: {error}") from error
     if table.device is not CPU:
         account.moved(table.backend, table.device, values.nbytes, "asarray from the host")

@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from corepy._errors import bad_type
+from corepy._signals import let_through
 from corepy.array_api._arguments import device_argument
 from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import convert, nbytes, to_host
@@ -69,6 +70,8 @@ class Interchange(Operand):
             If the device is not present.
         UnsupportedOperationError
             If no backend there has the dtype.
+        InsufficientMemoryError
+            If memory runs out, also after every library gave back what it keeps.
         BackendError
             If a library fails to move the array, which is left as it was.
         """
@@ -159,12 +162,14 @@ class Interchange(Operand):
                 stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
             )
         except (TypeError, ValueError, OverflowError) as error:
+            let_through(error)
             # What cannot be done without a copy is a ValueError to most libraries; what cannot be
             # done for a device is one to NumPy before 2.4.
             asked = copy is False or dl_device is not None
             refused = asked and isinstance(error, ValueError)
             raise (BufferError if refused else type(error))(f"__dlpack__: {error}") from None
         except (BufferError, RuntimeError, AssertionError) as error:  # the last two: of a stream
+            let_through(error)
             raise BufferError(f"__dlpack__: {error}") from None
 
     def _exporter(self, function: str) -> Any:
@@ -204,7 +209,8 @@ class Interchange(Operand):
             raise BufferError(f"buffer: x is on {device}; expected host memory")
         try:
             host: np.ndarray[Any, Any] | None = to_host(self._native, backend, copy=False)
-        except ValueError:  # no copy is made to be thrown away
+        except ValueError as error:  # no copy is made to be thrown away
+            let_through(error)
             host = None
         if host is None or not backend.shares_memory(self._native, host):
             # NumPy takes a buffer for memory without a copy; refused, it asks `__array__`.

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 import corepy
 from corepy._errors import BackendUnavailableError
+from corepy._signals import let_through
 from corepy.demo._data import LARGEST, SMALLEST, Task, average_blocks, can_load, load, make_task
 from corepy.demo._picture import can_draw, draw
 from corepy.demo.digits import (
@@ -296,6 +297,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             make_folder(options.out)
         except OSError as error:
+            let_through(error)
             return _refuse(f"--out is {str(options.out)!r}; expected a folder to write to: {error}")
 
     images, digits = load(options.size)
@@ -315,7 +317,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 # What falls back stands in the table's last column: no warnings beside it.
                 with corepy.backend_priority([name]), corepy.set_fallback("allow"):
                     row, found[name] = measure(name, corepy.array_api, task, expected)
-            except Exception:
+            except Exception as error:
+                let_through(error)
                 # One broken library must not hide what the others do: the exit status tells.
                 print(f"corepy demo: backend {name} failed:", file=sys.stderr)
                 traceback.print_exc()

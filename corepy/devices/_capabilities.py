@@ -8,6 +8,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from corepy import _forks
 from corepy._errors import bad_argument, bad_type
+from corepy._signals import let_through
 from corepy.devices import _gpus, _probe
 from corepy.devices._gpus import GpuInfo
 from corepy.devices._probe import Ground, MemoryInfo
@@ -158,6 +159,7 @@ class Findings:
         try:
             return probe(*args, **kwargs)
         except _probe.FAILURES as error:
+            let_through(error)
             self.note(what, _reason(error))
             return otherwise
 

@@ -12,6 +12,7 @@ from corepy._errors import (
     bad_argument,
     bad_type,
 )
+from corepy._signals import let_through
 from corepy.devices._capabilities import Findings, are_unordered, read_gpus, read_host_memory
 from corepy.devices._device import CPU, Device, as_device
 from corepy.devices._libraries import serving
@@ -68,7 +69,7 @@ def _read_memory(device: Device, ground: Ground, function: str) -> MemoryInfo:
                 device.kind, f"its devices are {', '.join(gpu.device.name for gpu in gpus)}"
             )
         if found is None or are_unordered(gpus, ground):
-            found = _told(device) or found
+            found = _told(device, findings) or found
     if found is None:
         why = "; ".join(findings.problems) or f"no memory of kind {device.kind} can be read"
         raise BackendUnavailableError(
@@ -77,12 +78,14 @@ def _read_memory(device: Device, ground: Ground, function: str) -> MemoryInfo:
     return found
 
 
-def _told(device: Device) -> MemoryInfo | None:
+def _told(device: Device, findings: Findings) -> MemoryInfo | None:
     """Return what a library in use says of the memory of a device, None if none does."""
     for backend in serving(device):
         try:
             found = backend.memory_info(device)
-        except RuntimeError:  # of a device that is lost
+        except RuntimeError as error:  # of a device that is lost
+            let_through(error)
+            findings.note(backend.name, " ".join(str(error).split()) or type(error).__name__)
             continue
         if found is not None:
             return found

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from corepy._errors import BackendError, CorepyError
+from corepy._signals import let_through
 from corepy.devices import _shortage
 from corepy.devices._device import CPU, Device
 
@@ -162,6 +163,7 @@ def _exchanged(exchange: Callable[[], T], backend: Backend, device: Device) -> T
         except (AttributeError, BufferError, NotImplementedError, TypeError):
             return None
         except RuntimeError as error:
+            let_through(error)
             if _REFUSAL.search(str(error)) and not _shortage.is_shortage(error, device):
                 return None
             raise
@@ -200,6 +202,7 @@ def tried(move: Callable[[], T], backend: Backend, start: Device, end: Device) -
     try:
         return move()
     except (OSError, RuntimeError, MemoryError) as error:
+        let_through(error)
         told = [p for p in (end, start) if p is not CPU and _shortage.is_told(error, p)]
         if not told and not _shortage.is_shortage(error, end):
             raise _failed(backend, start, end, error) from error
@@ -208,6 +211,7 @@ def tried(move: Callable[[], T], backend: Backend, start: Device, end: Device) -
     try:
         return _shortage.again("transfer", place, move, first)
     except (OSError, RuntimeError) as error:
+        let_through(error)
         raise _failed(backend, start, end, error) from error
 
 

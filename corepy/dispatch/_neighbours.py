@@ -12,6 +12,8 @@ import os
 import time
 from typing import Final
 
+from corepy._signals import let_through
+
 #: Seconds for which an answer holds.
 INTERVAL: Final = 0.05
 #: The part of the cores asked for that must be free: three of four, one and a half of two.
@@ -74,7 +76,8 @@ def busy_seconds() -> float | None:
     try:
         with open("/proc/stat", "rb") as file:
             fields = file.readline().split()[1:9]
-    except OSError:
+    except OSError as error:
+        let_through(error)
         return None
     user, nice, system, _idle, _waiting, irq, softirq, stolen = map(int, fields)
     return (user + nice + system + irq + softirq + stolen) / os.sysconf("SC_CLK_TCK")

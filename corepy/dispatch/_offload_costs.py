@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from corepy._signals import let_through
 from corepy.dispatch import _route_table as files
 
 #: Version of the file's form; another one is not read.
@@ -213,6 +214,7 @@ def read_costs() -> tuple[Costs | None, str]:
         if not files.has_files(FOLDER):
             return None, "nothing was measured on this machine"
     except OSError as error:
+        let_through(error)
         return None, f"the cache folder cannot be read ({error})"
     machine = files.machine_key()
     path = costs_file(machine)
@@ -221,6 +223,7 @@ def read_costs() -> tuple[Costs | None, str]:
     except FileNotFoundError:
         return None, "what was measured does not fit this machine, its libraries or settings"
     except (OSError, ValueError) as error:
+        let_through(error)
         return None, f"{path} cannot be used: {error}"
     if dict(costs.machine) != machine:
         return None, f"{path} was measured elsewhere"

@@ -101,18 +101,6 @@ def _want() -> None:
 _settings.when_offloading = _want
 
 
-def use_costs(costs: Costs | None) -> None:
-    """Reckon with other costs from now on, as tests do; None for those measured on this machine.
-
-    The latter are read when somebody wants them.
-    """
-    global _accelerators, _wanted
-    with _LOCK:
-        _accelerators = None if costs is None else _usable(costs)[0]
-        _wanted = OFFLOAD.get() == "auto"
-    _refill()
-
-
 def _usable(costs: Costs) -> tuple[tuple[Accelerator, ...], list[str]]:
     """Return the accelerators that are there as they were measured, and why others are not."""
     found, reasons = [], []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from corepy import _forks
 from corepy._dtypes import DType, Scalar
 from corepy.backends._base import Backend, Capabilities, Native
 from corepy.devices._device import CPU, Device
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 Function = Callable[..., Any]
+
+#: Held while values come home: one for all, which a fork waits for.
+_LOCK: Final = _forks.lock()
 
 
 class Resident:
@@ -38,7 +41,7 @@ class Resident:
         Seconds that operations would have taken less if it had been at home.
     """
 
-    __slots__ = ("_lock", "accelerator", "dtype", "here", "home", "lost", "shape", "there")
+    __slots__ = ("accelerator", "dtype", "here", "home", "lost", "shape", "there")
 
     def __init__(self, native: Native, accelerator: Accelerator, home: Backend) -> None:
         self.accelerator = accelerator
@@ -49,7 +52,6 @@ class Resident:
         self.there: Native | None = native
         self.here: np.ndarray[Any, Any] | None = None
         self.lost = 0.0
-        self._lock = threading.Lock()
 
     @property
     def size(self) -> int:
@@ -70,7 +72,7 @@ class Resident:
             If the library fails; the values stay where they are.
         """
         if self.here is None:
-            with self._lock:
+            with _LOCK:
                 if self.here is None:
                     place = self.accelerator
                     self.here, self.there = brought_home(self.there, place.backend), None

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from corepy import _dtypes
 from corepy._dtypes import MIXED_PROMOTION, PROMOTION, DType, Scalar
 from corepy._errors import BackendError, DeviceMismatchError, bad_type, no_promotion
+from corepy._signals import let_through
 from corepy.backends._base import Backend, Native
 from corepy.devices._transfer import convert, from_host, nbytes
 from corepy.dispatch import _explain, _registry
@@ -129,6 +130,7 @@ def adopt(
     try:
         dtype = backend.dtype_of(value)
     except TypeError as error:
+        let_through(error)
         raise TypeError(f"{function}: {argument}: {error}") from None
     why = backend.adopts_by_copy(value) if copy is False else None
     if why:
@@ -136,10 +138,12 @@ def adopt(
     try:
         native = backend.adopt(value)
     except RuntimeError as error:
+        let_through(error)
         raise BackendError(f"{function}: {argument}: {error}") from error
     try:
         device = backend.device_of(value)
     except ValueError as error:  # it is on several
+        let_through(error)
         raise ValueError(f"{function}: {argument}: {error}") from None
     return make(native, table_of(backend, device, dtype))
 

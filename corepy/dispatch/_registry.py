@@ -345,6 +345,11 @@ def load_each(names: Iterable[str]) -> Iterator[Backend]:
         yield backend
 
 
+def broken() -> dict[str, str]:
+    """Return why backends that seemed usable were not, of those that somebody has asked for."""
+    return dict(_broken)
+
+
 def loaded() -> tuple[Backend, ...]:
     """Return the backends whose library has been imported."""
     return tuple(_loaded.values())

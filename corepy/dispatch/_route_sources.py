@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from corepy import _forks
 from corepy._errors import RouteWarning, bad_argument, bad_type, listing
+from corepy._signals import let_through
 from corepy.devices._device import CPU, KINDS, Device, as_device
 from corepy.dispatch import _explain, _registry
 from corepy.dispatch import _route_table as files
@@ -148,6 +149,7 @@ def read(path: Path, argument: str) -> RouteTable:
     try:
         return files.parse(path.read_text(encoding="utf-8"))
     except OSError as error:
+        let_through(error)
         raise ValueError(f"{argument}: {path}: {error.strerror or error}") from None
     except ValueError as error:
         raise ValueError(f"{argument}: {path} holds no table of routes: {error}") from None
@@ -174,6 +176,7 @@ def cached(gpu: str | None = None) -> tuple[RouteTable | None, str]:
             return read(frozen, "corepy"), f"frozen in {frozen}"
         return measured(gpu)
     except OSError as error:  # another user's folder, perhaps
+        let_through(error)
         raise ValueError(f"corepy: the cache folder cannot be read ({error})") from None
 
 
@@ -211,7 +214,8 @@ def otherwise(gpu: str | None = None) -> RouteTable | None:
     """
     try:
         found, _ = measured(gpu)
-    except (OSError, ValueError):  # `corepy routes` says why
+    except (OSError, ValueError) as error:  # `corepy routes` says why
+        let_through(error)
         found = None
     if found is None:
         found = shipped(gpu)

@@ -12,12 +12,14 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from corepy._budget import cores
+from corepy._signals import let_through
 from corepy.devices._probe import FAILURES, Ground, cpu_flags, has_avx512
 from corepy.dispatch._admitted_devices import home_of
 from corepy.dispatch._hot import PURE
@@ -425,8 +427,8 @@ def _processor_says() -> Mapping[str, str]:
                 if not key.strip():
                     break  # what follows is the next processor
                 found[key.strip()] = value.strip()
-    except OSError:
-        pass  # only Linux has it
+    except OSError as error:  # only Linux has it
+        let_through(error)
     return found
 
 
@@ -587,6 +589,19 @@ def _words(name: str) -> str:
     return re.sub("[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
+def resolved(path: Path) -> Path:
+    """Return what a path leads to by its links, whether it is there or not.
+
+    Raises
+    ------
+    OSError
+        If they lead in a circle.
+    """
+    with suppress(FileNotFoundError):
+        path.stat()  # `resolve` itself says nothing of circles, or raises RuntimeError before 3.13
+    return path.resolve()
+
+
 def write(path: Path, text: str) -> None:
     """Replace a file in one step: whoever reads it sees the old text or the new one, whole.
 
@@ -601,11 +616,12 @@ def write(path: Path, text: str) -> None:
         with open(path, "w", encoding="utf-8") as file:  # a pipe or a device stays what it is
             file.write(text)
         return
-    path = path.resolve()  # a link stays, and what it leads to is replaced
+    path = resolved(path)  # a link stays, and what it leads to is replaced
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    # Containers that share a folder may have processes of one number.
+    beside = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
-        with open(beside, "w", encoding="utf-8") as file:
+        with open(beside, "x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

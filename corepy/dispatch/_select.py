@@ -129,6 +129,11 @@ def get_backend_priority() -> tuple[str, ...]:
     -------
     tuple of str
         The priority in force; empty where the defaults hold.
+
+    Raises
+    ------
+    ValueError
+        If ``COREPY_BACKEND_PRIORITY`` holds an entry that leads nowhere on any machine.
     """
     return PRIORITY.get() or _from_environment()
 

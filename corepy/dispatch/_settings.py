@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from corepy._errors import bad_argument, bad_type
+from corepy._signals import let_through
 from corepy._variables import choice, flag
 
 T = TypeVar("T")
@@ -29,7 +30,8 @@ class Setting(Generic[T]):
 
     A value set on the main thread, outside a running event loop, becomes the default of the whole
     process, because programs configure themselves before they start threads. A value set anywhere
-    else stays with its thread or task. So eight threads may hold eight values.
+    else stays with its thread or task. So eight threads may hold eight values. Loops are those of
+    asyncio, and those of others that sniffio knows of, if it is imported, as trio does.
     """
 
     __slots__ = ("_default", "_local", "preparations", "prepared", "touched", "watchers")
@@ -112,7 +114,21 @@ class Setting(Generic[T]):
 
 def _speaks_for_all() -> bool:
     """Say whether what is set here is the default of the process."""
-    return threading.current_thread() is threading.main_thread() and not _in_event_loop()
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    return not (_in_event_loop() or _in_another_loop())
+
+
+def _in_another_loop() -> bool:
+    """Say whether a loop of trio, curio or the like runs, which sniffio is there to tell."""
+    ask = getattr(sys.modules.get("sniffio"), "current_async_library", None)
+    if ask is None:
+        return False
+    try:
+        return ask() is not None
+    except RuntimeError as error:  # its own, for none runs
+        let_through(error)
+        return False
 
 
 def _in_event_loop() -> bool:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from corepy._signals import let_through
 from corepy.dispatch._route_table import Option, Route, from_json, write
 from corepy.dispatch._sites import HOST, Site
 
@@ -185,6 +186,7 @@ class Cells:
         except FileNotFoundError:
             return None
         except OSError as error:
+            let_through(error)
             return f"{self.path} cannot be read ({error.strerror})"
         except _Other:
             return f"{self.path} is of another version or machine"
@@ -220,8 +222,8 @@ class Cells:
         """Replace the file in one step, with what another tuning has added meanwhile."""
         try:
             cells, _, alone = self._stored()
-        except (OSError, _Other, *_DAMAGED):  # which `read` has told
-            pass
+        except (OSError, _Other, *_DAMAGED) as error:  # which `read` has told
+            let_through(error)
         else:
             _take_up(self.found, self._held[0], cells)
             _take_up(self.alone, self._held[1], alone)

@@ -141,9 +141,11 @@ def beside_itself(works: Mapping[str, Work], rounds: int) -> dict[str, list[floa
     return times
 
 
-#: Ends when its parent is gone: a tuning that was killed would leave it to run for ever.
+#: Ends when its parent is gone: a tuning that was killed would leave it to run for ever. Ctrl-C
+#: reaches it too, which only the parent has to answer.
 _BUSY: Final = """
-import os
+import os, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 while os.getppid() == {parent}:
     for _ in range(100_000):
         pass
@@ -154,12 +156,15 @@ while os.getppid() == {parent}:
 def busy_cores(count: int) -> Iterator[None]:
     """Keep so many cores busy with other processes for the length of a block."""
     command = [sys.executable, "-S", "-c", _BUSY.format(parent=os.getpid())]
-    others = [subprocess.Popen(command) for _ in range(count)]
+    others: list[subprocess.Popen[bytes]] = []
     try:
+        # Those that were begun are in the list when the next one fails.
+        others.extend(subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(count))
         yield
     finally:
         for other in others:
             other.kill()
+        for other in others:
             other.wait()
 
 

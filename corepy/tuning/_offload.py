@@ -14,7 +14,6 @@ import datetime
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 
 from corepy._dtypes import DTYPES
+from corepy._signals import let_through
 from corepy.backends._base import Backend
 from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import from_host
@@ -154,6 +154,7 @@ class _Kept:
         except FileNotFoundError:
             pass
         except (OSError, ValueError) as error:
+            let_through(error)
             notice(f"{error}: measuring anew")
 
     def _read(self) -> None:
@@ -191,8 +192,10 @@ class _Kept:
             return replace(costs, host={**costs.host, key: curve})
 
         self._findings.append(found)
-        with suppress(OSError, ValueError):  # then what is known here is all that there is
+        try:
             self._read()
+        except (OSError, ValueError) as error:  # then what is known here is all that there is
+            let_through(error)
         # All of them: the other one may have replaced the file without the last.
         for each in self._findings:
             self.costs = each(self.costs)
@@ -269,6 +272,7 @@ class _Measuring:
         try:
             return deviation(case, case.home, there)
         except Exception as error:  # whatever a library raises is a reason not to use it
+            let_through(error)
             return f"{type(error).__name__}: {error}"
 
     def _native(self, case: Case) -> Callable[..., Any]:

@@ -23,11 +23,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from corepy._budget import budget, settle
+from corepy._signals import let_through
 from corepy.devices._device import CPU, Device
 from corepy.devices._libraries import release
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._crossings import bound
-from corepy.dispatch._registry import load, set_num_threads
+from corepy.dispatch._registry import broken, load, set_num_threads
 from corepy.dispatch._route_gpus import gpu_name
 from corepy.dispatch._route_gpus import key_of as key_of_machine
 from corepy.dispatch._route_table import UNHURRIED, RouteTable
@@ -83,7 +84,7 @@ class Outcome:
     undecided : tuple of str
         Cells for which the machine was too noisy; the home keeps them.
     refused : tuple of str
-        Candidates that do not mean what the home means, with the reason.
+        Candidates that fail or do not mean what the home means, with the reason.
     load : float or None
         Cores that other processes used meanwhile, None where the system does not tell.
     """
@@ -155,13 +156,18 @@ def tune(
     todo_alone = [name for name in counted if again or name not in kept.alone]
     count = len(todo) + len(todo_alone)
     usage = Usage()
-    kept.start |= {name: _start(name) for name in {n for c in todo for n in c.candidates}}
-    candidates = {name for case in todo for name in case.candidates}
+    for name, why in broken().items():
+        if name in site.named:
+            notice(f"{name} is left out: {why}")
+    starts = _starts({name for case in todo for name in case.candidates}, notice)
+    kept.start |= starts
+    candidates = starts.keys()
     company = _company(candidates) if site.is_host else {}
     refused: list[str] = []
     for number, case in enumerate(todo):
         progress(number, count, case.label)
-        refused += _measure_case(case, kept, company, seconds)
+        able = [name for name in case.candidates if name in candidates]
+        refused += _measure_case(case, able, kept, company, seconds)
         kept.forget(case)
         if not site.is_host:
             release(device)  # each library keeps what the other needs next
@@ -218,10 +224,23 @@ def _cells_name(machine: Mapping[str, Any]) -> str:
     return files.cache_file(machine).name.replace("routes-", "cells-")
 
 
+def _starts(backends: Iterable[str], notice: Callable[[str], None]) -> dict[str, float]:
+    """Return the seconds that importing each library takes, of those that can be imported."""
+    found = {}
+    for name in sorted(backends):
+        try:
+            found[name] = _start(name)
+        except ValueError as error:
+            notice(f"{name} is left out: {error}")
+    return found
+
+
 def _start(backend: str) -> float:
     """Return the seconds that importing a backend's library takes, beside NumPy."""
     clock = "time.perf_counter()"
-    code = f"import numpy, time; start = {clock}; import {backend}; print({clock} - start)"
+    # On a line of its own, for the library may print some too.
+    end = f"print(); print({clock} - start)"
+    code = f"import numpy, time; start = {clock}; import {backend}; {end}"
     # Not from the current folder, which may hold a file of the library's name.
     command = [sys.executable, "-P", "-c", code]
     taken = []
@@ -230,7 +249,7 @@ def _start(backend: str) -> float:
         if done.returncode:
             why = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
             raise ValueError(f"{backend} cannot be imported in a process of its own: {why}")
-        taken.append(float(done.stdout))
+        taken.append(float(done.stdout.splitlines()[-1]))
     return round(min(taken), 2)
 
 
@@ -247,11 +266,15 @@ def _company(candidates: Iterable[str]) -> dict[str, Work]:
 
 
 def _measure_case(
-    case: AnyCase, kept: Cells, company: Mapping[str, Work], seconds: float
+    case: AnyCase,
+    candidates: Iterable[str],
+    kept: Cells,
+    company: Mapping[str, Work],
+    seconds: float,
 ) -> Iterator[str]:
     """Measure a case at one size after another; yield why candidates are refused."""
     able = []
-    for name in case.candidates:
+    for name in candidates:
         why = case.deviation(name)
         if why:
             yield f"{case.label}: {name}: {why}"
@@ -259,9 +282,15 @@ def _measure_case(
             able.append(name)
     if not able:
         return
-    found = _walk(case, lambda size: _cell(case, size, able, kept, company, seconds))
-    _meet_neighbours(case, found, kept)
-    _run_in_one_thread(case, found, kept, seconds)
+    try:
+        found = _walk(case, lambda size: _cell(case, size, able, kept, company, seconds))
+        _meet_neighbours(case, found, kept)
+        _run_in_one_thread(case, found, kept, seconds)
+    except OSError:  # what is found cannot be kept
+        raise
+    except Exception as error:  # the other cases do not depend on what fails here
+        let_through(error)
+        yield f"{case.label}: {type(error).__name__}: {error}"
 
 
 def _walk(case: AnyCase, at: Callable[[int], Cell]) -> list[Cell]:
@@ -271,7 +300,10 @@ def _walk(case: AnyCase, at: Callable[[int], Cell]) -> list[Cell]:
     power, limits = (1.5, (LONGEST, LONGEST)) if case.squares else (1.0, (LONGEST, QUICK))
     for size, longest in zip(greater, limits):
         if found[-1].seconds * (size / found[-1].size) ** power <= longest:
-            found.append(at(size))
+            try:
+                found.append(at(size))
+            except MemoryError:  # smaller ones may fit
+                break
     last = found[0]
     for size in smaller:
         if max((entrant.gain for entrant in last.entrants), default=0.0) < 1.0:

@@ -349,7 +349,7 @@ def test_dlpack_keywords() -> None:
 
 
 @pytest.mark.at_once
-def test_what_is_shared_on_request_is_the_arrays_own() -> None:
+def test_what_is_shared_on_request_is_the_arrays_own(backend: str) -> None:
     x = xp.asarray([1.0, 2.0])
     lent: list[Any] = []
     if x.device is as_device("cpu"):
@@ -359,6 +359,8 @@ def test_what_is_shared_on_request_is_the_arrays_own() -> None:
         lent.append(np.from_dlpack(x, device="cpu", copy=False))
     with contextlib.suppress(ValueError):
         lent.append(np.array(x, copy=False))
+    if backend in ("numpy", "numba", "torch") and x.device is as_device("cpu"):
+        assert [values.flags.writeable for values in lent] == [True] * 3
     for values in lent:
         if values.flags.writeable:
             values[0] += 1.0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 import corepy
 import corepy.array_api as xp
+from corepy.backends._numpy import NumPyBackend
+
+NUMPY: Final = NumPyBackend()
 
 
 def a(values: Any, dtype: str | None = None) -> corepy.Array:
@@ -16,6 +19,13 @@ def a(values: Any, dtype: str | None = None) -> corepy.Array:
     x = xp.asarray(values, dtype=None if dtype is None else getattr(xp, dtype))
     assert (x.backend,) == tuple(corepy.get_backend_priority())
     return x
+
+
+def numpys(name: str, *args: Any, **params: Any) -> Any:
+    """Run an operation of NumPy's backend on native arrays."""
+    function = NUMPY.operation(name)
+    assert function is not None
+    return function(*args, **params)
 
 
 def pointer(x: Any) -> int:

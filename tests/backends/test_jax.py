@@ -541,7 +541,8 @@ def test_names_of_devices(
     assert _backend._device_of(places[1]) is as_device(name)
 
 
-def test_platforms_without_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("platforms", ["tpu", ""])
+def test_why_the_host_is_not_there(monkeypatch: pytest.MonkeyPatch, platforms: str) -> None:
     place = FakePlace("tpu", "libtpu")
 
     def local_devices(backend: str | None = None) -> list[FakePlace]:
@@ -549,13 +550,23 @@ def test_platforms_without_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
             raise RuntimeError("Unknown backend: 'cpu' requested, but no platforms are present.")
         return [place]
 
-    _backend._native_devices.cache_clear()
-    with monkeypatch.context() as patched:
-        patched.setattr(jax, "local_devices", local_devices)  # as JAX_PLATFORMS=tpu does
-        assert JaxBackend().devices() == (as_device("tpu:0"),)
-        (told,) = JaxBackend().unserved()
-    _backend._native_devices.cache_clear()
-    assert told.startswith("cpu: JAX_PLATFORMS leaves it out")
+    def forget() -> None:
+        _backend._native_devices.cache_clear()
+        _backend._host_devices.cache_clear()
+
+    forget()
+    before = jax.config.jax_platforms
+    jax.config.update("jax_platforms", platforms)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(jax, "local_devices", local_devices)
+            assert JaxBackend().devices() == (as_device("tpu:0"),)
+            (told,) = JaxBackend().unserved()
+    finally:
+        jax.config.update("jax_platforms", before)
+        forget()
+    assert told.startswith("cpu: Unknown backend: 'cpu' requested, but no platforms are present.")
+    assert ("JAX_PLATFORMS leaves it out" in told) is bool(platforms)
     assert JaxBackend().unserved() == ()
 
 

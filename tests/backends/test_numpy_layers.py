@@ -9,17 +9,10 @@ import numpy as np
 import pytest
 
 from corepy.backends import _numpy_fft, _numpy_linalg, _numpy_set
-from corepy.backends._numpy import NumPyBackend
+from tests.backends.arrays import numpys
 from tests.dispatch.natives import assert_same_bits
 
-BACKEND: Final = NumPyBackend()
 RNG: Final = np.random.default_rng(5)
-
-
-def own(name: str, *args: Any, **params: Any) -> Any:
-    function = BACKEND.operation(name)
-    assert function is not None
-    return function(*args, **params)
 
 
 def numbers(shape: tuple[int, ...], dtype: str) -> Any:
@@ -48,13 +41,13 @@ def test_distinct_elements_are_numpys(shape: tuple[int, ...], dtype: str) -> Non
     given = {"equal_nan": False, "return_counts": True}
     values, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, **given)
     for found, expected in zip(
-        own("unique_all", x), (values, first, inverse.reshape(x.shape), counts), strict=True
+        numpys("unique_all", x), (values, first, inverse.reshape(x.shape), counts), strict=True
     ):
         assert_same(found, expected)
-    for found, expected in zip(own("unique_counts", x), np.unique(x, **given), strict=True):
+    for found, expected in zip(numpys("unique_counts", x), np.unique(x, **given), strict=True):
         assert_same(found, expected)
     values, inverse = np.unique(x, return_inverse=True, equal_nan=False)
-    found_values, found_inverse = own("unique_inverse", x)
+    found_values, found_inverse = numpys("unique_inverse", x)
     assert_same(found_values, values)
     assert_same(found_inverse, inverse.reshape(x.shape))
 
@@ -81,7 +74,7 @@ def test_transforms_along_an_axis_are_numpys(name: str, dtype: str, norm: Any) -
         for axis in (0, 1, 2):
             for n in (1, 2, 5, 8):
                 expected = getattr(np.fft, name)(x, n, axis, norm)
-                found = own(f"fft.{name}", x, n=n, axis=axis, norm=norm)
+                found = numpys(f"fft.{name}", x, n=n, axis=axis, norm=norm)
                 assert_same(found, expected)
                 assert found.strides == expected.strides
 
@@ -93,7 +86,7 @@ def test_transforms_along_axes_are_numpys(name: str, norm: Any) -> None:
         for axes in ((0,), (2, 1), (0, 1, 2), (-1, -3)):
             s = (5, 4, 3)[: len(axes)]
             expected = getattr(np.fft, name)(x, s, axes, norm)
-            assert_same(own(f"fft.{name}", x, s=s, axes=axes, norm=norm), expected)
+            assert_same(numpys(f"fft.{name}", x, s=s, axes=axes, norm=norm), expected)
 
 
 def test_numpys_functions_transform_where_their_loops_are_others(
@@ -101,12 +94,12 @@ def test_numpys_functions_transform_where_their_loops_are_others(
 ) -> None:
     def transformed() -> list[Any]:
         found = [
-            own(f"fft.{name}", numbers[name[:1]], n=6, axis=1, norm="ortho")
+            numpys(f"fft.{name}", numbers[name[:1]], n=6, axis=1, norm="ortho")
             for name in ("fft", "ifft", "rfft", "irfft", "hfft")
         ]
-        found += [own("fft.ihfft", real, n=6, axis=1, norm="ortho")]
+        found += [numpys("fft.ihfft", real, n=6, axis=1, norm="ortho")]
         found += [
-            own(f"fft.{n}", np.empty((2, 0), "D"), n=4, axis=1, norm="backward") for n in half
+            numpys(f"fft.{n}", np.empty((2, 0), "D"), n=4, axis=1, norm="backward") for n in half
         ]
         return found
 
@@ -130,7 +123,7 @@ def test_frequencies_are_numpys() -> None:
             for dtype in (np.dtype("d"), np.dtype("f")):
                 for name in ("fftfreq", "rfftfreq"):
                     expected = getattr(np.fft, name)(n, d).astype(dtype)
-                    assert_same(own(f"fft.{name}", n, d=d, dtype=dtype, device=None), expected)
+                    assert_same(numpys(f"fft.{name}", n, d=d, dtype=dtype, device=None), expected)
 
 
 # ---------------------------------------------------------------------------- moving
@@ -148,13 +141,13 @@ def test_rolled_arrays_are_numpys() -> None:
             ((-1,), None),
         ):
             expected = np.roll(x, shift, axis)
-            assert_same(own("roll", x, shift, axis=axis), expected)
+            assert_same(numpys("roll", x, shift, axis=axis), expected)
         for axes in ((0, 1, 2), (2,), (1, 0)):
             for name in ("fftshift", "ifftshift"):
                 expected = getattr(np.fft, name)(x, axes)
-                assert_same(own(f"fft.{name}", x, axes=axes), expected)
+                assert_same(numpys(f"fft.{name}", x, axes=axes), expected)
     line = numbers((7,), "d")
-    assert_same(own("roll", line, (2, 3), axis=(0, 0)), np.roll(line, 5))
+    assert_same(numpys("roll", line, (2, 3), axis=(0, 0)), np.roll(line, 5))
 
 
 def test_moved_and_repeated_arrays_are_numpys() -> None:
@@ -166,26 +159,26 @@ def test_moved_and_repeated_arrays_are_numpys() -> None:
             ((0, 1, 2), (1, 2, 0)),
         ):
             expected = np.moveaxis(x, source, destination)
-            found = own("moveaxis", x, source, destination)
+            found = numpys("moveaxis", x, source, destination)
             assert_same(found, expected)
             assert np.may_share_memory(found, x)
         for axis in range(3):
             for one, other in zip(
-                own("unstack", x, axis=axis), np.moveaxis(x, axis, 0), strict=True
+                numpys("unstack", x, axis=axis), np.moveaxis(x, axis, 0), strict=True
             ):
                 assert_same(one, other)
         for times in ((), (1,), (2,), (1, 2), (2, 1, 3), (3, 1, 1, 2), (0, 2)):
-            found = own("tile", x, times)
+            found = numpys("tile", x, times)
             assert_same(found, np.tile(x, times))
             assert not np.may_share_memory(found, x)
         for shape in ((4, 3, 6), (2, 4, 3, 6), (0, 4, 3, 6)):
-            found = own("broadcast_to", x, shape)
+            found = numpys("broadcast_to", x, shape)
             assert_same(found, np.broadcast_to(x, shape))
             assert not found.flags.writeable
     for shape in ((), (0,), (0, 3)):
         x = np.zeros(shape)
-        assert_same(own("broadcast_to", x, (2, *shape)), np.broadcast_to(x, (2, *shape)))
-        assert_same(own("tile", x, (2, 2)), np.tile(x, (2, 2)))
+        assert_same(numpys("broadcast_to", x, (2, *shape)), np.broadcast_to(x, (2, *shape)))
+        assert_same(numpys("tile", x, (2, 2)), np.tile(x, (2, 2)))
 
 
 @pytest.mark.parametrize("indexing", ["xy", "ij"])
@@ -193,7 +186,7 @@ def test_coordinate_matrices_are_numpys(indexing: Any) -> None:
     vectors = [numbers((n,), "d") for n in (3, 1, 4, 2)]
     for count in range(1, 5):
         given = vectors[:count]
-        found = own("meshgrid", *given, indexing=indexing)
+        found = numpys("meshgrid", *given, indexing=indexing)
         for one, other in zip(found, np.meshgrid(*given, indexing=indexing), strict=True):
             assert_same(one, other)
             assert not any(np.may_share_memory(one, x) for x in given)
@@ -206,9 +199,9 @@ def test_selected_elements_are_numpys() -> None:
             sizes[axis] = 5
             indices = RNG.integers(-x.shape[axis], x.shape[axis], sizes)
             expected = np.take_along_axis(x, indices, axis)
-            assert_same(own("take_along_axis", x, indices, axis=axis), expected)
+            assert_same(numpys("take_along_axis", x, indices, axis=axis), expected)
             with pytest.raises(IndexError):
-                own("take_along_axis", x, indices + 9, axis=axis)
+                numpys("take_along_axis", x, indices + 9, axis=axis)
     for dtype in ("?", "b", "Q", "f", "D"):
         for size, others in ((20, 6), (20, 0), (0, 3), (300, 40)):
             x, y = (RNG.integers(0, 30, n).astype(dtype) for n in (size, others))
@@ -216,8 +209,8 @@ def test_selected_elements_are_numpys() -> None:
                 x[1] = y[1] = np.nan
             for invert in (False, True):
                 expected = np.isin(x, y, invert=invert)
-                assert_same(own("isin", x, y, invert=invert), expected)
-                many = own("isin", x.reshape(-1, 1), y.reshape(1, -1), invert=invert)
+                assert_same(numpys("isin", x, y, invert=invert), expected)
+                many = numpys("isin", x.reshape(-1, 1), y.reshape(1, -1), invert=invert)
                 assert_same(many, expected.reshape(-1, 1))
 
 
@@ -227,11 +220,11 @@ def test_orders_and_counts_are_numpys(dtype: str) -> None:
         for axis in range(3):
             for stable in (False, True):
                 expected = compat.argsort(x, axis=axis, descending=True, stable=stable)
-                found = own("argsort", x, axis=axis, descending=True, stable=stable)
+                found = numpys("argsort", x, axis=axis, descending=True, stable=stable)
                 assert_same(found, expected)
             for keepdims in (False, True):
                 expected = np.count_nonzero(x, axis=(axis,), keepdims=keepdims)
-                assert_same(own("count_nonzero", x, axis=(axis,), keepdims=keepdims), expected)
+                assert_same(numpys("count_nonzero", x, axis=(axis,), keepdims=keepdims), expected)
 
 
 # ---------------------------------------------------------------------------- linear algebra
@@ -266,22 +259,22 @@ def assert_alike(found: Any, expected: Any) -> None:
 def test_square_matrices_give_what_numpy_gives(name: str, dtype: str) -> None:
     for x in matrices(dtype):
         if x.shape[-1] == x.shape[-2]:
-            assert_alike(outcome(own, f"linalg.{name}", x), outcome(getattr(np.linalg, name), x))
+            assert_alike(outcome(numpys, f"linalg.{name}", x), outcome(getattr(np.linalg, name), x))
             x = np.zeros_like(x)
-            assert_alike(outcome(own, f"linalg.{name}", x), outcome(getattr(np.linalg, name), x))
+            assert_alike(outcome(numpys, f"linalg.{name}", x), outcome(getattr(np.linalg, name), x))
 
 
 @pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
 def test_singular_values_are_numpys(dtype: str) -> None:
     for x in matrices(dtype):
-        assert_same(own("linalg.svdvals", x), np.linalg.svd(x, compute_uv=False))
+        assert_same(numpys("linalg.svdvals", x), np.linalg.svd(x, compute_uv=False))
         for rtol in (None, 0.3):
             expected = np.linalg.matrix_rank(x, rtol=rtol)
-            assert_same(own("linalg.matrix_rank", x, rtol=rtol), expected)
-            assert_same(own("linalg.pinv", x, rtol=rtol), np.linalg.pinv(x, rtol=rtol))
+            assert_same(numpys("linalg.matrix_rank", x, rtol=rtol), expected)
+            assert_same(numpys("linalg.pinv", x, rtol=rtol), np.linalg.pinv(x, rtol=rtol))
     for name in ("svdvals", "eigvalsh", "pinv"):
         with pytest.raises(np.linalg.LinAlgError, match="did not converge"):
-            own(f"linalg.{name}", np.full((3, 3), np.nan, dtype))
+            numpys(f"linalg.{name}", np.full((3, 3), np.nan, dtype))
 
 
 @pytest.mark.parametrize("keepdims", [False, True])
@@ -291,12 +284,12 @@ def test_norms_are_numpys(dtype: str, keepdims: bool) -> None:
         for order in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
             params = {"keepdims": keepdims, "ord": order}
             expected = compat.linalg.matrix_norm(x, **params)
-            assert_same(own("linalg.matrix_norm", x, **params), expected)
+            assert_same(numpys("linalg.matrix_norm", x, **params), expected)
         for order in (2, 1, np.inf, -np.inf, 0, 3, -1.5):
             for axis in (None, (0, 1), *((i,) for i in range(x.ndim))):
                 params = {"axis": axis, "keepdims": keepdims, "ord": order}
                 expected = compat.linalg.vector_norm(x, **params)
-                assert_same(own("linalg.vector_norm", x, **params), expected)
+                assert_same(numpys("linalg.vector_norm", x, **params), expected)
 
 
 @pytest.mark.parametrize("dtype", ["i", "Q", "f", "d", "F", "D"])
@@ -306,21 +299,22 @@ def test_products_and_parts_of_matrices_are_numpys(dtype: str) -> None:
             for axis in range(-y.ndim, 0):
                 if y.shape[axis] == 3:
                     assert_same(
-                        own("linalg.cross", y, y[::-1], axis=axis), np.cross(y, y[::-1], axis=axis)
+                        numpys("linalg.cross", y, y[::-1], axis=axis),
+                        np.cross(y, y[::-1], axis=axis),
                     )
             for n in range(12):
-                assert_same(own("linalg.matrix_power", y, n), np.linalg.matrix_power(y, n))
+                assert_same(numpys("linalg.matrix_power", y, n), np.linalg.matrix_power(y, n))
             for k in (-4, -1, 0, 2, 4):
-                assert_same(own("tril", y, k=k), np.tril(y, k))
-                assert_same(own("triu", y, k=k), np.triu(y, k))
+                assert_same(numpys("tril", y, k=k), np.tril(y, k))
+                assert_same(numpys("triu", y, k=k), np.triu(y, k))
                 expected = np.diagonal(y, k, -2, -1)
-                assert_same(own("linalg.diagonal", y, offset=k), expected)
+                assert_same(numpys("linalg.diagonal", y, offset=k), expected)
                 expected = np.trace(y, k, -2, -1)
-                assert_same(own("linalg.trace", y, offset=k, dtype=expected.dtype), expected)
+                assert_same(numpys("linalg.trace", y, offset=k, dtype=expected.dtype), expected)
     a, b = numbers((4,), dtype), numbers((6,), dtype)[::-2]
-    assert_same(own("linalg.outer", a, b), np.outer(a, b))
+    assert_same(numpys("linalg.outer", a, b), np.outer(a, b))
     one = numbers((5, 1, 3), dtype)
-    assert_same(own("linalg.cross", one, one[:, 0], axis=-1), np.cross(one, one[:, 0]))
+    assert_same(numpys("linalg.cross", one, one[:, 0], axis=-1), np.cross(one, one[:, 0]))
 
 
 def test_numpys_functions_compute_where_lapacks_loops_are_others(
@@ -328,9 +322,9 @@ def test_numpys_functions_compute_where_lapacks_loops_are_others(
 ) -> None:
     x = numbers((3, 3), "d")
     names = ("inv", "slogdet", "eigh", "eigvalsh", "svdvals", "matrix_rank", "pinv")
-    expected = [own(f"linalg.{name}", x) for name in names]
+    expected = [numpys(f"linalg.{name}", x) for name in names]
     for loop in ("_INV", "_SLOGDET", "_EIGH", "_EIGVALSH", "_SVDVALS", "_SVD"):
         assert getattr(_numpy_linalg, loop) is not None
         monkeypatch.setattr(_numpy_linalg, loop, None)
     for name, other in zip(names, expected, strict=True):
-        assert_alike(own(f"linalg.{name}", x), other)
+        assert_alike(numpys(f"linalg.{name}", x), other)

@@ -299,6 +299,55 @@ def test_threads_share_arrays(device: Device) -> None:
     assert found == [[4 * n for n in range(8)]] * 4
 
 
+@pytest.fixture
+def helpers(device: Device, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Give the module with tinygrad's cache, which a test may put elsewhere."""
+    from tinygrad import helpers
+
+    load("tinygrad")  # opens its own first
+    for name, value in (("CACHEDB", ""), ("_db_connection", None), ("_db_tables", set())):
+        monkeypatch.setattr(helpers, name, value)
+    return helpers
+
+
+def share(helpers: Any, path: Path) -> None:
+    from corepy.backends.tinygrad import _arrays
+
+    helpers.CACHEDB = str(path)
+    _arrays.share_cache()
+
+
+def check_kernel(device: Device, number: int) -> None:
+    """Have a kernel made that nobody has made before."""
+    x = xp.asarray(np.arange(7, dtype=np.int32), device=device)
+    assert (x * number + number).tolist() == [number * (n + 1) for n in range(7)]
+
+
+@pytest.mark.parametrize("where", ["file/of/none/cache.db", "folder", "damaged"])
+def test_no_cache_can_be_opened(device: Device, helpers: Any, where: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "damaged").write_bytes(b"no database " * 1000)
+    share(helpers, tmp_path / where)
+    check_kernel(device, 1237)
+
+
+def test_the_cache_is_full(device: Device, helpers: Any, tmp_path: Path) -> None:
+    share(helpers, tmp_path / "cache.db")
+    helpers.diskcache_put("other", 0, "")
+    database = helpers._db_connection
+    (pages,) = database.execute("PRAGMA page_count").fetchone()
+    database.execute(f"PRAGMA max_page_count={pages}")
+    for key in range(3):
+        helpers.diskcache_put("table", key, "x" * 100_000)
+    assert helpers.diskcache_get("table", 0) is None
+    check_kernel(device, 1259)
+    database.execute("PRAGMA max_page_count=1000000")
+    helpers.diskcache_put("other", 1, "kept")
+    assert helpers.diskcache_get("other", 1) == "kept"
+    assert not database.in_transaction
+
+
 def test_tensors_of_the_user_are_taken(device: Device) -> None:
     from tinygrad import Tensor
 

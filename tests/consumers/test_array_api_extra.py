@@ -10,9 +10,9 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
-from tests.conftest import backends
+from tests.conftest import backends, required
 
-xpx = pytest.importorskip("array_api_extra", minversion="0.11.5")
+xpx = required("array_api_extra", minversion="0.11.5")
 
 #: Functions of the namespace and of an array of floats, one with NaN, one of integers and a mask.
 CASES: Final[dict[str, Callable[..., Any]]] = {

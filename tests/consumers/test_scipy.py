@@ -17,13 +17,13 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
-from tests.conftest import backends
+from tests.conftest import backends, required
 from tests.helpers import assert_values
 
 # Older ones take arrays of other libraries in fewer places.
-pytest.importorskip("scipy", minversion="1.17")
+required("scipy", minversion="1.17")
 
-from scipy import (
+from scipy import (  # noqa: E402 (it reads the variable)
     constants,
     differentiate,
     fft,
@@ -36,9 +36,9 @@ from scipy import (
     special,
     stats,
 )
-from scipy.cluster import hierarchy, vq
-from scipy.optimize import elementwise
-from scipy.spatial.transform import Rotation
+from scipy.cluster import hierarchy, vq  # noqa: E402
+from scipy.optimize import elementwise  # noqa: E402
+from scipy.spatial.transform import Rotation  # noqa: E402
 
 Case: TypeAlias = Callable[[SimpleNamespace], Any]
 

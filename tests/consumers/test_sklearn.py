@@ -15,10 +15,10 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
-from tests.conftest import backends
+from tests.conftest import backends, required
 
 # Older ones take arrays of other libraries in fewer places.
-sklearn = pytest.importorskip("sklearn", minversion="1.9")
+sklearn = required("sklearn", minversion="1.9")
 
 from sklearn import metrics, preprocessing  # noqa: E402 (they import SciPy)
 from sklearn.calibration import CalibratedClassifierCV  # noqa: E402

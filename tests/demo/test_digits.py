@@ -19,6 +19,7 @@ from corepy.demo.digits import (
     project,
     squared_distances,
 )
+from tests.conftest import required
 
 
 @pytest.fixture(params=["numpy", "array_api_strict", "corepy"])
@@ -30,7 +31,7 @@ def xp(request: pytest.FixtureRequest) -> Iterator[Any]:
         with corepy.backend_priority(["numpy"]):
             yield corepy.array_api
     else:
-        strict = pytest.importorskip("array_api_strict")
+        strict = required("array_api_strict")
         # Without what lazy and compiled libraries lack.
         with strict.ArrayAPIStrictFlags(boolean_indexing=False, data_dependent_shapes=False):
             yield strict
@@ -38,7 +39,7 @@ def xp(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def task() -> _data.Task:
-    pytest.importorskip("sklearn")
+    required("sklearn")
     return _data.make_task(*_data.load(_data.LARGEST), n_components=32, iterations=20)
 
 
@@ -103,7 +104,7 @@ def test_asks_no_array_for_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: object) -> None:
         raise AssertionError("an array was asked for its value")
 
-    strict = pytest.importorskip("array_api_strict")
+    strict = required("array_api_strict")
     x = strict.sin(strict.reshape(strict.arange(60, dtype=strict.float64), (20, 3)))
     labels = strict.arange(20) % 2
     for method in ("__bool__", "__int__", "__float__", "__index__"):

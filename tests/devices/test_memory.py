@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -90,6 +90,13 @@ def test_memory_that_a_library_in_use_tells(monkeypatch: pytest.MonkeyPatch) -> 
         require_memory("tpu:0", 2 * GIB)
     with pytest.raises(BackendUnavailableError, match="device is 'xpu:0'"):
         memory_info("xpu:0")
+
+    def lost(device: object) -> NoReturn:
+        raise RuntimeError("the device\nis lost")
+
+    told[:] = [SimpleNamespace(name="jax", memory_info=lost)]
+    with pytest.raises(BackendUnavailableError, match=r"read \(jax: the device is lost\)$"):
+        memory_info("tpu:0")
 
 
 def test_memory_of_what_is_no_device() -> None:

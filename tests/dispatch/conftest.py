@@ -1,4 +1,4 @@
-"""Accelerators that operations may be offloaded to, and registers that loops fill."""
+"""Accelerators to offload to, registers that loops fill, and the budget of threads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+import corepy
+from corepy import _budget
+from corepy.dispatch import _threads
 from corepy.testing import FakeBackend
 from tests.dispatch.offloading import NOTHING, SLOW, accelerator
 
@@ -34,3 +37,13 @@ def registers(request: pytest.FixtureRequest) -> Iterator[str]:
     _hot_compiled.widen(request.param == "wide")
     yield request.param
     _hot_compiled.widen()
+
+
+@pytest.fixture
+def own_budget() -> Iterator[None]:
+    """Put the budget of threads back: libraries keep what they were told for the process."""
+    before = _budget._budget, _budget._environment_read
+    yield
+    corepy.set_num_threads(_budget.cores())
+    _budget._budget, _budget._environment_read = before
+    _threads._unmoved.clear()

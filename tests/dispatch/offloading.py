@@ -17,6 +17,7 @@ from corepy.dispatch import load, make, table_of
 from corepy.dispatch._offload_costs import Costs, Curve, Device
 from corepy.dispatch._offload_values import Resident, standing_for
 from corepy.dispatch._offload_work import MEASURED
+from corepy.dispatch._settings import OFFLOAD
 from corepy.testing import FakeBackend
 from tests.dispatch.fake import DEVICE, registered
 
@@ -50,16 +51,27 @@ def costs(
     return Costs({}, {}, dict.fromkeys(KEYS, here), (device,))
 
 
+def use_costs(costs: Costs | None) -> None:
+    """Reckon with other costs from now on; None for those measured on this machine.
+
+    The latter are read when somebody wants them.
+    """
+    with places._LOCK:
+        places._accelerators = None if costs is None else places._usable(costs)[0]
+        places._wanted = OFFLOAD.get() == "auto"
+    places._refill()
+
+
 @contextmanager
 def accelerator(dtypes: frozenset[DType] = ANY, **curves: Curve) -> Iterator[FakeBackend]:
     """Add a device on which operations may run, for the extent of a ``with`` block."""
     with registered(FakeBackend(devices={DEVICE.name: dtypes})) as backend:
-        places.use_costs(costs(backend, **curves))
+        use_costs(costs(backend, **curves))
         try:
             with corepy.offload("auto"):
                 yield backend
         finally:
-            places.use_costs(None)
+            use_costs(None)
 
 
 def matrix(side: int = 200, dtype: Any = np.float64) -> Any:

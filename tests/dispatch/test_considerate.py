@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-pytest.importorskip("threadpoolctl")
-
 import corepy
 from corepy import _apart, _blas, _places
 from corepy.dispatch import _considerate
@@ -24,6 +22,9 @@ from corepy.dispatch import _route_table as files
 from corepy.dispatch._considerate import considerate
 from corepy.dispatch._neighbours import NEIGHBOURS, Neighbours
 from corepy.dispatch._route_table import RouteTable
+from tests.conftest import required
+
+required("threadpoolctl")
 
 
 def blas_threads() -> list[int]:

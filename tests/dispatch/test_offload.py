@@ -36,6 +36,7 @@ from tests.dispatch.offloading import (
     line,
     matrix,
     resident,
+    use_costs,
 )
 from tests.helpers import FUNCTIONS, function
 
@@ -177,7 +178,7 @@ def test_the_best_of_several_accelerators(fake: FakeBackend) -> None:
         (slow,) = found.devices
         name = places.version_of(second, second.devices()[0])
         fast = replace(slow, backend="second", device="fake:1", version=name, up=line(1e-6, 1e-11))
-        places.use_costs(replace(found, devices=(slow, fast)))
+        use_costs(replace(found, devices=(slow, fast)))
         x = matrix()
         y = x @ x
         assert (second.arrived, fake.arrived) == (1, 0)
@@ -399,7 +400,7 @@ def test_what_raises_there_is_done_here(eager: FakeBackend) -> None:
     corepy.unregister_backend("fake")
     failing = Failing(devices={"fake:0": ANY})
     corepy.register_backend("fake", failing, modules=["corepy"])
-    places.use_costs(costs(failing, moving=NOTHING, here=SLOW, there=NOTHING))
+    use_costs(costs(failing, moving=NOTHING, here=SLOW, there=NOTHING))
     x = matrix(8)
     found = corepy.explain(operator.matmul, x, x)
     np.testing.assert_array_equal(np.asarray(found.result), np.asarray(x) @ np.asarray(x))
@@ -411,7 +412,7 @@ def offer(backend: FakeBackend) -> None:
     """Let another accelerator be the only one, on which nothing takes any time."""
     corepy.unregister_backend("fake")
     corepy.register_backend("fake", backend, modules=["corepy"])
-    places.use_costs(costs(backend, moving=NOTHING, here=SLOW, there=NOTHING))
+    use_costs(costs(backend, moving=NOTHING, here=SLOW, there=NOTHING))
 
 
 def test_an_operation_is_the_one_of_its_device(eager: FakeBackend) -> None:

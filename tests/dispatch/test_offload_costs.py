@@ -15,7 +15,14 @@ from corepy.dispatch._offload_costs import Costs, Curve, Device, parse
 from corepy.dispatch._offload_work import WORK, Load, key_of
 from corepy.dispatch._operations import OPERATIONS
 from tests.dispatch.fake import DEVICE
-from tests.dispatch.offloading import MOVING, accelerator, costs, is_resident, matrix
+from tests.dispatch.offloading import (
+    MOVING,
+    accelerator,
+    costs,
+    is_resident,
+    matrix,
+    use_costs,
+)
 
 
 def test_curves() -> None:
@@ -134,7 +141,7 @@ def check_accelerators(fake: Any) -> None:
         assert usable == ()
         assert words in reasons[0]
     refused = replace(device, refused={"matmul/float64": "other values"})
-    places.use_costs(replace(found, devices=(refused,)))
+    use_costs(replace(found, devices=(refused,)))
     x = matrix()
     assert not is_resident(x @ x)
     assert fake.arrived == 0

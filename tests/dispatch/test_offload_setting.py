@@ -20,12 +20,12 @@ from corepy.dispatch import _offload_places as places
 from corepy.dispatch import _settings
 from corepy.dispatch._offload_costs import Costs
 from corepy.testing import FakeBackend
-from tests.dispatch.offloading import NOTHING, SLOW, costs, is_resident, matrix
+from tests.dispatch.offloading import NOTHING, SLOW, costs, is_resident, matrix, use_costs
 
 
 def test_setter_context_and_errors() -> None:
     assert corepy.get_offload() == "off"
-    places.use_costs(Costs({}, {}, {}, ()))
+    use_costs(Costs({}, {}, {}, ()))
     try:
         with corepy.offload("auto"):
             assert corepy.get_offload() == "auto"
@@ -33,7 +33,7 @@ def test_setter_context_and_errors() -> None:
                 assert corepy.get_offload() == "off"
             assert corepy.get_offload() == "auto"
     finally:
-        places.use_costs(None)
+        use_costs(None)
     assert corepy.get_offload() == "off"
     for wrong, kind in (("on", ValueError), (None, TypeError), (True, TypeError)):
         with pytest.raises(kind, match='^offload: mode is .*; expected "auto" or "off"'):
@@ -55,7 +55,7 @@ def test_who_wants_none_first_decides_for_nobody_else(
     """As with ``COREPY_OFFLOAD=auto``: the first operation finds the accelerators for all."""
     there = costs(eager, moving=NOTHING, here=SLOW, there=NOTHING)
     monkeypatch.setattr(places._offload_costs, "read_costs", lambda: (there, ""))
-    places.use_costs(None)
+    use_costs(None)
     x = matrix(8)
     with corepy.offload("off"):
         for _ in range(2):

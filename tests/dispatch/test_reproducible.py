@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -14,8 +14,6 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
-from corepy import _budget
-from corepy.dispatch import _threads
 from corepy.dispatch._neighbours import NEIGHBOURS
 from tests.conftest import required
 
@@ -48,23 +46,13 @@ def bits() -> dict[str, bytes]:
     return {name: np.asarray(program()).tobytes() for name, program in PROGRAMS.items()}
 
 
-@pytest.fixture
-def restored() -> Iterator[None]:
-    """The budget of threads as it was."""
-    before = _budget._budget, _budget._environment_read
-    yield
-    corepy.set_num_threads(_budget.cores())
-    _budget._budget, _budget._environment_read = before
-    _threads._unmoved.clear()
-
-
 @pytest.mark.parametrize("priority", [["numpy"], ["numba"]])
 def test_the_same_bits(
-    priority: list[str], restored: None, monkeypatch: pytest.MonkeyPatch
+    priority: list[str], own_budget: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if priority == ["numba"]:
         required("numba")
-    pytest.importorskip("threadpoolctl")
+    required("threadpoolctl")
     with corepy.backend_priority(priority), corepy.reproducible():
         wanted = bits()
         for threads in (1, 2):
@@ -94,7 +82,7 @@ def test_no_route_is_taken_and_explain_says_so() -> None:
 
 
 def test_blas_has_one_thread_on_any_size_and_its_own_again() -> None:
-    pytest.importorskip("threadpoolctl")
+    required("threadpoolctl")
     from corepy import _blas
 
     def threads() -> list[int]:

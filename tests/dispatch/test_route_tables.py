@@ -406,6 +406,36 @@ def test_a_link_stays_and_a_folder_is_refused(tmp_path: Path) -> None:
         files.write(tmp_path, "text")
 
 
+def test_links_that_lead_in_a_circle_are_refused(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    first.symlink_to(second)
+    second.symlink_to(first)
+    with pytest.raises(OSError, match=r"first\.json") as caught:
+        files.write(first, "text")
+    assert caught.value.errno == errno.ELOOP
+    assert first.is_symlink()
+
+
+def test_processes_of_one_number_write_beside_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, replace_file = tmp_path / "routes.json", os.replace
+
+    def late(source: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "replace", replace_file)
+        files.write(path, "of another container")
+        assert path.read_text() == "of another container"
+        replace_file(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    files.write(path, "mine")
+    assert path.read_text() == "mine"
+    assert [each.name for each in tmp_path.iterdir()] == ["routes.json"]
+    other = tmp_path / "other"
+    other.touch()
+    assert path.stat().st_mode == other.stat().st_mode  # as other users may read it
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,6 +74,27 @@ def test_a_value_of_a_task_stays_with_it() -> None:
 
     assert asyncio.run(change()) == 2
     assert (setting._default, setting.get(), in_thread(setting.get)) == (1, 1, 1)
+
+
+def test_a_value_of_a_task_of_another_loop_stays_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = ["trio"]
+
+    def current_async_library() -> str:
+        if not running:
+            raise RuntimeError("AsyncLibraryNotFoundError: unknown async library")
+        return running[0]
+
+    sniffio = SimpleNamespace(current_async_library=current_async_library)
+    monkeypatch.setitem(sys.modules, "sniffio", sniffio)
+    setting = Setting("test", 1)
+    setting.set(2)
+    assert (setting._default, setting.get(), in_thread(setting.get)) == (1, 2, 1)
+    running.clear()
+    setting.set(3)
+    assert (setting._default, in_thread(setting.get)) == (3, 3)
+    monkeypatch.setitem(sys.modules, "sniffio", SimpleNamespace())  # in the midst of its import
+    setting.set(4)
+    assert setting._default == 4
 
 
 def test_a_block_that_ends_elsewhere_or_twice_gives_the_value_from_before() -> None:

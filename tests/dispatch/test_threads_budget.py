@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ from corepy import _budget
 from corepy.backends._numpy import NumPyBackend
 from corepy.dispatch import _threads, load
 from tests.dispatch.fake import registered
+
+pytestmark = pytest.mark.usefixtures("own_budget")
 
 ROOT = Path(corepy.__file__).parent.parent
 
@@ -38,16 +39,6 @@ class Stubborn(Obedient):
     def limit_threads(self, count: int) -> str | None:
         super().limit_threads(count)
         return "its pool is fixed"
-
-
-@pytest.fixture(autouse=True)
-def settings() -> Iterator[None]:
-    """Put everything back: libraries keep what they were told for the process."""
-    before = _budget._budget, _budget._environment_read
-    yield
-    corepy.set_num_threads(_budget.cores())
-    _budget._budget, _budget._environment_read = before
-    _threads._unmoved.clear()
 
 
 def test_it_is_told_at_once_and_at_loading() -> None:

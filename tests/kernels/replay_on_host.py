@@ -38,6 +38,7 @@ from tests.kernels.test_replay import (  # noqa: E402
     Make,
     agree,
     bits,
+    check_arrays_of_no_elements,
     check_given_memory,
     check_numbers,
     check_positions,
@@ -168,11 +169,6 @@ def check_memory(make: Make) -> None:
     del x, found
     gc.collect()
     assert [one() for one in alive] == [None] * 3
-
-
-def check_arrays_of_no_elements(make: Make) -> None:
-    for _ in range(2):
-        assert tuple(kernels.silu(make(np.zeros((0, 4), "f4"))).shape) == (0, 4)
 
 
 def check_bounds() -> None:

@@ -314,6 +314,16 @@ def test_who_ran_is_told(kind: Kind) -> None:
     assert "device kernels" in row.reason
 
 
+@pytest.mark.backend("tinygrad")
+def test_a_broken_pyopencl_leaves_tinygrad_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_runtime, "find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "pyopencl", None)
+    monkeypatch.delitem(sys.modules, "corepy.kernels._device._tinygrad", raising=False)
+    told = "tinygrad's functions compute .* pyopencl is broken: import"
+    with pytest.warns(RuntimeWarning, match=told):
+        assert _runtime._tinygrad.__wrapped__() is None
+
+
 def test_a_broken_cupy_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_runtime, "find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "cupy", None)

@@ -26,6 +26,7 @@ from corepy.kernels.norms.device import _program as norms
 from corepy.kernels.quantized.device import _program as quantized
 from corepy.kernels.rotary.device import _program as rotary
 from corepy.kernels.softmaxes.device import _program as softmaxes
+from tests.conftest import required
 from tests.kernels.libraries import Kind, device_kinds, host
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,7 +73,7 @@ def test_every_word_is_decoded(kind: Kind, dtype: str) -> None:
 @each
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_numbers_are_rounded_to_even(kind: Kind, dtype: str) -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = required("ml_dtypes")
     target = np.float16 if dtype == "float16" else ml_dtypes.bfloat16
     with np.errstate(invalid="ignore"):
         each_one = np.arange(1 << 16, dtype=np.uint16).view(target).astype("f4")

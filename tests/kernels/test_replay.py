@@ -145,6 +145,11 @@ def check_positions(make: Make) -> None:
         kernels.rope(x, cos, sin, positions=make(np.array([0, 1, 2, 3, 4, 6])))
 
 
+def check_arrays_of_no_elements(make: Make) -> None:
+    for _ in range(2):
+        assert tuple(kernels.silu(make(np.zeros((0, 4), "f4"))).shape) == (0, 4)
+
+
 def check_given_memory(make: Make) -> None:
     """Results in given memory are looked at."""
     shape = (5, 48)

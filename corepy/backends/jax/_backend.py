@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from corepy._dtypes import DTYPES, DType, Scalar
+from corepy._signals import let_through
 from corepy.backends._base import Backend, Capabilities, native_function
 from corepy.backends._descending import in_both_orders
 from corepy.backends._kinds import dtypes_on, left_out
@@ -66,7 +67,7 @@ class JaxBackend(Backend):
 
     def unserved(self) -> tuple[str, ...]:
         if CPU not in _native_devices():
-            return ("cpu: JAX_PLATFORMS leaves it out; expected a list that ends in cpu",)
+            return (f"cpu: {_host_devices()[1]}",)
         return _no_gpu()
 
     def capabilities(self, device: Device) -> Capabilities:
@@ -274,7 +275,7 @@ def _operation(name: str, on_host: bool = False) -> Function | None:
 @cache
 def _native_devices() -> dict[Device, Any]:
     """Return JAX's devices that this process computes on, its default one first."""
-    places = [*jax.local_devices(), *_host_devices()]
+    places = [*jax.local_devices(), *_host_devices()[0]]
     return {_device_of(place): place for place in places if place.platform in _KINDS}
 
 
@@ -286,11 +287,17 @@ def _on(place: Any) -> dict[str, Any]:
     return {"device": place} if len(_native_devices()) > 1 else {}
 
 
-def _host_devices() -> list[Any]:
+@cache
+def _host_devices() -> tuple[list[Any], str]:
+    """Return JAX's devices of the host, or why there are none."""
     try:
-        return list(jax.local_devices(backend="cpu"))
-    except RuntimeError:  # JAX_PLATFORMS leaves the host out
-        return []
+        return list(jax.local_devices(backend="cpu")), ""
+    except RuntimeError as error:
+        let_through(error)
+        told, platforms = " ".join(str(error).split()), jax.config.jax_platforms
+        if platforms and "cpu" not in platforms.split(","):
+            told += "; JAX_PLATFORMS leaves it out; expected a list that ends in cpu"
+        return [], told
 
 
 @cache
@@ -301,6 +308,7 @@ def _no_gpu() -> tuple[str, ...]:
     try:
         jax.devices("gpu")
     except RuntimeError as error:
+        let_through(error)
         told = " ".join(str(error).split())
         hint = "; torch was imported before JAX, so import jax first" if TORCH_FIRST else ""
         return (f"{told}{hint}",)

@@ -13,6 +13,7 @@ import math
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -25,8 +26,10 @@ from tinygrad import dtypes as tiny
 from tinygrad.tensor import all_tensors
 from tinygrad.uop.ops import Ops, UOp
 
+from corepy import _forks
 from corepy._dtypes import DTYPES, DType
 from corepy._errors import BackendError
+from corepy._signals import let_through
 from corepy.backends.tinygrad._memory import ShortageError, is_shortage, largest
 
 HostArray: TypeAlias = npt.NDArray[Any]
@@ -54,6 +57,7 @@ _LIMIT: Final = 48
 #: a kernel for each view would be compiled for longer.
 _SMALL: Final = 1 << 16
 LOCK: Final = threading.RLock()
+_forks.wait_for(LOCK)
 
 
 class Held:
@@ -252,19 +256,50 @@ def look_at(x: Array) -> HostArray:
 
 
 def share_cache() -> None:
-    """Let every thread use tinygrad's cache of kernels.
+    """Let every thread use tinygrad's cache of kernels, and none depend on it.
 
     tinygrad opens one connection to it, which sqlite3 gives to no other thread than the first.
     """
     with LOCK:
         if helpers.CACHELEVEL < 1:
             return
-        Path(helpers.CACHEDB).parent.mkdir(parents=True, exist_ok=True)
-        made = sqlite3.connect(
-            helpers.CACHEDB, timeout=60, isolation_level="IMMEDIATE", check_same_thread=False
-        )
-        made.execute("PRAGMA synchronous=NORMAL")
+        try:
+            Path(helpers.CACHEDB).parent.mkdir(parents=True, exist_ok=True)
+            made = _connected(helpers.CACHEDB)
+        except (OSError, sqlite3.Error) as error:  # it cannot be opened: this process has its own
+            let_through(error)
+            made = _connected(":memory:")
         helpers._db_connection = made
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    made = sqlite3.connect(
+        path, 60, isolation_level="IMMEDIATE", check_same_thread=False, factory=_Cache
+    )
+    made.execute("PRAGMA synchronous=NORMAL")
+    return made
+
+
+class _Cache(sqlite3.Connection):
+    """A cache that keeps and finds nothing where it is full, damaged or locked."""
+
+    def cursor(self, factory: Any = None) -> Any:
+        return super().cursor(factory or _Cursor)
+
+    def commit(self) -> None:
+        try:
+            super().commit()
+        except sqlite3.Error:
+            with suppress(sqlite3.Error):
+                self.rollback()  # else no other process could write
+
+
+class _Cursor(sqlite3.Cursor):
+    def execute(self, *args: Any) -> Any:
+        try:
+            return super().execute(*args)
+        except sqlite3.Error:
+            return self  # which has no rows then
 
 
 class _Reporting:
@@ -278,6 +313,7 @@ class _Reporting:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, Exception) and not isinstance(error, (BackendError, MemoryError)):
+            let_through(error)
             kind = ShortageError if is_shortage(error) else BackendError
             raise kind(
                 f"tinygrad failed to {self.what}: {type(error).__name__}: {error}"

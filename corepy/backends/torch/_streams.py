@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -109,8 +109,9 @@ class TorchStreams(Streams):
         try:
             graph.pool()
         except RuntimeError:  # of a recording that did not end
-            torch._C._cuda_endAllocateToPool(self._place.index, pool)
-            torch._C._cuda_releasePool(self._place.index, pool)
+            with suppress(RuntimeError):  # it has not begun either, so there is nothing to forget
+                torch._C._cuda_endAllocateToPool(self._place.index, pool)
+                torch._C._cuda_releasePool(self._place.index, pool)
 
     @contextmanager
     def apart(self) -> Iterator[object]:

@@ -386,8 +386,12 @@ def _opencl() -> Target:
 def _tinygrad() -> Target | None:
     if find_spec("pyopencl") is None:
         return None  # tinygrad's own functions compute
-    from corepy.kernels._device._tinygrad import Tinygrad
-
+    try:
+        from corepy.kernels._device._tinygrad import Tinygrad
+    except Exception as error:  # without a loader of drivers, perhaps
+        let_through(error)
+        _warn_of("tinygrad", "pyopencl", error)
+        return None
     return Tinygrad()
 
 
@@ -399,10 +403,16 @@ def _cupy() -> Target | None:
         from corepy.kernels._device._cupy import CuPy
     except Exception as error:  # made for another CUDA, perhaps
         let_through(error)
-        told = f"torch's functions compute in place of device kernels, for CuPy is broken: {error}"
-        warnings.warn(told, RuntimeWarning, stacklevel=2)
+        _warn_of("torch", "CuPy", error)
         return None
     return CuPy()
+
+
+def _warn_of(home: str, library: str, error: Exception) -> None:
+    told = (
+        f"{home}'s functions compute in place of device kernels, for {library} is broken: {error}"
+    )
+    warnings.warn(told, RuntimeWarning, stacklevel=3)
 
 
 # ---------------------------------------------------------------------------- operands

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from itertools import islice
 from operator import index
 from typing import Any, Final, Self
 
@@ -232,6 +233,10 @@ class KVCache(_Memory):
     -----
     It keeps no gradients. Arrays of JAX never change, so that appending copies the memory there;
     what is traced, as inside ``jax.jit``, goes only into a cache that was made inside too.
+
+    References
+    ----------
+    Shazeer, Fast Transformer Decoding, 2019, https://arxiv.org/abs/1911.02150
 
     Examples
     --------
@@ -470,25 +475,30 @@ class PagedKVCache(_Memory):
         chosen = self._chosen("append", sequences)
         new, values = self._new(k, v, len(chosen))
         added, size = new.shape[2], self._block_size
-        needed = [-(-(int(self._lengths[s]) + added) // size) for s in chosen]
-        missing = [n - len(self._tables[s]) for n, s in zip(needed, chosen, strict=True)]
-        if sum(missing) > len(self._free):
+        lengths, kept = self._lengths[chosen], [len(self._tables[s]) for s in chosen]
+        needed = [-(-(int(length) + added) // size) for length in lengths]
+        missing = [max(0, n - found) for n, found in zip(needed, kept, strict=True)]
+        left = len(self._free) - sum(missing)
+        if left < 0:
             raise ValueError(
                 f"{new.function}: k takes {sum(missing)} new blocks in shape {new.shape}; expected "
                 f"at most {len(self._free)}, the free ones of {self._k.shape[0]}"
             )
-        for s, count in zip(chosen, missing, strict=True):
-            self._tables[s] += [self._free.pop() for _ in range(count)]
+        taken = self._free[left:]
         try:
-            if not self._is_kept(new, values, self._lengths[chosen], self._table(chosen)):
+            del self._free[left:]
+            blocks = reversed(taken)
+            for s, count in zip(chosen, missing, strict=True):
+                self._tables[s] += islice(blocks, count)
+            if not self._is_kept(new, values, lengths, self._table(chosen)):
                 self._put_pages(new, values, chosen)
-        except BaseException:  # whatever it is: what was not written takes no blocks
-            for s, count in zip(chosen[::-1], missing[::-1], strict=True):
-                kept = len(self._tables[s]) - count
-                self._free += self._tables[s][kept:][::-1]
-                del self._tables[s][kept:]
+            self._lengths[chosen] = lengths + added
+        except BaseException:  # whatever it is, and wherever: what was not written takes no blocks
+            self._lengths[chosen] = lengths
+            for s, count in zip(chosen, kept, strict=True):
+                del self._tables[s][count:]
+            self._free[left:] = taken
             raise
-        self._lengths[chosen] += added
 
     def _put_pages(self, new: Given, values: Given, chosen: list[int]) -> None:
         added, size = new.shape[2], self._block_size
@@ -517,9 +527,10 @@ class PagedKVCache(_Memory):
             If there is no such sequence.
         """
         s = self._known("PagedKVCache.free", "sequence", sequence)
-        self._free += self._tables[s][::-1]
-        self._tables[s] = []
+        # In this order: an interrupt may lose blocks, but never leaves one with two sequences.
         self._lengths[s] = 0
+        blocks, self._tables[s] = self._tables[s], []
+        self._free += blocks[::-1]
 
     @one_operation
     def attend(

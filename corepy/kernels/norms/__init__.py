@@ -54,7 +54,8 @@ def rms_norm(x: Any, weight: Any, eps: float, *, residual: Any = None, out: Any 
     TypeError
         If an argument is of another type, library or dtype.
     ValueError
-        If a shape does not fit, `eps` is negative or not finite, or `out` is read-only.
+        If a shape does not fit, `eps` is negative or not finite, or of `out` an array is read-only
+        or two share memory.
     DeviceMismatchError
         If an array lives on another device than `x`.
 

@@ -63,6 +63,11 @@ def quantize(x: Any, *, bits: Literal[4, 8] = 8, group_size: int | None = None) 
     digits. A NaN or infinity makes the
     scale of its group NaN or infinite and the integers 0, so that all of it comes back as NaN.
 
+    References
+    ----------
+    Dettmers et al., LLM.int8(), 2022, section 2.1 (absmax), https://arxiv.org/abs/2208.07339; Shen
+    et al., Q-BERT, 2019 (groups), https://arxiv.org/abs/1909.05840
+
     Examples
     --------
     >>> import numpy as np
@@ -112,6 +117,11 @@ def dequantize(values: Any, scales: Any) -> Any:
     TypeError, ValueError, DeviceMismatchError
         If an argument is of another type, library, dtype, shape or device.
 
+    References
+    ----------
+    Dettmers et al., LLM.int8(), 2022, section 2.1 (absmax), https://arxiv.org/abs/2208.07339; Shen
+    et al., Q-BERT, 2019 (groups), https://arxiv.org/abs/1909.05840
+
     Examples
     --------
     >>> import numpy as np
@@ -153,7 +163,7 @@ def matmul_int8(x: Any, values: Any, scales: Any, *, out: Any = None) -> Any:
     Raises
     ------
     TypeError, ValueError, DeviceMismatchError
-        If an argument is of another type, library, dtype, shape or device.
+        If an argument is of another type, library, dtype, shape or device, or `out` is read-only.
 
     Notes
     -----
@@ -161,6 +171,10 @@ def matmul_int8(x: Any, values: Any, scales: Any, *, out: Any = None) -> Any:
     that, and the result is rounded once. Of a few vectors, and on devices, a group's products with
     the integers are added up before they are scaled: where that sum exceeds the dtype's range, the
     result is infinite or NaN, however small the scale.
+
+    References
+    ----------
+    Frantar et al., GPTQ, 2022, https://arxiv.org/abs/2210.17323
 
     Examples
     --------
@@ -195,11 +209,16 @@ def matmul_int4(x: Any, values: Any, scales: Any, *, out: Any = None) -> Any:
     Raises
     ------
     TypeError, ValueError, DeviceMismatchError
-        If an argument is of another type, library, dtype, shape or device.
+        If an argument is of another type, library, dtype, shape or device, or `out` is read-only.
 
     Notes
     -----
     Computed as in `matmul_int8`.
+
+    References
+    ----------
+    Frantar et al., GPTQ, 2022, https://arxiv.org/abs/2210.17323; Lin et al., AWQ, 2023,
+    https://arxiv.org/abs/2306.00978
 
     Examples
     --------
