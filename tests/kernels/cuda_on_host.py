@@ -43,6 +43,7 @@ class ndarray:
     def __init__(self, values: Any) -> None:
         self.host = values
         self.shape, self.dtype, self.strides = values.shape, values.dtype, values.strides
+        self.nbytes = values.nbytes
         self.data = SimpleNamespace(ptr=values.ctypes.data, device_id=0)
 
     def __getitem__(self, key: Any) -> ndarray:
