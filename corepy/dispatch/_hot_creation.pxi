@@ -201,10 +201,15 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
         _is_within(slot, start) and _is_within(slot, start + (ceil(length) - 1) * step)
     ):
         return None
+    cdef bint single = slot.type_num == NPY_FLOAT
+    if single and length > 0:
+        # What float32 does not hold, the function refuses.
+        if fabs(start) > FLT_MAX or fabs(start + (ceil(length) - 1) * step) > FLT_MAX:
+            return None
     cdef double most = max(fabs(start), fabs(stop), fabs(step))
-    if whole and length > 0 and (slot.type_num != NPY_FLOAT or most < _EXACT_IN_FLOAT):
+    if whole and length > 0 and (not single or most < _EXACT_IN_FLOAT):
         return _make(_counted(slot, start, step, <npy_intp>ceil(length)), <Slots>home)
-    if whole and slot.type_num == NPY_FLOAT or not _keeps_pace(slot, start, step):
+    if whole and single or not _keeps_pace(slot, start, step):
         size = <npy_intp>max(0, ceil(length))
         return _make(_paced(slot, start, step, 0, size), <Slots>home)
     if length >= SHORT_MOVE:

@@ -226,21 +226,28 @@ def fitting(function: str, argument: str, value: Scalar, dtype: DType) -> Scalar
         raise OverflowError(
             f"{function}: {argument} is an integer beyond the range of {dtype}"
         ) from None
-    if dtype.bits == (32 if dtype.rank == 2 else 64) and not _fits_float32(converted):
+    if dtype.bits != (32 if dtype.rank == 2 else 64):
+        return converted
+    if not all(
+        abs(part) < FLOAT32_LIMIT or not math.isfinite(part)
+        for part in (converted.real, converted.imag)
+    ):
         raise OverflowError(
             f"{function}: {argument} is {value!r}; expected at most 3.4028235e38 for {dtype}"
         )
-    return converted
+    if isinstance(converted, complex):
+        return complex(_rounded_down(converted.real), _rounded_down(converted.imag))
+    return _rounded_down(converted)
 
 
 #: Finite values from here on round to infinity in float32: the greatest one plus half its ulp.
 FLOAT32_LIMIT: Final = (2 - 2.0**-24) * 2.0**127
+_FLOAT32_MOST: Final = (2 - 2.0**-23) * 2.0**127
 
 
-def _fits_float32(value: complex) -> bool:
-    return all(
-        abs(part) < FLOAT32_LIMIT or not math.isfinite(part) for part in (value.real, value.imag)
-    )
+def _rounded_down(value: float) -> float:
+    """Return what rounds to the greatest float32 as it, for torch refuses what lies beyond."""
+    return math.copysign(_FLOAT32_MOST, value) if _FLOAT32_MOST < abs(value) < math.inf else value
 
 
 # ---------------------------------------------------------------------------- promotion

@@ -55,6 +55,15 @@ def test_other_ranges(ends: tuple[float, float], size: int, dtype: str) -> None:
     np.testing.assert_allclose(made, start + np.arange(size) * step, rtol=0, atol=float(most) * 2)
 
 
+def test_ranges_beyond_float32() -> None:
+    xp.arange(3.0, dtype=xp.float32)  # from here on the way is known
+    for ends in ((0.0, 3e300, 1e300), (1e39, 2e39, 1e39), (0.0, -1e39, -3e38)):
+        with pytest.raises(OverflowError, match="^arange: .* for float32"):
+            xp.arange(*ends, dtype=xp.float32)
+    assert xp.arange(0.0, 1.0, 1e300, dtype=xp.float32).tolist() == [0.0]
+    assert xp.arange(1e300, 0.0, 1e300, dtype=xp.float32).tolist() == []
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(

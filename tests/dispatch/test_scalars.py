@@ -154,6 +154,26 @@ def test_scalars_that_round_to_the_greatest_float32_are_taken(xp: ModuleType) ->
         single * 3.40282357e38
 
 
+def test_all_functions_take_scalars_that_round_to_the_greatest_float32(xp: ModuleType) -> None:
+    great = 3.4028235e38  # which lies beyond it
+    most = float(np.finfo(np.float32).max)
+    x = xp.asarray([1.0, -2.0], dtype=xp.float32)
+    for made, expected in (
+        (xp.full((2,), great, dtype=xp.float32), [most, most]),
+        (xp.full_like(x, -great), [-most, -most]),
+        (xp.linspace(0.0, great, 2, dtype=xp.float32), [0.0, most]),
+        (xp.clip(x, -great, great), [1.0, -2.0]),
+        (xp.where(x > 0, x, great), [1.0, most]),
+        (xp.minimum(x, great), [1.0, -2.0]),
+        (xp.maximum(x, great), [most, most]),
+        (xp.copysign(great, x), [most, -most]),
+        (x % great, [1.0, most]),
+    ):
+        np.testing.assert_array_equal(np.asarray(made), np.asarray(expected, np.float32))
+    x[0] = great
+    assert float(x[0]) == most
+
+
 def test_scalars_are_rounded_to_the_dtype_of_the_array(xp: ModuleType) -> None:
     x = np.array([1.0, 3.0, 1e-20], np.float32)
     got = xp.asarray(x.tolist(), dtype=xp.float32) * 0.1
