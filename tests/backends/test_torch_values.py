@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -580,3 +581,23 @@ def test_variances_of_many_elements(shape: tuple[int, ...], axis: Any, turned: b
     xp.std(traced, axis=axis).unwrap().sum().backward()
     if shape[0] > 1:  # else nothing deviates, and a root has no derivative at zero
         assert traced.unwrap().grad.isfinite().all()
+
+
+# ---------------------------------------------------------------------------- modes
+
+
+@pytest.mark.parametrize("mode", ["context", "default"])
+def test_a_default_device_changes_nothing(mode: str) -> None:
+    """Its mode sees all functions of torch's, but changes those alone that make tensors."""
+    x = xp.ones((800, 200), dtype=xp.complex64)
+    expected = np.asarray(xp.fft.hfft(x))  # of a length for which MKL loses digits
+    numbers = xp.asarray(np.full((3, 3), nan, np.float32))
+    try:
+        if mode == "default":
+            torch.set_default_device("cpu")
+        with torch.device("cpu") if mode == "context" else contextlib.nullcontext():
+            np.testing.assert_array_equal(np.asarray(xp.fft.hfft(x)), expected)
+            with pytest.raises(ValueError, match="^eigvals: "):  # MKL ends the process
+                xp.linalg.eigvals(numbers)
+    finally:
+        torch.set_default_device(None)

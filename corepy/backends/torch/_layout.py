@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.utils._device import DeviceContext
 
 from corepy.backends._streams import ALIGNMENT
 
@@ -57,10 +58,18 @@ def is_plain(tensor: Tensor) -> bool:
     return not (
         torch.jit.is_tracing()
         or torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack()
+        or _is_heard()
         or torch._C._functorch.maybe_current_level() is not None
         or forward_ad._current_level >= 0
     )
+
+
+def _is_heard() -> bool:
+    """Say whether a mode sees torch's functions; a default device changes factories alone."""
+    if not torch._C._len_torch_function_stack():
+        return False
+    modes = torch.overrides._get_current_function_mode_stack()
+    return any(mode.__class__ is not DeviceContext for mode in modes)
 
 
 def is_batched(tensor: Tensor) -> bool:
