@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -82,8 +82,9 @@ class _Worker:
             return None
 
     def _back(self, masks: dict[int, set[int]], processor: int) -> None:
-        for thread, mask in masks.items():
-            _allow(thread, mask)
+        with ExitStack() as stack:  # all of them, whatever a signal's handler raises meanwhile
+            for thread, mask in masks.items():
+                stack.callback(_allow, thread, mask)
         if _count() != self._count:
             # Who was started meanwhile by the caller has its one processor.
             for worker in map(int, self._look()):

@@ -118,7 +118,7 @@ class Profile:
     def _by(self, group: Any) -> dict[Any, Total]:
         found: dict[Any, Total] = {}
         with _LOCK:
-            for key, total in self.totals.items():
+            for key, total in list(self.totals.items()):  # a signal's handler may add some
                 found.setdefault(group(key), Total()).add(total)
         return dict(sorted(found.items(), key=lambda item: -item[1].seconds))
 
@@ -126,7 +126,7 @@ class Profile:
         """Return the cells of the table of operations; the reason is the commonest."""
         reasons: dict[tuple[str, ...], Counter[str]] = {}
         with _LOCK:
-            for key, total in self.totals.items():
+            for key, total in list(self.totals.items()):
                 reasons.setdefault(key[:3], Counter())[key[3]] += total.calls
         whole = self.total.seconds
         return [

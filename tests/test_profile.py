@@ -63,6 +63,18 @@ def test_sums_by_operation_and_line() -> None:
     assert found.total.bytes_moved == 0
 
 
+def test_operations_of_a_handler_while_it_is_summed_up() -> None:
+    with corepy.profile() as found:
+        work()
+
+        def key(of: tuple[str, ...]) -> str:  # in the place of a signal's handler
+            xp.negative(xp.ones((len(found.totals),)))
+            return of[0]
+
+        assert {"ones", "add", "sum"} <= found._by(key).keys()
+    assert ("negative", "numpy", "cpu") in found.by_operation()
+
+
 def test_every_thread_is_heard() -> None:
     with corepy.profile() as found:
         threads = [threading.Thread(target=work, name=f"worker {i}") for i in range(4)]

@@ -13,7 +13,7 @@ import pytest
 from corepy.dispatch._route_table import Option, Route
 from corepy.dispatch._sites import HOST, MARGIN
 from corepy.tuning._cells import ADMITTED as YES
-from corepy.tuning._cells import Cell, Cells, Entrant
+from corepy.tuning._cells import Cell, Cells, Entrant, UnkeptError
 
 
 def entrant(gain: float, backend: str = "torch", verdict: str = YES, **figures: Any) -> Entrant:
@@ -102,6 +102,14 @@ def test_threads_of_other_libraries_are_not_woken_for_little() -> None:
 
 def test_nothing_is_routed_where_nobody_wins() -> None:
     assert routes_of(cell(1024, entrant(1.0, verdict="no faster"))) == ()
+
+
+def test_cells_that_cannot_be_kept_say_so(tmp_path: Path) -> None:
+    (tmp_path / "no folder").touch()
+    with pytest.raises(UnkeptError) as caught:
+        Cells(tmp_path / "no folder" / "cells.json", {}).write()
+    assert isinstance(caught.value, OSError)
+    assert "no folder" in str(caught.value)
 
 
 def test_cells_are_read_back_as_they_were(tmp_path: Path) -> None:

@@ -229,13 +229,13 @@ cdef tuple _FORMS_CONVERTED = ("to float32", "to float64", "to int64")
 cdef tuple _ONE_PASS = (REDUCTION, MEAN, ARGMAX, ARGMIN, COUNT, VIEW)
 #: What takes little time for each element, and memory for the result.
 cdef tuple _MOVING = (MOVE, ACCUMULATION)
-#: Operations of other kinds that are, and up to how many elements: zeros need no recycled memory.
+#: Operations of other kinds that are, and up to how many elements: of new arrays so many that their
+#: product with one more size does not overflow.
 cdef dict _MOST = {
     **dict.fromkeys(("__setitem__", "argsort", "astype", "clip", "concat"), PY_SSIZE_T_MAX),
-    **dict.fromkeys(("arange", "full", "linspace", "ones"), PY_SSIZE_T_MAX),
+    **dict.fromkeys(("arange", "full", "linspace", "ones", "zeros"), 1 << 31),
     **dict.fromkeys(("linalg.outer", "nonzero", "roll", "sort", "stack"), PY_SSIZE_T_MAX),
     **dict.fromkeys(("take", "tile", "vecdot", "where"), PY_SSIZE_T_MAX),
-    "zeros": 1 << 31,
 }
 
 

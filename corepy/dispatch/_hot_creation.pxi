@@ -175,7 +175,6 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     cdef PyObject* home
     cdef double bounds[3]
     cdef double length
-    cdef npy_intp size
     cdef bint whole = True
     cdef int i
     if not 1 <= count <= 3 or not _words(args, count, names, ("dtype",), &dtype):
@@ -190,28 +189,24 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     if slot == NULL or step == 0:
         return None
     cdef bint counts = whole and PyTypeNum_ISINTEGER(slot.type_num)
+    cdef bint single = slot.type_num == NPY_FLOAT
     if slot.type_num != NPY_DOUBLE and slot.type_num != NPY_FLOAT and not counts:
         return None
     length = (stop - start) / step
     if not length < slot.least - 1:
         return None
-    if counts and length <= 0:
+    if length <= 0:
         return _make(_counted(slot, 0, 1, 0), <Slots>home)
-    if counts and not (
-        _is_within(slot, start) and _is_within(slot, start + (ceil(length) - 1) * step)
-    ):
+    cdef double last = start + (ceil(length) - 1) * step
+    if counts and not (_is_within(slot, start) and _is_within(slot, last)):
         return None
-    cdef bint single = slot.type_num == NPY_FLOAT
-    if single and length > 0:
-        # What float32 does not hold, the function refuses.
-        if fabs(start) > FLT_MAX or fabs(start + (ceil(length) - 1) * step) > FLT_MAX:
-            return None
+    if single and (fabs(start) > FLT_MAX or fabs(last) > FLT_MAX):
+        return None  # what float32 does not hold, the function refuses
     cdef double most = max(fabs(start), fabs(stop), fabs(step))
-    if whole and length > 0 and (not single or most < _EXACT_IN_FLOAT):
+    if whole and (not single or most < _EXACT_IN_FLOAT):
         return _make(_counted(slot, start, step, <npy_intp>ceil(length)), <Slots>home)
     if whole and single or not _keeps_pace(slot, start, step):
-        size = <npy_intp>max(0, ceil(length))
-        return _make(_paced(slot, start, step, 0, size), <Slots>home)
+        return _make(_paced(slot, start, step, 0, <npy_intp>ceil(length)), <Slots>home)
     if length >= SHORT_MOVE:
         return None  # the entry has NumPy make it in recycled memory
     return _make(PyArray_Arange(start, stop, step, slot.type_num), <Slots>home)

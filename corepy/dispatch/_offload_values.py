@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from corepy import _forks
 from corepy._dtypes import DType, Scalar
 from corepy.backends._base import Backend, Capabilities, Native
 from corepy.devices._device import CPU, Device
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 Function = Callable[..., Any]
-
-#: Held while values come home: one for all, which a fork waits for.
-_LOCK: Final = _forks.lock()
 
 
 class Resident:
@@ -35,13 +31,11 @@ class Resident:
     dtype : DType
     there : native array or None
         The values, until they have come home.
-    here : numpy.ndarray or None
-        The values, from then on.
     lost : float
         Seconds that operations would have taken less if it had been at home.
     """
 
-    __slots__ = ("accelerator", "dtype", "here", "home", "lost", "shape", "there")
+    __slots__ = ("_came", "accelerator", "dtype", "home", "lost", "shape", "there")
 
     def __init__(self, native: Native, accelerator: Accelerator, home: Backend) -> None:
         self.accelerator = accelerator
@@ -50,8 +44,14 @@ class Resident:
         self.shape: tuple[int, ...] = tuple(shape)
         self.dtype = accelerator.backend.dtype_of(native)
         self.there: Native | None = native
-        self.here: np.ndarray[Any, Any] | None = None
+        #: Holds `here`, which who is first puts there at once, without a lock.
+        self._came: dict[None, np.ndarray[Any, Any]] = {}
         self.lost = 0.0
+
+    @property
+    def here(self) -> np.ndarray[Any, Any] | None:
+        """The values at home, None until they have come."""
+        return self._came.get(None)
 
     @property
     def size(self) -> int:
@@ -71,13 +71,16 @@ class Resident:
         BackendError
             If the library fails; the values stay where they are.
         """
-        if self.here is None:
-            with _LOCK:
-                if self.here is None:
-                    place = self.accelerator
-                    self.here, self.there = brought_home(self.there, place.backend), None
-                    _explain.moved(self.home, CPU, self.nbytes, f"home from {place.device}")
-        return self.here
+        there, place = self.there, self.accelerator
+        if there is not None:
+            # Not under a lock: a transfer may take long, free memory under other locks, or end in a
+            # signal's handler that asks for the values too. Who comes second throws theirs away.
+            found = brought_home(there, place.backend)
+            first = self._came.setdefault(None, found) is found
+            self.there = None
+            if first:
+                _explain.moved(self.home, CPU, self.nbytes, f"home from {place.device}")
+        return self._came[None]
 
 
 def brought_home(native: Native, backend: Backend) -> np.ndarray[Any, Any]:

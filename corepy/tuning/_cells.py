@@ -21,6 +21,10 @@ FORMAT: Final = 1
 ADMITTED: Final = "admitted"
 
 
+class UnkeptError(OSError):
+    """What was measured cannot be kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entrant:
     """How one candidate did in a cell.
@@ -219,7 +223,13 @@ class Cells:
             self.stale.remove(key)
 
     def write(self) -> None:
-        """Replace the file in one step, with what another tuning has added meanwhile."""
+        """Replace the file in one step, with what another tuning has added meanwhile.
+
+        Raises
+        ------
+        UnkeptError
+            If it cannot be written.
+        """
         try:
             cells, _, alone = self._stored()
         except (OSError, _Other, *_DAMAGED) as error:  # which `read` has told
@@ -235,7 +245,11 @@ class Cells:
             "alone": self.alone,
             "cells": [asdict(cell) for cell in self.found.values()],
         }
-        write(self.path, json.dumps(content))
+        try:
+            write(self.path, json.dumps(content))
+        except OSError as error:
+            let_through(error)
+            raise UnkeptError(error.errno, error.strerror, error.filename) from error
 
     def of(self, measured: Iterable[Any]) -> Cells:
         """Return the cells of such operations, dtypes and forms as some cases have.

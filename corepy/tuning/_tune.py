@@ -37,7 +37,7 @@ from corepy.dispatch._sites import HOST, Site
 from corepy.dispatch._threads import get_num_threads
 from corepy.tuning import _alone
 from corepy.tuning._cases import Case, cases
-from corepy.tuning._cells import ADMITTED, Cell, Cells, Entrant, key_of
+from corepy.tuning._cells import ADMITTED, Cell, Cells, Entrant, UnkeptError, key_of
 from corepy.tuning._clock import (
     Comparison,
     Usage,
@@ -286,7 +286,7 @@ def _measure_case(
         found = _walk(case, lambda size: _cell(case, size, able, kept, company, seconds))
         _meet_neighbours(case, found, kept)
         _run_in_one_thread(case, found, kept, seconds)
-    except OSError:  # what is found cannot be kept
+    except UnkeptError:
         raise
     except Exception as error:  # the other cases do not depend on what fails here
         let_through(error)

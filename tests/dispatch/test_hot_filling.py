@@ -12,6 +12,8 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from corepy.backends import _numpy_creation
+from corepy.devices._device import CPU
 from tests.dispatch.natives import assert_same_bits, compiled
 
 pytestmark = compiled
@@ -35,7 +37,7 @@ def at_home() -> Any:
 def test_ranges_of_whole_numbers(size: int, dtype: str) -> None:
     native = np.dtype(dtype)
     held = np.iinfo(native) if native.kind in "iu" else None
-    for start, step in ((0, 1), (5, 3), (-7, 2), (100, -1), (2**24 - 3, 1), (2**40, 2**11)):
+    for start, step in ((0, 1), (5, 3), (-7, 2), (100, -1), (2**24 - 3, 1), (2**29, 2**4)):
         stop = start + size * step
         if held is not None and not all(held.min <= end <= held.max for end in (start, stop)):
             continue  # there are no such numbers
@@ -48,11 +50,55 @@ def test_ranges_of_whole_numbers(size: int, dtype: str) -> None:
 @pytest.mark.parametrize("ends", [(1.5, 0.25), (-3.5, -0.5), (0.1, 0.3), (1e8, 0.001)])
 def test_other_ranges(ends: tuple[float, float], size: int, dtype: str) -> None:
     start, step = ends
-    made = xp.arange(start, start + (size - 0.5) * step, step, dtype=getattr(xp, dtype)).unwrap()
+    stop = start + (size - 0.5) * step
+    made = xp.arange(start, stop, step, dtype=getattr(xp, dtype)).unwrap()
+    expected = _numpy_creation.arange(start, stop, step, dtype=np.dtype(dtype), device=CPU)
     assert made.shape == (size,)
-    # A unit in the last place of the greatest, for each of the roundings of NumPy's formula.
-    most = 4 * np.spacing(np.asarray(abs(start) + size * abs(step), dtype))
-    np.testing.assert_allclose(made, start + np.arange(size) * step, rtol=0, atol=float(most) * 2)
+    assert_same_bits(made, expected)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_ranges_up_to_the_last_number(dtype: str) -> None:
+    held, wanted = np.iinfo(dtype), getattr(xp, dtype)
+    for ends in (
+        (held.max - 20, held.max + 1),
+        (held.min, held.min + 20),
+        (held.max, held.max + 1),
+    ):
+        assert xp.arange(*ends, dtype=wanted).tolist() == list(range(*ends))
+    for ends in ((held.max - 20, held.max + 2), (held.min - 1, held.min + 20)):
+        with pytest.raises(OverflowError, match="^arange: "):
+            xp.arange(*ends, dtype=wanted)
+
+
+def test_ranges_of_nothing() -> None:
+    xp.arange(3.0)  # from here on the way is known
+    for ends in ((0.0, -1e19, 1.0), (1.0, -1e300, 0.5), (0.0, 1e19, -1.0), (5, 5, 1), (5, 0, 1)):
+        for dtype in (xp.float64, xp.float32):
+            made = xp.arange(*ends, dtype=dtype)
+            assert (made.shape, made.dtype) == ((0,), dtype)
+
+
+def test_shapes_that_no_memory_holds() -> None:
+    for shape in ((2**30,) * 3, (2**30, 2**30), (2**30, 2**30, 8)):
+        for make in (xp.ones, lambda shape: xp.full(shape, 1.0), xp.zeros):
+            with pytest.raises(MemoryError, match=r"^(ones|full|zeros): "):
+                make(shape)
+    with pytest.raises(MemoryError, match="^arange: "):
+        xp.arange(0.1, 1.8e18, 0.3)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "float32", "complex64", "complex128"])
+def test_what_no_cache_holds(dtype: str) -> None:
+    """More than 32 MiB, whose last elements fill no line of a cache."""
+    wanted = getattr(xp, dtype)
+    size = (1 << 25) // np.dtype(dtype).itemsize + 1003
+    assert (xp.ones(size, dtype=wanted).unwrap() == 1).all()
+    value = False if dtype == "bool" else 7
+    assert (xp.full(size, value, dtype=wanted).unwrap() == value).all()
+    if dtype == "float32":
+        found = xp.linspace(0.0, 1.0, size, dtype=wanted).unwrap()
+        assert_same_bits(found, np.linspace(0.0, 1.0, size, dtype=dtype))
 
 
 def test_ranges_beyond_float32() -> None:

@@ -129,6 +129,25 @@ def test_a_write_at_home_leaves_the_memory_that_a_library_lends(
     assert there._values.tolist() == [1.0, 2.0]
 
 
+def test_who_asks_while_values_come_home_has_the_same_memory(
+    fake: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a signal's handler may, or another thread: no lock is held through a transfer."""
+    x = resident([1.0, 2.0])
+    usual, inner = fake.to_numpy, []
+
+    def asked(native: Any, *, copy: bool | None = None) -> Any:
+        if not inner:
+            inner.append(None)
+            inner[0] = x.unwrap()
+            inner[0][0] = 9.0
+        return usual(native, copy=copy)
+
+    monkeypatch.setattr(fake, "to_numpy", asked)
+    assert x.unwrap() is inner[0]
+    assert x.tolist() == [9.0, 2.0]
+
+
 def test_memory_that_is_new_is_not_copied_once_more(
     fake: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

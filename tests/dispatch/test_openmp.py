@@ -144,6 +144,21 @@ def test_what_an_interrupt_left_half_done_is_undone(
     assert system.masks == {0: ALL, 7: ALL, 8: ALL}
 
 
+def test_all_may_go_anywhere_again_though_a_handler_raises_meanwhile(
+    worker: _openmp._Worker, system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undo = placed(worker)
+
+    def struck(thread: int, mask: set[int]) -> None:
+        system.set(thread, mask)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "sched_setaffinity", struck)
+    with pytest.raises(KeyboardInterrupt):
+        undo()
+    assert system.masks == {0: ALL, 7: ALL, 8: ALL}
+
+
 def test_threads_that_the_caller_starts_meanwhile_get_all_processors(
     worker: _openmp._Worker, system: System
 ) -> None:

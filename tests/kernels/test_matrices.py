@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import corepy
 from corepy import kernels
 from tests.kernels.libraries import Kind, check, device_kinds, host, kinds
 from tests.kernels.test_attention import sample
@@ -79,7 +80,9 @@ def test_products_of_vectors(kind: Kind) -> None:
         check(weights, one, expected[0], dtype, terms[0])
 
 
-compiled = pytest.mark.parametrize("kind", [k for k in kinds() if "compiled" in k.id])
+compiled = pytest.mark.parametrize(
+    "kind", [k for k in kinds() if "compiled" in k.id], indirect=True
+)
 
 
 @compiled
@@ -90,6 +93,8 @@ def test_products_of_words(kind: Kind, vectors: int, rows: int, size: int) -> No
         matrix, x = kind.array(sample(rows, size), dtype), kind.array(sample(vectors, size), dtype)
         terms = np.abs(host(x)) @ np.abs(host(matrix)).T
         check(x, kernels.matmul_vec(matrix, x), host(x) @ host(matrix).T, dtype, terms)
+        ran = corepy.explain(kernels.matmul_vec, matrix, x).records[0].backend
+        assert (ran == "numba") == (dtype in ("float16", "bfloat16") and vectors <= 64)
         turned = kind.array(sample(size, rows), dtype).T
         terms = np.abs(host(x)) @ np.abs(host(turned)).T
         check(x, kernels.matmul_vec(turned, x), host(x) @ host(turned).T, dtype, terms)
@@ -146,6 +151,24 @@ def test_out(kind: Kind) -> None:
     q = a[None, None, :, :]
     assert kernels.attention_scores(q, q, out=scores) is scores
     assert (host(scores) != 0).all()
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch"), indirect=True)
+def test_out_in_words(kind: Kind) -> None:
+    """It may lie over an operand."""
+    for dtype in ("float16", "bfloat16") if "bfloat16" in kind.dtypes else ("float16",):
+        a, x = kind.array(sample(5, 5), dtype), kind.array(sample(5, seed=1), dtype)
+        expected, own = host(kernels.gemv(a, x, alpha=0.5, beta=2.0, y=x)), host(a)
+        assert kernels.gemv(a, x, alpha=0.5, beta=2.0, y=x, out=x) is x
+        np.testing.assert_array_equal(host(x), expected)
+        row = a[1, :]
+        assert kernels.matmul_vec(a, x, out=row) is row
+        np.testing.assert_array_equal(
+            host(row), host(kernels.matmul_vec(kind.array(own, dtype), x))
+        )
+        column = kind.array(sample(5, 5), dtype)[:, 2]
+        assert kernels.matmul_vec(a, x, out=column) is column
+        np.testing.assert_array_equal(host(column), host(kernels.matmul_vec(a, x)))
 
 
 @pytest.mark.parametrize("kind", [*kinds("numpy", "torch", "jax", "array"), *device_kinds()])

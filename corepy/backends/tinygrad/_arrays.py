@@ -274,7 +274,7 @@ def share_cache() -> None:
 
 def _connected(path: str) -> sqlite3.Connection:
     made = sqlite3.connect(
-        path, 60, isolation_level="IMMEDIATE", check_same_thread=False, factory=_Cache
+        path, timeout=5, isolation_level="IMMEDIATE", check_same_thread=False, factory=_Cache
     )
     made.execute("PRAGMA synchronous=NORMAL")
     return made
@@ -300,6 +300,12 @@ class _Cursor(sqlite3.Cursor):
             return super().execute(*args)
         except sqlite3.Error:
             return self  # which has no rows then
+
+    def fetchone(self) -> Any:
+        try:
+            return super().fetchone()
+        except sqlite3.Error:
+            return None
 
 
 class _Reporting:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from corepy._signals import let_through
 from corepy.backends._streams import Streams
 from corepy.backends.torch._devices import place_of
 from corepy.backends.torch._memory import CUDA_KINDS
@@ -109,9 +110,11 @@ class TorchStreams(Streams):
         try:
             graph.pool()
         except RuntimeError:  # of a recording that did not end
-            with suppress(RuntimeError):  # it has not begun either, so there is nothing to forget
+            try:
                 torch._C._cuda_endAllocateToPool(self._place.index, pool)
                 torch._C._cuda_releasePool(self._place.index, pool)
+            except RuntimeError as error:  # it has not begun, so there is nothing to forget
+                let_through(error)
 
     @contextmanager
     def apart(self) -> Iterator[object]:

@@ -497,7 +497,7 @@ class PagedKVCache(_Memory):
             self._lengths[chosen] = lengths
             for s, count in zip(chosen, kept, strict=True):
                 del self._tables[s][count:]
-            self._free[left:] = taken
+            self._free += [block for block in taken if block not in self._free]
             raise
 
     def _put_pages(self, new: Given, values: Given, chosen: list[int]) -> None:
