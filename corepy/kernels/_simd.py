@@ -467,7 +467,17 @@ def _products_of_brains(left: Array, words: Array) -> Any:
     return total
 
 
-@inlined
-def sum_of_products_of_words(left: Array, words: Array, brain: bool) -> Any:
-    """Sum the products of a row in float32 and one of 16-bit floats, which stay where they are."""
+def _products_of_words(left: Array, words: Array, brain: bool) -> Any:
     return _products_of_brains(left, words) if brain else _products_of_halves(left, words)
+
+
+def sum_of_products_in_place(left: Array, row: Array, brain: bool) -> Any:
+    """Sum the products of a row that was widened and one that `fetch` would widen."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(sum_of_products_in_place)
+def _sum_of_products_in_place(left: Any, row: Any, brain: Any) -> Callable[..., Any]:
+    if row.dtype == types.uint16:
+        return _products_of_words
+    return lambda left, row, brain: sum_of_products(left, row)

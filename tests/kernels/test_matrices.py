@@ -105,6 +105,19 @@ def test_products_of_words(kind: Kind, vectors: int, rows: int, size: int) -> No
 
 
 @compiled
+@pytest.mark.parametrize(
+    ("dtype", "vectors", "few"),
+    [("float32", v, 1 < v < 9) for v in (1, 2, 8, 9)] + [("float64", v, v == 3) for v in (1, 3, 4)],
+)
+def test_products_with_a_large_matrix(kind: Kind, dtype: str, vectors: int, few: bool) -> None:
+    matrix, x = kind.array(sample(1025, 1031), dtype), kind.array(sample(vectors, 1031), dtype)
+    terms = np.abs(host(x)) @ np.abs(host(matrix)).T
+    check(x, kernels.matmul_vec(matrix, x), host(x) @ host(matrix).T, dtype, terms)
+    ran = corepy.explain(kernels.matmul_vec, matrix, x).records[0].backend
+    assert (ran == "numba") is few
+
+
+@compiled
 def test_special_values_in_words(kind: Kind) -> None:
     for dtype in kind.dtypes:
         special = np.asarray([[np.nan, 0.0], [np.inf, 1.0], [-np.inf, 1.0], [0.0, -0.0]])

@@ -1,8 +1,8 @@
 """Products of matrices and vectors, by the matrix product of the arrays' own library.
 
 Its BLAS is hard to beat; what these functions add is one meaning: the shapes they take, no silent
-broadcasting, 16-bit floats computed in float32, and one rounding. A few vectors of 16-bit floats
-are multiplied by compiled loops on the host, which widen no matrix.
+broadcasting, 16-bit floats computed in float32, and one rounding. A few vectors are multiplied by
+compiled loops on the host, which neither pack nor widen a matrix.
 """
 
 from __future__ import annotations
@@ -343,13 +343,19 @@ def _product(
 
 #: Vectors up to which 16-bit rows are widened for them alone: more are worth a matrix in float32.
 _FEW: Final = 64
+#: By dtype, vectors from two on up to which a matrix of so many elements is not worth to be packed.
+_FEW_OF_MANY: Final = {"float32": 8, "float64": 3}
+_MANY: Final = 1 << 20
 
 
 def _are_few(x: Given, matrix: Given, *others: Given | None) -> bool:
     """Say whether compiled loops multiply a matrix by vectors."""
-    if x.dtype == x.wide or not 0 < x.size <= _FEW * x.shape[-1] or not matrix.size:
-        return False
-    return supports(matrix, x, *others)
+    vectors = x.size // max(1, x.shape[-1])
+    if x.dtype == x.wide:
+        few = 1 < vectors <= _FEW_OF_MANY[x.dtype] and matrix.size >= _MANY
+    else:
+        few = 0 < vectors <= _FEW and matrix.size > 0
+    return few and supports(matrix, x, *others)
 
 
 def _of_few(

@@ -1,6 +1,7 @@
-"""Products of a few vectors with a matrix of 16-bit floats, of which a row is widened at a time.
+"""Products of a few vectors with a matrix, each row of which is read once, for all of them.
 
-Libraries widen the whole matrix first, and write and read it once more in twice as many bytes.
+BLAS packs a matrix first, for which a few vectors are no reward; and of 16-bit floats libraries
+widen all of it, and write and read it once more in twice as many bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from corepy.kernels._simd import (
     put,
     scratch,
     sum_of_products,
-    sum_of_products_of_words,
+    sum_of_products_in_place,
 )
 
 Array = npt.NDArray[Any]
@@ -42,25 +43,26 @@ def _products(
     vector, row = scratch(x, vectors * size), scratch(x, size)
     values, more = scratch(x, vectors * _ROWS), scratch(x, _ROWS)
     for t in range(vectors):
-        fetch(x[t], vector[t * size : (t + 1) * size], brain)
+        vector[t * size : (t + 1) * size] = fetch(x[t], row, brain)
     for block in range(start, stop):
         first, last = block * _ROWS, min((block + 1) * _ROWS, len(matrix))
         for r in range(first, last):
             if vectors > _AT_ONCE:
-                fetch(matrix[r], row, brain)
-            for t in range(vectors):
-                left = vector[t * size : (t + 1) * size]
-                if vectors > _AT_ONCE:
-                    found = sum_of_products(left, row)
-                else:
-                    found = sum_of_products_of_words(left, matrix[r], brain)
-                values[t * _ROWS + r - first] = alpha * found
+                wide = fetch(matrix[r], row, brain)
+                for t in range(vectors):
+                    found = sum_of_products(vector[t * size : (t + 1) * size], wide)
+                    values[t * _ROWS + r - first] = alpha * found
+            else:
+                for t in range(vectors):
+                    left = vector[t * size : (t + 1) * size]
+                    found = sum_of_products_in_place(left, matrix[r], brain)
+                    values[t * _ROWS + r - first] = alpha * found
         for t in range(vectors):
             some = values[t * _ROWS : t * _ROWS + last - first]
             if beta != 0.0:
-                fetch(added[t, first:last], more[: last - first], brain)
+                other = fetch(added[t, first:last], more[: last - first], brain)
                 for j in range(some.size):
-                    some[j] += beta * more[j]
+                    some[j] += beta * other[j]
             put(some, out[t, first:last], brain)
 
 
@@ -71,11 +73,12 @@ def products(
 
     Parameters
     ----------
-    x : array of uint16 (vectors, size)
-        The bits of float16, or of bfloat16 if `brain`, as of all arrays.
-    matrix : array of uint16 (rows, size)
+    x : array (vectors, size)
+        Of float32 or float64, or of uint16: the bits of float16, or of bfloat16 if `brain`. So are
+        all arrays.
+    matrix : array (rows, size)
     alpha, beta : float
-    added : array of uint16 (vectors, rows)
+    added : array (vectors, rows)
         Not read with a `beta` of zero.
     """
     blocks = -(-len(matrix) // _ROWS)
