@@ -19,6 +19,7 @@ from tests.conftest import required
 torch = required("torch")
 
 from torch.autograd import forward_ad  # noqa: E402 (of an extra)
+from torch.overrides import TorchFunctionMode  # noqa: E402
 
 pytestmark = pytest.mark.backend("torch")
 
@@ -601,3 +602,28 @@ def test_a_default_device_changes_nothing(mode: str) -> None:
                 xp.linalg.eigvals(numbers)
     finally:
         torch.set_default_device(None)
+
+
+class _Listener(TorchFunctionMode):
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return function(*args, **(kwargs or {}))
+
+
+class _Kin(torch.Tensor):  # type: ignore[misc]
+    """A tensor by another name."""
+
+
+@pytest.mark.parametrize("way", ["mode", "dual numbers", "subclass", "gradient"])
+def test_eigenvalues_of_nan_are_refused_whoever_listens(way: str) -> None:
+    """MKL ends the process."""
+    x = torch.eye(4, dtype=torch.complex128)
+    x[1, 1] = nan
+    if way == "subclass":
+        x = x.as_subclass(_Kin)
+    elif way == "gradient":
+        x.requires_grad_()
+    modes = {"mode": _Listener, "dual numbers": forward_ad.dual_level}
+    with modes.get(way, contextlib.nullcontext)(), pytest.raises(ValueError, match="^eigvals: "):
+        xp.linalg.eigvals(corepy.to(x))

@@ -10,6 +10,7 @@ import array_api_compat.torch as compat
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from corepy.backends._numpy_lapack import determinant
 from corepy.backends.torch._layout import is_batched, is_plain, packed
@@ -141,10 +142,25 @@ def det(x: Tensor) -> Tensor:
 
 def eigvals(x: Tensor, /) -> Tensor:
     # `eig` asks this itself. Of NaN MKL finds numbers here, or ends the process.
-    host = x.device.type == "cpu" and is_plain(x.detach())
-    if host and not torch.isfinite(x).all():
+    if x.device.type == "cpu" and not _is_finite(x):
         raise torch.linalg.LinAlgError("Array must not contain infs or NaNs")
     return torch.linalg.eigvals(x)
+
+
+def _is_finite(x: Tensor) -> bool:
+    """Say whether all elements are finite, True where nobody sees them; unheard by any mode."""
+    if is_plain(x.detach()):
+        return bool(torch.isfinite(x).all())
+    if (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or torch._C._functorch.maybe_current_level() is not None
+        or type(x).__torch_dispatch__
+        is not Tensor.__torch_dispatch__  # its values may be elsewhere
+    ):
+        return True
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        return bool(torch.isfinite(x.detach().as_subclass(Tensor)).all())
 
 
 def qr(x: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
