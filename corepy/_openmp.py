@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from corepy._apart import Apart, Undo
-from corepy._signals import let_through
+from corepy._signals import let_through, suppressed
 
 __all__ = ["apart"]
 
@@ -88,11 +88,9 @@ class _Worker:
         if _count() != self._count:
             # Who was started meanwhile by the caller has its one processor.
             for worker in map(int, self._look()):
-                try:
+                with suppressed(OSError):  # it has ended already
                     if os.sched_getaffinity(worker) == {processor}:
                         _allow(worker, masks[0])
-                except OSError as error:  # it has ended already
-                    let_through(error)
 
     def _look(self) -> set[str]:
         """Find out who is OpenMP's now; return who was not there before."""
@@ -119,10 +117,8 @@ class _Worker:
 
 
 def _allow(thread: int, processors: set[int]) -> None:
-    try:
+    with suppressed(OSError):  # it has ended, or the system has taken them away meanwhile
         os.sched_setaffinity(thread, processors)
-    except OSError as error:  # it has ended, or the system has taken them away meanwhile
-        let_through(error)
 
 
 def _count() -> int:

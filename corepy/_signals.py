@@ -7,6 +7,7 @@ raises is no failure of that library: nothing may be computed again, or worded a
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from functools import partial
 from inspect import unwrap
 from threading import get_ident, main_thread
@@ -21,6 +22,13 @@ def let_through(error: BaseException) -> None:
     """Raise an exception again that a signal's handler raised; for others, return."""
     if is_of_a_handler(error):
         raise error
+
+
+class suppressed(suppress):
+    """As `contextlib.suppress`, but what a signal's handler raised passes."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        return bool(super().__exit__(kind, error, trace)) and not (error and is_of_a_handler(error))
 
 
 def is_of_a_handler(error: BaseException) -> bool:

@@ -24,7 +24,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from corepy import _forks
 from corepy._loops._lowering import PIPELINE
-from corepy._signals import let_through
+from corepy._signals import let_through, suppressed
 
 __all__ = ["OPTIONS", "REASSOCIATED", "compiler", "digest", "kept"]
 
@@ -57,20 +57,15 @@ class _Cache(FunctionCache):  # type: ignore[misc]
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, where there is room for it."""
-        try:
-            self._save(sig, data)
-        except OSError as error:
-            let_through(error)
-
-    def _save(self, sig: Any, data: Any) -> None:
-        try:
-            super().save_overload(sig, data)
-        except OSError:
-            raise
-        except Exception as error:  # the index is damaged
-            let_through(error)
-            self.flush()
-            super().save_overload(sig, data)
+        with suppressed(OSError):
+            try:
+                super().save_overload(sig, data)
+            except OSError:
+                raise
+            except Exception as error:  # the index is damaged
+                let_through(error)
+                self.flush()
+                super().save_overload(sig, data)
 
 
 def kept(function: Kernel, **options: Any) -> Kernel:

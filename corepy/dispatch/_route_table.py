@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corepy._budget import cores
-from corepy._signals import let_through
+from corepy._signals import suppressed
 from corepy.devices._probe import FAILURES, Ground, cpu_flags, has_avx512
 from corepy.dispatch._admitted_devices import home_of
 from corepy.dispatch._hot import PURE
@@ -420,15 +420,13 @@ def generation() -> str:
 def _processor_says() -> Mapping[str, str]:
     """Return what the system tells of the first processor; nothing where it is not Linux."""
     found: dict[str, str] = {}
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                key, _, value = line.partition(":")
-                if not key.strip():
-                    break  # what follows is the next processor
-                found[key.strip()] = value.strip()
-    except OSError as error:  # only Linux has it
-        let_through(error)
+    # Only Linux has it.
+    with suppressed(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            key, _, value = line.partition(":")
+            if not key.strip():
+                break  # what follows is the next processor
+            found[key.strip()] = value.strip()
     return found
 
 

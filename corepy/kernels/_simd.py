@@ -452,23 +452,15 @@ def sum_of_products(left: Array, right: Array) -> Any:
 
 
 @reassociated
-def _products_of_halves(left: Array, words: Array) -> Any:
-    total = left.dtype.type(0)
-    for j in range(left.size):
-        total += left[j] * _from_half(words[j])
-    return total
-
-
-@reassociated
-def _products_of_brains(left: Array, words: Array) -> Any:
-    total = left.dtype.type(0)
-    for j in range(left.size):
-        total += left[j] * _from_brain(words[j])
-    return total
-
-
 def _products_of_words(left: Array, words: Array, brain: bool) -> Any:
-    return _products_of_brains(left, words) if brain else _products_of_halves(left, words)
+    total = left.dtype.type(0)
+    if brain:
+        for j in range(left.size):
+            total += left[j] * _from_brain(words[j])
+    else:
+        for j in range(left.size):
+            total += left[j] * _from_half(words[j])
+    return total
 
 
 def sum_of_products_in_place(left: Array, row: Array, brain: bool) -> Any:
@@ -479,5 +471,5 @@ def sum_of_products_in_place(left: Array, row: Array, brain: bool) -> Any:
 @by_type(sum_of_products_in_place)
 def _sum_of_products_in_place(left: Any, row: Any, brain: Any) -> Callable[..., Any]:
     if row.dtype == types.uint16:
-        return _products_of_words
+        return lambda left, row, brain: _products_of_words(left, row, brain)  # noqa: PLW0108
     return lambda left, row, brain: sum_of_products(left, row)

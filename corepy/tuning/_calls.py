@@ -31,7 +31,7 @@ _UNNAMED: Final = (
 )
 
 
-def called(operation: str, backend: str | None, args: tuple[Any, ...], params: Any) -> Work | None:
+def called(operation: str, backend: str | None, args: tuple[Any, ...], params: Any) -> Work:
     """Return a user's call of an operation.
 
     Parameters
@@ -44,13 +44,10 @@ def called(operation: str, backend: str | None, args: tuple[Any, ...], params: A
 
     Returns
     -------
-    callable or None
-        None where no argument is an array, so that no table of theirs is asked.
+    callable
     """
     home = _home(backend)
     moved = [_array(x, home) for x in args]
-    if all(new is old for new, old in zip(moved, args, strict=True)):
-        return None
     call = partial(_function(operation), *moved, **_written(operation, args, params))
     with using(None if backend is None else everything(backend, HOST)):
         call()  # fills entries, whatever routes are in force elsewhere, of all dtypes on its way

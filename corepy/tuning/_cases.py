@@ -6,26 +6,20 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from corepy._dtypes import DTYPES
-from corepy._signals import let_through
 from corepy.backends._numpy import NumPyBackend
-from corepy.devices._device import CPU
 from corepy.devices._pool import recycling
 from corepy.dispatch._admitted import ADMITTED, CANDIDATES, ROUTABLE, admits
 from corepy.dispatch._considerate import concerns, considerate
 from corepy.dispatch._crossings import bound
 from corepy.dispatch._operations import OPERATIONS
 from corepy.dispatch._registry import load, load_each
-from corepy.dispatch._route_sources import everything
 from corepy.dispatch._routers import Call
-from corepy.dispatch._routes import Choice
-from corepy.dispatch._sites import HOST
 from corepy.tuning._calls import called
 from corepy.tuning._clock import Work
 
@@ -110,15 +104,8 @@ class Case:
         return _recycled(self._native())
 
     def work(self, backend: str | None, args: tuple[Any, ...], params: dict[str, Any]) -> Work:
-        """Return a call that a backend runs, None being the home; as users write it, if it can."""
-        call = called(self.operation, backend, args, params)
-        return call or partial(self.home if backend is None else self._by(backend), args, params)
-
-    def _by(self, name: str) -> Call:
-        """Return what a router does on the way to a backend, whatever the size."""
-        dtype, table = DTYPES[self.dtype], everything(name, HOST)
-        choice = Choice(self.operation, NUMPY, CPU, dtype, self._native(), table)
-        return _recycled(lambda *args, **params: choice(args, params))
+        """Return a call that a backend runs, None being the home: as users write it."""
+        return called(self.operation, backend, args, params)
 
     def _native(self) -> Callable[..., Any]:
         function = NUMPY.operation(self.operation)
@@ -131,11 +118,7 @@ class Case:
         """Return where a candidate means something else than NumPy, None if nowhere."""
         from corepy.tuning._check import deviation  # which is about cases
 
-        try:
-            return deviation(self, self.home, bound(self.operation, load(name)))
-        except Exception as error:  # whatever a library raises is a reason not to use it
-            let_through(error)
-            return f"{type(error).__name__}: {error}"
+        return deviation(self, self.home, bound(self.operation, load(name)))
 
 
 def _recycled(function: Callable[..., Any]) -> Call:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from corepy._signals import let_through
 from corepy.dispatch._admitted import ADMITTED
 from corepy.tuning._cases import Case, operands, without_zeros
 
@@ -52,6 +53,18 @@ _SIZES: Final = (1, 3, 4099)
 _SIDES: Final = (4, 64)
 #: Of matrices that are long.
 _LONG: Final = (1 << 16, 1 << 18)
+
+
+def refusal(look: Callable[[], str | None]) -> str | None:
+    """Return what a look at a candidate tells against it, None if nothing.
+
+    So does whatever its library raises: that is a reason not to use it.
+    """
+    try:
+        return look()
+    except Exception as error:
+        let_through(error)
+        return f"{type(error).__name__}: {error}"
 
 
 def deviation(case: Case, home: Call, candidate: Call) -> str | None:

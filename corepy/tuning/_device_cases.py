@@ -12,7 +12,6 @@ import numpy as np
 
 from corepy._dtypes import DTYPES
 from corepy._errors import BackendUnavailableError
-from corepy._signals import let_through
 from corepy.backends._base import Backend, Native
 from corepy.devices._capabilities import detect_devices
 from corepy.devices._device import Device
@@ -123,13 +122,9 @@ class DeviceCase:
 
     def deviation(self, name: str) -> str | None:
         """Return where a candidate means something else than the home, None if nowhere."""
-        try:
-            dtype = DTYPES[self.dtype]
-            there = crossing(self.operation, self.backend, load(name), self.device, dtype)
-            return deviation(self.inner, self._brought(self.home), self._brought(there))
-        except Exception as error:  # whatever a library raises is a reason not to use it
-            let_through(error)
-            return f"{type(error).__name__}: {error}"
+        dtype = DTYPES[self.dtype]
+        there = crossing(self.operation, self.backend, load(name), self.device, dtype)
+        return deviation(self.inner, self._brought(self.home), self._brought(there))
 
     def _native(self) -> Callable[..., Any]:
         native = self.backend.operation_on(self.operation, self.device)

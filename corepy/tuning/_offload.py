@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 
 from corepy._dtypes import DTYPES
-from corepy._signals import let_through
+from corepy._signals import let_through, suppressed
 from corepy.backends._base import Backend
 from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import from_host
@@ -35,7 +35,7 @@ from corepy.dispatch._offload_values import brought_home
 from corepy.dispatch._offload_work import MEASURED, WORK, key_of
 from corepy.dispatch._settings import PRECISION
 from corepy.tuning._cases import NUMPY, Case
-from corepy.tuning._check import deviation
+from corepy.tuning._check import deviation, refusal
 from corepy.tuning._clock import Work, take_turns
 from corepy.tuning._tune import ATTEMPTS, LONGEST, Progress
 from corepy.tuning._usual import as_usual
@@ -192,10 +192,8 @@ class _Kept:
             return replace(costs, host={**costs.host, key: curve})
 
         self._findings.append(found)
-        try:
+        with suppressed(OSError, ValueError):  # then what is known here is all that there is
             self._read()
-        except (OSError, ValueError) as error:  # then what is known here is all that there is
-            let_through(error)
         # All of them: the other one may have replaced the file without the last.
         for each in self._findings:
             self.costs = each(self.costs)
@@ -252,7 +250,7 @@ class _Measuring:
         fast = name.startswith("linalg.") and dtype == "float32"
         with PRECISION.scoped("fast" if fast else "full"), np.errstate(all="ignore"):
             if key not in known.work or self.again:
-                why = self._deviation(case)
+                why = refusal(partial(self._deviation, case))
                 if why is not None:
                     self.kept.keep(self.backend, self.device, partial(_refused, key, why))
                     return
@@ -269,11 +267,7 @@ class _Measuring:
                 return tuple(brought_home(x, self.backend) for x in made)
             return brought_home(self.backend.normalize(made), self.backend)
 
-        try:
-            return deviation(case, case.home, there)
-        except Exception as error:  # whatever a library raises is a reason not to use it
-            let_through(error)
-            return f"{type(error).__name__}: {error}"
+        return deviation(case, case.home, there)
 
     def _native(self, case: Case) -> Callable[..., Any]:
         native = self.backend.operation_on(case.operation, self.device)

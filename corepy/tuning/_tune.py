@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -38,6 +39,7 @@ from corepy.dispatch._threads import get_num_threads
 from corepy.tuning import _alone
 from corepy.tuning._cases import Case, cases
 from corepy.tuning._cells import ADMITTED, Cell, Cells, Entrant, UnkeptError, key_of
+from corepy.tuning._check import refusal
 from corepy.tuning._clock import (
     Comparison,
     Usage,
@@ -275,7 +277,7 @@ def _measure_case(
     """Measure a case at one size after another; yield why candidates are refused."""
     able = []
     for name in candidates:
-        why = case.deviation(name)
+        why = refusal(partial(case.deviation, name))
         if why:
             yield f"{case.label}: {name}: {why}"
         else:

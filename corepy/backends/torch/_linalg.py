@@ -151,12 +151,12 @@ def _is_finite(x: Tensor) -> bool:
     """Say whether all elements are finite, True where nobody sees them; unheard by any mode."""
     if is_plain(x.detach()):
         return bool(torch.isfinite(x).all())
+    elsewhere = type(x).__torch_dispatch__ is not Tensor.__torch_dispatch__  # as of a fake one
     if (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()
         or torch._C._functorch.maybe_current_level() is not None
-        or type(x).__torch_dispatch__
-        is not Tensor.__torch_dispatch__  # its values may be elsewhere
+        or elsewhere
     ):
         return True
     with torch._C.DisableTorchFunction(), _disable_current_modes():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from corepy._signals import let_through
+from corepy._signals import suppressed
 from corepy.backends._streams import Streams
 from corepy.backends.torch._devices import place_of
 from corepy.backends.torch._memory import CUDA_KINDS
@@ -110,11 +110,9 @@ class TorchStreams(Streams):
         try:
             graph.pool()
         except RuntimeError:  # of a recording that did not end
-            try:
+            with suppressed(RuntimeError):  # it has not begun, so there is nothing to forget
                 torch._C._cuda_endAllocateToPool(self._place.index, pool)
                 torch._C._cuda_releasePool(self._place.index, pool)
-            except RuntimeError as error:  # it has not begun, so there is nothing to forget
-                let_through(error)
 
     @contextmanager
     def apart(self) -> Iterator[object]:
