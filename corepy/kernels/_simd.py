@@ -125,10 +125,17 @@ def _from_brain(word: Any) -> Any:
 
 @inlined
 def _to_brain(value: Any) -> Any:
+    """Return the bfloat16 of a float32, rounded to nearest, ties to even.
+
+    In integers of 32 bits throughout: of those of 64, which Python's constants would make of them,
+    half as many fit a register.
+    """
     word = bits(value)
-    rounded = (word + 0x7FFF + ((word >> 16) & 1)) >> 16
-    quiet = ((word >> 16) & 0x8000) | 0x7FC0
-    return np.uint16(quiet if (word & 0x7FFFFFFF) > 0x7F800000 else rounded)
+    odd = _i4(_i4(word >> _i4(16)) & _i4(1))
+    rounded = _i4(_i4(word + _i4(0x7FFF)) + odd)
+    quiet = _i4(_i4(word & _i4(-0x80000000)) | _i4(0x7FC00000))
+    found = rounded if value == value else quiet  # noqa: PLR0124 (a NaN is not itself)
+    return np.uint16(_i4(found) >> _i4(16))
 
 
 def _fetch_half(row: Array, held: Array, brain: bool) -> Array:

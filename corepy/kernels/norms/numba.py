@@ -31,12 +31,42 @@ Array = npt.NDArray[Any]
 #: Elements that are computed at once: so many that they fill the widest registers, and so few that
 #: channels of small images leave none to be computed one by one.
 _LANES = 16
+#: Elements up to which a row is short, and of how many short rows are fetched and put at once.
+_SHORT, _BLOCK = 256, 1024
 
 
 @kernel
 def _scaled(row: Array, scale: Any, weight: Array, into: Array) -> None:
     for j in range(row.size):
         into[j] = row[j] * scale * weight[j]
+
+
+@inlined
+def _scale_of_row(row: Any, size: int, eps: float) -> Any:
+    return number(1.0 / np.sqrt(squares_of(row) / size + eps), row[0])
+
+
+@kernel
+def _rms_short_rows(
+    x: Array, weight: Array, eps: float, brain: bool, out: Array, start: int, stop: int
+) -> None:
+    """Do as `_rms_rows` where a row is shorter than what fetching and putting it by itself costs."""
+    size = x.shape[1]
+    several = _BLOCK // size
+    held, values = scratch(x, several * size), scratch(x, several * size)
+    flat, results = x.reshape(-1), out.reshape(-1)
+    there, far = apart(out, x), is_far(out)
+    for first in range(start, stop, several):
+        last = min(first + several, stop)
+        rows = fetch(flat[first * size : last * size], held, brain)
+        expect_rows(x, last, last + several)
+        if far:
+            expect_rows(out, last, last + several)
+        into = target(results[first * size : last * size], values, there)
+        for at in range(0, (last - first) * size, size):
+            row = rows[at : at + size]
+            _scaled(row, _scale_of_row(row, size, eps), weight, into[at : at + size])
+        put(into, results[first * size : last * size], brain)
 
 
 @kernel
@@ -64,7 +94,7 @@ def _rms_rows(
                 values[j] = row[j] + other[j]
             put(values, summed[i], brain)
             row = fetch(summed[i], held, brain)  # as it was rounded
-        scale = number(1.0 / np.sqrt(squares_of(row) / size + eps), values[0])
+        scale = _scale_of_row(row, size, eps)
         expect_rows(x, i + 1, i + 2)  # while this one is in the cache
         if far:
             expect_rows(out, i + 1, i + 2)
@@ -281,6 +311,9 @@ def rms_norm(
 ) -> None:
     """Put the norms of ``x (rows, size)`` into `out`, and ``x + residual`` into `summed`."""
     fused = residual is not None and summed is not None
+    if not fused and x.shape[1] <= _SHORT:
+        launch(_rms_short_rows, (x, weight, eps, brain, out), len(x), x.nbytes // 8)
+        return
     arguments = (
         x,
         x if residual is None else residual,
