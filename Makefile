@@ -44,7 +44,7 @@ lint: $(VENV)/.has-lint  ## Check style and types
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-bench: $(VENV)/.has-bench  ## Measure operations beside NumPy, torch, JAX and others (some 20 minutes)
+bench: $(VENV)/.has-bench  ## Measure operations beside NumPy, torch, JAX and others (20 to 35 minutes)
 	$(PY) benchmarks/grid.py $(ARGS)
 
 bench-dispatch: $(VENV)/.has-bench  ## Measure the cost of dispatch

@@ -20,12 +20,15 @@ from typing import Any, Final
 import numpy as np
 
 import corepy
+from corepy.dispatch._registry import BUILT_IN, records
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "interop.md"
 BEGIN: Final = "<!-- made by: python conformance/interop.py --write -->"
 
-#: Libraries that keep arrays in host memory, where others could use them.
-LIBRARIES: Final = ("numpy", "numba", "torch", "jax", "mlx")
+#: Libraries that keep arrays in host memory, where others could use them: not Python itself.
+LIBRARIES: Final = tuple(
+    name for name in BUILT_IN if "cpu" in records()[name].kinds and name != "reference"
+)
 #: XLA's allocations, and what it asks of memory that it shares.
 ALIGNMENT: Final = 64
 

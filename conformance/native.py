@@ -23,17 +23,30 @@ from corepy.backends._base import Backend
 from corepy.devices._device import Device
 from corepy.dispatch._fallback import place
 from corepy.dispatch._operations import OPERATIONS, Operation
-from corepy.dispatch._registry import load
+from corepy.dispatch._registry import BUILT_IN, load, records
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "native.md"
 BEGIN: Final = "<!-- made by: python conformance/native.py --write -->"
 
-#: The backends of this package that have one more library each, in the order of the tables.
-#: One with devices that differ in this stands once for each kind of them.
-BACKENDS: Final = (
-    *("numpy", "numba", "torch", "jax", "mlx", "dask", "tinygrad:opencl", "tinygrad:webgpu"),
-    "reference",
-)
+#: Kinds of device that a processor can be, some by a driver.
+HERE: Final = ("cpu", "dask", "opencl", "webgpu")
+
+
+def backends() -> tuple[str, ...]:
+    """Return the backends of this package that run here, in the order of the tables.
+
+    One that serves several of these kinds of device stands once for each.
+    """
+    known = records()
+    kinds = {name: [kind for kind in known[name].kinds if kind in HERE] for name in BUILT_IN}
+    return tuple(
+        name if len(kinds[name]) == 1 else f"{name}:{kind}"
+        for name in BUILT_IN
+        for kind in kinds[name]
+    )
+
+
+BACKENDS: Final = backends()
 
 
 def chapter(operation: Operation) -> str:

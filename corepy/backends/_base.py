@@ -7,9 +7,10 @@ wraps nothing; the dispatcher has done that before it calls.
 What a native callable may rely on
     * It has the standard's name and signature, on native arrays: ``sum(x, /, *, axis, dtype,
       keepdims)``. Functions of the extensions are called ``"linalg.cholesky"``, ``"fft.fft"``.
-    * Operands of an elementwise operation have one dtype already, the promoted one, and live on
-      one device. Python scalars have become 0-D native arrays, except where `Capabilities` says
-      that the operation takes them as they are.
+    * Operands of an elementwise operation live on one device and have one dtype already, the
+      promoted one, or, where the backend `promotes`, dtypes of one kind. Python scalars have become
+      0-D native arrays, except where `Capabilities` says that the operation takes them as they
+      are.
     * ``axis`` arguments are non-negative and in range, shapes are tuples of ints, ``dtype``
       arguments are the library's own, ``device`` is a `Device`, and both are always given where
       the standard has them (creation functions).

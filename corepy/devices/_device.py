@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final
 
 from corepy import _forks
@@ -15,8 +15,6 @@ GPU_KINDS: Final = ("cuda", "rocm", "mps", "xpu")
 _NUMBERED: Final = ("cuda", "rocm", "tpu", "xpu", "opencl", "webgpu")
 #: All kinds that a user may name without a backend that brings its own.
 KINDS: Final = ("cpu", "gpu", "cuda", "rocm", "mps", "tpu", "xpu", "opencl", "webgpu", "dask")
-#: Names of backends that are none of devices, for the message to those who take them for one.
-_LIBRARIES: Final = ("cupy", "jax", "mlx", "numba", "numpy", "reference", "tinygrad", "torch")
 _NUMBER: Final = re.compile("0|[1-9][0-9]*")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*(:[a-z0-9_]+)?")
 
@@ -73,12 +71,19 @@ class Device:
 _DEVICES: Final[dict[str, Device]] = {}
 _LOCK: Final = _forks.lock()
 _first_gpu: Callable[[str, str], Device]
+_backends: Callable[[], Container[str]] = tuple
 
 
 def bind(first_gpu: Callable[[str, str], Device]) -> None:
-    """Let the registry say which device ``gpu`` is, given the function and argument to name."""
+    """Let the dispatcher say which device ``gpu`` is, given the function and argument to name."""
     global _first_gpu
     _first_gpu = first_gpu
+
+
+def bind_backends(backends: Callable[[], Container[str]]) -> None:
+    """Let the registry name the backends, for the message to those who take one for a device."""
+    global _backends
+    _backends = backends
 
 
 def is_name(name: str) -> bool:
@@ -112,7 +117,7 @@ def as_device(device: object, function: str = "as_device", argument: str = "devi
     TypeError
         If the object is neither.
     ValueError
-        If the string is not of the form of a device's name.
+        If the string is not of the form of a device's name, or is a backend's.
     BackendUnavailableError
         If it is ``"gpu"``, and there is none.
     """
@@ -125,9 +130,10 @@ def as_device(device: object, function: str = "as_device", argument: str = "devi
     if found is None:
         if name == "gpu":
             return _first_gpu(function, argument)
-        if not is_name(name) or name in _LIBRARIES:
+        is_backend = name in _backends()
+        if is_backend or not is_name(name):
             expected = 'a device name such as "cpu" or "cuda:0"'
-            if name in _LIBRARIES:
+            if is_backend:
                 expected += f': this is a backend, see corepy.to(x, backend="{name}")'
             elif name == "cpu:0":
                 expected = '"cpu", which has no number'

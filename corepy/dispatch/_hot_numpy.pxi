@@ -128,10 +128,9 @@ cdef extern from "numpy/ufuncobject.h":
 
 cdef enum:
     OPERATIONS = 160  # that have a place in each table: more than there are
-    # Elements below which the short way is taken, but for elementwise operations, reductions, copies,
-    # views and new arrays, which take it at any size. From there on the machinery is a small part.
-    # What is moved takes so little time that a way through Python that has left the caches shows
-    # longer.
+    # Elements below which the short way is taken, but by what `_find_leasts` lets take it at any size.
+    # From there on the machinery is a small part. What is moved takes so little time that a way
+    # through Python that has left the caches shows longer.
     SHORT = 16384
     SHORT_MOVE = 2097152
     CHUNK = 32768  # elements of one row that threads reduce apart

@@ -1,7 +1,8 @@
 """What the dispatcher knows of each operation: the dtypes it takes and the dtype it gives.
 
-The chapters of `corepy.array_api` declare their operations here as they define their functions;
-nothing else lists them.
+The chapters of `corepy.array_api` declare their operations here as they define their functions.
+Backends name those that take another function than the library's own of that name; MLX, tinygrad
+and the reference all that they run, and Dask all that are elementwise.
 """
 
 from __future__ import annotations

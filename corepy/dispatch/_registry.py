@@ -13,7 +13,7 @@ from corepy import _forks
 from corepy._errors import BackendUnavailableError, bad_argument, bad_type, listing
 from corepy._signals import let_through
 from corepy.backends._base import Backend
-from corepy.devices import _libraries
+from corepy.devices import _device, _libraries
 from corepy.devices._device import Device
 from corepy.dispatch import _streams, _tf32, _threads
 from corepy.dispatch._hot import forget_homes, let_go
@@ -141,6 +141,14 @@ _records: dict[str, BackendRecord] = {
             priority=80,
             modules=("jax", "jaxlib"),
         ),
+        _built_in(
+            "mlx",
+            "mlx._backend:MLXBackend",
+            needs=("mlx", "numpy"),
+            kinds=("cpu", "mps"),
+            priority=90,
+            modules=("mlx",),
+        ),
         # Its arrays live on a device of their own, so that only a priority leads there.
         _built_in(
             "dask",
@@ -149,14 +157,6 @@ _records: dict[str, BackendRecord] = {
             kinds=("dask",),
             priority=400,
             modules=("dask",),
-        ),
-        _built_in(
-            "mlx",
-            "mlx._backend:MLXBackend",
-            needs=("mlx", "numpy"),
-            kinds=("cpu", "mps"),
-            priority=90,
-            modules=("mlx",),
         ),
         # Its devices are no defaults: only a priority leads there.
         _built_in(
@@ -355,7 +355,18 @@ def loaded() -> tuple[Backend, ...]:
     return tuple(_loaded.values())
 
 
+def _named_unlike_devices() -> frozenset[str]:
+    """Return the names of backends that no kind of device has too.
+
+    What a backend of an entry point serves is not told: it may be a kind of its own name.
+    """
+    known = _records.copy()
+    kinds = {kind for record in known.values() for kind in record.kinds}
+    return frozenset(name for name, record in known.items() if record.kinds) - kinds
+
+
 _libraries.bind(loaded, let_go)
+_device.bind_backends(_named_unlike_devices)
 
 
 def status() -> tuple[BackendStatus, ...]:

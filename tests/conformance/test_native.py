@@ -11,7 +11,7 @@ from conformance import native
 from corepy._dtypes import DTYPES
 from corepy.devices._device import CPU
 from corepy.dispatch._operations import OPERATIONS
-from corepy.dispatch._registry import load
+from corepy.dispatch._registry import BUILT_IN, load
 
 
 def test_every_operation_stands_in_a_chapter() -> None:
@@ -47,6 +47,14 @@ def needed(name: str) -> pytest.MarkDecorator:
     if name == "reference":
         return pytest.mark.needs("mpmath")  # without it linalg and fft run in NumPy
     return pytest.mark.device(name) if ":" in name else pytest.mark.backend(name)
+
+
+def test_the_page_has_what_the_registry_has() -> None:
+    page = native.PAGE.read_text(encoding="utf-8")
+    header = next(line for line in page.splitlines() if line.startswith("| chapter"))
+    published = [cell.strip(" `") for cell in header.strip("|").split("|")]
+    assert published[2:] == [*native.BACKENDS]
+    assert {name.partition(":")[0] for name in published[2:]} == {*BUILT_IN} - {"cupy"}
 
 
 @pytest.mark.parametrize(

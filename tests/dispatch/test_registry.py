@@ -9,6 +9,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from corepy.devices import as_device
 from corepy.dispatch import _registry
 from tests.dispatch.fake import FakeBackend, Tensor, registered, tensor
 
@@ -40,6 +41,33 @@ def test_its_native_arrays_are_taken_as_arguments() -> None:
         assert (x.backend, x.tolist()) == ("fake", [2.0, 3.0])
         assert xp.asarray(tensor([1])).backend == "fake"
         assert isinstance(x.unwrap(), Tensor)
+
+
+def refused(name: str) -> str:
+    with pytest.raises(ValueError, match="^zeros: device ") as caught:
+        xp.zeros(3, device=name)
+    return str(caught.value)
+
+
+def test_who_takes_a_backend_for_a_device_is_told_so() -> None:
+    served = {kind for name in _registry.BUILT_IN for kind in _registry.records()[name].kinds}
+    backends = {*_registry.BUILT_IN} - served
+    assert {"numpy", "torch", "mlx"} <= backends
+    for name in backends:
+        assert f'this is a backend, see corepy.to(x, backend="{name}")' in refused(name)
+    assert as_device("dask").kind == "dask"  # which is both
+
+
+class Boxes(FakeBackend):
+    name = "boxes"
+
+
+def test_a_registered_backend_is_told_from_its_device() -> None:
+    with registered(Boxes({"add"}), "boxes"):
+        assert 'this is a backend, see corepy.to(x, backend="boxes")' in refused("boxes")
+        assert xp.asarray([1.0], device="fake:0").backend == "boxes"
+    with registered(FakeBackend({"add"})):  # whose device is of a kind of its own name
+        assert "device fake is not present; expected" in refused("fake")
 
 
 @pytest.mark.parametrize(
