@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -13,7 +17,9 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from conformance.make_signatures import TABLE
 from corepy import devices, kernels, testing
+from corepy.array_api._docs import cite
 from corepy.dispatch import _select
 
 STANDARD: Final = (xp, xp.linalg, xp.fft)
@@ -107,6 +113,80 @@ def test_what_is_missing_is_found() -> None:
     assert documented(whole) == {"TypeError", "ValueError"}
     assert len(FUNCTIONS) > 200
     assert len(METHODS) > 50
+
+
+# ---------------------------------------------------------------------------- sources
+
+TABLE_OF_NAMES: Final = json.loads(Path(TABLE).read_text(encoding="utf-8"))
+#: Attributes that arrays have of a compiled class, whose docstrings nobody changes.
+OF_OPERANDS: Final = {"dtype", "ndim", "shape", "size"}
+
+
+def address(part: str, name: str) -> str:
+    """Return where the standard describes a function, or a method or attribute."""
+    folder = "extensions" if part in TABLE_OF_NAMES["extensions"] else "API_specification"
+    where = f"https://data-apis.org/array-api/{TABLE_OF_NAMES['version']}/{folder}"
+    return f"{where}/generated/array_api.{f'{part}.' if part else ''}{name}.html"
+
+
+def described() -> dict[str, Any]:
+    """Return what has a page of the standard, by the address of that."""
+    array, info = TABLE_OF_NAMES["array"], type(xp.__array_namespace_info__())
+    homes: dict[str, tuple[Any, set[str]]] = {
+        "": (xp, {*xp.__all__} - {"__array_namespace_info__"}),
+        "fft": (xp.fft, {*xp.fft.__all__}),
+        "linalg": (xp.linalg, {*xp.linalg.__all__} - {*xp.__all__}),  # `matmul` is one function
+        "array": (corepy.Array, {*array["attributes"], *array["methods"]} - OF_OPERANDS),
+    }
+    found = {
+        address(part, name): value
+        for part, (home, names) in homes.items()
+        for name in sorted(names)
+        if _is_function(value := getattr(home, name)) or isinstance(value, property)
+    }
+    found |= {address("info", name): getattr(info, name) for name in TABLE_OF_NAMES["info"]}
+    return found | {address("info", "__array_namespace_info__"): xp.__array_namespace_info__}
+
+
+DESCRIBED: Final = described()
+
+
+@pytest.mark.parametrize("page", DESCRIBED)
+def test_what_the_standard_describes_names_its_page(page: str) -> None:
+    assert sections(DESCRIBED[page].__doc__)["References"].strip() == page
+
+
+def test_every_function_of_the_standard_is_described() -> None:
+    assert {id(value) for value in public(_is_function, STANDARD).values()} <= {
+        id(value) for value in DESCRIBED.values()
+    }
+    assert len(DESCRIBED) > 200
+    page = "https://data-apis.org/array-api/2025.12/API_specification/array_object.html"
+    assert sections(corepy.Array.__doc__)["References"].strip() == page
+
+
+@pytest.mark.parametrize("margin", ["", "    "])
+@pytest.mark.parametrize("lines", [("Do.",), ("Do.", "", "Notes", "-----", "It is done.", "")])
+def test_pages_stand_in_line_with_other_sections(margin: str, lines: tuple[str, ...]) -> None:
+    def function() -> None: ...
+
+    function.__doc__ = f"\n{margin}".join(lines)
+    before = sections(function.__doc__)
+    for _ in range(2):  # of which the second finds it there
+        cite("fft", {"fft": function})
+    after = sections(function.__doc__)
+    assert after.pop("References").strip() == address("fft", "fft")
+    assert {name: text.strip() for name, text in after.items()} == {
+        name: text.strip() for name, text in before.items()
+    }
+
+
+def test_without_docstrings_nothing_is_missed() -> None:
+    code = "import corepy.array_api as xp; help(xp.fft.fft); help(xp.ones); print(xp.take.__doc__)"
+    command = [sys.executable, "-OO", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert "fft(x: 'Array', /, *, n: 'int | None' = None" in done.stdout
+    assert done.stdout.endswith("None\n")
 
 
 @pytest.mark.parametrize("name", kernels.__all__)

@@ -10,7 +10,7 @@ and `BackendError` where a library fails.
 .. [1] https://data-apis.org/array-api/2025.12/
 """
 
-from corepy.array_api import _hints, fft, linalg
+from corepy.array_api import _docs, _hints, fft, linalg
 from corepy.array_api._array import API_VERSION as __array_api_version__
 from corepy.array_api._array import Array as _Array
 from corepy.array_api._constants import (
@@ -131,6 +131,9 @@ from corepy.array_api._elementwise import (
 from corepy.array_api._indexing import (
     take,
     take_along_axis,
+)
+from corepy.array_api._info import (
+    Info as _Info,
 )
 from corepy.array_api._info import (
     __array_namespace_info__,
@@ -356,3 +359,10 @@ __all__ = [
 ]
 
 _hints.explain_missing(_Array, globals(), __all__)
+
+_docs.cite("array", {name: getattr(_Array, name) for name in _docs.OF_ARRAYS})
+_docs.cite("info", {name: getattr(_Info, name) for name in _docs.OF_INFO})
+_docs.cite("info", {"__array_namespace_info__": __array_namespace_info__})
+_docs.cite("", {name: globals()[name] for name in __all__})
+_docs.cite("fft", {name: getattr(fft, name) for name in fft.__all__})
+_docs.cite("linalg", {name: getattr(linalg, name) for name in linalg.__all__})

@@ -81,6 +81,10 @@ class Array(Interchange):
     -----
     Computation follows data: results live where the operands live. Indexing may give a view or a
     copy, as the library has it; do not rely on either.
+
+    References
+    ----------
+    https://data-apis.org/array-api/2025.12/API_specification/array_object.html
     """
 
     __slots__ = ()

@@ -32,6 +32,7 @@ from corepy.array_api._conversion import (
     parse,
     preferred,
 )
+from corepy.array_api._docs import likeness_doc, new_array_doc
 from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import from_host
 from corepy.dispatch import (
@@ -154,71 +155,21 @@ def asarray(
 
 
 @operation()
+@new_array_doc("Of that shape, with arbitrary values.")
 def empty(
     shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | str | None = None
 ) -> Array:
-    """Array with memory that is not set.
-
-    Parameters
-    ----------
-    shape : int or tuple of int
-    dtype : DType or None
-        By default float64.
-    device : Device or None
-        None for the default device.
-
-    Returns
-    -------
-    Array
-        Of that shape, with arbitrary values.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If a size is negative, or a name is of no dtype or device.
-    MemoryError
-        If memory does not hold the result.
-    BackendUnavailableError
-        If the device is not present.
-    UnsupportedOperationError
-        If no backend has the dtype on that device.
-    """
+    """Array with memory that is not set."""
     sizes = shape_of("empty", shape)
     return cast("Array", create("empty", new_table("empty", dtype, device, _dtypes.float64), sizes))
 
 
 @partial(shortened, "empty_like")
+@likeness_doc("Of the shape of `x`, with arbitrary values.")
 def empty_like(
     x: Array, /, *, dtype: DType | None = None, device: Device | str | None = None
 ) -> Array:
-    """Array of the shape of another, with memory that is not set.
-
-    Parameters
-    ----------
-    x : Array
-    dtype : DType or None
-        By default that of `x`.
-    device : Device or None
-        By default that of `x`.
-
-    Returns
-    -------
-    Array
-        Of the shape of `x`, with arbitrary values.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If a name is of no dtype or device.
-    BackendUnavailableError
-        If the device is not present.
-    UnsupportedOperationError
-        If no backend has the dtype on that device.
-    """
+    """Array of the shape of another, with memory that is not set."""
     x = as_operand("empty_like", "x", x)
     return cast(
         "Array", create("empty", table_like("empty_like", x, dtype, device), known_sizes(x))
@@ -478,71 +429,21 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
 
 
 @operation()
+@new_array_doc("Of that shape.")
 def ones(
     shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | str | None = None
 ) -> Array:
-    """Array of ones.
-
-    Parameters
-    ----------
-    shape : int or tuple of int
-    dtype : DType or None
-        By default float64.
-    device : Device or None
-        None for the default device.
-
-    Returns
-    -------
-    Array
-        Of that shape.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If a size is negative, or a name is of no dtype or device.
-    MemoryError
-        If memory does not hold the result.
-    BackendUnavailableError
-        If the device is not present.
-    UnsupportedOperationError
-        If no backend has the dtype on that device.
-    """
+    """Array of ones."""
     sizes = shape_of("ones", shape)
     return cast("Array", create("ones", new_table("ones", dtype, device, _dtypes.float64), sizes))
 
 
 @partial(shortened, "ones_like")
+@likeness_doc("Of the shape of `x`.")
 def ones_like(
     x: Array, /, *, dtype: DType | None = None, device: Device | str | None = None
 ) -> Array:
-    """Array of ones, of the shape of another.
-
-    Parameters
-    ----------
-    x : Array
-    dtype : DType or None
-        By default that of `x`.
-    device : Device or None
-        By default that of `x`.
-
-    Returns
-    -------
-    Array
-        Of the shape of `x`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If a name is of no dtype or device.
-    BackendUnavailableError
-        If the device is not present.
-    UnsupportedOperationError
-        If no backend has the dtype on that device.
-    """
+    """Array of ones, of the shape of another."""
     x = as_operand("ones_like", "x", x)
     return cast("Array", create("ones", table_like("ones_like", x, dtype, device), known_sizes(x)))
 
@@ -610,71 +511,21 @@ def triu(x: Array, /, *, k: int = 0) -> Array:
 
 
 @operation()
+@new_array_doc("Of that shape.")
 def zeros(
     shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Device | str | None = None
 ) -> Array:
-    """Array of zeros.
-
-    Parameters
-    ----------
-    shape : int or tuple of int
-    dtype : DType or None
-        By default float64.
-    device : Device or None
-        None for the default device.
-
-    Returns
-    -------
-    Array
-        Of that shape.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If a size is negative, or a name is of no dtype or device.
-    MemoryError
-        If memory does not hold the result.
-    BackendUnavailableError
-        If the device is not present.
-    UnsupportedOperationError
-        If no backend has the dtype on that device.
-    """
+    """Array of zeros."""
     sizes = shape_of("zeros", shape)
     return cast("Array", create("zeros", new_table("zeros", dtype, device, _dtypes.float64), sizes))
 
 
 @partial(shortened, "zeros_like")
+@likeness_doc("Of the shape of `x`.")
 def zeros_like(
     x: Array, /, *, dtype: DType | None = None, device: Device | str | None = None
 ) -> Array:
-    """Array of zeros, of the shape of another.
-
-    Parameters
-    ----------
-    x : Array
-    dtype : DType or None
-        By default that of `x`.
-    device : Device or None
-        By default that of `x`.
-
-    Returns
-    -------
-    Array
-        Of the shape of `x`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If a name is of no dtype or device.
-    BackendUnavailableError
-        If the device is not present.
-    UnsupportedOperationError
-        If no backend has the dtype on that device.
-    """
+    """Array of zeros, of the shape of another."""
     x = as_operand("zeros_like", "x", x)
     return cast(
         "Array", create("zeros", table_like("zeros_like", x, dtype, device), known_sizes(x))

@@ -55,7 +55,7 @@ def _unary(
     returns: str = _SAME,
     notes: str = "",
 ) -> UnaryFunction[Array]:
-    return unary(name, dtypes, unary_doc(name, summary, dtypes, returns, notes), result)
+    return unary(name, dtypes, unary_doc(summary, dtypes, returns, notes), result)
 
 
 def _binary(
@@ -69,7 +69,7 @@ def _binary(
     notes: str = "",
     by_zero: bool = False,
 ) -> BinaryFunction[Array]:
-    doc = binary_doc(name, summary, dtypes, returns, notes, by_zero)
+    doc = binary_doc(summary, dtypes, returns, notes, by_zero)
     return binary(name, dtypes, doc, result, widened)
 
 
@@ -235,10 +235,6 @@ def clip(x: Array, /, min: Array | float | None = None, max: Array | float | Non
         If a scalar bound does not fit the dtype of `x`.
     DeviceMismatchError
         If the operands live on different devices.
-
-    References
-    ----------
-    https://data-apis.org/array-api/2025.12/API_specification/generated/array_api.clip.html
     """
     x = as_operand("clip", "x", x, min=min, max=max)
     low = None if min is None else _bound(x, "min", min)

@@ -21,6 +21,7 @@ from corepy.array_api._arguments import (
     number_of,
     size_of,
 )
+from corepy.array_api._docs import transform_doc, transforms_doc
 from corepy.devices._device import Device
 from corepy.dispatch import (
     STRICT,
@@ -162,203 +163,55 @@ for _name in ("fftshift", "ifftshift"):
 for _name in ("fftfreq", "rfftfreq"):
     declare(f"fft.{_name}", _dtypes.ANY)
 
+_COMPLEX_DTYPE: Final = "Of the complex dtype of the precision of `x`."
+_REAL_DTYPE: Final = "Of the real dtype of the precision of `x`."
+_WHOLE: Final = f"{_COMPLEX_DTYPE[:-1]}, of `n` elements along `axis`."
+_HALF: Final = f"{_COMPLEX_DTYPE[:-1]}, of ``n // 2 + 1`` elements along `axis`."
+_FROM_POINTS: Final = (
+    f"{_REAL_DTYPE[:-1]}, of `n` elements along `axis`; by default\n"
+    "        ``2 * (m - 1)`` for `m` of the input."
+)
+
 
 @operation(_dtypes.FLOATING, extension="fft")
+@transform_doc(_dtypes.FLOATING, _WHOLE)
 def fft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
-    """One-dimensional discrete Fourier transform.
-
-    Parameters
-    ----------
-    x : Array
-        Of at least one dimension, with a floating-point dtype.
-    n : int or None
-        Points of the transform: the input is cut or filled with zeros to fit.
-    axis : int
-    norm : {"backward", "ortho", "forward"}
-        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
-
-    Returns
-    -------
-    Array
-        Of the complex dtype of the precision of `x`, of `n` elements along `axis`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type or dtype.
-    ValueError
-        If there is no point to transform, or `norm` is another word.
-    IndexError
-        If `axis` is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """
+    """One-dimensional discrete Fourier transform."""
     return _one("fft", x, n, axis, norm)
 
 
+@transform_doc(_dtypes.FLOATING, _WHOLE)
 def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
-    """Inverse of `fft`.
-
-    Parameters
-    ----------
-    x : Array
-        Of at least one dimension, with a floating-point dtype.
-    n : int or None
-        Points of the transform: the input is cut or filled with zeros to fit.
-    axis : int
-    norm : {"backward", "ortho", "forward"}
-        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
-
-    Returns
-    -------
-    Array
-        Of the complex dtype of the precision of `x`, of `n` elements along `axis`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type or dtype.
-    ValueError
-        If there is no point to transform, or `norm` is another word.
-    IndexError
-        If `axis` is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """
+    """Inverse of `fft`."""
     return _one("ifft", x, n, axis, norm)
 
 
 @operation(_dtypes.REAL_FLOATING, extension="fft")
+@transform_doc(_dtypes.REAL_FLOATING, _HALF)
 def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
-    """One-dimensional transform of real input: the non-negative frequencies.
-
-    Parameters
-    ----------
-    x : Array
-        Of at least one dimension, with a real floating-point dtype.
-    n : int or None
-        Points of the transform: the input is cut or filled with zeros to fit.
-    axis : int
-    norm : {"backward", "ortho", "forward"}
-        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
-
-    Returns
-    -------
-    Array
-        Of the complex dtype of the precision of `x`, of ``n // 2 + 1`` elements along `axis`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type or dtype.
-    ValueError
-        If there is no point to transform, or `norm` is another word.
-    IndexError
-        If `axis` is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """
+    """One-dimensional transform of real input: the non-negative frequencies."""
     return _one("rfft", x, n, axis, norm)
 
 
+@transform_doc(_dtypes.FLOATING, _FROM_POINTS)
 def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
-    """Inverse of `rfft`.
-
-    Parameters
-    ----------
-    x : Array
-        Of at least one dimension, with a floating-point dtype.
-    n : int or None
-        Points of the transform: the input is cut or filled with zeros to fit.
-    axis : int
-    norm : {"backward", "ortho", "forward"}
-        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
-
-    Returns
-    -------
-    Array
-        Of the real dtype of the precision of `x`, of `n` elements along `axis`; by default
-        ``2 * (m - 1)`` for `m` of the input.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type or dtype.
-    ValueError
-        If there is no point to transform, or `norm` is another word.
-    IndexError
-        If `axis` is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """
+    """Inverse of `rfft`."""
     return _one("irfft", x, n, axis, norm)
 
 
+@transform_doc(_dtypes.FLOATING, _FROM_POINTS)
 def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
-    """One-dimensional transform of input with Hermitian symmetry, which is real.
-
-    Parameters
-    ----------
-    x : Array
-        Of at least one dimension, with a floating-point dtype.
-    n : int or None
-        Points of the transform: the input is cut or filled with zeros to fit.
-    axis : int
-    norm : {"backward", "ortho", "forward"}
-        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
-
-    Returns
-    -------
-    Array
-        Of the real dtype of the precision of `x`, of `n` elements along `axis`; by default
-        ``2 * (m - 1)`` for `m` of the input.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type or dtype.
-    ValueError
-        If there is no point to transform, or `norm` is another word.
-    IndexError
-        If `axis` is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """
+    """One-dimensional transform of input with Hermitian symmetry, which is real."""
     return _one("hfft", x, n, axis, norm)
 
 
+@transform_doc(_dtypes.REAL_FLOATING, _HALF)
 def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
-    """Inverse of `hfft`.
-
-    Parameters
-    ----------
-    x : Array
-        Of at least one dimension, with a real floating-point dtype.
-    n : int or None
-        Points of the transform: the input is cut or filled with zeros to fit.
-    axis : int
-    norm : {"backward", "ortho", "forward"}
-        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
-
-    Returns
-    -------
-    Array
-        Of the complex dtype of the precision of `x`, of ``n // 2 + 1`` elements along `axis`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type or dtype.
-    ValueError
-        If there is no point to transform, or `norm` is another word.
-    IndexError
-        If `axis` is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """
+    """Inverse of `hfft`."""
     return _one("ihfft", x, n, axis, norm)
 
 
+@transforms_doc(_dtypes.FLOATING, _COMPLEX_DTYPE)
 def fftn(
     x: Array,
     /,
@@ -367,38 +220,11 @@ def fftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Array:
-    """Discrete Fourier transform along several axes.
-
-    Parameters
-    ----------
-    x : Array
-        With a floating-point dtype.
-    s : sequence of int or None
-        Points along each axis: the input is cut or filled with zeros to fit; -1 leaves it.
-    axes : sequence of int or None
-        By default the last ``len(s)``, or all.
-    norm : {"backward", "ortho", "forward"}
-        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
-
-    Returns
-    -------
-    Array
-        Of the complex dtype of the precision of `x`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type or dtype.
-    ValueError
-        If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
-    IndexError
-        If an axis is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """
+    """Discrete Fourier transform along several axes."""
     return _many("fftn", x, s, axes, norm)
 
 
+@transforms_doc(_dtypes.FLOATING, _COMPLEX_DTYPE)
 def ifftn(
     x: Array,
     /,
@@ -407,38 +233,11 @@ def ifftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Array:
-    """Inverse of `fftn`.
-
-    Parameters
-    ----------
-    x : Array
-        With a floating-point dtype.
-    s : sequence of int or None
-        Points along each axis: the input is cut or filled with zeros to fit; -1 leaves it.
-    axes : sequence of int or None
-        By default the last ``len(s)``, or all.
-    norm : {"backward", "ortho", "forward"}
-        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
-
-    Returns
-    -------
-    Array
-        Of the complex dtype of the precision of `x`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type or dtype.
-    ValueError
-        If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
-    IndexError
-        If an axis is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """
+    """Inverse of `fftn`."""
     return _many("ifftn", x, s, axes, norm)
 
 
+@transforms_doc(_dtypes.REAL_FLOATING, _COMPLEX_DTYPE)
 def rfftn(
     x: Array,
     /,
@@ -447,38 +246,11 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Array:
-    """Transform of real input along several axes; the last keeps its non-negative frequencies.
-
-    Parameters
-    ----------
-    x : Array
-        With a real floating-point dtype.
-    s : sequence of int or None
-        Points along each axis: the input is cut or filled with zeros to fit; -1 leaves it.
-    axes : sequence of int or None
-        By default the last ``len(s)``, or all.
-    norm : {"backward", "ortho", "forward"}
-        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
-
-    Returns
-    -------
-    Array
-        Of the complex dtype of the precision of `x`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type or dtype.
-    ValueError
-        If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
-    IndexError
-        If an axis is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """
+    """Transform of real input along several axes; the last keeps its non-negative frequencies."""
     return _many("rfftn", x, s, axes, norm)
 
 
+@transforms_doc(_dtypes.FLOATING, _REAL_DTYPE)
 def irfftn(
     x: Array,
     /,
@@ -487,35 +259,7 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Array:
-    """Inverse of `rfftn`.
-
-    Parameters
-    ----------
-    x : Array
-        With a floating-point dtype.
-    s : sequence of int or None
-        Points along each axis: the input is cut or filled with zeros to fit; -1 leaves it.
-    axes : sequence of int or None
-        By default the last ``len(s)``, or all.
-    norm : {"backward", "ortho", "forward"}
-        Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``.
-
-    Returns
-    -------
-    Array
-        Of the real dtype of the precision of `x`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type or dtype.
-    ValueError
-        If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
-    IndexError
-        If an axis is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """
+    """Inverse of `rfftn`."""
     return _many("irfftn", x, s, axes, norm)
 
 
