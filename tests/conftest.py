@@ -2,9 +2,11 @@
 
 Fixtures
     * ``backend``: the name of a backend; the test runs once on each usable one, in its priority.
+      With ``COREPY_TEST_DEVICE=cuda:0`` it runs on that device, on each that serves it.
     * ``xp``: `corepy.array_api`, once on each usable backend in the same way.
     * ``alone``: nobody else seems to use the machine.
     * ``route_cache``: an empty folder for the tables of routes that the test measures.
+    * ``routes_off``: every operation runs in the library of its arrays.
 
 Markers
     * ``backend("torch")``: needs that backend.
@@ -119,9 +121,13 @@ def backends() -> list[Any]:
 @pytest.fixture(params=backends())
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """Run the test once on each usable backend, with that one as the priority."""
+    wish = request.param
+    if device := os.environ.get("COREPY_TEST_DEVICE"):
+        wish = f"{wish}:{device}"
+        _demand(request.param, lacks(wish))
     before = corepy.get_fallback()
     corepy.set_fallback("allow")  # what a backend lacks is not what these tests are about
-    with corepy.backend_priority([request.param]):
+    with corepy.backend_priority([wish]):
         yield request.param
     corepy.set_fallback(before)
 
@@ -248,11 +254,16 @@ def lacks_library(module: str) -> str | None:
     return None if importlib.util.find_spec(module) else "not installed"
 
 
-@cache
 def lacks_gpu() -> str | None:
     """Return why no backend computes on a GPU, None if one does."""
+    return lacks("gpu")
+
+
+@cache
+def lacks(wish: str) -> str | None:
+    """Return why a priority leads nowhere on this machine, None if it does not."""
     try:
-        with corepy.backend_priority(["gpu"]):
+        with corepy.backend_priority([wish]):
             return None
     except corepy.BackendUnavailableError as error:
         return str(error)
@@ -322,6 +333,13 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
     monkeypatch.setattr(NEIGHBOURS, "until", 0.0)
     monkeypatch.setattr(_route_libraries, "_crowded", lambda: "")
+
+
+@pytest.fixture
+def routes_off() -> Iterator[None]:
+    """Keep operations out of other libraries, whatever was measured on this machine."""
+    with corepy.set_routes("off"):
+        yield
 
 
 @pytest.fixture

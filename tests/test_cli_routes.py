@@ -16,7 +16,7 @@ from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._route_table import RouteTable, parse
 from corepy.tuning import Outcome
-from tests.test_tune_cells import cell, entrant, routes_of
+from tests.tuning.cells import cell, entrant, routes_of
 
 
 def made(**machine: Any) -> RouteTable:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +48,30 @@ def test_what_is_too_old_counts_as_missing(
         getattr(pytest, outcome).Exception, match="'numpy' has .* required is: '99'"
     ):
         required("numpy", minversion="99")
+
+
+@pytest.mark.backend("jax")
+def test_on_the_device_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "from tests.helpers import compiles\n"
+        "def test_it(xp, backend):\n"
+        "    x = xp.ones(1)\n"
+        "    assert (str(x.device), x.backend, compiles()) == ('cpu:1', 'jax', True)\n"
+    )
+    flags = "--xla_cpu_use_fusion_emitters=false --xla_force_host_platform_device_count=2"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider"),
+            *("-q", "-n", "0", "-W", "ignore", "-rs", "-k", "numpy or jax"),
+            *(str(tmp_path), "-c", os.devnull, "--rootdir", str(tmp_path)),
+        ],
+        env=os.environ
+        | {"PYTHONPATH": str(Path(__file__).parent.parent), "XLA_FLAGS": flags}
+        | {"COREPY_TEST_DEVICE": "cpu:1", "COREPY_EXPECT_BACKENDS": "jax"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    *_, told = done.stdout.splitlines()
+    assert told.startswith("1 passed, 1 skipped"), done.stdout + done.stderr
+    assert "needs numpy: backend_priority: backend numpy has no device cpu:1" in done.stdout

@@ -26,7 +26,7 @@ damaged, or the disk full
    WebGPU); here with the fake library.
 4. ``tests/test_fake_devices.py``; here for operations in place.
 5. ``examples/remote_backend/tests``.
-6. ``tests/test_kept_loops.py`` (Numba), ``tests/backends/test_tinygrad.py``.
+6. ``tests/loops/test_compile.py`` (Numba), ``tests/backends/test_tinygrad.py``.
 """
 
 from __future__ import annotations

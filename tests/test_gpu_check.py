@@ -79,6 +79,20 @@ def test_a_step_that_fails_or_hangs_loses_nothing(
     assert "its last words" in (tmp_path / "gpu-check.log").read_text()
 
 
+def test_a_step_is_told_the_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tells = "import json, os; open({records!r}, 'w').write(json.dumps([os.environ['AT']]) + '\\n')"
+    command = (("-c", tells),)
+    steps = {"a": Step(60, command, command, environment={"AT": "{device}"})}
+    for argv, device in (((), "cuda:0"), (("--rehearse",), "cpu")):
+        _, content = check(monkeypatch, tmp_path, steps, *argv)
+        assert content["steps"]["a"]["rows"] == [[device]]
+    for backend in ("torch", "jax"):  # whose arrays are on the host, or may be, unless it is named
+        step = STEPS[f"namespace-{backend}"]
+        assert step.environment == {"COREPY_TEST_DEVICE": "{device}"}
+        ((*_, directory, _, _, _, chosen),) = step.commands
+        assert (directory, chosen) == ("tests/array_api", backend)
+
+
 def test_steps_run_by_parts_and_are_merged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     steps = {"a": python("0"), "b-1": python("1 / 0"), "b-2": python("0")}
     status, _ = check(monkeypatch, tmp_path / "1", steps, "--steps", "b")
@@ -316,7 +330,7 @@ def test_benchmarks_fail_where_corepy_did_not_run(
 def test_the_command_rehearses(tmp_path: Path) -> None:
     command = [str(ROOT / "scripts" / "gpu_check.sh"), str(tmp_path), "--rehearse"]
     done = subprocess.run(
-        [*command, "--steps", "tests,conformance-jax"],
+        [*command, "--steps", "tests,namespace-torch,conformance-jax"],
         env=os.environ | {"PYTHON": sys.executable},
         capture_output=True,
         text=True,
@@ -325,6 +339,7 @@ def test_the_command_rehearses(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "gpu-check.json").read_text())
     assert content["rehearsal"]
     assert content["steps"]["tests"]["counts"]["passed"] >= 5, done.stdout + done.stderr
+    assert content["steps"]["namespace-torch"]["counts"]["passed"] >= 1, done.stdout + done.stderr
     assert content["steps"]["conformance-jax"]["state"].startswith("not run: no checkout")
     assert done.returncode == 1
     assert (tmp_path / "gpu-check.md").read_text().startswith("# GPU check: rehearsal")

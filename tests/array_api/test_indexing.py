@@ -268,15 +268,15 @@ def test_indices_out_of_bounds_are_refused_where_nothing_is_copied() -> None:
     x, far = xp.zeros((2, 0)), xp.asarray([0, 5])
     assert xp.take(x, xp.asarray([1, -2, 0]), axis=0).shape == (3, 0)
     assert x[xp.asarray([1, -2, 0]), :].shape == (3, 0)
-    with pytest.raises(IndexError, match="^take: an index is 5; expected one that axis 0 of 2 has"):
+    with pytest.raises(IndexError, match="^take: indices: index 5 is .* axis 0 with size 2; "):
         xp.take(x, far, axis=0)
-    with pytest.raises(IndexError, match="^take: an index is -3; expected one that axis 0 of 2"):
+    with pytest.raises(IndexError, match="^take: indices: index -3 is .* axis 0 with size 2; "):
         xp.take(x, xp.asarray([-3]), axis=0)
-    with pytest.raises(IndexError, match="^take: an index is 0; expected one that axis 1 of 0 has"):
+    with pytest.raises(IndexError, match="^take: indices: index 0 is .* axis 1 with size 0; "):
         xp.take(x, xp.asarray([0]), axis=1)
-    with pytest.raises(IndexError, match="^__getitem__: key is 5; expected one within an axis of"):
+    with pytest.raises(IndexError, match="^__getitem__: key: index 5 is .* axis 0 with size 2; "):
         x[far, :]
-    with pytest.raises(IndexError, match="^__setitem__: key is 5; expected one within an axis of"):
+    with pytest.raises(IndexError, match="^__setitem__: key: index 5 is .* axis 0 with size 2; "):
         x[far, :] = 1.0
 
 

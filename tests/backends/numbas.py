@@ -10,14 +10,17 @@ from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
-
-from corepy.backends._numpy import NumPyBackend
+import pytest
 
 Array = np.ndarray[Any, Any]
 
 FLOATS: Final = ("float32", "float64")
 #: Shorter and longer than a block and a partial sum, and not multiples of either.
 SHAPES: Final = [(1,), (7,), (2500,), (3, 1100), (1100, 3), (4, 5, 60)]
+#: Lets NumPy say what it likes of the special values of a test.
+quiet: Final = pytest.mark.filterwarnings(
+    "ignore:(divide by zero|invalid value|overflow|underflow) encountered:RuntimeWarning"
+)
 
 _PACKAGE: Final = "corepy.backends.numba"
 _SETTING: Final = "COREPY_NUMBA_THRESHOLD"
@@ -70,12 +73,6 @@ def own(name: str, *args: Any, **params: Any) -> Any:
         found = OPERATIONS[name].own(*args, **params)
     assert found is not None
     return found
-
-
-def numpys(name: str, *args: Any, **params: Any) -> Any:
-    """Run an operation in the NumPy backend."""
-    with np.errstate(all="ignore"):
-        return NumPyBackend().execute(name, args, **params)
 
 
 def sample(shape: tuple[int, ...], dtype: str) -> Array:

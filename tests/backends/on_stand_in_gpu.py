@@ -381,6 +381,16 @@ def test_kernels_take_pinned_memory_as_it_is_now(second: Second) -> None:
     assert made.get().tolist() == [1.0, 1.0]
 
 
+def test_kernels_take_what_cupy_changes(second: Second) -> None:
+    from corepy.kernels._device._cupy import CuPyArrays
+
+    for host in (np.asarray(-0.0), np.asarray([1.0, -0.0], ">f4")):
+        made = CuPyArrays().from_numpy(host, CUDA)
+        assert made.dtype == host.dtype.newbyteorder("=")
+        assert made.dtype.isnative
+        assert str(made.get().tolist()) == str(host.tolist())
+
+
 def test_memory_is_kept_until_its_copy_is_done(second: Second) -> None:
     from corepy.devices import _pinned
 

@@ -120,9 +120,11 @@ def test_indices_beyond_an_axis_raise() -> None:
         lambda: xp.take(x, bad, axis=0),
         lambda: xp.take_along_axis(x, xp.asarray([[4, 0, 0, 0]]), axis=1),
     ):
-        with pytest.raises(IndexError, match="beyond axis [01] of size [34]"):
+        with pytest.raises(
+            IndexError, match="index [34] is .* axis [01] with size [34]; expected -[34] to"
+        ):
             read()
-    with pytest.raises(IndexError, match="beyond axis 0 of size 3"):
+    with pytest.raises(IndexError, match="index 3 is .* axis 0 with size 3; expected -3 to 2"):
         x[bad, :] = 0
     same(x, np.arange(12).reshape(3, 4))  # untouched
 
@@ -296,7 +298,7 @@ def test_arrays_come_and_go() -> None:
     same(native + y, 2 * host)
     with pytest.raises(ValueError, match="another device, cpu, has memory of its own"):
         corepy.to(x, device="cpu", copy=False)
-    with pytest.raises(TypeError, match="its dtype is float16; expected one of bool"):
+    with pytest.raises(TypeError, match="its dtype is cupy's float16; expected one of bool"):
         xp.asarray(cupy.asarray(np.ones(2, np.float16)))
     assert not x._table.backend.is_writable(cupy.broadcast_to(native[:1], (2, 3)))
 
@@ -461,7 +463,10 @@ def test_a_missing_driver_is_told() -> None:
 
 
 #: The chapters in which the adapter does most.
-CHAPTERS = ("test_creation.py", "test_indexing.py", "test_searching.py", "test_array.py")
+CHAPTERS = (
+    *("test_creation.py", "test_asarray.py", "test_indexing.py", "test_searching.py"),
+    "test_array.py",
+)
 
 
 @pytest.mark.backend("jax")  # as one of those tests does

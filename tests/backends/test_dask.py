@@ -195,11 +195,13 @@ def test_errors_of_values_come_when_they_are_computed() -> None:
         ("__getitem__", a(np.arange(20))[a([3, 20])]),
         ("take", xp.take(a(np.arange(20)), a([-21]))),
     ):
-        with pytest.raises(IndexError, match=f"^{name}: an index is out of bounds .* of size 20"):
+        with pytest.raises(
+            IndexError, match=f"^{name}: .*: index -?2. is out of bounds .* size 20"
+        ):
             np.asarray(selected)
     y = a(np.zeros((4, 3)))
     y[0:0, a([3])] = 1.0
-    with pytest.raises(IndexError, match="^__setitem__: index 3 is out of bounds"):
+    with pytest.raises(IndexError, match="^__setitem__: key: index 3 is out of bounds"):
         np.asarray(y)
 
 
@@ -209,7 +211,7 @@ def test_errors_of_values_come_when_they_are_computed() -> None:
         (xp.linalg.inv, "^inv: Singular matrix"),
         (lambda x: xp.linalg.solve(x, x), "^solve: Singular matrix"),
         (xp.linalg.cholesky, "^cholesky: Matrix is not positive definite"),
-        (lambda x: xp.astype(x, xp.int64) ** a([-1, 1, 1, 1]), "^pow: Integers to negative"),
+        (lambda x: xp.astype(x, xp.int64) ** a([-1, 1, 1, 1]), "^pow: x2 holds a negative integer"),
     ],
 )
 def test_errors_of_values_name_the_function(f: Callable[..., Any], message: str) -> None:

@@ -252,6 +252,16 @@ def test_gpus_have_the_numbers_that_other_libraries_know_them_by(
     assert _backend._device_of(places[0]).name == "cuda:0"
 
 
+def test_jax_tells_a_lack_of_memory() -> None:
+    backend = load("jax")
+    error = jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")
+    assert backend.is_out_of_memory(error)
+    assert not backend.is_out_of_memory(jax.errors.JaxRuntimeError("INTERNAL: no such"))
+    with pytest.raises(corepy.InsufficientMemoryError):
+        xp.ones(1 << 44) + 1.0
+    assert backend.memory_stats(CPU) is None
+
+
 def test_memory_of_a_tpu_is_what_jax_says(monkeypatch: pytest.MonkeyPatch) -> None:
     tpu, gpu = as_device("tpu:0"), as_device("cuda:0")
     told = {"bytes_limit": 1000, "bytes_in_use": 300}

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import corepy.array_api as xp
+from corepy._dtypes import DTYPES
 from tests.conftest import required
 from tests.helpers import INTEGERS
 
 jax = required("jax")
 jnp = jax.numpy
 
-from corepy.backends.jax import _special  # noqa: E402 (they import jax)
+from corepy.backends.jax import _linear_algebra, _special, _values  # noqa: E402 (they import jax)
 
 INF: Final = math.inf
 NAN: Final = math.nan
@@ -232,6 +233,41 @@ def test_powers_of_integers_read_every_bit_of_the_exponent(dtype: str) -> None:
         np.testing.assert_array_equal(base**b, want[i])
 
 
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_powers_of_all_kinds_of_integers(dtype: str) -> None:
+    rng, limits = np.random.default_rng(0), np.iinfo(dtype)
+    bases = rng.integers(limits.min, limits.max, 60, dtype, endpoint=True)
+    exponents = [2**n + more for n in range(6, np.dtype(dtype).itemsize * 8) for more in (-1, 0, 1)]
+    exponents += rng.integers(0, limits.max, 40, dtype, endpoint=True).tolist()
+    x2 = np.array([n for n in exponents if n <= limits.max], dtype)
+    with jax.enable_x64(True):
+        found = _special.pow(jnp.asarray(bases)[:, None], jnp.asarray(x2))
+    np.testing.assert_array_equal(found, bases[:, None] ** x2)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_exponents_of_integers_are_looked_at_on_the_host_alone(
+    monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    x, few, many = (xp.asarray(n, dtype=DTYPES[dtype]) for n in ([2, 3, 5], [3, 1, 2], [0, 1, 64]))
+    full, seen, looked = _special.pow, [], []
+    monkeypatch.setattr(_special, "pow", lambda x1, x2: seen.append(x2) or full(x1, x2))
+    assert [(x**few).tolist(), (x**3).tolist()] == [[8, 3, 25], [8, 27, 125]]
+    assert not seen
+    assert (x**many).tolist() == [1, 3, int(np.array(5, dtype) ** np.array(64, dtype))]
+    assert len(seen) == 1
+    known = _values.known
+    monkeypatch.setattr(_values, "is_known", lambda x: False)
+    monkeypatch.setattr(_values, "known", lambda x: looked.append(x) or known(x))
+    assert (x**few).tolist() == [8, 3, 25]
+    assert len(looked) == (not dtype.startswith("u"))  # which may be negative
+    # What is made of them does not depend on a look at them either, which takes the host.
+    with jax.enable_x64(True):
+        traced = str(jax.make_jaxpr(full)(few.unwrap(), many.unwrap()))
+    assert "cond[" not in traced
+    assert "while[" not in traced
+
+
 def test_traced_negative_powers_of_integers_are_jaxs() -> None:
     with jax.enable_x64(True):
         x1, x2 = jnp.asarray([0, 2, 3, -1, 3]), jnp.asarray([-1, -2, -64, -65, 100])
@@ -253,11 +289,59 @@ def test_quotients_by_what_many_share_are_rounded_once(dtype: str, shape: tuple[
     )
 
 
+@pytest.mark.parametrize("shape", [(), (50, 1), (50,)])
+def test_quotients_by_what_many_share_are_rounded_once_in_traced_code(
+    shape: tuple[int, ...],
+) -> None:
+    rng = np.random.default_rng(0)
+    values, divisor = rng.standard_normal((50, 50)), rng.standard_normal(shape) + 2
+    with jax.enable_x64(True):
+        for call, want in (
+            (lambda x, y: x / y, values / divisor),
+            (lambda x, y: xp.abs(x) / y, np.abs(values) / divisor),
+            (lambda x, y: xp.asarray(values) / y, values / divisor),
+            (lambda x, y: xp.full_like(x, 3.3) / y, np.full((50, 50), 3.3) / divisor),
+            (lambda x, y: x / xp.asarray(divisor), values / divisor),
+            (lambda x, y: x / 3.3, values / 3.3),
+        ):
+            traced = jax.jit(lambda x, y, call=call: call(xp.asarray(x), xp.asarray(y)).unwrap())
+            np.testing.assert_array_equal(traced(values, divisor), want)
+
+
+def test_a_divisor_that_many_share_takes_no_memory_of_its_own() -> None:
+    x = jnp.ones((500, 300), jnp.float32)
+    for y in (jnp.float32(3), jnp.ones((500, 1), jnp.float32), jnp.ones(300, jnp.float32)):
+        made = jax.jit(_special.divide).lower(x, y)
+        assert "optimization_barrier" not in made.as_text()  # which a GPU writes to memory
+        assert made.compile().memory_analysis().temp_size_in_bytes < x.nbytes
+
+
+def test_quotients_by_special_values_that_many_share() -> None:
+    special = np.array([0.0, -0.0, 1.0, -3.0, INF, -INF, NAN, 1e308, 7.0])
+    for divisor in special:
+        with np.errstate(all="ignore"):
+            want = special / divisor
+        found = np.asarray(xp.asarray(special) / xp.asarray(divisor))
+        normal = ~((np.abs(want) > 0) & (np.abs(want) < np.finfo(want.dtype).tiny))
+        np.testing.assert_array_equal(found[normal], want[normal])
+        numbers = normal & ~np.isnan(want)
+        np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(want[numbers]))
+
+
 def test_quotients_keep_their_derivatives() -> None:
     x, y = jnp.asarray([1.0, 2.0], jnp.float32), jnp.asarray(4.0, jnp.float32)
     slopes = jax.grad(lambda x, y: jnp.sum(_special.divide(x, y)), argnums=(0, 1))(x, y)
     assert slopes[0].tolist() == [0.25, 0.25]
     assert float(slopes[1]) == -3 / 16
+    x = jnp.asarray([0.0, -0.0, 1.0, INF, NAN], jnp.float32)
+    for divisor in (4.0, 0.0, INF, NAN):
+        y = jnp.float32(divisor)
+        want, found = (
+            jax.vjp(function, x, y)[1](jnp.ones_like(x))
+            for function in (jnp.divide, _special.divide)
+        )
+        for one, other in zip(found, want, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize(
@@ -298,3 +382,16 @@ def test_singular_values_of_no_numbers_are_refused() -> None:
     with jax.enable_x64(True):
         traced = jax.jit(lambda x: xp.linalg.svdvals(xp.asarray(x)).unwrap())
         assert np.isnan(np.asarray(traced(jnp.full((2, 2), NAN)))).all()
+
+
+def test_whether_a_device_holds_numbers_alone_is_one_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As of an array on a device: NumPy does not see its memory.
+    monkeypatch.setattr(_linear_algebra, "known", lambda x: x)
+    asked, ask = [], jnp.isfinite
+    monkeypatch.setattr(jnp, "isfinite", lambda x: asked.append(x) or ask(x))
+    assert xp.linalg.svdvals(xp.asarray([[3.0, 0.0], [0.0, 4.0]])).tolist() == [4.0, 3.0]
+    with pytest.raises(ValueError, match="^svdvals: x holds NaN or infinities; expected"):
+        xp.linalg.svdvals(xp.asarray([[NAN, 0.0], [0.0, 1.0]]))
+    assert all(isinstance(x, jax.core.Tracer) for x in asked)

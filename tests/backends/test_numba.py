@@ -20,6 +20,7 @@ from tests.conftest import required
 numba = required("numba")
 
 from corepy.backends.numba import NumbaBackend, _elementwise, _matrices  # noqa: E402
+from tests.backends.arrays import numpys  # noqa: E402
 from tests.backends.numbas import (  # noqa: E402
     FLOATS,
     SHAPES,
@@ -27,7 +28,7 @@ from tests.backends.numbas import (  # noqa: E402
     assert_same,
     axes,
     layouts,
-    numpys,
+    quiet,
     run,
     sample,
     specials,
@@ -129,6 +130,7 @@ def test_floats_accumulate_in_float64(
     assert ran["var"] == ran["std"] >= ran["sum"]
 
 
+@quiet
 @pytest.mark.parametrize("initial", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", SHAPES)
@@ -225,6 +227,7 @@ def test_nothing_accumulates_to_the_neutral_element(name: str) -> None:
 # ---------------------------------------------------------------------------- special values
 
 
+@quiet
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", ["floor_divide", "remainder"])
 def test_divisions_of_special_values(name: str, dtype: str, ran: Counter[str]) -> None:
@@ -258,6 +261,7 @@ def test_quotients_that_round_up_to_an_integer(dtype: str, ran: Counter[str]) ->
     assert ran == {"floor_divide": 1, "remainder": 1}
 
 
+@quiet
 def test_blocks_with_special_values_are_done_again(ran: Counter[str]) -> None:
     x = np.linspace(-1000, 1000, 5000)
     x[[1500, 2500, 4999]] = [np.inf, np.nan, 1e300]
@@ -310,6 +314,7 @@ def test_zeros_are_ordered_by_their_signs(dtype: str, ran: Counter[str]) -> None
     assert ran == {"max": 1, "min": 1}
 
 
+@quiet
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_roots_and_signs_of_special_values(dtype: str, ran: Counter[str]) -> None:
     x, _ = specials(dtype)

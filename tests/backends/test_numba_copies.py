@@ -12,13 +12,14 @@ from tests.conftest import required
 
 required("numba")
 
+from tests.backends.arrays import numpys  # noqa: E402
 from tests.backends.numbas import (  # noqa: E402
     OPERATIONS,
     Array,
     assert_same,
     layouts,
-    numpys,
     own,
+    quiet,
     sample,
 )
 
@@ -31,6 +32,7 @@ NUMBERS: Final = ("bool", "int32", "int64", "float32", "float64")
 # ---------------------------------------------------------------------------- converted
 
 
+@quiet
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("target", NUMBERS)
 @pytest.mark.parametrize("dtype", NUMBERS)

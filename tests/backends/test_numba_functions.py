@@ -17,12 +17,13 @@ mpmath = required("mpmath")
 
 from corepy.backends.numba import _circles, _elementwise, _exponentials, _numpys_loops  # noqa: E402 (they import numba)
 from corepy.backends.numba._compiled import BLOCK  # noqa: E402
+from tests.backends.arrays import numpys  # noqa: E402
 from tests.backends.numbas import (  # noqa: E402
     FLOATS,
     Array,
     assert_same,
     layouts,
-    numpys,
+    quiet,
     run,
     sample,
     specials,
@@ -154,6 +155,7 @@ def test_two_units_at_most(name: str, dtype: str) -> None:
         assert distance(out[domain], exact) <= 2.0
 
 
+@quiet
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", [name for name in EDGES if name not in LIMITS])
 def test_loops_give_special_values_as_numpy_does(name: str, dtype: str) -> None:
@@ -169,6 +171,7 @@ def test_loops_give_special_values_as_numpy_does(name: str, dtype: str) -> None:
     np.testing.assert_array_equal(out == 0, expected == 0)
 
 
+@quiet
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
     "name",
@@ -262,6 +265,7 @@ def test_sums_of_exponentials_near_one_are_better_than_numpys(ran: Counter[str])
     assert ran["logaddexp"] == 1
 
 
+@quiet
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", [*OF_TWO, "nextafter"])
 def test_pairs_of_special_values(name: str, dtype: str, ran: Counter[str]) -> None:
@@ -280,6 +284,7 @@ def test_pairs_of_special_values(name: str, dtype: str, ran: Counter[str]) -> No
     assert ran[name] == len(pairs)
 
 
+@quiet
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", ["atan2", "cos", "cosh", "logaddexp", "pow", "sin", "sinh", "tan"])
 def test_a_nan_here_and_there_is_left_to_no_slower_function(name: str, dtype: str) -> None:
@@ -300,6 +305,7 @@ def test_neighbours(dtype: str, ran: Counter[str]) -> None:
     assert ran == {"nextafter": 4}
 
 
+@quiet
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", LIMITS)
 def test_what_is_too_large_is_numpys(name: str, dtype: str, ran: Counter[str]) -> None:
@@ -318,6 +324,7 @@ def test_what_is_too_large_is_numpys(name: str, dtype: str, ran: Counter[str]) -
 SHARED: Final = sorted({name for names in _elementwise._SHARED.values() for name in names})
 
 
+@quiet
 @pytest.mark.parametrize("name", [*SHARED, "pow"])
 def test_what_threads_share_equals_numpys(name: str, ran: Counter[str]) -> None:
     ufunc = getattr(np, name)
@@ -381,7 +388,7 @@ def test_divisions_of_integers(name: str, dtype: str, ran: Counter[str]) -> None
         assert_same(np.asarray(run(name, *operands)), np.asarray(numpys(name, *operands)))
     assert ran[name] == 3
     by[2000] = 0
-    with pytest.raises(ZeroDivisionError, match=f"{name}: x2 holds 0"):
+    with pytest.raises(ZeroDivisionError, match="^x2 holds 0"):
         run(name, x, by)
     lowest = np.full(3000, np.iinfo(dtype).min, dtype)
     if dtype != "uint16":  # which overflows, and wraps around

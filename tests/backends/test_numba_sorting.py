@@ -13,12 +13,12 @@ from tests.conftest import required
 required("numba")
 
 from corepy.backends.numba import _sorting  # noqa: E402
+from tests.backends.arrays import numpys  # noqa: E402
 from tests.backends.numbas import (  # noqa: E402
     FLOATS,
     Array,
     assert_same,
     layouts,
-    numpys,
     run,
     sample,
 )

@@ -12,7 +12,8 @@ from tests.conftest import required
 required("numba")
 
 from corepy.backends.numba import _transforms  # noqa: E402
-from tests.backends.numbas import OPERATIONS, Array, layouts, numpys, own, run  # noqa: E402
+from tests.backends.arrays import numpys  # noqa: E402
+from tests.backends.numbas import OPERATIONS, Array, layouts, own, quiet, run  # noqa: E402
 from tests.sharing import share  # noqa: E402
 
 #: Of the complex dtype that a transform computes in, one of more bits, where there is one.
@@ -224,6 +225,7 @@ def test_what_is_no_number_spreads_as_in_numpy(name: str, bad: float) -> None:
     assert not np.isfinite(found).any()
 
 
+@quiet
 def test_great_numbers_do_not_overflow_sooner() -> None:
     x = np.zeros(2400)
     x[:2] = 1.7e308, -1.7e308

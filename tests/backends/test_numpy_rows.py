@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -14,22 +12,19 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy._extensions import extension
-from corepy.backends._numpy import NumPyBackend
 from corepy.backends._numpy_rows import ROW_LOOPS, reduced
-from tests.backends.arrays import unaligned
+from tests.backends.arrays import numpys, unaligned
+from tests.dispatch.natives import outcome
 
 Array = npt.NDArray[Any]
 
-BACKEND: Final = NumPyBackend()
 FLOATS: Final = ("float32", "float64")
 
 floats: Final = pytest.mark.parametrize("dtype", FLOATS)
 
 
 def entry(name: str, x: Array, **params: Any) -> Array:
-    function = BACKEND.operation(name)
-    assert function is not None
-    return np.asarray(function(x, **{"axis": None, "keepdims": False, **params}))
+    return np.asarray(numpys(name, x, **{"axis": None, "keepdims": False, **params}))
 
 
 def sample(dtype: str, *shape: int) -> Array:
@@ -153,14 +148,6 @@ def test_axes(dtype: str) -> None:
                     with corepy.set_routes("off"):
                         made = getattr(xp, name)(xp.asarray(values), axis=axis, keepdims=keepdims)
                     assert np.asarray(made).tobytes() == found.tobytes()
-
-
-def outcome(call: Callable[[], Any]) -> tuple[bytes, list[str]]:
-    """Return the bits of a result and what was warned of."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = np.asarray(call())
-    return found.tobytes(), [str(warning.message) for warning in caught]
 
 
 @floats

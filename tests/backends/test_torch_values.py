@@ -345,7 +345,9 @@ def test_autocast_leaves_products_in_the_dtype_of_their_operands() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-def test_matrices_are_factored_on_gpus_at_any_size(dtype: str) -> None:
+def test_matrices_are_factored_on_gpus_at_any_size(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from corepy.backends.torch._linalg import qr_of_any_size
 
     limits = np.finfo(dtype)
@@ -353,10 +355,21 @@ def test_matrices_are_factored_on_gpus_at_any_size(dtype: str) -> None:
     if np.iscomplexobj(values):
         values *= np.asarray(1 - 1j, dtype)
     q, r = np.linalg.qr(values)
-    for size in (1.0, float(limits.max) / 8, float(limits.tiny) * 2.0**30):
-        found = qr_of_any_size(torch.tensor(values * limits.dtype.type(size)), "reduced")
+    great, small = float(limits.max) / 8, float(limits.tiny) * 2.0**30
+    given: list[Any] = []
+
+    def spy(x: Any, mode: str, own: Any = torch.linalg.qr) -> Any:
+        given.append(x.abs().amax(-2))
+        return own(x, mode)
+
+    for size in (1.0, great, small, np.asarray([great, small])):
+        scale = np.asarray(size, limits.dtype)
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.linalg, "qr", spy)
+            found = qr_of_any_size(torch.tensor(values * scale), "reduced")
         np.testing.assert_allclose(found[0].numpy(), q, rtol=0, atol=8 * limits.eps)
-        np.testing.assert_allclose(found[1].numpy() / size, r, rtol=0, atol=32 * limits.eps)
+        np.testing.assert_allclose(found[1].numpy() / scale, r, rtol=0, atol=32 * limits.eps)
+    assert all(((top >= 0.5) & (top < 2.0**24)).all() for top in given)  # columns near one
     values[1, 0, 0] = nan
     found = qr_of_any_size(torch.tensor(values), "reduced")
     np.testing.assert_allclose(found[1][::2].numpy(), r[::2], rtol=0, atol=32 * limits.eps)

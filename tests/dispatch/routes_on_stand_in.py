@@ -194,6 +194,42 @@ def test_layouts_that_were_not_measured_stay(use: Use, home: str, other: str) ->
     assert ran(xp.matmul, a, column)[0] == home
 
 
+@both_ways
+@pytest.mark.parametrize("name", ["sum", "max", "std"])
+def test_axes_that_were_not_measured_stay(use: Use, home: str, other: str, name: str) -> None:
+    use(*(route(name, home, other, form=form) for form in ("rows", "columns")))
+    reduce = getattr(xp, name)
+
+    def who(x: Any, axis: int | tuple[int, ...]) -> str:
+        expected = reduce(xp.asarray(host(x), device="cpu"), axis=axis)
+        made = reduce(x, axis=axis)
+        np.testing.assert_allclose(host(made), host(expected), rtol=1e-5)
+        return ran(lambda x: reduce(x, axis=axis), x)[0]
+
+    x = array(home, np.random.default_rng(0).random((8, 5, 6)))
+    for axis in (-1, (1, 2), (2, 1), 0, (0, 1), (1, 0)):
+        assert who(x, axis) == other, axis
+    for axis in (1, (0, 2), (2, 0)):
+        assert who(x, axis) == home, axis
+    turned = xp.permute_dims(x, (2, 1, 0))
+    for axis in (0, 1, 2, (0, 1), (1, 2)):
+        assert who(turned, axis) == home, axis
+    plain = xp.matrix_transpose(xp.reshape(x, (8, 30)))
+    assert who(plain, 0) == who(plain, 1) == other
+    # The sides of the matrix count, and not those of the array.
+    long, few = array(home, np.ones((8, 8, 100))), array(home, np.ones((2, 10, 13)))
+    assert who(long, (1, 2)) == who(few, (1, 2)) == who(few, 0) == home
+    assert who(long, (0, 1)) == who(long, 2) == other
+
+
+@both_ways
+def test_running_sums_along_middle_axes_stay(use: Use, home: str, other: str) -> None:
+    use(*(route("cumulative_sum", home, other, form=form) for form in ("rows", "columns")))
+    x = array(home, np.random.default_rng(0).random((8, 5, 6)))
+    for axis, backend in ((0, other), (1, home), (2, other)):
+        assert ran(lambda x, axis=axis: xp.cumulative_sum(x, axis=axis), x)[0] == backend
+
+
 def all_cases() -> list[DeviceCase]:
     return list(device_cases(*_arguments()))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import OPERATIONS, Operand, _hot, make
 from corepy.dispatch._table import Table, table_of
-from tests.dispatch.natives import NUMPY, assert_same_bits, values
+from tests.dispatch.natives import NUMPY, assert_same_bits, told, values
 
 DTYPES = ["bool", "int8", "uint16", "int32", "int64", "uint64", "float32", "float64", "complex64"]
 
@@ -45,20 +44,15 @@ def layouts(dtype: str) -> Iterator[Any]:
 
 def seen(call: Callable[[], Any], owner: Any = None) -> tuple[list[Any], Any, list[str]]:
     """Return the arrays that a call gives, and its error and its warnings in words."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            result = call()
-            result = [result] if result is NotImplemented else result
-            error = None
-        except Exception as raised:
-            told = str(raised)
-            if "bytes" in told:  # free at that moment, and what earlier calls had left
-                told = re.sub(r"\d+ of \d+ bytes", "some bytes", told)
-                told = re.sub(r"gave back \d+", "gave back some", told)
-            result, error = (), (type(raised), told)
-    results = [result] if isinstance(result, Operand) else list(result)
-    return results, error, [str(w.message) for w in caught]
+    found, warned = told(call, Exception)
+    if isinstance(found, Exception):
+        words = str(found)
+        if "bytes" in words:  # free at that moment, and what earlier calls had left
+            words = re.sub(r"\d+ of \d+ bytes", "some bytes", words)
+            words = re.sub(r"gave back \d+", "gave back some", words)
+        return [], (type(found), words), warned
+    alone = found is NotImplemented or isinstance(found, Operand)
+    return [found] if alone else list(found), None, warned
 
 
 #: What the compiled path adds up in the order in which elements with gaps are packed, not NumPy's.

@@ -5,31 +5,22 @@ Ranges of whole numbers are held to integers; others are NumPy's, whose formulas
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pytest
 
-import corepy
 import corepy.array_api as xp
 from corepy.backends import _numpy_creation
 from corepy.devices._device import CPU
 from tests.dispatch.natives import assert_same_bits, compiled
 
-pytestmark = compiled
+pytestmark = [compiled, pytest.mark.usefixtures("routes_off")]
 
 INTEGERS: Final = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 FLOATS: Final = ["float32", "float64"]
 #: Around vector registers, what is computed at a time, and what threads may share.
 SIZES: Final = [0, 1, 2, 15, 16, 17, 31, 255, 256, 257, 511, 2047, 2048, 2049, 5003, 3_000_001]
-
-
-@pytest.fixture(autouse=True)
-def at_home() -> Any:
-    """Keep operations out of other libraries, whatever was measured here."""
-    corepy.set_routes("off")
-    yield
-    corepy.set_routes(None)
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])

@@ -13,7 +13,7 @@ from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import make
 from corepy.dispatch._table import Table, table_of
-from tests.dispatch.natives import NUMPY, assert_same_bits, compiled, outcome, values
+from tests.dispatch.natives import NUMPY, assert_same_bits, compiled, told, values
 from tests.dispatch.short_ways import without_entries
 
 #: Rows short and long, one and many of them; all that follows is for each of these.
@@ -118,7 +118,7 @@ def test_a_warning_comes_once_and_an_error_raises(size: int) -> None:
                     with pytest.raises(FloatingPointError, match="divide by zero"):
                         _ = 1.0 / a
                     continue
-                found, warned = outcome(lambda: 1.0 / a)
+                found, warned = told(lambda: 1.0 / a)
                 assert len(warned) == (wish == "warn")
                 assert found.unwrap()[-1, -1] == np.inf
 

@@ -12,7 +12,7 @@ from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import make
 from corepy.dispatch._table import Table
-from tests.dispatch.natives import NUMPY, assert_as_entry, compiled, outcome, tables, values
+from tests.dispatch.natives import NUMPY, assert_as_entry, compiled, tables, told, values
 
 #: Rows that are short and long; more than are taken together, and just as many; parts of lines.
 PAIRS = [
@@ -97,7 +97,7 @@ def test_a_warning_comes_once_and_an_error_raises(shapes: tuple[tuple[int, ...],
                     with pytest.raises(FloatingPointError, match="divide by zero"):
                         _ = a / b
                     continue
-                found, warned = outcome(lambda: a / b)
+                found, warned = told(lambda: a / b)
                 assert len(warned) == (wish == "warn")
                 np.testing.assert_array_equal(found.unwrap()[..., -1], np.inf)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 import corepy.array_api as xp
+from tests.dispatch.natives import told
 
 Array = npt.NDArray[Any]
 
@@ -34,20 +35,15 @@ def both(change: Callable[[Any, Any], Any], x: Array, other: Any) -> None:
         beside: Any = other(native) if callable(other) else other
         if wrapped and isinstance(beside, np.ndarray):
             beside = xp.asarray(beside)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                changed = change(target, beside)
-                assert changed is target
-                error = ""
-            except FloatingPointError as raised:
-                error = str(raised)
-        outcomes.append((native, error.rpartition(": ")[2], [str(w.message) for w in caught]))
+        changed, warned = told(partial(change, target, beside), FloatingPointError)
+        error = str(changed).rpartition(": ")[2] if changed is not target else ""
+        assert changed is target or isinstance(changed, FloatingPointError)
+        outcomes.append((native, error, warned))
         if wrapped:
             assert np.may_share_memory(target.unwrap(), native)
-    (expected, *told), (found, *also) = outcomes
+    (expected, *of_numpy), (found, *ours) = outcomes
     assert found.tobytes() == expected.tobytes()
-    assert also == told
+    assert ours == of_numpy
 
 
 def others(shape: tuple[int, ...], dtype: str) -> list[Any]:

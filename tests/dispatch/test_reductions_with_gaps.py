@@ -13,7 +13,7 @@ from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import make
 from corepy.dispatch._table import table_of
-from tests.dispatch.natives import NUMPY, assert_same_bits, compiled, outcome, values
+from tests.dispatch.natives import NUMPY, assert_same_bits, compiled, told, values
 from tests.dispatch.short_ways import without_entries
 
 #: Few elements, some, and several chunks of rows that are shorter and longer than what is packed.
@@ -105,8 +105,8 @@ def test_special_values_and_warnings_are_numpys(special: Any, dtype: str) -> Non
         x[5, 5] = value
         for view in (x[:, 1:], x.T, x[::2, ::-1]):
             for name in ("max", "min", "sum", "mean"):
-                expected, warned = outcome(lambda v=view, n=name: getattr(np, n)(v))
-                found, also = outcome(lambda v=view, n=name: getattr(xp, n)(xp.asarray(v)))
+                expected, warned = told(lambda v=view, n=name: getattr(np, n)(v))
+                found, also = told(lambda v=view, n=name: getattr(xp, n)(xp.asarray(v)))
                 np.testing.assert_allclose(found.unwrap(), expected, rtol=1e-6)
                 assert np.signbit(found.unwrap()) == np.signbit(expected) or np.isnan(expected)
                 assert bool(warned) == bool(also)

@@ -387,6 +387,18 @@ def test_the_key_names_what_decides_how_fast_things_are(monkeypatch: pytest.Monk
     assert files.cache_file(files.machine_key()) != files.cache_file(key)
 
 
+def test_the_key_says_that_the_hot_path_is_the_one_in_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "PURE", None)
+    compiled = files.machine_key()
+    monkeypatch.setattr(files, "PURE", "COREPY_PURE_PYTHON=1")
+    pure = files.machine_key()
+    assert files.cache_file(pure) != files.cache_file(compiled)
+    table = RouteTable(compiled, {}, {}, ())
+    assert files.differences(table, pure) == ["hot path absent then, Python now"]
+
+
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "new" / "routes.json"
     files.write(path, "one")

@@ -127,7 +127,7 @@ def agrees(got: Any, expected: Any, dtype: Any, scale: Any = None) -> None:
 
 
 def draw(*shape: int, dtype: Any = "f4", seed: int = 0) -> Any:
-    return array(np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype))
+    return array(libraries.sample(*shape, seed=seed, dtype=dtype))
 
 
 def check_norms(*shape: int) -> None:

@@ -121,6 +121,11 @@ def _with_bfloat16(host: Any, dtype: str | None) -> Any:
     return host.astype(ml_dtypes.bfloat16)
 
 
+def sample(*shape: int, seed: int = 0, dtype: Any = "f8") -> Any:
+    """Draw numbers around zero, which follow from the seed and the shape."""
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
+
+
 def host(x: Any) -> Any:
     """Return values as NumPy's, in float64 if they are floats."""
     if isinstance(x, corepy.Array):

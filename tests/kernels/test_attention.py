@@ -11,12 +11,8 @@ import pytest
 
 from corepy import kernels
 from tests.conftest import required
-from tests.kernels.libraries import BOUNDS, DEVICES, Kind, check, host, kinds, select
+from tests.kernels.libraries import BOUNDS, DEVICES, Kind, check, host, kinds, sample, select
 from tests.sharing import share, work_alone
-
-
-def sample(*shape: int, seed: int = 0) -> Any:
-    return np.random.default_rng([seed, *shape]).standard_normal(shape)
 
 
 def expected_of(
@@ -280,7 +276,7 @@ def test_beyond_the_lengths_may_be_anything(kind: Kind) -> None:
     "library", [pytest.param(n, marks=pytest.mark.backend(n)) for n in ("torch", "jax")]
 )
 def test_beyond_the_lengths_nothing_reaches_gradients(library: str, anything: float) -> None:
-    arrays = [sample(2, 1, 5, 4, seed=s).astype("f4") for s in range(3)]
+    arrays = [sample(2, 1, 5, 4, seed=s, dtype="f4") for s in range(3)]
     expected = slopes(library, arrays)
     for b, (keys, queries) in enumerate(zip(*COUNTS, strict=True)):
         arrays[0][b, :, queries:] = anything
@@ -380,7 +376,7 @@ def test_out(kind: Kind, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", kinds("numpy"))
 def test_out_that_is_no_block(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     select(monkeypatch, kind)
-    x = sample(2, 3, 9, 8).astype("f4")
+    x = sample(2, 3, 9, 8, dtype="f4")
     out = np.zeros((2, 9, 3, 8), "f4").swapaxes(1, 2)
     assert kernels.attention(x, x, x, out=out) is out
     np.testing.assert_array_equal(out, kernels.attention(x, x, x))
@@ -393,7 +389,7 @@ def test_threads_share_the_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     required("numba")
     select(monkeypatch, Kind("numpy", compiled=True))
     for shape in ((1, 4, 300, 16), (2, 3, 2, 16)):
-        q, k = sample(*shape).astype("f4"), sample(*shape[:2], 2500, 16, seed=1).astype("f4")
+        q, k = sample(*shape, dtype="f4"), sample(*shape[:2], 2500, 16, seed=1, dtype="f4")
         with monkeypatch.context() as patch:
             work_alone(patch)
             alone = kernels.attention(q, k, k, causal=True)
@@ -491,7 +487,7 @@ def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 def test_agrees_with_torch() -> None:
     import torch
 
-    q, k, v = (torch.from_numpy(sample(2, 4, 33, 64, seed=s).astype("f4")) for s in range(3))
+    q, k, v = (torch.from_numpy(sample(2, 4, 33, 64, seed=s, dtype="f4")) for s in range(3))
     function = torch.nn.functional.scaled_dot_product_attention
     found = kernels.attention(q, k, v, causal=True)
     torch.testing.assert_close(found, function(q, k, v, is_causal=True))
@@ -504,7 +500,7 @@ def test_jax_traces() -> None:
     import jax
     import jax.numpy as jnp
 
-    q, k, v = (jnp.asarray(sample(2, 2, 5, 4, seed=s).astype("f4")) for s in range(3))
+    q, k, v = (jnp.asarray(sample(2, 2, 5, 4, seed=s, dtype="f4")) for s in range(3))
     lengths = jnp.asarray([3, 5])
 
     def function(q: Any, lengths: Any) -> Any:

@@ -22,6 +22,7 @@ from tests.kernels.libraries import (
     exchanged,
     host,
     kinds,
+    sample,
     select,
 )
 
@@ -47,10 +48,6 @@ WIDE: list[tuple[tuple[int, ...], int, tuple[int, int], dict[str, Any]]] = [
     ((2, 8, 9, 7), 40, (3, 3), {"groups": 2, "padding": 1}),
     ((3, 5, 12, 11), 70, (3, 2), {"stride": (2, 1), "padding": ((0, 2), (1, 0)), "dilation": 2}),
 ]
-
-
-def sample(*shape: int, seed: int = 0) -> Any:
-    return np.random.default_rng((seed, *shape)).standard_normal(shape)
 
 
 def operands(case: Any, kind: Kind, dtype: str) -> tuple[Any, Any, Any]:
@@ -205,7 +202,7 @@ def test_where_torch_was_measured_faster(kind: Kind) -> None:
 
 
 def test_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, w = sample(2, 3, 9, 7).astype("f4"), sample(4, 3, 3, 3, seed=1).astype("f4")
+    x, w = sample(2, 3, 9, 7, dtype="f4"), sample(4, 3, 3, 3, seed=1, dtype="f4")
     whole = kernels.conv2d(x, w, padding=1)
     monkeypatch.setattr(windows, "_BLOCK", 3 * 9 * 7 * 2)  # two rows of windows at once, then one
     np.testing.assert_allclose(kernels.conv2d(x, w, padding=1), whole, rtol=1e-5, atol=1e-5)
@@ -263,7 +260,7 @@ def test_special_values(kind: Kind) -> None:
     "kind", [*(k for k in kinds("numpy", "torch") if "compiled" not in k.id), *device_kinds()]
 )
 def test_layouts(kind: Kind) -> None:
-    a, w = sample(2, 6, 5, 4).astype("f4"), sample(3, 4, 2, 3, seed=1).astype("f4")
+    a, w = sample(2, 6, 5, 4, dtype="f4"), sample(3, 4, 2, 3, seed=1, dtype="f4")
     x, weight = kind.array(a), kind.array(w)
     last = exchanged(x, (0, 3, 2, 1))
     for y, z in (

@@ -18,14 +18,10 @@ from corepy.kernels._device import Program, _runtime, launch, on_device
 from corepy.kernels._formulas import by_reference
 from tests.kernels import libraries
 from tests.kernels import opencl as opencl_devices
-from tests.kernels.libraries import Kind, check, device_kinds, exchanged, host, queue
+from tests.kernels.libraries import Kind, check, device_kinds, exchanged, host, queue, sample
 
 each = pytest.mark.parametrize("kind", device_kinds())
 opencl = pytest.mark.device("opencl")
-
-
-def sample(*shape: int, seed: int = 0) -> Any:
-    return np.random.default_rng([seed, *shape]).standard_normal(shape)
 
 
 def norm(x: Any, **out: Any) -> Any:
@@ -86,7 +82,7 @@ VIEWS: Views = {
 @functions
 @pytest.mark.parametrize("view", VIEWS)
 def test_layouts(kind: Kind, function: Any, oracle: Any, view: str) -> None:
-    values = sample(4, 6, 16).astype("f4")
+    values = sample(4, 6, 16, dtype="f4")
     x = VIEWS[view](kind.array(values))
     expected, terms = oracle(VIEWS[view](values).astype("f8"))
     check(x, function(x), expected, "float32", terms)
@@ -95,7 +91,7 @@ def test_layouts(kind: Kind, function: Any, oracle: Any, view: str) -> None:
 @opencl
 def test_layouts_of_pyopencl_run_backwards() -> None:
     kind = Kind("opencl", True)
-    values = sample(3, 4, 10).astype("f4")
+    values = sample(3, 4, 10, dtype="f4")
     for view in (np.s_[::-1], np.s_[:, :, ::-1], np.s_[::-1, ::-2, 1:]):
         x = kind.array(values)[view]
         check(x, norm(x), expected_norm(values[view].astype("f8"))[0], "float32")
@@ -210,7 +206,7 @@ def test_rows_longer_than_registers(kind: Kind) -> None:
 def test_arrays_in_the_middle_of_a_buffer() -> None:
     import pyopencl.array as cla
 
-    values = sample(600).astype("f4")
+    values = sample(600, dtype="f4")
     whole = cla.to_device(queue(), values)
     buffer = whole.base_data.get_sub_region(1024, 1024)  # a multiple of what devices align to
     x = cla.Array(queue(), (2, 100), "f4", data=buffer, offset=8)
@@ -228,7 +224,7 @@ def test_queues_that_run_out_of_order() -> None:
 
     modes = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
     anyhow = cl.CommandQueue(queue().context, properties=modes)
-    values = sample(64, 1000).astype("f4")
+    values = sample(64, 1000, dtype="f4")
     x = cla.to_device(anyhow, values)
     y = x
     for _ in range(5):

@@ -18,6 +18,9 @@ from tests.conftest import required
 from tests.kernels.libraries import Kind
 
 jax = required("jax")
+
+from corepy.backends.jax._backend import JaxBackend  # noqa: E402 (it imports jax)
+
 pytestmark = pytest.mark.backend("jax")
 
 JAX = Kind("jax", True)
@@ -91,14 +94,14 @@ def tf32() -> Iterator[None]:
     corepy.enable_tf32(before)
 
 
-@pytest.mark.usefixtures("tf32")
-def test_tf32_where_it_is_allowed_and_there_is_any() -> None:
+def test_tf32_where_it_is_allowed_and_there_is_any(
+    tf32: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = x_of(4, 4)
     assert precisions(lambda x: kernels.gemm(x, x), x) == ["Precision.HIGHEST"]  # on the host
-    g = given("gemm", "a", x)
-    on_gpu = SimpleNamespace(devices=lambda: (SimpleNamespace(kind="cuda"),))
-    g.backend = on_gpu  # type: ignore[assignment]
-    with setting(g):
+    monkeypatch.setattr(JaxBackend, "devices", lambda self: (SimpleNamespace(kind="cuda"),))
+    corepy.enable_tf32(True)
+    with setting(given("gemm", "a", x)):
         found = precisions(lambda x: x @ x, x)
     assert found == [precisions(lambda x: jax.numpy.matmul(x, x, precision="tensorfloat32"), x)[0]]
     assert found != ["Precision.HIGHEST"]

@@ -10,13 +10,9 @@ import pytest
 from corepy import kernels
 from corepy.kernels._ways import only
 from tests.kernels import libraries
-from tests.kernels.libraries import Kind, check, device_kinds, host, kinds, select
+from tests.kernels.libraries import Kind, check, device_kinds, host, kinds, sample, select
 
 SHAPES = [(1,), (7,), (1, 1), (3, 1), (3, 64), (2, 3, 65), (5, 1000)]
-
-
-def sample(*shape: int, seed: int = 0) -> Any:
-    return np.random.default_rng([seed, *shape]).standard_normal(shape)
 
 
 def test_rms_norm(kind: Kind) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -33,3 +36,20 @@ def test_memory_lives_as_long_as_a_tensor() -> None:
     del y
     assert kernels.gelu(x).data_ptr() != place
     assert tail.tolist() == expected
+
+
+@pytest.mark.backend("jax")
+@pytest.mark.backend("numba")
+def test_memory_is_where_the_operand_is() -> None:
+    # Two host devices need another process, for their number is fixed when JAX starts.
+    code = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import corepy, jax
+from corepy.kernels import silu
+for place in jax.devices("cpu"):
+    told = corepy.explain(silu, jax.device_put(jax.numpy.ones((200, 100)), place))
+    assert [record.backend for record in told.records] == ["numba"], told
+    assert told.result.devices() == {place}
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import required
-
-
-def sample(*shape: int, seed: int = 0) -> Any:
-    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype("f4")
+from tests.kernels.libraries import sample
 
 
 @pytest.fixture(params=[4, 8, 16])
@@ -43,7 +40,7 @@ def test_products(lanes: int, registers: int) -> None:
         scaled(d, 0, wide, a, 0, 1, rows, b, 0, wide, depth, w, 0)
         product_of_four(e, 0, narrow, a, 0, depth, 1, b, 0, narrow, depth, w, 0)
 
-    a, b, w, start = (sample(n) for n in (rows * depth, 64 * lanes, wide, rows * wide))
+    a, b, w, start = (sample(n, dtype="f4") for n in (rows * depth, 64 * lanes, wide, rows * wide))
     c, d, e = np.full(rows * wide, np.nan, "f4"), start.copy(), np.ones(4 * narrow, "f4")
     compute(a, b, c, d, e, w)
     of_wide, of_narrow = (b[: depth * n].reshape(depth, n) for n in (wide, narrow))
@@ -69,7 +66,7 @@ def test_rows_with_rows(lanes: int) -> None:
         flip(g, 0, lanes, b, 0, lanes)
         in_order(h, 2, b, 1, b, 5, depth + 1, depth)
 
-    b = sample(lanes * max(lanes, 64))
+    b = sample(lanes * max(lanes, 64), dtype="f4")
     f, g, h = np.zeros(4 * together, "f4"), np.zeros(lanes * lanes, "f4"), np.ones(lanes + 4, "f4")
     compute(b, f, g, h)
     close = {"rtol": 1e-5, "atol": 1e-5}
@@ -98,8 +95,8 @@ def test_vectors_with_small_integers(lanes: int, halves: bool) -> None:
     rng = np.random.default_rng(lanes)
     words = rng.integers(0, 256, 2 + rows * gap, np.uint8)
     a, s, c = (
-        sample(1 + 2 * size),
-        sample(1 + rows * (groups + 1)),
+        sample(1 + 2 * size, dtype="f4"),
+        sample(1 + rows * (groups + 1), dtype="f4"),
         np.ones((rows + 2) * lanes, "f4"),
     )
     b = words if halves else words.view(np.int8)

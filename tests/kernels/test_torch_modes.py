@@ -1,4 +1,4 @@
-"""What torch does around a call: functions of `torch.func`, and `torch.autocast`."""
+"""What torch does around a call: functions of `torch.func`, `torch.autocast`, modes and tracers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from corepy.dispatch._reproducible import REPRODUCIBLE
 from corepy.kernels import _ways
 from corepy.kernels._ways import only
 from tests.conftest import required
-from tests.kernels.libraries import Kind, select
+from tests.kernels.libraries import Kind, kinds, sample, select
 from tests.kernels.test_cache import cache_of
 
 torch = required("torch")
+
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 pytestmark = [
     pytest.mark.backend("torch"),
@@ -25,14 +30,13 @@ pytestmark = [
 ]
 
 
-def sample(*shape: int, seed: int = 0) -> Any:
-    values = np.random.default_rng([seed, *shape]).standard_normal(shape)
-    return torch.from_numpy(values.astype("f4"))
+def drawn(*shape: int, seed: int = 0) -> Any:
+    return torch.from_numpy(sample(*shape, seed=seed, dtype="f4"))
 
 
 # ---------------------------------------------------------------------------- torch.func
 
-X = sample(2, 1, 4, 8)
+X = drawn(2, 1, 4, 8)
 PLACES = torch.tensor([[[3, 0, 2, 2]], [[0, 1, 5, 4]]])
 LENGTHS = torch.tensor([4, 2])
 TABLES = kernels.rope_tables(6, 8, like=X)
@@ -91,7 +95,7 @@ def test_integers_that_are_not_mapped_over_are_looked_at() -> None:
 def test_operands_that_a_gradient_passes_by(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are plain tensors, but what is made of them inside is not."""
     select(monkeypatch, Kind("torch", compiled=True))
-    x, weight = X[0, 0], sample(8)
+    x, weight = X[0, 0], drawn(8)
     functions: list[Callable[[], Any]] = [
         lambda: kernels.silu(x),
         lambda: kernels.rms_norm(x, weight, 1e-5),
@@ -110,8 +114,8 @@ def test_operands_that_a_gradient_passes_by(monkeypatch: pytest.MonkeyPatch) -> 
 
 # ---------------------------------------------------------------------------- autocast
 
-ROWS, IMAGES, HEADS = sample(16, 24), sample(2, 3, 6, 6), sample(1, 2, 20, 16)
-INTEGERS = kernels.quantize(sample(8, 64, seed=1))
+ROWS, IMAGES, HEADS = drawn(16, 24), drawn(2, 3, 6, 6), drawn(1, 2, 20, 16)
+INTEGERS = kernels.quantize(drawn(8, 64, seed=1))
 
 CALLS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "silu": (ROWS, kernels.silu),
@@ -119,8 +123,8 @@ CALLS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "layer_norm": (ROWS, lambda x: kernels.layer_norm(x, None, None, 1e-5)),
     "softmax": (ROWS, lambda x: kernels.softmax(x, -1)),
     "gemm": (ROWS, lambda x: kernels.gemm(x, ROWS.T.contiguous())),
-    "matmul_int8": (sample(3, 64), lambda x: kernels.matmul_int8(x, *INTEGERS)),
-    "conv2d": (IMAGES, lambda x: kernels.conv2d(x, sample(4, 3, 3, 3))),
+    "matmul_int8": (drawn(3, 64), lambda x: kernels.matmul_int8(x, *INTEGERS)),
+    "conv2d": (IMAGES, lambda x: kernels.conv2d(x, drawn(4, 3, 3, 3))),
     "batch_norm": (IMAGES, lambda x: kernels.batch_norm(x, torch.zeros(3), torch.ones(3))),
     "attention": (HEADS, lambda x: kernels.attention(x, x, x, causal=True)),
     "attention, lse": (HEADS, lambda x: kernels.attention(x, x, x, return_lse=True)[1]),
@@ -164,6 +168,100 @@ def test_devices_without_autocast() -> None:
         assert kernels.silu(torch.ones(3, device="meta")).shape == (3,)
 
 
+# ---------------------------------------------------------------------------- modes and tracers
+
+HEARD: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "gelu": (ROWS, kernels.gelu),
+    "rms_norm": (ROWS, lambda x: kernels.rms_norm(x, x[0], 1e-5)),
+    "layer_norm": (ROWS, lambda x: kernels.layer_norm(x, x[0], x[1], 1e-5)),
+    "softmax": (ROWS, lambda x: kernels.softmax(x, -1)),
+    "rope": (X, lambda x: turned(x, PLACES)),
+    "attention": (HEADS, lambda x: kernels.attention(x, x, x, causal=True)),
+    "attention, lengths": (HEADS, lambda x: attended(x, LENGTHS[:1])),
+    "attention, lse": (HEADS, lambda x: kernels.attention(x, x, x, return_lse=True)[1]),
+}
+heard = pytest.mark.parametrize("name", HEARD)
+by_torch = pytest.mark.parametrize("kind", kinds("torch"))
+
+
+class Operations(TorchDispatchMode):
+    """Notes the names of operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kw: Any = None) -> Any:
+        self.seen.add(function.__name__.partition(".")[0])
+        return function(*args, **(kw or {}))
+
+
+class Functions(TorchFunctionMode):
+    """Notes the names of functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kw: Any = None) -> Any:
+        found = function(*args, **(kw or {}))
+        if isinstance(found, torch.Tensor):
+            self.seen.add(function.__name__)
+        return found
+
+
+#: What computes nothing.
+MOVES = {"__getitem__", "detach", "empty", "lift_fresh", "select", "slice"}
+
+
+@heard
+@by_torch
+@pytest.mark.parametrize("mode", [Operations, Functions])
+def test_a_mode_sees_what_is_computed(
+    mode: Any, kind: Kind, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    select(monkeypatch, kind)
+    x, function = HEARD[name]
+    with mode() as listening:
+        found = function(x)
+    assert listening.seen - MOVES
+    torch.testing.assert_close(found, function(x))
+
+
+@heard
+@by_torch
+def test_fake_tensors_stay_so(kind: Kind, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    x, function = HEARD[name]
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        made = [function(mode.from_tensor(x)), function(x)]
+    for found in made:
+        assert isinstance(found, FakeTensor)
+        assert (found.shape, found.dtype) == (function(x).shape, x.dtype)
+
+
+@heard
+@by_torch
+@pytest.mark.parametrize("tracer", ["fx", "jit"])
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # shapes are looked at
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.*:DeprecationWarning")
+def test_what_was_traced_computes_anew(
+    tracer: str, kind: Kind, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    select(monkeypatch, kind)
+    x, function = HEARD[name]
+
+    def traced(x: Any) -> Any:
+        return function(x)
+
+    if tracer == "fx":
+        program = make_fx(traced)(x)
+    else:
+        program = torch.jit.trace(traced, (x,), check_trace=False)
+    other = 2.0 - x
+    torch.testing.assert_close(program(other), function(other))
+
+
 # ---------------------------------------------------------------------------- a default device
 
 
@@ -204,7 +302,7 @@ def test_inference_tensors_change_in_their_mode_alone(
 
 @pytest.mark.parametrize("name", ["KVCache", "PagedKVCache"])
 def test_inference_caches_grow_in_their_mode_alone(name: str) -> None:
-    x = sample(1, 1, 2, 4)
+    x = drawn(1, 1, 2, 4)
     with torch.inference_mode():
         cache = cache_of(name, x)
         cache.append(x, x)
@@ -238,14 +336,14 @@ GRAPHS: dict[str, Callable[[Any], Any]] = {
 def test_a_kernel_is_one_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_ways, "_touched", False)  # by tests
     monkeypatch.setattr(REPRODUCIBLE, "touched", False)
-    function, x = GRAPHS[name], sample(2, 1, 20, 8)  # as many keys as torch's attention wants
+    function, x = GRAPHS[name], drawn(2, 1, 20, 8)  # as many keys as torch's attention wants
     found = torch.compile(function, backend="eager", fullgraph=True)(x)
     torch.testing.assert_close(found, function(x))
 
 
 @pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which torch looks through
 def test_appending_is_one_graph() -> None:
-    x = sample(1, 1, 2, 4)
+    x = drawn(1, 1, 2, 4)
     cache = cache_of("KVCache", x)
 
     def grown(k: Any) -> Any:

@@ -290,13 +290,13 @@ def test_integer_powers() -> None:
         [-128, -13, -128, 1, 7], (5,), _dtypes.int8
     )
     assert reference.pow([3], [1000]).values == [(pow(3, 1000) + 2**63) % 2**64 - 2**63]
-    with pytest.raises(ValueError, match=r"^pow: x2 is -1; expected non-negative"):
+    with pytest.raises(ValueError, match="^x2 holds a negative integer"):
         reference.pow([2], [-1])
 
 
 def test_division_of_integers_by_zero() -> None:
     for function in (reference.floor_divide, reference.remainder):
-        with pytest.raises(ZeroDivisionError, match="x2 has an element 0"):
+        with pytest.raises(ZeroDivisionError, match="^x2 holds 0"):
             function([1], [0])
 
 

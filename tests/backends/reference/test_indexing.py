@@ -110,11 +110,11 @@ def test_a_mask_may_have_no_elements() -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        (3, r"__getitem__: index of axis 0 is 3; expected one in \[-3, 3\)"),
-        (-4, "__getitem__: index of axis 0 is -4"),
+        (3, "index 3 is out of bounds for axis 0 with size 3; expected -3 to 2"),
+        (-4, "index -4 is out of bounds for axis 0"),
         ((0, 0, 0, 0), "__getitem__: key indexes 4 axes; expected at most 3"),
         ((..., 0, ...), "key has 2 Ellipsis; expected at most one"),
-        (np.array([0, 5]), "index of axis 0 is 5"),
+        (np.array([0, 5]), "index 5 is out of bounds for axis 0"),
         (np.array([0.0]), "key has an array of dtype float64; expected integers or bool"),
         (np.array([True, False]), r"key has a mask of shape \(2,\); expected shape \(3,\)"),
         (np.ones((3, 4, 5, 1), bool), "key indexes 4 axes"),
@@ -132,9 +132,11 @@ def test_writing_refuses() -> None:
     x = from_numpy(X)
     with pytest.raises(TypeError, match="__setitem__: value has dtype float64"):
         setitem(x, 0, reference.asarray(1.0))
-    with pytest.raises(ValueError, match=r"__setitem__: operands have shapes \(4, 5\) and \(2,\)"):
+    with pytest.raises(ValueError, match=r"its shape is \(2,\); expected .* to \(4, 5\)"):
         setitem(x, 0, ReferenceArray([1.0, 2.0], (2,), _dtypes.float32))
-    with pytest.raises(ValueError, match=r"__setitem__: value has shape .* broadcasts to \(\)"):
+    with pytest.raises(
+        ValueError, match=r"its shape is \(2,\); expected one that broadcasts to \(\)"
+    ):
         setitem(x, (0, 0, 0), ReferenceArray([1.0, 2.0], (2,), _dtypes.float32))
     assert_same(x, X)
 
@@ -165,7 +167,7 @@ def test_take_refuses() -> None:
     assert reference.take([5, 6, 7], [2, 0]) == [7, 5]
     with pytest.raises(ValueError, match="take: axis is None"):
         reference.take([[1]], [0])
-    with pytest.raises(IndexError, match="take: index of axis 0 is 3"):
+    with pytest.raises(IndexError, match="index 3 is out of bounds for axis 0"):
         reference.take([1, 2, 3], [3])
 
 

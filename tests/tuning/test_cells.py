@@ -6,26 +6,14 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from corepy.dispatch._route_table import Option, Route
+from corepy.dispatch._route_table import Option
 from corepy.dispatch._sites import HOST, MARGIN
 from corepy.tuning._cells import ADMITTED as YES
 from corepy.tuning._cells import Cell, Cells, Entrant, UnkeptError
-
-
-def entrant(gain: float, backend: str = "torch", verdict: str = YES, **figures: Any) -> Entrant:
-    return Entrant(backend, gain, 0.01, figures.get("company", 1.0), figures.get("busy"), verdict)
-
-
-def cell(size: int, *entrants: Entrant, operation: str = "sin") -> Cell:
-    return Cell(operation, "float64", "", size, size * 1e-7, entrants, False)
-
-
-def routes_of(*found: Cell) -> tuple[Route, ...]:
-    return Cells(Path("unused"), {}, {each.key: each for each in found}).routes()
+from tests.tuning.cells import cell, entrant, routes_of
 
 
 def test_routes_follow_from_cells() -> None:
@@ -98,6 +86,25 @@ def test_threads_of_other_libraries_are_not_woken_for_little() -> None:
         ["numba", "torch"],
         ["torch", "numba"],
     ]
+
+
+def test_numbas_loops_are_admitted_between_two_sizes_at_which_they_are() -> None:
+    def steps(*entrants: tuple[str, float, str]) -> list[tuple[int, list[str]]]:
+        found = {}
+        for size, (name, gain, verdict) in zip((10_000, 30_000, 100_000), entrants, strict=True):
+            entrant = Entrant(name, gain, 0.01, 1.0, 1.0 if name == "torch" else None, verdict)
+            cell = Cell("sin", "float64", "", size, size * 1e-8, (entrant,), False)
+            found[cell.key] = cell
+        routes = Cells(Path("unused"), {}, found).routes()
+        return [(route.least, [option.backend for option in route.options]) for route in routes]
+
+    won, lost = ("numba", 2.0, "admitted"), ("numba", 2.0, "3.7x its time right after numpy")
+    assert steps(won, lost, won) == [(10_000, ["numba"])]
+    assert steps(won, ("numba", 1.1, "no faster"), won)[1][1] == []
+    assert steps(lost, lost, won)[0][0] > 30_000
+    assert steps(won, lost, lost)[1][1] == []
+    torch = ("torch", 2.0, "admitted"), ("torch", 2.0, "too noisy to decide")
+    assert len(steps(torch[0], torch[1], torch[0])) == 3
 
 
 def test_nothing_is_routed_where_nobody_wins() -> None:

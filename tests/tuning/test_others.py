@@ -1,4 +1,4 @@
-"""`corepy tune` of some operations, and under settings, in folders, that are the user's own."""
+"""`corepy tune` of some operations, which keeps the routes of a table for all others."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from corepy.devices._device import CPU
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
 from corepy.dispatch._route_table import Option, Route, RouteTable, parse
-from corepy.dispatch._settings import OFFLOAD
-from corepy.tuning import _alone, _cases, _tune, _usual, tune, tune_offload
+from corepy.tuning import _alone, _cases, _tune, tune
 from corepy.tuning._cells import Cell, Cells, Entrant
 from corepy.tuning._others import beside
-from tests.test_tune_cells import cell, entrant, routes_of
-
-# ---------------------------------------------------------------------------- some operations
+from tests.tuning.cells import cell, entrant, routes_of
 
 
 @pytest.fixture
@@ -153,93 +150,3 @@ def test_routes_of_others_are_reckoned_for_the_threads_of_the_table() -> None:
     assert parse(found.dump()) == found
     assert beside(replace(mine, machine={"threads": 4}), (), others).routes == others.routes
     assert beside(mine, {("sin", "float64", "")}, others) is mine
-
-
-# ---------------------------------------------------------------------------- the user's own
-
-
-@pytest.mark.parametrize("measure", [tune, tune_offload])
-def test_settings_of_the_user_do_not_decide_what_is_measured(
-    measure: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Any] = []
-
-    def stop(*_: Any) -> Any:
-        seen.append([setting.get() for setting, _ in _usual._USUAL])
-        raise KeyError
-
-    monkeypatch.setattr("corepy.tuning._tune._todo", stop)
-    monkeypatch.setattr("corepy.tuning._offload.found_accelerators", stop)
-    with (
-        corepy.reproducible(),
-        corepy.precision("fast"),
-        OFFLOAD.scoped("auto"),
-        corepy.strict(),
-        corepy.autocast("float16"),
-    ):
-        with pytest.raises(KeyError):
-            measure()
-        assert corepy.is_reproducible()
-    assert seen == [[usual for _, usual in _usual._USUAL]]
-
-
-@pytest.mark.backend("numba")
-def test_a_candidate_runs_under_reproducible_too() -> None:
-    import numpy as np
-
-    from corepy.dispatch import _routes
-
-    gone: list[str] = []
-    go = _routes.Choice._go
-
-    def watched(self: Any, *rest: Any) -> Any:
-        gone.append("numba")
-        return go(self, *rest)
-
-    x = np.ones(10_000)
-    case = next(iter(_cases.cases(["atan2"])))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_routes.Choice, "_go", watched)
-        with corepy.reproducible(), _usual.as_usual():
-            work = case.work("numba", (x.astype(case.dtype), x.astype(case.dtype)), {})
-            gone.clear()
-            work()
-    assert gone == ["numba"]
-
-
-def test_what_no_setting_changed_stays_untouched() -> None:
-    settings = [setting for setting, _ in _usual._USUAL]
-    before = [setting.touched for setting in settings]
-    with _usual.as_usual():
-        assert [setting.touched for setting in settings] == before
-
-
-def test_libraries_are_not_those_of_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "numpy.py").write_text("raise SystemExit(3)")
-    (tmp_path / "json.py").write_text("raise SystemExit(3)")
-    monkeypatch.chdir(tmp_path)
-    assert _tune._start("json") >= 0
-    with pytest.raises(ValueError, match=r"^no_such cannot be imported in .*: ModuleNotFoundError"):
-        _tune._start("no_such")
-
-
-def test_libraries_may_print_while_they_are_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "talkative.py").write_text("print('3 devices', end='')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert 0 <= _tune._start("talkative") < 3
-
-
-def test_the_key_says_that_the_hot_path_is_the_one_in_python(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(files, "PURE", None)
-    compiled = files.machine_key()
-    monkeypatch.setattr(files, "PURE", "COREPY_PURE_PYTHON=1")
-    pure = files.machine_key()
-    assert files.cache_file(pure) != files.cache_file(compiled)
-    table = RouteTable(compiled, {}, {}, ())
-    assert files.differences(table, pure) == ["hot path absent then, Python now"]
