@@ -6,7 +6,9 @@ order where it reads well: ``add: x2 has dtype int64 on cpu; expected a floating
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 __all__ = [
     "BackendError",
@@ -20,10 +22,16 @@ __all__ = [
     "UnsupportedOperationError",
     "bad_argument",
     "bad_type",
+    "beyond",
     "broadcast_mismatch",
+    "divided_by_zero",
+    "foreign_dtype",
     "named",
+    "negative_power",
     "no_promotion",
     "out_of_range",
+    "told",
+    "unfit",
     "wrong_dtype",
 ]
 
@@ -104,7 +112,7 @@ def bad_argument(function: str, argument: str, value: object, expected: str) -> 
 
 
 def out_of_range(function: str, argument: str, value: object, expected: str) -> IndexError:
-    """An index or axis lies outside the array."""
+    """An axis lies outside the array, or an index outside every one."""
     return IndexError(f"{function}: {argument} is {value!r}; expected {expected}")
 
 
@@ -120,6 +128,69 @@ def no_promotion(function: str, dtypes: Iterable[object], hint: str) -> TypeErro
     """The dtypes of the operands have no common dtype."""
     got = " and ".join(str(dtype) for dtype in dtypes)
     return TypeError(f"{function}: operands have dtypes {got}; expected {hint}")
+
+
+# What backends raise names no function, since one of theirs may be part of several operations (`//`
+# and `//=`): `named` and `told` put the names before it.
+
+
+def beyond(index: int, axis: int, size: int, function: str = "") -> IndexError:
+    """An index lies outside its axis; the words are NumPy's, but for what was expected."""
+    names = f"{function}: {_INDICES[function]}: " if function else ""
+    expected = f"{-size} to {size - 1}" if size else "none"
+    return IndexError(
+        f"{names}index {index} is out of bounds for axis {axis} with size {size}; "
+        f"expected {expected}"
+    )
+
+
+def unfit(shape: Iterable[object], chosen: Iterable[object]) -> ValueError:
+    """A value does not broadcast to what a key selects."""
+    return ValueError(
+        f"its shape is {tuple(shape)}; expected one that broadcasts to {tuple(chosen)}"
+    )
+
+
+def divided_by_zero() -> ZeroDivisionError:
+    """An integer is divided by zero."""
+    return ZeroDivisionError("x2 holds 0; expected no zero among integers")
+
+
+def negative_power() -> ValueError:
+    """An integer is raised to a negative integer."""
+    return ValueError("x2 holds a negative integer; expected powers of at least 0")
+
+
+def foreign_dtype(library: str, dtype: object) -> TypeError:
+    """A library's array has a dtype that the standard does not have."""
+    from corepy._dtypes import DTYPES  # which words its errors here
+
+    name = str(dtype).removeprefix(f"{library}.").removeprefix("core.")
+    return TypeError(f"its dtype is {library}'s {name}; expected one of {', '.join(DTYPES)}")
+
+
+#: NumPy's words for an index beyond its axis, and those of CuPy and torch.
+_BEYOND: Final = re.compile(
+    r"index (-?\d+) is out of bounds for (?:axis|dimension) (\d+) with size (\d+)", re.IGNORECASE
+)
+#: The argument that holds the indices, by function.
+_INDICES: Final = {
+    **dict.fromkeys(("__getitem__", "__setitem__"), "key"),
+    **dict.fromkeys(("take", "take_along_axis"), "indices"),
+}
+
+
+def told(function: str, argument: str | None, error: Exception) -> str:
+    """Return a library's message after the names, in our words where it lacks what was expected."""
+    text, names = str(error), [f"{name}: " for name in (function, argument) if name]
+    for name in names:
+        text = text.removeprefix(name)
+    if found := _BEYOND.fullmatch(text):
+        index, axis, size = map(int, found.groups())
+        text = str(beyond(index, axis, size))
+    elif text == "Integers to negative integer powers are not allowed.":  # NumPy's
+        text = str(negative_power())
+    return "".join([*names, text])
 
 
 #: Exceptions that mean the same on every backend and pass as they are.
@@ -172,7 +243,8 @@ def named(function: str, error: Exception) -> Exception | None:
             exact = type(error) if type(error).__module__ == "builtins" else kind
             if issubclass(exact, UnicodeError):  # which wants more than a message
                 exact = ValueError
-            text = f"{function}: {error}"
+            argument = _INDICES.get(function) if issubclass(exact, IndexError) else None
+            text = told(function, argument, error)
             if exact is ValueError and function in _OF_MATRICES and "expected" not in text:
                 text += f"; expected {_OF_MATRICES[function]}"
             return exact(text)

@@ -8,8 +8,10 @@
 Steps:
 
 tests
-    The tests that are marked for a GPU, and those of the kernels and of the namespace on CuPy's
-    arrays and on torch's there.
+    The tests that are marked for a GPU, those of the kernels on CuPy's arrays and on torch's there,
+    and those of the namespace and of Python scalars on CuPy's.
+namespace-torch, namespace-jax
+    The tests of the namespace and of Python scalars on that library's arrays there.
 accuracy
     `conformance/kernels.py`: how far every kernel's results lie from those in float64.
 sanitizer
@@ -88,7 +90,7 @@ class Step:
     counts : bool
         Whether its records are outcomes of tests, to be counted.
     environment : dict of str to str
-        Variables that it needs.
+        Variables that it needs, in which ``{device}`` and the like stand for the same.
     """
 
     limit: float
@@ -118,6 +120,14 @@ def _conformance(backend: str, host: str) -> Step:
     return Step(550, (there,), ((*run, "--backend", host, "-k", "test_add"),), counts=True)
 
 
+def _namespace(backend: str) -> Step:
+    there = (*_RUN, "tests/array_api", *_SCALARS, "-k", backend)
+    here = (*_RUN, "tests/array_api/test_array.py", "-k", f"{backend} and to_device")
+    return Step(
+        *(550, (there,), (here,)), counts=True, environment={"COREPY_TEST_DEVICE": "{device}"}
+    )
+
+
 def _benchmark(table: str, rounds: str, **environment: str) -> Step:
     run = (*_BENCHMARKS, "--only", table, "--rounds")
     rehearsal = (*run, "1", "--rehearse")
@@ -131,11 +141,13 @@ STEPS: Final[dict[str, Step]] = {
             (*_RUN, "tests", "-m", "gpu", "-n", "0"),
             (*_RUN, "tests/kernels", "-k", "cupy or cuda or replay or by_torch"),
             (*_RUN, "tests/backends/test_cupy.py", "tests/array_api", "-k", "cupy"),
-            (*_RUN, *_SCALARS, "-k", "cupy or torch"),
+            (*_RUN, *_SCALARS, "-k", "cupy"),
         ),
         ((*_RUN, "tests/kernels/test_norms.py", "-k", "numpy-reference and not layer"),),
         counts=True,
     ),
+    "namespace-torch": _namespace("torch"),
+    "namespace-jax": _namespace("jax"),
     "accuracy": Step(
         200,
         # Each a process: a kernel that goes astray takes all that follows in its process with it.
@@ -271,8 +283,9 @@ def run_step(
     with tempfile.TemporaryDirectory() as folder:
         records = Path(folder) / "records.jsonl"
         words = words | {"folder": folder, "records": str(records)}
+        own = {name: value.format_map(words) for name, value in step.environment.items()}
         environment = _environment(
-            OUTCOMES=str(records), **({} if rehearse else variables or {}), **step.environment
+            OUTCOMES=str(records), **({} if rehearse else variables or {}), **own
         )
         if step.counts:
             # conformance/run.py hands no arguments on to pytest.
@@ -457,8 +470,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         merge([*earlier, content])  # before any step has taken its time
     except ValueError as error:
         parser().error(str(error))
+    gpu = "rocm:0" if machine["amd"] else "cuda:0"
     words = {
-        "device": "rocm:0" if machine["amd"] else "cuda:0",
+        "device": "cpu" if options.rehearse else gpu,
         "examples": str(options.examples or (1 if options.rehearse else 200)),
         "workers": options.workers or ("0" if options.rehearse else "auto"),
         "suite": str(options.suite.resolve()) if options.suite else "",

@@ -19,7 +19,7 @@ from corepy._signals import let_through
 from corepy.array_api import _elementwise  # noqa: F401  operators are forms of its functions
 from corepy.array_api._hints import Missing
 from corepy.array_api._interchange import Interchange
-from corepy.array_api._keys import is_plain, native_key
+from corepy.array_api._keys import is_plain, native_key, refusal
 from corepy.devices._device import CPU, Device, as_device
 from corepy.devices._transfer import from_host, look, nbytes, to_host, tried
 from corepy.dispatch import (
@@ -253,14 +253,11 @@ class Array(Interchange):
             key = native_key("__getitem__", self, key)
         try:
             found = native(self._native, key)
-        except (IndexError, OverflowError) as error:  # OverflowError: of integers beyond 64 bits
+        except (IndexError, OverflowError, ValueError) as error:
             let_through(error)
             if key.__class__ is int:
-                native_key("__getitem__", self, key)  # which says so of those, where NumPy does not
-            raise IndexError(_told("__getitem__", "key", error)) from None
-        except ValueError as error:  # a slice with a step of zero
-            let_through(error)
-            raise ValueError(_told("__getitem__", "key", error)) from None
+                native_key("__getitem__", self, key)  # which names those beyond 64 bits
+            raise refusal("__getitem__", self, key, error) from None
         except (MemoryError, RuntimeError) as error:
             found = recover("__getitem__", table, (self,), error, native, self._native, key)
         if found.__class__ is not self._native.__class__:
@@ -315,12 +312,9 @@ class Array(Interchange):
         write, x = table["__setitem__"][0], self._native
         try:
             made = write(x, place, native)
-        except IndexError as error:
+        except (IndexError, TypeError, ValueError) as error:
             let_through(error)
-            raise IndexError(_told("__setitem__", "key", error)) from None
-        except (TypeError, ValueError) as error:  # the dtypes agree, so it is the shape
-            let_through(error)
-            raise ValueError(_told("__setitem__", "value", error)) from None
+            raise refusal("__setitem__", self, place, error, native) from None
         except (MemoryError, RuntimeError) as error:
             args = (x, place, native)
             made = recover("__setitem__", table, (self,), error, write, *args)
@@ -562,11 +556,6 @@ def _without_ones(x: Array) -> Array:
         return x
     count = next((i for i, size in enumerate(shape) if size != 1), len(shape))
     return cast("Array", run("squeeze", x, axis=tuple(range(count))))
-
-
-def _told(function: str, argument: str, error: Exception) -> str:
-    """Return a library's message after the names, of which our reference says the first itself."""
-    return f"{function}: {argument}: {str(error).removeprefix(f'{function}: ')}"
 
 
 def _duplicate(x: Array) -> Array:

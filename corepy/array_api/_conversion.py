@@ -65,7 +65,7 @@ def parse(
         found = _held("asarray", "obj", buffered)
         if dtype is None or dtype is found:
             return buffered, found, True
-        _convertible(found, dtype)
+        _convertible("asarray", found, dtype)
         check_held(buffered, found, dtype)
         return buffered.astype(dtype.name), dtype, False
     if _is_nested(obj):
@@ -83,13 +83,18 @@ def parse(
     return values.astype(wanted.name, copy=False), wanted, False
 
 
-def _convertible(source: DType, target: DType) -> None:
+#: What is converted, by function.
+_ARGUMENTS: Final = {"asarray": "obj", "from_dlpack": "x"}
+
+
+def _convertible(function: str, source: DType, target: DType) -> None:
     """Refuse a dtype that an array's or a buffer's does not become."""
     from corepy.array_api._data_type import CASTS, CONVERSIONS, cast_allowed
 
     # The standard leaves it open whether floats become integers here. All libraries have it, and
     # programs that were written for them rely on it.
-    cast_allowed("asarray", "obj", source, target, CONVERSIONS if STRICT.get() else CASTS)
+    allowed = CONVERSIONS if STRICT.get() else CASTS
+    cast_allowed(function, _ARGUMENTS[function], source, target, allowed)
 
 
 def _held(function: str, argument: str, values: np.ndarray[Any, Any]) -> DType:
@@ -287,12 +292,12 @@ def from_array(
     if copy is False and (moves or casts):
         what = f"on {target.device}" if moves else f"of dtype {target.dtype}"
         raise ValueError(
-            f"asarray: obj has dtype {x.dtype} on {x.device}; expected an array {what} for "
-            f"copy=False"
+            f"{function}: {_ARGUMENTS[function]} has dtype {x.dtype} on {x.device}; expected an "
+            f"array {what} for copy=False"
         )
     if casts:
-        _convertible(x.dtype, target.dtype)
-        home = x._table.sibling(target.dtype, "asarray")
+        _convertible(function, x.dtype, target.dtype)
+        home = x._table.sibling(target.dtype, function)
         x = cast("Array", make(run("astype", x, target.dtype, copy=True)._native, home))
     elif copy and not moves:
         x = cast("Array", run("astype", x, x.dtype, copy=True))
@@ -303,13 +308,13 @@ def preferred(function: str, x: Array, dtype: DType | None, copy: bool | None) -
     """Give a native array's values to the backend that the priority prefers on its device."""
     target = creation_table(function, x.device, x.dtype)
     if target.backend is x._table.backend:
-        return from_array(x, dtype, None, copy)
+        return from_array(x, dtype, None, copy, function)
     source = x._table.backend
     native, copied = convert(x._native, source, target.backend, target.device, copy=copy)
     made = cast("Array", make(native, target))
     if copied:
         account.moved(target.backend, target.device, made.nbytes, f"x came from {source.name}")
-    return from_array(made, dtype, None, False if copy is False else None)
+    return from_array(made, dtype, None, False if copy is False else None, function)
 
 
 def import_dlpack(x: Any, copy: bool | None) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from corepy import _dtypes
-from corepy._errors import bad_argument, broadcast_mismatch, out_of_range, wrong_dtype
+from corepy._errors import bad_argument, beyond, broadcast_mismatch, wrong_dtype
 from corepy.array_api._arguments import axis_of, one_device
 from corepy.array_api._keys import signed
 from corepy.dispatch import (
@@ -71,13 +71,11 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     place = axis_of("take", axis, x.ndim)
     if 0 in x.shape and chosen.size:
         # Libraries that have nothing to copy look at no index.
-        lowest, highest = (
-            int(run(bound, chosen, axis=None, keepdims=False)) for bound in ("min", "max")
-        )
         (length,) = known_sizes(x, (place,))
-        if lowest < -length or highest >= length:
-            index = lowest if lowest < -length else highest
-            raise out_of_range("take", "an index", index, f"one that axis {axis} of {length} has")
+        for end in ("min", "max"):
+            index = int(run(end, chosen, axis=None, keepdims=False))
+            if not -length <= index < length:
+                raise beyond(index, place, length, "take")
     return cast("Array", run("take", x, chosen, axis=place))
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from corepy import _dtypes
-from corepy._errors import bad_type, out_of_range
+from corepy._errors import bad_type, beyond, out_of_range, told, unfit
+from corepy._signals import suppressed
+from corepy.devices._device import CPU
 from corepy.dispatch import (
     STRICT,
     Operand,
@@ -18,6 +20,7 @@ from corepy.dispatch import (
     is_numpys_scalar,
     owner_of,
 )
+from corepy.dispatch._short_arrays import is_slice
 
 if TYPE_CHECKING:
     from corepy.array_api._array import Array
@@ -25,18 +28,9 @@ if TYPE_CHECKING:
 _EXPECTED = "an int, slice, Ellipsis, None or Array"
 
 
-_BOUNDS = frozenset({int, type(None)})
-
-
 def is_plain(key: Any) -> bool:
     """Say whether a key is an int or a slice of ints, which every library takes as it is."""
-    if key.__class__ is slice:
-        return (
-            key.start.__class__ in _BOUNDS
-            and key.stop.__class__ in _BOUNDS
-            and key.step.__class__ in _BOUNDS
-        )
-    return key.__class__ is int
+    return is_slice(key) if key.__class__ is slice else key.__class__ is int
 
 
 def native_key(function: str, x: Array, key: Any) -> Any:
@@ -130,12 +124,45 @@ def _within(function: str, x: Array, parts: tuple[Any, ...]) -> None:
     """Check arrays of indices into an empty array: libraries with nothing to copy look at none."""
     backend = x._table.backend
     shape = backend.shape_of(x._native)
-    for part, length in zip(_by_axis(parts, x.ndim), shape, strict=False):
+    for axis, (part, length) in enumerate(zip(_by_axis(parts, x.ndim), shape, strict=False)):
         if length is not None and _is_array(x, part):
             for index in backend.peek(part).flat:
                 if not -length <= index < length:
-                    expected = f"one within an axis of size {length}"
-                    raise out_of_range(function, "key", int(index), expected)
+                    raise beyond(index, axis, length, function)
+
+
+def refusal(function: str, x: Array, key: Any, error: Exception, value: Any = None) -> Exception:
+    """Return what to raise of a native key, or value, that a library refused, alike for all."""
+    keyed = isinstance(error, IndexError | OverflowError)  # of integers beyond 64 bits
+    argument = "key" if keyed or value is None else "value"
+    text = told(function, argument, error)
+    with suppressed(Exception):  # as of what JAX traces, and of sizes that are not known
+        # No name for the cause, whose frames hold this one.
+        text = told(function, argument, _cause(x, key, error, None if keyed else value))
+    return (IndexError if keyed else ValueError)(text)
+
+
+def _cause(x: Array, key: Any, error: Exception, value: Any) -> Exception:
+    """Return what NumPy says of a key to such an array, or what is wrong with a value's shape."""
+    import numpy as np
+
+    backend: Any = x._table.backend
+    parts = key if isinstance(key, tuple) else (key,)
+    arrays = [_is_array(x, part) for part in parts]
+    if any(arrays) and x._table.device is not CPU:  # to look at which would wait
+        return error
+    host = tuple(backend.peek(p) if a else p for p, a in zip(parts, arrays, strict=True))
+    try:  # with as many elements, in the memory of one
+        chosen = np.broadcast_to(np.False_, backend.shape_of(x._native))[host].shape
+    except IndexError as found:
+        return error if value is not None else found
+    if value is not None:
+        shape = backend.shape_of(value)
+        try:
+            np.broadcast_to(np.broadcast_to(np.False_, shape), chosen)
+        except ValueError:
+            return unfit(shape, chosen)
+    return error
 
 
 def _bound(function: str, value: Any) -> int:

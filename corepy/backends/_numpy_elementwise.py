@@ -9,6 +9,8 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from corepy._errors import divided_by_zero
+
 Array = npt.NDArray[Any]
 
 #: Elements that fit the first-level cache together with their results.
@@ -53,7 +55,7 @@ _WHOLE: Final = {4: 2.0**23, 8: 2.0**52}
 
 def floor_divide(x1: Array, x2: Array) -> Array:
     if x1.dtype.kind != "f" and x2.dtype.kind != "f":
-        return _by_zero_raises("floor_divide", np.floor_divide, x1, x2)
+        return _by_zero_raises(np.floor_divide, x1, x2)
     with np.errstate(all="ignore"):
         return _in_blocks(_floor_divide_block, x1, x2)
 
@@ -75,29 +77,19 @@ def _floor_divide_block(out: Array, x1: Array, x2: Array) -> None:
         np.copyto(out, whole, where=(size >= most / 2) & (size <= most))
 
 
-def ifloor_divide(x1: Array, x2: Array) -> Array:
-    x1[...] = floor_divide(x1, x2)
-    return x1
-
-
 def remainder(x1: Array, x2: Array) -> Array:
     if x1.dtype.kind != "f" and x2.dtype.kind != "f":
-        return _by_zero_raises("remainder", np.remainder, x1, x2)
+        return _by_zero_raises(np.remainder, x1, x2)
     return np.asarray(np.remainder(x1, x2))
 
 
-def iremainder(x1: Array, x2: Array) -> Array:
-    x1[...] = remainder(x1, x2)
-    return x1
-
-
-def _by_zero_raises(name: str, ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
+def _by_zero_raises(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
     # NumPy answers 0 and warns. The flag it sets anyway becomes the exception, at no extra pass.
     try:
         with np.errstate(divide="raise", over="ignore"):
             return np.asarray(ufunc(x1, x2))
     except FloatingPointError:
-        raise ZeroDivisionError(f"{name}: x2 holds 0; expected no zero among integers") from None
+        raise divided_by_zero() from None
 
 
 def expm1(x: Array) -> Array:
@@ -219,8 +211,3 @@ def _half_powers(x1: Array, x2: Array) -> Array:
     made[made == -np.inf] = np.inf
     np.sqrt(made, out=made)
     return made
-
-
-def ipow(x1: Array, x2: Array) -> Array:
-    x1[...] = pow(x1, x2)
-    return x1

@@ -10,13 +10,16 @@ Not admitted, and why:
 - floor division, remainders and powers: chains of kernels in both adapters, or scalars that choose
   a kernel;
 - matrices of which one side is many times the other: reductions were measured on square ones, and
-  libraries share them out among threads by their sides.
+  libraries share them out among threads by their sides;
+- reductions along axes that are not the first or the last ones in memory: CuPy's kernels for whole
+  rows (CUB's) refuse them, and what it runs instead launches a block for each result.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from corepy.dispatch._admitted import (
     FLOATS,
@@ -25,7 +28,6 @@ from corepy.dispatch._admitted import (
     Former,
     Params,
     _matrices,
-    _reduced,
     _vector,
     _whole,
 )
@@ -86,16 +88,25 @@ def home_of(form: str) -> str:
 
 
 def _stout(args: Args, params: Params) -> str | None:
-    """A reduction of all elements, or of rows or columns of which neither are by far fewer."""
-    form = _reduced(args, params)
-    if form in (None, "all"):
-        return form
-    if form == "narrow":  # which the host alone tells apart
-        form = "columns"
-    x: Any = args[0]
-    length = x.shape[-1 if form == "rows" else 0]
+    """A reduction of all elements, or of rows or columns of which neither are by far fewer.
+
+    Rows lie along the last axes of an array, together, and columns along the first ones.
+    """
+    x, axis = args[0], params["axis"]
+    axes = (axis,) if isinstance(axis, int) else axis
+    if axes is None or len(axes) == x.ndim:
+        return "all" if x.flags.forc else None
+    by_rows = x.flags.c_contiguous
+    if not axes or not (by_rows or (x.ndim == 2 and x.flags.forc)):
+        return None
+    are_first, are_last = max(axes) < len(axes), min(axes) >= x.ndim - len(axes)
+    if not (are_first or are_last):
+        return None
+    length = math.prod(x.shape[each] for each in axes)
     number = x.size // max(length, 1)
-    return form if max(length, number) <= _SLENDER * min(length, number) else None
+    if max(length, number) > _SLENDER * min(length, number):
+        return None
+    return "rows" if are_last == by_rows else "columns"
 
 
 _AXES: Final = ("all", "rows", "columns")

@@ -180,7 +180,8 @@ _BOUNDS: Final = frozenset({int, type(None)})
 _PARTS: Final = frozenset({int, type(None), type(...)})
 
 
-def _is_slice(key: slice) -> bool:
+def is_slice(key: slice) -> bool:
+    """Say whether a slice's bounds and step are ints of Python's, or None."""
     return (
         key.start.__class__ in _BOUNDS
         and key.stop.__class__ in _BOUNDS
@@ -195,7 +196,7 @@ def _are_parts(key: tuple[Any, ...]) -> bool:
             if filled:  # of which not every library says that there may be one
                 return False
             filled = True
-        elif part.__class__ not in _PARTS and not (part.__class__ is slice and _is_slice(part)):
+        elif part.__class__ not in _PARTS and not (part.__class__ is slice and is_slice(part)):
             return False
     return True
 
@@ -212,7 +213,7 @@ def item(function: Function) -> Function:
         if kind is int:
             call = known[2] or call
         elif kind is slice:
-            if (  # `_is_slice`, without a call
+            if (  # `is_slice`, without a call
                 key.start.__class__ not in _BOUNDS
                 or key.stop.__class__ not in _BOUNDS
                 or key.step.__class__ not in _BOUNDS

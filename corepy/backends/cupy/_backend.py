@@ -13,16 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._dtypes import DTYPES, DType, Scalar
-from corepy._errors import BackendError
+from corepy._errors import BackendError, foreign_dtype
 from corepy.backends._base import Allocator, Backend, Capabilities, native_function
 from corepy.backends._exports import runs_backwards
+from corepy.backends._inplace import OPERATORS
 from corepy.backends._rounding import rounded
 from corepy.backends._streams import Streams
 from corepy.backends.cupy import _streams
-from corepy.backends.cupy._devices import KIND, place
+from corepy.backends.cupy._devices import KIND, from_host, place
 from corepy.backends.cupy._lending import is_plain, view
 from corepy.backends.cupy._linalg import GENERAL_EIGENVALUES, has_general_eigenvalues
-from corepy.backends.cupy._tables import FIXES, IN_PLACE, TAKEN
+from corepy.backends.cupy._tables import FIXES, TAKEN
 from corepy.devices._device import Device, as_device
 from corepy.devices._pool import MemoryStats
 from corepy.devices._probe import MemoryInfo
@@ -91,7 +92,7 @@ class CuPyBackend(Backend):
     def dtype_of(self, native: Array) -> DType:
         dtype = _BY_NATIVE.get(native.dtype)
         if dtype is None:
-            raise TypeError(f"its dtype is {native.dtype}; expected one of {', '.join(DTYPES)}")
+            raise foreign_dtype(self.name, native.dtype)
         return dtype
 
     def native_dtype(self, dtype: DType) -> np.dtype[Any]:
@@ -126,14 +127,7 @@ class CuPyBackend(Backend):
                 f"from_numpy: the array is in the host's memory; expected one on {device} for "
                 f"copy=False"
             )
-        with place(device):
-            if not array.ndim:
-                # CuPy fills an array with such a value (core.pyx), where zeros lose their sign.
-                return cupy.full((), array[()], array.dtype.newbyteorder("="))
-            # Pinned memory is copied later otherwise, when its values may be others.
-            return cupy.asarray(
-                array.astype(array.dtype.newbyteorder("="), copy=False), blocking=True
-            )
+        return from_host(array, device)
 
     def exporter(self, native: Array) -> _Exporter:
         return _Exporter(native)
@@ -205,7 +199,7 @@ _EVERYTHING: Final = Capabilities(
     max_dimensions=64,
     scalars_first=TAKEN,
     # These look at the divisor, or the exponent, and wait for the device if it is there.
-    scalars_second=TAKEN and TAKEN | IN_PLACE | {"floor_divide", "pow", "remainder"},
+    scalars_second=TAKEN and TAKEN | {*OPERATORS} | {"floor_divide", "pow", "remainder"},
 )
 _NATIVE: Final[dict[DType, np.dtype[Any]]] = {d: np.dtype(d.name) for d in DTYPES.values()}
 _BY_NATIVE: Final[dict[np.dtype[Any], DType]] = {native: d for d, native in _NATIVE.items()}

@@ -8,12 +8,14 @@ from typing import Any
 import cupy
 import numpy as np
 
+from corepy._errors import divided_by_zero, negative_power
+
 Array = Any
 
 
 def floor_divide(x1: Array, x2: Array) -> Array:
     if x1.dtype.kind in "iu":
-        _without_zero("floor_divide", x1, x2)
+        _without_zero(x1, x2)
         return cupy.floor_divide(x1, x2)
     x2 = _on_device_of(x1, x2)
     # CuPy rounds the quotient before it takes its floor (carray.cuh), so that 1 // 0.1 is 10. The
@@ -29,7 +31,7 @@ def floor_divide(x1: Array, x2: Array) -> Array:
 
 def remainder(x1: Array, x2: Array) -> Array:
     if x1.dtype.kind in "iu":
-        _without_zero("remainder", x1, x2)
+        _without_zero(x1, x2)
         return cupy.remainder(x1, x2)
     x2 = _on_device_of(x1, x2)
     # CuPy subtracts the floor of the rounded quotient times x2 (_routines_math.pyx): NaN beside an
@@ -44,17 +46,17 @@ def _on_device_of(x: Array, value: Any) -> Array:
     return value if isinstance(value, cupy.ndarray) else cupy.full((), value, x.dtype)
 
 
-def _without_zero(name: str, x1: Array, x2: Array) -> None:
+def _without_zero(x1: Array, x2: Array) -> None:
     # CuPy answers 0.
     if x1.size and bool((x2 == 0).any() if isinstance(x2, cupy.ndarray) else x2 == 0):
-        raise ZeroDivisionError(f"{name}: x2 holds 0; expected no zero among integers")
+        raise divided_by_zero()
 
 
 def pow_(x1: Array, x2: Array) -> Array:
     # CuPy answers 0, 1 or -1 (integral_power in _routines_math.pyx).
     whole = x1.dtype.kind == "i" and x1.size
     if whole and bool((x2 < 0).any() if isinstance(x2, cupy.ndarray) else x2 < 0):
-        raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
+        raise negative_power()
     return cupy.power(x1, x2)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import cupy
 
-from corepy.backends._slices import broadcast_together, within
+from corepy.backends._keys import axes, broadcast_together, check, within
 
 Array = Any
 Function = Callable[..., Any]
@@ -55,28 +55,17 @@ def _look_at_key(x: Array, key: Any) -> None:
             break
     else:
         return
-    axis, used, shapes = 0, sum(map(_width, parts)), []
-    for part in parts:
-        if part is Ellipsis:
-            axis += x.ndim - used
-            continue
-        if isinstance(part, cupy.ndarray) and part.dtype.kind in "iu" and axis < x.ndim:
-            _within(part, x.shape[axis], axis)
+    shapes = []
+    for part, indexed in zip(parts, axes(parts, x.ndim), strict=True):
+        if isinstance(part, cupy.ndarray) and part.dtype.kind in "iu" and indexed.start < x.ndim:
+            _check(part, indexed.start, x.shape[indexed.start])
             shapes.append(part.shape)
-        axis += _width(part)
     broadcast_together(shapes)
 
 
-def _width(part: Any) -> int:
-    """Return how many axes a part of a key indexes."""
-    if part is None or part is Ellipsis:
-        return 0
-    return part.ndim if isinstance(part, cupy.ndarray) and part.dtype.kind == "b" else 1
-
-
-def _within(indices: Array, length: int, axis: int) -> None:
-    if indices.size and not (-length <= int(indices.min()) and int(indices.max()) < length):
-        raise IndexError(f"indices reach beyond axis {axis} of size {length}")
+def _check(indices: Array, axis: int, size: int) -> None:
+    if indices.size:
+        check(axis, size, int(indices.min()), int(indices.max()))
 
 
 def _apart(x: Array, other: Array) -> Array:
@@ -90,12 +79,12 @@ def _apart(x: Array, other: Array) -> Array:
 
 
 def take(x: Array, indices: Array, *, axis: int) -> Array:
-    _within(indices, x.shape[axis], axis)
+    _check(indices, axis, x.shape[axis])
     return cupy.take(x, indices, axis)
 
 
 def take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
-    _within(indices, x.shape[axis], axis)
+    _check(indices, axis, x.shape[axis])
     return cupy.take_along_axis(x, indices, axis)
 
 
@@ -108,15 +97,5 @@ def repeat(x: Array, repeats: Any, *, axis: int | None) -> Array:
 def inplace(write: Function) -> Function:
     def update(x1: Array, x2: Array) -> Array:
         return write(x1, _apart(x1, x2))
-
-    return update
-
-
-def written(function: Function) -> Function:
-    """Write the result of a function with a fix into its first operand."""
-
-    def update(x1: Array, x2: Array) -> Array:
-        x1[...] = function(x1, x2)
-        return x1
 
     return update

@@ -10,7 +10,7 @@ import numpy as np
 from dask.array.core import broadcast_shapes, elemwise
 
 from corepy._errors import listing
-from corepy.backends._slices import within
+from corepy.backends._keys import axes, check, check_value, within
 from corepy.backends.dask._blocks import (
     Array,
     Named,
@@ -93,9 +93,10 @@ def _pick(name: str, x: Array, parts: tuple[Any, ...]) -> Array:
         )
         return picked.map_blocks(_joined, drop_axis=picked.ndim - 1, dtype=x.dtype)
     checked = []
-    for part, axis in zip(parts, _axes(x, parts), strict=True):
+    for part, indexed in zip(parts, axes(parts, x.ndim), strict=True):
         if isinstance(part, da.Array):
-            part = part.map_blocks(Named(name, _within), x.shape[axis], dtype=np.int64)
+            axis = indexed.start
+            part = part.map_blocks(Named(name, _within), axis, x.shape[axis], dtype=np.int64)
         checked.append(part)
     return x[tuple(checked)]
 
@@ -108,9 +109,9 @@ def _joined(pairs: Any) -> Any:
     return np.ascontiguousarray(pairs).view(np.result_type(pairs, np.complex64))[..., 0]
 
 
-def _within(indices: Any, length: float) -> Any:
-    if indices.size and not (-length <= indices.min() and indices.max() < length):
-        raise IndexError(f"an index is out of bounds for an axis of size {length}")
+def _within(indices: Any, axis: int, size: int) -> Any:
+    if indices.size:
+        check(axis, size, int(indices.min()), int(indices.max()))
     return indices.astype(np.int64)
 
 
@@ -125,7 +126,7 @@ def setitem(x: Array, key: Any, value: Any) -> Array:
     parts = _canonical(x, parts)
     if is_known(*x.shape):
         shape = _shape(x, parts)
-        _check_value(value, shape)
+        check_value(value.shape, shape)
         if 0 in shape and not arrays:  # which may have indices out of bounds
             return x
     masked = len(arrays) == len(parts) == 1 and arrays[0].dtype == bool
@@ -145,15 +146,15 @@ def setitem(x: Array, key: Any, value: Any) -> Array:
 def _forwards(x: Array, parts: tuple[Any, ...], value: Any) -> tuple[tuple[Any, ...], Any]:
     """Turn slices that go backwards, which Dask loses beside ints, and the value with them."""
     found, turned = [], []
-    for part, axis in zip(parts, _axes(x, parts), strict=True):
+    for part, indexed in zip(parts, axes(parts, x.ndim), strict=True):
         if isinstance(part, slice):
             backwards = part.step is not None and part.step < 0
             turned.append(slice(None, None, -1 if backwards else 1))
             if backwards:
-                chosen = range(*part.indices(x.shape[axis]))
+                chosen = range(*part.indices(x.shape[indexed.start]))
                 part = slice(chosen[-1], chosen[0] + 1, -chosen.step)
         elif part is Ellipsis:
-            turned += [slice(None)] * (x.ndim - sum(_width(other) for other in parts))
+            turned += [slice(None)] * len(indexed)
         found.append(part)
     if all(turn.step in (None, 1) for turn in turned) or value.ndim == 0:
         return tuple(found), value
@@ -189,65 +190,40 @@ def _adjacent(parts: tuple[Any, ...]) -> bool:
 
 def _check_key(x: Array, parts: tuple[Any, ...]) -> None:
     """Refuse now what NumPy would refuse when it is computed: ints and masks that do not fit."""
-    for part, axis in zip(parts, _axes(x, parts), strict=True):
-        if isinstance(part, int):
-            n = x.shape[axis]
-            if is_known(n) and not -n <= part < n:
-                raise IndexError(f"{part} is out of bounds for an axis of size {n}")
+    for part, indexed in zip(parts, axes(parts, x.ndim), strict=True):
+        axis = indexed.start
+        if isinstance(part, int) and is_known(x.shape[axis]):
+            check(axis, x.shape[axis], part)
         elif isinstance(part, da.Array) and part.dtype == bool:
             for n, m in zip(part.shape, x.shape[axis:], strict=False):
                 if n != m and is_known(n, m):
                     raise IndexError(f"a mask has shape {part.shape}, the array {x.shape}")
 
 
-def _check_value(value: Any, shape: Shape) -> None:
-    """Refuse a value that does not broadcast to a selection; leading sizes of one may be more."""
-    wanted = (1,) * (value.ndim - len(shape)) + shape
-    for n, m in zip(reversed(value.shape), reversed(wanted), strict=False):
-        if n not in (1, m) and is_known(n, m):
-            raise ValueError(f"it has shape {value.shape}; expected one that broadcasts to {shape}")
-
-
 def _canonical(x: Array, parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """Replace slices by equal ones within the array; beyond it Dask reads some differently."""
     return tuple(
-        within(part, x.shape[axis]) if isinstance(part, slice) and is_known(x.shape[axis]) else part
-        for part, axis in zip(parts, _axes(x, parts), strict=True)
+        within(part, x.shape[indexed.start])
+        if isinstance(part, slice) and is_known(x.shape[indexed.start])
+        else part
+        for part, indexed in zip(parts, axes(parts, x.ndim), strict=True)
     )
-
-
-def _axes(x: Array, parts: tuple[Any, ...]) -> list[int]:
-    """Return for each part of a key the first axis of `x` that it indexes."""
-    widths = [_width(part) for part in parts]
-    rest = x.ndim - sum(widths)
-    widths = [
-        rest if part is Ellipsis else width for part, width in zip(parts, widths, strict=True)
-    ]
-    return [sum(widths[:i]) for i in range(len(parts))]
-
-
-def _width(part: Any) -> int:
-    """Count the axes that a part of a key indexes; an Ellipsis takes what the others leave."""
-    if part is None or part is Ellipsis:
-        return 0
-    return part.ndim if isinstance(part, da.Array) and part.dtype == bool else 1
 
 
 def _shape(x: Array, parts: tuple[Any, ...]) -> Shape:
     """Return the shape that NumPy's indexing gives."""
     if Ellipsis not in _plain(parts):
         parts = (*parts, Ellipsis)
-    named = sum(_width(part) for part in parts)
     sizes: list[float] = []
     indices: list[Array] = []
     front = None
-    for part, axis in zip(parts, _axes(x, parts), strict=True):
+    for part, indexed in zip(parts, axes(parts, x.ndim), strict=True):
         if part is None:
             sizes.append(1)
         elif part is Ellipsis:
-            sizes += x.shape[axis : axis + x.ndim - named]
+            sizes += x.shape[indexed.start : indexed.stop]
         elif isinstance(part, slice):
-            sizes.append(len(range(*part.indices(x.shape[axis]))))
+            sizes.append(len(range(*part.indices(x.shape[indexed.start]))))
         else:
             front = len(sizes) if front is None else front
             if not isinstance(part, int):

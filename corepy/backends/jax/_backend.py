@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from corepy._dtypes import DTYPES, DType, Scalar
+from corepy._errors import divided_by_zero, foreign_dtype, negative_power
 from corepy._signals import let_through
 from corepy.backends._base import Backend, Capabilities, native_function
 from corepy.backends._descending import in_both_orders
@@ -93,8 +94,7 @@ class JaxBackend(Backend):
     def dtype_of(self, native: Array) -> DType:
         dtype = DTYPES.get(native.dtype.name)
         if dtype is None:
-            expected = ", ".join(DTYPES)
-            raise TypeError(f"its dtype is jax's {native.dtype}; expected one of {expected}")
+            raise foreign_dtype(self.name, native.dtype)
         return dtype
 
     def native_dtype(self, dtype: DType) -> np.dtype[Any]:
@@ -140,7 +140,7 @@ class JaxBackend(Backend):
         return _copy(array, place)
 
     def import_(self, exporter: Any, device: Device) -> tuple[Array, bool]:
-        with _wide(True):  # a copy: JAX relies on memory that never changes
+        with _values.wide(True):  # a copy: JAX relies on memory that never changes
             made = jnp.array(jax.dlpack.from_dlpack(exporter), copy=True)
         # JAX makes it in a stream of its own, which nobody else waits for: until it is made, the
         # exporter may neither write into its memory nor use it again.
@@ -213,9 +213,8 @@ class JaxBackend(Backend):
         return _in_64_bits(_exact(product))
 
     def allow_tf32(self, allowed: bool) -> str | None:
-        global _precision
         gpu = any(device.kind in ("cuda", "rocm") for device in self.devices())
-        _precision = "tensorfloat32" if allowed and gpu else "highest"
+        _values.precision = "tensorfloat32" if allowed and gpu else "highest"
         return None
 
     def synchronize(self, device: Device) -> None:
@@ -229,31 +228,22 @@ _NATIVE: Final[dict[DType, np.dtype[Any]]] = {d: np.dtype(d.name) for d in DTYPE
 
 # ---------------------------------------------------------------------------- 64 bits
 
-#: JAX's context of 64 bits; ``jax.enable_x64`` is its name since 0.8.
-_wide: Final[Callable[[bool], Any]] = (
-    jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
-)
-
 
 def _in_64_bits(function: Function) -> Function:
     """Let a function see and make 64-bit arrays, whatever the user's setting."""
 
     def call(*args: Any, **params: Any) -> Any:
-        with _wide(True):
+        with _values.wide(True):
             return function(*args, **params)
 
     return call
-
-
-#: How products of float32 are computed: by default TPUs and GPUs round them to fewer bits.
-_precision = "highest"
 
 
 def _exact(function: Function) -> Function:
     """Compute products in the dtype of their operands, unless `corepy.enable_tf32` allows less."""
 
     def call(*args: Any, **params: Any) -> Any:
-        with jax.default_matmul_precision(_precision):
+        with _values.exact():
             return function(*args, **params)
 
     return call
@@ -419,33 +409,34 @@ def _reshape(x: Array, shape: tuple[int, ...], *, copy: bool | None = None) -> A
 
 
 def _floor_divide(x1: Array, x2: Array) -> Array:
-    _no_zero("floor_divide", x1, x2)
+    _no_zero(x1, x2)
     return _special.floor_divide(x1, x2)
 
 
 def _remainder(x1: Array, x2: Array) -> Array:
-    _no_zero("remainder", x1, x2)
+    _no_zero(x1, x2)
     return _special.remainder(x1, x2)
 
 
 def _pow(x1: Array, x2: Array) -> Array:
-    if x2.dtype.kind == "i" and x1.size:
+    # Without a sign an exponent is never refused: one on a device is not waited for.
+    if x1.size and (x2.dtype.kind == "i" or (x2.dtype.kind == "u" and _values.is_known(x2))):
         values = _values.known(x2)
         if values is not None:
             # Without a sign a negative exponent is a large one: most calls take one look for both.
             if not (values.view(f"u{x2.dtype.itemsize}") > _special.LOW_EXPONENT).any():
                 return _special.low_pow(x1, x2)
             if (values < 0).any():
-                raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
+                raise negative_power()
     return _special.pow(x1, x2)
 
 
-def _no_zero(function: str, x1: Array, divisor: Array) -> None:
+def _no_zero(x1: Array, divisor: Array) -> None:
     if divisor.dtype.kind == "f" or not x1.size:
         return
     values = _values.known(divisor)
     if values is not None and not values.all():
-        raise ZeroDivisionError(f"{function}: x2 holds 0; expected no zero among integers")
+        raise divided_by_zero()
 
 
 # ---------------------------------------------------------------------------- others

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from corepy.backends._slices import broadcast_together, within
+from corepy.backends._keys import axes, broadcast_together, check, check_value, within
 from corepy.backends.jax import _values
 
 Array: TypeAlias = Any
@@ -36,10 +36,10 @@ _WHOLE: Final = (None, None, None)
 def getitem(x: Array, key: Any) -> Array:
     """Return the elements that a key selects."""
     if key.__class__ is int:
-        _check(key, x.shape[0] if x.shape else 0)
+        _check(key, 0, x.shape[0] if x.shape else 0)
         return _select(x, (key,), ("i",))
-    parts = _checked(x, key)
-    found = _compiled(x, parts)
+    parts, places = _checked(x, key)
+    found = _compiled(x, parts, places)
     if found is not None:
         return _select(x, *found)
     selected = _values.select(x, parts)
@@ -48,52 +48,53 @@ def getitem(x: Array, key: Any) -> Array:
 
 def setitem(x: Array, key: Any, value: Array) -> Array:
     """Return a new array with a value where a key selects."""
-    parts = _checked(x, key)
+    parts, places = _checked(x, key)
     if len(parts) == 1 and _is_mask(parts[0]) and value.shape == ():
         return _fill(x, parts[0], value)  # the one write by a mask whose shapes are known
-    found = _compiled(x, parts)
+    found = _compiled(x, parts, places)
     if found is not None:
         return _replace(x, found[0], value, found[1])
     written = _values.replace(x, parts, value)
     if written is not None:
         return written
-    if value.shape:
-        _check_value(value, _chosen(x, parts))
+    chosen = _chosen(x, parts) if value.shape else None
+    if chosen is not None:
+        check_value(value.shape, chosen)
     return x.at[parts].set(value)
 
 
 def take(x: Array, indices: Array, *, axis: int) -> Array:
     """Return elements at indices along an axis."""
-    _check(indices, x.shape[axis])
+    _check(indices, axis, x.shape[axis])
     return _take(x, indices, axis=axis)
 
 
 def take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
     """Return elements at indices of their own for each position."""
-    _check(indices, x.shape[axis])
+    _check(indices, axis, x.shape[axis])
     return _take_along_axis(x, indices, axis=axis)
 
 
 # ---------------------------------------------------------------------------- compiled
 
 
-def _compiled(x: Array, parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], Pattern] | None:
+def _compiled(
+    x: Array, parts: tuple[Any, ...], places: list[range]
+) -> tuple[tuple[Any, ...], Pattern] | None:
     """Split a key into its indices and its pattern; None where it should not be compiled."""
     indices: list[Any] = []
     pattern: list[Any] = []
-    axis = 0
-    for part in parts:
+    for part, place in zip(parts, places):
         if _is_mask(part):
             return None
         if part is None:
             pattern.append(None)
         elif part is Ellipsis:
             pattern.append("...")
-            axis += x.ndim - sum(map(_width, parts))
         else:
             word: Any = "i"
             if isinstance(part, slice):
-                part, word = _word_of(part, x.shape[axis])
+                part, word = _word_of(part, x.shape[place.start])
                 # All of a trace is compiled anyway, and derivatives of such programs by JAX may be
                 # lowered when it has left our context of 64 bits.
                 if word != _WHOLE and isinstance(x, jax.core.Tracer):
@@ -101,7 +102,6 @@ def _compiled(x: Array, parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], Patter
             pattern.append(word)
             if part is not None:
                 indices.append(part)
-            axis += 1
     return tuple(indices), tuple(pattern)
 
 
@@ -160,7 +160,7 @@ def _select(x: Array, indices: tuple[Any, ...], pattern: Pattern) -> Array:
 @partial(jax.jit, static_argnums=3)
 def _replace(x: Array, indices: tuple[Any, ...], value: Array, pattern: Pattern) -> Array:
     part, key, place = _opened(x, indices, pattern)
-    _check_value(value, part[key].shape)  # of shapes alone, so that nothing is read
+    check_value(value.shape, part[key].shape)  # of shapes alone, so that nothing is read
     part = part.at[key].set(value)
     return part if place is None else jax.lax.dynamic_update_slice(x, part, place)
 
@@ -189,8 +189,10 @@ def _is_mask(part: Any) -> bool:
     return getattr(part, "dtype", None) == np.bool_
 
 
-def _checked(x: Array, key: Any) -> tuple[Any, ...]:
+def _checked(x: Array, key: Any) -> tuple[tuple[Any, ...], list[range]]:
     """Return the parts of a key, none of which is out of bounds, masks as long as their axes.
+
+    And the axes that each of them indexes.
 
     Raises
     ------
@@ -198,29 +200,21 @@ def _checked(x: Array, key: Any) -> tuple[Any, ...]:
         If one is, a mask has another shape than what it indexes, or arrays do not broadcast.
     """
     parts = list(key) if isinstance(key, tuple) else [key]
-    widths = [_width(part) for part in parts]
-    axis = 0
-    for i, (part, width) in enumerate(zip(parts, widths, strict=True)):
-        if part is Ellipsis:
-            axis += len(x.shape) - sum(widths)
-        elif _is_mask(part):
-            parts[i] = _fitting(part, x.shape[axis : axis + width])
-        elif isinstance(part, slice):
+    places = axes(parts, x.ndim)
+    for i, (part, place) in enumerate(zip(parts, places)):
+        axis = place.start
+        if part is None or part is Ellipsis:
+            continue
+        if isinstance(part, slice):
             parts[i] = within(part, x.shape[axis])  # JAX reads bounds and steps in 32 bits
-        elif width:
-            _check(part, x.shape[axis])
-        axis += width
+        elif _is_mask(part):
+            parts[i] = _fitting(part, x.shape[axis : place.stop])
+        else:
+            _check(part, axis, x.shape[axis])
     broadcast_together(
         part.shape for part in parts if hasattr(part, "shape") and not _is_mask(part)
     )
-    return tuple(parts)
-
-
-def _width(part: Any) -> int:
-    """Return how many axes a part of a key indexes."""
-    if part is None or part is Ellipsis:
-        return 0
-    return len(part.shape) if _is_mask(part) else 1
+    return tuple(parts), places
 
 
 def _fitting(mask: Array, shape: tuple[int, ...]) -> Array:
@@ -232,12 +226,9 @@ def _fitting(mask: Array, shape: tuple[int, ...]) -> Array:
     raise IndexError(f"a mask of shape {mask.shape} indexes axes of shape {shape}")
 
 
-def _check(index: Any, size: int) -> None:
+def _check(index: Any, axis: int, size: int) -> None:
     """Refuse indices beyond an axis, where they are known."""
-    least, most = _extremes(index)
-    if least < -size or most >= size:
-        beyond = least if least < -size else most
-        raise IndexError(f"index {beyond} is out of bounds for an axis of size {size}")
+    check(axis, size, *_extremes(index))
 
 
 def _chosen(x: Array, parts: tuple[Any, ...]) -> tuple[int, ...] | None:
@@ -248,22 +239,11 @@ def _chosen(x: Array, parts: tuple[Any, ...]) -> tuple[int, ...] | None:
     return shape
 
 
-def _check_value(value: Array, shape: tuple[int, ...] | None) -> None:
-    """Refuse a value that does not broadcast to an empty selection, where JAX looks at neither."""
-    if shape is None or 0 not in shape:
-        return
-    tail = shape[max(0, len(shape) - value.ndim) :]
-    if value.ndim > len(shape) or any(
-        n not in (1, m) for n, m in zip(value.shape, tail, strict=True)
-    ):
-        raise ValueError(f"its shape is {value.shape}; expected one that broadcasts to {shape}")
-
-
-def _extremes(index: Any) -> tuple[int, int]:
+def _extremes(index: Any) -> tuple[int, ...]:
     if isinstance(index, int):
         return index, index
     if isinstance(index, jax.core.Tracer) or index.size == 0:
-        return 0, -1  # not known, or none: within every axis
+        return ()  # not known, or none
     # On the host NumPy reads JAX's memory, at a third of the cost of a compiled function.
     if next(iter(index.devices())).platform == "cpu":
         host = np.asarray(index)

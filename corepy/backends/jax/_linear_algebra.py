@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from corepy.backends._scaling import powers
 from corepy.backends.jax._searching import greatest, least
 from corepy.backends.jax._values import known
 
@@ -96,7 +97,13 @@ def _regular(function: str, x: Array, found: Array) -> Array:
 
 def _are_finite(x: Array) -> bool:
     values = known(x)
-    return bool((np if isinstance(values, np.ndarray) else jnp).isfinite(values).all())
+    if isinstance(values, np.ndarray):
+        return bool(np.isfinite(values).all())
+    return bool(_finite(values))
+
+
+#: One program on a device, whose answer is waited for.
+_finite: Final[Callable[[Array], Array]] = jax.jit(lambda x: jnp.isfinite(x).all())
 
 
 def cholesky(x: Array, *, upper: bool) -> Array:
@@ -113,15 +120,9 @@ def cholesky(x: Array, *, upper: bool) -> Array:
 def scaled_qr(x: Array, *, mode: str) -> tuple[Array, Array]:
     if x.size == 0:
         return tuple(jnp.linalg.qr(x, mode))
-    # cuSOLVER squares elements as they are, unlike LAPACK: beyond the root of the greatest float R
-    # is NaN, and a column of small ones has no length. By powers of two nothing is rounded, and a
-    # column's own is a factor of R's column alone.
-    top = jnp.maximum(jnp.abs(jnp.real(x)), jnp.abs(jnp.imag(x))).max(-2, keepdims=True)
-    most = 1000 if top.dtype == jnp.float64 else 104
-    power = jnp.clip(jnp.frexp(jax.lax.stop_gradient(top))[1], -most, most)
-    one = jnp.ones_like(top)
-    q, r = jnp.linalg.qr(x * jnp.ldexp(one, -power), mode)
-    return q, r * jnp.ldexp(one, power)
+    down, up = powers(jnp, jax.lax.stop_gradient(x))
+    q, r = jnp.linalg.qr(x * down, mode)
+    return q, r * up
 
 
 @partial(jax.jit, static_argnames=("axis", "keepdims", "ord"))

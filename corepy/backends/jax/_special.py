@@ -6,12 +6,14 @@ derivative: rewriting signs and infinities must not make a gradient wrong.
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 Array: TypeAlias = Any
@@ -323,10 +325,8 @@ def sign(x: Array) -> Array:
 @_differentiated_as(jnp.pow)
 def pow(x1: Array, x2: Array) -> Array:
     found = jnp.pow(x1, x2)
-    if found.dtype.kind in "iu":
-        # JAX reads the low six bits of such an exponent, and no others.
-        large = jnp.any(x2 > LOW_EXPONENT)
-        return lax.cond(large, _times_high_power, lambda found, *_: found, found, x1, x2)
+    if found.dtype.kind in "iu":  # JAX reads the low six bits of such an exponent, and no others
+        return found * _high_power(x1.astype(found.dtype), x2.astype(found.dtype))
     if not _is_complex(found):
         return found
     # By way of the logarithm, XLA makes NaN of zero to a power that has an imaginary part.
@@ -337,21 +337,26 @@ def pow(x1: Array, x2: Array) -> Array:
 LOW_EXPONENT: Final = 63
 
 
-def _times_high_power(found: Array, x1: Array, x2: Array) -> Array:
-    """Multiply integers by the power that an exponent's bits beyond the sixth stand for."""
+def _high_power(x1: Array, x2: Array) -> Array:
+    """Return the power that an exponent's bits beyond the sixth stand for, without a look at them.
 
-    def some_left(state: tuple[Array, Array, Array]) -> Array:
-        return jnp.any(state[2] != 0)
-
-    def square_and_multiply(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        found, factor, rest = state
-        return jnp.where(rest & 1, found * factor, found), factor * factor, rest >> 1
-
+    They are an exponent of the 64th power, which of an even number is 0 and of an odd one 256 z + 1
+    for some z: a sum, by the binomial theorem, of terms that end in 0, 8, 16, ... bits of zero. So
+    neither further terms count, nor that z lacks its first eight bits.
+    """
+    dtype, bits = x1.dtype, 8 * x1.dtype.itemsize
     # A negative exponent, which has no right power, keeps JAX's.
-    rest = jnp.where(x2 > LOW_EXPONENT, x2 >> 6, 0)
-    start = found, lax.integer_pow(x1, LOW_EXPONENT + 1), rest
-    made: Array = lax.while_loop(some_left, square_and_multiply, start)[0]
-    return made
+    high = jnp.where(x2 > LOW_EXPONENT, x2 >> 6, 0)
+    z = lax.integer_pow(x1, LOW_EXPONENT + 1) >> 8
+    power = term = jnp.ones_like(high)
+    for k in range(1, bits // 8):
+        # 256 / k, as integers that wrap around are divided: by an odd one with its inverse.
+        twos = k & -k
+        ratio = 256 // twos * builtins.pow(k // twos, -1, 1 << bits) % (1 << bits)
+        factor, before = (np.array(n, np.uint64).astype(dtype) for n in (ratio, k - 1))
+        term = term * (high - before) * z * factor
+        power = power + term
+    return jnp.where(((x1 & 1) == 1) | (high == 0), power, 0)
 
 
 @_differentiated_as(jnp.pow)
@@ -365,10 +370,11 @@ def low_pow(x1: Array, x2: Array) -> Array:
 
 @_differentiated_as(jnp.divide)
 def divide(x1: Array, x2: Array) -> Array:
-    # By a number that many share XLA multiplies by its reciprocal instead, and rounds twice.
-    if x1.dtype.kind == "f" and x1.shape != x2.shape:
-        shape = jnp.broadcast_shapes(x1.shape, x2.shape)
-        x2 = lax.optimization_barrier(jnp.broadcast_to(x2, shape))
+    # By a number that many share XLA multiplies by its reciprocal instead, and rounds twice. That
+    # this is such a number it does not see, even beside a constant. (`lax.optimization_barrier`
+    # hides it too, but a GPU then writes it to memory once for each quotient.)
+    if x1.dtype.kind == "f" and x2.shape != jnp.broadcast_shapes(x1.shape, x2.shape):
+        x2 = jnp.where(jnp.isnan(x1) | jnp.isnan(x2), x1 + x2, x2)
     return jnp.divide(x1, x2)
 
 

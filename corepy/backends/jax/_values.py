@@ -21,9 +21,21 @@ from corepy.backends._numpy import NumPyBackend
 Array: TypeAlias = Any
 Function: TypeAlias = Callable[..., Any]
 
+#: JAX's context of 64 bits; ``jax.enable_x64`` is its name since 0.8.
+wide: Final[Callable[[bool], Any]] = (
+    jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+)
+#: How products of float32 are computed: by default TPUs and GPUs round them to fewer bits.
+precision = "highest"
+
 _NUMPY: Final = NumPyBackend()
 #: Bytes from which to copy memory takes longer than JAX to look at an array, 20 us.
 _LARGE: Final = 1 << 18
+
+
+def exact() -> Any:
+    """Return the context in which products keep the dtype's digits, unless TF32 is allowed."""
+    return jax.default_matmul_precision(precision)
 
 
 def is_known(x: Any) -> bool:

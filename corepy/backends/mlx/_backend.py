@@ -9,7 +9,8 @@ from typing import Any, Final
 import mlx.core as mx
 import numpy as np
 
-from corepy._dtypes import DTYPES, DType, Scalar
+from corepy._dtypes import DType, Scalar
+from corepy._errors import foreign_dtype
 from corepy.backends._base import Backend, Capabilities
 from corepy.backends._kinds import dtypes_on
 from corepy.backends._numpy import NumPyBackend
@@ -74,7 +75,7 @@ class MLXBackend(Backend):
     def dtype_of(self, native: Array | HostArray) -> DType:
         dtype = BY_NATIVE.get(native.dtype)
         if dtype is None:
-            raise TypeError(f"its dtype is {native.dtype}; expected one of {', '.join(DTYPES)}")
+            raise foreign_dtype(self.name, native.dtype)
         return dtype
 
     def native_dtype(self, dtype: DType) -> mx.Dtype | np.dtype[Any]:

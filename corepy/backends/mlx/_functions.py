@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from corepy._dtypes import Scalar
-from corepy.backends._slices import within
+from corepy.backends._keys import axes, check, within
 from corepy.backends.mlx._arrays import (
     BY_NATIVE,
     FOREIGN,
@@ -87,37 +87,31 @@ def _checked(x: Array, parts: Sequence[Any]) -> tuple[Any, ...]:
 
     Integers out of bounds read and write whatever lies there, and a step of 0 ends the process.
     """
-    used = sum(part is not None and part is not Ellipsis for part in parts)
     found: list[Any] = []
-    axis = 0
-    for part in parts:
-        if part is Ellipsis:
-            axis += x.ndim - used
-        elif isinstance(part, slice):
+    for part, indexed in zip(parts, axes(parts, x.ndim), strict=True):
+        axis = indexed.start
+        if isinstance(part, slice):
             part = within(part, x.shape[axis])
-            axis += 1
-        elif part is not None:
-            if not -x.shape[axis] <= part < x.shape[axis]:
-                raise IndexError(f"{part} is out of bounds for axis {axis} of size {x.shape[axis]}")
-            axis += 1
+        elif isinstance(part, int):
+            check(axis, x.shape[axis], part)
         found.append(part)
     return tuple(found)
 
 
-def _check_indices(indices: Array, size: int, axis: int) -> None:
+def _check_indices(indices: Array, axis: int, size: int) -> None:
     """Refuse arrays of indices that hold one out of bounds, for the same reason."""
     found = seen(indices)
-    if found.size and not (-size <= int(found.min()) and int(found.max()) < size):
-        raise IndexError(f"an index is out of bounds for axis {axis} of size {size}")
+    if found.size:
+        check(axis, size, int(found.min()), int(found.max()))
 
 
 def take(x: Array, indices: Array, *, axis: int) -> Array:
-    _check_indices(indices, x.shape[axis], axis)
+    _check_indices(indices, axis, x.shape[axis])
     return mx.take(x, indices, axis)
 
 
 def take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
-    _check_indices(indices, x.shape[axis], axis)
+    _check_indices(indices, axis, x.shape[axis])
     return mx.take_along_axis(x, indices, axis)
 
 

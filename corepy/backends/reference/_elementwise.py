@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from corepy import _dtypes
 from corepy._dtypes import DType
-from corepy._errors import bad_argument
+from corepy._errors import bad_argument, divided_by_zero, negative_power
 from corepy.backends.reference import _complex, _real
 from corepy.backends.reference._array import ReferenceArray, Value
 from corepy.backends.reference._layout import broadcast_all, broadcast_values, common_shape
@@ -234,19 +234,19 @@ _WIDEST: Final = 64
 
 def _floor_divide(a: int, b: int) -> int:
     if b == 0:
-        raise ZeroDivisionError("floor_divide: x2 has an element 0; expected nonzero integers")
+        raise divided_by_zero()
     return a // b
 
 
 def _remainder(a: int, b: int) -> int:
     if b == 0:
-        raise ZeroDivisionError("remainder: x2 has an element 0; expected nonzero integers")
+        raise divided_by_zero()
     return a % b
 
 
 def _pow(a: int, b: int) -> int:
     if b < 0:
-        raise bad_argument("pow", "x2", b, "non-negative integer exponents")
+        raise negative_power()
     return builtins.pow(a, b, 1 << _WIDEST)  # what the widest dtype keeps; wrapped further later
 
 

@@ -14,7 +14,7 @@ from types import EllipsisType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from corepy import _dtypes
-from corepy._errors import bad_argument, bad_type, out_of_range
+from corepy._errors import bad_argument, bad_type, beyond, unfit
 from corepy.backends.reference._array import ReferenceArray, Value
 from corepy.backends.reference._layout import (
     Shape,
@@ -78,9 +78,9 @@ def _axes_used(entry: Any) -> int:
     return 1
 
 
-def _checked(function: str, index: int, size: int, axis: int) -> int:
+def _checked(index: int, size: int, axis: int) -> int:
     if not -size <= index < size:
-        raise out_of_range(function, f"index of axis {axis}", index, f"one in [{-size}, {size})")
+        raise beyond(index, axis, size)
     return index % size
 
 
@@ -92,7 +92,7 @@ def _points(
         if entry.dtype not in _dtypes.INTEGER:
             raise _bad_key(function, f"has an array of dtype {entry.dtype}", "integers or bool")
         chosen: list[Value] = [
-            _checked(function, cast("int", index), shape[axis], axis) for index in entry.values
+            _checked(cast("int", index), shape[axis], axis) for index in entry.values
         ]
         return [_Points(ReferenceArray(chosen, entry.shape, _dtypes.int64), strides[axis])]
     if entry.ndim == 0:  # a new dimension, there once or not at all
@@ -131,7 +131,7 @@ def _selected(function: str, shape: Shape, key: Key) -> tuple[list[int], Shape]:
             parts += _points(function, entry, shape, strides, axis)
             axis += _axes_used(entry)
         else:
-            index = _checked(function, _as_index(function, entry), shape[axis], axis)
+            index = _checked(_as_index(function, entry), shape[axis], axis)
             if vectorized:
                 own = ReferenceArray([index], (), _dtypes.int64)
                 parts.append(_Points(own, strides[axis]))
@@ -243,9 +243,9 @@ def setitem(x: ReferenceArray, key: Key, value: ReferenceArray | Value, /) -> Re
     check_dtype("__setitem__", "value", value, frozenset({x.dtype}))
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = ReferenceArray(value.values, value.shape[1:], value.dtype)
-    if common_shape("__setitem__", [shape, value.shape]) != shape:
-        expected = f"a shape that broadcasts to {shape}"
-        raise wrong_shape("__setitem__", "value", value, expected)
+    sizes = zip(reversed(value.shape), reversed(shape), strict=False)
+    if value.ndim > len(shape) or any(own not in (1, size) for own, size in sizes):
+        raise unfit(value.shape, shape)
     # Values that are read while they are overwritten, as in x[::-1] = x, are copied first.
     for position, new in zip(positions, list(broadcast_values(value, shape)), strict=True):
         x.values[position] = new
@@ -342,7 +342,7 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int = -1) -> R
     rows = cast("list[int]", broadcast_values(chosen, shape))
     size = x.shape[index]
     values = [
-        x.values[start + _checked("take_along_axis", row, size, index) * step]
+        x.values[start + _checked(row, size, index) * step]
         for start, row in zip(starts, rows, strict=True)
     ]
     return ReferenceArray(values, shape, x.dtype)

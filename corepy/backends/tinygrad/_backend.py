@@ -11,7 +11,7 @@ from tinygrad import Device as Devices
 from tinygrad import Tensor
 
 from corepy._dtypes import DTYPES, DType, Scalar
-from corepy._errors import BackendError
+from corepy._errors import BackendError, foreign_dtype
 from corepy._signals import let_through
 from corepy.backends._base import Backend, Capabilities
 from corepy.backends._exports import HostExporter
@@ -93,7 +93,7 @@ class TinygradBackend(Backend):
             return native.dtype
         dtype = _arrays.BY_NATIVE.get(native.dtype)
         if dtype is None:
-            raise TypeError(f"its dtype is {native.dtype}; expected one of {', '.join(DTYPES)}")
+            raise foreign_dtype(self.name, native.dtype)
         return dtype
 
     def native_dtype(self, dtype: DType) -> Any:

@@ -18,6 +18,7 @@ from tinygrad.uop.ops import Ops
 
 from corepy._dtypes import Scalar
 from corepy.backends._base import LeftToOthersError
+from corepy.backends._keys import axes, check, within
 from corepy.backends.tinygrad._arrays import (
     BY_NATIVE,
     Held,
@@ -93,32 +94,19 @@ def _basic(x: Array, key: Any) -> list[Any]:
     parts = key if isinstance(key, tuple) else (key,)
     if any(isinstance(part, (Tensor, Held)) for part in parts):
         raise LeftToOthersError  # where tinygrad multiplies with a mask as large as both together
-    used = sum(part is not None and part is not Ellipsis for part in parts)
     found: list[Any] = []
-    axis = 0
-    for part in parts:
+    for part, indexed in zip(parts, axes(parts, x.ndim), strict=True):
+        axis = indexed.start
         if part is None:
             found.append(None)
         elif part is Ellipsis:
-            found += [slice(None)] * (x.ndim - used)
-            axis += x.ndim - used
+            found += [slice(None)] * len(indexed)
+        elif isinstance(part, slice):
+            found.append(within(part, x.shape[axis]))
         else:
-            size = x.shape[axis]
-            if isinstance(part, slice):
-                found.append(_plain_slice(part, size))
-            else:
-                if not -size <= part < size:
-                    raise IndexError(f"{part} is out of bounds for axis {axis} of size {size}")
-                found.append(int(part) % size)
-            axis += 1
+            check(axis, x.shape[axis], part)
+            found.append(int(part) % x.shape[axis])
     return found
-
-
-def _plain_slice(part: slice, size: int) -> slice:
-    start, stop, step = part.indices(size)
-    if not range(start, stop, step):
-        return slice(0, 0)
-    return slice(start, None if stop < 0 else stop, step)
 
 
 def _setitem(x: Array, key: Any, value: Array) -> Array:

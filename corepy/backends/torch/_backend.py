@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from corepy import _dtypes
 from corepy._dtypes import DTYPES, DType, Scalar
-from corepy._errors import BackendError
+from corepy._errors import BackendError, foreign_dtype
 from corepy.backends._base import Allocator, Backend, Capabilities, native_function
 from corepy.backends._kinds import PERHAPS_LACKING, dtypes_on, left_out
 from corepy.backends._streams import Streams
@@ -81,7 +81,7 @@ class TorchBackend(Backend):
     def dtype_of(self, native: Tensor) -> DType:
         dtype = _BY_NATIVE.get(native.dtype)
         if dtype is None:
-            raise TypeError(f"its dtype is {native.dtype}; expected one of {', '.join(DTYPES)}")
+            raise foreign_dtype(self.name, native.dtype)
         if native.layout is not torch.strided:
             raise TypeError(f"its layout is {native.layout}; expected a dense tensor")
         if native.is_nested:

@@ -9,6 +9,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from corepy._errors import divided_by_zero, negative_power
 from corepy.backends.torch._derivatives import differentiated_as
 from corepy.backends.torch._layout import is_batched, is_plain, packed
 
@@ -33,7 +34,7 @@ def by_parts(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
     if not x1.is_floating_point():
-        return _by_zero_raises("floor_divide", torch.floor_divide, x1, x2)
+        return _by_zero_raises(torch.floor_divide, x1, x2)
     return _floor_of_quotient(x1, x2)
 
 
@@ -71,7 +72,7 @@ _WHOLE: Final = {torch.float32: 2.0**23, torch.float64: 2.0**52}
 
 def remainder(x1: Tensor, x2: Tensor) -> Tensor:
     if not x1.is_floating_point():
-        return _by_zero_raises("remainder", torch.remainder, x1, x2)
+        return _by_zero_raises(torch.remainder, x1, x2)
     return _remainder_of_floats(x1, x2)
 
 
@@ -94,15 +95,13 @@ def _restore(result: Tensor, x1: Tensor, x2: Tensor) -> None:
     result[lost] = torch.tensor(found, dtype=result.dtype, device=result.device)
 
 
-def _by_zero_raises(name: str, function: Callable[..., Tensor], x1: Tensor, x2: Tensor) -> Tensor:
+def _by_zero_raises(function: Callable[..., Tensor], x1: Tensor, x2: Tensor) -> Tensor:
     # torch raises RuntimeError("ZeroDivisionError").
     try:
         return function(x1, x2)
     except RuntimeError as error:
         if "ZeroDivisionError" in str(error):
-            raise ZeroDivisionError(
-                f"{name}: x2 holds 0; expected no zero among integers"
-            ) from None
+            raise divided_by_zero() from None
         raise
 
 
@@ -110,7 +109,7 @@ def pow_(x1: Tensor, x2: Tensor) -> Tensor:
     # torch answers 0 where there is no integer to give.
     whole = not (x2.is_floating_point() or x2.is_complex())
     if whole and x1.numel() and not is_batched(x2) and bool((x2 < 0).any()):
-        raise ValueError("pow: x2 holds a negative integer; expected powers of at least 0")
+        raise negative_power()
     result = torch.pow(x1, x2)
     # Through the logarithm torch finds NaN for the powers of a complex zero, and 0j ** 0.
     return torch.where(x2 == 0, torch.ones_like(x2), result) if x1.is_complex() else result

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from corepy.backends._slices import within
+from corepy._errors import beyond
+from corepy.backends._keys import axes, check, check_value, within
 from corepy.backends.torch._layout import is_batched, is_plain, packed
 
 
@@ -17,7 +19,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         try:
             return x[key]
         except ValueError as error:  # "Overflow when unpacking long"
-            raise IndexError(f"index {key} is out of bounds") from error
+            raise beyond(key, 0, x.shape[0] if x.ndim else 0) from error
     if key.__class__ is slice and _goes_as_it_is(key):
         return x[key]
     x, parts = _opened(x, key)
@@ -73,23 +75,15 @@ def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
             value = flip(value, axis=tuple(axis for axis in axes if axis >= -value.ndim))
     target = _indexable(view, parts)
     if _has_arrays(parts) and _is_empty(target, parts):  # where torch looks at no shape
-        _check_value(value, _selected(target, parts))
+        check_value(value.shape, _selected(target, parts).shape)
     try:
         target[parts] = value
     except RuntimeError:
-        _check_value(value, target[parts])
+        check_value(value.shape, target[parts].shape)
         raise
     if target is not view:
         view.copy_(target)
     return x
-
-
-def _check_value(value: Tensor, chosen: Tensor) -> None:
-    if not _stretches(tuple(value.shape), tuple(chosen.shape)):
-        raise ValueError(
-            f"its shape is {tuple(value.shape)}; expected one that broadcasts to "
-            f"{tuple(chosen.shape)}"
-        )
 
 
 def _elsewhere(x: Tensor, other: Any) -> Any:
@@ -117,14 +111,6 @@ def _apart(x: Tensor, other: Any) -> Any:
     return other if apart else other.clone()
 
 
-def _stretches(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    while len(shape) > len(target) and shape[0] == 1:
-        shape = shape[1:]
-    tail = target[len(target) - len(shape) :]
-    fits = all(n in (1, m) for n, m in zip(shape, tail, strict=False))
-    return len(shape) <= len(target) and fits
-
-
 def _is_reversed(part: Any) -> bool:
     return isinstance(part, slice) and part.step is not None and part.step < 0
 
@@ -149,13 +135,8 @@ def _has_arrays(parts: tuple[Any, ...]) -> bool:
     )
 
 
-def _axes(x: Tensor, parts: tuple[Any, ...]) -> list[int]:
-    """Return the first axis that each part of a key indexes."""
-    axis, used, found = 0, sum(map(_width, parts)), []
-    for part in parts:
-        found.append(axis)
-        axis += x.ndim - used if part is Ellipsis else _width(part)
-    return found
+#: The axes that each part of a key indexes.
+_axes: Final = partial(axes, mask=torch.bool)
 
 
 def _is_empty(x: Tensor, parts: tuple[Any, ...]) -> bool:
@@ -170,7 +151,7 @@ def _is_empty(x: Tensor, parts: tuple[Any, ...]) -> bool:
             empty = 0 in part.shape or blank
         else:
             bound = isinstance(part, slice) and (part.start is not None or part.stop is not None)
-            empty = bound and not range(*part.indices(x.shape[_axes(x, parts)[i]]))
+            empty = bound and not range(*part.indices(x.shape[_axes(parts, x.ndim)[i].start]))
         if empty:
             return True
     return False
@@ -178,18 +159,17 @@ def _is_empty(x: Tensor, parts: tuple[Any, ...]) -> bool:
 
 def _check_indices(x: Tensor, parts: tuple[Any, ...]) -> None:
     """Refuse indices out of bounds, in the parts of a key as they come from `_opened`."""
-    for part, axis in zip(parts, _axes(x, parts), strict=True):
+    for part, indexed in zip(parts, _axes(parts, x.ndim)):
+        axis = indexed.start
         if isinstance(part, int):
-            least = most = part
-        elif isinstance(part, Tensor) and part.dtype is not torch.bool and not is_batched(part):
-            if not part.numel():
-                continue
-            least, most = int(part.min()), int(part.max())
-        else:
-            continue
-        if not -x.shape[axis] <= least <= most < x.shape[axis]:
-            beyond = most if most >= x.shape[axis] else least
-            raise IndexError(f"index {beyond} is out of bounds for axis {axis} of {x.shape[axis]}")
+            check(axis, x.shape[axis], part)
+        elif isinstance(part, Tensor) and part.dtype is not torch.bool:
+            _check_array(x, part, axis)
+
+
+def _check_array(x: Tensor, indices: Tensor, axis: int) -> None:
+    if indices.numel() and not is_batched(indices):
+        check(axis, x.shape[axis], int(indices.min()), int(indices.max()))
 
 
 def _with_ellipsis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
@@ -199,11 +179,11 @@ def _with_ellipsis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, tuple[Any
     """
     at = next((i for i, part in enumerate(parts) if part is Ellipsis), -1)
     arrays = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
-    if sum(map(_width, parts)) < x.ndim or not arrays[0] < at < arrays[-1]:
+    indexed = _axes(parts, x.ndim)
+    if indexed[at] or not arrays[0] < at < arrays[-1]:
         return x, parts
-    axes = _axes(x, parts)
     others = [i for i, part in enumerate(parts) if i not in arrays and i != at]
-    order = [axes[i] + j for i in arrays + others for j in range(_width(parts[i]))]
+    order = [axis for i in arrays + others for axis in indexed[i]]
     return x.permute(order), tuple(parts[i] for i in arrays + others)
 
 
@@ -221,7 +201,9 @@ def _part(x: Tensor, parts: tuple[Any, ...], i: int, spread: bool) -> Any:
         alone = index.ndim == 0 and index.dtype is torch.int64
         return index.reshape(1) if spread and alone else index
     if isinstance(part, slice):
-        return part if _goes_as_it_is(part) else within(part, x.shape[_axes(x, parts)[i]])
+        if _goes_as_it_is(part):
+            return part
+        return within(part, x.shape[_axes(parts, x.ndim)[i].start])
     # Filled there: a copy from the host would wait, and cannot be recorded in a graph.
     return torch.full((1,), part, device=x.device) if spread and isinstance(part, int) else part
 
@@ -236,39 +218,26 @@ def _forward(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, list[int], tupl
     tuple of (tensor, list of int, tuple)
         A view in which those slices run forward, the axes to flip in it, and the key of the rest.
     """
-    used = sum(_width(part) for part in parts)
-    ahead, turned, rest, axis = [slice(None)] * x.ndim, [], list(parts), 0
-    for i, part in enumerate(parts):
-        if part is Ellipsis:
-            axis += x.ndim - used
-            continue
+    ahead, turned, rest = [slice(None)] * x.ndim, [], list(parts)
+    for i, (part, indexed) in enumerate(zip(parts, _axes(parts, x.ndim))):
         if _is_reversed(part):
+            axis = indexed.start
             chosen = range(*part.indices(x.shape[axis]))
             ahead[axis] = slice(chosen[-1], chosen[0] + 1, -part.step) if chosen else slice(0, 0)
             turned.append(axis)
             rest[i] = slice(None)
-        axis += _width(part)
     return x[tuple(ahead)], turned, tuple(rest)
 
 
 def _places(x: Tensor, parts: tuple[Any, ...]) -> list[int]:
     """Return the axes of the result, by a key without arrays, that run backward."""
-    axis, used, found = 0, sum(map(_width, parts)), []
-    for part in parts:
+    axis, found = 0, []
+    for part, indexed in zip(parts, _axes(parts, x.ndim)):
         if _is_reversed(part):
             found.append(axis)
-        if part is Ellipsis:
-            axis += x.ndim - used
-        elif part is None or isinstance(part, slice):
-            axis += 1
+        if not isinstance(part, int):
+            axis += 1 if part is None else len(indexed)
     return found
-
-
-def _width(part: Any) -> int:
-    """Return how many axes a part of a key indexes."""
-    if part is None or part is Ellipsis:
-        return 0
-    return part.ndim if isinstance(part, Tensor) and part.dtype is torch.bool else 1
 
 
 #: torch moves unsigned integers beyond 8 bits, but does not flip them, nor pick them on CUDA.
@@ -297,7 +266,11 @@ def shifted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def take(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
     # index_select knows no negative indices (https://github.com/pytorch/pytorch/issues/146211).
-    return x[(slice(None),) * axis + (indices.to(torch.int64),)]
+    try:
+        return x[(slice(None),) * axis + (indices.to(torch.int64),)]
+    except IndexError:  # which counts the arrays of a key in the place of its axes
+        _check_array(x, indices, axis)
+        raise
 
 
 def unstack(x: Tensor, *, axis: int) -> tuple[Tensor, ...]:
@@ -308,9 +281,7 @@ def take_along_axis(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
     # take_along_dim wraps indices that are out of bounds instead of refusing them
     # (https://github.com/pytorch/pytorch/issues/196106).
     indices, length = indices.to(torch.int64), x.shape[axis]
-    seen = indices.numel() and not is_batched(indices)
-    if seen and not (-length <= int(indices.min()) <= int(indices.max()) < length):
-        raise IndexError(f"indices reach beyond axis {axis} of size {length}")
+    _check_array(x, indices, axis)
     return torch.take_along_dim(x, torch.where(indices < 0, indices + length, indices), axis)
 
 

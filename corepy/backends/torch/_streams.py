@@ -71,8 +71,9 @@ class TorchStreams(Streams):
         return float(start.elapsed_time(end))
 
     def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        # Of the host, whatever device torch makes tensors on by default.
         made: np.ndarray[Any, Any] = torch.empty(
-            shape, dtype=getattr(torch, dtype.name), pin_memory=True
+            shape, dtype=getattr(torch, dtype.name), device="cpu", pin_memory=True
         ).numpy()
         return made
 
