@@ -70,9 +70,15 @@ def _in_c(key: Any) -> None:
 
 
 def _together(key: Any) -> None:
-    """Refuse arrays of integers that do not broadcast, by CuPy's exception."""
-    parts = key if isinstance(key, tuple) else (key,)
-    np.broadcast_shapes(*[p.shape for p in parts if isinstance(p, ndarray) and p.dtype != bool])
+    """Refuse arrays that do not broadcast, by CuPy's exception; masks count as their indices."""
+    shapes = []
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, ndarray) and part.dtype == bool and part.ndim:
+            ready()
+            shapes.append((np.count_nonzero(plain(part)),))
+        elif isinstance(part, ndarray):
+            shapes.append(part.shape)
+    np.broadcast_shapes(*shapes)
 
 
 class ndarray(np.ndarray[Any, Any]):

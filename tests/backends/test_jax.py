@@ -261,6 +261,30 @@ def test_keys_read_and_write_as_numpy_does(key: tuple[Any, ...]) -> None:
         np.testing.assert_array_equal(x.unwrap(), expected)
 
 
+@pytest.mark.parametrize("flag", [True, False])
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda mask: (0, None, mask),
+        lambda mask: (slice(0, 2), mask, None, 1),
+        lambda mask: (mask, slice(None), mask, np.asarray([3])),
+        lambda mask: (np.asarray([False, True, False]), ..., mask),
+    ],
+)
+def test_a_mask_without_dimensions_where_numpy_cannot_look(
+    key: Callable[[Any], Any], flag: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_values, "is_known", lambda x: not isinstance(x, jax.Array))  # as on GPUs
+    values = np.arange(12.0).reshape(3, 4)
+    x, wanted = xp.asarray(values.tolist()), key(np.asarray(flag))
+    ours = tuple(xp.asarray(p.tolist()) if isinstance(p, np.ndarray) else p for p in wanted)
+    chosen = values[wanted]
+    assert x[ours].shape == chosen.shape
+    assert np.array_equal(x[ours], chosen)
+    values[wanted] = x[ours] = 50.0
+    assert np.array_equal(x, values)
+
+
 def test_derivatives_pass_through_slices() -> None:
     def read(native: Any) -> Any:
         return xp.sum(xp.asarray(native)[::-1][1:] * 2.0).unwrap()

@@ -20,7 +20,10 @@ from tests.conftest import required
 
 torch = required("torch")
 
-from corepy.backends.torch._backend import TorchBackend  # noqa: E402  it imports torch
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
+from corepy.backends.torch import _indexing  # noqa: E402  it imports torch
+from corepy.backends.torch._backend import TorchBackend  # noqa: E402
 
 pytestmark = pytest.mark.backend("torch")
 
@@ -198,9 +201,50 @@ def test_indices_of_every_integer_dtype(name: str) -> None:
         lambda x: xp.take_along_axis(x, a([-4])),
     ],
 )
-def test_indices_out_of_bounds_raise(read: Any) -> None:
+@pytest.mark.parametrize("looks", [True, False])
+def test_indices_out_of_bounds_raise(
+    read: Any, looks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not looks:  # as on a GPU, where torch ends its work instead
+        monkeypatch.setattr(_indexing, "_looks", lambda x: False)
     with pytest.raises(IndexError):
         read(a([1, 2, 3]))
+
+
+def test_indices_out_of_bounds_reach_no_kernel_that_looks_at_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, far = xp.zeros((3, 4)), a([0, 4])
+
+    def reached(*args: Any) -> Any:
+        raise AssertionError(args)
+
+    monkeypatch.setattr(_indexing, "_looks", lambda x: False)
+    x[:, a([0, 3])] = 1.0
+    assert np.array_equal(x[:, a([3, 1])], [[1.0, 0.0]] * 3)
+    assert np.array_equal(xp.take(x, a([3, 1]), axis=1), [[1.0, 0.0]] * 3)
+    monkeypatch.setattr(torch.Tensor, "__getitem__", reached)
+    monkeypatch.setattr(torch.Tensor, "__setitem__", reached)
+    native = x.unwrap()
+    for read in (
+        lambda: _indexing.getitem(native, (slice(None), far.unwrap())),
+        lambda: _indexing.setitem(native, (slice(None), far.unwrap()), torch.tensor(1.0)),
+        lambda: _indexing.take(native, far.unwrap(), axis=1),
+    ):
+        with pytest.raises(IndexError, match="index 4 is out of bounds for axis 1 with size 4"):
+            read()
+
+
+def test_indices_without_values_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_indexing, "_looks", lambda x: False)
+    rows, indices = torch.arange(6.0).reshape(2, 3), torch.tensor([[2, 0], [1, 1]])
+    picked = torch.func.vmap(lambda row, index: _indexing.take(row, index, axis=0))(rows, indices)
+    assert picked.tolist() == [[2.0, 0.0], [4.0, 4.0]]
+    with FakeTensorMode() as mode:
+        fake = mode.from_tensor(rows), mode.from_tensor(indices)
+    assert _indexing.getitem(*fake).shape == (2, 2, 3)
+    meta = rows.to("meta"), indices.to("meta")
+    assert _indexing.getitem(*meta).shape == (2, 2, 3)
 
 
 @pytest.mark.parametrize("rows", [[9], [-4], [[9]]])

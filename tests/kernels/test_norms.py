@@ -23,6 +23,20 @@ def test_rms_norm(kind: Kind) -> None:
             check(x, out, libraries.rms_norm(host(x), host(w), 1e-5), dtype)
 
 
+@pytest.mark.parametrize("size", [1, 7, 64, 256, 257])
+@pytest.mark.parametrize("kind", kinds("numpy", "torch")[1::2])  # compiled
+def test_rows_are_normalized_alike_alone_and_among_others(kind: Kind, size: int) -> None:
+    count = 2 * (1024 // size) + 3  # more than are fetched at once, and some over
+    for dtype in kind.dtypes:
+        x = kind.array(sample(count, size), dtype)
+        with only("numba"):
+            out = kernels.rms_norm(x, None, 1e-5)
+            check(x, out, libraries.rms_norm(host(x), 1.0, 1e-5), dtype)
+            for row in (0, 1, count // 2, count - 2, count - 1):
+                alone = kernels.rms_norm(x[row : row + 1], None, 1e-5)
+                np.testing.assert_array_equal(host(out)[row : row + 1], host(alone))
+
+
 def test_rms_norm_without_weight_and_with_a_wider_one(kind: Kind) -> None:
     for dtype in kind.dtypes:
         x = kind.array(sample(4, 33), dtype)

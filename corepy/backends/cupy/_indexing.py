@@ -24,7 +24,10 @@ def getitem(x: Array, key: Any) -> Array:
             return x[key]
     if key.__class__ is not int:
         _look_at_key(x, key)
-    return x[key]
+    try:
+        return x[key]
+    except ValueError as error:
+        raise _refusal(key, error) from error
 
 
 #: What selects by an int or a slice alone, unless it raises an exception.
@@ -35,8 +38,19 @@ def setitem(x: Array, key: Any, value: Array) -> Array:
     _look_at_key(x, key)
     several = isinstance(key, tuple)
     where = tuple(_elsewhere(x, part) for part in key) if several else _elsewhere(x, key)
-    x[where] = _elsewhere(x, value)
+    try:
+        x[where] = _elsewhere(x, value)
+    except ValueError as error:
+        raise (error if value.shape else _refusal(key, error)) from error  # a scalar fits any key
     return x
+
+
+def _refusal(key: Any, error: ValueError) -> Exception:
+    """Return what to raise of a key that CuPy refuses: arrays beside masks of other lengths."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if any(isinstance(part, slice) and part.step == 0 for part in parts):
+        return error
+    return IndexError(str(error))
 
 
 def _elsewhere(x: Array, other: Any) -> Any:

@@ -43,7 +43,13 @@ def getitem(x: Array, key: Any) -> Array:
     if found is not None:
         return _select(x, *found)
     selected = _values.select(x, parts)
-    return x[parts] if selected is None else selected
+    if selected is not None:
+        return selected
+    view, parts = _with_axes(x, parts, places)
+    try:
+        return view[parts]
+    except ValueError as error:  # arrays beside masks of other lengths
+        raise IndexError(str(error)) from error
 
 
 def setitem(x: Array, key: Any, value: Array) -> Array:
@@ -60,7 +66,28 @@ def setitem(x: Array, key: Any, value: Array) -> Array:
     chosen = _chosen(x, parts) if value.shape else None
     if chosen is not None:
         check_value(value.shape, chosen)
-    return x.at[parts].set(value)
+    view, parts = _with_axes(x, parts, places)
+    try:
+        return view.at[parts].set(value).reshape(x.shape)
+    except ValueError as error:
+        if value.shape:
+            raise
+        raise IndexError(str(error)) from error  # a scalar fits: it is the key
+
+
+def _with_axes(
+    x: Array, parts: tuple[Any, ...], places: list[range]
+) -> tuple[Array, tuple[Any, ...]]:
+    """Make a mask without dimensions an index, or none, into an axis of its own.
+
+    Beside other parts of a key JAX takes it for something else than NumPy does.
+    """
+    new, key = [], list(parts)
+    for i, (part, place) in enumerate(zip(parts, places)):
+        if _is_mask(part) and part.ndim == 0:
+            new.append(place.start + len(new))
+            key[i] = jnp.zeros(int(bool(part)), jnp.int64)
+    return (jnp.expand_dims(x, new), tuple(key)) if new else (x, parts)
 
 
 def take(x: Array, indices: Array, *, axis: int) -> Array:

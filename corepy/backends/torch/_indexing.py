@@ -11,7 +11,13 @@ from torch import Tensor
 
 from corepy._errors import beyond
 from corepy.backends._keys import axes, check, check_value, within
-from corepy.backends.torch._layout import is_batched, is_plain, packed
+from corepy.backends.torch._layout import (
+    is_batched,
+    is_elsewhere,
+    is_heard,
+    is_plain,
+    packed,
+)
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -35,10 +41,22 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 def _selected(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
     """Read by a key, bounds checked also where nothing is selected, and torch looks at none."""
+    looks = _looks(x)
+    if not looks:
+        _check_indices(x, parts)
     chosen = _indexable(x, parts)[parts]
-    if not chosen.numel():
+    if looks and not chosen.numel():
         _check_indices(x, parts)
     return chosen
+
+
+def _looks(x: Tensor) -> bool:
+    """Say whether torch's kernels raise of an index out of bounds, as they do on the host.
+
+    On CUDA an assertion fails in the kernel, after which the process cannot use the GPU any more
+    (`index_elementwise_kernel` in IndexKernel.cu); others read what lies beyond.
+    """
+    return x.device.type == "cpu"
 
 
 def _indexable(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
@@ -76,6 +94,8 @@ def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
     target = _indexable(view, parts)
     if _has_arrays(parts) and _is_empty(target, parts):  # where torch looks at no shape
         check_value(value.shape, _selected(target, parts).shape)
+    if not _looks(x):
+        _check_indices(target, parts)
     try:
         target[parts] = value
     except RuntimeError:
@@ -168,8 +188,16 @@ def _check_indices(x: Tensor, parts: tuple[Any, ...]) -> None:
 
 
 def _check_array(x: Tensor, indices: Tensor, axis: int) -> None:
-    if indices.numel() and not is_batched(indices):
-        check(axis, x.shape[axis], int(indices.min()), int(indices.max()))
+    if indices.numel() and _shows(indices):
+        least, most = torch.stack(torch.aminmax(indices)).tolist()  # one wait for a device
+        check(axis, x.shape[axis], least, most)
+
+
+def _shows(indices: Tensor) -> bool:
+    """Say whether a tensor's values can be looked at: none while a graph is recorded or traced."""
+    if is_heard() or is_batched(indices) or is_elsewhere(indices) or indices.is_meta:
+        return False
+    return not (indices.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _with_ellipsis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
@@ -266,8 +294,11 @@ def shifted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def take(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
     # index_select knows no negative indices (https://github.com/pytorch/pytorch/issues/146211).
+    indices = indices.to(torch.int64)
+    if not _looks(x):
+        _check_array(x, indices, axis)
     try:
-        return x[(slice(None),) * axis + (indices.to(torch.int64),)]
+        return x[(slice(None),) * axis + (indices,)]
     except IndexError:  # which counts the arrays of a key in the place of its axes
         _check_array(x, indices, axis)
         raise

@@ -50,7 +50,7 @@ def _scale_of_row(row: Any, size: int, eps: float) -> Any:
 def _rms_short_rows(
     x: Array, weight: Array, eps: float, brain: bool, out: Array, start: int, stop: int
 ) -> None:
-    """Do as `_rms_rows` where a row is shorter than what fetching and putting it by itself costs."""
+    """As `_rms_rows`, of rows that are done sooner than each is fetched and put by itself."""
     size = x.shape[1]
     several = _BLOCK // size
     held, values = scratch(x, several * size), scratch(x, several * size)
