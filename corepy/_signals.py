@@ -6,16 +6,11 @@ raises is no failure of that library: nothing may be computed again, or worded a
 
 from __future__ import annotations
 
-import signal
 from contextlib import suppress
-from functools import partial
-from inspect import unwrap
+from inspect import CO_VARARGS
 from threading import get_ident, main_thread
-from types import CodeType
+from types import FrameType
 from typing import Any
-
-#: Without what the module wraps it in: looking up each handler in an enumeration, for 4 us.
-_getsignal = unwrap(signal.getsignal)
 
 
 def let_through(error: BaseException) -> None:
@@ -36,16 +31,25 @@ def is_of_a_handler(error: BaseException) -> bool:
     trace = error.__traceback__
     if trace is None or trace.tb_next is None or get_ident() != main_thread().ident:
         return False  # as most are: no function in Python has raised it, or no handler runs here
-    handlers = {_code(_getsignal(number)) for number in range(1, signal.NSIG)}
     while trace is not None:
-        if trace.tb_frame.f_code in handlers:
+        if _was_given_its_caller(trace.tb_frame):
             return True
         trace = trace.tb_next
     return False
 
 
-def _code(handler: Any) -> CodeType | None:
-    while isinstance(handler, partial):
-        handler = handler.func
-    code = getattr(handler, "__code__", None) or getattr(type(handler).__call__, "__code__", None)
-    return code if isinstance(code, CodeType) else None
+def _was_given_its_caller(frame: FrameType) -> bool:
+    """Say whether a function got the frame that called it, as handlers get the interrupted one.
+
+    Which functions are handlers does not tell: one may have put another in its place, and raised.
+    """
+    code, caller = frame.f_code, frame.f_back
+    names = code.co_varnames[: code.co_argcount]
+    many = code.co_flags & CO_VARARGS
+    if caller is None or len(names) + bool(many) * 2 < 2:
+        return False
+    values = frame.f_locals
+    if any(values.get(name) is caller for name in names):
+        return True
+    rest = values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount]) if many else ()
+    return rest.__class__ is tuple and any(value is caller for value in rest)

@@ -94,7 +94,7 @@ def arange(
     # In integers, for they may be beyond what floats tell apart.
     if whole:
         steps: int | float = -((first - last) // pace)
-    elif math.isfinite(last - first):
+    elif math.isfinite(last - first) or (last < first) != (pace < 0):
         steps = (last - first) / pace
     else:
         raise OverflowError("arange: the distance of start and stop is beyond the range of float64")

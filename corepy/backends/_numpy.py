@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._dtypes import DTYPES, DType, Scalar
+from corepy._errors import foreign_dtype
 from corepy.backends import _numpy_creation as creation
 from corepy.backends import _numpy_elementwise as elementwise
 from corepy.backends import _numpy_set as sets
 from corepy.backends._base import Backend, Capabilities, native_function
 from corepy.backends._exports import runs_backwards
+from corepy.backends._inplace import in_place
 from corepy.backends._loop import Loop
 from corepy.backends._numpy_fft import OPERATIONS as FFT
 from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
@@ -79,7 +81,11 @@ class NumPyBackend(Backend):
     def dtype_of(self, native: Array) -> DType:
         dtype = _BY_NATIVE.get(native.dtype)
         if dtype is None:
-            return _foreign_dtype(native)
+            # Byte order is no part of the standard's dtypes, nor of the names, of which long and
+            # longlong share one.
+            dtype = DTYPES.get(native.dtype.name)
+        if dtype is None:
+            raise foreign_dtype("numpy", native.dtype)
         return dtype
 
     def native_dtype(self, dtype: DType) -> np.dtype[Any]:
@@ -162,14 +168,6 @@ _BEYOND_ADDRESSES: Final = (
 
 _NATIVE: Final[dict[DType, np.dtype[Any]]] = {d: np.dtype(d.name) for d in DTYPES.values()}
 _BY_NATIVE: Final[dict[np.dtype[Any], DType]] = {native: d for d, native in _NATIVE.items()}
-
-
-def _foreign_dtype(native: Array) -> DType:
-    # Byte order is no part of the standard's dtypes, nor of the names; long and longlong share one.
-    dtype = DTYPES.get(native.dtype.name)
-    if dtype is None:
-        raise TypeError(f"its dtype is numpy's {native.dtype}; expected one of {', '.join(DTYPES)}")
-    return dtype
 
 
 # ---------------------------------------------------------------------------- indexing
@@ -544,17 +542,5 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "linalg.eigvals": _eigvals,
     "linalg.pinv": _of_finite(LINALG["linalg.pinv"]),
     "linalg.svd": _of_finite(compat.linalg.svd),
-    # Python's own operators write in place; the three with fixes above write their result back.
-    "__iadd__": operator.iadd,
-    "__isub__": operator.isub,
-    "__imul__": operator.imul,
-    "__itruediv__": operator.itruediv,
-    "__ifloordiv__": elementwise.ifloor_divide,
-    "__imod__": elementwise.iremainder,
-    "__ipow__": elementwise.ipow,
-    "__iand__": operator.iand,
-    "__ior__": operator.ior,
-    "__ixor__": operator.ixor,
-    "__ilshift__": operator.ilshift,
-    "__irshift__": operator.irshift,
+    **in_place(elementwise.floor_divide, elementwise.remainder, elementwise.pow),
 }

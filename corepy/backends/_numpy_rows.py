@@ -124,7 +124,7 @@ def spread(x: Array, axis: Any, correction: float, keepdims: bool, *, roots: boo
     order = list(range(x.ndim))
     if not (x.flags.c_contiguous and x.flags.aligned):
         order.sort(key=lambda i: -abs(x.strides[i]))  # as elements lie in memory
-        x = np.ascontiguousarray(x.transpose(order))
+        x = np.require(x.transpose(order), requirements=["C", "A"])
     squares = _squares(loop.addresses[x.dtype.name], x, sorted(order.index(i) for i in axes))
     if squares is None:
         return None

@@ -358,6 +358,8 @@ cdef inline int _form_in(Grid* grid, int operand, int count, npy_intp size, bint
             if grid.strides[operand][i] != 0:
                 return PACKED
         return WHOLE_OPERAND
+    if step < 0 and grid.ndim > 1:
+        return PACKED
     if not wide or step == size:
         return WHOLE_OPERAND
     for i in range(count if step == 0 else 0):
@@ -452,10 +454,32 @@ cdef object _gridded(Work* work, PyArrayObject** arrays, npy_intp least, bint wi
     result = _result_in_order(slot.descr, size, ndim, shape, order, strides[count])
     if result is None or not _find_grid(&grid, count, ndim, shape, order, strides):
         return None
-    work.grid, work.size, work.steps[count] = &grid, size, slot.size_out
     work.operands[count] = _data(result)
+    for k in range(count):
+        if _is_one_row_backwards(&grid, k):
+            return None
+    work.grid, work.size, work.steps[count] = &grid, size, slot.size_out
     _plan_grid(work, wide, True)
     return result if _runs(work, size) else None
+
+
+cdef inline bint _is_one_row_backwards(Grid* grid, int operand) noexcept:
+    """Say whether an operand lies backwards in one row, beside others that lie in several.
+
+    NumPy's iterator copies what goes back in several rows side by side, as is done here, but not
+    this; and its loops round otherwise where they take elements one by one.
+    """
+    cdef int last = grid.ndim - 1, i
+    for i in range(last):
+        if grid.strides[operand][i] != grid.strides[operand][i + 1] * grid.dims[i + 1]:
+            return False
+    return last > 0 and grid.strides[operand][last] < 0
+
+
+cdef inline void _turn(Work* work, int operand, npy_intp length, npy_intp* stride) noexcept:
+    """Begin an axis at its other end."""
+    work.operands[operand] += (length - 1) * stride[0]
+    stride[0] = -stride[0]
 
 
 cdef bint _lay_over(
@@ -487,8 +511,7 @@ cdef bint _lay_over(
     for i in range(ndim):
         if strides[result][i] < 0:  # backwards: then all go the other way
             for k in range(result + 1):
-                work.operands[k] += (PyArray_DIMS(x)[i] - 1) * strides[k][i]
-                strides[k][i] = -strides[k][i]
+                _turn(work, k, PyArray_DIMS(x)[i], &strides[k][i])
     _find_order(&strides[result], 1, ndim, order)
     if not _find_grid(grid, result, ndim, PyArray_DIMS(x), order, strides):
         return False
@@ -542,7 +565,7 @@ cdef bint _grid_over(Slot* slot, PyArrayObject* x, PyArrayObject* y, char* eleme
     work.slot, work.loop, work.data, work.count = slot, slot.loop, slot.data, 3
     work.steps[0] = work.steps[1] = work.steps[2] = slot.size
     work.operands[1] = element
-    if not _lay_over(&grid, &work, x, y, True):
+    if not _lay_over(&grid, &work, x, y, True) or _is_one_row_backwards(&grid, 1):
         return False
     _plan_grid(&work, slot.wide, False)
     _do(&work, size, &slot.pace[SPREAD])

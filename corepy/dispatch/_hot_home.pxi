@@ -30,6 +30,8 @@ def home(table, str name, native, result, loop):
     made.native = native
     Py_INCREF(native)
     made._slot.native = <PyObject*>native
+    Py_INCREF(target)
+    made._slot.result = <PyObject*>target
     _find_loop(&made._slot, loop, (<Slots>table).native_dtype, (<Slots>target).native_dtype)
     _find_leasts(&made._slot, name, native)
     return made if made._slot.short and made._slot.kind in _AT_HOME else native

@@ -185,7 +185,9 @@ cdef extern from *:
     /* Make an array with arbitrary values in the pool's memory. NumPy's own way to it, to set an
        allocator for the thread and back again, takes longer than all the rest. */
     static PyObject* corepy_new_pooled(PyArray_Descr* descr, int ndim, npy_intp* dims) {
-        npy_intp bytes = PyDataType_ELSIZE(descr) * PyArray_MultiplyList(dims, ndim);
+        npy_intp bytes = PyArray_OverflowMultiplyList(dims, ndim);
+        if (bytes < 0 || bytes > NPY_MAX_INTP / PyDataType_ELSIZE(descr)) return PyErr_NoMemory();
+        bytes *= PyDataType_ELSIZE(descr);
         if (corepy_capsule == NULL || bytes < *corepy_pooled_from) {
             return corepy_new_array(descr, ndim, dims);
         }
@@ -210,7 +212,8 @@ cdef extern from *:
     static PyObject* corepy_new_large(
         PyArray_Descr* descr, int ndim, npy_intp* dims, npy_intp many
     ) {
-        if (PyArray_MultiplyList(dims, ndim) < many) return corepy_new_array(descr, ndim, dims);
+        npy_intp size = PyArray_OverflowMultiplyList(dims, ndim);  /* less than 0 where it does */
+        if (0 <= size && size < many) return corepy_new_array(descr, ndim, dims);
         return corepy_new_pooled(descr, ndim, dims);
     }
 

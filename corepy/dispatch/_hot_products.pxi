@@ -241,7 +241,7 @@ cdef bint _falls_into_blocks(Slot* slot, Blocks* product) except -1:
     if steps[3] != size and steps[4] != size or steps[5] != size and steps[6] != size:
         return False  # NumPy has copies made, or takes no BLAS
     cdef npy_intp width = min(dims[1], dims[3])
-    if dims[2] < 1 or _is_reproducible():
+    if width < 1 or dims[2] < 1 or _is_reproducible():
         return False
     product.across = dims[3] > dims[1]
     product.length, product.width = max(dims[1], dims[3]), width

@@ -400,18 +400,29 @@ def is_compiling(x: Given) -> bool:
     return x.library == "torch" and bool(sys.modules["torch"].compiler.is_compiling())
 
 
+@cache
+def torch_layout() -> Any:
+    """Return what knows of tensors how they lie and who listens to torch, which it imports."""
+    from corepy.backends.torch import _layout
+
+    return _layout
+
+
+@cache
+def jax_values() -> Any:
+    """Return what knows which of JAX's arrays have values on the host, and how it computes."""
+    from corepy.backends.jax import _values
+
+    return _values
+
+
 def is_traced(x: Given) -> bool:
     """Say whether an array has no values yet, only a shape, or none that can be looked at."""
     if x.library == "jax":
         return isinstance(x.native, sys.modules["jax"].core.Tracer)
     if x.library == "torch":
-        torch = sys.modules["torch"]
-        if is_compiling(x) or x.native.__class__ is not torch.Tensor:
+        if is_compiling(x) or sys.modules["torch"].jit.is_tracing():
             return True
-        if x.native.is_meta:  # a shape on no device, where any other tensor has an address
-            return True
-        try:
-            x.native.detach().data_ptr()
-        except RuntimeError:  # inside torch.func it stands for others, or all that is made of it
-            return True
+        # Inside of torch.func what is made of it may stand for others though it does not itself.
+        return not torch_layout().address(x.native.detach())
     return False

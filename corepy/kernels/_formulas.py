@@ -20,8 +20,8 @@ from corepy import array_api
 from corepy._errors import bad_type
 from corepy.backends._base import Backend
 from corepy.devices._shortage import insist
-from corepy.dispatch import Operand, adopt, get_tf32, ran, reproducible_blas
-from corepy.kernels._arguments import Given, is_traced
+from corepy.dispatch import Operand, adopt, ran, reproducible_blas
+from corepy.kernels._arguments import Given, is_traced, jax_values
 from corepy.kernels._libraries import DeviceLibrary
 from corepy.kernels._memory import ON_HOST, delivered, place_of
 
@@ -149,17 +149,13 @@ def setting(*operands: Given | None) -> AbstractContextManager[Any]:
         return np.errstate(all="ignore")
     if own[0].library == "torch":
         return without_autocast(own[0])
-    jax = sys.modules["jax"]
-    exact = jax.default_matmul_precision("tensorfloat32" if _may_cut(own[0]) else "highest")
-    if any("64" in g.dtype for g in own):
-        wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
-        return _both(wide(True), exact)
-    context: AbstractContextManager[Any] = exact
-    return context
+    values = jax_values()
+    exact: Any = sys.modules["jax"].default_matmul_precision(values.precision)
+    return _both(values.wide(True), exact) if any("64" in g.dtype for g in own) else exact
 
 
 def is_autocast() -> bool:
-    """Say whether torch, which is imported, gives operands other dtypes, on any kind of device."""
+    """Say whether torch, which is imported, gives operands other dtypes anywhere but on Metal."""
     return bool(sys.modules["torch"]._C._is_any_autocast_enabled())
 
 
@@ -168,22 +164,15 @@ def without_autocast(x: Given) -> AbstractContextManager[Any]:
 
     Its autocast has a state for each kind of its devices; CuPy's arrays are on one of "cuda".
     """
-    if not is_autocast():
+    if not is_autocast() and (x.device is None or x.device.kind != "mps"):
         return _UNCHANGED
-    torch = sys.modules["torch"]
+    from corepy.backends.torch._linalg import without_autocast_on
+
     other = "cuda" if x.library == "cupy" else "cpu"
-    kind = x.native.device.type if x.library == "torch" else other
-    if not torch.amp.is_autocast_available(kind):
-        return _UNCHANGED
-    off: AbstractContextManager[Any] = torch.autocast(kind, enabled=False)
-    return off
+    return without_autocast_on(x.native.device.type if x.library == "torch" else other)
 
 
 _UNCHANGED: Final = nullcontext()
-
-
-def _may_cut(x: Given) -> bool:
-    return get_tf32() and any(device.kind in ("cuda", "rocm") for device in x.backend.devices())
 
 
 @contextmanager

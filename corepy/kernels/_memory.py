@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import count
+from operator import attrgetter
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -32,7 +33,7 @@ from corepy.dispatch import (
     ran,
     table_of,
 )
-from corepy.kernels._arguments import Given, in_common, is_compiling
+from corepy.kernels._arguments import Given, in_common, jax_values, torch_layout
 from corepy.kernels._libraries import DeviceLibrary
 
 Host = npt.NDArray[Any]
@@ -99,47 +100,11 @@ def _numpy_on_host(native: Any) -> bool:
 
 
 def _torch_on_host(native: Any) -> bool:
-    return native.device.type == "cpu" and is_plain(native)
-
-
-def is_plain(native: Any) -> bool:
-    """Say whether a tensor is its memory alone: no gradient or trace passes through it."""
-    torch = sys.modules["torch"]
-    kind = native.__class__
-    if (
-        torch.compiler.is_compiling()  # first: it cannot trace the others
-        or (kind is not torch.Tensor and kind is not torch.nn.Parameter)
-        or native.layout is not torch.strided
-        or (native.requires_grad and torch.is_grad_enabled())
-        or native.is_neg()
-    ):
-        return False
-    return not is_transformed(native)
-
-
-def is_transformed(*tensors: Any) -> bool:
-    """Say whether forward gradients or a function of `torch.func` are about some tensors.
-
-    Inside of one the results stand for others, even of tensors that do not.
-    """
-    torch = sys.modules["torch"]
-    if getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0:
-        return True
-    if torch._C._functorch.maybe_current_level() is not None:
-        return True
-    try:
-        for tensor in tensors:
-            tensor.data_ptr()
-    except RuntimeError:  # it has no memory
-        return True
-    return False
+    return bool(native.is_cpu and torch_layout().is_memory(native))
 
 
 def _jax_on_host(native: Any) -> bool:
-    jax = sys.modules["jax"]
-    if isinstance(native, jax.core.Tracer) or not isinstance(native, jax.Array):
-        return False
-    return bool(native.devices() == {jax.local_devices(backend="cpu")[0]})
+    return bool(jax_values().is_known(native))
 
 
 ON_HOST: Final[dict[str, Callable[[Any], bool]]] = {
@@ -308,22 +273,20 @@ def meet(one: Host | None, other: Host | None) -> bool:
     return np.may_share_memory(one, other, max_work=effort)
 
 
-def begins_in(x: Given, memory: Given) -> bool:
-    """Say whether an array begins in that of another one, all of which corepy has made.
+def begin_in(arrays: tuple[Given, ...], memories: tuple[Given, ...]) -> bool:
+    """Say whether one of some arrays begins in memory that corepy has made in their library.
 
-    Of NumPy's, CuPy's and torch's; others never change, or tell nobody where they are.
+    In that of NumPy, CuPy and torch; others' never changes, or tells nobody where it is.
     """
-    one, whole = x.native, memory.native
-    if x.library == "numpy":
-        return np.may_share_memory(one, whole)
-    if x.library == "cupy":
-        return bool(0 <= one.data.ptr - whole.data.ptr < whole.nbytes)
-    if x.library != "torch" or is_compiling(x):
+    library = arrays[0].library
+    if library == "numpy":
+        return any(np.may_share_memory(x.native, m.native) for x in arrays for m in memories)
+    if library not in ("cupy", "torch"):
         return False
-    try:
-        return bool(0 <= one.data_ptr() - whole.data_ptr() < whole.nbytes)
-    except RuntimeError:  # one of them has no memory of its own
-        return False
+    start = torch_layout().address if library == "torch" else attrgetter("data.ptr")
+    starts = [start(x.native) for x in arrays]
+    spans = [(start(m.native), m.native.nbytes) for m in memories]
+    return any(begin and 0 <= at - begin < size for begin, size in spans for at in starts)
 
 
 def _place(native: Any, library: str) -> Host | None:
@@ -332,14 +295,7 @@ def _place(native: Any, library: str) -> Host | None:
         return np.asarray(native)
     if library != "torch" or native.device.type != "cpu":
         return None
-    torch = sys.modules["torch"]
-    if native.layout is not torch.strided or torch.compiler.is_compiling():
-        return None
-    try:
-        address = native.data_ptr()
-    except RuntimeError:  # it has no memory of its own
-        return None
-    size = native.element_size()
+    address, size = torch_layout().address(native), native.element_size()
     return lying_at(address, tuple(native.shape), [s * size for s in native.stride()], size)
 
 
@@ -426,7 +382,7 @@ class Result:
             for owner in (native.base, native):  # it may be its own
                 if owner is not None:
                     owner.flags.writeable = False
-            native = x.backend.from_numpy(native, x.backend.devices()[0])
+            native = x.backend.from_numpy(native, place_of(x))
         return delivered(native if x.table is None else make(native, x.table), out)
 
 

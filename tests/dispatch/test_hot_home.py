@@ -63,6 +63,21 @@ def test_nor_do_reductions(name: str, axis: int | None) -> None:
     assert not asked
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "int64", "float32"])
+def test_sums_over_axes_with_others_between_can_be_listened_to(dtype: str) -> None:
+    x = xp.asarray(np.ones((2, 3, 2), dtype))
+    for call in (lambda: xp.sum(x, axis=(0, 2)), lambda: xp.prod(x, axis=(0, 2))):
+        expected = call()
+        found = []
+        listened = corepy.explain(lambda call=call, found=found: found.append(call()))
+        assert len(listened.records) == 1
+        with corepy.profile():
+            found.append(call())
+        for one in found:
+            assert one.dtype == expected.dtype
+            assert one.tolist() == expected.tolist()
+
+
 @compiled
 def test_what_the_loops_do_not_take_is_the_callables() -> None:
     run, asked = at_home("add")

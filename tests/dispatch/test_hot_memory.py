@@ -235,3 +235,13 @@ def test_a_class_of_a_users_own_may_derive_from_that_of_arrays() -> None:
         assert float(xp.sum(mine + x)) == 6
         del mine
         assert gone() is None
+
+
+@pytest.mark.parametrize("name", ["add", "maximum", "where", "clip"])
+def test_more_bytes_than_can_be_counted_are_no_memory(name: str) -> None:
+    one = xp.ones((1, 1))
+    tall, wide = (xp.broadcast_to(one, shape) for shape in ((2**31, 1), (1, 2**31)))
+    args = {"where": (one > 0, tall, wide), "clip": (tall, wide, wide)}.get(name, (tall, wide))
+    for _ in range(2):  # the first call fills the table
+        with pytest.raises(corepy.InsufficientMemoryError, match=f"^{name}: the memory of cpu"):
+            getattr(xp, name)(*args)

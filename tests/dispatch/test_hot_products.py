@@ -131,6 +131,21 @@ def test_small_products_are_numpys_after_reproducible_ones(dtype: str) -> None:
             assert np.asarray(made).tobytes() == value.tobytes()
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(784, 128), (200, 100), (64, 30_000), (512, 512)])
+def test_products_without_rows_or_columns(shape: tuple[int, int], dtype: str) -> None:
+    # What writes past a result of no elements ends the process, if not at once.
+    matrix = xp.asarray(np.ones(shape, dtype))
+    rows = xp.asarray(np.ones((2, 5, shape[0]), dtype))
+    for _ in range(20):
+        assert (rows[0, :0, :] @ matrix).shape == (0, shape[1])
+        assert (rows[:, :0, :] @ matrix).shape == (2, 0, shape[1])
+        assert (matrix.T @ rows[0, :, :].T[:, :0]).shape == (shape[1], 0)
+        assert xp.tensordot(rows[0, :0, :], matrix, axes=1).shape == (0, shape[1])
+        assert xp.matmul(rows[0, :0, :], matrix[:, :0]).shape == (0, 0)
+        assert not xp.any((rows[0, :, :0] @ matrix[:0, :]) != 0)
+
+
 #: Of operands: a stack beside a stack, beside one matrix, beside a repeated one; rows and columns.
 STACKS: Final = [
     ((7, 3, 4), (7, 4, 5)), ((500, 16, 16), (500, 16, 16)), ((2, 3, 4), (4, 5)),

@@ -202,6 +202,17 @@ def test_a_library_whose_import_was_interrupted_is_imported_again(
     assert len(imports) == 2
 
 
+def test_a_handler_may_put_another_one_in_its_place_first() -> None:
+    def limit_once(number: int, frame: FrameType | None) -> NoReturn:
+        signal.signal(signal.SIGTERM, before)
+        raise LateError("too late")
+
+    before = signal.signal(signal.SIGTERM, limit_once)
+    with pytest.raises(LateError) as caught:
+        signal.raise_signal(signal.SIGTERM)
+    assert is_of_a_handler(caught.value)
+
+
 def test_what_a_library_raises_is_not_a_handlers(handler: Callable[..., object]) -> None:
     def library() -> NoReturn:
         raise LateError("too late")

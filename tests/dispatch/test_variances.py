@@ -12,6 +12,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from corepy.backends import _numpy_rows
 from tests.dispatch.natives import compiled
 
 pytestmark = compiled
@@ -74,6 +75,25 @@ def test_any_axes_in_any_order(axis: Any, dtype: str) -> None:
             np.testing.assert_allclose(
                 found.reshape(expected.shape), expected, rtol=32 * np.finfo(dtype).eps
             )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_elements_that_are_not_aligned_are_copied_first(dtype: str) -> None:
+    whole = np.random.default_rng(6).random((200, 100)).astype(dtype)
+    apart = np.zeros(whole.nbytes + 1, np.uint8)[1:].view(dtype).reshape(whole.shape)
+    apart[:] = whole
+    seen: list[Any] = []
+    squares = _numpy_rows._squares
+
+    def look(address: int, x: Any, axes: list[int]) -> Any:
+        seen.append(x.flags.aligned)
+        return squares(address, x, axes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_numpy_rows, "_squares", look)
+        found = xp.var(xp.asarray(apart), axis=0)
+    assert seen == [True]
+    assert np.asarray(found).tobytes() == np.asarray(xp.var(xp.asarray(whole), axis=0)).tobytes()
 
 
 @pytest.mark.usefixtures("registers")

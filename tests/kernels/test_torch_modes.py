@@ -240,6 +240,25 @@ def test_fake_tensors_stay_so(kind: Kind, name: str, monkeypatch: pytest.MonkeyP
         assert (found.shape, found.dtype) == (function(x).shape, x.dtype)
 
 
+@pytest.mark.parametrize("name", ["KVCache", "PagedKVCache"])
+def test_caches_of_fake_tensors_stay_so(name: str) -> None:
+    with FakeTensorMode() as mode:
+        x = mode.from_tensor(drawn(1, 1, 2, 4))
+        cache = cache_of(name, x)
+        cache.append(x, x)
+        found = cache.attend(x)
+    assert isinstance(found, FakeTensor)
+    assert found.shape == x.shape
+
+
+@by_torch
+def test_tensors_that_outlive_a_transform(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    kept: list[Any] = []
+    torch.func.grad(lambda x: (kept.append(x), x.sum())[1])(ROWS)
+    torch.testing.assert_close(kernels.softmax(kept[0], -1), kernels.softmax(ROWS, -1))
+
+
 @heard
 @by_torch
 @pytest.mark.parametrize("tracer", ["fx", "jit"])

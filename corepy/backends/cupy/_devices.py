@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 import cupy
+import numpy as np
 
 from corepy.devices._device import Device
 
@@ -17,3 +18,14 @@ KIND: Final = "rocm" if cupy.cuda.runtime.is_hip else "cuda"
 def place(device: Device) -> Any:
     """Return CuPy's own object for a device."""
     return cupy.cuda.Device(device.index)
+
+
+def from_host(array: np.ndarray[Any, Any], device: Device) -> Any:
+    """Return the values of an array of NumPy's on a device, where CuPy alone may change some."""
+    dtype = array.dtype.newbyteorder("=")
+    with place(device):
+        if not array.ndim:
+            # CuPy fills an array with such a value (core.pyx), where zeros lose their sign.
+            return cupy.full((), array[()], dtype)
+        # Pinned memory is copied later otherwise, when its values may be others.
+        return cupy.asarray(array.astype(dtype, copy=False), blocking=True)

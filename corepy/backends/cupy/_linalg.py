@@ -11,6 +11,7 @@ import cupy
 import cupyx
 import numpy as np
 
+from corepy.backends._scaling import powers
 from corepy.backends.cupy._devices import KIND
 
 Array = Any
@@ -66,15 +67,9 @@ def solve(x1: Array, x2: Array) -> Array:
 def qr(x: Array, *, mode: str) -> Any:
     if 0 in x.shape:
         return compat.linalg.qr(x, mode=mode)
-    # cuSOLVER squares elements as they are: beyond the root of the greatest float R is NaN. By a
-    # power of two nothing is rounded.
-    top = cupy.maximum(cupy.abs(x.real), cupy.abs(x.imag)) if x.dtype.kind == "c" else cupy.abs(x)
-    top = top.max(axis=(-2, -1), keepdims=True)
-    most = 1000 if top.dtype.itemsize == 8 else 104
-    power = cupy.clip(cupy.frexp(top)[1], -most, most)
-    one = cupy.ones_like(top)
-    q, r = compat.linalg.qr(x * cupy.ldexp(one, -power), mode=mode)
-    return q, r * cupy.ldexp(one, power)
+    down, up = powers(cupy, x)
+    q, r = compat.linalg.qr(x * down, mode=mode)
+    return q, r * up
 
 
 GENERAL_EIGENVALUES: Final = ("linalg.eig", "linalg.eigvals")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ import array_api_compat.cupy as compat
 import cupy
 
 from corepy.backends._descending import in_both_orders
+from corepy.backends._inplace import in_place
 from corepy.backends.cupy import _creation as creation
 from corepy.backends.cupy import _elementwise as elementwise
 from corepy.backends.cupy import _fft as fft
@@ -38,19 +38,6 @@ SCALARS_OF_KERNELS: Final = frozenset(
         "multiply",
         "not_equal",
         "subtract",
-    }
-)
-IN_PLACE: Final = frozenset(
-    {
-        "__iadd__",
-        "__iand__",
-        "__ilshift__",
-        "__imul__",
-        "__ior__",
-        "__irshift__",
-        "__isub__",
-        "__itruediv__",
-        "__ixor__",
     }
 )
 #: Before 14 the dtype depends on the scalar's value.
@@ -109,16 +96,8 @@ FIXES: Final[dict[str, Function]] = {
     "linalg.solve": linalg.solvable(linalg.solve, "Singular matrix"),
     "linalg.eig": linalg.solvable(linalg.eig, "Eigenvalues did not converge"),
     "linalg.eigvals": linalg.solvable(linalg.eigvals, "Eigenvalues did not converge"),
-    "__iadd__": indexing.inplace(operator.iadd),
-    "__isub__": indexing.inplace(operator.isub),
-    "__imul__": indexing.inplace(operator.imul),
-    "__itruediv__": indexing.inplace(operator.itruediv),
-    "__iand__": indexing.inplace(operator.iand),
-    "__ior__": indexing.inplace(operator.ior),
-    "__ixor__": indexing.inplace(operator.ixor),
-    "__ilshift__": indexing.inplace(operator.ilshift),
-    "__irshift__": indexing.inplace(operator.irshift),
-    "__ifloordiv__": indexing.written(elementwise.floor_divide),
-    "__imod__": indexing.written(elementwise.remainder),
-    "__ipow__": indexing.written(elementwise.pow_),
+    **in_place(
+        *(elementwise.floor_divide, elementwise.remainder, elementwise.pow_),
+        write=indexing.inplace,
+    ),
 }

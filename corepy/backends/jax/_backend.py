@@ -243,7 +243,7 @@ def _exact(function: Function) -> Function:
     """Compute products in the dtype of their operands, unless `corepy.enable_tf32` allows less."""
 
     def call(*args: Any, **params: Any) -> Any:
-        with _values.exact():
+        with jax.default_matmul_precision(_values.precision):
             return function(*args, **params)
 
     return call

@@ -82,7 +82,8 @@ def _with_axes(
 
     Beside other parts of a key JAX takes it for something else than NumPy does.
     """
-    new, key = [], list(parts)
+    new: list[int] = []
+    key = list(parts)
     for i, (part, place) in enumerate(zip(parts, places)):
         if _is_mask(part) and part.ndim == 0:
             new.append(place.start + len(new))

@@ -33,11 +33,6 @@ _NUMPY: Final = NumPyBackend()
 _LARGE: Final = 1 << 18
 
 
-def exact() -> Any:
-    """Return the context in which products keep the dtype's digits, unless TF32 is allowed."""
-    return jax.default_matmul_precision(precision)
-
-
 def is_known(x: Any) -> bool:
     """Say whether NumPy can look at it: of JAX at what has values, on one device, the host."""
     if not isinstance(x, jax.Array):

@@ -56,7 +56,7 @@ def _looks(x: Tensor) -> bool:
     On CUDA an assertion fails in the kernel, after which the process cannot use the GPU any more
     (`index_elementwise_kernel` in IndexKernel.cu); others read what lies beyond.
     """
-    return x.device.type == "cpu"
+    return bool(x.device.type == "cpu")
 
 
 def _indexable(x: Tensor, parts: tuple[Any, ...]) -> Tensor:

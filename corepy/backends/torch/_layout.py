@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, compiler, strided
+from torch._C import _functorch, _is_tracing, _len_torch_dispatch_stack, _len_torch_function_stack
+from torch._C._functorch import is_functorch_wrapped_tensor, maybe_current_level
 from torch.autograd import forward_ad
+from torch.nn import Parameter
 from torch.utils._device import DeviceContext
 
 from corepy.backends._streams import ALIGNMENT
@@ -49,34 +52,62 @@ def is_plain(tensor: Tensor) -> bool:
     Subclasses, gradients of both modes, transforms of functions, the tracers and the modes that see
     every operation do.
     """
-    if torch.compiler.is_compiling():  # first: what follows, it cannot trace
-        return False
-    if tensor.__class__ is not Tensor or tensor.layout is not torch.strided:
-        return False
-    if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
-        return False
-    return not (
-        torch.jit.is_tracing()
-        or torch._C._len_torch_dispatch_stack()
-        or _is_heard()
-        or torch._C._functorch.maybe_current_level() is not None
-        or forward_ad._current_level >= 0
-    )
+    return is_memory(tensor) and tensor.__class__ is Tensor and not tensor.requires_grad
 
 
-def _is_heard() -> bool:
-    """Say whether a mode sees torch's functions; a default device changes factories alone."""
-    if not torch._C._len_torch_function_stack():
+def is_memory(tensor: Tensor) -> bool:
+    """As `is_plain`, of parameters too, and of leaves while no gradient is recorded."""
+    if is_heard():
+        return False
+    kind = tensor.__class__
+    if (kind is not Tensor and kind is not Parameter) or tensor.layout is not strided:
+        return False
+    if (tensor.requires_grad and torch.is_grad_enabled()) or tensor.is_conj() or tensor.is_neg():
+        return False
+    return not (is_transformed() or is_functorch_wrapped_tensor(tensor))
+
+
+def is_heard() -> bool:
+    """Say whether a tracer or a mode sees what is done to tensors, and may do something else."""
+    if compiler.is_compiling():  # first: what follows, it cannot trace
+        return True
+    if _is_tracing() or _len_torch_dispatch_stack():
+        return True
+    if not _len_torch_function_stack():
         return False
     modes = torch.overrides._get_current_function_mode_stack()
-    return any(mode.__class__ is not DeviceContext for mode in modes)
+    return any(mode.__class__ is not DeviceContext for mode in modes)  # which changes factories
+
+
+def is_transformed() -> bool:
+    """Say whether forward gradients are recorded, or a function of `torch.func` transforms one.
+
+    Inside of one results stand for others, even of tensors that do not.
+    """
+    return forward_ad._current_level >= 0 or maybe_current_level() is not None
+
+
+def is_elsewhere(tensor: Tensor) -> bool:
+    """Say whether a class of tensors keeps values in other ones, or nowhere, as of a fake one."""
+    return type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__
+
+
+def address(tensor: Tensor) -> int:
+    """Return where a tensor's memory begins, 0 where it has none of its own."""
+    if compiler.is_compiling() or (tensor.__class__ is not Tensor and is_elsewhere(tensor)):
+        return 0
+    try:
+        start: int = tensor.data_ptr()
+    except RuntimeError:
+        return 0
+    return start
 
 
 def is_batched(tensor: Tensor) -> bool:
     """Say whether a tensor stands for many inside `torch.func.vmap`, whose values nobody sees."""
-    if torch.compiler.is_compiling():  # which has a way of its own, and cannot trace this
+    if compiler.is_compiling():  # which has a way of its own, and cannot trace this
         return False
-    return any(map(torch._C._functorch.is_batchedtensor, _layers(tensor)))
+    return any(map(_functorch.is_batchedtensor, _layers(tensor)))
 
 
 def innermost(tensor: Tensor) -> Tensor:
@@ -87,10 +118,9 @@ def innermost(tensor: Tensor) -> Tensor:
 
 def _layers(tensor: Tensor) -> Iterator[Tensor]:
     """Yield a tensor, and what it stands for, down to the one that has the memory."""
-    functorch = torch._C._functorch
     yield tensor
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = functorch.get_unwrapped(tensor)
+    while is_functorch_wrapped_tensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
         yield tensor
 
 

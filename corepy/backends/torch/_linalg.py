@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import array_api_compat.torch as compat
@@ -13,7 +14,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from corepy.backends._numpy_lapack import determinant
-from corepy.backends.torch._layout import is_batched, is_plain, packed
+from corepy.backends._scaling import MOST
+from corepy.backends.torch._layout import is_batched, is_elsewhere, is_plain, packed
 from corepy.backends.torch._reductions import sum_, unreduced
 
 
@@ -36,13 +38,18 @@ def in_own_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
     """Multiply in the dtype of the operands where torch's autocast would take a narrower one."""
 
     def compute(x: Tensor, *args: Any, **params: Any) -> Any:
-        kind = x.device.type
-        if not torch.is_autocast_enabled(kind):
+        if not (x.is_mps or torch._C._is_any_autocast_enabled()):  # of any but Metal
             return function(x, *args, **params)
-        with torch.autocast(kind, enabled=False):
+        with without_autocast_on(x.device.type):
             return function(x, *args, **params)
 
     return compute
+
+
+def without_autocast_on(kind: str) -> AbstractContextManager[Any]:
+    """Return a context in which torch keeps to the dtypes of operands on its devices of a kind."""
+    on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return torch.autocast(kind, enabled=False) if on else nullcontext()
 
 
 #: Rows up to which MKL factors a matrix in one thread, with some room: it does so up to 150.
@@ -151,12 +158,11 @@ def _is_finite(x: Tensor) -> bool:
     """Say whether all elements are finite, True where nobody sees them; unheard by any mode."""
     if is_plain(x.detach()):
         return bool(torch.isfinite(x).all())
-    elsewhere = type(x).__torch_dispatch__ is not Tensor.__torch_dispatch__  # as of a fake one
     if (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()
         or torch._C._functorch.maybe_current_level() is not None
-        or elsewhere
+        or is_elsewhere(x)
     ):
         return True
     with torch._C.DisableTorchFunction(), _disable_current_modes():
@@ -170,11 +176,10 @@ def qr(x: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
 
 
 def qr_of_any_size(x: Tensor, mode: str) -> tuple[Tensor, Tensor]:
-    # cuSOLVER and Metal square elements as they are, unlike LAPACK: beyond the root of the greatest
-    # float R is NaN. By a power of two nothing is rounded. It is what remains of the greatest
-    # element without its fraction, where NaN looks like an infinity: Metal has no frexp.
-    parts = torch.view_as_real(x).flatten(-2) if x.is_complex() else x
-    top = parts.detach().abs().amax((-2, -1), keepdim=True)
+    # As `_scaling.powers`, of which Metal has no frexp: what remains of the greatest element of a
+    # column without its fraction, where NaN looks like an infinity.
+    top = x.detach().abs() if not x.is_complex() else torch.view_as_real(x.detach()).abs().amax(-1)
+    top = top.amax(-2, keepdim=True)
     kind, exponent, most = _POWERS[top.dtype]
     power = (top.view(kind) & exponent).view(top.dtype).clamp(1 / most, most)
     q, r = torch.linalg.qr(x * (1 / power), mode)
@@ -183,8 +188,8 @@ def qr_of_any_size(x: Tensor, mode: str) -> tuple[Tensor, Tensor]:
 
 #: By dtype the integers of its size, the bits of a float's exponent, and the most to multiply by.
 _POWERS: Final = {
-    torch.float32: (torch.int32, 0x7F80_0000, 2.0**104),
-    torch.float64: (torch.int64, 0x7FF0_0000_0000_0000, 2.0**1000),
+    torch.float32: (torch.int32, 0x7F80_0000, 2.0 ** MOST[4]),
+    torch.float64: (torch.int64, 0x7FF0_0000_0000_0000, 2.0 ** MOST[8]),
 }
 
 

@@ -11,6 +11,7 @@ import torch
 
 from corepy import _dtypes
 from corepy._dtypes import DType
+from corepy.backends._inplace import OPERATORS, in_place
 from corepy.backends.torch import _creation as creation
 from corepy.backends.torch import _elementwise as elementwise
 from corepy.backends.torch import _fft as fft
@@ -68,19 +69,7 @@ SCALARS_FIRST: Final = frozenset(
 _COMPARISONS: Final = frozenset(
     {"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"}
 )
-_IN_PLACE: Final = frozenset(
-    {
-        "__iadd__",
-        "__iand__",
-        "__ilshift__",
-        "__imul__",
-        "__ior__",
-        "__irshift__",
-        "__isub__",
-        "__ixor__",
-    }
-)
-SCALARS_SECOND: Final = (SCALARS_FIRST | _COMPARISONS | _IN_PLACE) - {"divide"}
+SCALARS_SECOND: Final = (SCALARS_FIRST | _COMPARISONS | {*OPERATORS}) - {"divide", "__itruediv__"}
 
 FIXES: Final[dict[str, Callable[..., Any]]] = {
     **_RIGHT,
@@ -154,18 +143,13 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     "matmul": linalg.in_own_dtype(torch.matmul),
     "tensordot": linalg.in_own_dtype(compat.tensordot),
     "vecdot": linalg.in_own_dtype(linalg.vecdot),
+    **in_place(
+        *(elementwise.floor_divide, elementwise.remainder, elementwise.pow_),
+        write=indexing.inplace,
+        written=indexing.written,
+    ),
     "__iadd__": indexing.inplace(elementwise.by_parts(operator.iadd)),
     "__isub__": indexing.inplace(elementwise.by_parts(operator.isub)),
-    "__imul__": indexing.inplace(operator.imul),
-    "__itruediv__": indexing.inplace(operator.itruediv),
-    "__iand__": indexing.inplace(operator.iand),
-    "__ior__": indexing.inplace(operator.ior),
-    "__ixor__": indexing.inplace(operator.ixor),
-    "__ilshift__": indexing.inplace(operator.ilshift),
-    "__irshift__": indexing.inplace(operator.irshift),
-    "__ifloordiv__": indexing.written(elementwise.floor_divide),
-    "__imod__": indexing.written(elementwise.remainder),
-    "__ipow__": indexing.written(elementwise.pow_),
 }
 
 #: What torch does with unsigned integers of 16 bits and more: it moves them. Whatever else the

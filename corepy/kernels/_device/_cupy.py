@@ -14,8 +14,9 @@ import numpy as np
 
 from corepy._signals import let_through
 from corepy.backends._base import Native
+from corepy.backends.cupy._devices import KIND, from_host
 from corepy.devices._device import Device, as_device
-from corepy.kernels._arguments import Given
+from corepy.kernels._arguments import Given, torch_layout
 from corepy.kernels._device._runtime import (
     ITEM_SIZE,
     VECTOR_BYTES,
@@ -25,7 +26,6 @@ from corepy.kernels._device._runtime import (
     numpy_dtype,
 )
 from corepy.kernels._libraries import DeviceLibrary
-from corepy.kernels._memory import is_plain, is_transformed
 from corepy.kernels._replay import (
     LOOKS,
     NUMBERS,
@@ -66,9 +66,7 @@ class CuPyArrays(DeviceLibrary):
     ) -> Native:
         if copy is False:
             raise ValueError("the memory of a GPU is not the host's")
-        with cupy.cuda.Device(device.index):
-            # Pinned memory is copied later otherwise, when its values may be others.
-            return cupy.asarray(array, blocking=True)
+        return from_host(array, device)
 
     def like(self, array: np.ndarray[Any, Any], native: Native) -> Native:
         return self.from_numpy(array, self.device_of(native))
@@ -79,7 +77,7 @@ class CuPyArrays(DeviceLibrary):
 
 @cache
 def _place(number: int) -> Device:
-    return as_device(f"{'rocm' if cupy.cuda.runtime.is_hip else 'cuda'}:{number}")
+    return as_device(f"{KIND}:{number}")
 
 
 class CuPy(Target):
@@ -91,7 +89,7 @@ class CuPy(Target):
         if x.library == "cupy":
             LOOKS.setdefault(cupy.ndarray, _seen_arrays)
             return True
-        if not is_plain(x.native):
+        if not torch_layout().is_memory(x.native):
             return False
         LOOKS.setdefault(x.native.__class__, _seen_tensors)
         return True
@@ -242,9 +240,9 @@ def _seen_arrays(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
 
 
 def _seen_tensors(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
-    """Look at the arguments of a call on torch's tensors, by all that `is_plain` looks at."""
-    torch = sys.modules["torch"]
-    if torch.compiler.is_compiling() or is_transformed():
+    """Look at the arguments of a call on torch's tensors, by all that `is_memory` looks at."""
+    torch, layout = sys.modules["torch"], torch_layout()
+    if layout.is_heard() or layout.is_transformed():
         return None
     key: list[Any] = [names, torch.is_grad_enabled()]
     arrays, bases = [], []
@@ -381,8 +379,6 @@ class _OfTensors(_Again):
             arguments[place] = _pointer(bases[n])
         for place, shape, dtype, device in self._made:
             new = torch.empty(shape, dtype=dtype, device=device)
-            if new.__class__ is not torch.Tensor:
-                raise TypeError("a mode of torch makes other tensors")
             base = new.data_ptr()
             _check(base)
             arguments[place] = _pointer(base)

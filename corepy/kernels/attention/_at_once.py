@@ -11,8 +11,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
-from corepy.kernels._arguments import FLOATS, name_of
-from corepy.kernels._memory import is_transformed
+from corepy.kernels._arguments import FLOATS, name_of, torch_layout
 from corepy.kernels._ways import is_usual
 from corepy.kernels.attention.torch import STEEPEST, function_of, pays
 
@@ -40,8 +39,11 @@ def at_once(q: Any, k: Any, v: Any, causal: Any, causal_align: Any, scale: Any) 
     if kind is torch.Tensor:
         if torch.compiler.is_compiling() or not _is_on_gpu(q):
             return None
+        layout = torch_layout()
+        if layout.is_heard() or layout.is_transformed():
+            return None
         found = _how_of_tensors(q.dtype, k.dtype, v.dtype, q.shape, k.shape, v.shape, *how)
-        if found is None or k.device != q.device or v.device != q.device or is_transformed(q, k, v):
+        if found is None or k.device != q.device or v.device != q.device:
             return None
         if q.stride(-1) != 1 or k.stride(-1) != 1 or v.stride(-1) != 1:
             return None

@@ -29,6 +29,7 @@ from corepy.kernels._arguments import (
     given,
     is_traced,
     real,
+    torch_layout,
     whole,
     writable,
 )
@@ -36,7 +37,7 @@ from corepy.kernels._device import on_device
 from corepy.kernels._device._runtime import numpy_dtype
 from corepy.kernels._formulas import setting
 from corepy.kernels._libraries import DeviceLibrary
-from corepy.kernels._memory import Host, begins_in, is_transformed, place_of, placed
+from corepy.kernels._memory import Host, begin_in, place_of, placed
 from corepy.kernels.attention._problem import Problem, flag, grouped, reach, shaped
 
 #: What arrays of the standard's namespace can have, and libraries of which kernels take more.
@@ -97,7 +98,7 @@ def _written(memory: Any, at: tuple[Any, ...], values: Given) -> Any:
         except RuntimeError as error:
             # Why is looked at now, for `torch.compile` traces neither question.
             writable(given(values.function, "the cache", memory))
-            if values.library == "torch" and is_transformed():
+            if values.library == "torch" and torch_layout().is_transformed():
                 raise _transformed(values, "torch.func transforms", "outside it") from error
             raise
     return memory
@@ -162,7 +163,7 @@ class _Memory:
                 f"length, {size})"
             )
         values = beside("v", v, memory, (memory.dtype,), new.shape)
-        if any(begins_in(x, whole) for x in (new, values) for whole in (memory, other)):
+        if begin_in((new, values), (memory, other)):
             return _copied(new), _copied(values)  # before any of it is overwritten
         return new, values
 

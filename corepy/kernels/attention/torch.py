@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from corepy.devices._device import CPU, Device
 from corepy.dispatch import is_reproducible
-from corepy.kernels._arguments import GREATEST
+from corepy.kernels._arguments import GREATEST, torch_layout
 from corepy.kernels._choice import by_torch, torch_takes
-from corepy.kernels._memory import is_transformed
 from corepy.kernels._replay import provided
 from corepy.kernels._ways import CUPY, TORCH
 
@@ -72,7 +71,7 @@ def takes(problem: Problem) -> bool:
         return torch_takes(p.q, p.k, p.v)
     if sys.modules["torch"].compiler.is_compiling():
         return True
-    return not is_transformed(*(x.native for x in (p.q, p.k, p.v)))
+    return not torch_layout().is_transformed()
 
 
 def _hides(device: Device | None, dtype: str, shared: bool, skewed: bool) -> bool:
@@ -111,7 +110,7 @@ def pays(dtype: str, shared: bool, skewed: bool) -> bool:
 def attention(problem: Problem) -> Any:
     """Compute what `serves` allows."""
     p = problem
-    function = function_of(_is_causal(p), p.scale, p.q.shape[1] != p.k.shape[1])
+    function = function_of(_is_causal(p), p.scale, bool(p.q.shape[1] != p.k.shape[1]))
     if p.q.device is CPU and p.q.dtype in ("float16", "bfloat16"):
         function = partial(_in_16_bits, function, abs(p.scale) * p.q.shape[3])
     if _is_causal(p):

@@ -9,11 +9,19 @@ from typing import Any
 
 from corepy._errors import bad_type
 from corepy.devices._device import CPU
-from corepy.kernels._arguments import Given, destination, epsilon, floating, parameter, place
+from corepy.kernels._arguments import (
+    Given,
+    destination,
+    epsilon,
+    floating,
+    parameter,
+    place,
+    torch_layout,
+)
 from corepy.kernels._choice import by_torch
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference, empty
-from corepy.kernels._memory import Result, is_transformed, supports, view, widened
+from corepy.kernels._memory import Result, supports, view, widened
 from corepy.kernels._replay import replayed
 from corepy.kernels.norms import reference
 
@@ -147,5 +155,5 @@ def _torch_serves(
         and all(g.dtype == x.dtype for g in (*statistics, *parameters) if g is not None)
         and not any(g.native.requires_grad for g in statistics)
         and not torch.compiler.is_compiling()
-        and not is_transformed(x.native)
+        and not torch_layout().is_transformed()
     )
