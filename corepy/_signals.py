@@ -7,7 +7,7 @@ raises is no failure of that library: nothing may be computed again, or worded a
 from __future__ import annotations
 
 from contextlib import suppress
-from inspect import CO_VARARGS
+from inspect import CO_OPTIMIZED, CO_VARARGS
 from threading import get_ident, main_thread
 from types import FrameType
 from typing import Any
@@ -49,7 +49,11 @@ def _was_given_its_caller(frame: FrameType) -> bool:
     if caller is None or len(names) + bool(many) * 2 < 2:
         return False
     values = frame.f_locals
-    if any(values.get(name) is caller for name in names):
-        return True
+    given = [values.get(name) for name in names]
     rest = values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount]) if many else ()
-    return rest.__class__ is tuple and any(value is caller for value in rest)
+    if rest.__class__ is tuple:
+        given += rest
+    if values.__class__ is dict and code.co_flags & CO_OPTIMIZED:
+        # Before Python 3.13 a copy, which the frame keeps: errors would keep operands.
+        values.clear()
+    return any(value is caller for value in given)

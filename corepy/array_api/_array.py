@@ -96,6 +96,11 @@ class Array(Interchange):
     # ------------------------------------------------------------------ attributes
 
     @property
+    def __numpy_dtype__(self) -> np.dtype[Any]:
+        """NumPy's dtype of the elements, for which `numpy.dtype` and JAX's `asarray` ask."""
+        return self.dtype.__numpy_dtype__
+
+    @property
     def device(self) -> Device:
         """Device on which the array lives."""
         return self._table.device

@@ -107,8 +107,16 @@ def beside(name: str, x1: Any, x2: Any) -> Any:
     """Run the operator of an array beside whatever came; what is no operand, Python decides on."""
     if x2.__class__ in SCALARS:
         return _with_scalar(name, x1, x2, "x2")
-    other = x2 if isinstance(x1, Operand) else x1
-    return mixed(name, x1, x2) if is_operand(other) else NotImplemented
+    other, argument = (x2, "x2") if isinstance(x1, Operand) else (x1, "x1")
+    if is_operand(other):
+        return mixed(name, x1, x2)
+    if name == "multiply" and isinstance(other, _REPEATED):
+        raise bad_type(name, argument, other, "an array or a scalar")
+    return NotImplemented
+
+
+#: What Python would repeat as often as an integer of no dimensions says.
+_REPEATED: Final = (list, tuple, str, bytes, bytearray)
 
 
 def mixed(name: str, x1: Any, x2: Any) -> Any:

@@ -33,6 +33,8 @@ ENVIRONMENT: Final = "COREPY_BACKEND_PRIORITY"
 #: Kinds of device that become the default by themselves, before the host, when one is present
 #: and supports every dtype. Others need to be asked for.
 _ACCELERATORS: Final = ("cuda", "rocm")
+#: Why a placement is one where no wish led.
+_FULL, _HOST = "an accelerator with every dtype is present", "the host"
 #: Kinds of device that `gpu_kinds` finds, so that no library is loaded to look for them.
 _FOUND: Final = ("cuda", "rocm", "mps")
 
@@ -252,12 +254,12 @@ def _defaults() -> Iterator[Placement]:
         for device in backend.devices():
             can = backend.capabilities(device)
             if device.kind in kinds and can.dtypes - can.held >= _dtypes.ANY:
-                yield Placement(backend, device, "an accelerator with every dtype is present")
+                yield Placement(backend, device, _FULL)
     if "numpy" in _registry.records():  # where it is broken, the search would end at the reference
         _registry.load("numpy", "corepy")
     for backend in _usable(("cpu",)):
         if CPU in backend.devices():
-            yield Placement(backend, CPU, "the host")
+            yield Placement(backend, CPU, _HOST)
 
 
 #: One for all orders: what takes long under it is the import of a library.
@@ -309,7 +311,10 @@ class _Order:
     def serving(self, place: Device) -> Iterator[Backend]:
         """Yield the backends that serve a device, in order."""
         seen: set[Backend] = set()
+        is_default = place is CPU or place.kind in _ACCELERATORS
         for placement in self:
+            if not is_default and placement.why in (_FULL, _HOST):
+                break  # to go on would import the libraries of other devices
             if placement.backend not in seen and place in placement.backend.devices():
                 seen.add(placement.backend)
                 yield placement.backend

@@ -420,6 +420,24 @@ def test_other_libraries_functions_take_an_array(dtype: str) -> None:
     assert np.concatenate([np.asarray(x), np.zeros(1, dtype)]).dtype.name == dtype
 
 
+@pytest.mark.parametrize("other", [[0.5, 1.5], (1,), "ab", b"ab"])
+def test_an_integer_repeats_no_sequence(other: Any) -> None:
+    n = xp.sum(xp.asarray([1, 1]))
+    for call in (lambda: n * other, lambda: other * n):
+        with pytest.raises(
+            TypeError, match="^multiply: x[12] is of type .*; expected an array or a"
+        ):
+            call()
+    with pytest.raises(TypeError):
+        n *= other
+
+
+@pytest.mark.parametrize("dtype", NAMES)
+def test_numpy_asks_for_the_dtype(dtype: str) -> None:
+    x = xp.ones(3, dtype=DTYPES[dtype])
+    assert x.__numpy_dtype__ == np.dtype(dtype)
+
+
 def test_big_endian_and_strided_native_arrays_are_taken() -> None:
     assert (xp.asarray(np.array([1, 2], dtype=">i4")) + 1).tolist() == [2, 3]
     assert xp.asarray(np.arange(6)[::-2]).tolist() == [5, 3, 1]

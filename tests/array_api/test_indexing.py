@@ -458,6 +458,17 @@ def test_a_value_fits_where_nothing_is_selected() -> None:
             x[key] = xp.ones(shape)
 
 
+def test_elements_are_swapped() -> None:
+    x, matrix = xp.asarray([5.0, 1.0, 4.0]), xp.asarray([[1, 2], [3, 4]])
+    x[0], x[1] = x[1], x[0]
+    matrix[0, 0], matrix[1, 1] = matrix[1, 1], matrix[0, 0]
+    kept = x[2]
+    x[2] = 7.0
+    assert_values(x, [1.0, 5.0, 7.0])
+    assert_values(matrix, [[4, 2], [3, 1]])
+    assert float(kept) == 4.0
+
+
 def test_arrays_of_indices_broadcast() -> None:
     x, i, j = xp.zeros((4, 4)), xp.asarray([0, 1, 2]), xp.asarray([0, 1])
     with pytest.raises(IndexError, match="^__getitem__: "):

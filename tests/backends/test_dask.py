@@ -525,3 +525,18 @@ def test_degrees_of_freedom_that_only_a_mask_knows() -> None:
     found = xp.var(xp.astype(rows, xp.float32), axis=0, correction=1, keepdims=True)
     assert found.dtype is xp.float32
     assert np.asarray(found).tolist() == [[4.5, 2.0]]
+
+
+def test_what_depends_on_values_is_no_more_work_each_time() -> None:
+    points = np.random.default_rng(0).standard_normal((90, 2))
+    x = corepy.to(da.from_array(points, chunks=30), backend="dask")
+    centres, tasks = x[:3, :], []
+    for _ in range(4):
+        nearest = xp.argmin(xp.sum((x[:, None, :] - centres[None, :, :]) ** 2, axis=2), axis=1)
+        centres = xp.stack([xp.mean(x[nearest == k, :], axis=0) for k in range(3)])
+        tasks.append(len(dict(centres.unwrap().dask)))
+    assert max(np.diff(tasks)) <= 1.5 * tasks[0]  # a graph of copies has thousands in the end
+    y = xp.asarray(np.arange(6.0), device="dask")
+    for _ in range(3):
+        y[y > 2] = y[y > 2] * 2.0
+    assert np.asarray(y).tolist() == [0.0, 1.0, 2.0, 24.0, 32.0, 40.0]

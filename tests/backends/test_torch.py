@@ -274,6 +274,45 @@ def test_masks_without_elements() -> None:
         x[xp.zeros((0, 2), dtype=xp.bool)]
 
 
+def test_what_stands_for_one_takes_what_stands_for_many() -> None:
+    """Inside `vmap` new arrays stand for one, beside operands that stand for many."""
+
+    def shifted(row: Any) -> Any:
+        x = corepy.to(row)
+        y = xp.zeros_like(x)
+        y[1:] = x[:-1]
+        y += x
+        y %= 4.0
+        return y.unwrap()
+
+    def marked(row: Any) -> Any:
+        y = corepy.to(xp.zeros(4), backend="torch")
+        y[xp.astype(corepy.to(row), xp.int64)] = 1.0
+        return y.unwrap()
+
+    rows = torch.tensor([[0.0, 1.0, 3.0], [2.0, 2.0, 2.0]])
+    assert torch.func.vmap(shifted)(rows).tolist() == [[0.0, 1.0, 0.0], [2.0, 0.0, 0.0]]
+    assert torch.func.vmap(marked)(rows).tolist() == [[1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]]
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "call",
+    [
+        xp.fft.rfft,
+        xp.fft.fftn,
+        lambda x: xp.where(x > 2, x, 0.0),
+        lambda x: xp.vecdot(x, x[:1, :]),
+        lambda x: xp.linalg.cross(x, x[:1, :]),
+        lambda x: xp.broadcast_arrays(x, x[:, :1])[1],
+    ],
+)
+def test_what_torch_jit_traces(call: Any) -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    traced = torch.jit.trace(lambda t: call(corepy.to(t)).unwrap(), (x,), check_trace=False)
+    assert torch.equal(traced(x + 1), call(corepy.to(x + 1)).unwrap())
+
+
 def test_negative_indices_count_from_the_end() -> None:
     x = a([[1, 2, 3], [4, 5, 6]])
     assert xp.take(x, a([-1, 0]), axis=1).tolist() == [[3, 1], [6, 4]]

@@ -17,7 +17,7 @@ import corepy
 import corepy.array_api as xp
 from corepy.devices._device import as_device
 from corepy.dispatch._select import _from_environment
-from tests.conftest import lacks_gpu
+from tests.conftest import lacks_gpu, required
 from tests.dispatch.fake import FakeBackend, registered
 
 
@@ -305,3 +305,14 @@ def test_strictness_is_read_from_the_environment() -> None:
         "TypeError: add: operands have dtypes float64 and int8; expected dtypes of one"
         in done.stderr
     )
+
+
+def test_a_device_of_its_own_imports_its_library_alone() -> None:
+    required("dask")
+    code = (
+        "import sys, corepy\n"
+        "corepy.array_api.asarray([1.0], device='dask')\n"
+        "others = {'torch', 'jax', 'numba', 'mlx', 'tinygrad', 'cupy'} & set(sys.modules)\n"
+        "assert not others, others\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

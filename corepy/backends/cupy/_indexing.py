@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -22,16 +21,29 @@ def getitem(x: Array, key: Any) -> Array:
             if x.ndim:  # keys of several parts have none (`native_key`)
                 key = within(key, x.shape[0])
             return x[key]
-    if key.__class__ is not int:
-        _look_at_key(x, key)
+    if key.__class__ is int:
+        return _by_int_or_slice(x, key)
+    _look_at_key(x, key)
     try:
-        return x[key]
+        chosen = x[key]
     except ValueError as error:
         raise _refusal(key, error) from error
+    if chosen.ndim == 0 and isinstance(key, tuple) and all(part.__class__ is int for part in key):
+        return chosen.copy()
+    return chosen
+
+
+def _by_int_or_slice(x: Array, key: int | slice) -> Array:
+    """Select; an element is one that later writes do not reach, as with NumPy and all others.
+
+    Else ``x[0], x[1] = x[1], x[0]`` would write one of the two twice.
+    """
+    chosen = x[key]
+    return chosen if chosen.ndim or key.__class__ is slice else chosen.copy()
 
 
 #: What selects by an int or a slice alone, unless it raises an exception.
-getitem.plain = operator.getitem  # type: ignore[attr-defined]
+getitem.plain = _by_int_or_slice  # type: ignore[attr-defined]
 
 
 def setitem(x: Array, key: Any, value: Array) -> Array:

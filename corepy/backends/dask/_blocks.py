@@ -156,12 +156,27 @@ def at_once(
     like : sequence of (shape, dtype)
         What it returns.
     """
-    task = dask.delayed(function, nout=len(like), pure=True)(*arrays)
+    task = dask.delayed(function, nout=len(like), pure=True)(*map(_whole, arrays))
     parts = task if len(like) > 1 else (task,)
     return tuple(
         da.from_delayed(part, shape, dtype)
         for part, (shape, dtype) in zip(parts, like, strict=True)
     )
+
+
+def _whole(operand: Any) -> Any:
+    """Return an array as the one task that has all of it.
+
+    `dask.delayed` optimizes the graph of each array by itself: what several have in common comes
+    out as copies, of which the next call makes copies again.
+    """
+    if not isinstance(operand, da.Array):
+        return operand
+    if math.prod(operand.numblocks) != 1:
+        if any(map(math.isnan, operand.shape)):
+            return operand  # whose blocks nobody can put together before they are computed
+        operand = operand.rechunk(-1)
+    return operand.to_delayed(optimize_graph=False).item()
 
 
 def stacked(

@@ -171,7 +171,10 @@ class TorchBackend(Backend):
         return bool(low < stop and start < high)
 
     def shape_of(self, native: Tensor) -> tuple[int, ...]:
-        return tuple(native.shape)
+        shape = tuple(native.shape)
+        if shape and isinstance(shape[0], Tensor):  # as of what is traced: no two are the same
+            return tuple(map(int, shape))
+        return shape
 
     def device_of(self, native: Tensor) -> Device:
         return _devices.device_of(native.device)
@@ -191,7 +194,7 @@ class TorchBackend(Backend):
             return False  # expanded: elements share their memory
         if native.is_inference() and not torch.is_inference_mode_enabled():
             return False  # torch has promised that it no longer changes
-        if not native.requires_grad:
+        if not native.requires_grad or not torch.is_grad_enabled():
             return True
         # A leaf of the graph must keep its values; a copy of it may change, and passes gradients.
         return not (native if native._base is None else native._base).is_leaf

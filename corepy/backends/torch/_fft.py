@@ -36,7 +36,8 @@ def _transform(name: str) -> Callable[..., Tensor]:
     def run(x: Tensor, **params: Any) -> Tensor:
         if x.numel():
             x = x.resolve_conj().resolve_neg()
-            points = params["s"] if "s" in params else (params["n"],)
+            # Sizes that are traced are tensors, which `//=` would change.
+            points = tuple(map(int, params["s"] if "s" in params else (params["n"],)))
             if HAS_MKL and _is_rough(points) and x.device.type == "cpu" and is_plain(x):
                 with np.errstate(all="ignore"):
                     return torch.from_numpy(exact(x.numpy(), **params))

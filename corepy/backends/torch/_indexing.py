@@ -16,6 +16,7 @@ from corepy.backends.torch._layout import (
     is_elsewhere,
     is_heard,
     is_plain,
+    is_transformed,
     packed,
 )
 
@@ -23,9 +24,10 @@ from corepy.backends.torch._layout import (
 def getitem(x: Tensor, key: Any) -> Tensor:
     if key.__class__ is int:
         try:
-            return x[key]
+            chosen = x[key]
         except ValueError as error:  # "Overflow when unpacking long"
             raise beyond(key, 0, x.shape[0] if x.ndim else 0) from error
+        return chosen if chosen.ndim else _element(chosen)
     if key.__class__ is slice and _goes_as_it_is(key):
         return x[key]
     x, parts = _opened(x, key)
@@ -36,7 +38,17 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     signed = _SIGNED.get(x.dtype) if x.device.type != "cpu" else None
     if signed is not None and any(isinstance(part, Tensor) for part in parts):
         return _selected(x.view(signed), parts).view(x.dtype)
-    return _selected(x, parts)
+    chosen = _selected(x, parts)
+    by_ints = not chosen.ndim and all(part.__class__ is int for part in parts)
+    return _element(chosen) if by_ints else chosen
+
+
+def _element(x: Tensor) -> Tensor:
+    """Return an element that later writes do not reach, as NumPy and all others do.
+
+    Else ``x[0], x[1] = x[1], x[0]`` would write one of the two twice.
+    """
+    return x.clone()
 
 
 def _selected(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
@@ -77,6 +89,7 @@ def _goes_as_it_is(key: slice) -> bool:
 
 
 def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
+    x = _batched_beside(x, value, *(key if isinstance(key, tuple) else (key,)))
     value = _elsewhere(x, value)
     view, parts = _opened(x, key)
     parts = tuple(_elsewhere(x, part) for part in parts)
@@ -319,8 +332,22 @@ def take_along_axis(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
 # ---------------------------------------------------------------------------- in place
 
 
+def _batched_beside(x: Tensor, *others: Any) -> Tensor:
+    """Return a tensor, or a copy that stands for as many as another one inside `torch.func.vmap`.
+
+    One tensor has no place for what is written into each of these.
+    """
+    if not is_transformed() or is_batched(x):
+        return x
+    for other in others:
+        if isinstance(other, Tensor) and is_batched(other):
+            return other.new_zeros(x.shape, dtype=x.dtype).copy_(x)
+    return x
+
+
 def inplace(write: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     def update(x1: Tensor, x2: Tensor) -> Tensor:
+        x1 = _batched_beside(x1, x2)
         write(x1, _apart(x1, x2))
         return x1  # a function that writes to its parts returns a view of it
 
@@ -331,6 +358,7 @@ def written(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Write the result of a function with a fix into its first operand."""
 
     def update(x1: Tensor, x2: Tensor) -> Tensor:
+        x1 = _batched_beside(x1, x2)
         # What is kept for a gradient must not be what is overwritten.
         return x1.copy_(function(x1 if is_plain(x1) else x1.clone(), x2))
 
