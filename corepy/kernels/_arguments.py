@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from corepy._errors import (
+    BackendUnavailableError,
     DeviceMismatchError,
     bad_argument,
     bad_type,
@@ -113,7 +114,8 @@ def given(function: str, argument: str, value: Any) -> Given:
         backend, dtype = table.backend, table.dtype.name
         device = table.device
     else:
-        owner = _owner(value)
+        cls = value.__class__
+        owner = _OWNERS[cls] if _is_known(cls) else _owner(value)
         if owner is None:
             expected = "an array of corepy or of a library it has a backend for"
             raise bad_type(function, argument, value, expected)
@@ -135,10 +137,29 @@ def given(function: str, argument: str, value: Any) -> Given:
 _OWNERS: Final[dict[type, Backend]] = {}
 
 
+#: The classes of most tensors.
+_TENSORS: Final = (("torch", "Tensor"), ("torch.nn.parameter", "Parameter"))
+
+
+def _is_known(cls: type) -> bool:
+    """Say whether the owner of a class is known, as those of tensors are after the first call."""
+    if cls in _OWNERS:
+        return True
+    if (cls.__module__, cls.__name__) not in _TENSORS:
+        return False
+    try:
+        _OWNERS[cls] = load("torch", "asarray")
+    except BackendUnavailableError:  # whoever else takes them
+        return False
+    return True
+
+
+# As by `torch.compiler.assume_constant_result`, for which torch would have to be here: what loads
+# a backend, `torch.compile` calls, for it can trace neither a lock nor an import.
+_is_known._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 def _owner(value: Any) -> Backend | None:
-    found = _OWNERS.get(value.__class__)
-    if found is not None:
-        return found
     # Before the backends: to these the kernels' own adapters know more dtypes and queues.
     found = device_library(value) or owner_of(value)
     if found is not None and found.name in ("cupy", "pyopencl", "torch"):
@@ -161,7 +182,20 @@ def name_of(dtype: Any) -> str:
     return _IN_C.get(name, name)
 
 
-_IN_C: Final = {"half": "float16", "float": "float32", "double": "float64"}
+#: With the sizes that tinygrad gives them everywhere.
+_IN_C: Final = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "signed char": "int8",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "unsigned char": "uint8",
+    "unsigned short": "uint16",
+    "unsigned int": "uint32",
+    "unsigned long": "uint64",
+}
 
 
 def _device_of(backend: Backend, native: Native) -> Device | None:
@@ -221,7 +255,9 @@ def beside(
     if found.dtype not in dtypes:
         expected = f"{listing(dtypes)} beside {x.argument} of {x.dtype}"
         raise wrong_dtype(x.function, argument, found.dtype, found.device, expected)
-    if x.device is not found.device and None not in (x.device, found.device):
+    apart = x.device is not found.device and None not in (x.device, found.device)
+    # Where JAX runs what it traces is not known yet: `device` is a guess.
+    if apart and not (x.library == "jax" and (is_traced(x) or is_traced(found))):
         raise DeviceMismatchError(
             f"{x.function}: {argument} is on {found.device}; expected {x.device}, "
             f"where {x.argument} is"
@@ -300,7 +336,8 @@ def finite(function: str, argument: str, value: Any, least: float = -math.inf) -
         number = float(value)
     except OverflowError:  # of an integer, which a message would spell out
         number = value = math.inf
-    if not math.isfinite(number) or number < least:
+    # By comparisons, which `torch.compile` takes of numbers that change, as it does not `isfinite`.
+    if not -math.inf < number < math.inf or number < least:
         bound = "" if least == -math.inf else f" of at least {least:g}"
         raise bad_argument(function, argument, value, f"a finite number{bound}")
     return number
@@ -366,6 +403,8 @@ def place(x: Given, axis: Any) -> int:
 
 
 def _integer(function: str, argument: str, value: Any) -> int:
+    if type(value) is int:  # also one that `torch.compile` lets change, which `index` would fix
+        return value
     if not isinstance(value, bool):
         try:
             return index(value)

@@ -101,6 +101,9 @@ def _delivered(x: Given, found: Any, outs: tuple[Given | None, ...]) -> Any:
     """Return what a formula found, wrapped or not, as arrays like its first operand."""
     results = found if isinstance(found, tuple) else (found,)
     if isinstance(results[0], Operand):
+        if any(out is not None for out in outs):  # a write must not change what is yet to compute
+            for result in results:
+                x.backend.computed(result._native)
         if x.table is None:
             results = tuple(result.unwrap() for result in results)
     else:

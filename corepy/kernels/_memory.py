@@ -11,6 +11,7 @@ import importlib.util
 import math
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from operator import attrgetter
@@ -33,7 +34,14 @@ from corepy.dispatch import (
     ran,
     table_of,
 )
-from corepy.kernels._arguments import Given, in_common, jax_values, torch_layout
+from corepy.kernels._arguments import (
+    Given,
+    in_common,
+    is_compiling,
+    is_traced,
+    jax_values,
+    torch_layout,
+)
 from corepy.kernels._libraries import DeviceLibrary
 
 Host = npt.NDArray[Any]
@@ -76,7 +84,10 @@ def supports(x: Given, *others: Given | None) -> bool:
     least = LEAST.get(x.library)
     if is_reproducible():  # neither sizes nor how often it was called decide
         return least is not None and is_compilable(x, *others)
-    if least is None or (x.size < least and (x.library == "jax" or next(_small) < PATIENCE)):
+    if least is None:
+        return False
+    # `torch.compile` would guard the count, and compile anew once it went on.
+    if x.size < least and (x.library == "jax" or is_compiling(x) or next(_small) < PATIENCE):
         return False
     return is_compilable(x, *others)
 
@@ -86,7 +97,7 @@ _small: Final = count()
 
 def is_compilable(x: Given, *others: Given | None) -> bool:
     """Say whether compiled kernels take some arguments, however small."""
-    return _compiler() and lies_plain(x, *others)
+    return lies_plain(x, *others) and _compiler()  # which `torch.compile` cannot trace
 
 
 def lies_plain(x: Given, *others: Given | None) -> bool:
@@ -183,6 +194,74 @@ def view(x: Given) -> Host:
     if not (array.flags.c_contiguous and array.flags.aligned):
         return np.array(array, order="C")
     return array if array.flags.writeable else np.asarray(_Writable(array))
+
+
+Order = tuple[int, ...]
+
+
+def dense_order(x: Given, *others: Given, out: Given | None = None) -> Order | None:
+    """Return the order of axes in which arrays are C-contiguous that are so in none of their own.
+
+    In it kernels that take each element by itself need no copies. None: it is that which they
+    have, or there is none that all share. They are on the host, and `x` and the others plain.
+    """
+    native = x.native
+    if x.library == "numpy":
+        if native.flags.c_contiguous:
+            return None
+        steps = native.strides
+    elif x.library == "torch":
+        if native.is_contiguous():
+            return None
+        steps = native.stride()
+    else:
+        return None
+    order = tuple(sorted(range(len(steps)), key=lambda axis: -steps[axis]))
+    if not all(_is_dense(_turned(g, order)) for g in (x, *others)):
+        return None
+    return order if out is None or lies_plain(out) else None
+
+
+def _is_dense(native: Any) -> bool:
+    flags = getattr(native, "flags", None)
+    return bool(native.is_contiguous() if flags is None else flags.c_contiguous)
+
+
+def _turned(x: Given, order: Order) -> Any:
+    if x.library == "torch":
+        return x.native.detach().permute(order)
+    return x.native.transpose(order)
+
+
+def turned(x: Given | None, order: Order | None) -> Any:
+    """Return an argument with its axes in a `dense_order`, in the same memory."""
+    if x is None or order is None:
+        return x
+    native = _turned(x, order)
+    return replace(x, value=native, native=native, table=None, shape=tuple(native.shape))
+
+
+def turned_back(found: Any, x: Given, out: Given | None, order: Order | None) -> Any:
+    """Return what was computed of the `turned` arguments as the result of those themselves."""
+    if order is None:
+        return found
+    if out is not None:
+        return out.value
+    axes = tuple(np.argsort(order).tolist())
+    native = found.permute(axes) if x.library == "torch" else found.transpose(axes)
+    return native if x.table is None else make(native, x.table)
+
+
+def in_rows(x: Given, *, apart: bool) -> bool:
+    """Say whether the elements of each row lie side by side.
+
+    Parameters
+    ----------
+    apart : bool
+        Whether there may be others between the rows.
+    """
+    array = _words(x.native, x.library, x.dtype)
+    return bool(array.flags.c_contiguous or (apart and array.strides[-1] == array.itemsize))
 
 
 def strided(x: Given, *, rows: bool) -> tuple[Host, tuple[int, ...]]:
@@ -412,12 +491,24 @@ def delivered(result: Any, out: Given | None) -> Any:
     return out.value
 
 
-def placed(host: Host, x: Given) -> Any:
-    """Return an array of the host as one of the library and on the device of an operand."""
+def placed(host: Host, x: Given, *others: Given | None) -> Any:
+    """Return an array of the host as one of the library and on the device of an operand.
+
+    JAX moves it to wherever it computes, if that is not known yet of this operand or of `others`.
+    """
     place = place_of(x)
     if isinstance(x.backend, DeviceLibrary):
         return x.backend.like(host, x.native)
-    native = x.backend.from_numpy(host, place)
+    if x.library == "jax" and any(_is_anywhere(g) for g in (x, *others) if g is not None):
+        with jax_values().wide(True):
+            native = sys.modules["jax"].numpy.array(host)  # on no device that it would insist on
+    else:
+        native = x.backend.from_numpy(host, place)
     if x.table is None:
         return native
     return make(native, table_of(x.backend, place, getattr(array_api, host.dtype.name)))
+
+
+def _is_anywhere(x: Given) -> bool:
+    """Say whether an array of JAX is traced, or spread over several devices."""
+    return x.device is None or is_traced(x)

@@ -188,6 +188,23 @@ def check_attention(queries: int) -> None:
     agrees(cache.attend(q), expected, "f4", 2 * terms)
 
 
+def check_masks_of_finite_minima(keys: int) -> None:
+    q, k, v = draw(1, 1, 2, 24), draw(1, 1, keys, 24), draw(1, 1, keys, 24, seed=1)
+    bias = np.full((1, 1, 2, keys), np.finfo("f4").min)
+    bias[:, :, 1, :30] = 0
+    expected, terms, sums = expected_of(*(values_of(x) for x in (q, k, v)), bias=bias.astype("f8"))
+    out, lse = kernels.attention(q, k, v, bias=array(bias), return_lse=True)
+    agrees(out, expected, "f4", 2 * terms)
+    agrees(lse, sums, "f4", 1 + np.abs(sums))
+
+
+def check_long_sums() -> None:
+    x, weight = array(np.full((1, 512, 3, 3), 0.1, "f4")), np.full((16, 512, 3, 3), 0.1, "f4")
+    for filters in (1, 16):  # one by one, and in tiles
+        got = kernels.conv2d(x, array(weight[:filters]))
+        agrees(got, np.full((1, filters, 1, 1), 512 * 9 * float(np.float32(0.1)) ** 2), "f4")
+
+
 def check_quantized() -> None:
     x, matrix = draw(3, 64), draw(18, 64, seed=1)
     values, scales = kernels.quantize(matrix, bits=4, group_size=32)
@@ -222,6 +239,9 @@ def main() -> None:
     check_adam(ml_dtypes.bfloat16)
     check_attention(2)  # keys in parts
     check_attention(20)  # tiles
+    for keys in (300, 600, 1100):
+        check_masks_of_finite_minima(keys)
+    check_long_sums()
     check_quantized()
     check_images()
     (row,) = corepy.explain(kernels.silu, draw(4, 16)).records

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import corepy
+from corepy import array_api as xp
 from corepy import kernels
 from tests.kernels import libraries
-from tests.kernels.libraries import Kind, check, host
+from tests.kernels.libraries import Kind, check, host, kinds, select
+from tests.kernels.test_attention import sample
 
 
 def _tanh(x: Any, **out: Any) -> Any:
@@ -55,6 +58,42 @@ def test_special_values(kind: Kind, function: Any, oracle: Any) -> None:
         expected[3] = 0.0
         np.testing.assert_array_equal(out, expected)
         assert np.signbit(out[2:5]).tolist() == [True, False, True]
+
+
+def _turn(x: Any) -> Any:
+    """Put the last axis second: torch calls what it makes so ``channels_last``."""
+    if isinstance(x, corepy.Array):
+        return xp.permute_dims(x, (0, 3, 1, 2))
+    return x.permute(0, 3, 1, 2) if hasattr(x, "permute") else x.transpose(0, 3, 1, 2)
+
+
+def _order(x: Any) -> list[int]:
+    """Return the axes from that of the longest strides on."""
+    x = x.unwrap() if isinstance(x, corepy.Array) else x
+    steps = x.stride() if callable(getattr(x, "stride", None)) else x.strides
+    return [int(axis) for axis in np.argsort(steps)[::-1]]
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch", "array"))
+def test_dense_arrays_keep_their_order(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    for dtype in kind.dtypes:
+        rows, gates = (kind.array(sample(2, 5, 7, 3, seed=n), dtype) for n in range(2))
+        x, turned = _turn(rows), _turn(gates)
+        for function, others, expected in (
+            (kernels.silu, (), kernels.silu(rows)),
+            (kernels.gelu, (), kernels.gelu(rows)),
+            (kernels.swiglu, (turned,), kernels.swiglu(rows, gates)),
+        ):
+            found = function(x, *others)
+            check(x, found, host(_turn(expected)), dtype)
+            assert _order(found) == [0, 2, 3, 1] or not kind.compiled
+            # Into memory of both orders.
+            for out in (_turn(kind.array(host(rows), dtype)), kind.array(host(x).copy(), dtype)):
+                assert function(x, *others, out=out) is out
+                np.testing.assert_array_equal(host(out), host(found))
+        assert kernels.swiglu(x, turned, out=x) is x
+        np.testing.assert_array_equal(host(x), host(found))
 
 
 def test_small_results_of_double_precision() -> None:

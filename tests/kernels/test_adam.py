@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+import corepy
 from corepy import kernels
 from tests.kernels.libraries import Kind, check, dtype_of, host, kinds, select
 from tests.kernels.test_attention import sample
@@ -77,6 +80,53 @@ def test_layouts(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(x[1::2], (sample(6, 8, seed=n).astype("f4") ** 2)[1::2])
     nothing = [np.zeros((0, 3)) for _ in range(4)]
     assert kernels.adam_step(*nothing, step=1)[0] is nothing[0]
+
+
+@pytest.mark.parametrize("kind", kinds("numpy", "torch", "array"))
+def test_columns(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    for dtype in kind.dtypes:
+        rows = [kind.array(sample(30, 50, seed=s) ** 2, dtype) for s in range(4)]
+        columns = [kind.array(sample(30, 50, seed=s) ** 2, dtype) for s in range(4)]
+        found = kernels.adam_step(*(x.T for x in columns), step=3)
+        kernels.adam_step(*rows, step=3)
+        for x, y, z in zip(rows, columns, (found[0], columns[1], *found[1:]), strict=True):
+            np.testing.assert_array_equal(host(x), host(z).T if z is not y else host(y))
+            if kind.library != "array":  # whose transpose is an array of its own
+                np.testing.assert_array_equal(host(x), host(y))
+
+
+@pytest.mark.backend("numba")
+def test_columns_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    from corepy.kernels.adam import numba
+
+    def looks(old: Any, new: Any, *_: Any) -> None:
+        seen.append(all(map(np.shares_memory, (old[0], *old[2:]), new)))
+
+    monkeypatch.setattr(numba, "adam_step", looks)
+    seen: list[bool] = []
+    kernels.adam_step(*(x.T for x in sample(4, 60, 70) ** 2), step=1)
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("step", [1, 2, 1000])
+def test_a_beta_near_one_keeps_its_digits(step: int) -> None:
+    for beta in (0.9999, 0.9999999, 1e-300, 0.0):
+        p, g, m, v = np.zeros(1), np.ones(1), np.zeros(1), np.ones(1)
+        settings = {"learning_rate": 1.0, "beta1": 0.0, "beta2": beta, "eps": 0.0}
+        kernels.adam_step(p, g, m, v, step=step, **settings)
+        assert p[0] == pytest.approx(-math.sqrt(1 - Fraction(beta) ** step), rel=1e-14)
+
+
+@pytest.mark.backend("tinygrad")
+def test_tensors_of_tinygrad() -> None:
+    expected = [sample(2, 3, seed=s).astype("f4") ** 2 for s in range(4)]
+    arrays = [corepy.to(x, backend="tinygrad").unwrap() for x in expected]
+    for step in (1, 2):
+        kernels.adam_step(*arrays, step=step)
+        kernels.adam_step(*expected, step=step)
+    for x, y in zip(arrays, expected, strict=True):
+        np.testing.assert_allclose(x.numpy(), y, rtol=1e-5)
 
 
 def test_special_values(kind: Kind) -> None:

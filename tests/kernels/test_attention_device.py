@@ -103,6 +103,18 @@ def test_keys_are_shared_and_put_together(kind: Kind, launched: list[str]) -> No
     assert launched == kept + ["attention_keys", "attention_combined"] * 2
 
 
+@each
+@pytest.mark.parametrize("low", [float(np.finfo("f4").min), -1e30])
+@pytest.mark.parametrize("keys", [300, 600, 1100])
+def test_parts_of_keys_weigh_alike_beside_a_great_bias(kind: Kind, keys: int, low: float) -> None:
+    """Finite minima stand for masks: of rows that see nothing else the mean of V is left."""
+    q, k, v = (sample(2, 1, n, 24, seed=s) for s, n in enumerate((3, keys, keys)))
+    bias = np.full((1, 1, 3, keys), low)
+    bias[:, :, 1, :290] = 0.0  # parts that are seen, and parts that are not
+    bias[:, :, 2, 290:] = -np.inf
+    compare(kind, "float32", q, k, v, bias=bias)
+
+
 @opencl
 @pytest.mark.parametrize(("dtype", "queries"), [("float32", 1), ("float16", 40)])
 def test_optimised(dtype: str, queries: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -482,6 +482,65 @@ def test_a_copy_grows_by_itself(cache: Any, again: Callable[[Any], Any]) -> None
 
 
 @pytest.mark.backend("jax")
+def test_pages_of_jax_are_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each write copies the memory of all blocks.
+    writes, write = [], _cache._written
+
+    def counted(*given: Any) -> Any:
+        writes.append(given)
+        return write(*given)
+
+    monkeypatch.setattr(_cache, "_written", counted)
+    q, k, v = states(Kind("jax", compiled=False), 7, "float32")
+    for wrapped in (False, True):
+        writes.clear()
+        arrays = [xp.asarray(x) if wrapped else x for x in (q, k, v)]
+        cache = kernels.PagedKVCache(2, 2, 8, 2, 8, like=arrays[0])
+        first = [x[:, :, :3, :] for x in arrays[1:]]
+        cache.append(*first)
+        cache.append(*(x[:, :, 3:, :] for x in arrays[1:]), sequences=[0, 1])
+        cache.append(*(x[:, :, :0, :] for x in arrays[1:]))
+        cache.append(*(x[:0] for x in arrays[1:]), sequences=[])
+        assert len(writes) == 4
+        expected = kernels.attention(q, k, v, causal=True)
+        np.testing.assert_allclose(host(cache.attend(arrays[0])), host(expected), rtol=1e-5)
+
+
+@pytest.mark.device("opencl")
+@pytest.mark.parametrize("again", [copy, deepcopy])
+def test_a_copy_on_a_queue_grows_by_itself(again: Callable[[Any], Any]) -> None:
+    kind = Kind("opencl", True)
+    first, mine, yours = (kind.array(x, "float32") for x in sample(3, 1, 1, 1, 2))
+    for cache in (
+        kernels.KVCache(1, 1, 4, 2, like=first),
+        kernels.PagedKVCache(1, 1, 3, 2, 2, like=first),
+    ):
+        cache.append(first, first)
+        other = again(cache)
+        cache.append(mine, mine)
+        other.append(yours, yours)
+        for grown, last in ((cache, mine), (other, yours)):
+            kept = kind.array(np.concatenate([host(first), host(last)], axis=2), "float32")
+            expected = host(kernels.attention(first, kept, kept))
+            assert np.allclose(host(grown.attend(first)), expected, atol=1e-6)
+
+
+@pytest.mark.backend("tinygrad")
+def test_what_is_held_of_tensors_of_tinygrad_stays() -> None:
+    parts = [sample(1, 1, 2, 2, seed=n).astype("f4") for n in range(3)]
+    tensors = [corepy.to(x, backend="tinygrad").unwrap() for x in parts]
+    cache = kernels.KVCache(1, 1, 6, 2, like=tensors[0])
+    held = []
+    for x in tensors:
+        cache.append(x, x)
+        held.append((cache.keys, cache.values + 1.0))  # of which tinygrad computes nothing yet
+    for n, (keys, more) in enumerate(held, 1):
+        expected = np.concatenate(parts[:n], axis=2)
+        np.testing.assert_array_equal(keys.numpy(), expected)
+        np.testing.assert_array_equal(more.numpy(), expected + np.float32(1))
+
+
+@pytest.mark.backend("jax")
 def test_sizes_beyond_memory_do_not_end_the_process() -> None:
     import jax.numpy as jnp
 

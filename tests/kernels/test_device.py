@@ -354,3 +354,24 @@ def test_torch_sees_its_tensors_change_on_its_stream() -> None:
     stream.synchronize()
     assert x._version > version
     torch.testing.assert_close(x, expected)
+
+
+@opencl
+def test_sums_of_many_products_do_not_drift() -> None:
+    """Of equal terms each rounding may go the same way."""
+    tenth, bound = float(np.float32(0.1)), 2e-6
+    array = Kind("opencl", True).array
+    for n in (4096, 50_000, 50_007):
+        rows, columns = (array(np.full(s, 0.1), "float32") for s in ((n, 5), (5, n)))
+        weights, expected = array(np.full(n, 0.1), "float32"), n * tenth**2
+        for found in (
+            kernels.weighted_sum_rows(weights, rows),
+            kernels.gemm(columns, rows),
+            kernels.gemv(columns, weights),
+        ):
+            np.testing.assert_allclose(host(found), expected, rtol=bound)
+    image = array(np.full((1, 512, 5, 5), 0.1), "float32")
+    for filters in (1, 16):  # one by one, and in tiles
+        weight = array(np.full((filters, 512, 5, 5), 0.1), "float32")
+        found = host(kernels.conv2d(image, weight))
+        np.testing.assert_allclose(found, 12_800 * tenth**2, rtol=bound)

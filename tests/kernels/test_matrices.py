@@ -11,7 +11,7 @@ import pytest
 
 import corepy
 from corepy import kernels
-from tests.kernels.libraries import Kind, check, device_kinds, host, kinds
+from tests.kernels.libraries import Kind, check, device_kinds, host, kinds, select
 from tests.kernels.test_attention import sample
 
 every = pytest.mark.parametrize(
@@ -115,6 +115,22 @@ def test_products_with_a_large_matrix(kind: Kind, dtype: str, vectors: int, few:
     check(x, kernels.matmul_vec(matrix, x), host(x) @ host(matrix).T, dtype, terms)
     ran = corepy.explain(kernels.matmul_vec, matrix, x).records[0].backend
     assert (ran == "numba") is few
+
+
+@pytest.mark.parametrize("kind", [k for k in kinds("numpy", "torch") if "compiled" in k.id])
+def test_matrices_by_columns_are_left_to_blas(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To copy one takes fifty times as long as its product."""
+    select(monkeypatch, kind)
+    for dtype in kind.dtypes:
+        wide = dtype in ("float32", "float64")
+        size = 1030 if wide else 40
+        matrix, x = kind.array(sample(size, size), dtype), kind.array(sample(3, size), dtype)
+        for m, few in ((matrix, True), (matrix.T, False), (matrix[::2, :], not wide)):
+            terms = np.abs(host(x)) @ np.abs(host(m)).T
+            check(x, kernels.matmul_vec(m, x), host(x) @ host(m).T, dtype, terms)
+            if m.shape[0] == size:
+                ran = corepy.explain(kernels.matmul_vec, m, x).records[0].backend
+                assert (ran == "numba") is few
 
 
 @compiled

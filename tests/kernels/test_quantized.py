@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import corepy
 from corepy import kernels
 from tests.kernels.libraries import (
     DEVICES,
@@ -178,6 +179,37 @@ def test_no_elements(kind: Kind) -> None:
 
 
 X, W, S = np.ones((2, 8)), np.ones((3, 8), np.int8), np.ones((3, 2))
+
+
+@pytest.mark.backend("tinygrad")
+def test_tensors_of_tinygrad() -> None:
+    """Their dtypes have the names of C."""
+    values = sample(3, 8).astype("f4")
+    x = corepy.to(values, backend="tinygrad").unwrap()
+    for bits in (8, 4):
+        found = kernels.dequantize(*kernels.quantize(x, bits=bits))
+        expected = kernels.dequantize(*kernels.quantize(values, bits=bits))
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+    places = np.array([2, 0, 1])
+    cos, sin = kernels.rope_tables(3, 8, like=x)
+    for dtype in ("int64", "int32"):
+        at = corepy.to(places.astype(dtype), backend="tinygrad").unwrap()
+        found = kernels.rope(x, cos, sin, positions=at)
+        expected = kernels.rope(values, cos.numpy(), sin.numpy(), positions=places)
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [k for k in kinds("numpy", "torch") if "compiled" in k.id])
+def test_integers_by_columns_are_not_copied(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    select(monkeypatch, kind)
+    x = kind.array(sample(40), "float32")
+    values, scales = kernels.quantize(kind.array(sample(40, 40, seed=1), "float32"))
+    for integers, backend in ((values, "numba"), (values.T, kind.library)):
+        expected = host(kernels.dequantize(integers, scales)) @ host(x)
+        found = kernels.matmul_int8(x, integers, scales)
+        np.testing.assert_allclose(host(found), expected, rtol=1e-4, atol=1e-5)
+        ran = corepy.explain(kernels.matmul_int8, x, integers, scales).records[0].backend
+        assert ran == backend
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -371,3 +373,97 @@ def test_appending_is_one_graph() -> None:
 
     found = torch.compile(grown, backend="eager", fullgraph=True)(x)
     torch.testing.assert_close((found, cache.keys), (x.sum(), x))
+
+
+def graphs(function: Callable[..., Any], *calls: Any) -> int:
+    """Return how many graphs `torch.compile` makes of some calls."""
+    found: list[Any] = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        found.append(graph)
+        return graph
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=backend, fullgraph=True)
+    for arguments in calls:
+        torch.testing.assert_close(compiled(*arguments), function(*arguments))
+    return len(found)
+
+
+@pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which torch looks through
+@pytest.mark.parametrize("size", [8, 2048])
+def test_equal_calls_are_compiled_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ways, "_touched", False)  # by tests
+    monkeypatch.setattr(REPRODUCIBLE, "touched", False)
+    calls = [(drawn(2, size),)] * 12
+    assert graphs(lambda x: kernels.rms_norm(x, None, 1e-5), *calls) == 1
+
+
+def stepped(**options: Any) -> Any:
+    p, g = torch.ones(2, 4), drawn(2, 4)
+    return kernels.adam_step(p, g, g * 0.5, g * g, **options)[0]
+
+
+CHANGING: dict[str, Callable[[int], Any]] = {
+    "scale": lambda n: kernels.softmax(drawn(2, 4), -1, scale=1.0 / n),
+    "step": lambda n: stepped(step=n),
+    "learning_rate": lambda n: stepped(step=2, learning_rate=0.1 / n),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which torch looks through
+@pytest.mark.parametrize("name", CHANGING)
+def test_numbers_that_change_take_few_graphs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ways, "_touched", False)  # by tests
+    monkeypatch.setattr(REPRODUCIBLE, "touched", False)
+    monkeypatch.setattr(f"{__name__}.drawn", lambda *shape: torch.ones(shape) * 0.25)
+    assert graphs(CHANGING[name], *[(n,) for n in range(1, 13)]) <= 3  # 1 is always its own
+
+
+@pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which torch looks through
+def test_a_growing_cache_takes_few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ways, "_touched", False)  # by tests
+    monkeypatch.setattr(REPRODUCIBLE, "touched", False)
+    found: list[Any] = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        found.append(graph)
+        return graph
+
+    def decode(cache: Any, x: Any) -> Any:
+        cache.append(x, x)
+        return cache.attend(x)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(decode, backend=backend, fullgraph=True)
+    cache, expected = (kernels.KVCache(1, 2, 16, 4, like=drawn(1)) for _ in range(2))
+    for n in range(12):
+        x = drawn(1, 2, 1, 4, seed=n)
+        torch.testing.assert_close(compiled(cache, x), decode(expected, x))
+    assert len(found) <= 4
+
+
+@pytest.mark.parametrize("first", ["import torch", "from corepy import kernels"])
+def test_the_first_call_may_be_compiled(first: str) -> None:
+    """Before any backend is loaded, which torch cannot trace."""
+    code = (
+        f"{first}\nimport torch\nfrom corepy import kernels\n"
+        "f = torch.compile(kernels.silu, backend='eager', fullgraph=True)\n"
+        "x = torch.ones(64, 64)\n"
+        "torch.testing.assert_close(f(x), torch.nn.functional.silu(x))\n"
+        "f(torch.nn.Parameter(x))\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize("size", [3, 3000])
+def test_leaves_are_written_while_no_gradient_is_recorded(size: int) -> None:
+    x, leaf = torch.ones(size), torch.nn.Parameter(torch.zeros(size))
+    with pytest.raises(ValueError, match="silu: out is read-only; expected writable memory"):
+        kernels.silu(x, out=leaf)
+    with torch.no_grad():
+        assert kernels.silu(x, out=leaf) is leaf
+    assert leaf.requires_grad
+    torch.testing.assert_close(leaf.detach(), torch.nn.functional.silu(x))

@@ -196,7 +196,8 @@ class TorchBackend(Backend):
             return False  # torch has promised that it no longer changes
         if not native.requires_grad or not torch.is_grad_enabled():
             return True
-        # A leaf of the graph must keep its values; a copy of it may change, and passes gradients.
+        # While a graph is recorded its leaf keeps its values; a copy of it may change, and passes
+        # gradients.
         return not (native if native._base is None else native._base).is_leaf
 
     def counting(self) -> tuple[type, Callable[[Tensor], int]]:

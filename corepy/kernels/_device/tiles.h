@@ -4,6 +4,9 @@
 #define DEPTH 16
 #define FEW 4
 #define ACROSS (TILE / FEW)
+/* So many products are summed on their own, a multiple of DEPTH: a sum of all would grow until each
+ * further product was rounded to its last bits. */
+#define SUMMED 256
 
 /* Where in its tile the results [i] and [j] of a work-item are. */
 #define TILE_ROW(i) (ITEM / ACROSS + (i) * ACROSS)
@@ -15,10 +18,9 @@
  * tile reaches beyond the results. */
 #define TILE_SHARED (DEPTH * (TILE + 1))
 #define TILE_SUMS(sums, depth, left, left_by_k, LEFT, right, right_by_k, RIGHT) \
-    real sums[FEW][FEW]; \
-    for (int i = 0; i < FEW; ++i) \
-        for (int j = 0; j < FEW; ++j) \
-            sums[i][j] = 0; \
+    real sums[FEW][FEW], some[FEW][FEW]; \
+    UNROLL for (int i = 0; i < FEW; ++i) \
+        UNROLL for (int j = 0; j < FEW; ++j) sums[i][j] = some[i][j] = 0; \
     for (i64 start = 0; start < depth; start += DEPTH) { \
         UNROLL for (int e = ITEM; e < DEPTH * TILE; e += ITEMS) \
         { \
@@ -39,7 +41,15 @@
                 v[i] = right[k * (TILE + 1) + TILE_COLUMN(i)]; \
             } \
             UNROLL for (int i = 0; i < FEW; ++i) \
-                UNROLL for (int j = 0; j < FEW; ++j) sums[i][j] += u[i] * v[j]; \
+                UNROLL for (int j = 0; j < FEW; ++j) some[i][j] += u[i] * v[j]; \
+        } \
+        if ((start + DEPTH) % SUMMED == 0 || start + DEPTH >= depth) { \
+            UNROLL for (int i = 0; i < FEW; ++i) \
+                UNROLL for (int j = 0; j < FEW; ++j) \
+                { \
+                    sums[i][j] += some[i][j]; \
+                    some[i][j] = 0; \
+                } \
         } \
         BARRIER(); \
     }

@@ -7,7 +7,14 @@ from typing import Any, Literal
 from corepy.kernels._arguments import Given, beside, choice, destination, floating
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference, empty
-from corepy.kernels._memory import Result, supports, view
+from corepy.kernels._memory import (
+    Result,
+    dense_order,
+    supports,
+    turned,
+    turned_back,
+    view,
+)
 from corepy.kernels._replay import replayed
 from corepy.kernels.activations import reference
 
@@ -162,10 +169,12 @@ def swiglu(x: Any, gate: Any, *, out: Any = None) -> Any:
 
     from corepy.kernels.activations import numba
 
-    result = Result(g, to, gates)
-    operands = view(g).reshape(-1), view(gates).reshape(-1)
+    order = dense_order(g, gates, out=to)
+    up, opens = turned(g, order), turned(gates, order)
+    result = Result(up, turned(to, order), opens)
+    operands = view(up).reshape(-1), view(opens).reshape(-1)
     numba.swiglu(*operands, g.dtype == "bfloat16", result.host.reshape(-1))
-    return result.array()
+    return turned_back(result.array(), g, to, order)
 
 
 def _activated(x: Given, out: Given | None, name: str) -> Any:
@@ -180,7 +189,9 @@ def _activated(x: Given, out: Given | None, name: str) -> Any:
 
     from corepy.kernels.activations import numba
 
-    result = Result(x, out)
-    kind = numba.KINDS[name]
-    numba.activation(view(x).reshape(-1), kind, x.dtype == "bfloat16", result.host.reshape(-1))
-    return result.array()
+    order = dense_order(x, out=out)
+    values = turned(x, order)
+    result = Result(values, turned(out, order))
+    row, brain = view(values).reshape(-1), x.dtype == "bfloat16"
+    numba.activation(row, numba.KINDS[name], brain, result.host.reshape(-1))
+    return turned_back(result.array(), x, out, order)

@@ -21,7 +21,7 @@ from corepy.kernels._arguments import (
 )
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference
-from corepy.kernels._memory import Result, refuse_overlap, supports, view
+from corepy.kernels._memory import Result, dense_order, refuse_overlap, supports, turned, view
 from corepy.kernels.adam import reference
 
 __all__ = ["adam_step"]
@@ -117,11 +117,11 @@ def adam_step(
         if betas[-1] >= 1.0:
             raise bad_argument(name, argument, value, "a number less than 1")
     settings: dict[str, Any] = {
-        "rate": within(p, rate / (1.0 - betas[0] ** step)),
+        "rate": within(p, rate / _rest(betas[0], step)),
         "decay": within(p, 1.0 - rate * real(p, "weight_decay", weight_decay, 0.0)),
         "beta1": betas[0],
         "beta2": betas[1],
-        "correction": 1.0 / math.sqrt(1.0 - betas[1] ** step),
+        "correction": 1.0 / math.sqrt(_rest(betas[1], step)),
         "eps": epsilon(p, eps),
     }
     p, g, m, v = map(_without_gradient, (p, g, m, v))
@@ -152,12 +152,20 @@ def _change(p: Given, g: Given, m: Given, v: Given, settings: dict[str, Any]) ->
 
     from corepy.kernels.adam import numba
 
+    order = dense_order(p, g, m, v)
+    p, g, m, v = (turned(x, order) for x in (p, g, m, v))
     results = [Result(p, p, g, m, v), Result(m, m, g, p, v), Result(v, v, g, p, m)]
     old = tuple(view(x).reshape(-1) for x in (p, g, m, v))
     new = tuple(result.host.reshape(-1) for result in results)
     numba.adam_step(old, new, tuple(settings.values()), p.dtype == "bfloat16")
     for result in results:
         result.array()
+
+
+def _rest(beta: float, step: int) -> float:
+    """Return ``1 - beta**step``, of which a difference of a beta near 1 would lose digits."""
+    half = math.tanh(-0.5 * step * math.log(beta)) if beta else 1.0
+    return 2.0 * half / (1.0 + half)  # as -expm1 is, which `torch.compile` does not trace
 
 
 def _without_gradient(x: Given) -> Given:

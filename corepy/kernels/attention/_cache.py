@@ -92,12 +92,21 @@ def _written(memory: Any, at: tuple[Any, ...], values: Given) -> Any:
         assert write is not None
         found = write(memory.unwrap() if wrapped else memory, at, values.native)
         return make(found, memory._table) if wrapped else found
+    own = values.library == "tinygrad" and not wrapped
+    if own:  # it writes under nothing that waits to be computed
+        for native in (memory, values.native):
+            values.backend.computed(native)
     with sys.modules["torch"].no_grad() if values.library == "torch" else nullcontext():
         try:
             memory[at] = values.value if wrapped else values.native
         except RuntimeError as error:
             # Why is looked at now, for `torch.compile` traces neither question.
             writable(given(values.function, "the cache", memory))
+            if own:
+                # What was made of this memory and is yet to be computed keeps it as it is.
+                memory = values.backend.computed(memory.clone())
+                memory[at] = values.native
+                return memory
             if values.library == "torch" and torch_layout().is_transformed():
                 raise _transformed(values, "torch.func transforms", "outside it") from error
             raise
@@ -146,6 +155,15 @@ class _Memory:
         # Of two that share memory, each would overwrite what the other one keeps.
         return deepcopy(self)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        state = self.__getstate__()
+        if isinstance(self._given("__deepcopy__")[0].backend, DeviceLibrary):
+            # Their own copies, for a queue that arrays of pyopencl refer to has none.
+            memo |= {id(array): array.copy() for array in (self._k, self._v)}
+        made = memo[id(self)] = type(self).__new__(type(self))
+        made.__setstate__(deepcopy(state, memo))
+        return made
+
     def _given(self, method: str) -> tuple[Given, Given]:
         """Look at the memory, as the operand that a method's arguments have to fit."""
         name = f"{self._name}.{method}"
@@ -178,7 +196,8 @@ class _Memory:
         return True
 
     def _put(self, at: tuple[Any, ...], k: Given, v: Given) -> None:
-        kept = [_written(memory, at, x) for memory, x in ((self._k, k), (self._v, v))]
+        # No comprehension: `torch.compile` would fix the places that one refers to.
+        kept = [_written(self._k, at, k), _written(self._v, at, v)]
         if k.library == "jax" and self._made_in != _trace():
             # What JAX's transformations make of arrays is of no use when they are done.
             for x, memory in zip((k, v), kept, strict=True):
@@ -503,6 +522,10 @@ class PagedKVCache(_Memory):
 
     def _put_pages(self, new: Given, values: Given, chosen: list[int]) -> None:
         added, size = new.shape[2], self._block_size
+        if new.library == "jax":
+            if new.size:
+                self._put_at_once(new, values, chosen)
+            return
         for number, s in enumerate(chosen):
             start, done = int(self._lengths[s]), 0
             while done < added:
@@ -512,6 +535,18 @@ class PagedKVCache(_Memory):
                 at = (self._tables[s][block], slice(None), slice(place, place + step), slice(None))
                 self._put(at, _part(new, source), _part(values, source))
                 done += step
+
+    def _put_at_once(self, new: Given, values: Given, chosen: list[int]) -> None:
+        """Keep it by one write of JAX, each of which copies the memory of all blocks."""
+        positions = self._lengths[chosen][:, None] + np.arange(new.shape[2])
+        pages, places = np.divmod(positions, self._block_size)
+        blocks = np.take_along_axis(self._table(chosen), pages, axis=1)
+        memory, _ = self._given("append")
+        indices = (placed(i.astype(np.int32), new, memory) for i in (blocks, places))
+        b, p = (given(new.function, "indices", i).native for i in indices)
+        # Axes that arrays index come before others: (sequences, new, kv_heads, head_dim).
+        turned = [replace(x, native=x.native.transpose(0, 2, 1, 3)) for x in (new, values)]
+        self._put((b, slice(None), p, slice(None)), *turned)
 
     def free(self, sequence: int) -> None:
         """Forget a sequence, and give its blocks to others.
@@ -589,7 +624,7 @@ class PagedKVCache(_Memory):
             return_lse=return_lse,
             out=destination("out", out, g),
         )
-        lengths = given(name, "lengths", placed(self._lengths[chosen], g))
+        lengths = given(name, "lengths", placed(self._lengths[chosen], g, keys))
         return replace(problem, lengths=lengths).solve()
 
     def _known(self, name: str, argument: str, sequence: int) -> int:

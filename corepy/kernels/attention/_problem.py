@@ -148,9 +148,10 @@ class Problem:
         places = self.lengths, self.query_lengths, self.left, self.right
         i = j = table = None
         if any(p is not None for p in places):
-            i, j = _numbers(q.shape[2], q)[:, None], _numbers(self.keys, q)[None, :]
+            i = _numbers(q.shape[2], q, *self._others)[:, None]
+            j = _numbers(self.keys, q, *self._others)[None, :]
         if self.table is not None:
-            table = placed(self.table.astype(np.int32), q)
+            table = placed(self.table.astype(np.int32), q, *self._others)
         helpers = [
             None if helper is None else given(q.function, name, helper)
             for name, helper in (("i", i), ("j", j), ("table", table))
@@ -220,12 +221,12 @@ class Problem:
         return _of_scores((host.reshape(-1), strides), bias)
 
 
-def _numbers(count: int, x: Given) -> Any:
-    """Return the numbers from 0 on, where an operand is."""
+def _numbers(count: int, x: Given, *others: Given | None) -> Any:
+    """Return the numbers from 0 on, where operands are."""
     if x.library == TORCH and x.table is None:  # as `torch.compile` can trace
         torch = sys.modules["torch"]
         return torch.arange(count, dtype=torch.int32, device=x.native.device)
-    return placed(np.arange(count, dtype=np.int32), x)
+    return placed(np.arange(count, dtype=np.int32), x, *others)
 
 
 def _three(x: Given) -> tuple[Host, tuple[int, ...]]:

@@ -241,10 +241,11 @@ KERNEL(attention_tiles)(PROBLEM)
 #define WORK (PRODUCTS > ITEMS * VECTOR ? PRODUCTS : ITEMS * VECTOR)
 
 /* FEW rows and `span` keys, a multiple of STEP and at most SPAN, for each work-group. Where there
- * is more than one for the keys, results go to `part` (splits, pairs, rows, size) and the
- * logarithms of their sums to `part_lse` (splits, pairs, rows). */
+ * is more than one for the keys, results go to `part` (splits, pairs, rows, size), and the greatest
+ * scores and the sums of weights to `part_sums` (splits, pairs, rows, 2): beside a score like
+ * -1e30 a logarithm of the sum would be lost. */
 KERNEL(attention_keys)
-(PROBLEM, OUT(WIDE, part), OUT(WIDE, part_lse), const int span, const int splits)
+(PROBLEM, OUT(WIDE, part), OUT(WIDE, part_sums), const int span, const int splits)
 {
     SHARED(real, work, WORK);
     SHARED(real, weights, FEW * SPAN);
@@ -349,11 +350,11 @@ KERNEL(attention_keys)
                 STORE(X, POINTER(out), PLACE(row) * size + e, found * share);
         }
         if (ITEM == r * sharing && inside) {
-            const real logarithm = total == 0 ? -INFINITE : log(total) + base;
-            if (splits > 1)
-                POINTER(part_lse)[at] = logarithm;
-            else if (HAS(lse))
-                POINTER(lse)[PLACE(row)] = logarithm;
+            if (splits > 1) {
+                POINTER(part_sums)[2 * at] = greatest;
+                POINTER(part_sums)[2 * at + 1] = total;
+            } else if (HAS(lse))
+                POINTER(lse)[PLACE(row)] = total == 0 ? -INFINITE : log(total) + base;
         }
         BARRIER();
     }
@@ -361,23 +362,25 @@ KERNEL(attention_keys)
 
 /* The results of `splits` parts together; a work-group for each row. */
 KERNEL(attention_combined)
-(IN(WIDE, part), IN(WIDE, part_lse), OUT(X, out), OUT(WIDE, lse), const int splits, const int size)
+(IN(WIDE, part), IN(WIDE, part_sums), OUT(X, out), OUT(WIDE, lse), const int splits, const int size)
 {
     /* As the heads that share one are neighbours, rows of all pairs are in the order of results. */
     const i64 at = GROUP_ID(0), step = GROUPS(0);
-    GLOBAL const real *sums = POINTER(part_lse);
+    GLOBAL const real *tops = POINTER(part_sums), *sums = tops + 1;
     real greatest = -INFINITE, sum = 0;
     for (int n = 0; n < splits; ++n)
-        greatest = fmax(greatest, sums[n * step + at]);
+        greatest = fmax(greatest, tops[2 * (n * step + at)]);
     const real base = greatest == -INFINITE ? 0 : greatest;
     for (int n = 0; n < splits; ++n)
-        sum += exp(sums[n * step + at] - base);
+        sum = fma(exp(tops[2 * (n * step + at)] - base), sums[2 * (n * step + at)], sum);
     const real share = sum == 0 ? 0 : 1 / sum;
     for (int d = ITEM; d < size; d += ITEMS) {
         real found = 0;
-        for (int n = 0; n < splits; ++n)
-            found = fma(exp(sums[n * step + at] - base),
-                        POINTER(part)[(n * step + at) * size + d], found);
+        for (int n = 0; n < splits; ++n) {
+            const i64 one = n * step + at;
+            const real weight = exp(tops[2 * one] - base) * sums[2 * one];
+            found = fma(weight, POINTER(part)[one * size + d], found);
+        }
         STORE(X, POINTER(out), at * size + d, found * share);
     }
     if (ITEM == 0 && HAS(lse))

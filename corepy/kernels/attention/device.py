@@ -199,7 +199,7 @@ class _Call:
             span //= 2  # so that all of the device has work
         splits = max(1, -(-keys // span))
         shape = (splits, self._pairs, self._rows)
-        parts = [_new(q, (*shape, n)) if splits > 1 else None for n in (q.shape[3], 1)]
+        parts = [_new(q, (*shape, n)) if splits > 1 else None for n in (q.shape[3], 2)]
         build: dict[str, Any] = {"FEW": few, "SPAN": most_keys}
         self._launch(
             "attention_keys",

@@ -2,7 +2,7 @@
 
 Its BLAS is hard to beat; what these functions add is one meaning: the shapes they take, no silent
 broadcasting, 16-bit floats computed in float32, and one rounding. A few vectors are multiplied by
-compiled loops on the host, which neither pack nor widen a matrix.
+compiled loops on the host, which neither pack nor widen a matrix, if its rows lie side by side.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, beside, destination, floating, real
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference
-from corepy.kernels._memory import Result, supports, view
+from corepy.kernels._memory import Result, in_rows, supports, view
 from corepy.kernels.attention._problem import grouped, shaped
 from corepy.kernels.matrices import reference
 
@@ -355,7 +355,9 @@ def _are_few(x: Given, matrix: Given, *others: Given | None) -> bool:
         few = 1 < vectors <= _FEW_OF_MANY[x.dtype] and matrix.size >= _MANY
     else:
         few = 0 < vectors <= _FEW and matrix.size > 0
-    return few and supports(matrix, x, *others)
+    # What `view` has to copy column by column takes longer than BLAS, which reads it as it lies:
+    # even of words, all of which the formula widens. Parts of rows are copied in less than that.
+    return few and supports(matrix, x, *others) and in_rows(matrix, apart=x.dtype != x.wide)
 
 
 def _of_few(

@@ -49,16 +49,23 @@ KERNEL(sums)(
     const i64 per = size / VECTOR;
     for (i64 i = GROUP_ID(0) * BLOCK_X + LOCAL_ID(0); i < total; i += GROUPS(0) * BLOCK_X) {
         const i64 n = i / per, at = i % per * VECTOR;
-        real sum[VECTOR], row[VECTOR];
+        real sum[VECTOR], some[VECTOR], row[VECTOR];
         UNROLL
         for (int j = 0; j < VECTOR; ++j)
-            sum[j] = 0;
+            sum[j] = some[j] = 0;
         for (i64 k = 0; k < count; ++k) {
             const real weight = LOAD(X, POINTER(weights), n * count + k);
             LOAD_VECTOR(X, POINTER(rows) + (n * count + k) * size + at, row);
             UNROLL
             for (int j = 0; j < VECTOR; ++j)
-                sum[j] += weight * row[j];
+                some[j] += weight * row[j];
+            if ((k + 1) % SUMMED != 0 && k + 1 < count)
+                continue;
+            UNROLL
+            for (int j = 0; j < VECTOR; ++j) {
+                sum[j] += some[j];
+                some[j] = 0;
+            }
         }
         STORE_VECTOR(X, POINTER(out) + n * size + at, sum);
     }

@@ -18,7 +18,7 @@ from corepy.kernels._arguments import (
 )
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference
-from corepy.kernels._memory import compiled, delivered, placed, supports, view, widened
+from corepy.kernels._memory import compiled, delivered, in_rows, placed, supports, view, widened
 from corepy.kernels._replay import replayed
 from corepy.kernels.quantized import reference
 
@@ -265,7 +265,9 @@ def _matmul(name: str, integers: str, x: Any, values: Any, scales: Any, out: Any
         from corepy.kernels.quantized import device
 
         return device.matmul(g, v, s, to, shape)
-    if not 0 < vectors < _MANY or not v.size or not supports(v, g, s):
+    few = 0 < vectors < _MANY and v.size > 0 and supports(v, g, s)
+    # To copy bytes column by column takes longer than all of the formula, but for those of pairs.
+    if not few or not (v.dtype == "uint8" or in_rows(v, apart=True)):
         return by_reference(reference.matmul, g, (v, s), (to,))
 
     from corepy.kernels.quantized import numba

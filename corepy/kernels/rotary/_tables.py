@@ -9,9 +9,8 @@ import numpy as np
 
 from corepy._errors import bad_argument
 from corepy.array_api._arguments import addressable
-from corepy.dispatch import make, table_of
 from corepy.kernels._arguments import choice, finite, floating, whole
-from corepy.kernels._memory import Host
+from corepy.kernels._memory import Host, placed
 
 _SCALINGS = (None, "linear", "ntk", "yarn", "llama3")
 #: How often a pair turns over the trained length that is still left alone, where nobody says.
@@ -154,12 +153,7 @@ def rope_tables(
     tables = tuple((f(angles) * gain).astype(dtype) for f in (np.cos, np.sin))
     if model is None:
         return tables[0], tables[1]
-    place = model.device or model.backend.devices()[0]
-    natives = [model.backend.from_numpy(table, place) for table in tables]
-    if model.table is not None:
-        table = table_of(model.backend, place, model.table.dtype)
-        natives = [make(native, table) for native in natives]
-    return natives[0], natives[1]
+    return placed(tables[0], model), placed(tables[1], model)
 
 
 def _yarn(
