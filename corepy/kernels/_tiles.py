@@ -216,17 +216,7 @@ def fused(rows: int, vectors: int, start: str) -> Callable[..., None]:
             ]  # fmt: skip
             row_of_a = [x.at(x.data(3, args[4]), x.times(a_row, i)) for i in range(rows)]
             first_of_b = x.data(7, args[8])
-            sums: list[Any] = []
-            for line in places:
-                for v, place in enumerate(line):
-                    if start == "zero":
-                        sums.append(x.zero())
-                        continue
-                    value = x.load(place)
-                    if start == "scale":
-                        factor = x.load(x.data(11, builder.add(args[12], _i64(v * x.lanes))))
-                        value = builder.fmul(value, factor)
-                    sums.append(value)
+            sums = [x.zero() for _ in range(rows * vectors)]
 
             def body(_: Any, held: list[Any]) -> list[Any]:
                 a_place, b_place, *sums = held
@@ -240,9 +230,18 @@ def fused(rows: int, vectors: int, start: str) -> Callable[..., None]:
                 return [builder.add(a_place, a_step), builder.add(b_place, b_row), *found]
 
             _, _, *sums = x.loop(depth, 1, [_i64(0), _i64(0), *sums], body)
+            # What there was comes in last: tiles that follow each other, of 100,000 keys, then add up
+            # as exactly as a few.
             for i, line in enumerate(places):
                 for v, place in enumerate(line):
-                    x.store(sums[i * vectors + v], place)
+                    value = sums[i * vectors + v]
+                    if start != "zero":
+                        before = x.load(place)
+                        if start == "scale":
+                            factor = x.load(x.data(11, builder.add(args[12], _i64(v * x.lanes))))
+                            before = builder.fmul(before, factor)
+                        value = builder.fadd(before, value)
+                    x.store(value, place)
             return context.get_dummy_value()
 
         at = types.int64

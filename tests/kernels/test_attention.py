@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from corepy import kernels
+from corepy.kernels._ways import only
 from tests.conftest import required
 from tests.kernels.libraries import BOUNDS, DEVICES, Kind, check, host, kinds, sample, select
 from tests.sharing import share, work_alone
@@ -239,6 +240,16 @@ def test_great_scores_do_not_overflow(kind: Kind) -> None:
         q = np.full((1, 1, queries, 1), 1e4)
         compare(kind, "float32", q, k, v)
         compare(kind, "float32", -q, k[:, :, ::-1].copy(), v)
+
+
+@pytest.mark.parametrize("queries", [1, 3, 20])
+@pytest.mark.parametrize("kind", kinds("numpy")[1::2])  # compiled
+def test_many_keys_weigh_as_exactly_as_few(kind: Kind, queries: int) -> None:
+    q, k = (kind.array(np.full((1, 1, n, 64), 0.1), "float32") for n in (queries, 60_000))
+    v = kind.array(np.full((1, 1, 60_000, 64), 0.1), "float32")
+    with only("numba"):
+        out = kernels.attention(q, k, v)
+    np.testing.assert_allclose(host(out), float(np.float32(0.1)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1e39, -1e39])
