@@ -230,8 +230,8 @@ def fused(rows: int, vectors: int, start: str) -> Callable[..., None]:
                 return [builder.add(a_place, a_step), builder.add(b_place, b_row), *found]
 
             _, _, *sums = x.loop(depth, 1, [_i64(0), _i64(0), *sums], body)
-            # What there was comes in last: tiles that follow each other, of 100,000 keys, then add up
-            # as exactly as a few.
+            # What there was comes in last: tiles that follow each other, of 100,000 keys, then add
+            # up as exactly as a few.
             for i, line in enumerate(places):
                 for v, place in enumerate(line):
                     value = sums[i * vectors + v]

@@ -164,7 +164,7 @@ def test_integer_division_equals_numpys(dtype: str, ran: Counter[str]) -> None:
     assert ran["floor_divide"] == ran["remainder"] == 3
     divisors[2000] = 0
     for name in ("floor_divide", "remainder"):
-        with pytest.raises(ZeroDivisionError, match=name):
+        with pytest.raises(ZeroDivisionError, match="^x2 holds 0; expected no zero among integers"):
             run(name, x, divisors)
 
 
