@@ -113,8 +113,23 @@ def _notes(notes: str) -> str:
 # ---------------------------------------------------------------------------- below a summary
 
 
-def _below_summary(text: str) -> Callable[[F], F]:
+def _below_summary(parameters: str, returns: str, raises: str) -> Callable[[F], F]:
     """Make the decorator of functions whose own docstring is the summary."""
+    text = f"""
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    Array
+        {returns}
+
+    Raises
+    ------
+    {raises}
+    """
 
     def decorate(function: F) -> F:
         if function.__doc__:  # None with -OO
@@ -126,69 +141,45 @@ def _below_summary(text: str) -> Callable[[F], F]:
 
 _NORM: Final = """norm : {"backward", "ortho", "forward"}
         Which direction is scaled by ``1 / n``, or both by ``1 / sqrt(n)``."""
+_TOO_LARGE: Final = """MemoryError
+        If memory does not hold the result."""
 
 
 def transform_doc(dtypes: frozenset[DType], returns: str) -> Callable[[F], F]:
     """Describe a transform along one axis, below its summary."""
-    return _below_summary(f"""
-
-    Parameters
-    ----------
-    x : Array
+    parameters = f"""x : Array
         Of at least one dimension, with {describe(dtypes)}.
     n : int or None
         Points of the transform: the input is cut or filled with zeros to fit.
     axis : int
-    {_NORM}
-
-    Returns
-    -------
-    Array
-        {returns}
-
-    Raises
-    ------
-    TypeError
+    {_NORM}"""
+    raises = f"""TypeError
         If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, or `norm` is another word.
     IndexError
         If `axis` is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """)
+    {_TOO_LARGE}"""
+    return _below_summary(parameters, returns, raises)
 
 
 def transforms_doc(dtypes: frozenset[DType], returns: str) -> Callable[[F], F]:
     """Describe a transform along several axes, below its summary."""
-    return _below_summary(f"""
-
-    Parameters
-    ----------
-    x : Array
+    parameters = f"""x : Array
         With {describe(dtypes)}.
     s : sequence of int or None
         Points along each axis: the input is cut or filled with zeros to fit; -1 leaves it.
     axes : sequence of int or None
         By default the last ``len(s)``, or all.
-    {_NORM}
-
-    Returns
-    -------
-    Array
-        {returns}
-
-    Raises
-    ------
-    TypeError
+    {_NORM}"""
+    raises = f"""TypeError
         If an argument is of another type or dtype.
     ValueError
         If there is no point to transform, `s` and `axes` do not fit, or `norm` is another word.
     IndexError
         If an axis is out of range.
-    MemoryError
-        If memory does not hold the result.
-    """)
+    {_TOO_LARGE}"""
+    return _below_summary(parameters, returns, raises)
 
 
 _ABSENT: Final = """BackendUnavailableError
@@ -199,55 +190,30 @@ _ABSENT: Final = """BackendUnavailableError
 
 def new_array_doc(returns: str) -> Callable[[F], F]:
     """Describe the function of a shape that makes an array, below its summary."""
-    return _below_summary(f"""
-
-    Parameters
-    ----------
-    shape : int or tuple of int
+    parameters = """shape : int or tuple of int
     dtype : DType or None
         By default float64.
     device : Device or None
-        None for the default device.
-
-    Returns
-    -------
-    Array
-        {returns}
-
-    Raises
-    ------
-    TypeError
+        None for the default device."""
+    raises = f"""TypeError
         If an argument is of another type.
     ValueError
         If a size is negative, or a name is of no dtype or device.
-    MemoryError
-        If memory does not hold the result.
-    {_ABSENT}
-    """)
+    {_TOO_LARGE}
+    {_ABSENT}"""
+    return _below_summary(parameters, returns, raises)
 
 
 def likeness_doc(returns: str) -> Callable[[F], F]:
     """Describe the function of an array that makes another of its shape, below its summary."""
-    return _below_summary(f"""
-
-    Parameters
-    ----------
-    x : Array
+    parameters = """x : Array
     dtype : DType or None
         By default that of `x`.
     device : Device or None
-        By default that of `x`.
-
-    Returns
-    -------
-    Array
-        {returns}
-
-    Raises
-    ------
-    TypeError
+        By default that of `x`."""
+    raises = f"""TypeError
         If an argument is of another type.
     ValueError
         If a name is of no dtype or device.
-    {_ABSENT}
-    """)
+    {_ABSENT}"""
+    return _below_summary(parameters, returns, raises)
