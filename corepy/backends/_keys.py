@@ -10,7 +10,7 @@ import numpy as np
 
 from corepy._errors import beyond, unfit
 
-__all__ = ["axes", "broadcast_together", "check", "check_value", "within"]
+__all__ = ["axes", "broadcast_together", "check", "check_value", "is_element", "within"]
 
 _BOOL: Final = np.dtype(np.bool_)
 
@@ -62,6 +62,15 @@ def check_value(shape: Sequence[float], chosen: Sequence[float]) -> None:
     for n, m in zip(reversed(shape), reversed(wanted)):
         if n not in (1, m) and not (math.isnan(n) or math.isnan(m)):
             raise unfit(shape, chosen)
+
+
+def is_element(chosen: Any, parts: Iterable[Any]) -> bool:
+    """Say whether ints alone have selected an element, which has to be one that no write reaches.
+
+    NumPy and most others give such a one. Of a view ``x[0], x[1] = x[1], x[0]`` would write one of
+    the two elements twice.
+    """
+    return chosen.ndim == 0 and all(part.__class__ is int for part in parts)
 
 
 def broadcast_together(shapes: Iterable[tuple[int, ...]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import cupy
 
-from corepy.backends._keys import axes, broadcast_together, check, within
+from corepy.backends._keys import axes, broadcast_together, check, is_element, within
 
 Array = Any
 Function = Callable[..., Any]
@@ -28,18 +28,13 @@ def getitem(x: Array, key: Any) -> Array:
         chosen = x[key]
     except ValueError as error:
         raise _refusal(key, error) from error
-    if chosen.ndim == 0 and isinstance(key, tuple) and all(part.__class__ is int for part in key):
-        return chosen.copy()
-    return chosen
+    parts = key if isinstance(key, tuple) else (key,)
+    return chosen.copy() if is_element(chosen, parts) else chosen
 
 
 def _by_int_or_slice(x: Array, key: int | slice) -> Array:
-    """Select; an element is one that later writes do not reach, as with NumPy and all others.
-
-    Else ``x[0], x[1] = x[1], x[0]`` would write one of the two twice.
-    """
     chosen = x[key]
-    return chosen if chosen.ndim or key.__class__ is slice else chosen.copy()
+    return chosen.copy() if is_element(chosen, (key,)) else chosen
 
 
 #: What selects by an int or a slice alone, unless it raises an exception.

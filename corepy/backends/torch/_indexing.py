@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from corepy._errors import beyond
-from corepy.backends._keys import axes, check, check_value, within
+from corepy.backends._keys import axes, check, check_value, is_element, within
 from corepy.backends.torch._layout import (
     is_batched,
     is_elsewhere,
@@ -27,7 +27,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             chosen = x[key]
         except ValueError as error:  # "Overflow when unpacking long"
             raise beyond(key, 0, x.shape[0] if x.ndim else 0) from error
-        return chosen if chosen.ndim else _element(chosen)
+        return chosen.clone() if is_element(chosen, (key,)) else chosen
     if key.__class__ is slice and _goes_as_it_is(key):
         return x[key]
     x, parts = _opened(x, key)
@@ -39,16 +39,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if signed is not None and any(isinstance(part, Tensor) for part in parts):
         return _selected(x.view(signed), parts).view(x.dtype)
     chosen = _selected(x, parts)
-    by_ints = not chosen.ndim and all(part.__class__ is int for part in parts)
-    return _element(chosen) if by_ints else chosen
-
-
-def _element(x: Tensor) -> Tensor:
-    """Return an element that later writes do not reach, as NumPy and all others do.
-
-    Else ``x[0], x[1] = x[1], x[0]`` would write one of the two twice.
-    """
-    return x.clone()
+    return chosen.clone() if is_element(chosen, parts) else chosen
 
 
 def _selected(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
