@@ -90,7 +90,9 @@ class Array(Interchange):
     __slots__ = ()
 
     # NumPy's operators answer NotImplemented to this, so that `numpy.ndarray + Array` is an Array.
-    __array_ufunc__ = None
+    # `__array_ufunc__ = None` would say so too, but has NumPy's functions refuse an Array, by which
+    # a library looks at single values (SciPy's solvers: `numpy.isfinite(f(x))`).
+    __array_priority__: ClassVar[int] = 1_000_000
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     # ------------------------------------------------------------------ attributes

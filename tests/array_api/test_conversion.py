@@ -281,6 +281,33 @@ def test_torch_takes_arrays_that_run_backwards() -> None:
         assert torch.from_dlpack(x).tolist() == x.tolist()
 
 
+def test_numpys_functions_give_arrays_of_numpys() -> None:
+    x, values = xp.asarray([1.0, 4.0]), np.asarray([3.0, 5.0])
+    for found, wanted in (
+        (np.sqrt(x), [1.0, 2.0]),
+        (np.add(values, x), [4.0, 9.0]),
+        (np.multiply.outer(x, values), [[3.0, 5.0], [12.0, 20.0]]),
+        (np.sum(x, keepdims=True), [5.0]),
+        (np.isfinite(x[0]), True),
+    ):
+        assert type(found) in {np.ndarray, np.bool_}
+        assert found.tolist() == wanted
+    np.subtract(values, x, out=values)
+    assert values.tolist() == [2.0, 1.0]
+
+
+@pytest.mark.at_once
+def test_an_array_added_in_place_to_one_of_numpys_gives_an_array() -> None:
+    owner = np.asarray([3.0, 5.0, 7.0])
+    values = owner[1:]
+    values += xp.asarray([1.0, 4.0])
+    assert type(values) is corepy.Array
+    assert values.tolist() == [6.0, 11.0]
+    assert owner.tolist() == [3.0, 5.0, 7.0]
+    owner[1:] += xp.asarray([1.0, 4.0])  # which writes the sum
+    assert owner.tolist() == [3.0, 6.0, 11.0]
+
+
 def test_integers_among_floats_keep_their_digits() -> None:
     great, odd = xp.asarray(2**63 + 1, dtype=xp.uint64), 2**53 + 1
     assert xp.asarray([great, 1], dtype=xp.uint64).tolist() == [2**63 + 1, 1]

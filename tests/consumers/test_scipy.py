@@ -352,3 +352,26 @@ def test_scipy_relies_on_nothing_but_the_standard(name: str) -> None:
         with corepy.strict():
             results = CASES[name](given)
     assert_alike(results, wanted, "numpy", TOLERANCE["float64"])
+
+
+def parabola(t: Any) -> Any:
+    return xp.asarray(t) ** 2 - 2.0
+
+
+#: What solves for one number, and looks at values by functions of NumPy's.
+SINGLE: Final[dict[str, Case]] = {
+    "brentq": lambda f: optimize.brentq(f, 0.0, 2.0),
+    "bisect": lambda f: optimize.bisect(f, 0.0, 2.0),
+    "toms748": lambda f: optimize.toms748(f, 0.0, 2.0),
+    "newton": lambda f: optimize.newton(f, 1.0),
+    "minimize_scalar": lambda f: optimize.minimize_scalar(lambda t: f(t) ** 2, (1.0, 2.0)).x,
+    "fixed_quad": lambda f: integrate.fixed_quad(f, 0.0, 1.0)[0],
+    "quad": lambda f: integrate.quad(f, 0.0, 1.0)[0],
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("backend", [b for b in backends() if b.id in HOSTS], indirect=True)
+def test_functions_of_a_single_number(name: str, backend: str) -> None:
+    found = SINGLE[name](parabola)
+    assert abs(float(found) - float(SINGLE[name](lambda t: t**2 - 2.0))) < 1e-6
