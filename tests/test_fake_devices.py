@@ -21,6 +21,7 @@ from corepy.devices import _capabilities
 from corepy.devices._device import CPU, GPU_KINDS, as_device
 from corepy.dispatch import _select
 from corepy.testing import DEVICES, FakeArray, FakeBackend, fake_devices
+from tests.conftest import required
 
 NO_FLOAT64, NO_X64, DEVICE1 = "fake:no_float64", "fake:no_x64", "fake:device1"
 
@@ -239,9 +240,37 @@ def test_a_priority_names_backend_device_or_both(
     with corepy.backend_priority([entry]):
         x = xp.ones(2)
         assert (x.backend, x.device.name) == ("fake", device)
-        # The values that come along in NumPy arrays stay where they are.
-        assert xp.asarray(np.ones(2)).device is CPU
+        y = xp.asarray(np.ones(2, np.float32))  # as lists do: a program may have its data in either
+        assert (y.backend, y.device.name) == ("fake", device)
+        assert (x + y).tolist() == [2.0, 2.0]
+        assert xp.asarray(np.ones(2, np.float32), device="cpu").device is CPU
+        assert xp.asarray(xp.ones(2, device="cpu")).device is CPU
     assert xp.ones(1).device is CPU
+
+
+def test_arrays_of_numpy_come_to_the_default_device(fake: FakeBackend) -> None:
+    values = np.asarray([1.0, 2.0])
+    with corepy.backend_priority([DEVICE1]):
+        report = corepy.explain(xp.asarray, values)
+        assert (report.result.device.name, report.bytes_moved) == (DEVICE1, values.nbytes)
+        assert xp.asarray(values, dtype=xp.int32).tolist() == [1, 2]
+        with pytest.raises(ValueError, match="^asarray: obj .* expected .* for copy=False"):
+            xp.asarray(values, copy=False)
+        with pytest.raises(corepy.DeviceMismatchError):  # an operand is no array to be made
+            xp.ones(2) + values
+    with (
+        corepy.backend_priority([NO_FLOAT64]),
+        pytest.raises(corepy.UnsupportedOperationError, match="^asarray: dtype is float64, which"),
+    ):
+        xp.asarray(values)
+
+
+@pytest.mark.needs("torch")
+def test_arrays_of_libraries_that_know_devices_stay(fake: FakeBackend) -> None:
+    values = required("torch").ones(2)
+    with corepy.backend_priority([DEVICE1]):
+        assert xp.asarray(values).device is CPU
+        assert xp.asarray(values, device=DEVICE1).device.name == DEVICE1
 
 
 def test_a_priority_for_a_device_that_is_not_served(fake: FakeBackend) -> None:

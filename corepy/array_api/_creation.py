@@ -41,6 +41,7 @@ from corepy.dispatch import (
     as_operand,
     create,
     creation_table,
+    default_placement,
     default_table,
     fitting,
     get_backend_priority,
@@ -86,7 +87,8 @@ def asarray(
         By default the dtype of an array or buffer, and of Python scalars the default dtype of the
         highest kind among them. Arrays in a sequence count with theirs, as NumPy promotes them.
     device : Device or None
-        By default that of an array, and of scalars, sequences and buffers the default device.
+        By default that of an array, and of scalars, sequences, buffers and arrays of NumPy, which
+        know none, the default device.
     copy : bool or None
         True: always new memory. False: never, ``ValueError`` if it is needed. None: only if
         needed.
@@ -113,8 +115,9 @@ def asarray(
 
     Notes
     -----
-    Native arrays stay on their device: use ``device=`` to move them. Where a priority is set they
-    go to the backend that it prefers on that device, sharing their memory if the two libraries can.
+    Arrays of libraries that know devices stay where they are: use ``device=`` to move them. Where
+    a priority is set, native arrays go to the backend that it prefers on their device, sharing
+    their memory if the two libraries can.
     """
     copying = copy_argument("asarray", copy)
     wanted = None if dtype is None else dtype_argument("asarray", dtype)
@@ -122,6 +125,8 @@ def asarray(
         backend = None if isinstance(obj, (list, tuple)) else owner_of(obj)
         if backend is not None:
             adopted: Array = adopt("asarray", "obj", obj, backend, copying)
+            if device is None and not backend.placed:
+                device = default_placement().device
             stays = device is None or device_argument("asarray", device) is adopted.device
             if stays and get_backend_priority():
                 return preferred("asarray", adopted, wanted, copying)

@@ -142,6 +142,9 @@ class Backend(ABC):
     #: promotes them exactly as the standard's table does.
     promotes: ClassVar[bool] = False
 
+    #: Whether its arrays may lie on another device than the host. Those that cannot say nothing of
+    #: where they belong: ``asarray`` brings them to the default device, as it does with lists.
+    placed: ClassVar[bool] = True
     #: Whether NumPy allocates its results, so that large ones may lie in recycled memory.
     recycles: ClassVar[bool] = False
     #: Operations whose callables may raise `LeftToOthersError`, by which other backends run them

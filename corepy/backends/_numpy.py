@@ -47,6 +47,7 @@ class NumPyBackend(Backend):
 
     name = "numpy"
     promotes = True
+    placed = False
     recycles = True
 
     def is_available(self) -> bool:
