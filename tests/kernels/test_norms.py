@@ -150,7 +150,9 @@ def test_greatest_and_least_numbers(kind: Kind) -> None:
         check(x, kernels.rms_norm(x, None, 0), libraries.rms_norm(host(x), 1.0, 0.0), dtype)
 
 
-@pytest.mark.parametrize("way", ["numba", "torch", "jax", "formula"])
+@pytest.mark.parametrize(
+    "way", ["numba", pytest.param("torch", marks=pytest.mark.backend("torch")), "jax", "formula"]
+)
 @pytest.mark.parametrize("kind", [*kinds("numpy", "torch", "jax"), *device_kinds()])
 @pytest.mark.parametrize(("eps", "counts_as"), [(1e-50, "smallest_normal"), (1e39, "max")])
 def test_eps_beyond_the_dtype(kind: Kind, way: str, eps: float, counts_as: str) -> None:
