@@ -58,7 +58,7 @@ def test_on_the_device_that_is_named(tmp_path: Path) -> None:
         "    x = xp.ones(1)\n"
         "    assert (str(x.device), x.backend, compiles()) == ('cpu:1', 'jax', True)\n"
     )
-    flags = "--xla_cpu_use_fusion_emitters=false --xla_force_host_platform_device_count=2"
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider"),

@@ -185,7 +185,8 @@ def test_without_docstrings_nothing_is_missed() -> None:
     code = "import corepy.array_api as xp; help(xp.fft.fft); help(xp.ones); print(xp.take.__doc__)"
     command = [sys.executable, "-OO", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert "fft(x: 'Array', /, *, n: 'int | None' = None" in done.stdout
+    shown = done.stdout.replace(" ", "").replace("\n", "")  # from 3.13 on in several lines
+    assert "fft(x:'Array',/,*,n:'int|None'=None" in shown
     assert done.stdout.endswith("None\n")
 
 
@@ -345,7 +346,8 @@ def test_operands_on_two_devices_are_named(call: Any, first: str, second: str) -
 
 @pytest.mark.parametrize("function", [lambda x, **k: xp.astype(x, xp.int8, **k), xp.from_dlpack])
 def test_a_device_that_is_not_there_is_refused_by_the_function(function: Any) -> None:
-    with pytest.raises(corepy.BackendUnavailableError, match="^(astype|from_dlpack): device tpu:9"):
+    message = "^(astype|from_dlpack): device is 'tpu:9'; expected one that is present: "
+    with pytest.raises(corepy.BackendUnavailableError, match=message):
         function(xp.ones(2), device="tpu:9")
 
 

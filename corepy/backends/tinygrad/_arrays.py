@@ -283,6 +283,11 @@ def _connected(path: str) -> sqlite3.Connection:
 class _Cache(sqlite3.Connection):
     """A cache that keeps and finds nothing where it is full, damaged or locked."""
 
+    def __del__(self) -> None:
+        # tinygrad never closes it, which sqlite3 warns of from Python 3.13 on.
+        with suppress(sqlite3.ProgrammingError):  # it could not be opened
+            self.close()
+
     def cursor(self, factory: Any = None) -> Any:
         return super().cursor(factory or _Cursor)
 
