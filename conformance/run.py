@@ -6,8 +6,9 @@
 The suite is the one of https://github.com/data-apis/array-api-tests at the commit `PIN`. Tests
 that a backend is known to fail stand in ``xfails/<backend>.txt``, and those that none can pass on a
 kind of device in ``xfails/<kind>.txt``, such as ``cuda.txt``, one id a line, each with its upstream
-reason; an id there that matches no test, or a test that passes after all, is a failure, so that the
-list can only tell the truth. (With fewer than 200 examples a test may pass by chance.)
+reason; the list of a backend in a package of its own is named by ``--xfails``. An id there that
+matches no test, or a test that passes after all, is a failure, so that the list can only tell the
+truth. (With fewer than 200 examples a test may pass by chance.)
 
 Results to publish come from Python 3.11 or 3.12. Since 3.13 compiled docstrings lose their
 indentation, and the suite, which reads special cases out of them, finds 1380 tests and not 1384.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import json
 import os
 import re
@@ -28,7 +30,7 @@ import tempfile
 import time
 import tomllib
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,6 +59,11 @@ KEPT: Final = (
 
 #: pytest's exit statuses after which its report counts: all passed, or some test failed.
 _RAN: Final = (0, 1)
+#: The one after which nothing was to be run.
+_NONE_MATCHED: Final = 5
+
+#: What runs the suite, by module. What the suite needs besides it says itself.
+_NEEDS: Final = ("pytest", "xdist")
 
 
 class ConformanceError(Exception):
@@ -64,6 +71,22 @@ class ConformanceError(Exception):
 
 
 # ------------------------------------------------------------------------------- the suite
+
+
+def require_pytest() -> None:
+    """See that what runs the suite is installed.
+
+    Raises
+    ------
+    ConformanceError
+        If it is not.
+    """
+    missing = [name for name in _NEEDS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConformanceError(
+            f"not installed: {', '.join(missing)}; expected what "
+            f'`pip install -e ".[conformance]"` in {HERE.parent} brings'
+        )
 
 
 def find_suite(path: Path | None) -> Path:
@@ -282,12 +305,16 @@ class Options:
         return [*command, "array_api_tests"]
 
 
-#: Prints where an array is made, and whether its backend knows shapes that depend on values.
+#: Prints where an array is made, and whether its backend knows shapes that depend on values, or why
+#: none can be.
 #: Without this check a priority that leads elsewhere than meant would publish the results of one
 #: backend under the name of another. Zeros are made at home whatever is routed.
 _PROBE: Final = """
 import corepy
-made = corepy.explain(corepy.array_api.zeros, 1).records[-1]
+try:
+    made = corepy.explain(corepy.array_api.zeros, 1).records[-1]
+except (corepy.CorepyError, ValueError) as error:
+    raise SystemExit(str(error).removeprefix("COREPY_BACKEND_PRIORITY: "))
 can = corepy.array_api.__array_namespace_info__().capabilities()
 print(made.backend, made.device, can["data-dependent shapes"])
 """
@@ -379,6 +406,8 @@ def run_suite(
     done = subprocess.run(
         options.pytest(*arguments), cwd=suite, env=options.environment(), check=False
     )
+    if done.returncode == _NONE_MATCHED and options.selection is not None:
+        raise ConformanceError(f"-k: no test matches {options.selection!r}")
     if done.returncode not in _RAN or not report.is_file():
         raise ConformanceError(f"pytest ended with status {done.returncode}; expected 0 or 1")
 
@@ -480,9 +509,25 @@ def parser() -> argparse.ArgumentParser:
         "--suite", type=Path, help="a checkout of array-api-tests (default: clone it)"
     )
     made.add_argument(
-        "--max-examples", type=int, default=100, help="examples for each test (default: 100)"
+        "--max-examples",
+        type=_at_least(1),
+        default=100,
+        metavar="N",
+        help="examples for each test (default: 100)",
     )
-    made.add_argument("--workers", default="auto", help="processes (default: one a core; 0: none)")
+    made.add_argument(
+        "--workers",
+        type=_workers,
+        default="auto",
+        metavar="N",
+        help="processes (default: auto, one a core; 0: none)",
+    )
+    made.add_argument(
+        "--xfails",
+        type=Path,
+        metavar="FILE",
+        help="a further list of tests that the backend is known to fail, one id a line",
+    )
     made.add_argument("-k", dest="selection", help="run only tests whose name matches, as pytest")
     made.add_argument(
         "--output",
@@ -490,6 +535,19 @@ def parser() -> argparse.ArgumentParser:
         help="folder for the results (default: conformance/results, none with -k or Python 3.13)",
     )
     return made
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if text.isascii() and text.isdecimal() and int(text) >= least:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"it is {text!r}; expected a number of at least {least}")
+
+    return number
+
+
+def _workers(text: str) -> str:
+    return text if text == "auto" else str(_at_least(0)(text))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -521,11 +579,17 @@ def _run(arguments: argparse.Namespace) -> int:
         workers=arguments.workers,
         selection=arguments.selection,
     )
-    device, shapes_known = placement(options)  # before the suite is cloned for nothing
+    # What may end it before the suite is cloned for nothing.
+    given = [] if arguments.xfails is None else [arguments.xfails]
+    for file in given:
+        if not file.is_file():
+            raise ConformanceError(f"--xfails: there is no file {file}")
+    require_pytest()
+    device, shapes_known = placement(options)
     suite = find_suite(arguments.suite)
     commit = suite_commit(suite)
     kind = device.partition(":")[0]
-    files = [XFAILS / f"{name}.txt" for name in (options.backend, kind)]
+    files = [*(XFAILS / f"{name}.txt" for name in (options.backend, kind)), *given]
     xfails = [test for file in files for test in read_xfails(file)]
     lost = unmatched(xfails, collect(suite, options)) if xfails else []
     if lost:

@@ -8,7 +8,7 @@ key              value
 corepy, python   versions
 platform         ``system``, ``machine``
 backends         list of ``name``, ``usable``, ``devices``, ``reason`` (null if usable),
-                 ``unserved`` (why devices are missing that the library could serve), and
+                 ``unserved`` (why devices or operations are missing that it could serve), and
                  ``versions`` of the library's distributions by name
 devices          list of ``name`` and ``backends``, the usable backends that serve it
 processor        ``threads`` usable by this process, ``cores``, ``simd``, ``memory_bytes``,
@@ -16,6 +16,8 @@ processor        ``threads`` usable by this process, ``cores``, ``simd``, ``memo
 gpus             list of ``device``, ``name``, ``memory_bytes``, ``free_bytes``, ``unified_memory``,
                  ``compute_capability``, ``architecture``, ``uuid``, ``driver_version``
 problems         list of what could not be read, each with its reason
+errors           what the user has to put right, by ``default`` or the setting that cannot be told
+                 for it (``priority``, ``routes``, ``threads``); the exit status is 2 then
 default          ``backend`` and ``device`` of new arrays, and ``why``
 settings         ``priority``, ``strict``, ``fallback``, ``precision``, ``offload``,
                  ``reproducible``, ``routes`` (where the table is from), ``threads``,
@@ -24,7 +26,7 @@ settings         ``priority``, ``strict``, ``fallback``, ``precision``, ``offloa
                  ``environment`` variables by name
 ===============  ===================================================================================
 
-What could not be read is null.
+What could not be read or told is null.
 """
 
 from __future__ import annotations
@@ -36,16 +38,18 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions, version
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, TypeVar
 
 import corepy
 from corepy import _cli_profile, _cli_routes
-from corepy._errors import BackendUnavailableError, CorepyError
+from corepy._errors import BackendUnavailableError, CorepyError, FallbackWarning, RouteWarning
 from corepy.devices import DeviceInfo, GpuInfo, detect_devices, memory_info
 from corepy.dispatch import (
     default_placement,
@@ -76,6 +80,9 @@ ENVIRONMENT: Final = (
     "COREPY_STRICT",
 )
 
+_PRIORITY: Final = "COREPY_BACKEND_PRIORITY"
+T = TypeVar("T")
+
 #: As a shell reports a program that wrote to a closed pipe: 128 + SIGPIPE.
 _BROKEN_PIPE: Final = 141
 #: What writing to a full disk fails with, or past a quota.
@@ -90,25 +97,14 @@ class UserError(Exception):
 
 
 def gather() -> dict[str, Any]:
-    """Collect what ``corepy info`` shows, as the module's docstring lists it.
-
-    Raises
-    ------
-    UserError
-        If a variable cannot be honoured.
-    """
-    try:
-        get_num_threads()
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    try:
-        default = default_placement()
-    except (CorepyError, ValueError) as error:
-        wish = os.environ.get("COREPY_BACKEND_PRIORITY")
-        why = f"COREPY_BACKEND_PRIORITY is {wish!r}: " if wish else ""
-        raise UserError(f"{why}{str(error).removeprefix('COREPY_BACKEND_PRIORITY: ')}") from error
+    """Collect what ``corepy info`` shows, as the module's docstring lists it."""
+    errors: dict[str, str] = {}
+    threads = _asked("threads", get_num_threads, errors)
+    default = _asked("default", default_placement, errors)
+    priority = _asked("priority", corepy.get_backend_priority, errors)
+    routes = _asked("routes", in_force, errors)
     backends = corepy.backend_status()
-    serving: dict[str, list[str]] = {default.device.name: []}
+    serving: dict[str, list[str]] = {} if default is None else {default.device.name: []}
     for row in backends:
         for device in row.devices:
             serving.setdefault(device.name, []).append(row.name)
@@ -133,20 +129,21 @@ def gather() -> dict[str, Any]:
         "processor": _processor(hardware),
         "gpus": [_gpu(gpu) for gpu in hardware.gpus],
         "problems": list(hardware.problems),
+        "errors": errors,
         "default": {
-            "backend": default.backend.name,
-            "device": default.device.name,
-            "why": default.why,
+            "backend": default and default.backend.name,
+            "device": default and default.device.name,
+            "why": default and default.why,
         },
         "settings": {
-            "priority": list(corepy.get_backend_priority()),
+            "priority": None if priority is None else [*priority],
             "strict": is_strict(),
             "fallback": get_fallback(),
             "precision": get_precision(),
             "offload": get_offload(),
             "reproducible": is_reproducible(),
-            "routes": _routes(),
-            "threads": get_num_threads(),
+            "routes": routes and routes.origin,
+            "threads": threads,
             "threads_unmoved": unmoved(),
             "compiled": PURE is None,
             "pure_because": PURE,
@@ -155,11 +152,17 @@ def gather() -> dict[str, Any]:
     }
 
 
-def _routes() -> str:
+def _asked(what: str, question: Callable[[], T], errors: dict[str, str]) -> T | None:
+    """Return an answer; where the user has to put something right first, note that."""
     try:
-        return in_force().origin
-    except ValueError as error:
-        raise UserError(str(error)) from error
+        return question()
+    except (CorepyError, ValueError) as error:
+        why = str(error)
+        if why.startswith(f"{_PRIORITY}: "):
+            wish = os.environ.get(_PRIORITY)
+            why = f"{_PRIORITY} is {wish!r}: {why.removeprefix(f'{_PRIORITY}: ')}"
+        errors[what] = why
+        return None
 
 
 def _versions(modules: Iterable[str], installed: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -241,14 +244,17 @@ def render(facts: Mapping[str, Any], style: Style) -> str:
     """Word what `gather` found, for people."""
     where = facts["platform"]
     default = facts["default"]
+    made = f"new arrays are made on {default['device']} in {default['backend']}: {default['why']}"
+    if "default" in facts["errors"]:
+        made = style.bad(f"new arrays cannot be made: {facts['errors']['default']}")
     parts = {
         f"corepy {facts['corepy']}": [
             f"Python {facts['python']}, {where['system']} {where['machine']}",
-            f"new arrays are made on {default['device']} in {default['backend']}: {default['why']}",
+            made,
         ],
         "Backends": _backend_lines(facts, style),
         "Devices": _device_lines(facts, style),
-        "Settings": _setting_lines(facts["settings"]),
+        "Settings": _setting_lines(facts["settings"], facts["errors"]),
     }
     if facts["problems"]:
         parts["Not readable here"] = [style.aside(problem) for problem in facts["problems"]]
@@ -328,9 +334,9 @@ def _describe_threads(settings: Mapping[str, Any]) -> str:
     return "; ".join([str(settings["threads"]), *unmoved])
 
 
-def _setting_lines(settings: Mapping[str, Any]) -> list[str]:
+def _setting_lines(settings: Mapping[str, Any], errors: Mapping[str, str]) -> list[str]:
     rows = [
-        ("priority", ", ".join(settings["priority"]) or "none: the defaults hold"),
+        ("priority", ", ".join(settings["priority"] or ()) or "none: the defaults hold"),
         ("strict", "on" if settings["strict"] else "off"),
         ("fallback", settings["fallback"]),
         ("precision", settings["precision"]),
@@ -340,6 +346,7 @@ def _setting_lines(settings: Mapping[str, Any]) -> list[str]:
         ("threads", _describe_threads(settings)),
         ("hot path", "compiled" if settings["compiled"] else f"Python: {settings['pure_because']}"),
     ]
+    rows = [(name, errors.get(name, value)) for name, value in rows]
     rows += [
         (name, "not set" if value is None else repr(value))
         for name, value in settings["environment"].items()
@@ -351,10 +358,12 @@ def _setting_lines(settings: Mapping[str, Any]) -> list[str]:
 
 
 def info(as_json: bool) -> int:
-    """Print what this machine offers."""
+    """Print what this machine offers, whatever is wrong, and then that."""
     facts = gather()
     print(json.dumps(facts, indent=2) if as_json else render(facts, Style.of(sys.stdout)))
-    return 0
+    for error in dict.fromkeys(facts["errors"].values()):
+        print(f"corepy: {error}", file=sys.stderr)
+    return 2 if facts["errors"] else 0
 
 
 def demo(argv: Sequence[str]) -> int:
@@ -406,6 +415,16 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **params)
 
 
+class _Command(_Parser):
+    """One of its commands, which refuses what it does not know itself, and shows how it is used."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     made = _Parser(
@@ -414,7 +433,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=30),
     )
     made.add_argument("--version", action="version", version=f"corepy {corepy.__version__}")
-    commands = made.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands = made.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", parser_class=_Command
+    )
     command = commands.add_parser("info", help="show backends, devices and settings")
     command.add_argument("--json", action="store_true", help="one JSON object, for programs")
     commands.add_parser("demo", help="run one program on every usable backend")
@@ -441,14 +462,36 @@ def run(argv: Sequence[str]) -> int:
     options = made.parse_args(argv)
     if options.command == "profile":
         return _cli_profile.profile_program(options)
-    if options.command == "info":
-        return info(options.json)
-    if options.command == "routes":
-        return _cli_routes.show_routes(options)
-    if options.command == "tune":
-        return _cli_routes.run_tune(options)
+    with _plain_warnings():
+        if options.command == "info":
+            return info(options.json)
+        if options.command == "routes":
+            return _cli_routes.show_routes(options)
+        if options.command == "tune":
+            return _cli_routes.run_tune(options)
     made.print_help(sys.stderr)
     return 2
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Let corepy's warnings read as what a command says itself: the line that warns is none's.
+
+    Those of libraries go on to name theirs.
+    """
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, (FallbackWarning, RouteWarning)):
+            print(f"corepy: {str(message).removeprefix('corepy: ')}", file=sys.stderr)
+        else:
+            usual(message, category, *where, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = usual
 
 
 def _discard_output() -> None:

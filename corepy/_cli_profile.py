@@ -15,15 +15,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TextIO
 
+from corepy._cli_files import writable
 from corepy._errors import CorepyError
 from corepy._profile import Profile, profile
 
 #: Where frames are ours, before the program's own.
 _STARTERS: Final = (__file__, runpy.run_path.__code__.co_filename)
+#: The options that name a file, and what writes it.
+_FILES: Final = {"html": Profile.write_html, "trace": Profile.write_trace}
 
 
 class ProfileError(CorepyError):
-    """There is no such program or folder: told in one line."""
+    """There is no such program, or a file cannot be written: told in one line."""
 
 
 class _Program(argparse.Action):
@@ -73,24 +76,19 @@ def profile_program(options: argparse.Namespace) -> int:
     Raises
     ------
     ProfileError
-        If there is no such program, or no folder for a file. What the program raises is told as
-        Python does; only a KeyboardInterrupt passes through.
+        If there is no such program, or a file cannot be written. What the program raises is told
+        as Python does; only a KeyboardInterrupt passes through.
     """
     if not options.module and not Path(options.program).is_file():
         raise ProfileError(f"profile: there is no file {options.program!r}")
-    for name in (options.html, options.trace):
-        if name is not None and not Path(name).absolute().parent.is_dir():
-            raise ProfileError(f"profile: there is no folder for {name!r}")
-    for name, wanted in (("--html", options.html), ("--trace", options.trace)):
+    options.paths = _paths(options)
+    for name in _FILES:
         given = (argument.partition("=")[0] for argument in options.arguments)
-        if wanted is None and name in given:
+        if name not in options.paths and f"--{name}" in given:
             print(
-                f"corepy: profile: {name} is passed to the program, for it comes after its name",
+                f"corepy: profile: --{name} is passed to the program, for it comes after its name",
                 file=sys.stderr,
             )
-    for name in ("html", "trace"):  # wherever the program goes
-        given = getattr(options, name)
-        setattr(options, name, given and os.path.abspath(given))
     errors = sys.stderr
     before = sys.argv, sys.path[:]
     # As Python itself would start it.
@@ -107,6 +105,29 @@ def profile_program(options: argparse.Namespace) -> int:
         _tell(errors, status)  # as Python does with a message
         return 1
     return status or (0 if is_whole else 2)
+
+
+def _paths(options: argparse.Namespace) -> dict[str, Path]:
+    """Return where files are to be written, by option, wherever the program goes.
+
+    Raises
+    ------
+    ProfileError
+        If one cannot be written, or two are the same.
+    """
+    found: dict[str, Path] = {}
+    try:
+        for name in _FILES:
+            given = getattr(options, name)
+            if given is not None:
+                found[name] = writable(given, f"--{name}", in_place=True).absolute()
+    except ValueError as error:
+        raise ProfileError(f"profile: {error}") from error
+    if len({path.resolve() for path in found.values()}) < len(found):
+        raise ProfileError(
+            f"profile: --html and --trace are both {options.html}; expected two files"
+        )
+    return found
 
 
 def _find_module(name: str) -> None:
@@ -221,11 +242,11 @@ def _report(found: Profile, options: argparse.Namespace, errors: TextIO) -> bool
     """
     _tell(errors, found.table(options.top))
     is_whole = True
-    for name, write in ((options.html, found.write_html), (options.trace, found.write_trace)):
+    for name, path in options.paths.items():
         try:
-            if name is not None:
-                write(name)
+            _FILES[name](found, path)
         except OSError as error:
-            _tell(errors, f"corepy: profile: {error}")
+            why = error.strerror or error
+            _tell(errors, f"corepy: profile: --{name}: {getattr(options, name)}: {why}")
             is_whole = False
     return is_whole

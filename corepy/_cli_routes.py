@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import errno
-import os
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, TextIO
 
+from corepy._cli_files import reason, writable
 from corepy._errors import CorepyError
 from corepy._idle_threads import spinning
 from corepy.devices._capabilities import detect_devices
@@ -23,9 +21,11 @@ from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted_devices import home_of
 from corepy.dispatch._explain import aligned
 from corepy.dispatch._offload_costs import Curve
+from corepy.dispatch._registry import broken, records
 from corepy.dispatch._route_gpus import gpu_name, key_of
 from corepy.dispatch._route_table import Route, RouteTable
 from corepy.dispatch._sites import Site, site_of
+from corepy.dispatch._threads import get_num_threads
 
 
 class RouteError(CorepyError):
@@ -45,16 +45,18 @@ def _device(command: str, name: object) -> Device:
 def add_routes(commands: Any) -> None:
     """Describe ``corepy routes``."""
     command = commands.add_parser("routes", help="show which operations run in which backend")
-    command.add_argument("--json", action="store_true", help="as the table's file, for programs")
     which = command.add_mutually_exclusive_group()
+    which.add_argument("--json", action="store_true", help="as the table's file, for programs")
     which.add_argument(
-        "--export", metavar="FILE", help="write the table in force to a file (-: show it)"
+        "--export", metavar="FILE", help="write the table in force to a file (-: print it)"
     )
-    which.add_argument("--import", dest="source", metavar="FILE", help="use a table of this kind")
+    which.add_argument(
+        "--import", dest="source", metavar="FILE", help="use the table in FILE on this machine"
+    )
     which.add_argument(
         "--freeze", action="store_true", help="keep the table in force, whatever changes"
     )
-    which.add_argument("--thaw", action="store_true", help="let a frozen table go")
+    which.add_argument("--thaw", action="store_true", help="stop using the frozen table")
     command.add_argument(
         "--force", action="store_true", help="import a table of another machine or version"
     )
@@ -71,37 +73,55 @@ def show_routes(options: argparse.Namespace) -> int:
     ------
     RouteError
         If a file cannot be read or written, or does not fit.
+    BackendUnavailableError
+        If the device is not present.
     """
     if options.force and options.source is None:
         options.refuse("argument --force: not allowed without argument --import")
     device = _device("routes", options.device or CPU)
     try:
+        get_num_threads()  # a variable that is wrong is, whether or not a table depends on it
         if options.thaw:
-            files.frozen_file(_gpu_of(device)).unlink(missing_ok=True)
-            print("the table is no longer frozen")
-            return 0
+            return _thaw(device)
         if options.source is not None:
-            return _import(Path(options.source), device, force=options.force)
-        found = sources.in_force(device)
-        shown = options.export in (None, "-") and not options.freeze
-        if shown and not (options.json or options.export):
-            print(_render(found))
-            if options.device is None:
-                _show_devices()
-            return 0
-        if found.table is None:
-            off = "they are off" if device is CPU else found.origin
-            raise RouteError(f"routes: {off}; expected a table in force")
-        if shown:
-            print(found.table.dump())
-            return 0
-        path = files.frozen_file(found.table.gpu) if options.freeze else Path(options.export)
-        files.write(path, found.table.dump())
-    except BrokenPipeError:
-        raise  # whoever read went away: that is no error
+            return _import(options.source, device, force=options.force)
+        return _show(options, device)
+    except (BrokenPipeError, CorepyError):
+        raise  # whoever read went away, which is no error; or it names the command already
     except (OSError, ValueError) as error:
-        raise RouteError(f"routes: {error}") from error
+        raise RouteError(f"routes: {reason(error)}") from error
+
+
+def _show(options: argparse.Namespace, device: Device) -> int:
+    """Print, export or freeze the table in force on a device."""
+    found = sources.asked_for(device, "routes")
+    if not (options.json or options.export is not None or options.freeze):
+        print(_render(found))
+        if options.device is None:
+            _show_devices()
+        return 0
+    if found.table is None:
+        off = "they are off" if device is CPU else found.origin
+        raise RouteError(f"routes: {off}; expected a table in force")
+    if options.json or options.export == "-":
+        print(found.table.dump())
+        return 0
+    if options.freeze:
+        path = files.frozen_file(found.table.gpu)
+    else:
+        path = writable(options.export, "--export")
+    files.write(path, found.table.dump())
     print(f"wrote {path}")
+    return 0
+
+
+def _thaw(device: Device) -> int:
+    try:
+        files.frozen_file(_gpu_of(device)).unlink()
+    except FileNotFoundError:
+        print("no table was frozen")
+    else:
+        print("the table is no longer frozen")
     return 0
 
 
@@ -126,29 +146,53 @@ def _gpu_of(device: Device) -> str | None:
     site, name = site_of(device), gpu_name(device)
     if site is None or name is None:
         there = [gpu.device.name for gpu in detect_devices().gpus if site_of(gpu.device)]
-        raise ValueError(f"device is {device}; expected one of {', '.join(['cpu', *there])}")
+        expected = ", ".join(["cpu", *there])
+        raise ValueError(f"device is {device}; expected one of {expected}{_why_no_gpu(device)}")
     return name
 
 
-def _import(source: Path, device: Device, *, force: bool) -> int:
-    table = sources.read(source, "--import")
-    if table.gpu is not None and device is CPU:
-        device = as_device(table.site.kind)  # a file says what it is of
-    if (table.gpu is None) != (device is CPU):
-        raise RouteError(f"routes: {source} is of the host; expected one of {device}")
+def _why_no_gpu(device: Device) -> str:
+    """Say in parentheses what drivers of GPUs of a kind answer, where they do not."""
+    told = [each for each in detect_devices().problems if each.startswith(("nvml:", device.kind))]
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def _import(source: str, device: Device, *, force: bool) -> int:
+    if not source:
+        raise ValueError("--import is ''; expected the name of a file")
+    table = sources.read(Path(source), "--import")
+    if table.gpu is not None:
+        device = _place_of(table.gpu, source, as_device(table.site.kind), device)
+    elif device is not CPU:
+        raise ValueError(f"{source} is of the host; expected one of {device}")
     key = key_of(_gpu_of(device))
-    found = files.differences(table, key)
+    found = files.differences(table.machine, key)
     if found and not force:
-        raise RouteError(
-            f"routes: {source} was measured elsewhere ({'; '.join(found)}); expected one of this "
-            f"machine: --force takes it all the same"
+        raise ValueError(
+            f"{source} was measured elsewhere ({'; '.join(found)}); expected one of this machine: "
+            f"--force takes it all the same"
         )
-    path = files.cache_file(key)
-    machine = key if table.gpu is not None else {**key, "threads": table.threads}
-    files.write(path, replace(table, machine=machine).dump())
-    print(f"wrote {path}")
+    print(f"wrote {files.keep(table, imported_for=key)}")
     _tell_if_unused(key.get("gpu"))
     return 0
+
+
+def _place_of(gpu: str, source: str, first: Device, asked: Device) -> Device:
+    """Return the GPU that a file is for: the one that was asked for, or of the name that it has.
+
+    Raises
+    ------
+    ValueError
+        If this machine has none of its kind.
+    """
+    device = asked
+    if asked is CPU:  # nobody was: a file says what it is of
+        named = (each.device for each in detect_devices().gpus if each.name == gpu)
+        device = next(named, first)
+    if gpu_name(device) is None:
+        why = _why_no_gpu(device)
+        raise ValueError(f"{source} is for the GPU {gpu}; this machine has no such GPU{why}")
+    return device
 
 
 def _tell(text: str) -> None:
@@ -165,14 +209,14 @@ def _tell_if_unused(gpu: str | None) -> None:
 def _render(found: sources.InForce) -> str:
     """Word a table for people."""
     table = found.table
+    aside = [found.aside] if found.aside else []
     if table is None:
-        return found.origin
+        return "\n".join([found.origin, *aside])
     made = ", ".join(f"{key} {value}" for key, value in table.made.items() if value is not None)
-    machine = table.machine
-    on = table.gpu or f"{machine.get('cpu')}, {machine.get('cores')} cores"
     lines = [
         f"{found.origin} ({made})",
-        f"made on {on}: {_versions(machine)}",
+        f"made on {table.where}: {_versions(table.machine)}",
+        *aside,
     ]
     lines += spinning() if table.site.is_host else []
     if table.alone:
@@ -198,6 +242,9 @@ def _rows(route: Route, site: Site) -> list[tuple[str, ...]]:
         words = [f"{option.company:.1f}x its time in company"]
         if not site.is_host:
             words = [f"beside {home}, alone on the GPU"]
+        lack = broken().get(option.backend) or records()[option.backend].probe()
+        if lack is not None:
+            words.insert(0, f"not taken, for {option.backend} is not usable ({lack})")
         if option.busy is not None:
             words.append(f"{option.busy:.1f}x NumPy beside busy cores")
         if option.single is not None:
@@ -215,15 +262,25 @@ def _rows(route: Route, site: Site) -> list[tuple[str, ...]]:
 def add_tune(commands: Any) -> None:
     """Describe ``corepy tune``."""
     command = commands.add_parser("tune", help="measure which backend is fastest for what")
-    command.add_argument("operations", nargs="*", metavar="OPERATION", help="only these")
-    command.add_argument("--again", action="store_true", help="measure also what is known")
+    command.add_argument(
+        "operations",
+        nargs="*",
+        metavar="OPERATION",
+        help="operations to measure, such as sin or linalg.svd (default: all)",
+    )
+    command.add_argument(
+        "--again", action="store_true", help="measure again what was measured before"
+    )
     command.add_argument(
         "--offload",
         action="store_true",
         help="measure accelerators instead: what moving to them and computing there takes",
     )
     command.add_argument(
-        "--device", default="cpu", metavar="DEVICE", help="measure a GPU, such as cuda:0"
+        "--device",
+        default="cpu",
+        metavar="DEVICE",
+        help="whose routes to measure: cpu, or a GPU such as cuda:0 (default: cpu)",
     )
     command.add_argument(
         "--output", metavar="FILE", help="write the table there, not where corepy looks for it"
@@ -255,23 +312,6 @@ class Progress:
         self.stream.flush()
 
 
-def _require_writable(path: Path) -> None:
-    """See that a table can be written to a file before it is measured.
-
-    Raises
-    ------
-    OSError
-        If not.
-    """
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.is_file() or not path.exists():  # of a pipe nobody knows before
-        folder = files.resolved(path).parent
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):
-            pass
-
-
 def run_tune(options: argparse.Namespace) -> int:
     """Measure this machine and keep what was found.
 
@@ -284,13 +324,11 @@ def run_tune(options: argparse.Namespace) -> int:
 
     device = _device("tune", options.device)
     try:
+        wanted = None if options.output is None else writable(options.output, "--output")
         if options.offload:
             if device is not CPU:
                 raise RouteError("tune: --offload measures every device; expected no --device")
-            return _tune_offload(options, _tell)
-        wanted = None if options.output is None else Path(options.output)
-        if wanted is not None:
-            _require_writable(wanted)
+            return _tune_offload(options, wanted, _tell)
         outcome = tune(
             options.operations,
             device=device,
@@ -299,12 +337,15 @@ def run_tune(options: argparse.Namespace) -> int:
             progress=Progress(sys.stderr),
             notice=_tell,
         )
-        path = wanted or files.cache_file(outcome.table.machine)
-        files.write(path, outcome.table.dump())
+        if wanted is None:
+            path = files.keep(outcome.table)
+        else:
+            path = wanted
+            files.write(path, outcome.table.dump())
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as error:
-        raise RouteError(f"tune: {error}") from error
+        raise RouteError(f"tune: {reason(error)}") from error
     except KeyboardInterrupt:
         print(file=sys.stderr)
         _tell("interrupted; what was measured is kept, and the next `corepy tune` goes on there")
@@ -327,11 +368,12 @@ def run_tune(options: argparse.Namespace) -> int:
     return 0
 
 
-def _tune_offload(options: argparse.Namespace, notice: Callable[[str], None]) -> int:
+def _tune_offload(
+    options: argparse.Namespace, path: Path | None, notice: Callable[[str], None]
+) -> int:
     """Measure the accelerators and say what was found."""
     from corepy.tuning import tune_offload
 
-    path = None if options.output is None else Path(options.output)
     bar = Progress(sys.stderr)
     found = tune_offload(
         options.operations, again=options.again, path=path, progress=bar, notice=notice
@@ -361,11 +403,11 @@ def _way(curve: Curve | None) -> str:
 
 
 def _summarize(table: RouteTable, path: Path) -> None:
-    routed = {(route.operation, route.dtype) for route in table.routes if route.options}
-    backends: dict[str, int] = {}
-    for route in table.routes:
-        if route.options:
-            first = route.options[0].backend
-            backends[first] = backends.get(first, 0) + 1
+    led = [route for route in table.routes if route.options]
+    routed = {(route.operation, route.dtype) for route in led}
+    backends = Counter(route.options[0].backend for route in led)
     counts = ", ".join(f"{count} to {name}" for name, count in sorted(backends.items()))
-    print(f"{len(routed)} operations and dtypes are routed ({counts or 'none'}); wrote {path}")
+    print(
+        f"{len(led)} routes{f' ({counts})' if counts else ''} for {len(routed)} operations and "
+        f"dtypes; wrote {path}"
+    )

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from corepy import _forks
 from corepy._errors import bad_argument, bad_type
-from corepy.dispatch._explain import Record, aligned, listen
+from corepy.dispatch._explain import Record, aligned, duration, listen
 
 __all__ = ["Profile", "Total", "profile"]
 
@@ -167,6 +167,8 @@ class Profile:
             raise bad_type("table", "top", top, "an int")
         if top < 1:
             raise bad_argument("table", "top", top, "at least 1")
+        if not self.totals:
+            return f"{self._headline()}\n\n{_NOTHING}"
         parts = [self._headline(), ""]
         titles: tuple[str, ...]
         titles = ("operation", "backend", "device", "calls", "time", "share", "bytes moved", "why")
@@ -178,8 +180,8 @@ class Profile:
     def _headline(self) -> str:
         total = self.total
         return (
-            f"{total.calls} operations took {_time(total.seconds)} in the backends, of "
-            f"{_time(self.seconds)} in all; {total.bytes_moved} bytes moved"
+            f"{total.calls} operations took {duration(total.seconds)} in the backends, of "
+            f"{duration(self.seconds)} in all; {total.bytes_moved} bytes moved"
         )
 
     # ------------------------------------------------------------------ files
@@ -265,10 +267,10 @@ class Profile:
             + "".join(
                 f'<span style="width:{100 * total.seconds / longest:.3f}%;'
                 f'background:{colour[backend]}" title="{escape(backend)}: '
-                f'{_time(total.seconds)} in {total.calls} calls"></span>'
+                f'{duration(total.seconds)} in {total.calls} calls"></span>'
                 for backend, total in bars[name].items()
             )
-            + f"</td><td>{_time(lengths[name])}</td></tr>\n"
+            + f"</td><td>{duration(lengths[name])}</td></tr>\n"
             for name in sorted(bars, key=lambda name: -lengths[name])
         )
         legend = " ".join(
@@ -277,15 +279,15 @@ class Profile:
         )
         operations = _rows(self._operation_rows())
         lines = _rows((line, *figures) for *figures, line in self._caller_rows())
+        tables = _TABLES.format(legend=legend, picture=picture, operations=operations, lines=lines)
         return _PAGE.format(
             headline=escape(self._headline()),
-            legend=legend,
-            picture=picture,
-            operations=operations,
-            lines=lines,
+            tables=tables if bars else f"<p>{_NOTHING}</p>",
         )
 
 
+#: What a profile says in the place of tables without rows.
+_NOTHING: Final = "no operation of corepy ran"
 _PAGE: Final = """\
 <!doctype html>
 <html lang="en">
@@ -305,6 +307,10 @@ td {{ font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }}
 </style>
 <h1>corepy profile</h1>
 <p>{headline}</p>
+{tables}
+</html>
+"""
+_TABLES: Final = """\
 <h2>Time by operation and backend</h2>
 <p>{legend}</p>
 <table>
@@ -316,14 +322,13 @@ td {{ font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }}
 <h2>Lines</h2>
 <table>
 <tr><th>line<th>calls<th>time<th>share<th>bytes moved</tr>
-{lines}</table>
-</html>
+{lines}</table>\
 """
 
 
 def _figures(total: Total, whole: float) -> tuple[str, str, str, str]:
     share = total.seconds / whole if whole else 0.0
-    return str(total.calls), _time(total.seconds), f"{share:.1%}", str(total.bytes_moved)
+    return str(total.calls), duration(total.seconds), f"{share:.1%}", str(total.bytes_moved)
 
 
 def _rows(rows: Iterable[tuple[str, ...]]) -> str:
@@ -352,14 +357,6 @@ def _threads(records: Iterable[Record]) -> dict[int | str, str]:
     for record in records:
         names.setdefault(_track(record), record.thread)
     return names
-
-
-def _time(seconds: float) -> str:
-    """Return a length of time in the unit that suits it."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.2f} {unit}"
-    return f"{seconds * 1e6:.1f} us"
 
 
 @contextmanager

@@ -100,9 +100,11 @@ def test_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> Non
         "processor",
         "gpus",
         "problems",
+        "errors",
         "default",
         "settings",
     }
+    assert facts(capsys)["errors"] == {}
 
 
 def test_json_tells_every_backend(capsys: pytest.CaptureFixture[str]) -> None:
@@ -309,34 +311,61 @@ def test_colours_change_no_character_of_the_text() -> None:
 
 
 @pytest.mark.parametrize("wish", ["tortch", "numpy:cuda:0", "numpy:No Device"])
-def test_a_wrong_priority_is_told_in_one_line(
+def test_a_wrong_priority_is_told_in_one_line_after_all_else(
     wish: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COREPY_BACKEND_PRIORITY", wish)
     assert main(["info"]) == 2
     out, err = capsys.readouterr()
-    assert out == ""
     assert err.startswith("corepy: ")
     assert err.count("\n") == 1
     assert f"COREPY_BACKEND_PRIORITY is {wish!r}" in err
     assert err.count("COREPY_BACKEND_PRIORITY") == 1
+    told = err.removeprefix("corepy: ").strip()
+    assert out.splitlines()[2] == f"  new arrays cannot be made: {told}"
+    assert f"  numpy      yes     numpy {version('numpy')}" in out
+    assert "\nSettings\n" in out
+    assert main(["info", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert found["errors"]["default"] == told
+    assert found["default"] == {"backend": None, "device": None, "why": None}
+
+
+def test_a_table_that_is_not_there_is_told_after_all_else(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COREPY_ROUTES", "nope")
+    told = (
+        "COREPY_ROUTES: nope: No such file or directory; "
+        'expected "off", "shipped" or the path of a table'
+    )
+    with corepy.set_routes(None):
+        assert main(["info"]) == 2
+        out, err = capsys.readouterr()
+        assert err == f"corepy: {told}\n"
+        assert f"  routes                   {told}" in out.splitlines()
+        assert main(["info", "--json"]) == 2
+        found = json.loads(capsys.readouterr().out)
+    assert found["settings"]["routes"] is None
+    assert found["errors"] == {"routes": told}
+    assert found["default"]["backend"] is not None
 
 
 def test_a_wrong_number_of_threads_is_not_the_prioritys_fault() -> None:
     for text, expected in (("abc", "a positive number of threads"), ("9" * 20, "at most 4096")):
-        done = python("info", COREPY_NUM_THREADS=text)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(
-            f"corepy: COREPY_NUM_THREADS is '{text}'; expected {expected}"
-        )
+        done = python("info", "--json", COREPY_NUM_THREADS=text)
+        assert done.returncode == 2
+        told = json.loads(done.stdout)["errors"]["threads"]
+        assert told.startswith(f"COREPY_NUM_THREADS is '{text}'; expected {expected}")
+        assert done.stderr.splitlines()[-1] == f"corepy: {told}"
         assert "COREPY_BACKEND_PRIORITY" not in done.stderr
 
 
 def test_a_wrong_priority_gives_no_traceback_in_a_process() -> None:
     done = python("info", COREPY_BACKEND_PRIORITY="tortch")
     assert done.returncode == 2
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
+    assert "corepy: COREPY_BACKEND_PRIORITY is 'tortch': " in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are text elsewhere")
@@ -386,6 +415,18 @@ def test_an_unknown_argument_ends_with_status_2(
         main(argv)
     assert caught.value.code == 2
     assert argv[-1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [["info", "--nope"], ["profile", "-c", "x"], ["tune", "-x"]])
+def test_an_unknown_option_shows_how_its_command_is_used(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(argv)
+    assert caught.value.code == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"usage: corepy {argv[0]} [-h] ")
+    assert err.endswith(f"corepy {argv[0]}: error: unrecognized arguments: {argv[1]}\n")
 
 
 @pytest.mark.parametrize("argv", [["info"], ["info", "--json"], ["--help"]], ids=str)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +15,12 @@ import pytest
 import corepy
 from corepy import _cli_routes
 from corepy._cli import main
+from corepy.devices import detect_devices
+from corepy.dispatch import _registry
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
-from corepy.dispatch._route_table import RouteTable, parse
+from corepy.dispatch._registry import records
+from corepy.dispatch._route_table import Option, RouteTable, parse
 from corepy.tuning import Outcome
 from tests.tuning.cells import cell, entrant, routes_of
 
@@ -89,6 +95,160 @@ def test_export_and_import(
     assert main(["routes", "--export", str(tmp_path / "x" / "\0")]) == 2
 
 
+def test_what_an_imported_table_was_measured_on_stays_true(
+    route_cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs, again = tmp_path / "theirs.json", tmp_path / "again.json"
+    theirs.write_text(made(cpu="their processor").dump())
+    assert main(["routes", "--import", str(theirs), "--force"]) == 0
+    corepy.set_routes(None)
+    capsys.readouterr()
+    assert main(["routes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("imported; measured on their processor, ")
+    assert lines[1].startswith("made on their processor, ")
+    assert main(["routes", "--export", str(again)]) == 0
+    assert parse(again.read_text()) == parse(theirs.read_text())
+    assert main(["routes", "--import", str(again)]) == 2
+    assert "measured elsewhere (cpu 'their processor' then" in capsys.readouterr().err
+
+
+def test_a_table_of_another_environment_is_shown_in_a_line(
+    route_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as there:
+        there.setattr(files, "environment", lambda: "/another/environment")
+        files.keep(made(versions={"numba": "99.0"}))
+    assert main(["routes"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[2].startswith("what is kept for another environment is not used here (")
+    assert err == ""
+
+
+def test_routes_to_libraries_that_are_absent_are_marked(
+    route_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files.keep(made())
+    lacking = replace(records()["torch"], probe=lambda: "not installed: torch")
+    monkeypatch.setitem(_registry._records, "torch", lacking)
+    monkeypatch.delitem(_registry._broken, "torch", raising=False)
+    assert main(["routes"]) == 0
+    rows = [line.split(maxsplit=6) for line in capsys.readouterr().out.splitlines()[-4:]]
+    lack = "not taken, for torch is not usable (not installed: torch), "
+    assert rows[0][6].startswith(lack)
+    assert rows[1][6].startswith(lack)
+
+
+@pytest.mark.parametrize("more", [["--export", "x"], ["--import", "x"], ["--freeze"], ["--thaw"]])
+def test_json_is_one_of_what_can_be_asked(
+    more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["routes", "--json", *more])
+    assert caught.value.code == 2
+    assert f"{more[0]}: not allowed with argument --json" in capsys.readouterr().err
+
+
+def test_a_device_that_is_not_present_is_refused(
+    route_cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for more in ([], ["--json"], ["--freeze"]):
+        assert main(["routes", "--device", "cuda:77", *more]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert err.startswith("corepy: routes: device is 'cuda:77'; expected one that is present: ")
+    gpus = files.DATA / "gpu-routes-nvidia_h200.json"
+    with corepy.set_routes(gpus):
+        assert main(["routes", "--device", "cuda:77", "--json"]) == 0
+    assert parse(capsys.readouterr().out) == parse(gpus.read_text())
+
+
+@pytest.mark.skipif(bool(detect_devices().gpus), reason="this machine has a GPU")
+def test_a_table_of_a_gpu_needs_one(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = files.DATA / "gpu-routes-nvidia_h100_80gb_hbm3.json"
+    for more in ([], ["--force"], ["--device", "cuda:0"]):
+        assert main(["routes", "--import", str(path), *more]) == 2
+        err = capsys.readouterr().err
+        assert f"{path} is for the GPU NVIDIA H100 80GB HBM3; this machine has no such GPU" in err
+    assert not route_cache.exists()
+
+
+@pytest.mark.parametrize("name", ["", "there/is/none.json", "."])
+@pytest.mark.parametrize("argv", [["routes", "--export"], ["tune", "--output"]], ids=str)
+def test_files_go_where_there_is_a_folder(
+    argv: list[str],
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("corepy.tuning.tune", lambda *_, **__: pytest.fail("it measured"))
+    assert main([*argv, name]) == 2
+    message = {
+        "": " is ''; expected the name of a file",
+        ".": ": .: it is a folder; expected a file",
+    }.get(name, f": {name}: there is no such folder; expected one that exists")
+    assert capsys.readouterr().err == f"corepy: {argv[0]}: {argv[-1]}{message}\n"
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_wrong_number_of_threads_ends_every_command() -> None:
+    command = [sys.executable, "-m", "corepy"]
+    env = os.environ | {"COREPY_NUM_THREADS": "x"}
+    for argv in (["routes"], ["routes", "--json"], ["tune", "sign"]):
+        done = subprocess.run(
+            [*command, *argv], capture_output=True, text=True, env=env, check=False
+        )
+        message = "COREPY_NUM_THREADS is 'x'; expected a positive number of threads"
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"corepy: {argv[0]}: {message}\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="caches lie elsewhere")
+def test_warnings_read_as_what_the_command_says(route_cache: Path, tmp_path: Path) -> None:
+    key = files.machine_key()
+    files.keep(made(versions={**key["versions"], "numpy": "1.0"}))
+    env = {k: v for k, v in os.environ.items() if k not in ("COREPY_ROUTES", "XDG_CACHE_HOME")}
+    env["XDG_CACHE_HOME"] = str(tmp_path)
+    route_cache.rename(tmp_path / "corepy")
+    command = [sys.executable, "-m", "corepy", "routes"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert done.stderr.startswith(
+        "corepy: the routes that `corepy tune` measured do not fit any more"
+    )
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("svd", "linalg.svd"),
+        ("attentoin", "kernels.attention"),
+        ("nope", "one of __getitem__, abs, "),
+    ],
+)
+def test_an_operation_that_is_none_is_told_with_those_that_are_near(
+    name: str, near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", name]) == 2
+    message = f"corepy: tune: '{name}' is no operation that can be routed; expected {near}"
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_the_summary_adds_up(
+    route_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = made()
+    another = replace(table.routes[0], least=9999, options=(Option("numba", 2.0),))
+    table = replace(table, routes=(*table.routes, another))
+    monkeypatch.setattr("corepy.tuning.tune", lambda *_, **__: Outcome(table, (), (), None))
+    assert main(["tune"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "4 routes (1 to numba, 3 to torch) for 3 operations and dtypes; wrote "
+    )
+
+
 def test_force_is_for_an_import(capsys: pytest.CaptureFixture[str]) -> None:
     for options in ([], ["--freeze"]):
         with pytest.raises(SystemExit) as caught:
@@ -105,7 +265,7 @@ def test_what_is_no_device_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
         assert err.startswith(f"corepy: routes: device is '{device}'; expected ")
 
 
-def test_freezing_and_thawing(route_cache: Path) -> None:
+def test_freezing_and_thawing(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key = files.machine_key()
     files.write(files.cache_file(key), made().dump())
     assert main(["routes", "--freeze"]) == 0
@@ -116,6 +276,9 @@ def test_freezing_and_thawing(route_cache: Path) -> None:
     assert main(["routes", "--thaw"]) == 0
     corepy.set_routes(None)
     assert corepy.routes() == sources.shipped().routes
+    assert capsys.readouterr().out.splitlines()[-1] == "the table is no longer frozen"
+    assert main(["routes", "--thaw"]) == 0
+    assert capsys.readouterr().out == "no table was frozen\n"
 
 
 def test_an_interrupted_command_says_that_nothing_is_lost(
@@ -212,7 +375,7 @@ def test_nothing_is_measured_for_a_table_that_cannot_be_written(
     (tmp_path / "file").write_text("")
     for output in (tmp_path, tmp_path / "file" / "table.json"):
         assert main(["tune", "--output", str(output)]) == 2
-        assert capsys.readouterr().err.startswith("corepy: tune: [Errno ")
+        assert capsys.readouterr().err.startswith(f"corepy: tune: --output: {output}: ")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

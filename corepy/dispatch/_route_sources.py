@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from corepy import _forks
-from corepy._errors import RouteWarning, bad_argument, bad_type, listing
+from corepy._errors import (
+    BackendUnavailableError,
+    RouteWarning,
+    bad_argument,
+    bad_type,
+    listing,
+)
 from corepy._signals import let_through
+from corepy.devices._capabilities import detect_devices
 from corepy.devices._device import CPU, KINDS, Device, as_device
 from corepy.dispatch import _explain, _registry
 from corepy.dispatch import _route_table as files
@@ -52,11 +59,14 @@ class InForce:
         Where it is from, in words.
     notice : str or None
         What the user should know of another one that is not used.
+    aside : str or None
+        The same where nothing is wrong with that, for who asks which routes there are.
     """
 
     table: RouteTable | None
     origin: str
     notice: str | None = None
+    aside: str | None = None
 
 
 _LOCK: Final = _forks.lock()
@@ -104,7 +114,7 @@ def _find(wish: str, table: RouteTable | None, device: Device) -> InForce:
     if forced and _is_candidate(forced, site):
         return InForce(everything(forced, site), FORCED)
     if wish and wish != "shipped":
-        table = read(Path(wish), ENVIRONMENT) if table is None else table
+        table = read(Path(wish), ENVIRONMENT, _EXPECTED) if table is None else table
         if table.site is site:
             return InForce(table, f"the file {wish}")
         wish = ""  # it is of the host, and this a GPU, or the other way round
@@ -113,18 +123,21 @@ def _find(wish: str, table: RouteTable | None, device: Device) -> InForce:
         gpu = gpu_name(device)
         if gpu is None:
             return InForce(None, f"no routes were measured on {device}")
+    aside = None
     if not wish:
         try:
-            measured, origin = cached(gpu)
+            measured, told = cached(gpu)
         except ValueError as error:
             return InForce(shipped(gpu), _SHIPPED, f"{error}; the routes that ship are used")
         if measured is not None:
-            return InForce(measured, origin)
+            return InForce(measured, told)
+        aside = told or None
     ours = shipped(gpu)
     if ours is None:
         name = "" if gpu is None else f" for {gpu}"
-        return InForce(None, f"no routes were measured on {device}, and none ship{name}")
-    return InForce(ours, _SHIPPED)
+        found = f"no routes were measured on {device}, and none ship{name}"
+        return InForce(None, found, aside=aside)
+    return InForce(ours, _SHIPPED, aside=aside)
 
 
 def _is_candidate(forced: str, site: Site) -> bool:
@@ -136,27 +149,33 @@ def _is_candidate(forced: str, site: Site) -> bool:
 
 
 _SHIPPED: Final = "the table that ships with corepy"
+#: What somebody may wish for.
+_EXPECTED: Final = '"off", "shipped" or the path of a table'
 
 
-def read(path: Path, argument: str) -> RouteTable:
+def read(path: Path, argument: str, expected: str = "") -> RouteTable:
     """Return the table in a file.
 
     Raises
     ------
     ValueError
-        If there is none, or it is not whole; `argument` is what the message names.
+        If there is none, or it is not whole. The message names the argument, and where there is no
+        such file what was expected of it.
     """
     try:
         return files.parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         let_through(error)
-        raise ValueError(f"{argument}: {path}: {error.strerror or error}") from None
+        more = f"; expected {expected}" if expected else ""
+        raise ValueError(f"{argument}: {path}: {error.strerror or error}{more}") from None
     except ValueError as error:
         raise ValueError(f"{argument}: {path} holds no table of routes: {error}") from None
 
 
 def cached(gpu: str | None = None) -> tuple[RouteTable | None, str]:
     """Return the table that was frozen, or measured on this machine as it is now, and which.
+
+    Without one, what was measured for other environments, in words; nothing if nothing was.
 
     Parameters
     ----------
@@ -183,6 +202,8 @@ def cached(gpu: str | None = None) -> tuple[RouteTable | None, str]:
 def measured(gpu: str | None = None) -> tuple[RouteTable | None, str]:
     """Return the table that was measured on this machine as it is now, and where it is.
 
+    Or that was imported for it. Without one, as `cached`.
+
     Raises
     ------
     OSError, ValueError
@@ -192,36 +213,61 @@ def measured(gpu: str | None = None) -> tuple[RouteTable | None, str]:
     for path in _files_for(key):
         if path.is_file():
             table = read(path, "corepy")
-            # Its name says of which threads it is taken for; an imported one has had others.
-            found = files.differences(table, {**key, "threads": table.machine.get("threads")})
+            # Its name says how many threads it is taken for.
+            found = files.differences(table.key, {**key, "threads": table.key.get("threads")})
             if found:
                 raise ValueError(f"corepy: {path} was measured elsewhere: {'; '.join(found)}")
+            if table.is_imported:
+                return table, f"imported; measured on {table.where}, in {path}"
             return table, f"measured on this machine, in {path}"
-    others = files.others(gpu)
-    if others:
-        found = files.differences(read(others[-1], "corepy"), key)
-        raise ValueError(
-            f"corepy: the routes that `corepy tune` measured {_where(gpu)}do not fit any more "
-            f"({'; '.join(found)}): run it again"
-        )
-    return None, ""
+    return None, _of_other_keys(gpu, key)
+
+
+def _of_other_keys(gpu: str | None, key: dict[str, Any]) -> str:
+    """Say what tables there are of other environments; "" if none.
+
+    Each environment has libraries of its own, so that one more of them is no fault of a table's.
+
+    Raises
+    ------
+    ValueError
+        If there is a table of this environment, which has changed since.
+    """
+    told = ""
+    for path in reversed(files.others(gpu)):
+        try:
+            table = read(path, "corepy")
+        except ValueError:
+            continue  # damaged, and nobody's here
+        found = "; ".join(files.differences(table.key, key))
+        if table.is_of_this_environment:
+            what = "were imported" if table.is_imported else "`corepy tune` measured"
+            raise ValueError(
+                f"corepy: the routes that {what} {_where(gpu)}do not fit any more ({found}): "
+                f"{'import them' if table.is_imported else 'run it'} again"
+            )
+        told = told or f"what is kept for another environment is not used here ({found})"
+    return told
 
 
 def otherwise(gpu: str | None = None) -> RouteTable | None:
     """Return the table whose routes hold for what a tuning of some operations does not measure.
 
-    That which was measured on this machine before, else the one that ships; None without either.
+    That which was measured on this machine before or imported, else the one that ships; None
+    without any.
     """
     try:
         found, _ = measured(gpu)
     except (OSError, ValueError) as error:  # `corepy routes` says why
         let_through(error)
         found = None
-    if found is None:
-        found = shipped(gpu)
-        if found is not None:
-            found = replace(found, made={**found.made, files.OTHERS: f"of {_SHIPPED}"})
-    return found
+    if found is not None and not found.is_imported:
+        return found
+    origin = _SHIPPED
+    if found is not None:
+        origin = f"a table that was imported, measured on {found.where}"
+    found = found or shipped(gpu)
+    return found and replace(found, made={**found.made, files.OTHERS: f"of {origin}"})
 
 
 def unused(gpu: str | None = None) -> str | None:
@@ -326,9 +372,41 @@ def routes(device: Device | str = "cpu") -> tuple[Route, ...]:
     ------
     TypeError, ValueError
         If `device` is no device, or ``COREPY_ROUTES`` names a file that cannot be used.
+    BackendUnavailableError
+        If the device is not present, and no table of its kind was chosen by `set_routes` or
+        ``COREPY_ROUTES``, whose routes it then has.
     """
-    table = in_force(known_device(device, "routes")).table
+    table = asked_for(known_device(device, "routes"), "routes").table
     return () if table is None else table.routes
+
+
+def asked_for(device: Device, function: str) -> InForce:
+    """Return the table in force on a device that somebody names.
+
+    Raises
+    ------
+    ValueError
+        As `in_force`.
+    BackendUnavailableError
+        If there is none, for the device is not present.
+    """
+    found = in_force(device)
+    if found.table is None and not _is_present(device):
+        there = [CPU, *(gpu.device for gpu in detect_devices().gpus)]
+        raise BackendUnavailableError(
+            f"{function}: device is {device.name!r}; expected one that is present: "
+            f"{listing(there)}{_registry.why_not(device.kind)}"
+        )
+    return found
+
+
+def _is_present(device: Device) -> bool:
+    """Say whether the machine has a device: a driver tells of it, or a backend serves it."""
+    if device is CPU or any(device is gpu.device for gpu in detect_devices().gpus):
+        return True
+    records = _registry.records().items()
+    able = (name for name, r in records if not r.kinds or device.kind in r.kinds)
+    return any(device in backend.devices() for backend in _registry.each_usable(able))
 
 
 def known_device(device: object, function: str) -> Device:
@@ -386,14 +464,16 @@ def set_routes(source: str | os.PathLike[str] | None) -> _RestoreRoutes:
     ValueError
         If a file cannot be read or holds no table of routes; nothing has changed then.
     """
-    expected = '"off", "shipped", a path or None'
+    expected = f"{_EXPECTED}, or None"
     wish = os.fspath(source) if isinstance(source, os.PathLike) else source
     if wish is not None and not isinstance(wish, str):  # nor a path of bytes
         raise bad_type("set_routes", "source", wish, expected)
     if wish == "":
         raise bad_argument("set_routes", "source", wish, expected)
     # All that can fail comes before anything changes.
-    table = None if wish in (None, "off", "shipped") else read(Path(wish), "set_routes: source")
+    table = None
+    if wish is not None and wish not in ("off", "shipped"):
+        table = read(Path(wish), "set_routes: source", _EXPECTED)
     found = {} if wish is None else {CPU: _find(wish, table, CPU)}
     return _RestoreRoutes(_switch((wish, table, found)))
 

@@ -2,6 +2,7 @@
 
 A table is a JSON file. The one that ships with corepy, the cache that `corepy tune` writes and the
 ones that `corepy routes --export` makes have one form, which `parse` checks from top to bottom.
+Those of the cache say besides for whom they are kept (`keep`), which no other file has.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corepy._budget import cores
-from corepy._signals import suppressed
+from corepy._signals import let_through, suppressed
 from corepy.devices._probe import FAILURES, Ground, cpu_flags, has_avx512
 from corepy.dispatch._admitted_devices import home_of
 from corepy.dispatch._hot import PURE
@@ -160,6 +161,8 @@ class RouteTable:
         Sorted by operation, dtype, form and size.
     alone : dict of str to int
         By operation, rows of a matrix up to which BLAS in one thread is as fast as in several.
+    kept : dict
+        Of a table of the cache, what `keep` says of it; else empty.
     """
 
     machine: Mapping[str, Any]
@@ -167,6 +170,7 @@ class RouteTable:
     start: Mapping[str, float]
     routes: tuple[Route, ...]
     alone: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def _by_operation(self) -> dict[tuple[str, str], dict[str, list[Route]]]:
@@ -197,6 +201,27 @@ class RouteTable:
         return self.machine.get("gpu")
 
     @property
+    def where(self) -> str:
+        """What it was measured on, in words."""
+        return self.gpu or f"{self.machine.get('cpu')}, {self.machine.get('cores')} cores"
+
+    @property
+    def key(self) -> Mapping[str, Any]:
+        """The key under which it is in force: that of its machine, unless it was imported."""
+        found: Mapping[str, Any] = self.kept.get("machine", self.machine)
+        return found
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether it came to the cache from a file, wherever that was made."""
+        return "machine" in self.kept
+
+    @property
+    def is_of_this_environment(self) -> bool:
+        """Whether it was kept for the installation of Python that runs now."""
+        return self.kept.get("environment") == environment()
+
+    @property
     def site(self) -> Site:
         """Who takes part where it is of."""
         return HOST if self.gpu is None else CUDA
@@ -207,11 +232,15 @@ class RouteTable:
         return int(self.machine["threads"]) if self.gpu is None else 1
 
     def dump(self) -> str:
-        """Return the text of its file, a line for each route."""
+        """Return the text of its file, a line for each route; of the cache no other one tells."""
+        return self._text({})
+
+    def _text(self, kept: Mapping[str, Any]) -> str:
         head = {
             "format": FORMAT,
             "made": dict(self.made),
             "machine": dict(self.machine),
+            **({"kept": dict(kept)} if kept else {}),
             "start": dict(self.start),
             **({"alone": dict(self.alone)} if self.alone else {}),
         }
@@ -308,6 +337,9 @@ def parse(text: str) -> RouteTable:
     held = machine.get("versions", {})
     if not isinstance(held, dict) or not all(isinstance(each, str) for each in held.values()):
         raise ValueError(f"machine.versions is {held!r}; expected an object of strings")
+    kept = _mapping({"kept": {}, **content}, "kept")
+    if not isinstance(kept.get("machine", {}), dict):
+        raise ValueError(f"kept.machine is {kept['machine']!r}; expected an object")
     for name, seconds in start.items():
         _number(f"start.{name}", seconds, 0)
     alone = _mapping({"alone": {}, **content}, "alone")
@@ -319,7 +351,7 @@ def parse(text: str) -> RouteTable:
     routes = tuple(sorted((_route(row, site) for row in rows), key=lambda route: route.place))
     if len({route.place for route in routes}) < len(routes):
         raise ValueError("two routes are for the same operation, dtype, form and size")
-    return RouteTable(machine, made, start, routes, alone)
+    return RouteTable(machine, made, start, routes, alone, kept)
 
 
 def _mapping(content: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -472,11 +504,11 @@ def is_akin(table: RouteTable) -> bool:
     return (machine.get("cpu"), machine.get("cores")) == (processor(), cores())
 
 
-def differences(table: RouteTable, key: Mapping[str, Any]) -> list[str]:
-    """Say in words where a table's machine differs from a key."""
+def differences(machine: Mapping[str, Any], key: Mapping[str, Any]) -> list[str]:
+    """Say in words where the machine, or the key, of a table differs from a key."""
     found = []
     for name, here in key.items():
-        there = table.machine.get(name)
+        there = machine.get(name)
         if isinstance(here, dict) and isinstance(there, dict):
             found += [
                 f"{item} {there.get(item, 'absent')} then, {here.get(item, 'absent')} now"
@@ -538,6 +570,34 @@ def cache_file(key: Mapping[str, Any]) -> Path:
 
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     return cache_folder() / f"{_stem('routes', key.get('gpu'))}-{digest[:16]}.json"
+
+
+def environment() -> str:
+    """Return the installation of Python that runs now: each has libraries of its own."""
+    return os.path.realpath(sys.prefix)
+
+
+def keep(table: RouteTable, imported_for: Mapping[str, Any] | None = None) -> Path:
+    """Write a table to the cache, for this environment; return its file.
+
+    Parameters
+    ----------
+    table : RouteTable
+        As it was measured here, or elsewhere: of what machine it is stays true.
+    imported_for : dict, optional
+        If it comes from a file, the key under which it is to be in force.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    kept: dict[str, Any] = {"environment": environment()}
+    if imported_for is not None:
+        kept["machine"] = dict(imported_for)
+    path = cache_file(table.machine if imported_for is None else imported_for)
+    write(path, table._text(kept))
+    return path
 
 
 def frozen_file(gpu: str | None = None) -> Path:
@@ -608,8 +668,16 @@ def write(path: Path, text: str) -> None:
     Raises
     ------
     OSError
-        If it cannot be written.
+        If it cannot be written; it names this path, not what lies beside it meanwhile.
     """
+    try:
+        _replace(path, text)
+    except OSError as error:
+        let_through(error)
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def _replace(path: Path, text: str) -> None:
     if path.exists() and not path.is_file():
         with open(path, "w", encoding="utf-8") as file:  # a pipe or a device stays what it is
             file.write(text)
@@ -624,8 +692,5 @@ def write(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
-    except OSError as error:
-        error.filename = error.filename or str(path)  # a full disk names no file
-        raise
     finally:
         beside.unlink(missing_ok=True)

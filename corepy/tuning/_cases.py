@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._dtypes import DTYPES
+from corepy.backends._extents import INNER, TALL
 from corepy.backends._numpy import NumPyBackend
 from corepy.devices._pool import recycling
 from corepy.dispatch._admitted import ADMITTED, CANDIDATES, ROUTABLE, admits
@@ -22,6 +23,7 @@ from corepy.dispatch._registry import load, load_each
 from corepy.dispatch._routers import Call
 from corepy.tuning._calls import called
 from corepy.tuning._clock import Work
+from corepy.tuning._names import require_known
 
 Array = npt.NDArray[Any]
 
@@ -136,9 +138,7 @@ def cases(only: Iterable[str] = ()) -> Iterator[Case]:
         If `only` names an operation that cannot be routed.
     """
     wanted = frozenset(only)
-    unknown = wanted - ROUTABLE.keys()
-    if unknown:
-        raise ValueError(f"{sorted(unknown)[0]!r} is no operation that can be routed")
+    require_known(wanted, ROUTABLE, "is no operation that can be routed")
     usable = [backend.name for backend in load_each(CANDIDATES)]
     for operation, admission in ADMITTED.items():
         if wanted and operation not in wanted:
@@ -215,7 +215,7 @@ def operands(
         return _matrices(case, math.isqrt(size), rng)
     x = _values(case, size, rng) if values is None else values
     if case.form == "inner":
-        y = _matrix(x, min(_FEW[1], math.isqrt(size // 64)))
+        y = _matrix(x, min(_FEW[1], math.isqrt(size // INNER)))
         rows = min(_FEW[0], y.shape[1])
         return (_values(case, len(y) * rows, rng).reshape(-1, rows).T, y), {}
     if name == "tensordot":
@@ -223,7 +223,7 @@ def operands(
         factor = _values(case, columns**2, rng).reshape(columns, columns)
         return (x.reshape(-1, columns), factor), {"axes": ((1,), (0,))}
     if case.form == "tall":
-        return _parameters(name, _matrix(x, min(_COLUMNS, math.isqrt(size // 16))))
+        return _parameters(name, _matrix(x, min(_COLUMNS, math.isqrt(size // TALL))))
     if name.startswith("fft."):
         return _transform(case, x)
     if case.form in ("rows", "columns", "narrow", "all"):

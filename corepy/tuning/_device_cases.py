@@ -27,6 +27,7 @@ from corepy.dispatch._sites import Site, site_of
 from corepy.tuning._cases import Case
 from corepy.tuning._check import deviation
 from corepy.tuning._clock import Work
+from corepy.tuning._names import require_known
 
 _DTYPES: Final = ("float32", "float64", "int64")
 #: Elements of the largest operand, a square matrix where it is one. A launch takes a GPU some 10 us
@@ -192,9 +193,7 @@ def device_cases(
         If `only` names an operation that cannot be routed there.
     """
     wanted, found = frozenset(only), tuple(libraries)
-    unknown = wanted - site.admitted.keys()
-    if unknown:
-        raise ValueError(f"{sorted(unknown)[0]!r} is no operation that can be routed on {device}")
+    require_known(wanted, site.admitted, f"is no operation that can be routed on {device}")
     for name, admission in site.admitted.items():
         if wanted and name not in wanted:
             continue

@@ -37,6 +37,7 @@ from corepy.dispatch._settings import PRECISION
 from corepy.tuning._cases import NUMPY, Case
 from corepy.tuning._check import deviation, refusal
 from corepy.tuning._clock import Work, take_turns
+from corepy.tuning._names import require_known
 from corepy.tuning._tune import ATTEMPTS, LONGEST, Progress
 from corepy.tuning._usual import as_usual
 
@@ -69,8 +70,8 @@ class Reckoned:
 
 def found_accelerators() -> Iterator[tuple[Backend, Device]]:
     """Yield what operations could be offloaded to."""
-    for backend in _registry.load_each(_registry.records()):
-        for device in backend.devices() if backend.is_available() else ():
+    for backend in _registry.each_usable(_registry.records()):
+        for device in backend.devices():
             if device.kind not in _NO_ACCELERATORS:
                 yield backend, device
 
@@ -115,9 +116,7 @@ def tune_offload(
         If the file cannot be written.
     """
     wanted = tuple(only) or tuple(MEASURED)
-    unknown = [name for name in wanted if name not in MEASURED]
-    if unknown:
-        raise ValueError(f"{unknown[0]!r} is not measured; expected one of {', '.join(MEASURED)}")
+    require_known(wanted, MEASURED, "is not measured")
     places = list(found_accelerators())
     if not places:
         raise ValueError("no accelerator; expected a backend that serves another device than cpu")

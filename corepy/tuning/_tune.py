@@ -24,10 +24,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from corepy._budget import budget, settle
+from corepy._errors import listing
 from corepy._signals import let_through
 from corepy.devices._device import CPU, Device
 from corepy.devices._libraries import release
 from corepy.dispatch import _route_table as files
+from corepy.dispatch._admitted import DTYPE_NAMES
 from corepy.dispatch._crossings import bound
 from corepy.dispatch._registry import broken, load, set_num_threads
 from corepy.dispatch._route_gpus import gpu_name
@@ -139,7 +141,8 @@ def tune(
     Raises
     ------
     ValueError
-        If `only` names an operation that cannot be routed, or `device` is not shared.
+        If `only` names an operation that cannot be routed, `device` is not shared, or no library is
+        there that could be faster.
     OSError
         If the file of cells cannot be written.
     """
@@ -162,6 +165,8 @@ def tune(
         if name in site.named:
             notice(f"{name} is left out: {why}")
     starts = _starts({name for case in todo for name in case.candidates}, notice)
+    if not (starts or counted):
+        raise ValueError(f"nothing to compare with; {_who_is_missing(only, site)}")
     kept.start |= starts
     candidates = starts.keys()
     company = _company(candidates) if site.is_host else {}
@@ -220,6 +225,13 @@ def _todo(device: Device, only: Iterable[str]) -> tuple[Site, list[AnyCase], str
     if gpu is None:
         raise ValueError(f"device is {device}; expected one whose name the driver tells")
     return site, list(device_cases(site, device, libraries, only)), gpu
+
+
+def _who_is_missing(only: Iterable[str], site: Site) -> str:
+    """Say which libraries could be faster in something that is to be measured."""
+    cells = [(name, dtype) for name in tuple(only) or site.routable for dtype in DTYPE_NAMES]
+    able = [library for library in site.named if any(site.admits(*each, library) for each in cells)]
+    return f"install {listing(able)}"
 
 
 def _cells_name(machine: Mapping[str, Any]) -> str:

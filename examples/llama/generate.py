@@ -49,7 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--prompt", required=True)
     parser.add_argument("--max-new-tokens", type=int, default=60, metavar="N")
     parser.add_argument("--temperature", type=float, default=0.0, help="0: the likeliest tokens")
-    parser.add_argument("--top-p", type=float, default=1.0, help="of the likeliest that reach it")
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        default=1.0,
+        metavar="P",
+        help="sample from the likeliest tokens whose probabilities add up to P",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--backend", help="default: where corepy creates arrays")
     options = parser.parse_args(argv)

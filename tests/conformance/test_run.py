@@ -155,6 +155,21 @@ def test_an_xfail_that_passes_is_a_failure(suite: Path, xfails: Path, tmp_path: 
     assert run.main(chosen) == 0  # few examples may not meet what fails
 
 
+def test_a_backend_of_another_package_has_a_list_of_its_own(
+    suite: Path, xfails: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (suite / FILE).write_text(TESTS.replace("assert False", "pass").replace("raise", "return"))
+    own = tmp_path / "own.txt"
+    own.write_text(f"# why\n{FILE}::test_fails[1]\n")
+    assert run.main(arguments(suite, "--xfails", str(own))) == 0
+    own.write_text(f"{FILE}::test_gone\n")
+    assert run.main(arguments(suite, "--xfails", str(own))) == 2
+    assert "own.txt has ids that match no test:" in capsys.readouterr().err
+    own.unlink()
+    assert run.main(arguments(suite, "--xfails", str(own))) == 2
+    assert f"--xfails: there is no file {own}" in capsys.readouterr().err
+
+
 def test_an_xfail_that_matches_no_test_stops_the_run(
     suite: Path, xfails: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,8 +218,12 @@ def test_variables_that_the_suite_sees_are_told(
     assert ", COREPY_ROUTES=off |" in (tmp_path / "published" / "matrix.md").read_text()
 
 
-def test_a_selection_that_matches_nothing_is_no_success(suite: Path, xfails: Path) -> None:
+def test_a_selection_that_matches_nothing_is_no_success(
+    suite: Path, xfails: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert run.main(arguments(suite, "-k", "nothing_is_called_so")) == 2
+    told = "conformance: -k: no test matches 'nothing_is_called_so'\n"
+    assert capfd.readouterr().err.endswith(told)
 
 
 def test_a_suite_that_cannot_start_is_no_result(suite: Path, xfails: Path, tmp_path: Path) -> None:
@@ -218,7 +237,7 @@ def test_a_suite_that_cannot_start_is_no_result(suite: Path, xfails: Path, tmp_p
 @pytest.mark.parametrize(
     ("backend", "reason"),
     [
-        ("nonesuch", "nonesuch cannot run: corepy._errors.BackendUnavailableError"),
+        ("nonesuch", "nonesuch cannot run: priority has 'nonesuch'; expected a backend (numpy, "),
         # A kind of device is a priority, too, but whose results are these?
         ("cpu", "cpu makes arrays in numpy on cpu; expected the name of a backend"),
     ],
@@ -253,6 +272,38 @@ def test_a_missing_suite_is_named(
     shutil.rmtree(suite / "array-api")
     assert run.main(arguments(suite)) == 2
     assert "lacks its submodule array-api" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--max-examples", "0"], "--max-examples: it is '0'; expected a number of at least 1"),
+        (["--max-examples", "-3"], "--max-examples: it is '-3'; expected a number of at least 1"),
+        (["--workers", "-1"], "--workers: it is '-1'; expected a number of at least 0"),
+        (["--workers", "many"], "--workers: it is 'many'; expected a number of at least 0"),
+    ],
+)
+def test_numbers_are_looked_at_before_anything_is_cloned(
+    words: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(run, "find_suite", lambda path: pytest.fail("it looked for the suite"))
+    with pytest.raises(SystemExit) as raised:
+        run.main(["--backend", "numpy", *words])
+    assert raised.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_what_runs_the_suite_has_to_be_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "_NEEDS", ("pytest", "no_such_module"))
+    monkeypatch.setattr(run, "find_suite", lambda path: pytest.fail("it looked for the suite"))
+    assert run.main(["--backend", "numpy"]) == 2
+    told = 'not installed: no_such_module; expected what `pip install -e ".[conformance]"` in '
+    assert told in capsys.readouterr().err
 
 
 def test_options_are_not_abbreviated(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import corepy
+from corepy.devices._device import as_device
 from corepy.dispatch import _offload_costs
 from corepy.dispatch import _route_sources as sources
 from corepy.dispatch import _route_table as files
@@ -47,6 +48,8 @@ def test_a_table_is_what_its_file_says() -> None:
         (("machine", "threads"), HUGE, "machine.threads is 10*; expected a number of threads"),
         (("machine", "versions"), None, "machine.versions is None; expected an object of strings"),
         (("machine", "versions"), {"numpy": 2}, "machine.versions is .*; expected an object of st"),
+        (("kept",), 3, "kept is 3; expected an object"),
+        (("kept",), {"machine": 3}, "kept.machine is 3; expected an object"),
         (("start", "torch"), "soon", "start.torch is 'soon'; expected a number of at least 0"),
         (("routes",), {}, "routes is missing; expected a list"),
         (("routes", 0), 3, "a route is 3; expected an object with options"),
@@ -192,7 +195,10 @@ def test_set_routes_refuses_what_is_none_and_changes_nothing(tmp_path: Path) -> 
     before = corepy.routes()
     with pytest.raises(TypeError, match='^set_routes: source is of type int; expected "off"'):
         corepy.set_routes(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="^set_routes: source: .*missing: No such file"):
+    message = (
+        '^set_routes: source: .*missing: No such file .*; expected "off", "shipped" or the path'
+    )
+    with pytest.raises(ValueError, match=message):
         corepy.set_routes(tmp_path / "missing")
     (tmp_path / "bad").write_text("{}")
     with pytest.raises(ValueError, match="^set_routes: source: .* holds no table of routes"):
@@ -223,16 +229,29 @@ def test_a_block_leads_back_to_a_file_that_is_no_more(
         assert corepy.routes() == ()
     assert corepy.routes() == (SIN,)
     assert sources.in_force().origin == "the file r.json"
-    assert corepy.routes("cuda:0") == ()  # which does not read it either
+    assert sources.in_force(as_device("cuda:7")).table is None  # which does not read it either
 
 
 def test_routes_of_what_is_no_device_are_refused() -> None:
-    assert corepy.routes("rocm:0") == ()  # present or not
     for wrong in ("nope", "nope:0", "cuda:x", "cpu:0", "gpu:0"):
         with pytest.raises(ValueError, match=f"^routes: device is '{wrong}'; expected "):
             corepy.routes(wrong)
     with registered(FakeBackend({"add"})):
         assert corepy.routes("fake:0") == ()
+
+
+def test_routes_of_a_device_that_is_not_present_are_refused(tmp_path: Path) -> None:
+    message = r"^routes: device is 'cuda:77'; expected one that is present: cpu.* \(.*cupy: "
+    for wish in (None, "off", "shipped"):
+        with (
+            corepy.set_routes(wish),
+            pytest.raises(corepy.BackendUnavailableError, match=message),
+        ):
+            corepy.routes("cuda:77")
+    # Whoever names a table for such a device asks to see it.
+    path = files.DATA / "gpu-routes-nvidia_h200.json"
+    with corepy.set_routes(path):
+        assert corepy.routes("cuda:77") == parse(path.read_text()).routes
 
 
 # ---------------------------------------------------------------------------- the cache
@@ -296,9 +315,54 @@ def test_a_table_of_another_machine_is_told_of_and_not_used(route_cache: Path) -
 def test_a_table_of_other_versions_is_told_of_and_not_used(route_cache: Path) -> None:
     key = files.machine_key()
     older = {**key, "versions": {**key["versions"], "numpy": "1.0"}}
-    files.write(files.cache_file(older), replace(tuned(), machine=older).dump())
+    files.keep(replace(tuned(), machine=older))
     with pytest.warns(corepy.RouteWarning, match=r"do not fit any more \(numpy 1.0 then, "):
         assert corepy.routes() == sources.shipped().routes
+
+
+def test_a_table_of_another_environment_is_no_fault(
+    route_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = files.machine_key()
+    more = {**key, "versions": {**key["versions"], "numba": "99.0"}}
+    with monkeypatch.context() as there:
+        there.setattr(files, "environment", lambda: "/another/environment")
+        files.keep(replace(tuned(), machine=more))
+    (route_cache / "routes-1.json").write_text("{")  # nor a damaged one that may be anybody's
+    assert corepy.routes() == sources.shipped().routes  # warnings are errors
+    found = sources.in_force()
+    assert (found.origin, found.notice) == ("the table that ships with corepy", None)
+    assert found.aside is not None
+    assert "another environment is not used here (numba 99.0 then, " in found.aside
+    files.keep(replace(tuned(), machine=more))
+    corepy.set_routes(None)
+    with pytest.warns(corepy.RouteWarning, match=r"do not fit any more \(numba 99.0 then, "):
+        corepy.routes()
+
+
+def test_an_imported_table_says_where_it_was_measured(route_cache: Path) -> None:
+    key = files.machine_key()
+    theirs = replace(tuned(), machine={**key, "cpu": "their processor", "threads": 99})
+    path = files.keep(theirs, imported_for=key)
+    found = sources.in_force()
+    assert found.table is not None
+    assert (found.table.machine, found.table.threads) == (theirs.machine, 99)
+    assert found.table.routes == theirs.routes
+    cores = f"their processor, {key['cores']} cores"
+    assert found.origin == f"imported; measured on {cores}, in {path}"
+    assert parse(found.table.dump()) == theirs  # as it came
+    other = sources.otherwise()
+    assert other is not None
+    assert other.made["others"] == f"of a table that was imported, measured on {cores}"
+
+
+def test_an_imported_table_of_other_versions_is_told_of(route_cache: Path) -> None:
+    key = files.machine_key()
+    older = {**key, "versions": {**key["versions"], "numpy": "1.0"}}
+    files.keep(replace(tuned(), machine={**key, "cpu": "another"}), imported_for=older)
+    message = r"that were imported do not fit any more \(numpy 1.0 then, [^;]*\): import them again"
+    with pytest.warns(corepy.RouteWarning, match=message):
+        corepy.routes()
 
 
 def test_what_was_measured_in_more_threads_holds_in_fewer(
@@ -307,9 +371,8 @@ def test_what_was_measured_in_more_threads_holds_in_fewer(
     monkeypatch.setattr(files, "cores", lambda: 8)
     monkeypatch.setattr(files, "get_num_threads", lambda: 4)
     key = files.machine_key()
-    files.write(files.cache_file(key), RouteTable(key, {}, {}, tuned().routes).dump())
-    more = {**key, "threads": 8}
-    files.write(files.cache_file(more), RouteTable(more, {}, {}, ()).dump())
+    files.keep(RouteTable(key, {}, {}, tuned().routes))
+    files.keep(RouteTable({**key, "threads": 8}, {}, {}, ()))
     for threads, measured in ((1, 4), (4, 4), (5, 8)):
         monkeypatch.setattr(files, "get_num_threads", lambda threads=threads: threads)
         corepy.set_routes(None)
@@ -395,8 +458,7 @@ def test_the_key_says_that_the_hot_path_is_the_one_in_python(
     monkeypatch.setattr(files, "PURE", "COREPY_PURE_PYTHON=1")
     pure = files.machine_key()
     assert files.cache_file(pure) != files.cache_file(compiled)
-    table = RouteTable(compiled, {}, {}, ())
-    assert files.differences(table, pure) == ["hot path absent then, Python now"]
+    assert files.differences(compiled, pure) == ["hot path absent then, Python now"]
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -406,6 +468,26 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         files.write(path, "\ud800")
     assert path.read_text() == "one"
     assert [each.name for each in path.parent.iterdir()] == ["routes.json"]
+
+
+def test_errors_name_the_file_that_was_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / ".a.json.123"))
+
+    path = tmp_path / "a.json"
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(PermissionError) as caught:
+        files.write(path, "text")
+    assert caught.value.filename == str(path)
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+def test_a_device_that_is_full_is_named() -> None:
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        files.write(Path("/dev/full"), "text")
 
 
 def test_a_link_stays_and_a_folder_is_refused(tmp_path: Path) -> None:

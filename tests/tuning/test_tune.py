@@ -228,9 +228,10 @@ def test_libraries_that_are_broken_are_left_out(
     assert said == ["torch is left out: OSError: libtorch_missing.so.2: no such file"]
     monkeypatch.setitem(_registry._broken, "numba", "ImportError: Numba needs another NumPy")
     monkeypatch.delitem(_registry._loaded, "numba", raising=False)
-    outcome = tune(["acos"], seconds=0.0, cells=tmp_path / "other.json", notice=said.append)
+    with pytest.raises(ValueError, match="^nothing to compare with; install numba or torch$"):
+        tune(["acos"], seconds=0.0, cells=tmp_path / "other.json", notice=said.append)
     assert "numba is left out: ImportError: Numba needs another NumPy" in said
-    assert outcome.table.routes == ()
+    assert not (tmp_path / "other.json").exists()
     assert next(iter(kernel_cases(["kernels.softmax"]))).candidates == ()
 
 
@@ -244,10 +245,28 @@ def test_a_library_that_cannot_be_imported_in_a_process_of_its_own_is_left_out(
 
     said: list[str] = []
     monkeypatch.setattr(_tune, "_start", start)
-    outcome = tune(["sqrt"], seconds=0.0, cells=tmp_path / "cells.json", notice=said.append)
+    with pytest.raises(ValueError, match="^nothing to compare with; install numba$"):
+        tune(["sqrt"], seconds=0.0, cells=tmp_path / "cells.json", notice=said.append)
     assert "numba is left out: it cannot be imported" in said
-    assert outcome.table.routes == ()
-    assert outcome.refused == ()
+
+
+def test_nothing_is_written_where_there_is_nothing_to_compare_with(
+    route_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where no other library is installed."""
+    monkeypatch.setattr(_cases, "load_each", lambda names: iter(()))
+    monkeypatch.setattr(_kernels, "load_each", lambda names: iter(()))
+    monkeypatch.setattr(_alone, "wanted", lambda only: [])
+    for words, expected in (([], "numba, torch or jax"), (["sign"], "numba")):
+        assert main(["tune", *words]) == 2
+        told = capsys.readouterr().err.splitlines()[-1]
+        assert told == f"corepy: tune: nothing to compare with; install {expected}"
+    assert not route_cache.exists()
+    # How many threads BLAS is to have can be found out without.
+    monkeypatch.setattr(_alone, "wanted", lambda only: ["linalg.inv"])
+    monkeypatch.setattr(_alone, "rows_alone", lambda name, seconds: 128)
+    assert main(["tune", "linalg.inv"]) == 0
+    assert files.cache_file(files.machine_key()).is_file()
 
 
 @pytest.mark.backend("numba")
