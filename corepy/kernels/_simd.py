@@ -93,12 +93,12 @@ def _rounded_half_in_integers(value: Any) -> Any:
     return np.uint16(found | ((word >> 16) & 0x8000))
 
 
-def _from_half(word: Any) -> Any:
+def from_half(word: Any) -> Any:
     """Return the float32 of a float16."""
     raise NotImplementedError("compiled code only")
 
 
-@by_type(_from_half)
+@by_type(from_half)
 def _from_half_by_processor(word: Any) -> Callable[..., Any]:
     # An intrinsic cannot stand for another function by itself, nor a dispatcher.
     if converts_halves():
@@ -119,7 +119,8 @@ def _to_half_by_processor(value: Any) -> Callable[..., Any]:
 
 
 @inlined
-def _from_brain(word: Any) -> Any:
+def from_brain(word: Any) -> Any:
+    """Return the float32 of a bfloat16."""
     return bits(_i4(_i4(word) << 16))
 
 
@@ -141,10 +142,10 @@ def _to_brain(value: Any) -> Any:
 def _fetch_half(row: Array, held: Array, brain: bool) -> Array:
     if brain:
         for j in range(row.size):
-            held[j] = _from_brain(row[j])
+            held[j] = from_brain(row[j])
     else:
         for j in range(row.size):
-            held[j] = _from_half(row[j])
+            held[j] = from_half(row[j])
     return held
 
 
@@ -463,10 +464,10 @@ def _products_of_words(left: Array, words: Array, brain: bool) -> Any:
     total = left.dtype.type(0)
     if brain:
         for j in range(left.size):
-            total += left[j] * _from_brain(words[j])
+            total += left[j] * from_brain(words[j])
     else:
         for j in range(left.size):
-            total += left[j] * _from_half(words[j])
+            total += left[j] * from_half(words[j])
     return total
 
 

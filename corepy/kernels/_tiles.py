@@ -127,6 +127,19 @@ class _Writer:
         found.align = self.size
         return found
 
+    def widened(self, address: Any, words: str) -> Any:
+        """Load 16-bit floats as those of 32 bits."""
+        kind = ir.HalfType() if words == "float16" else ir.IntType(16)
+        kind = ir.VectorType(kind, self.lanes)
+        found = self.builder.load(self.builder.bitcast(address, kind.as_pointer()))
+        found.align = 2
+        if words == "float16":
+            return self.builder.fpext(found, self.vector)
+        wide = ir.VectorType(_i32, self.lanes)
+        shifts = ir.Constant(wide, [16] * self.lanes)
+        found = self.builder.shl(self.builder.zext(found, wide), shifts)
+        return self.builder.bitcast(found, self.vector)
+
     def store(self, value: Any, address: Any) -> None:
         kind = value.type.as_pointer()
         self.builder.store(value, self.builder.bitcast(address, kind)).align = self.size
@@ -250,12 +263,22 @@ def fused(rows: int, vectors: int, start: str) -> Callable[..., None]:
     return tile  # type: ignore[no-any-return]
 
 
-def dots(rows: int) -> Callable[..., None]:
+#: The 16-bit floats whose bits `dots` takes.
+WORDS: Final = ("float16", "bfloat16")
+
+
+def dots(rows: int, words: str = "") -> Callable[..., None]:
     """Make ``tile(c, c_at, c_row, a, a_at, a_row, b, b_at, b_row, depth)``.
 
     It puts ``C[i, j] = sum(A[i, d] * B[j, d] for d in range(depth))`` for `rows` rows of A (a power
     of two) and as many rows of B that there are ``lanes / rows``, or one. `depth` is a positive
     multiple of the lanes.
+
+    Parameters
+    ----------
+    words : {"", "float16", "bfloat16"}
+        What the bits in B are, where they are not of the dtype of A. Of float16 only where the
+        processor `converts_halves`.
     """
 
     @intrinsic  # type: ignore[untyped-decorator]
@@ -284,7 +307,8 @@ def dots(rows: int) -> Callable[..., None]:
                 left = [x.load(x.at(place, d)) for place in row_of_a]
                 found: list[Any] = [None] * len(sums)
                 for j, place in enumerate(row_of_b):
-                    right = x.load(x.at(place, d))
+                    at = x.at(place, d)
+                    right = x.widened(at, words) if words else x.load(at)
                     for i in range(rows):
                         n = i * columns + j
                         found[n] = x.multiply_add(left[i], right, sums[n])

@@ -25,7 +25,7 @@ def conversions(request: pytest.FixtureRequest) -> tuple[Any, Any]:
 
     from corepy.kernels import _simd
 
-    widen, rounded = _simd._from_half, _simd._to_half
+    widen, rounded = _simd.from_half, _simd._to_half
     if request.param == "in integers":  # what processors without conversions of their own have
         widen, rounded = _simd._half_in_integers, _simd._rounded_half_in_integers
 

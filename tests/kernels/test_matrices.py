@@ -94,7 +94,8 @@ def test_products_of_words(kind: Kind, vectors: int, rows: int, size: int) -> No
         terms = np.abs(host(x)) @ np.abs(host(matrix)).T
         check(x, kernels.matmul_vec(matrix, x), host(x) @ host(matrix).T, dtype, terms)
         ran = corepy.explain(kernels.matmul_vec, matrix, x).records[0].backend
-        assert (ran == "numba") == (dtype in ("float16", "bfloat16") and vectors <= 64)
+        if ran != "torch" or kind.library != "torch":  # as it does large products of bfloat16
+            assert (ran == "numba") is (dtype in ("float16", "bfloat16"))
         turned = kind.array(sample(size, rows), dtype).T
         terms = np.abs(host(x)) @ np.abs(host(turned)).T
         check(x, kernels.matmul_vec(turned, x), host(x) @ host(turned).T, dtype, terms)
@@ -107,7 +108,8 @@ def test_products_of_words(kind: Kind, vectors: int, rows: int, size: int) -> No
 @compiled
 @pytest.mark.parametrize(
     ("dtype", "vectors", "few"),
-    [("float32", v, 1 < v < 9) for v in (1, 2, 8, 9)] + [("float64", v, v == 3) for v in (1, 3, 4)],
+    [("float32", v, 1 < v < 33) for v in (1, 2, 7, 32, 33)]
+    + [("float64", v, 1 < v < 9) for v in (1, 3, 8, 9)],
 )
 def test_products_with_a_large_matrix(kind: Kind, dtype: str, vectors: int, few: bool) -> None:
     matrix, x = kind.array(sample(1025, 1031), dtype), kind.array(sample(vectors, 1031), dtype)
@@ -125,7 +127,7 @@ def test_matrices_by_columns_are_left_to_blas(kind: Kind, monkeypatch: pytest.Mo
         wide = dtype in ("float32", "float64")
         size = 1030 if wide else 40
         matrix, x = kind.array(sample(size, size), dtype), kind.array(sample(3, size), dtype)
-        for m, few in ((matrix, True), (matrix.T, False), (matrix[::2, :], not wide)):
+        for m, few in ((matrix, True), (matrix.T, not wide), (matrix[::2, :], not wide)):
             terms = np.abs(host(x)) @ np.abs(host(m)).T
             check(x, kernels.matmul_vec(m, x), host(x) @ host(m).T, dtype, terms)
             if m.shape[0] == size:

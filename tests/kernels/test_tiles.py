@@ -79,6 +79,39 @@ def test_rows_with_rows(lanes: int) -> None:
     assert (h[[0, 1, -2, -1]] == 1).all()
 
 
+@pytest.mark.parametrize("words", ["float16", "bfloat16"])
+def test_rows_with_rows_of_words(lanes: int, words: str) -> None:
+    from numba import njit
+
+    from corepy._loops._simd import converts_halves
+    from corepy.kernels import _tiles
+
+    if words == "float16" and not converts_halves():
+        pytest.skip("this processor has no conversions")
+    tile, together, depth = _tiles.dots(4, words), max(1, lanes // 4), 3 * lanes
+
+    @njit
+    def compute(a: Any, b: Any, c: Any) -> None:
+        tile(c, 1, together + 1, a, 2, depth + 1, b, 3, depth + 2, depth)
+
+    a = sample(2 + 4 * (depth + 1), dtype="f4")
+    wide = sample(3 + together * (depth + 2), dtype="f4")
+    wide[[3, 5]] = 6e-8 if words == "float16" else 1e-40, -0.0  # a subnormal one
+    if words == "float16":
+        b = wide.astype("f2").view("u2")
+        wide = b.view("f2").astype("f4")
+    else:
+        b = (wide.view("u4") >> 16).astype("u2")
+        wide = (b.astype("u4") << 16).view("f4")
+    c = np.ones(2 + 4 * (together + 1), "f4")
+    compute(a, b, c)
+    left = a[2:].reshape(4, -1)[:, :depth]
+    right = wide[3:].reshape(together, -1)[:, :depth]
+    found = c[1:-1].reshape(4, -1)
+    np.testing.assert_allclose(found[:, :-1], left @ right.T, rtol=1e-5, atol=1e-5)
+    assert (found[:, -1] == 1).all()
+
+
 @pytest.mark.parametrize("halves", [False, True])
 def test_vectors_with_small_integers(lanes: int, halves: bool) -> None:
     from numba import njit

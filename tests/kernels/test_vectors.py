@@ -51,9 +51,11 @@ def loops() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """Return loops that do most of the arithmetic, with operands."""
     from corepy.kernels import _simd
     from corepy.kernels.activations import numba as activations
+    from corepy.kernels.matrices import _brain, _sums
     from corepy.kernels.softmaxes import numba as softmaxes
 
     x, y = np.zeros((2, 256), np.float32)
+    words, ends = np.zeros(8 * 256, np.uint16), np.zeros(3, np.int32)
     return {
         "silu": (activations._silu, (x, y)),
         "gelu": (activations._gelu, (x, y)),
@@ -62,11 +64,18 @@ def loops() -> dict[str, tuple[Any, tuple[Any, ...]]]:
         "greatest": (softmaxes._greatest, (x,)),
         "squares": (_simd._block_of_squares, (x,)),
         "weights": (_simd._block_of, (x,)),
+        "halves": (_sums._add_eight, (words, 0, 256, x[:8], y, False)),
+        "brains": (_sums._add_eight, (words, 0, 256, x[:8], y, True)),
+        "extent": (_brain._extent, (words, ends)),
     }
 
 
 @pytest.mark.parametrize(
-    "name", ["silu", "gelu", "gelu_tanh", "exponentials", "greatest", "squares", "weights"]
+    "name",
+    [
+        *("silu", "gelu", "gelu_tanh", "exponentials", "greatest", "squares", "weights"),
+        *("halves", "brains", "extent"),
+    ],
 )
 def test_loops_fill_vector_registers(name: str) -> None:
     loop, operands = loops()[name]

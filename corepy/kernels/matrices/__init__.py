@@ -1,22 +1,25 @@
 """Products of matrices and vectors, by the matrix product of the arrays' own library.
 
 Its BLAS is hard to beat; what these functions add is one meaning: the shapes they take, no silent
-broadcasting, 16-bit floats computed in float32, and one rounding. A few vectors are multiplied by
-compiled loops on the host, which neither pack nor widen a matrix, if its rows lie side by side.
+broadcasting, 16-bit floats computed in float32, and one rounding. On the host compiled loops
+multiply 16-bit floats, which no library does as fast (`_words`), and a few vectors by a matrix that
+they need not pack, if its rows lie side by side.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from corepy._errors import bad_argument
 from corepy.array_api._arguments import addressable
 from corepy.dispatch import one_operation
-from corepy.kernels._arguments import Given, beside, destination, floating, real
+from corepy.kernels._arguments import Given, beside, destination, floating, misshapen, real
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference
-from corepy.kernels._memory import Result, in_rows, supports, view
-from corepy.kernels.attention._problem import grouped, shaped
+from corepy.kernels._memory import Result, fixed, in_rows, supports, view
+from corepy.kernels.attention._problem import queries_and_keys, scale_of
 from corepy.kernels.matrices import reference
 
 __all__ = ["attention_scores", "gemm", "gemv", "matmul_vec", "weighted_sum_rows"]
@@ -76,10 +79,7 @@ def gemm(
     x = _matrix("gemm", "a", a)
     y = beside("b", b, x, (x.dtype,))
     if len(y.shape) != 2 or y.shape[0] != x.shape[1]:
-        raise ValueError(
-            f"gemm: b has shape {y.shape}; expected ({x.shape[1]}, columns) beside a of shape "
-            f"{x.shape}"
-        )
+        raise misshapen(y, f"({x.shape[1]}, columns)", beside=x)
     return _product(x, y, (x.shape[0], y.shape[1]), alpha, beta, "c", c, out)
 
 
@@ -171,20 +171,22 @@ def matmul_vec(matrix: Any, x: Any, *, out: Any = None) -> Any:
     """
     g = floating("matmul_vec", "x", x)
     if not g.shape:
-        raise ValueError(f"matmul_vec: x has shape {g.shape}; expected (..., size)")
+        raise misshapen(g, "(..., size)")
     m = beside("matrix", matrix, g, (g.dtype,))
     if len(m.shape) != 2 or m.shape[1] != g.shape[-1]:
-        raise ValueError(
-            f"matmul_vec: matrix has shape {m.shape}; expected (rows, {g.shape[-1]}) beside x of "
-            f"shape {g.shape}"
-        )
+        raise misshapen(m, f"(rows, {g.shape[-1]})", beside=g)
     to = _to(out, g, (*g.shape[:-1], m.shape[0]))
     if _on_opencl(g, m):
         from corepy.kernels.matrices import device
 
         return device.matmul_vec(g, m, to)
+    shape = (*g.shape[:-1], m.shape[0])
+    if _takes_words(m, g):
+        from corepy.kernels.matrices import _words
+
+        return _words.product(g, m, shape, to, turned=True)
     if _are_few(g, m):
-        return _of_few(g, m, 1.0, 0.0, None, to, (*g.shape[:-1], m.shape[0]))
+        return _of_few(g, m, to, shape)
     return by_reference(reference.matmul_vec, g, (m,), (to,))
 
 
@@ -228,19 +230,19 @@ def weighted_sum_rows(weights: Any, rows: Any, *, out: Any = None) -> Any:
     """
     g = floating("weighted_sum_rows", "weights", weights)
     if not g.shape:
-        raise ValueError(f"weighted_sum_rows: weights has shape {g.shape}; expected (..., n)")
+        raise misshapen(g, "(..., n)")
     r = beside("rows", rows, g, (g.dtype,))
     if r.shape[:-1] != g.shape:
-        expected = f"({', '.join(map(str, g.shape))}, size)"
-        raise ValueError(
-            f"weighted_sum_rows: rows has shape {r.shape}; expected {expected} beside weights of "
-            f"shape {g.shape}"
-        )
+        raise misshapen(r, f"({', '.join(map(str, g.shape))}, size)", beside=g)
     to = _to(out, g, (*g.shape[:-1], r.shape[-1]))
     if _on_opencl(g, r):
         from corepy.kernels.matrices import device
 
         return device.weighted_sum_rows(g, r, to)
+    if _takes_words(r, g):
+        from corepy.kernels.matrices import _words
+
+        return _words.weighted(g, r, to)
     return by_reference(reference.weighted_sum_rows, g, (r,), (to,))
 
 
@@ -286,27 +288,24 @@ def attention_scores(q: Any, k: Any, *, scale: float | None = None, out: Any = N
     >>> attention_scores(np.ones((1, 1, 1, 4)), np.ones((1, 1, 2, 4))).tolist()
     [[[[2.0, 2.0]]]]
     """
-    name = "attention_scores"
-    g = floating(name, "q", q)
-    shaped(g, "(batch, heads, queries, head_dim)")
-    keys = beside("k", k, g, (g.dtype,))
-    shaped(keys, "(batch, kv_heads, keys, head_dim)")
-    grouped(keys, g)
-    if keys.shape[0] != g.shape[0]:
-        raise ValueError(f"{name}: k has shape {keys.shape}; expected a batch of {g.shape[0]}")
-    factor = g.shape[3] ** -0.5 if scale is None else real(g, "scale", scale)
+    g, keys = queries_and_keys("attention_scores", q, k)
+    factor = scale_of(g, scale)
     to = _to(out, g, (*g.shape[:3], keys.shape[2]))
     if _on_opencl(g, keys):
         from corepy.kernels.matrices import device
 
         return device.attention_scores(g, keys, factor, to)
+    if _takes_words(g, keys):
+        from corepy.kernels.matrices import _words
+
+        return _words.scores(g, keys, factor, to)
     return by_reference(reference.attention_scores, g, (keys,), (to,), scale=factor)
 
 
 def _matrix(function: str, argument: str, value: Any) -> Given:
     found = floating(function, argument, value)
     if len(found.shape) != 2:
-        raise ValueError(f"{function}: {argument} has shape {found.shape}; expected (rows, size)")
+        raise misshapen(found, "(rows, size)")
     return found
 
 
@@ -336,47 +335,45 @@ def _product(
         from corepy.kernels.matrices import device
 
         return device.gemm(a, b, added, factor, share, to)
-    if len(b.shape) == 1 and _are_few(b, a, added):
-        return _of_few(b, a, factor, share, added, to, shape)
+    if _takes_words(a, b, added):
+        from corepy.kernels.matrices import _words
+
+        return _words.product(a, b, shape, to, alpha=factor, beta=share, added=added)
     return by_reference(reference.gemm, a, (b, added), (to,), alpha=factor, beta=share)
 
 
-#: Vectors up to which 16-bit rows are widened for them alone: more are worth a matrix in float32.
-_FEW: Final = 64
+def _takes_words(x: Given, y: Given, added: Given | None = None) -> bool:
+    """Say whether compiled loops multiply 16-bit floats."""
+    if x.dtype == x.wide or not x.size or not y.size:
+        return False
+    return supports(x, y, added) if x.size > y.size else supports(y, x, added)
+
+
 #: By dtype, vectors from two on up to which a matrix of so many elements is not worth to be packed.
-_FEW_OF_MANY: Final = {"float32": 8, "float64": 3}
+_FEW_OF_MANY: Final = {"float32": 32, "float64": 8}
 _MANY: Final = 1 << 20
 
 
-def _are_few(x: Given, matrix: Given, *others: Given | None) -> bool:
-    """Say whether compiled loops multiply a matrix by vectors."""
+def _are_few(x: Given, matrix: Given) -> bool:
+    """Say whether compiled loops multiply a matrix of float32 or float64 by vectors."""
+    if x.dtype not in _FEW_OF_MANY or matrix.size < _MANY:
+        return False
     vectors = x.size // max(1, x.shape[-1])
-    if x.dtype == x.wide:
-        few = 1 < vectors <= _FEW_OF_MANY[x.dtype] and matrix.size >= _MANY
-    else:
-        few = 0 < vectors <= _FEW and matrix.size > 0
-    # What `view` has to copy column by column takes longer than BLAS, which reads it as it lies:
-    # even of words, all of which the formula widens. Parts of rows are copied in less than that.
-    return few and supports(matrix, x, *others) and in_rows(matrix, apart=x.dtype != x.wide)
+    # What `view` has to copy column by column takes longer than BLAS, which reads it as it lies.
+    few = 1 < vectors <= _FEW_OF_MANY[x.dtype]
+    return few and supports(matrix, x) and in_rows(matrix, apart=False)
 
 
-def _of_few(
-    x: Given,
-    matrix: Given,
-    alpha: float,
-    beta: float,
-    added: Given | None,
-    out: Given | None,
-    shape: tuple[int, ...],
-) -> Any:
+def _of_few(x: Given, matrix: Given, out: Given | None, shape: tuple[int, ...]) -> Any:
     from corepy.kernels.matrices import numba
 
-    result = Result(x, out, read_again=(x, matrix, added), shape=shape)
-    vectors = view(x).reshape(-1, x.shape[-1])
-    host = result.host.reshape(len(vectors), -1)
-    more, share = (host, 0.0) if added is None else (view(added).reshape(host.shape), beta)
-    brain = x.dtype == "bfloat16"
-    numba.products(vectors, view(matrix), alpha, share, more, brain, host)
+    result = Result(x, out, read_again=(x, matrix), shape=shape)
+    rows, size = matrix.shape
+    vectors, host = view(x).reshape(-1), result.host.reshape(-1)
+    places = fixed(np.zeros((1, 3), np.int64))
+    of = vectors.size // size, size, rows
+    flat = view(matrix).reshape(-1)
+    numba.products(vectors, flat, size, places, of, 1.0, 0.0, host, False, host)
     return result.array()
 
 

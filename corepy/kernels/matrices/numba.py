@@ -1,36 +1,87 @@
 """Products of a few vectors with a matrix, each row of which is read once, for all of them.
 
-BLAS packs a matrix first, for which a few vectors are no reward; and of 16-bit floats libraries
-widen all of it, and write and read it once more in twice as many bytes.
+BLAS packs a matrix first, for which a few vectors are no reward. Four vectors meet some rows at
+once, in registers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy.typing as npt
+from numba import types
 
+from corepy._loops._simd import by_type, converts_halves, number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import (
-    fetch,
-    put,
-    scratch,
-    sum_of_products,
-    sum_of_products_in_place,
-)
+from corepy.kernels._simd import fetch, put, scratch, sum_of_products_in_place
+from corepy.kernels._tiles import WORDS, dots, lanes_of
 
 Array = npt.NDArray[Any]
 
 #: Rows whose products are rounded together.
 _ROWS = 64
-#: Vectors up to which words are widened once more for each, for that a row is not stored.
-_AT_ONCE = 2
+#: Vectors that meet some rows at once, which are read, and widened, as seldom.
+_AT_ONCE = 4
+
+_of_floats, _of_halves, _of_brains = (dots(_AT_ONCE, words) for words in ("", *WORDS))
+
+
+def _dots(
+    c: Array, c_at: int, a: Array, a_at: int, size: int, b: Array, b_at: int, step: int, depth: int,
+    brain: bool,
+) -> None:  # fmt: skip
+    """Multiply four vectors by so many rows as `_columns` says, the first `depth` of elements."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_dots)
+def _dots_by_type(
+    c: Any, c_at: Any, a: Any, a_at: Any, size: Any, b: Any, b_at: Any, step: Any, depth: Any,
+    brain: Any,
+) -> Callable[..., Any]:  # fmt: skip
+    if b.dtype != types.uint16:
+        return lambda c, c_at, a, a_at, size, b, b_at, step, depth, brain: _of_floats(
+            c, c_at, _ROWS, a, a_at, size, b, b_at, step, depth
+        )
+
+    def of_words(
+        c: Array, c_at: int, a: Array, a_at: int, size: int, b: Array, b_at: int, step: int,
+        depth: int, brain: bool,
+    ) -> None:  # fmt: skip
+        if brain:
+            _of_brains(c, c_at, _ROWS, a, a_at, size, b, b_at, step, depth)
+        else:
+            _of_halves(c, c_at, _ROWS, a, a_at, size, b, b_at, step, depth)
+
+    def of_brains(
+        c: Array, c_at: int, a: Array, a_at: int, size: int, b: Array, b_at: int, step: int,
+        depth: int, brain: bool,
+    ) -> None:  # fmt: skip
+        _of_brains(c, c_at, _ROWS, a, a_at, size, b, b_at, step, depth)
+
+    return of_words if converts_halves() else of_brains
+
+
+def _columns(held: Array, b: Array, brain: bool) -> int:
+    """Return the rows of B that `_dots` multiplies at once, zero if it does not take them."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_columns)
+def _columns_by_type(held: Any, b: Any, brain: Any) -> Callable[..., Any]:
+    if b.dtype == types.uint16 and not converts_halves():
+        return lambda held, b, brain: max(1, lanes_of(held) // _AT_ONCE) if brain else 0
+    return lambda held, b, brain: max(1, lanes_of(held) // _AT_ONCE)
 
 
 @kernel
 def _products(
     x: Array,
     matrix: Array,
+    step: int,
+    places: Array,
+    shape: tuple[int, int, int],
     alpha: float,
     beta: float,
     added: Array,
@@ -39,48 +90,90 @@ def _products(
     start: int,
     stop: int,
 ) -> None:
-    vectors, size = x.shape
-    vector, row = scratch(x, vectors * size), scratch(x, size)
-    values, more = scratch(x, vectors * _ROWS), scratch(x, _ROWS)
-    for t in range(vectors):
-        vector[t * size : (t + 1) * size] = fetch(x[t], row, brain)
-    for block in range(start, stop):
-        first, last = block * _ROWS, min((block + 1) * _ROWS, len(matrix))
-        for r in range(first, last):
-            if vectors > _AT_ONCE:
-                wide = fetch(matrix[r], row, brain)
-                for t in range(vectors):
-                    found = sum_of_products(vector[t * size : (t + 1) * size], wide)
-                    values[t * _ROWS + r - first] = alpha * found
-            else:
-                for t in range(vectors):
-                    left = vector[t * size : (t + 1) * size]
-                    found = sum_of_products_in_place(left, matrix[r], brain)
-                    values[t * _ROWS + r - first] = alpha * found
+    vectors, size, rows = shape
+    row = scratch(x, size)
+    whole, columns = size // lanes_of(row) * lanes_of(row), _columns(row, matrix, brain)
+    together = 0  # vectors that are multiplied by tiles, with some of zeros
+    if vectors > 1 and columns and whole:
+        together = -(-vectors // _AT_ONCE) * _AT_ONCE
+    columns = max(1, columns)
+    held = max(vectors, together)
+    vector, values, others = scratch(x, held * size), scratch(x, held * _ROWS), scratch(x, _ROWS)
+    vector[vectors * size :] = 0
+    blocks, known = -(-rows // _ROWS), -1
+    for task in range(start, stop):
+        pair, block = task // blocks, task % blocks
+        if pair != known:
+            for t in range(vectors):
+                at = places[pair, 0] + t * size
+                vector[t * size : (t + 1) * size] = fetch(x[at : at + size], row, brain)
+            known = pair
+        first, last = block * _ROWS, min((block + 1) * _ROWS, rows)
+        at = places[pair, 1] + first * step
+        tiled = first + (last - first) // columns * columns if together else first
+        for r in range(first, tiled, columns):
+            for t in range(0, together, _AT_ONCE):
+                place = t * _ROWS + r - first
+                _dots(values, place, vector, t * size, size, matrix, at, step, whole, brain)
+                if whole < size:
+                    for i in range(_AT_ONCE):
+                        left = vector[(t + i) * size + whole : (t + i + 1) * size]
+                        for j in range(columns):
+                            line = matrix[at + j * step + whole : at + j * step + size]
+                            more = sum_of_products_in_place(left, line, brain)
+                            values[place + i * _ROWS + j] += more
+            at += columns * step
+        for r in range(tiled, last):
+            at = places[pair, 1] + r * step
+            for t in range(vectors):
+                left = vector[t * size : (t + 1) * size]
+                found = sum_of_products_in_place(left, matrix[at : at + size], brain)
+                values[t * _ROWS + r - first] = found
         for t in range(vectors):
             some = values[t * _ROWS : t * _ROWS + last - first]
+            for j in range(some.size):
+                some[j] *= number(alpha, some[j])
+            at = places[pair, 2] + t * rows
             if beta != 0.0:
-                other = fetch(added[t, first:last], more[: last - first], brain)
+                other = fetch(added[at + first : at + last], others[: last - first], brain)
                 for j in range(some.size):
-                    some[j] += beta * other[j]
-            put(some, out[t, first:last], brain)
+                    some[j] += number(beta, some[j]) * other[j]
+            put(some, out[at + first : at + last], brain)
 
 
 def products(
-    x: Array, matrix: Array, alpha: float, beta: float, added: Array, brain: bool, out: Array
+    x: Array,
+    matrix: Array,
+    step: int,
+    places: Array,
+    shape: tuple[int, int, int],
+    alpha: float,
+    beta: float,
+    added: Array,
+    brain: bool,
+    out: Array,
 ) -> None:
-    """Put ``alpha * x @ matrix.T + beta * added`` into `out (vectors, rows)`.
+    """Put ``alpha * x @ matrix.T + beta * added`` into `out`, for each pair of them.
 
     Parameters
     ----------
-    x : array (vectors, size)
-        Of float32 or float64, or of uint16: the bits of float16, or of bfloat16 if `brain`. So are
-        all arrays.
-    matrix : array (rows, size)
-    alpha, beta : float
-    added : array (vectors, rows)
-        Not read with a `beta` of zero.
+    x : array
+        Flat, the vectors of a pair one after the other, of float32 or float64, or of uint16: the
+        bits of float16, or of bfloat16 if `brain`. So are all arrays.
+    matrix : array
+        Flat; elements of a row lie side by side.
+    step : int
+        Elements from the beginning of one row to that of the next.
+    places : array of int64 (pairs, 3)
+        Where the vectors, the matrix and the results of a pair begin.
+    shape : (vectors, size, rows)
+        Of a pair; none of them zero.
+    added : array
+        Like `out`; not read with a `beta` of zero.
     """
-    blocks = -(-len(matrix) // _ROWS)
-    work = (1 + len(x)) * matrix.size // 4
-    launch(_products, (x, matrix, alpha, beta, added, brain, out), blocks, work)
+    vectors, size, rows = shape
+    blocks = len(places) * -(-rows // _ROWS)
+    work = len(places) * (1 + vectors) * rows * size // 4
+    launch(
+        _products, (x, matrix, step, places, shape, alpha, beta, added, brain, out), blocks, work
+    )
