@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 __all__ = [
     "BackendError",
@@ -30,9 +30,12 @@ __all__ = [
     "negative_power",
     "no_promotion",
     "out_of_range",
+    "refused",
     "told",
     "unfit",
+    "unsolvable",
     "wrong_dtype",
+    "wrong_shape",
 ]
 
 
@@ -92,42 +95,54 @@ def listing(names: Iterable[object]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+_Error = TypeVar("_Error", bound=Exception)
+
+
+def refused(error: type[_Error], function: str, argument: str, found: str, expected: str) -> _Error:
+    """An argument cannot be used for what is found of it, such as ``is read-only``."""
+    return error(f"{function}: {argument} {found}; expected {expected}")
+
+
 def wrong_dtype(
     function: str, argument: str, dtype: object, device: object, expected: str
 ) -> TypeError:
     """An array argument has a dtype outside the ones the function takes."""
-    return TypeError(f"{function}: {argument} has dtype {dtype} on {device}; expected {expected}")
+    return refused(TypeError, function, argument, f"has dtype {dtype} on {device}", expected)
+
+
+def wrong_shape(function: str, argument: str, shape: Iterable[object], expected: str) -> ValueError:
+    """An array argument has a shape that does not fit."""
+    return refused(ValueError, function, argument, f"has shape {tuple(shape)}", expected)
 
 
 def bad_type(function: str, argument: str, value: object, expected: str) -> TypeError:
     """An argument is of the wrong Python type."""
     if isinstance(value, (list, tuple)) and expected.endswith(("rray", "array or a scalar")):
         expected += ": make one by xp.asarray(...)"
-    return TypeError(f"{function}: {argument} is of type {_kind(value)}; expected {expected}")
+    return refused(TypeError, function, argument, f"is of type {_kind(value)}", expected)
 
 
 def bad_argument(function: str, argument: str, value: object, expected: str) -> ValueError:
     """An argument has the right type and a value that cannot be used."""
-    return ValueError(f"{function}: {argument} is {value!r}; expected {expected}")
+    return refused(ValueError, function, argument, f"is {value!r}", expected)
 
 
 def out_of_range(function: str, argument: str, value: object, expected: str) -> IndexError:
     """An axis lies outside the array, or an index outside every one."""
-    return IndexError(f"{function}: {argument} is {value!r}; expected {expected}")
+    return refused(IndexError, function, argument, f"is {value!r}", expected)
 
 
 def broadcast_mismatch(function: str, shapes: Iterable[tuple[object, ...]]) -> ValueError:
     """Shapes of the operands do not broadcast."""
     got = " and ".join(str(tuple(shape)) for shape in shapes)
-    return ValueError(
-        f"{function}: operands have shapes {got}; expected shapes that broadcast together"
-    )
+    expected = "shapes that broadcast together"
+    return refused(ValueError, function, "operands", f"have shapes {got}", expected)
 
 
 def no_promotion(function: str, dtypes: Iterable[object], hint: str) -> TypeError:
     """The dtypes of the operands have no common dtype."""
     got = " and ".join(str(dtype) for dtype in dtypes)
-    return TypeError(f"{function}: operands have dtypes {got}; expected {hint}")
+    return refused(TypeError, function, "operands", f"have dtypes {got}", hint)
 
 
 # What backends raise names no function, since one of theirs may be part of several operations (`//`
@@ -228,6 +243,13 @@ _OF_MATRICES = {
 }
 
 
+def unsolvable(message: str) -> ValueError:
+    """A matrix has no such answer: what NumPy's users catch there, which is a `ValueError`."""
+    from numpy.linalg import LinAlgError
+
+    return LinAlgError(message)
+
+
 def named(function: str, error: Exception) -> Exception | None:
     """Return a library's error as Python's own type, its message beginning with a function's name.
 
@@ -239,7 +261,7 @@ def named(function: str, error: Exception) -> Exception | None:
         return MemoryError(f"{function}: {str(error) or 'not enough memory for the result'}")
     for kind in _NAMED:
         if isinstance(error, kind):
-            # The nearest documented type: numpy.linalg.LinAlgError arrives as ValueError.
+            # The nearest documented type.
             exact = type(error) if type(error).__module__ == "builtins" else kind
             if issubclass(exact, UnicodeError):  # which wants more than a message
                 exact = ValueError
@@ -247,5 +269,5 @@ def named(function: str, error: Exception) -> Exception | None:
             text = told(function, argument, error)
             if exact is ValueError and function in _OF_MATRICES and "expected" not in text:
                 text += f"; expected {_OF_MATRICES[function]}"
-            return exact(text)
+            return unsolvable(text) if type(error).__name__ == "LinAlgError" else exact(text)
     return None

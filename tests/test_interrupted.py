@@ -19,17 +19,18 @@ import corepy
 from corepy import _apart, _blas, _forks, kernels
 from corepy.dispatch import _explain, _settings
 from corepy.dispatch._settings import Restore, Setting
-from corepy.kernels.attention import _cache
+from corepy.kernels.attention import _cache, _cache_memory
 
 #: Where Python looks for interrupts before the first line of a function that it calls by itself.
 _UNGUARDED = {"__exit__", "_take"}
 
 
-def interrupted(work: Callable[[], object], module: ModuleType) -> Iterator[int]:
-    """Do something time and again, with an interrupt at another place of a module each time.
+def interrupted(work: Callable[[], object], *modules: ModuleType) -> Iterator[int]:
+    """Do something time and again, with an interrupt at another place of modules each time.
 
     Python looks for interrupts as a function begins and as one written in C has returned.
     """
+    files = {module.__file__ for module in modules}
     for place in count():
         seen = 0
 
@@ -39,7 +40,7 @@ def interrupted(work: Callable[[], object], module: ModuleType) -> Iterator[int]
             begins = event == "call" and code.co_name not in _UNGUARDED
             if code.co_flags & inspect.CO_GENERATOR:
                 begins = False  # or goes on, which the interpreter does not tell apart
-            if code.co_filename == module.__file__ and (begins or event == "c_return"):
+            if code.co_filename in files and (begins or event == "c_return"):
                 seen += 1
                 if seen == place + 1:
                     raise KeyboardInterrupt
@@ -67,7 +68,7 @@ def test_each_block_of_a_cache_is_free_or_of_one_sequence() -> None:
     for cache in made:
         cache.append(ones, ones)
     cache, wanted = made
-    for _ in interrupted(lambda: cache.append(ones, ones), _cache):
+    for _ in interrupted(lambda: cache.append(ones, ones), _cache, _cache_memory):
         assert state(cache) == state(wanted)
     wanted.append(ones, ones)
     assert state(cache) == state(wanted)
@@ -78,7 +79,7 @@ def test_each_block_of_a_cache_is_free_or_of_one_sequence() -> None:
         cache.free(1)
         cache.free(0)
 
-    for _ in interrupted(work, _cache):
+    for _ in interrupted(work, _cache, _cache_memory):
         held = [*cache._free, *cache._tables[0], *cache._tables[1]]
         assert len(set(held)) == len(held)
         for length, table in zip(cache.lengths, cache._tables, strict=True):

@@ -20,12 +20,15 @@ from corepy._errors import (
     bad_type,
     listing,
     out_of_range,
+    refused,
     wrong_dtype,
+    wrong_shape,
 )
 from corepy.backends._base import Backend, Native
 from corepy.devices._device import CPU, Device
 from corepy.dispatch import Operand, Table, landed, load, owner_of
 from corepy.kernels._libraries import device_library
+from corepy.kernels._replay import peeked
 
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 _FLOATING: Final = "a floating-point dtype: " + listing(FLOATS)
@@ -248,25 +251,19 @@ def beside(
     """
     found = given(x.function, argument, value)
     if found.library != x.library:
-        raise TypeError(
-            f"{x.function}: {argument} is an array of {found.library}; expected one of "
-            f"{x.library}, as {x.argument} is"
-        )
+        of = f"is an array of {found.library}"
+        expected = f"one of {x.library}, as {x.argument} is"
+        raise refused(TypeError, x.function, argument, of, expected)
     if found.dtype not in dtypes:
         expected = f"{listing(dtypes)} beside {x.argument} of {x.dtype}"
         raise wrong_dtype(x.function, argument, found.dtype, found.device, expected)
     apart = x.device is not found.device and None not in (x.device, found.device)
     # Where JAX runs what it traces is not known yet: `device` is a guess.
     if apart and not (x.library == "jax" and (is_traced(x) or is_traced(found))):
-        raise DeviceMismatchError(
-            f"{x.function}: {argument} is on {found.device}; expected {x.device}, "
-            f"where {x.argument} is"
-        )
+        on, expected = f"is on {found.device}", f"{x.device}, where {x.argument} is"
+        raise refused(DeviceMismatchError, x.function, argument, on, expected)
     if shape is not None and found.shape != shape:
-        raise ValueError(
-            f"{x.function}: {argument} has shape {found.shape}; expected {shape} "
-            f"beside {x.argument} of shape {x.shape}"
-        )
+        raise misshapen(found, str(shape), beside=x)
     return found
 
 
@@ -310,14 +307,24 @@ def writable(x: Given) -> None:
         return
     # A scalar of NumPy's never changes: `native` is a copy.
     if isinstance(x.value, np.generic) or not x.backend.is_writable(x.native):
-        raise ValueError(f"{x.function}: {x.argument} is read-only; expected writable memory")
+        raise unusable(x, "is read-only", "writable memory")
+
+
+def misshapen(x: Given, expected: str, *, beside: Given | None = None) -> ValueError:
+    """An array has a shape that does not fit, or not that of another one."""
+    if beside is not None:
+        expected += f" beside {beside.argument} of shape {beside.shape}"
+    return wrong_shape(x.function, x.argument, x.shape, expected)
+
+
+def unusable(x: Given, found: str, expected: str) -> ValueError:
+    """An array cannot be used for what is found of it."""
+    return refused(ValueError, x.function, x.argument, found, expected)
 
 
 def in_common(x: Given, y: Given) -> ValueError:
     """Two arrays, of which one is to be written to, have memory in common."""
-    return ValueError(
-        f"{y.function}: {y.argument} has memory of {x.argument}; expected another array"
-    )
+    return unusable(y, f"has memory of {x.argument}", "another array")
 
 
 def finite(function: str, argument: str, value: Any, least: float = -math.inf) -> float:
@@ -432,6 +439,18 @@ def broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     if len(shape) > len(target):
         return False
     return all(n in (1, m) for n, m in zip(reversed(shape), reversed(target)))
+
+
+def astray(x: Given, most: int) -> str | None:
+    """Return what is found of integers if one is negative, or greater than `most`, for messages.
+
+    Those without values, as inside of traces, are not looked at.
+    """
+    if not x.size or is_traced(x):
+        return None
+    values = peeked(x)
+    low, high = int(values.min()), int(values.max())
+    return f"has values from {low} to {high}" if low < 0 or high > most else None
 
 
 def is_compiling(x: Given) -> bool:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from corepy.devices._shortage import insist
 from corepy.dispatch import Operand, adopt, ran, reproducible_blas
 from corepy.kernels._arguments import Given, is_traced, jax_values
 from corepy.kernels._libraries import DeviceLibrary
-from corepy.kernels._memory import ON_HOST, delivered, place_of
+from corepy.kernels._memory import ON_HOST, delivered, lies_plain, place_of
 
 #: Libraries whose functions a formula calls itself, so that it also has the dtypes that the
 #: standard lacks; arrays of others are wrapped.
@@ -71,12 +72,7 @@ def by_reference(
                 return program(*arrays, **factors)
 
         return _delivered(x, insist(x.function, place, fused), outs)
-    ran(
-        x.backend.name,
-        x.backend,
-        place,
-        reason or "by its formula, in the functions of the library",
-    )
+    ran(x.backend.name, x.backend, place, reason or _by_its_formula(x))
     xp: Any
     # An `Array` of a library on the host goes without its wrapping: a formula is many operations.
     wraps = x.library not in (_NATIVE if x.table is None else ON_HOST)
@@ -95,6 +91,14 @@ def by_reference(
             return function(xp, *arrays, wide=getattr(xp, x.wide), **parameters, **factors)
 
     return _delivered(x, insist(x.function, place, compute), outs)
+
+
+def _by_its_formula(x: Given) -> str:
+    """Say that a formula computes, and what is not installed that would do it in one loop."""
+    why = "by its formula, in the functions of the library"
+    if lies_plain(x) and find_spec("numba") is None:
+        return f"{why}; Numba is not installed (extra numba)"
+    return why
 
 
 def _delivered(x: Given, found: Any, outs: tuple[Given | None, ...]) -> Any:

@@ -46,6 +46,10 @@ class DeviceLibrary(Backend):
         found: Scalar = self.to_numpy(native).item()
         return found
 
+    def apart(self) -> ValueError:
+        """Values without a copy were asked for that are to come to the host, or from it."""
+        return ValueError(f"the memory of {self.name}'s devices is not the host's")
+
     @abstractmethod
     def like(self, array: np.ndarray[Any, Any], native: Native) -> Native:
         """Make an array of host memory where another one lives, on its queue."""

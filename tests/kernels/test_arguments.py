@@ -11,7 +11,7 @@ import pytest
 
 import corepy
 from corepy import kernels, testing
-from corepy.kernels import _memory
+from corepy.kernels import _formulas, _memory
 from tests.kernels.calls import CALLS, NUMPY, Call, every, ones
 from tests.kernels.libraries import Kind, host, kinds, select
 
@@ -51,7 +51,11 @@ def attend(q: Any = Q, k: Any = K, v: Any = None, **options: Any) -> Any:
             TypeError,
             "swiglu: gate has dtype float64 on cpu; expected float32 beside x of float32",
         ),
-        (lambda: kernels.rms_norm(np.float32(1), None, 0), ValueError, "rms_norm: x has no dimens"),
+        (
+            lambda: kernels.rms_norm(np.float32(1), None, 0),
+            ValueError,
+            "rms_norm: x has shape (); expected at",
+        ),
         (
             lambda: kernels.rms_norm(X, ones(3), 0),
             ValueError,
@@ -545,6 +549,13 @@ def test_without_numba_the_reference_computes(monkeypatch: pytest.MonkeyPatch) -
     x = np.random.default_rng(0).standard_normal((2000, 6)).astype("f4")
     np.testing.assert_allclose(kernels.softmax(x, -1).sum(-1), 1.0, rtol=1e-6)
     assert kernels.gelu(x).shape == x.shape
+    monkeypatch.setattr(_formulas, "find_spec", lambda name: None)
+    (record,) = corepy.explain(kernels.gelu, x).records
+    formula = "by its formula, in the functions of the library"
+    assert record.reason == f"{formula}; Numba is not installed (extra numba)"
+    monkeypatch.undo()
+    (record,) = corepy.explain(kernels.gelu, x[:1, :1]).records  # too small, with Numba or without
+    assert record.reason == formula
 
 
 def test_import_loads_no_library() -> None:

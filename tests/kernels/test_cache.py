@@ -13,7 +13,7 @@ import pytest
 import corepy
 from corepy import array_api as xp
 from corepy import kernels
-from corepy.kernels.attention import _cache
+from corepy.kernels.attention import _cache_memory
 from tests.kernels.libraries import DEVICES, Kind, check, dtype_of, host, kinds, select
 from tests.kernels.test_attention import expected_of, sample
 
@@ -408,7 +408,7 @@ def test_what_could_not_be_written_leaves_a_cache_as_it_was(
             raise MemoryError
         return written(memory, at, values)
 
-    written = _cache._written
+    written = _cache_memory._written
 
     def state(memory: Any) -> tuple[Any, ...]:
         if isinstance(memory, kernels.KVCache):
@@ -420,7 +420,7 @@ def test_what_could_not_be_written_leaves_a_cache_as_it_was(
         memory.append(one, one)
         before, seen = state(memory), memory.attend(one)
         with monkeypatch.context() as patch:
-            patch.setattr(_cache, "_written", broken)
+            patch.setattr(_cache_memory, "_written", broken)
             with pytest.raises(MemoryError):
                 memory.append(more, more)
         assert state(memory) == before
@@ -484,13 +484,13 @@ def test_a_copy_grows_by_itself(cache: Any, again: Callable[[Any], Any]) -> None
 @pytest.mark.backend("jax")
 def test_pages_of_jax_are_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # Each write copies the memory of all blocks.
-    writes, write = [], _cache._written
+    writes, write = [], _cache_memory._written
 
     def counted(*given: Any) -> Any:
         writes.append(given)
         return write(*given)
 
-    monkeypatch.setattr(_cache, "_written", counted)
+    monkeypatch.setattr(_cache_memory, "_written", counted)
     q, k, v = states(Kind("jax", compiled=False), 7, "float32")
     for wrapped in (False, True):
         writes.clear()

@@ -203,8 +203,8 @@ def test_llama3() -> None:
         ({"beta_slow": 2.0}, ValueError, "beta_slow is 2.0; expected 1, or a scaling that uses it"),
         ({"beta_slow": "2"}, TypeError, "beta_slow is of type str; expected a real number"),
         ({"scaling": np.ones(2)}, ValueError, "scaling is array([1., 1.]); expected None, 'linear"),
-        ({"scaling": "yarn"}, TypeError, "original_length is of type NoneType; expected an int"),
-        ({"scaling": "llama3"}, TypeError, "original_length is of type NoneType; expected an int"),
+        ({"scaling": "yarn"}, ValueError, "original_length is None; expected an integer, which"),
+        ({"scaling": "llama3"}, ValueError, "original_length is None; expected an integer, which"),
         (
             {"scaling": "llama3", "original_length": 8, "attention_factor": 1.0},
             ValueError,

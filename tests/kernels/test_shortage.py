@@ -12,7 +12,7 @@ import corepy
 from corepy import kernels
 from corepy.devices import _shortage
 from corepy.kernels import _memory
-from corepy.kernels.attention import _cache
+from corepy.kernels.attention import _cache_memory
 from corepy.kernels.matrices import reference
 from tests.kernels.libraries import Kind
 
@@ -32,7 +32,7 @@ WAYS = {
         lambda: kernels.gemm(corepy.array_api.asarray(A), corepy.array_api.asarray(A)),
     ),
     "loop": (_memory, "_new", lambda: kernels.silu(X)),
-    "cache": (_cache, "_zeros_like", cache),
+    "cache": (_cache_memory, "_zeros_like", cache),
 }
 
 

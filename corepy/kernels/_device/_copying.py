@@ -8,14 +8,8 @@ from itertools import islice
 import numpy as np
 
 from corepy.kernels._arguments import Given
-from corepy.kernels._device._runtime import (
-    ITEM_SIZE,
-    Memory,
-    Program,
-    coalesced,
-    launch,
-    target_of,
-)
+from corepy.kernels._device._runtime import ITEM_SIZE, WORDS, Memory, Program, coalesced, launch
+from corepy.kernels._device._sharing import groups_to_move
 
 _program = Program(__file__, "copy.c")
 _BLOCK = 256
@@ -30,7 +24,7 @@ def copy(x: Given, source: Memory, out: Memory) -> None:
     inner = [(1, 0, 0)] * (_AXES - len(inner)) + inner
     sizes, froms, tos = zip(*inner, strict=True)
     total = int(np.prod(sizes))
-    groups = min(-(-total // _BLOCK), 16 * target_of(x).units(x))
+    groups = groups_to_move(x, total, _BLOCK)
     integers = [np.int64(n) for n in (total, *islice(sizes, 1, None), *froms, *tos)]
     for place in np.ndindex(*(axis[0] for axis in outer)):
         from_, to = (sum(i * axis[n] for i, axis in zip(place, outer, strict=True)) for n in (1, 2))
@@ -45,5 +39,5 @@ def copy(x: Given, source: Memory, out: Memory) -> None:
                 replace(out, start=out.start + to, written=True),
                 *integers,
             ),
-            X={1: "uint8", 2: "uint16", 4: "uint32", 8: "int64"}[ITEM_SIZE[source.dtype]],
+            X=WORDS[ITEM_SIZE[source.dtype]],
         )

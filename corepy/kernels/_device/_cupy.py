@@ -57,7 +57,7 @@ class CuPyArrays(DeviceLibrary):
 
     def to_numpy(self, native: Native, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
-            raise ValueError("the memory of a GPU is not the host's")
+            raise self.apart()
         values: np.ndarray[Any, Any] = cupy.asnumpy(native)
         return values
 
@@ -65,7 +65,7 @@ class CuPyArrays(DeviceLibrary):
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
     ) -> Native:
         if copy is False:
-            raise ValueError("the memory of a GPU is not the host's")
+            raise self.apart()
         return from_host(array, device)
 
     def like(self, array: np.ndarray[Any, Any], native: Native) -> Native:

@@ -12,10 +12,15 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 
-from corepy._errors import DeviceMismatchError, UnsupportedOperationError, wrong_dtype
+from corepy._errors import (
+    DeviceMismatchError,
+    UnsupportedOperationError,
+    refused,
+    wrong_dtype,
+)
 from corepy.backends._base import Native
 from corepy.devices._device import Device, as_device
-from corepy.kernels._arguments import Given
+from corepy.kernels._arguments import Given, unusable
 from corepy.kernels._device._runtime import ITEM_SIZE, Memory, Program, Target, numpy_dtype
 from corepy.kernels._libraries import DeviceLibrary
 
@@ -45,7 +50,7 @@ class PyOpenCL(DeviceLibrary):
 
     def to_numpy(self, native: Native, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
-            raise ValueError("the memory of an OpenCL device is not the host's")
+            raise self.apart()
         values: np.ndarray[Any, Any]
         values = native.get() if native.flags.c_contiguous else _values_of_view(native)
         return values
@@ -54,7 +59,7 @@ class PyOpenCL(DeviceLibrary):
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
     ) -> Native:
         if copy is False:
-            raise ValueError("the memory of an OpenCL device is not the host's")
+            raise self.apart()
         queue = self._queues.get(device)
         if queue is None:
             found = _devices()[device.index or 0]
@@ -104,30 +109,18 @@ class OpenCL(Target):
     def takes(self, x: Given) -> bool:
         queue = x.native.queue
         if queue is None:
-            raise ValueError(
-                f"{x.function}: {x.argument} has no queue; expected one, from Array.with_queue"
-            )
-        if x.native.offset % ITEM_SIZE[x.dtype]:
-            raise ValueError(
-                f"{x.function}: {x.argument} begins {x.native.offset} bytes into its buffer; "
-                f"expected a multiple of the {ITEM_SIZE[x.dtype]} bytes of an element"
-            )
+            raise unusable(x, "has no queue", "one, from Array.with_queue")
+        offset, size = x.native.offset, ITEM_SIZE[x.dtype]
+        if offset % size:
+            expected = f"a multiple of the {size} bytes of an element"
+            raise unusable(x, f"begins {offset} bytes into its buffer", expected)
         if x.dtype == "float64" and not queue.device.double_fp_config:
             expected = "float16, bfloat16 or float32, for this device lacks float64"
             raise wrong_dtype(x.function, x.argument, x.dtype, x.device, expected)
         return True
 
     def memory(self, x: Given) -> Memory:
-        native, size = x.native, ITEM_SIZE[x.dtype]
-        return Memory(
-            x.dtype,
-            x.shape,
-            tuple(stride // size for stride in native.strides),
-            native.base_data,
-            native.offset // size,
-            _address(native),
-            native,
-        )
+        return _memory(x.native, x.dtype, x.shape)
 
     def empty(self, x: Given, shape: tuple[int, ...], dtype: str) -> tuple[Any, Memory]:
         made = numpy_dtype(dtype)
@@ -138,10 +131,7 @@ class OpenCL(Target):
             if isinstance(error, cl.LogicError) and not too_large:
                 raise
             raise MemoryError(str(error)) from error
-        size = ITEM_SIZE[dtype]
-        strides = tuple(stride // size for stride in native.strides)
-        place = (native.base_data, native.offset // size, _address(native))
-        return native, Memory(dtype, shape, strides, *place, native)
+        return native, _memory(native, dtype, shape)
 
     def units(self, x: Given) -> int:
         return int(self.queue(x).device.max_compute_units)
@@ -165,15 +155,15 @@ class OpenCL(Target):
         queue = self.queue(x)
         for memory in memories:
             if memory.owner.context != queue.context:
-                raise DeviceMismatchError(
-                    f"{x.function}: an array belongs to another context of {x.device}; expected "
-                    f"that of {x.argument}"
+                found, expected = (
+                    f"belongs to another context of {x.device}",
+                    f"that of {x.argument}",
                 )
+                raise refused(DeviceMismatchError, x.function, "an array", found, expected)
         if (most := queue.device.max_work_group_size) < math.prod(block):
-            raise UnsupportedOperationError(
-                f"{x.function}: {x.argument} is on {x.device}, whose groups have up to {most} "
-                f"work-items; expected a device of at least {math.prod(block)}"
-            )
+            found = f"is on {x.device}, whose groups have up to {most} work-items"
+            expected = f"a device of at least {math.prod(block)}"
+            raise refused(UnsupportedOperationError, x.function, x.argument, found, expected)
         kernel = _built(queue.context, queue.device, program, name, block, defines)
         total = tuple(n * size for n, size in zip(grid, block, strict=True))
         # Of arrays on other queues, or on one that runs out of order.
@@ -184,6 +174,13 @@ class OpenCL(Target):
         for memory in memories:
             if memory.written:
                 memory.owner.add_event(event)
+
+
+def _memory(native: Native, dtype: str, shape: tuple[int, ...]) -> Memory:
+    size = ITEM_SIZE[dtype]
+    strides = tuple(stride // size for stride in native.strides)
+    place = native.base_data, native.offset // size, _address(native)
+    return Memory(dtype, shape, strides, *place, native)
 
 
 def _address(native: Native) -> tuple[Any, int]:

@@ -21,14 +21,12 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from corepy import array_api
 from corepy._errors import BackendError, CorepyError
 from corepy._signals import let_through
 from corepy.devices._device import CPU
 from corepy.devices._shortage import insist
-from corepy.dispatch import make, ran, table_of
-from corepy.kernels._arguments import Given, in_common, is_compiling
-from corepy.kernels._memory import delivered, lying_at, meet, place_of
+from corepy.kernels._arguments import Given, is_compiling
+from corepy.kernels._memory import lying_at
 
 #: Bytes of an element in memory, by the name of its dtype.
 ITEM_SIZE: Final = {
@@ -94,6 +92,16 @@ class Program:
         return "\n".join(parts)
 
 
+#: Which memory, the first byte in it, and the first beyond.
+Extent: TypeAlias = tuple[Any, int, int]
+
+
+def share_bytes(one: Extent, other: Extent) -> bool:
+    """Say whether two extents have bytes in common."""
+    (space, low, high), (other_space, other_low, other_high) = one, other
+    return space == other_space and low < other_high and other_low < high
+
+
 @dataclass(slots=True, eq=False)
 class Memory:
     """An array as kernels see it. Whoever made it alone may change it.
@@ -150,8 +158,7 @@ class Memory:
 
     def overlaps(self, other: Memory) -> bool:
         """Say whether two arrays may have memory in common; those with gaps need not."""
-        (space, low, high), (other_space, other_low, other_high) = self._extent(), other._extent()
-        return space == other_space and low < other_high and other_low < high
+        return share_bytes(self.extent(), other.extent())
 
     def place(self) -> Any:
         """Return an array that lies as this one does in what it is part of, for `meet`."""
@@ -166,7 +173,8 @@ class Memory:
         same = layout == (other.address, other.dtype, other.shape)
         return same and self.is_contiguous and other.is_contiguous
 
-    def _extent(self) -> tuple[Any, int, int]:
+    def extent(self) -> Extent:
+        """Return which memory it is part of, and between which of its bytes it lies."""
         size = ITEM_SIZE[self.dtype]
         space, first = self.address
         if not self.size:
@@ -174,6 +182,10 @@ class Memory:
         ends = [(n - 1) * s * size for n, s in zip(self.shape, self.strides, strict=True)]
         low = first + sum(end for end in ends if end < 0)
         return space, low, first + sum(end for end in ends if end > 0) + size
+
+
+#: By the bytes of an element, the dtype as which kernels move it that only copy.
+WORDS: Final = {1: "uint8", 2: "uint16", 4: "uint32", 8: "int64"}
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -500,121 +512,3 @@ def copied(x: Given, source: Memory) -> Memory:
     _, made = empty(x, source.shape, source.dtype)
     copy(x, source, made)
     return made
-
-
-# ---------------------------------------------------------------------------- results
-
-
-class Result:
-    """Memory for a result that is like an operand: new, or what the caller gave for it.
-
-    That may be just where an operand is, unless it is one of those that are `read_again`.
-
-    Parameters
-    ----------
-    x : Given
-    out : Given or None
-    *inputs : Given or None
-        The other operands.
-    shape, dtype
-        Where they are not those of `x`.
-    """
-
-    __slots__ = ("_native", "_out", "_x", "memory")
-
-    #: What the kernel fills.
-    memory: Memory
-
-    def __init__(
-        self,
-        x: Given,
-        out: Given | None,
-        *inputs: Given | None,
-        read_again: tuple[Given | None, ...] = (),
-        shape: tuple[int, ...] | None = None,
-        dtype: str | None = None,
-    ) -> None:
-        target = target_of(x)
-        self._x, self._out = x, out
-        ran(target.name, x.backend, place_of(x), "device kernels take it")
-        if out is not None and target.writes:
-            found = target.memory(out)
-            once = [target.memory(g) for g in (x, *inputs) if g is not None]
-            again = [target.memory(g) for g in read_again if g is not None]
-            fits = found.is_contiguous and not any(found.overlaps(m) for m in again)
-            if fits and all(found.is_same(m) or not found.overlaps(m) for m in once):
-                found.written = True
-                self._native, self.memory = None, found
-                return
-        self._native, made = empty(x, x.shape if shape is None else shape, dtype or x.dtype)
-        made.written = True
-        self.memory = made
-
-    def array(self) -> Any:
-        """Return the filled memory as the caller's own kind of array."""
-        x, out, native = self._x, self._out, self._native
-        if out is None:
-            return _wrapped(x, native, self.memory.dtype)
-        if not target_of(x).writes:
-            return delivered(_wrapped(x, native, self.memory.dtype), out)
-        if native is not None:
-            from corepy.kernels._device._copying import copy
-
-            copy(x, self.memory, target_of(x).memory(out))
-        tell_changed(out)
-        return out.value
-
-
-def apart(*arrays: Given) -> list[Memory] | None:
-    """Return the memory of arrays that kernels change where they are, of each looked at once.
-
-    None where one is not side by side or two may have memory in common: then `Result` tells which
-    may change there. Whoever changes one of them ends with `tell_changed`.
-    """
-    target, x = target_of(arrays[0]), arrays[0]
-    found = [target.memory(array) for array in arrays]
-    if not all(memory.is_contiguous for memory in found):
-        return None
-    extents = [memory._extent() for memory in found]
-    for n, (space, low, high) in enumerate(extents):
-        for other_space, other_low, other_high in extents[n + 1 :]:
-            if space == other_space and low < other_high and other_low < high:
-                return None
-    ran(target.name, x.backend, place_of(x), "device kernels take it")
-    return found
-
-
-def refuse_overlap_on_device(*arrays: Given) -> None:
-    """Refuse arrays that have memory in common.
-
-    Raises
-    ------
-    ValueError
-        If two have.
-    """
-    target = target_of(arrays[0])
-    if not target.writes:  # their library puts results there
-        return
-    found = [target.memory(array) for array in arrays]
-    for n, one in enumerate(found):
-        for m, other in enumerate(found[:n]):
-            if one.overlaps(other) and meet(one.place(), other.place()):
-                raise in_common(arrays[m], arrays[n])
-
-
-def tell_changed(x: Given) -> None:
-    """Tell the library of an array that a kernel has written to it."""
-    if x.library == "torch":  # whose graphs count changes
-        import torch
-
-        torch.autograd.graph.increment_version(x.native)
-
-
-def _wrapped(x: Given, native: Any, dtype: str) -> Any:
-    """Return an array like the caller's: of its library, or of corepy."""
-    if x.table is None:
-        return native
-    table = x.table
-    if dtype != x.dtype:
-        table = table_of(x.backend, place_of(x), getattr(array_api, dtype))
-    return make(native, table)

@@ -21,6 +21,8 @@ HELD = 16
 _TILE = 64
 #: Groups for each compute unit of a device that does not begin groups as cheaply as a GPU does.
 _GROUPS = 32
+#: The same where elements are only moved.
+_MOVING = 16
 
 
 class Shape(NamedTuple):
@@ -80,6 +82,11 @@ def groups_of(x: Given, groups: int) -> int:
     if x.device is not None and x.device.kind in ("cuda", "rocm"):
         return min(groups, _MOST_GROUPS)
     return min(groups, _GROUPS * target_of(x).units(x))
+
+
+def groups_to_move(x: Given, size: int, items: int) -> int:
+    """Return how many groups of so many work-items share elements that are moved one by one."""
+    return min(-(-size // items), _MOVING * target_of(x).units(x))
 
 
 #: The limit of CUDA's and HIP's first axis.

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 from corepy.dispatch import one_operation
-from corepy.kernels._arguments import beside, choice, destination, floating, real
+from corepy.kernels._arguments import beside, choice, destination, misshapen
 from corepy.kernels._replay import replayed
 from corepy.kernels.attention._at_once import at_once
 from corepy.kernels.attention._cache import KVCache, PagedKVCache
 from corepy.kernels.attention._problem import (
     Problem,
     flag,
-    grouped,
     over_scores,
+    queries_and_keys,
     reach,
-    shaped,
+    scale_of,
     sizes,
 )
 
@@ -145,18 +144,10 @@ def _attention(
 ) -> Any:
     """Look at all arguments of `attention`, unless a call with such ones is repeated."""
     name = "attention"
-    g = floating(name, "q", q)
-    shaped(g, "(batch, heads, queries, head_dim)")
-    keys = beside("k", k, g, (g.dtype,))
-    shaped(keys, "(batch, kv_heads, keys, head_dim)")
-    grouped(keys, g)
-    if keys.shape[0] != g.shape[0]:
-        raise ValueError(
-            f"attention: k has shape {keys.shape}; expected a batch of {g.shape[0]}, as q has"
-        )
+    g, keys = queries_and_keys(name, q, k)
     values = beside("v", v, g, (g.dtype,))
     if values.shape != keys.shape:
-        raise ValueError(f"attention: v has shape {values.shape}; expected {keys.shape}, that of k")
+        raise misshapen(values, f"{keys.shape}, that of k")
     length = keys.shape[2]
     choice(name, "causal_align", causal_align, ("bottom-right", "top-left"))
     flag(name, "causal", causal)
@@ -166,7 +157,7 @@ def _attention(
         g,
         keys,
         values,
-        1 / math.sqrt(g.shape[3]) if scale is None else real(g, "scale", scale),
+        scale_of(g, scale),
         mask=over_scores("mask", mask, g, length, ("bool",)),
         bias=over_scores("bias", bias, g, length, tuple(dict.fromkeys((g.dtype, g.wide)))),
         lengths=sizes("lengths", lengths, g, length),

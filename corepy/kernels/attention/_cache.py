@@ -2,209 +2,33 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
-from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
 from operator import index
-from typing import Any, Final, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from corepy._dtypes import DType
-from corepy._errors import bad_argument, bad_type, listing, out_of_range
+from corepy._errors import bad_argument, bad_type, out_of_range
 from corepy.array_api._arguments import addressable
 from corepy.devices._device import CPU
 from corepy.devices._shortage import insist
-from corepy.dispatch import Operand, make, one_operation
+from corepy.dispatch import one_operation
 from corepy.kernels._arguments import (
-    FLOATS,
     Given,
     beside,
     destination,
-    floating,
     given,
-    is_traced,
-    real,
-    torch_layout,
+    misshapen,
+    unusable,
     whole,
-    writable,
 )
-from corepy.kernels._device import on_device
-from corepy.kernels._device._runtime import numpy_dtype
-from corepy.kernels._formulas import setting
-from corepy.kernels._libraries import DeviceLibrary
-from corepy.kernels._memory import Host, begin_in, place_of, placed
-from corepy.kernels.attention._problem import Problem, flag, grouped, reach, shaped
-
-#: What arrays of the standard's namespace can have, and libraries of which kernels take more.
-_OF_STANDARD: Final = ("float32", "float64")
-_OF_16_BITS: Final = ("torch", "jax", "cupy", "pyopencl")
-#: Libraries in whose namespaces `array_api_compat` makes zeros.
-_COMPATIBLE: Final = ("numpy", "torch", "jax", "dask")
-
-
-def _zeros(function: str, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
-    """Make memory in the library and on the device of another array."""
-    model = floating(function, "like", np.empty(0, np.float32) if like is None else like)
-    name = model.dtype if dtype is None else _name(function, dtype)
-    options = FLOATS if model.table is None and model.library in _OF_16_BITS else _OF_STANDARD
-    options = (*options, "float16") if model.library == "numpy" and model.table is None else options
-    if model.dtype not in options:  # NumPy's bfloat16, of another package
-        options = (*options, model.dtype)
-    if name not in options:
-        raise bad_argument(function, "dtype", name, f"{listing(options)}, or None")
-    return insist(function, place_of(model), lambda: _zeros_like(model, shape, name))
-
-
-def _name(function: str, dtype: Any) -> str:
-    """Return the name of a dtype that an argument gives: by it, of corepy or of NumPy."""
-    if isinstance(dtype, str):
-        return dtype
-    if isinstance(dtype, type) and issubclass(dtype, np.generic):
-        dtype = np.dtype(dtype)
-    if not isinstance(dtype, (DType, np.dtype)):
-        raise bad_type(function, "dtype", dtype, "a name, a dtype of corepy or NumPy, or None")
-    return dtype.name
-
-
-def _zeros_like(model: Given, shape: tuple[int, ...], name: str) -> Any:
-    if isinstance(model.backend, DeviceLibrary):
-        return placed(np.zeros(shape, numpy_dtype(name)), model)
-    if model.table is not None or model.library not in _COMPATIBLE:
-        return placed(np.zeros(shape, name), model)
-    from array_api_compat import array_namespace, device
-
-    xp = array_namespace(model.native)
-    with setting(replace(model, dtype=name)):
-        own = model.native.dtype if name == model.dtype else getattr(xp, name)
-        return xp.zeros(shape, dtype=own, device=device(model.native))
-
-
-def _written(memory: Any, at: tuple[Any, ...], values: Given) -> Any:
-    """Write into memory, and return it or, in libraries whose arrays never change, what follows."""
-    wrapped = isinstance(memory, Operand)  # whatever the values are
-    if values.library == "jax":
-        write = values.backend.operation("__setitem__")
-        assert write is not None
-        found = write(memory.unwrap() if wrapped else memory, at, values.native)
-        return make(found, memory._table) if wrapped else found
-    own = values.library == "tinygrad" and not wrapped
-    if own:  # it writes under nothing that waits to be computed
-        for native in (memory, values.native):
-            values.backend.computed(native)
-    with sys.modules["torch"].no_grad() if values.library == "torch" else nullcontext():
-        try:
-            memory[at] = values.value if wrapped else values.native
-        except RuntimeError as error:
-            # Why is looked at now, for `torch.compile` traces neither question.
-            writable(given(values.function, "the cache", memory))
-            if own:
-                # What was made of this memory and is yet to be computed keeps it as it is.
-                memory = values.backend.computed(memory.clone())
-                memory[at] = values.native
-                return memory
-            if values.library == "torch" and torch_layout().is_transformed():
-                raise _transformed(values, "torch.func transforms", "outside it") from error
-            raise
-    return memory
-
-
-def _transformed(x: Given, how: str, where: str) -> ValueError:
-    """Keys or values belong to a function that a library transforms, and do not outlive it."""
-    return ValueError(
-        f"{x.function}: {x.argument} is kept inside a function that {how}; expected a call {where}"
-    )
-
-
-def _trace() -> Any:
-    """Return what stands for the innermost of the functions that JAX transforms now."""
-    try:
-        from jax.extend.core import get_opaque_trace_state
-    except ImportError:  # where older ones have it
-        from jax.core import get_opaque_trace_state
-
-    return get_opaque_trace_state("corepy")
-
-
-class _Memory:
-    """The memory of a cache, and the checks of what comes into it."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: Any, like: Any) -> None:
-        self._name = type(self).__name__
-        addressable(self._name, *shape, holder="its keys have")
-        self._k = _zeros(self._name, shape, dtype, like)
-        self._v = _zeros(self._name, shape, dtype, like)
-        self._made_in = self._trace()
-
-    def _trace(self) -> Any:
-        """Return what `_trace` does, None for other libraries than JAX."""
-        return _trace() if self._given("append")[0].library == "jax" else None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_made_in"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._made_in = self._trace()  # a copy is made where it is asked for
-
-    def __copy__(self) -> Self:
-        # Of two that share memory, each would overwrite what the other one keeps.
-        return deepcopy(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        state = self.__getstate__()
-        if isinstance(self._given("__deepcopy__")[0].backend, DeviceLibrary):
-            # Their own copies, for a queue that arrays of pyopencl refer to has none.
-            memo |= {id(array): array.copy() for array in (self._k, self._v)}
-        made = memo[id(self)] = type(self).__new__(type(self))
-        made.__setstate__(deepcopy(state, memo))
-        return made
-
-    def _given(self, method: str) -> tuple[Given, Given]:
-        """Look at the memory, as the operand that a method's arguments have to fit."""
-        name = f"{self._name}.{method}"
-        return given(name, "the cache", self._k), given(name, "the cache", self._v)
-
-    def _new(self, k: Any, v: Any, batch: int) -> tuple[Given, Given]:
-        """Look at keys and values to be kept."""
-        memory, other = self._given("append")
-        _, kv_heads, _, size = memory.shape
-        new = beside("k", k, memory, (memory.dtype,))
-        expected = (batch, kv_heads, *new.shape[2:3], size)
-        if len(new.shape) != 4 or new.shape != expected:
-            raise ValueError(
-                f"{memory.function}: k has shape {new.shape}; expected ({batch}, {kv_heads}, "
-                f"length, {size})"
-            )
-        values = beside("v", v, memory, (memory.dtype,), new.shape)
-        if begin_in((new, values), (memory, other)):
-            return _copied(new), _copied(values)  # before any of it is overwritten
-        return new, values
-
-    def _is_kept(self, k: Given, v: Given, starts: int | Host, table: Host | None = None) -> bool:
-        """Keep it by a kernel, where one takes these arrays and their library has none better."""
-        memory = self._given("append")
-        if not isinstance(k.backend, DeviceLibrary) or not on_device(k, v, *memory):
-            return False
-        from corepy.kernels.attention import device
-
-        device.keep(k, v, *memory, starts, table)
-        return True
-
-    def _put(self, at: tuple[Any, ...], k: Given, v: Given) -> None:
-        # No comprehension: `torch.compile` would fix the places that one refers to.
-        kept = [_written(self._k, at, k), _written(self._v, at, v)]
-        if k.library == "jax" and self._made_in != _trace():
-            # What JAX's transformations make of arrays is of no use when they are done.
-            for x, memory in zip((k, v), kept, strict=True):
-                if is_traced(given(x.function, x.argument, memory)):
-                    how, where = "JAX transforms", "outside it, or a cache made inside it"
-                    raise _transformed(x, how, where)
-        self._k, self._v = kept
+from corepy.kernels._memory import Host, placed
+from corepy.kernels.attention._cache_memory import CacheMemory
+from corepy.kernels.attention._problem import Problem, flag, grouped, reach, scale_of, shaped
 
 
 def _number(function: str, argument: str, value: Any, expected: str) -> int:
@@ -217,19 +41,13 @@ def _number(function: str, argument: str, value: Any, expected: str) -> int:
     raise bad_type(function, argument, value, expected)
 
 
-def _copied(x: Given) -> Given:
-    """Return an argument of NumPy, CuPy or torch in memory of its own."""
-    native = x.native.detach().clone() if x.library == "torch" else x.native.copy()
-    return replace(x, value=native if x.table is None else make(native, x.table), native=native)
-
-
 def _part(x: Given, at: tuple[Any, ...]) -> Given:
     """Return a part of an argument."""
     value = x.value[at]
     return given(x.function, x.argument, value)
 
 
-class KVCache(_Memory):
+class KVCache(CacheMemory):
     """Keys and values of sequences that grow together, in memory made once.
 
     Parameters
@@ -326,11 +144,9 @@ class KVCache(_Memory):
         new, values = self._new(k, v, self._batch)
         end = self._length + new.shape[2]
         if end > self._capacity:
-            raise ValueError(
-                f"{new.function}: k has {new.shape[2]} positions in shape {new.shape}; expected at "
-                f"most {self._capacity - self._length}, for {self._length} of {self._capacity} are "
-                f"filled"
-            )
+            filled, left = f"{self._length} of {self._capacity}", self._capacity - self._length
+            found = f"has {new.shape[2]} positions in shape {new.shape}"
+            raise unusable(new, found, f"at most {left}, for {filled} are filled")
         if not self._is_kept(new, values, self._length):
             at = (slice(None), slice(None), slice(self._length, end), slice(None))
             self._put(at, new, values)
@@ -379,7 +195,7 @@ class KVCache(_Memory):
         return attention(q, self.keys, self.values, **{"causal": True, **options})
 
 
-class PagedKVCache(_Memory):
+class PagedKVCache(CacheMemory):
     """Keys and values of sequences that grow each by itself, in blocks that they share.
 
     Parameters
@@ -500,10 +316,9 @@ class PagedKVCache(_Memory):
         missing = [max(0, n - found) for n, found in zip(needed, kept, strict=True)]
         left = len(self._free) - sum(missing)
         if left < 0:
-            raise ValueError(
-                f"{new.function}: k takes {sum(missing)} new blocks in shape {new.shape}; expected "
-                f"at most {len(self._free)}, the free ones of {self._k.shape[0]}"
-            )
+            found = f"takes {sum(missing)} new blocks in shape {new.shape}"
+            most = f"at most {len(self._free)}, the free ones of {self._k.shape[0]}"
+            raise unusable(new, found, most)
         taken = self._free[left:]
         try:
             del self._free[left:]
@@ -608,7 +423,7 @@ class PagedKVCache(_Memory):
         g = beside("q", q, keys, (keys.dtype,))
         shaped(g, "(sequences, heads, queries, head_dim)")
         if g.shape[0] != len(chosen):
-            raise ValueError(f"{name}: q has shape {g.shape}; expected {len(chosen)} sequences")
+            raise misshapen(g, f"{len(chosen)} sequences")
         grouped(keys, g)
         flag(name, "causal", causal)
         flag(name, "return_lse", return_lse)
@@ -617,7 +432,7 @@ class PagedKVCache(_Memory):
             g,
             keys,
             values,
-            g.shape[3] ** -0.5 if scale is None else real(g, "scale", scale),
+            scale_of(g, scale),
             table=self._table(chosen),
             left=left,
             right=right,

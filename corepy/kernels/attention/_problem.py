@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,18 @@ from typing import Any, Final
 import numpy as np
 
 from corepy._errors import bad_argument, bad_type
-from corepy.kernels._arguments import Given, beside, broadcasts, given, is_traced, whole
+from corepy.kernels._arguments import (
+    Given,
+    astray,
+    beside,
+    broadcasts,
+    floating,
+    given,
+    misshapen,
+    real,
+    unusable,
+    whole,
+)
 from corepy.kernels._choice import choose
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference, empty
@@ -24,7 +36,6 @@ from corepy.kernels._memory import (
     view,
     widened,
 )
-from corepy.kernels._replay import peeked
 from corepy.kernels._ways import CUPY, FORMULA, JAX, NUMBA, TORCH
 from corepy.kernels.attention import jax, reference, torch
 
@@ -251,22 +262,36 @@ def _of_scores(found: tuple[Host, tuple[int, ...]], x: Given) -> tuple[Host, tup
 def shaped(x: Given, names: str) -> None:
     """Refuse an array of other than four dimensions, or without any head_dim."""
     if len(x.shape) != 4 or x.shape[3] == 0:
-        raise ValueError(f"{x.function}: {x.argument} has shape {x.shape}; expected {names}")
+        raise misshapen(x, names)
 
 
 def grouped(x: Given, q: Given) -> None:
     """Refuse heads of keys of which no whole number of heads of queries takes each."""
     heads, kv_heads = q.shape[1], x.shape[1]
     if heads and (kv_heads == 0 or heads % kv_heads):
-        raise ValueError(
-            f"{x.function}: {x.argument} has {kv_heads} heads in shape {x.shape}; expected a "
-            f"divisor of the {heads} of q"
-        )
+        found = f"has {kv_heads} heads in shape {x.shape}"
+        raise unusable(x, found, f"a divisor of the {heads} of q")
     if x.shape[3] != q.shape[3]:
-        raise ValueError(
-            f"{x.function}: {x.argument} has head_dim {x.shape[3]} in shape {x.shape}; expected "
-            f"{q.shape[3]}, that of q"
-        )
+        found = f"has head_dim {x.shape[3]} in shape {x.shape}"
+        raise unusable(x, found, f"{q.shape[3]}, that of q")
+
+
+def queries_and_keys(function: str, q: Any, k: Any) -> tuple[Given, Given]:
+    """Look at queries, and at keys that fit them."""
+    queries = floating(function, "q", q)
+    shaped(queries, "(batch, heads, queries, head_dim)")
+    keys = beside("k", k, queries, (queries.dtype,))
+    shaped(keys, "(batch, kv_heads, keys, head_dim)")
+    grouped(keys, queries)
+    batch = queries.shape[0]
+    if keys.shape[0] != batch:
+        raise misshapen(keys, f"a batch of {batch}, as q has")
+    return queries, keys
+
+
+def scale_of(q: Given, scale: Any) -> float:
+    """Return what queries are multiplied by."""
+    return 1 / math.sqrt(q.shape[3]) if scale is None else real(q, "scale", scale)
 
 
 def over_scores(
@@ -278,10 +303,8 @@ def over_scores(
     found = beside(argument, value, q, dtypes)
     target = (*q.shape[:3], keys)
     if not broadcasts(found.shape, target):
-        raise ValueError(
-            f"{q.function}: {argument} has shape {found.shape}; expected one that broadcasts to "
-            f"{target}, (batch, heads, queries, keys)"
-        )
+        names = "(batch, heads, queries, keys)"
+        raise misshapen(found, f"one that broadcasts to {target}, {names}")
     return found
 
 
@@ -290,13 +313,8 @@ def sizes(argument: str, value: Any, q: Given, most: int) -> Given | None:
     if value is None:
         return None
     found = beside(argument, value, q, ("int32", "int64"), q.shape[:1])
-    if found.size and not is_traced(found):
-        values = peeked(found)
-        low, high = int(values.min()), int(values.max())
-        if low < 0 or high > most:
-            raise ValueError(
-                f"{q.function}: {argument} has values from {low} to {high}; expected 0 to {most}"
-            )
+    if (strays := astray(found, most)) is not None:
+        raise unusable(found, strays, f"0 to {most}")
     return found
 
 

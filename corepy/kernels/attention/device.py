@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from corepy.kernels._arguments import Given, given
+from corepy.kernels._arguments import Given, given, unusable
 from corepy.kernels._device import Memory, Program, Result, launch, memory, reals, target_of
 from corepy.kernels._device._runtime import (
     ITEM_SIZE,
     VECTOR_BYTES,
+    WORDS,
     Argument,
-    Target,
     copied,
     empty,
 )
+from corepy.kernels._device._sharing import groups_to_move
 from corepy.kernels._memory import Host, placed
 from corepy.kernels.attention.torch import STEEPEST
 
@@ -59,10 +59,9 @@ def supports(problem: Problem) -> bool:
         return True
     if p.q.library != "pyopencl":
         return False  # it has functions of its own
-    raise ValueError(
-        f"{p.q.function}: q has shape {p.q.shape} beside {p.keys} keys; expected a head_dim of at "
-        f"most {GREATEST}, and fewer than 2**31 rows, for the kernels in OpenCL"
-    )
+    expected = f"a head_dim of at most {GREATEST}, and fewer than 2**31 rows"
+    found = f"has shape {p.q.shape} beside {p.keys} keys"
+    raise unusable(p.q, found, f"{expected}, for the kernels in OpenCL")
 
 
 def attention(problem: Problem) -> Any:
@@ -89,7 +88,7 @@ def _takes_tensor_cores(p: Problem) -> bool:
         return False
     if not 0 < p.scale <= STEEPEST:
         return False
-    return p.mask is None and p.bias is None and _target(q).has_tensor_cores(q)
+    return p.mask is None and p.bias is None and target_of(q).has_tensor_cores(q)
 
 
 class _Call:
@@ -106,7 +105,7 @@ class _Call:
     def __init__(self, p: Problem, rows: int, out: Memory, lse: Memory | None) -> None:
         q = p.q
         vector = VECTOR_BYTES // ITEM_SIZE[q.dtype]
-        operands = [_target(x).memory(x) for x in (q, p.k, p.v)]
+        operands = [target_of(x).memory(x) for x in (q, p.k, p.v)]
         #: Whether all rows begin where vectors may, and their elements lie side by side.
         self.packed = all(_is_packed(x, vector) for x in operands)
         self._problem, self._rows, self._out, self._lse = p, rows, out, lse
@@ -194,7 +193,7 @@ class _Call:
         most_rows, most_keys = _FEW[q.wide]
         few = min(most_rows, 1 << (self._rows - 1).bit_length())
         groups, span = -(-self._rows // few), most_keys
-        wanted = 2 * _target(q).units(q)
+        wanted = 2 * target_of(q).units(q)
         while span > _LEAST_KEYS and self._pairs * groups * -(-keys // span) < wanted:
             span //= 2  # so that all of the device has work
         splits = max(1, -(-keys // span))
@@ -221,20 +220,14 @@ class _Call:
             )
 
 
-def _target(x: Given) -> Target:
-    found = target_of(x)
-    assert found is not None
-    return found
-
-
 def _new(x: Given, shape: tuple[int, ...]) -> Memory:
-    return replace(empty(x, shape, x.wide)[1], written=True)
+    return empty(x, shape, x.wide)[1].to_write()
 
 
 def _uploaded(host: Host, x: Given) -> Memory:
     """Put an array where another one lives."""
     found = given(x.function, "table", placed(host, x))
-    return _target(found).memory(found)
+    return target_of(found).memory(found)
 
 
 def _is_packed(x: Memory, vector: int) -> bool:
@@ -246,7 +239,7 @@ def _over_scores(x: Given | None) -> Argument:
     """Return strides over (batch, heads, queries, keys), zero where one value serves all."""
     if x is None:
         return None, (np.int64(0),) * 4
-    found = _target(x).memory(x)
+    found = target_of(x).memory(x)
     own = [0 if n == 1 else s for n, s in zip(x.shape, found.strides, strict=True)]
     return found, tuple(np.int64(s) for s in (0,) * (4 - len(own)) + tuple(own))
 
@@ -276,15 +269,15 @@ def keep(
     start, each = (starts, None) if isinstance(starts, int) else (0, starts)
     pages = 1 if table is None else table.shape[1]
     numbers = (k.size, start, pages, keys.shape[2], kv_heads, added, size)
-    sources = [_target(x).memory(x) for x in (k, v)]
-    memories = [replace(_target(x).memory(x), written=True) for x in (keys, values)]
+    sources = [target_of(x).memory(x) for x in (k, v)]
+    memories = [target_of(x).memory(x).to_write() for x in (keys, values)]
     if any(source.overlaps(memory) for source in sources for memory in memories):
         sources = [copied(x, source) for x, source in zip((k, v), sources, strict=True)]
     launch(
         keys,
         _cache_program,
         "keep",
-        grid=(min(-(-k.size // _ITEMS), 16 * _target(keys).units(keys)),),
+        grid=(groups_to_move(keys, k.size, _ITEMS),),
         block=(_ITEMS,),
         arguments=[
             *((x, tuple(map(np.int64, x.strides))) for x in sources),
@@ -292,5 +285,5 @@ def keep(
             *(None if host is None else _uploaded(host, keys) for host in (each, table)),
             *map(np.int64, numbers),
         ],
-        X={2: "uint16", 4: "uint32", 8: "int64"}[ITEM_SIZE[k.dtype]],
+        X=WORDS[ITEM_SIZE[k.dtype]],
     )

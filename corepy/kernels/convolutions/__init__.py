@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from functools import partial
 from operator import index
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from corepy._errors import bad_argument, bad_type
 from corepy.array_api._arguments import addressable
@@ -15,7 +15,9 @@ from corepy.kernels._arguments import (
     beside,
     destination,
     floating,
+    misshapen,
     parameter,
+    unusable,
     whole,
 )
 from corepy.kernels._choice import by_torch, choose, torch_takes
@@ -110,19 +112,15 @@ def conv2d(
     name = "conv2d"
     g = floating(name, "x", x)
     if len(g.shape) != 4:
-        raise ValueError(
-            f"{name}: x has shape {g.shape}; expected (batch, channels, height, width)"
-        )
+        raise misshapen(g, "(batch, channels, height, width)")
     w = beside("weight", weight, g, (g.dtype,))
     count = whole(name, "groups", groups, 1)
     channels = g.shape[1]
     if channels % count:
         raise bad_argument(name, "groups", groups, f"a divisor of the {channels} channels of x")
     if len(w.shape) != 4 or w.shape[1] != channels // count or 0 in w.shape[2:]:
-        raise ValueError(
-            f"{name}: weight has shape {w.shape}; expected (out_channels, {channels // count}, "
-            f"kernel_height, kernel_width) beside x of shape {g.shape} in {count} groups"
-        )
+        names = f"(out_channels, {channels // count}, kernel_height, kernel_width)"
+        raise misshapen(w, f"{names} beside x of shape {g.shape} in {count} groups")
     if w.shape[0] % count:
         raise bad_argument(
             name, "groups", groups, f"a divisor of the {w.shape[0]} filters of weight"
@@ -139,11 +137,8 @@ def conv2d(
         kernel=kernel,
     )
     if min(geometry.size) < 1:
-        extent, padded = geometry.extent, geometry.padded
-        raise ValueError(
-            f"{name}: weight has shape {w.shape}, of which a window takes {extent}; expected at "
-            f"most {padded}, the size of a padded image"
-        )
+        found = f"has shape {w.shape}, of which a window takes {geometry.extent}"
+        raise unusable(w, found, f"at most {geometry.padded}, the size of a padded image")
     most = max(channels, w.shape[0])
     sizes = g.shape[0], most, *geometry.padded
     addressable(name, *sizes, holder="images with their padding have")
@@ -192,11 +187,13 @@ def _pair(function: str, argument: str, value: Any, least: int) -> tuple[int, in
     if isinstance(value, tuple | list):
         if len(value) != 2:
             raise bad_argument(function, argument, value, "an integer, or a pair of them")
-        return whole(function, argument, value[0], least), whole(
-            function, argument, value[1], least
-        )
+        height, width = (whole(function, argument, n, least) for n in value)
+        return height, width
     both = whole(function, argument, value, least)
     return both, both
+
+
+_PADDING: Final = "'same', 'valid', an integer, or a pair"
 
 
 def _padding(
@@ -208,8 +205,7 @@ def _padding(
         if value == "valid":
             return (0, 0), (0, 0)
         if value != "same":
-            expected = "'same', 'valid', an integer, or a pair"
-            raise bad_argument(name, "padding", value, expected)
+            raise bad_argument(name, "padding", value, _PADDING)
         if stride != (1, 1):
             raise bad_argument(name, "padding", value, f"numbers, with a stride of {stride}")
         totals = [d * (k - 1) for d, k in zip(dilation, kernel)]
@@ -219,8 +215,7 @@ def _padding(
         try:
             index(value)
         except TypeError:
-            expected = "'same', 'valid', an integer, or a pair"
-            raise bad_type(name, "padding", value, expected) from None
+            raise bad_type(name, "padding", value, _PADDING) from None
         value = (value, value)
     if len(value) != 2:
         raise bad_argument(name, "padding", value, "an integer, or one or a pair for each axis")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from corepy._errors import bad_type
+from corepy._errors import bad_type, refused
 from corepy.kernels._arguments import (
     Given,
     beside,
     destination,
     epsilon,
     floating,
+    misshapen,
     parameter,
 )
 from corepy.kernels._choice import by_torch, over_elements
@@ -115,7 +116,8 @@ def _pair(x: Given, out: Any) -> tuple[Given | None, Given | None]:
     if not isinstance(out, tuple):
         raise bad_type(x.function, "out", out, "a tuple of two arrays, with residual")
     if len(out) != 2:
-        raise ValueError(f"{x.function}: out has {len(out)} entries; expected two, with residual")
+        found = f"has {len(out)} entries"
+        raise refused(ValueError, x.function, "out", found, "two, with residual")
     normed, summed = destination("out[0]", out[0], x), destination("out[1]", out[1], x)
     if normed is not None and summed is not None:
         refuse_overlap(normed, summed)
@@ -230,5 +232,5 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float, *, out: Any = None) -
 def _rows(function: str, x: Any) -> Given:
     found = floating(function, "x", x)
     if not found.shape:
-        raise ValueError(f"{function}: x has no dimensions; expected at least one")
+        raise misshapen(found, "at least one dimension")
     return found

@@ -14,6 +14,7 @@ from corepy.kernels._arguments import (
     destination,
     floating,
     given,
+    misshapen,
     whole,
 )
 from corepy.kernels._device import on_device
@@ -60,8 +61,8 @@ def quantize(x: Any, *, bits: Literal[4, 8] = 8, group_size: int | None = None) 
     Notes
     -----
     Halves are rounded to even. The error is at most half a scale, unless that is subnormal, of few
-    digits. A NaN or infinity makes the
-    scale of its group NaN or infinite and the integers 0, so that all of it comes back as NaN.
+    digits. A NaN or infinity makes the scale of its group NaN or infinite and the integers 0, so
+    that all of it comes back as NaN.
 
     References
     ----------
@@ -79,7 +80,7 @@ def quantize(x: Any, *, bits: Literal[4, 8] = 8, group_size: int | None = None) 
     g = floating(name, "x", x)
     bits = choice(name, "bits", bits, (8, 4))
     if not g.shape or g.shape[-1] == 0:
-        raise ValueError(f"{name}: x has shape {g.shape}; expected (..., size), not empty")
+        raise misshapen(g, "(..., size), not empty")
     size = g.shape[-1]
     group = size if group_size is None else whole(name, "group_size", group_size, 1)
     if size % group:
@@ -238,26 +239,21 @@ def _fitting(values: Given, scales: Given) -> int:
     divides = size and groups and size % (2 * groups if packed else groups) == 0
     if divides and values.shape[:-1] == scales.shape[:-1]:
         return size
-    raise ValueError(
-        f"{values.function}: scales has shape {scales.shape}; expected (..., groups) beside values "
-        f"of shape {values.shape}, groups a divisor of their last axis"
-    )
+    fits = f"beside values of shape {values.shape}, groups a divisor of their last axis"
+    raise misshapen(scales, f"(..., groups) {fits}")
 
 
 def _matmul(name: str, integers: str, x: Any, values: Any, scales: Any, out: Any) -> Any:
     g = floating(name, "x", x)
     if not g.shape:
-        raise ValueError(f"{name}: x has shape {g.shape}; expected (..., size)")
+        raise misshapen(g, "(..., size)")
     v = beside("values", values, g, (integers,))
     s = beside("scales", scales, g, (g.wide,))
     if len(v.shape) != 2:
-        raise ValueError(f"{name}: values has shape {v.shape}; expected two dimensions")
+        raise misshapen(v, "two dimensions")
     size = _fitting(v, s)
     if g.shape[-1] != size:
-        raise ValueError(
-            f"{name}: x has shape {g.shape}; expected (..., {size}) beside values of shape "
-            f"{v.shape}"
-        )
+        raise misshapen(g, f"(..., {size})", beside=v)
     shape = (*g.shape[:-1], v.shape[0])
     to = destination("out", out, g, shape)
     vectors = g.size // size

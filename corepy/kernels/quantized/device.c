@@ -72,8 +72,6 @@ KERNEL(dequantize)(IN(VALUES, values), IN(WIDE, scales), OUT(WIDE, out), const i
 /* LANES work-items have EACH rows of the matrix, whose elements it shares, and TOGETHER
  * vectors, so that each vector in registers serves for several rows and each row for several
  * vectors. Where `packed`, RUN integers in a row are read at once: their scale is one. */
-#define EACH 4
-#define RUN 16
 
 /* RUN integers, in 16 or 8 bytes. */
 DEVICE void read_run(GLOBAL const TYPE(VALUES) *memory, real *into)

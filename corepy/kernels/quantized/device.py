@@ -7,10 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from corepy.kernels._arguments import Given
-from corepy.kernels._device import Program, Result, launch, memory, target_of
+from corepy.kernels._device import Program, Result, launch, memory
 from corepy.kernels._device._runtime import ITEM_SIZE, VECTOR_BYTES
-
-_program: Final = Program(__file__)
+from corepy.kernels._device._sharing import groups_to_move
 
 _ITEMS: Final = 128
 #: Work-items along a row: a warp, or what corresponds to it.
@@ -19,6 +18,7 @@ _LANES: Final = 32
 _TEAMS: Final = _ITEMS // _LANES
 _EACH: Final = 4
 _RUN: Final = 16
+_program: Final = Program(__file__, constants={"EACH": _EACH, "RUN": _RUN})
 #: At most how many vectors go through the matrix together.
 _TOGETHER: Final = 8
 
@@ -58,13 +58,11 @@ def dequantize(scales: Given, values: Given) -> Any:
     result = Result(scales, None, shape=(*axes, size))
     total = result.memory.size
     if total:
-        target = target_of(scales)
-        assert target is not None
         launch(
             scales,
             _program,
             "dequantize",
-            grid=(min(-(-total // _ITEMS), 16 * target.units(scales)),),
+            grid=(groups_to_move(scales, total, _ITEMS),),
             block=(_ITEMS,),
             arguments=[
                 *(memory(values), memory(scales), result.memory),

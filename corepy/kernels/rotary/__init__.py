@@ -6,20 +6,22 @@ from typing import Any, Literal
 
 import numpy as np
 
+from corepy._errors import refused
 from corepy.kernels._arguments import (
     FLOATS,
     Given,
+    astray,
     beside,
     broadcasts,
     choice,
     destination,
     floating,
-    is_traced,
+    misshapen,
 )
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference, empty
 from corepy.kernels._memory import Host, Result, fixed, supports, view, widened
-from corepy.kernels._replay import peeked, replayed
+from corepy.kernels._replay import replayed
 from corepy.kernels.rotary import reference
 from corepy.kernels.rotary._tables import rope_tables
 
@@ -91,18 +93,15 @@ def rope(
     """
     g = floating("rope", "x", x)
     if len(g.shape) < 2 or g.shape[-1] % 2:
-        raise ValueError(f"rope: x has shape {g.shape}; expected (..., length, even head_dim)")
+        raise misshapen(g, "(..., length, even head_dim)")
     choice("rope", "layout", layout, ("half", "interleaved"))
     c = beside("cos", cos, g, FLOATS)
     half = g.shape[-1] // 2
     if len(c.shape) != 2 or c.shape[1] != half:
-        raise ValueError(
-            f"rope: cos has shape {c.shape}; expected (table_length, {half}) beside x of shape "
-            f"{g.shape}"
-        )
+        raise misshapen(c, f"(table_length, {half})", beside=g)
     s = beside("sin", sin, g, (c.dtype,))
     if s.shape != c.shape:
-        raise ValueError(f"rope: sin has shape {s.shape}; expected {c.shape}, that of cos")
+        raise misshapen(s, f"{c.shape}, that of cos")
     p = _positions(positions, g, c)
     to = destination("out", out, g)
     if g.size == 0:
@@ -136,26 +135,16 @@ def _positions(positions: Any, x: Given, table: Given) -> Given | None:
     length, rows = x.shape[-2], table.shape[0]
     if positions is None:
         if rows < length:
-            raise ValueError(
-                f"rope: cos has shape {table.shape}; expected at least {length} rows, for x has "
-                f"shape {x.shape} and no positions are given"
-            )
+            given = f"x has shape {x.shape} and no positions are given"
+            raise misshapen(table, f"at least {length} rows, for {given}")
         return None
     found = beside("positions", positions, x, ("int32", "int64"))
     target = x.shape[:-1]
     if not broadcasts(found.shape, target):
-        raise ValueError(
-            f"rope: positions has shape {found.shape}; expected one that broadcasts to {target}, "
-            f"the rows of x"
-        )
-    if found.size and not is_traced(found):
-        values = peeked(found)
-        low, high = int(values.min()), int(values.max())
-        if low < 0 or high >= rows:
-            expected = f"0 to {rows - 1}, the rows of cos and sin" if rows else "cos to have rows"
-            raise IndexError(
-                f"rope: positions has values from {low} to {high}; expected {expected}"
-            )
+        raise misshapen(found, f"one that broadcasts to {target}, the rows of x")
+    if (strays := astray(found, rows - 1)) is not None:
+        expected = f"0 to {rows - 1}, the rows of cos and sin" if rows else "cos to have rows"
+        raise refused(IndexError, found.function, found.argument, strays, expected)
     return found
 
 

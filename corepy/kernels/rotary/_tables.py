@@ -134,6 +134,9 @@ def rope_tables(
     if scaling == "linear":
         speeds = speeds / factor
     elif scaling in _FAST:
+        if original_length is None:
+            expected = f'an integer, which scaling="{scaling}" needs'
+            raise bad_argument(name, "original_length", original_length, expected)
         trained = finite(
             name, "original_length", whole(name, "original_length", original_length, 1)
         )

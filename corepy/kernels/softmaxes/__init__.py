@@ -14,6 +14,7 @@ from corepy.kernels._arguments import (
     broadcasts,
     destination,
     floating,
+    misshapen,
     place,
     real,
 )
@@ -89,10 +90,7 @@ def softmax(
     factors = _parts(1.0 if scale is None else real(g, "scale", scale))
     m = None if mask is None else beside("mask", mask, g, ("bool",))
     if m is not None and not broadcasts(m.shape, g.shape):
-        raise ValueError(
-            f"softmax: mask has shape {m.shape}; expected one that broadcasts to {g.shape}, "
-            f"the shape of x"
-        )
+        raise misshapen(m, f"one that broadcasts to {g.shape}, the shape of x")
     to = destination("out", out, g)
     if g.size == 0:
         return empty(g, to)
