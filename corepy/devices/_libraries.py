@@ -19,12 +19,19 @@ __all__ = ["empty_cache", "memory_stats", "set_memory_limit"]
 _loaded: Callable[[], Iterable[Backend]] = tuple
 _release_small: Callable[[], None]
 _let_go: Callable[[], None]
+_present: Callable[[str, Device], Device]
 
 
 def bind(loaded: Callable[[], Iterable[Backend]], release_small: Callable[[], None]) -> None:
     """Let the registry say which backends are loaded, and the hot path let go of small arrays."""
     global _loaded, _release_small
     _loaded, _release_small = loaded, release_small
+
+
+def bind_present(present: Callable[[str, Device], Device]) -> None:
+    """Let the dispatcher say whether a device is there, and refuse one that is not."""
+    global _present
+    _present = present
 
 
 def on_release(let_go: Callable[[], None]) -> None:
@@ -43,6 +50,11 @@ def serving(device: Device) -> list[Backend]:
     return [backend for backend in _loaded() if device in backend.devices()]
 
 
+def users(function: str, device: Device) -> list[Backend]:
+    """Return the backends that compute on a device, loading them if none is; refuse one absent."""
+    return serving(device) or serving(_present(function, device))
+
+
 def release(device: Device) -> int:
     """Let every library give back what it keeps for later on a device; return the bytes."""
     _let_go()
@@ -59,7 +71,7 @@ def memory_stats(device: Device | str = "cpu") -> MemoryStats:
     Parameters
     ----------
     device : Device or str
-        ``cpu`` has corepy's pool, an accelerator those of the libraries in use there.
+        ``cpu`` has corepy's pool, an accelerator those of the libraries there.
 
     Returns
     -------
@@ -72,17 +84,19 @@ def memory_stats(device: Device | str = "cpu") -> MemoryStats:
     ------
     TypeError, ValueError
         If `device` is no device.
+    BackendUnavailableError
+        If the device is not there; the message says why.
     UnsupportedOperationError
-        If no library in use counts the memory that it has there.
+        If no library counts the memory that it has there.
     """
     place = as_device(device, "memory_stats")
     if place is CPU:
         return _pool.statistics()
-    found = [backend.memory_stats(place) for backend in serving(place)]
+    found = [backend.memory_stats(place) for backend in users("memory_stats", place)]
     counted = [stats for stats in found if stats is not None]
     if not counted:
         raise UnsupportedOperationError(
-            f"memory_stats: device is {place}; expected cpu, or one on which a library in use "
+            f"memory_stats: device is {place}; expected cpu, or one on which a library "
             f"counts its memory, as CuPy, torch, JAX, MLX and tinygrad do on accelerators"
         )
     return MemoryStats(
@@ -101,24 +115,22 @@ def empty_cache(device: Device | str = "cpu") -> int:
     Returns
     -------
     int
-        How many bytes that were, in corepy's pool or in those of all libraries in use there.
+        How many bytes that were, in corepy's pool or in those of all libraries there.
 
     Raises
     ------
     TypeError, ValueError
         If `device` is no device.
-    UnsupportedOperationError
-        If no library in use computes there.
+    BackendUnavailableError
+        If the device is not there; the message says why.
 
     Notes
     -----
     Seldom needed: where memory runs out, it is done before the operation is run once more.
     """
     place = as_device(device, "empty_cache")
-    if place is not CPU and not serving(place):
-        raise UnsupportedOperationError(
-            f"empty_cache: device is {place}; expected one that a library in use computes on"
-        )
+    if place is not CPU:
+        users("empty_cache", place)
     return release(place)
 
 
@@ -137,7 +149,7 @@ def set_memory_limit(limit: int | None, device: Device | str) -> dict[str, str]:
     Returns
     -------
     dict
-        Why a library in use has no limit now, by the name of its backend; empty if all obey.
+        Why a library has no limit now, by the name of its backend; empty if all obey.
 
     Raises
     ------
@@ -145,8 +157,10 @@ def set_memory_limit(limit: int | None, device: Device | str) -> dict[str, str]:
         If `limit` is no int, or `device` no device.
     ValueError
         If `limit` is not positive, or `device` not of the form of a device's name.
+    BackendUnavailableError
+        If the device is not there; the message says why.
     UnsupportedOperationError
-        If `device` is the host, or no library in use computes there.
+        If `device` is the host.
     """
     place = as_device(device, "set_memory_limit")
     if limit is not None:
@@ -154,10 +168,13 @@ def set_memory_limit(limit: int | None, device: Device | str) -> dict[str, str]:
             raise bad_type("set_memory_limit", "limit", limit, "an int or None")
         if limit <= 0:
             raise bad_argument("set_memory_limit", "limit", limit, "more than 0, or None")
-    if place is CPU or not serving(place):
+    if place is CPU:
         raise UnsupportedOperationError(
-            f"set_memory_limit: device is {place}; expected an accelerator that a library in use "
-            f"computes on"
+            "set_memory_limit: device is cpu; expected an accelerator, for set_memory_pool bounds "
+            "what waits on the host"
         )
-    told = {backend.name: backend.limit_memory(place, limit) for backend in serving(place)}
+    told = {
+        backend.name: backend.limit_memory(place, limit)
+        for backend in users("set_memory_limit", place)
+    }
     return {name: why for name, why in told.items() if why is not None}

@@ -93,6 +93,14 @@ def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     ]
 
 
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.2f} {unit}"
+    return f"{seconds * 1e6:.1f} us"
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """What `explain` found.
@@ -130,7 +138,7 @@ class Explanation:
                 r.operation,
                 r.backend,
                 r.device,
-                f"{r.seconds * 1e6:.1f} us",
+                duration(r.seconds),
                 str(r.bytes_moved),
                 r.reason,
                 r.caller,
@@ -160,6 +168,8 @@ class _Note(threading.local):
     #: Who runs an operation, and where, if that was decided for this call alone.
     backend: Any = None
     device: Any = None
+    #: The function that is about to make an array where no operand leads, and why there.
+    creation: tuple[str, str] = ("", "")
 
     def __init__(self) -> None:  # each thread's own
         self.track = next(_tracks)
@@ -276,6 +286,18 @@ def note(
     _note.device = device or _note.device
 
 
+def creating(function: str, reason: str) -> None:
+    """Tell whoever listens why the array that a function is about to make is made where it is."""
+    _note.creation = function.removesuffix("_like"), reason
+
+
+def _why_here(operation: str) -> str:
+    """Say why an operation runs where it does that has no operand, but may be like an array."""
+    function, reason = _note.creation
+    _note.creation = "", ""
+    return reason if operation.rpartition(".")[2] == function else _AT_HOME
+
+
 def also(reason: str) -> None:
     """Add to what was told of the operation that is about to finish."""
     _note.reason = f"{_note.reason or _AT_HOME}; {reason}"
@@ -308,6 +330,7 @@ def traced(
         if not listeners:
             return native(*args, **kwargs)
         _note.reason, _note.bytes_moved, _note.backend, _note.device = "", 0, None, None
+        usual = _AT_HOME if args and backend.owns(args[0]) else _why_here(name)
         start = time.perf_counter()
         result = native(*args, **kwargs)
         backend.synchronize(device)
@@ -319,7 +342,7 @@ def traced(
             (_note.device or getattr(native, "device", device)).name,
             seconds,
             _note.bytes_moved,
-            _note.reason or _AT_HOME,
+            _note.reason or usual,
             caller(),
             start,
             threading.current_thread().name,

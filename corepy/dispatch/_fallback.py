@@ -40,7 +40,7 @@ INPLACE: Final = {
     "__irshift__": "bitwise_right_shift",
 }
 
-#: Why an operation runs elsewhere, for messages.
+#: Why an operation runs elsewhere, for messages; `_lacking` says more of the first.
 _OFFERS_NOT: Final = "does not offer it"
 _LACKS_MEMORY: Final = "lacks the memory for it"
 
@@ -70,7 +70,16 @@ def resolve(name: str, backend: Backend, device: Device, dtype: DType) -> Callab
 
 def _elsewhere(name: str, backend: Backend, device: Device, dtype: DType) -> Elsewhere:
     other, there = _other(name, backend, device, dtype)
-    return Elsewhere(name, backend, device, other, there)
+    return Elsewhere(name, backend, device, other, there, _lacking(name, backend, device, dtype))
+
+
+def _lacking(name: str, backend: Backend, device: Device, dtype: DType) -> str:
+    """Say what a backend lacks of an operation that another one runs for it."""
+    if _offered(name, backend, device, dtype) is not None:  # see `Backend.partly`
+        return f"{_OFFERS_NOT} for these arguments"
+    if any(_offered(name, backend, device, other) is not None for other in DTYPES.values()):
+        return f"{_OFFERS_NOT} for this dtype"
+    return _OFFERS_NOT
 
 
 def _partly(
@@ -116,7 +125,9 @@ def _candidates(backend: Backend, device: Device) -> Iterator[tuple[Backend, Dev
     """Yield other backends: those on the device itself, then those on the host."""
     for place in dict.fromkeys((device, CPU)):
         for other in _registry.load_each(_registry.records()):
-            if other is not backend and place in other.devices():
+            if other is backend or place not in other.devices():
+                continue
+            if _registry.why_unusable(other) is None:
                 yield other, place
 
 
@@ -225,8 +236,7 @@ class Elsewhere:
         result = each(back, function(*(each(there, arg) for arg in args), **moving))
         if self.write is not None:
             result = self.write(args[0], ..., result)
-        which = " for this dtype" if self.why is _OFFERS_NOT else ""
-        _explain.note(f"{self.home.name} {self.why}{which}", moved)
+        _explain.note(f"{self.home.name} {self.why}", moved)
         return result
 
     def _translate(self, native_dtype: Any) -> Any:
@@ -261,7 +271,5 @@ class Elsewhere:
             raise FallbackError(f'{message}, which fallback="raise" forbids')
         site = _explain.caller()
         if (self.name, site) not in _warned:
-            warnings.warn(
-                f"{message} (at {site})", FallbackWarning, stacklevel=_explain.depth() + 1
-            )
+            warnings.warn(message, FallbackWarning, stacklevel=_explain.depth() + 1)
             _warned.add((self.name, site))  # unless a filter makes it an error, each time then

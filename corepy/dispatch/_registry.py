@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from corepy import _forks
-from corepy._errors import BackendUnavailableError, bad_argument, bad_type, listing
+from corepy._errors import BackendUnavailableError, CorepyError, bad_argument, bad_type, listing
 from corepy._signals import let_through
 from corepy.backends._base import Backend
 from corepy.devices import _device, _libraries
@@ -62,7 +62,7 @@ class BackendStatus:
     reason : str or None
         Why it is not usable.
     unserved : tuple of str
-        Why it does not serve devices that its library could, if it says so.
+        What it does not serve that its library could, and why, if it says so.
     """
 
     name: str
@@ -322,7 +322,7 @@ def load(name: str, function: str = "load") -> Backend:
                     raise TypeError(f"its loader returned a {type(backend).__name__}, no Backend")
             except Exception as error:  # any failure of a foreign library: kept, and reported
                 let_through(error)
-                reason = _broken[name] = f"{type(error).__name__}: {error}"
+                reason = _broken[name] = _cause(name, error)
                 raise _unusable(function, name, reason) from error
             _threads.hold(backend)
             _tf32.hold(backend)
@@ -343,6 +343,41 @@ def load_each(names: Iterable[str]) -> Iterator[Backend]:
         except BackendUnavailableError:
             continue
         yield backend
+
+
+def load_usable(name: str, function: str = "load") -> Backend:
+    """Return a backend that can run operations now; errors as `load`."""
+    backend = load(name, function)
+    reason = why_unusable(backend)
+    if reason is not None:
+        raise _unusable(function, name, reason)
+    return backend
+
+
+def each_usable(names: Iterable[str]) -> Iterator[Backend]:
+    """Yield those of some backends that can run operations now, as `load_each` does."""
+    return (backend for backend in load_each(names) if why_unusable(backend) is None)
+
+
+def why_unusable(backend: Backend) -> str | None:
+    """Say why a loaded backend cannot run operations now; None if it can.
+
+    What it raises is the reason: the others go on without it.
+    """
+    try:
+        if backend.is_available():
+            return None
+    except Exception as error:  # any failure of a foreign library
+        let_through(error)
+        return _cause(backend.name, error)
+    return "installed, but does not answer"
+
+
+def _cause(name: str, error: Exception) -> str:
+    """Return what an error says, for a message that has named the backend already."""
+    if isinstance(error, CorepyError):  # worded for people
+        return str(error).removeprefix(f"{name}: ")
+    return f"{type(error).__name__}: {error}"
 
 
 def broken() -> dict[str, str]:
@@ -377,22 +412,23 @@ def status() -> tuple[BackendStatus, ...]:
     tuple of BackendStatus
         One for each, in the order of the default priority.
     """
-    rows = []
-    for name in records():
-        try:
-            backend = load(name)
-            answers = backend.is_available()
-            devices = backend.devices() if answers else ()
-            unserved = backend.unserved() if answers else ()
-            reason = None if answers else "installed, but does not answer"
-        except Exception as error:  # kept as the row's reason
-            let_through(error)
-            answers, devices, unserved = False, (), ()
-            reason = _broken.get(name) or str(error)
-            if isinstance(error, BackendUnavailableError):
-                reason = _broken.get(name) or records()[name].probe() or str(error)
-        rows.append(BackendStatus(name, answers, devices, reason, unserved))
-    return tuple(rows)
+    return tuple(map(_status, records()))
+
+
+def _status(name: str) -> BackendStatus:
+    devices: tuple[Device, ...] = ()
+    unserved: tuple[str, ...] = ()
+    try:
+        backend = load(name)
+        reason = why_unusable(backend)
+        if reason is None:
+            devices, unserved = backend.devices(), backend.unserved()
+    except BackendUnavailableError as error:
+        reason = _broken.get(name) or records()[name].probe() or str(error)
+    except Exception as error:  # of a method that should not raise
+        let_through(error)
+        reason = _cause(name, error)
+    return BackendStatus(name, reason is None, devices, reason, unserved)
 
 
 def why_not(*kinds: str) -> str:

@@ -20,10 +20,10 @@ from corepy._errors import (
     listing,
 )
 from corepy.backends._base import Backend
-from corepy.devices import _device
+from corepy.devices import _device, _libraries
 from corepy.devices._capabilities import gpu_kinds
 from corepy.devices._device import CPU, GPU_KINDS, KINDS, Device, as_device, is_name
-from corepy.dispatch import _hot, _registry
+from corepy.dispatch import _explain, _hot, _registry
 from corepy.dispatch._settings import PRIORITY, STRICT
 from corepy.dispatch._table import Table, preferred, table_of
 
@@ -188,12 +188,7 @@ def _placements(function: str, entry: str) -> Iterator[Placement]:
     name, _, rest = entry.partition(":")
     known = _registry.records()
     if name in known:
-        backend = _registry.load(name, function)
-        if not backend.is_available():
-            raise BackendUnavailableError(
-                f"{function}: backend {name} is installed but does not answer; "
-                f"expected {listing(_registry.usable_backends())}"
-            )
+        backend = _registry.load_usable(name, function)
         devices = backend.devices()
         if rest == "gpu":
             gpus = tuple(device for device in devices if device.kind in GPU_KINDS)
@@ -233,12 +228,10 @@ def _kinds(entry: str) -> tuple[str, ...]:
 
 
 def _usable(kinds: Sequence[str]) -> Iterator[Backend]:
-    """Yield the usable backends that may serve a kind of device, loading them one by one."""
+    """Yield the usable backends that may serve kinds of device, loading them one by one."""
     records = _registry.records().items()
     wanted = (name for name, r in records if not r.kinds or set(r.kinds) & set(kinds))
-    for backend in _registry.load_each(wanted):
-        if backend.is_available():
-            yield backend
+    return _registry.each_usable(wanted)
 
 
 def _accelerators() -> tuple[str, ...]:
@@ -362,7 +355,7 @@ def default_table(function: str, device: object, wanted: DType) -> Table:
         if found is None:
             found = _default_table(get_backend_priority(), _registry.generation(), wanted)
             homes[wanted] = found
-        return found
+        return _told(function, None, found)
     return creation_table(function, device, default_dtype(wanted, device, function))
 
 
@@ -419,7 +412,7 @@ def creation_table(function: str, device: object, dtype: DType) -> Table:
     homes = _hot.homes(True) if device is None else None
     if homes is not None and dtype in homes:
         found: Table = homes[dtype]
-        return found
+        return _told(function, None, found)
     if isinstance(device, str) and STRICT.get():
         raise bad_type(function, "device", device, "a Device (strict mode)")
     place = None if device is None else as_device(device, function)
@@ -427,12 +420,30 @@ def creation_table(function: str, device: object, dtype: DType) -> Table:
     if table is not None:
         if homes is not None:
             homes[dtype] = table
-        return table
+        return _told(function, place, table)
     place = default_placement().device if place is None else place
     there = dtypes_on(place, function)
     raise UnsupportedOperationError(
         f"{function}: dtype is {dtype}, which {place} lacks; expected one of "
         + ", ".join(name for name, d in _dtypes.DTYPES.items() if d in there)
+    )
+
+
+def _told(function: str, asked: Device | None, table: Table) -> Table:
+    """Return the table of a new array; whoever listens is told why it is this one."""
+    if _explain.listening():
+        _explain.creating(function, _why(table) if asked is None else f"{asked} was asked for")
+    return table
+
+
+def _why(table: Table) -> str:
+    """Say why a new array whose device nobody named is made in a table."""
+    first = default_placement()
+    if table.backend is first.backend:
+        return f"new arrays are made in it: {first.why}"
+    return (
+        f"new arrays are made on {first.device}: {first.why}, "
+        f"where {first.backend.name} lacks {table.dtype}"
     )
 
 
@@ -477,13 +488,7 @@ def dtypes_on(device: object = None, function: str = "dtypes") -> frozenset[DTyp
         If the device is not present.
     """
     place = default_placement().device if device is None else as_device(device, function)
-    found = _dtypes_of(place)
-    if not found:
-        raise BackendUnavailableError(
-            f"{function}: device {place} is not present; expected {listing(devices_present())}"
-            f"{_registry.why_not(place.kind)}"
-        )
-    return found
+    return _dtypes_of(place) or _dtypes_of(present(function, place))
 
 
 def devices_present() -> tuple[Device, ...]:
@@ -497,10 +502,26 @@ def devices_present() -> tuple[Device, ...]:
     absent = set(_FOUND) - gpu_kinds()
     records = _registry.records().items()
     wanted = (name for name, r in records if not r.kinds or set(r.kinds) - absent - {"cpu"})
-    for backend in _registry.load_each(wanted):
-        if backend.is_available():
-            found |= dict.fromkeys(backend.devices())
+    for backend in _registry.each_usable(wanted):
+        found |= dict.fromkeys(backend.devices())
     return tuple(found)
+
+
+def present(function: str, device: Device | str) -> Device:
+    """Return a device that a usable backend serves.
+
+    Raises
+    ------
+    BackendUnavailableError
+        If none does; the message, which names `function`, says why.
+    """
+    place, found = as_device(device, function), devices_present()
+    if place not in found:
+        raise BackendUnavailableError(
+            f"{function}: device is {place.name!r}; expected one that is present: {listing(found)}"
+            f"{_registry.why_not(place.kind)}"
+        )
+    return place
 
 
 def _first_gpu(function: str, argument: str) -> Device:
@@ -515,3 +536,4 @@ def _first_gpu(function: str, argument: str) -> Device:
 
 
 _device.bind(_first_gpu)
+_libraries.bind_present(present)

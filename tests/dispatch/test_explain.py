@@ -13,6 +13,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from corepy.dispatch._explain import Record
 from tests.conftest import required
 from tests.dispatch.fake import FakeBackend, registered
 
@@ -55,7 +56,7 @@ def test_transfers_are_counted() -> None:
             ("sqrt", "numpy", "cpu"),
         ]
         assert [r.bytes_moved for r in found.records] == [0, 48]  # 24 to the host, 24 back
-        assert found.records[1].reason == "fake does not offer it for this dtype"
+        assert found.records[1].reason == "fake does not offer it"
         moved = corepy.explain(lambda: x.to_device("cpu"))
         assert [(r.operation, r.bytes_moved) for r in moved.records] == [("transfer", 24)]
         assert moved.records[0].caller.startswith(f"{__file__}:")
@@ -97,6 +98,59 @@ def test_str_is_a_table() -> None:
     header, *rows = str(found).splitlines()
     assert header.split()[:4] == ["operation", "backend", "device", "time"]
     assert [row.split()[0] for row in rows] == ["ones", "ones", "add"]
+
+
+def test_times_are_in_the_unit_that_suits_them() -> None:
+    records = [
+        Record("add", "numpy", "cpu", seconds, 0, "why", "file.py:1")
+        for seconds in (18.44e-6, 1.2344e-3, 22.377)
+    ]
+    rows = str(corepy.Explanation(None, tuple(records))).splitlines()[1:]
+    assert [row.split()[3:5] for row in rows] == [["18.4", "us"], ["1.23", "ms"], ["22.38", "s"]]
+
+
+def _reasons(function: Callable[[], object]) -> dict[str, str]:
+    return {record.operation: record.reason for record in corepy.explain(function).records}
+
+
+def test_new_arrays_are_made_where_the_defaults_or_the_user_say() -> None:
+    def work() -> None:
+        xp.zeros(5), xp.linspace(0, 1, 3), xp.arange(3), xp.eye(2), xp.full(2, 1), xp.empty(1)
+        xp.fft.fftfreq(4)
+
+    made = ["zeros", "linspace", "arange", "eye", "full", "empty", "fft.fftfreq"]
+    first = corepy.dispatch.default_placement()
+    usual = f"new arrays are made in it: {first.why}"
+    assert _reasons(work) == dict.fromkeys(made, usual)
+    with corepy.backend_priority(["reference"]):
+        wish = "new arrays are made in it: 'reference' in the priority"
+        assert _reasons(lambda: xp.ones(2)) == {"ones": wish}
+    assert _reasons(lambda: xp.ones(2, device="cpu")) == {"ones": "cpu was asked for"}
+
+
+def test_of_an_array_like_another_its_operand_is_the_reason() -> None:
+    x = xp.ones(3)
+    home = "the operands live in it"
+    assert _reasons(lambda: (xp.asarray([1.0]), xp.zeros_like(x))) == {"zeros": home}
+    assert _reasons(lambda: xp.astype(x, xp.float32, device="cpu")) == {"astype": home}
+    with registered(FakeBackend({"zeros"})):
+        asked = _reasons(lambda: xp.zeros_like(x, device="fake:0"))
+    assert asked == {"zeros": "fake:0 was asked for"}
+
+
+def test_a_new_array_goes_to_the_backend_that_has_its_dtype() -> None:
+    with (
+        registered(FakeBackend({"zeros"}, dtypes=frozenset({xp.float32}))),
+        registered(Other({"zeros"}), "other"),
+        corepy.backend_priority(["fake"]),
+    ):
+        reasons = _reasons(lambda: xp.zeros(3, dtype=xp.int8))
+    why = "new arrays are made on fake:0: 'fake' in the priority, where fake lacks int8"
+    assert reasons == {"zeros": why}
+
+
+class Other(FakeBackend):
+    name = "other"
 
 
 def test_errors_pass_through_and_end_the_listening() -> None:

@@ -67,7 +67,7 @@ def test_a_registered_backend_is_told_from_its_device() -> None:
         assert 'this is a backend, see corepy.to(x, backend="boxes")' in refused("boxes")
         assert xp.asarray([1.0], device="fake:0").backend == "boxes"
     with registered(FakeBackend({"add"})):  # whose device is of a kind of its own name
-        assert "device fake is not present; expected" in refused("fake")
+        assert "device is 'fake'; expected one that is present: " in refused("fake")
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,59 @@ def test_a_backend_that_does_not_answer_is_passed_over() -> None:
     with registered(FakeBackend({"add"}, available=False), priority=1):
         assert row("fake").reason == "installed, but does not answer"
         assert xp.ones(1).backend == "numpy"
-        with pytest.raises(corepy.BackendUnavailableError, match="installed but does not answer"):
+        why = "^set_backend_priority: backend fake is not usable: installed, but does not answer; e"
+        with pytest.raises(corepy.BackendUnavailableError, match=why):
             corepy.set_backend_priority(["fake"])
+
+
+class Raising(FakeBackend):
+    """A backend whose driver raises when it is asked."""
+
+    error: Exception = RuntimeError("the driver is older than 12")
+
+    def is_available(self) -> bool:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Raising.error, "RuntimeError: the driver is older than 12"),
+        (KeyError("TOKEN"), "KeyError: 'TOKEN'"),
+        (corepy.BackendError("fake: no token is set"), "no token is set"),
+    ],
+)
+def test_a_backend_that_raises_when_asked_is_passed_over_for_what_it_says(
+    error: Exception, reason: str
+) -> None:
+    before = corepy.list_devices(), corepy.usable_backends()
+    backend = Raising({"add"})
+    backend.error = error
+    with registered(backend, priority=1):
+        status = row("fake")
+        assert (status.usable, status.devices, status.reason) == (False, (), reason)
+        assert (corepy.list_devices(), corepy.usable_backends()) == before
+        assert corepy.select_backend("matmul") == "numpy"
+        assert xp.ones(1).backend == "numpy"
+        assert corepy.to(xp.ones(1), device="cpu").tolist() == [1.0]
+        absent: list[Callable[[], object]] = [
+            lambda: xp.ones(2, device="fake:0"),
+            lambda: corepy.to(xp.ones(2), device="fake:0"),
+            lambda: corepy.set_backend_priority(["fake"]),
+            lambda: corepy.to(xp.ones(2), backend="fake"),
+        ]
+        for call in absent:
+            with pytest.raises(corepy.BackendUnavailableError) as caught:
+                call()
+        assert str(caught.value).startswith(f"to: backend fake is not usable: {reason}; expected ")
+
+
+def test_a_backend_that_raises_when_asked_runs_nothing_for_others() -> None:
+    home, other = FakeBackend({"add"}), Raising({"exp"})
+    other.name = "other"  # type: ignore[misc]
+    with registered(home), registered(other, "other"), corepy.set_fallback("allow"):
+        found = corepy.explain(xp.exp, xp.asarray([0.0], device="fake:0"))
+    assert found.records[-1].backend == "numpy"
 
 
 class Failing(FakeBackend):

@@ -26,7 +26,9 @@ def test_no_server_at_the_start(start, use):
     server = start()
     server.kill()
     with (
-        pytest.raises(corepy.BackendUnavailableError, match="remote is installed but does not"),
+        pytest.raises(
+            corepy.BackendUnavailableError, match="remote is not usable: GET /health: no answer"
+        ),
         use(server.url),
     ):
         raise AssertionError("a server that is not there was used")
@@ -38,8 +40,8 @@ def test_no_server_at_the_start_leaves_the_others_usable(start):
     backend = RemoteBackend(server.url, TOKEN, retries=0)
     corepy.register_backend("remote", backend)
     try:
-        assert not backend.is_available()
         assert "remote" not in corepy.usable_backends()
+        assert why_not().startswith(f"GET /health: no answer from {server.url}")
         assert "numpy" in corepy.usable_backends()
         assert (xp.asarray([1.0]) + 1.0).tolist() == [2.0]
         with pytest.raises(corepy.BackendUnavailableError, match="remote:0"):
@@ -51,19 +53,37 @@ def test_no_server_at_the_start_leaves_the_others_usable(start):
         backend.client.close()
 
 
-def test_without_a_url_it_is_not_available(monkeypatch):
-    monkeypatch.delenv("COREPY_REMOTE_URL", raising=False)
+def why_not():
+    """Return what `corepy info` says of the backend."""
+    return next(row.reason for row in corepy.backend_status() if row.name == "remote")
+
+
+@pytest.mark.parametrize(
+    ("url", "token", "reason"),
+    [
+        ("", TOKEN, "no server is named; expected its URL in COREPY_REMOTE_URL"),
+        ("http://127.0.0.1:9", "", "no token is set; expected the server's in COREPY_REMOTE_TOKEN"),
+    ],
+)
+def test_what_is_not_set_is_said(monkeypatch, url, token, reason):
+    monkeypatch.setenv("COREPY_REMOTE_URL", url)
+    monkeypatch.setenv("COREPY_REMOTE_TOKEN", token)
     backend = RemoteBackend()
-    assert not backend.is_available()
-    with pytest.raises(RemoteError, match="expected its URL in COREPY_REMOTE_URL"):
-        backend.check()
+    with pytest.raises(RemoteError, match=f"^remote: {reason}$"):
+        backend.is_available()
+    corepy.register_backend("remote", backend)
+    try:
+        assert why_not() == reason
+    finally:
+        corepy.unregister_backend("remote")
+    if url:
+        backend.client.close()
 
 
 def test_wrong_token(server):
     backend = RemoteBackend(server.url, "some other token")
-    assert not backend.is_available()
     with pytest.raises(RemoteError, match="answered 401: token: it is missing or wrong"):
-        backend.check()
+        backend.is_available()
     backend.client.close()
 
 
@@ -305,9 +325,8 @@ def test_malformed_results(fake, use, make):
 def test_something_else_listens_there(fake, health):
     fake.answer = lambda *request: (200, JSON, health)
     backend = RemoteBackend(fake.url, TOKEN)
-    assert not backend.is_available()
     with pytest.raises(RemoteError, match="GET /health.*is malformed"):
-        backend.check()
+        backend.is_available()
     backend.client.close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import sys
@@ -28,7 +27,6 @@ URL_VARIABLE: Final = "COREPY_REMOTE_URL"
 TOKEN_VARIABLE: Final = "COREPY_REMOTE_TOKEN"
 DEVICE: Final = corepy.devices.as_device("remote:0")
 
-_log: Final = logging.getLogger("corepy_remote")
 _INTERNAL: Final = (
     str(Path(corepy.__file__).parent) + os.sep,
     str(Path(__file__).parent) + os.sep,
@@ -131,6 +129,7 @@ class RemoteBackend(corepy.Backend):
         self.keep_host_copies = keep_host_copies
         self._offered: frozenset[str] | None = None
         self._connection: Client | None = None
+        self._has_token = bool(token)
         if url:
             self._connection = Client(url, token, **options)
             weakref.finalize(self, self._connection.close)
@@ -156,17 +155,15 @@ class RemoteBackend(corepy.Backend):
         Raises
         ------
         RemoteError
-            If it is not; the message says why.
+            If it is not, or no token is set; the message says why.
         """
-        self._offered = frozenset(self.client.health()["operations"])
+        client = self.client
+        if not self._has_token:
+            raise RemoteError(f"remote: no token is set; expected the server's in {TOKEN_VARIABLE}")
+        self._offered = frozenset(client.health()["operations"])
 
     def is_available(self) -> bool:
-        try:
-            self.check()
-        except RemoteError as error:
-            if self._connection is not None:
-                _log.info("%s", error)
-            return False
+        self.check()  # what it raises is the reason that `corepy info` gives
         return True
 
     def capabilities(self, device: corepy.Device) -> corepy.Capabilities:
