@@ -28,9 +28,9 @@ from corepy.dispatch import (
     owner_of,
     run,
     table_of,
-    usable_backends,
 )
 from corepy.dispatch import _explain as account
+from corepy.dispatch._registry import load_usable
 
 __all__ = ["pin_memory", "to"]
 
@@ -193,12 +193,7 @@ def _target(source: Table, device: object, backend: object) -> Table:
         return creation_table("to", place, dtype)
     if not isinstance(backend, str):
         raise bad_type("to", "backend", backend, "the name of a backend")
-    owner = load(backend, "to")
-    if not owner.is_available():
-        raise BackendUnavailableError(
-            f"to: backend {backend} is installed but does not answer; "
-            f"expected {listing(usable_backends())}"
-        )
+    owner = load_usable(backend, "to")
     served = owner.devices()
     if place not in served:
         if device is not None:

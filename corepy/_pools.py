@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from corepy._errors import UnsupportedOperationError, bad_type
 from corepy.backends._base import Backend
+from corepy.devices._device import GPU_KINDS
 from corepy.dispatch import load
-from corepy.dispatch._registry import load_each, records
+from corepy.dispatch._registry import load_each, records, why_not
 
 __all__ = ["share_memory_pool"]
 
@@ -49,9 +50,11 @@ def share_memory_pool(owner: str | None = "torch") -> dict[str, str]:
     lender = load(owner, "share_memory_pool")
     allocator = lender.lend_allocator()
     if allocator is None:
+        has_gpu = any(device.kind in GPU_KINDS for device in lender.devices())
+        lacks = "lends no memory" if has_gpu else "has no GPU here"
         raise UnsupportedOperationError(
-            f"share_memory_pool: owner is {owner!r}; expected a backend that lends memory of a "
-            f"GPU that is there, as torch does"
+            f"share_memory_pool: owner is {owner!r}, which {lacks}; expected a backend that lends "
+            f"a GPU's memory, as torch does{why_not(*GPU_KINDS)}"
         )
     kinds = {device.kind for device in lender.devices()} - {"cpu"}
     borrowers = [

@@ -17,7 +17,6 @@ from corepy._errors import (
     bad_type,
     listing,
 )
-from corepy._streams import present
 from corepy.backends._base import Backend
 from corepy.devices import Device, OperationProperties, memory_info, require_memory
 from corepy.devices._device import GPU_KINDS
@@ -35,7 +34,7 @@ from corepy.dispatch import (
     usable_backends,
 )
 from corepy.dispatch._fallback import INPLACE
-from corepy.dispatch._select import Placement
+from corepy.dispatch._select import Placement, present
 
 __all__ = [
     "best_available_backend",

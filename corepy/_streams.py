@@ -10,22 +10,16 @@ import threading
 import time
 from types import TracebackType
 
-from corepy._errors import (
-    BackendUnavailableError,
-    UnsupportedOperationError,
-    bad_argument,
-    bad_type,
-    listing,
-)
+from corepy._errors import UnsupportedOperationError, bad_argument, bad_type
 from corepy.backends._streams import Mark, Streams
-from corepy.devices import Device, as_device
+from corepy.devices import Device
 from corepy.devices._libraries import serving
 from corepy.devices._pinned import let_go
-from corepy.dispatch import default_placement, devices_present
-from corepy.dispatch._registry import why_not
+from corepy.dispatch import default_placement
+from corepy.dispatch._select import present
 from corepy.dispatch._streams import Block
 
-__all__ = ["Event", "Stream", "present", "stream"]
+__all__ = ["Event", "Stream", "stream"]
 
 
 def stream(device: Device | str | None = None, *, ordered: bool = True) -> Stream:
@@ -72,17 +66,6 @@ def stream(device: Device | str | None = None, *, ordered: bool = True) -> Strea
         raise bad_type("stream", "ordered", ordered, "a bool")
     place = default_placement().device if device is None else present("stream", device)
     return Stream(place, ordered)
-
-
-def present(function: str, device: Device | str) -> Device:
-    """Return a device that usable backends serve; `function` is what the message names."""
-    place, found = as_device(device, function), devices_present()
-    if place not in found:
-        raise BackendUnavailableError(
-            f"{function}: device is {place.name!r}; expected one that is present: {listing(found)}"
-            f"{why_not(place.kind)}"
-        )
-    return place
 
 
 class Stream:

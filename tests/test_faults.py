@@ -22,8 +22,8 @@ damaged, or the disk full
 1. ``tests/test_broken_installs.py``, each library in its own way; here for one that breaks at its
    first use inside a program.
 2. ``tests/test_broken_installs.py`` (torch), ``tests/backends/test_cupy.py`` (CuPy).
-3. ``tests/backends/on_stand_in_gpu.py``, ``tests/backends/test_tinygrad_memory.py`` (OpenCL and
-   WebGPU); here with the fake library.
+3. ``tests/backends/memory_on_stand_in_gpu.py``, ``tests/backends/test_tinygrad_memory.py``
+   (OpenCL and WebGPU); here with the fake library.
 4. ``tests/test_fake_devices.py``; here for operations in place.
 5. ``examples/remote_backend/tests``.
 6. ``tests/loops/test_compile.py`` (Numba), ``tests/backends/test_tinygrad.py``.

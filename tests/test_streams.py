@@ -1,7 +1,8 @@
 """Streams, events, graphs and asynchronous copies: on the host, and on a GPU.
 
 What they do to the order of work is held by ``tests/backends/on_stand_in_gpu.py``, on a stand-in
-for a GPU in a process of its own; ``tests/backends/test_torch_streams.py`` holds torch's.
+for a GPU in a process of its own, and what they do where memory lacks by
+``memory_on_stand_in_gpu.py`` beside it; ``tests/backends/test_torch_streams.py`` holds torch's.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ def test_on_a_stand_in_gpu() -> None:
             *(sys.executable, "-m", "pytest", "-p", "tests.backends.cupy_on_numpy"),
             *("--noconftest", "-p", "no:cacheprovider", "-q", "-n", "0"),
             "tests/backends/on_stand_in_gpu.py",
+            "tests/backends/memory_on_stand_in_gpu.py",
         ],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT), "COREPY_ROUTES": "shipped"},
@@ -163,14 +166,17 @@ def test_limits_and_pools_without_a_gpu() -> None:
         corepy.set_memory_limit(0, "cuda:0")
     with pytest.raises(TypeError, match="^set_memory_limit: limit is of type float"):
         corepy.set_memory_limit(1.5, "cuda:0")  # type: ignore[arg-type]
-    with pytest.raises(
-        corepy.UnsupportedOperationError, match="^memory_stats: device is cuda:9; e"
-    ):
-        corepy.memory_stats("cuda:9")
-    with pytest.raises(
-        corepy.UnsupportedOperationError, match="^empty_cache: device is cuda:9; ex"
-    ):
-        corepy.empty_cache("cuda:9")
+    calls: dict[str, Callable[[str], object]] = {
+        "memory_stats": corepy.memory_stats,
+        "empty_cache": corepy.empty_cache,
+        "set_memory_limit": lambda device: corepy.set_memory_limit(100, device),
+        "stream": corepy.stream,
+    }
+    for name, call in calls.items():
+        message = f"^{name}: device is 'cuda:9'; expected one that is present: "
+        with pytest.raises(corepy.BackendUnavailableError, match=message) as caught:
+            call("cuda:9")
+        assert str(caught.value).endswith(_registry.why_not("cuda"))
 
 
 @pytest.mark.backend("torch")
@@ -178,7 +184,7 @@ def test_torch_lends_no_memory_without_a_gpu() -> None:
     if corepy.dispatch.load("torch").lend_allocator() is not None:
         pytest.skip("a GPU")
     with pytest.raises(
-        corepy.UnsupportedOperationError, match="^share_memory_pool: owner is 'torch'; expected a "
+        corepy.UnsupportedOperationError, match="^share_memory_pool: owner is 'torch', which has"
     ):
         corepy.share_memory_pool()
     assert corepy.share_memory_pool(None) == {}

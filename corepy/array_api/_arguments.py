@@ -15,14 +15,18 @@ from corepy._errors import bad_argument, bad_type, out_of_range
 from corepy.devices._device import Device, as_device
 from corepy.dispatch import (
     STRICT,
+    Operand,
     Table,
+    as_companion,
     as_operand,
+    cast_to,
     creation_table,
     default_table,
     fitting,
     gathered,
     index_value,
     is_numpys_scalar,
+    promoted_of,
     same_sizes,
     table_of,
 )
@@ -49,7 +53,7 @@ def axis_of(function: str, axis: Any, ndim: int, argument: str = "axis") -> int:
         return axis if axis >= 0 else axis + ndim
     number = index_value(function, argument, axis)
     if not -ndim <= number < ndim:
-        valid = f"{-ndim} to {ndim - 1} for {ndim} dimensions"
+        valid = f"{-ndim} to {ndim - 1} for a {ndim}-D array"
         raise out_of_range(function, argument, axis, valid if ndim else "at least one dimension")
     return number + ndim if number < 0 else number
 
@@ -64,6 +68,13 @@ def axes_of(function: str, axes: Any, ndim: int, argument: str = "axis") -> tupl
             raise bad_argument(function, argument, axes, "distinct axes")
         return found
     return (axis_of(function, axes, ndim, argument),)
+
+
+def repeated_axes(function: str, axes: Any, ndim: int) -> tuple[int, ...]:
+    """Return axes that may come more than once."""
+    if not isinstance(axes, (tuple, list)):
+        return (axis_of(function, axes, ndim),)
+    return tuple([axis_of(function, axis, ndim) for axis in axes])
 
 
 def optional_axes(function: str, axes: Any, ndim: int) -> tuple[int, ...] | None:
@@ -221,6 +232,38 @@ def one_device(function: str, first: str, x: Array, name: str, other: Array) -> 
     """
     if other._table.device is not x._table.device:
         gathered(function, first, x._table, name, other)  # which says so
+
+
+def arrays_of(function: str, arrays: Any) -> list[Array]:
+    """Return a tuple or list of arrays in one dtype, on one device."""
+    if not isinstance(arrays, (tuple, list)):
+        raise bad_type(function, "arrays", arrays, "a tuple or list of arrays")
+    if not arrays:
+        raise bad_argument(function, "arrays", arrays, "at least one array")
+    first, found = arrays[0], None
+    if isinstance(first, Operand):
+        table, mixed = first._table, False
+        for x in arrays:
+            if x.__class__ is not first.__class__:
+                break
+            if x._table is not table:
+                if x._table.backend is not table.backend or x._table.device is not table.device:
+                    break
+                mixed = True
+        else:  # nothing to move
+            found = list(arrays)
+            if not mixed:
+                return found
+    if found is None:
+        leader = next((i for i, x in enumerate(arrays) if isinstance(x, Operand)), None)
+        home = None if leader is None else arrays[leader]._table
+        found = [as_companion(function, f"arrays[{i}]", x, home) for i, x in enumerate(arrays)]
+        if home is not None:  # native arrays come to the first `Array`, as in `unify`
+            found[0] = gathered(function, f"arrays[{leader}]", home, "arrays[0]", found[0])
+    dtype = promoted_of(function, [x.dtype for x in found])
+    for i, x in enumerate(found[1:], 1):
+        one_device(function, "arrays[0]", found[0], f"arrays[{i}]", x)
+    return [cast_to(x, dtype, function) for x in found]
 
 
 def matrices_of(function: str, x: Any, argument: str = "x") -> Array:

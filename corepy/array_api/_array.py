@@ -91,8 +91,9 @@ class Array(Interchange):
 
     # NumPy's operators answer NotImplemented to this, so that `numpy.ndarray + Array` is an Array.
     # `__array_ufunc__ = None` would say so too, but has NumPy's functions refuse an Array, by which
-    # a library looks at single values (SciPy's solvers: `numpy.isfinite(f(x))`).
-    __array_priority__: ClassVar[int] = 1_000_000
+    # a library looks at single values (SciPy's solvers: `numpy.isfinite(f(x))`). It is more than
+    # CuPy's, 100, and less than astropy's, 10,000: a quantity is to multiply by its own operator.
+    __array_priority__: ClassVar[int] = 1_000
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     # ------------------------------------------------------------------ attributes

@@ -310,7 +310,16 @@ def preferred(function: str, x: Array, dtype: DType | None, copy: bool | None) -
     if target.backend is x._table.backend:
         return from_array(x, dtype, None, copy, function)
     source = x._table.backend
-    native, copied = convert(x._native, source, target.backend, target.device, copy=copy)
+    try:
+        native, copied = convert(x._native, source, target.backend, target.device, copy=copy)
+    except ValueError as error:
+        if copy is not False:
+            raise
+        let_through(error)
+        raise ValueError(
+            f"{function}: {_ARGUMENTS[function]} cannot be shared by {target.backend.name} for "
+            f"copy=False: {error}"
+        ) from error
     made = cast("Array", make(native, target))
     if copied:
         account.moved(target.backend, target.device, made.nbytes, f"x came from {source.name}")

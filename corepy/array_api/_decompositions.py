@@ -65,7 +65,9 @@ def cholesky(x: Array, /, *, upper: bool = False) -> Array:
     TypeError
         If an argument is of another type or dtype.
     ValueError
-        If a matrix is not square or not positive definite.
+        If a matrix is not square.
+    LinAlgError
+        NumPy's, which is a ValueError: if one is not positive definite.
     """
     x = square_of("cholesky", x)
     return cast("Array", run("linalg.cholesky", x, upper=flag_of("cholesky", "upper", upper)))
@@ -91,7 +93,10 @@ def eig(x: Array, /) -> EigResult:
     TypeError
         If `x` is no array or has another dtype.
     ValueError
-        If a matrix is not square, or has no eigenvalues because of NaN or an infinity.
+        If a matrix is not square.
+    LinAlgError
+        NumPy's, which is a ValueError: if one has no eigenvalues because of NaN or
+        an infinity.
     """
     return EigResult(*run("linalg.eig", square_of("eig", x)))
 
@@ -116,7 +121,10 @@ def eigh(x: Array, /) -> EighResult:
     TypeError
         If `x` is no array or has another dtype.
     ValueError
-        If a matrix is not square, or has no eigenvalues because of NaN or an infinity.
+        If a matrix is not square.
+    LinAlgError
+        NumPy's, which is a ValueError: if one has no eigenvalues because of NaN or
+        an infinity.
     """
     return EighResult(*run("linalg.eigh", square_of("eigh", x)))
 
@@ -140,7 +148,10 @@ def eigvals(x: Array, /) -> Array:
     TypeError
         If `x` is no array or has another dtype.
     ValueError
-        If a matrix is not square, or has no eigenvalues because of NaN or an infinity.
+        If a matrix is not square.
+    LinAlgError
+        NumPy's, which is a ValueError: if one has no eigenvalues because of NaN or
+        an infinity.
     """
     return cast("Array", run("linalg.eigvals", square_of("eigvals", x)))
 
@@ -164,7 +175,10 @@ def eigvalsh(x: Array, /) -> Array:
     TypeError
         If `x` is no array or has another dtype.
     ValueError
-        If a matrix is not square, or has no eigenvalues because of NaN or an infinity.
+        If a matrix is not square.
+    LinAlgError
+        NumPy's, which is a ValueError: if one has no eigenvalues because of NaN or
+        an infinity.
     """
     return cast("Array", run("linalg.eigvalsh", square_of("eigvalsh", x)))
 
@@ -218,8 +232,10 @@ def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
     TypeError
         If an argument is of another type or dtype.
     ValueError
-        If `x` has fewer than two dimensions, or a matrix holds NaN or an infinity, where the
-        library can tell.
+        If `x` has fewer than two dimensions.
+    LinAlgError
+        NumPy's, which is a ValueError: if a matrix holds NaN or an infinity, where
+        the library can tell.
     """
     x = matrices_of("svd", x)
     full = flag_of("svd", "full_matrices", full_matrices)
@@ -245,7 +261,9 @@ def svdvals(x: Array, /) -> Array:
     TypeError
         If `x` is no array or has another dtype.
     ValueError
-        If `x` has fewer than two dimensions, or a matrix holds NaN or an infinity, where the
-        library can tell.
+        If `x` has fewer than two dimensions.
+    LinAlgError
+        NumPy's, which is a ValueError: if a matrix holds NaN or an infinity, where
+        the library can tell.
     """
     return cast("Array", run("linalg.svdvals", matrices_of("svdvals", x)))

@@ -5,6 +5,7 @@ https://data-apis.org/array-api/2025.12/API_specification/indexing.html
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from corepy import _dtypes
@@ -78,7 +79,7 @@ def native_key(function: str, x: Array, key: Any) -> Any:
         )
     if STRICT.get():
         _strictly(function, x, parts, any(masks), bool(ellipses) or used == x.ndim)
-    if 0 in x.shape and not any(masks):
+    if 0 in x.shape or _is_nothing(x, parts, masks):
         _within(function, x, parts)
     return parts if isinstance(key, tuple) and masks != [True] else parts[0]
 
@@ -93,6 +94,8 @@ def _part(function: str, x: Array, part: Any) -> Any:
             raise ValueError(f"{function}: key has a slice whose step is 0; expected another")
         return slice(start, stop, step)
     if not isinstance(part, Operand):
+        if part.__class__ is bool and not STRICT.get():
+            part = _flag(part)
         if owner_of(part) is None:
             return _int(function, part)
         given, part = part, as_companion(function, "key", part, x._table)
@@ -105,6 +108,13 @@ def _part(function: str, x: Array, part: Any) -> Any:
             f"bool dtype"
         )
     return signed(gathered(function, "x", x._table, "key", part))._native
+
+
+def _flag(part: bool) -> Any:
+    """Return a truth value, such as a comparison of Python's numbers gives, as one of NumPy's."""
+    import numpy as np
+
+    return np.bool_(part)
 
 
 def signed(indices: Any) -> Any:
@@ -120,12 +130,31 @@ def signed(indices: Any) -> Any:
     return where(found < 0, 2**63 - 1, found)
 
 
+def _is_nothing(x: Array, parts: tuple[Any, ...], masks: list[bool]) -> bool:
+    """Say whether arrays of indices stand beside an array that selects nothing, as far as one sees.
+
+    Off the host one would wait for masks.
+    """
+    arrays = [(part, mask) for part, mask in zip(parts, masks, strict=True) if _is_array(x, part)]
+    if len(arrays) < 2 or all(mask for _, mask in arrays):
+        return False
+    backend = x._table.backend
+    if any(0 in backend.shape_of(part) for part, _ in arrays):
+        return True
+    return x._table.device is CPU and not all(backend.peek(part).any() for part, m in arrays if m)
+
+
 def _within(function: str, x: Array, parts: tuple[Any, ...]) -> None:
-    """Check arrays of indices into an empty array: libraries with nothing to copy look at none."""
+    """Check arrays of indices where nothing is to be copied: libraries then look at none."""
     backend = x._table.backend
     shape = backend.shape_of(x._native)
-    for axis, (part, length) in enumerate(zip(_by_axis(parts, x.ndim), shape, strict=False)):
-        if length is not None and _is_array(x, part):
+    spread = [
+        part
+        for part in parts
+        for _ in range(_shape(x, part) if _is_array(x, part) and _rank(x, part) == 0 else 1)
+    ]
+    for axis, (part, length) in enumerate(zip(_by_axis(spread, x.ndim), shape, strict=False)):
+        if length is not None and _is_array(x, part) and _rank(x, part):
             for index in backend.peek(part).flat:
                 if not -length <= index < length:
                     raise beyond(index, axis, length, function)
@@ -234,7 +263,7 @@ def _strictly(function: str, x: Array, parts: tuple[Any, ...], masked: bool, ful
             _slice_within(function, part, length)
 
 
-def _by_axis(parts: tuple[Any, ...], ndim: int) -> list[Any]:
+def _by_axis(parts: Sequence[Any], ndim: int) -> list[Any]:
     """Return the part that indexes each axis, Ellipsis spelt out."""
     indices = [part for part in parts if part is not None]
     if Ellipsis in [part if part is Ellipsis else 0 for part in indices]:

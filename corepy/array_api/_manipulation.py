@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from corepy import _dtypes
 from corepy._errors import bad_argument, bad_type, broadcast_mismatch
 from corepy.array_api._arguments import (
     ADDRESSABLE,
     addressable,
+    arrays_of,
     axes_of,
     axis_of,
     copy_argument,
@@ -21,6 +22,7 @@ from corepy.array_api._arguments import (
     one_device,
     optional_axes,
     optional_axis,
+    repeated_axes,
     shape_of,
     size_of,
 )
@@ -29,10 +31,8 @@ from corepy.dispatch import (
     as_companion,
     as_operand,
     cast_to,
-    gathered,
     known_sizes,
     operation,
-    promoted_of,
     run,
     run_in,
     same,
@@ -41,38 +41,6 @@ from corepy.dispatch import (
 
 if TYPE_CHECKING:
     from corepy.array_api._array import Array
-
-
-def _sequence(function: str, arrays: Any) -> list[Array]:
-    """Check a tuple or list of arrays, and bring them to one dtype."""
-    if not isinstance(arrays, (tuple, list)):
-        raise bad_type(function, "arrays", arrays, "a tuple or list of arrays")
-    if not arrays:
-        raise bad_argument(function, "arrays", arrays, "at least one array")
-    first, found = arrays[0], None
-    if isinstance(first, Operand):
-        table, mixed = first._table, False
-        for x in arrays:
-            if x.__class__ is not first.__class__:
-                break
-            if x._table is not table:
-                if x._table.backend is not table.backend or x._table.device is not table.device:
-                    break
-                mixed = True
-        else:  # nothing to move
-            found = list(arrays)
-            if not mixed:
-                return found
-    if found is None:
-        leader = next((i for i, x in enumerate(arrays) if isinstance(x, Operand)), None)
-        home = None if leader is None else arrays[leader]._table
-        found = [as_companion(function, f"arrays[{i}]", x, home) for i, x in enumerate(arrays)]
-        if home is not None:  # native arrays come to the first `Array`, as in `unify`
-            found[0] = gathered(function, f"arrays[{leader}]", home, "arrays[0]", found[0])
-    dtype = promoted_of(function, [x.dtype for x in found])
-    for i, x in enumerate(found[1:], 1):
-        one_device(function, "arrays[0]", found[0], f"arrays[{i}]", x)
-    return [cast_to(x, dtype, function) for x in found]
 
 
 @operation()
@@ -210,7 +178,7 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
     DeviceMismatchError
         If the operands live on different devices.
     """
-    found = _sequence("concat", arrays)
+    found = arrays_of("concat", arrays)
     if axis is None:
         found = [reshape(x, (-1,)) for x in found]
         axis = 0
@@ -502,7 +470,7 @@ def roll(
         If an axis is out of range.
     """
     x = as_operand("roll", "x", x)
-    places = None if axis is None else _axes_repeated("roll", axis, x.ndim)
+    places = None if axis is None else repeated_axes("roll", axis, x.ndim)
     if places == ():  # nothing rolls along no axis; libraries refuse the empty tuple
         ints_of("roll", "shift", shift)
         return cast("Array", run("astype", x, x.dtype, copy=True))
@@ -522,13 +490,6 @@ def roll(
 
 #: Beyond every size, and within the integers of 64 bits.
 _FAR: Final = 2**62
-
-
-def _axes_repeated(function: str, axes: Any, ndim: int) -> tuple[int, ...]:
-    """Return axes that may come more than once."""
-    if not isinstance(axes, (tuple, list)):
-        return (axis_of(function, axes, ndim),)
-    return tuple([axis_of(function, axis, ndim) for axis in axes])
 
 
 @operation(result=same)
@@ -594,7 +555,7 @@ def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array
     DeviceMismatchError
         If the operands live on different devices.
     """
-    found = _sequence("stack", arrays)
+    found = arrays_of("stack", arrays)
     first, shape = found[0], found[0].shape
     every = [(axis, axis) for axis in range(len(shape))]
     for i, x in enumerate(found):

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import operator
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType, Scalar
 from corepy._errors import bad_argument, bad_type
 from corepy.array_api._arguments import addressable, flag_of, new_table, size_of
+from corepy.array_api._creation import asarray
 from corepy.devices._device import Device
 from corepy.dispatch import (
     FLOAT32_LIMIT,
@@ -133,7 +135,8 @@ def linspace(
     num : int
         Number of values.
     dtype : DType or None
-        A floating-point dtype; by default float64, or complex128 if an end is complex.
+        A floating-point dtype; by default float64, or complex128 if an end is complex. Of an
+        integer dtype, which the standard does not promise, the values are rounded down.
     device : Device or None
         None for the default device.
     endpoint : bool
@@ -149,8 +152,9 @@ def linspace(
     TypeError
         If an argument is of another type.
     ValueError
-        If `num` is negative, `dtype` is not a floating-point one or real where an end is complex,
-        or a name is of no dtype or device.
+        If `num` is negative, `dtype` is not numeric or real where an end is complex, or in strict
+        mode not a floating-point one, an end is infinite or NaN for an integer one, or a name is of
+        no dtype or device.
     OverflowError
         If an end does not fit the dtype.
     MemoryError
@@ -166,9 +170,17 @@ def linspace(
     whole = flag_of("linspace", "endpoint", endpoint)
     is_complex = isinstance(first, complex) or isinstance(last, complex)
     default = _dtypes.complex128 if is_complex else _dtypes.float64
-    table = new_table("linspace", dtype, device, default, _dtypes.FLOATING)
+    allowed = _dtypes.FLOATING if STRICT.get() else _dtypes.NUMERIC
+    table = new_table("linspace", dtype, device, default, allowed)
     if is_complex and table.dtype.rank < 3:
         raise bad_argument("linspace", "dtype", table.dtype.name, _dtypes.describe(_dtypes.COMPLEX))
+    if table.dtype.rank == 1:
+        for name, end in (("start", first), ("stop", last)):
+            if not math.isfinite(cast("float", end)):
+                raise bad_argument("linspace", name, end, "a finite number")
+            fitting("linspace", name, math.floor(cast("float", end)), table.dtype)
+        values = _floors(cast("float", first), cast("float", last), count, whole)
+        return asarray(values, dtype=table.dtype, device=table.device)
     first = fitting("linspace", "start", first, table.dtype)
     last = fitting("linspace", "stop", last, table.dtype)
     if _fits_between(first, last, table.dtype):
@@ -176,6 +188,15 @@ def linspace(
     # Of ends so great the halves are exact.
     made = create("linspace", table, first / 2, last / 2, count, endpoint=whole)
     return cast("Array", made * 2.0)
+
+
+def _floors(start: float, stop: float, count: int, endpoint: bool) -> list[int]:
+    """Return evenly spaced numbers rounded down: of the exact ones, as no two libraries round."""
+    first, last = Fraction(start), Fraction(stop)
+    unit = math.lcm(first.denominator, last.denominator)
+    parts = max(1, count - endpoint)
+    begin, step = int(first * unit) * parts, int((last - first) * unit)
+    return [(begin + i * step) // (unit * parts) for i in range(count)]
 
 
 def _fits_between(first: Scalar, last: Scalar, dtype: DType) -> bool:

@@ -217,7 +217,9 @@ def inv(x: Array, /) -> Array:
     TypeError
         If `x` is no array or has another dtype.
     ValueError
-        If a matrix is not square or singular.
+        If a matrix is not square.
+    LinAlgError
+        NumPy's, which is a ValueError: if one is singular.
     """
     return cast("Array", run("linalg.inv", square_of("inv", x)))
 
@@ -291,7 +293,9 @@ def matrix_power(x: Array, n: int, /) -> Array:
     TypeError
         If an argument is of another type or dtype.
     ValueError
-        If a matrix is not square, or singular and `n` negative.
+        If a matrix is not square.
+    LinAlgError
+        NumPy's, which is a ValueError: if one is singular and `n` negative.
     """
     x = square_of("matrix_power", x)
     return cast("Array", run("linalg.matrix_power", x, index_value("matrix_power", "n", n)))
@@ -318,8 +322,10 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     TypeError
         If an argument is of another type or dtype.
     ValueError
-        If `x` has fewer than two dimensions, the shape of `rtol` does not fit the stack, or a
-        matrix holds NaN or an infinity, where the library can tell.
+        If `x` has fewer than two dimensions, or the shape of `rtol` does not fit the stack.
+    LinAlgError
+        NumPy's, which is a ValueError: if a matrix holds NaN or an infinity, where
+        the library can tell.
     OverflowError
         If `rtol` is an int beyond the range of float64.
     DeviceMismatchError
@@ -412,8 +418,10 @@ def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     TypeError
         If an argument is of another type or dtype.
     ValueError
-        If `x` has fewer than two dimensions, the shape of `rtol` does not fit the stack, or a
-        matrix holds NaN or an infinity, where the library can tell.
+        If `x` has fewer than two dimensions, or the shape of `rtol` does not fit the stack.
+    LinAlgError
+        NumPy's, which is a ValueError: if a matrix holds NaN or an infinity, where
+        the library can tell.
     OverflowError
         If `rtol` is an int beyond the range of float64.
     DeviceMismatchError
@@ -469,7 +477,9 @@ def solve(x1: Array, x2: Array, /) -> Array:
     TypeError
         If an argument is of another type or dtype.
     ValueError
-        If the shapes do not fit, or a matrix is singular.
+        If the shapes do not fit.
+    LinAlgError
+        NumPy's, which is a ValueError: if a matrix is singular.
     DeviceMismatchError
         If the operands live on different devices.
     """

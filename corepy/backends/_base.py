@@ -163,7 +163,11 @@ class Backend(ABC):
 
     @abstractmethod
     def is_available(self) -> bool:
-        """Say whether operations can run now (a server answers, a driver responds)."""
+        """Say whether operations can run now (a server answers, a driver responds).
+
+        Whatever it raises counts as False, and what that says is the reason that ``corepy info``
+        and messages give; of a `corepy.CorepyError`, such as `BackendError`, the text alone.
+        """
 
     @abstractmethod
     def capabilities(self, device: Device) -> Capabilities:
@@ -182,13 +186,17 @@ class Backend(ABC):
         return self.operation(name)
 
     def devices(self) -> tuple[Device, ...]:
-        """Return the devices served, the default one first."""
+        """Return the devices served, the default one first.
+
+        Asked, as all that follows, whether or not the backend is available; it raises nothing.
+        """
         return (CPU,)
 
     def unserved(self) -> tuple[str, ...]:
-        """Say why devices are missing that the library could serve, such as a driver's age.
+        """Say what is missing that the library could serve, and why.
 
-        Shown by ``corepy info``, and where somebody wishes for such a device.
+        Devices, for a driver that is too old, or operations, for want of another library. Shown by
+        ``corepy info``, and the reasons for devices where somebody wishes for one.
         """
         return ()
 

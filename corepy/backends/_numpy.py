@@ -75,9 +75,15 @@ class NumPyBackend(Backend):
         return isinstance(error, ValueError) and str(error).startswith(_BEYOND_ADDRESSES)
 
     def owns(self, obj: object) -> bool:
+        if obj.__class__ is _ndarray:
+            return True
         # A masked array is refused rather than robbed of its mask. NumPy loads its class on use.
         masked = "numpy.ma" in sys.modules and isinstance(obj, np.ma.MaskedArray)
-        return isinstance(obj, (np.ndarray, np.generic)) and not masked
+        # So is a quantity (of astropy's, of unyt's), whose ufuncs know of its unit.
+        plain = (
+            isinstance(obj, np.ndarray) and type(obj).__array_ufunc__ is _ndarray.__array_ufunc__
+        )
+        return (plain or isinstance(obj, np.generic)) and not masked
 
     def dtype_of(self, native: Array) -> DType:
         dtype = _BY_NATIVE.get(native.dtype)
@@ -322,20 +328,28 @@ def _turned(x: Array, axis: int) -> tuple[slice, ...]:
     return (slice(None),) * (axis % x.ndim) + (slice(None, None, -1),)
 
 
-def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+def _sort(
+    x: Array,
+    *,
+    axis: int = -1,
+    descending: bool = False,
+    stable: bool = True,  # as it always is: NumPy's other sort changes signs of zeros, and NaN
+) -> Array:
     if descending:
         # As `in_both_orders` has it, which would cost ascending order a call.
         turned = _turned(x, axis)
-        return _sort(x[turned], axis=axis, stable=stable)[turned]
+        return _sort(x[turned], axis=axis)[turned]
     result = x.copy("K")
-    if stable and x.size > _FEW and x.dtype.char in "fd":
+    quickly = x.dtype.num in _ANY_ORDER
+    if x.size > _FEW and x.dtype.char in "fd":
         if x.ndim == 1:
             result.sort()
             restore_order(x, result)
             return result
-        # Without zeros and NaN equal floats are the same bits.
-        stable = bool(np.count_nonzero(x) < x.size or np.isnan(x).any())
-    result.sort(axis, None if not stable or x.dtype.num in _ANY_ORDER else "stable")
+        # Without zeros below 0 and NaN equal floats are the same bits.
+        minus = np.count_nonzero(x) < x.size and np.signbit(x[x == 0]).any()
+        quickly = not (minus or np.isnan(x).any())
+    result.sort(axis, None if quickly else "stable")
     return result
 
 

@@ -49,8 +49,9 @@ def linspace(
     start: Any, stop: Any, num: int, *, dtype: Any, device: Device, endpoint: bool
 ) -> Array:
     # As numpy.linspace does, whose preparations for arrays as ends take most of its time.
-    if not (is_exact(start) and is_exact(stop) and math.isfinite(stop - start)):
-        return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
+    if not (is_exact(start) and is_exact(stop) and abs(stop - start) < _FAR):
+        with np.errstate(over="ignore"):  # of the last value, before the end takes its place
+            return np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype)
     parts, length = num - endpoint, float(stop) - float(start)
 
     def spread(values: Array) -> Array:
@@ -140,6 +141,8 @@ def _paced(first: Any, last: Any, pace: Any, dtype: Any) -> Array:
 
 #: Elements that stay in the second-level cache while something is computed of them.
 _STRETCH: Final = 32_768
+#: Distance of two ends within which no rounded multiple of a step is beyond the greatest number.
+_FAR: Final = float(np.finfo(np.float64).max) / 2
 #: Elements that NumPy makes of a long range, the rest being sums of those.
 _BEGINNING: Final = 1024
 #: Up to where all integers are numbers of a dtype, and their sums and differences are too.

@@ -190,7 +190,20 @@ def clip(x: Array, min: Any = None, max: Any = None) -> Array:
     # compat casts bounds by value and writes into array-valued ones; ours have x's dtype already.
     if min is None and max is None:
         return x.copy()
-    return np.asarray(x.clip(min, max))
+    made = np.asarray(x.clip(min, max))
+    if min is not None and max is not None and (min.ndim or max.ndim) and x.dtype.kind == "f":
+        _keep_zeros(made, x, min)
+    return made
+
+
+def _keep_zeros(made: Array, x: Array, low: Array) -> None:
+    """Give zeros between bounds their own sign back, which clamping may have taken from them.
+
+    For a zero that equals a bound NumPy's loop has the one or the other, as strides have it.
+    """
+    zero = made == 0
+    if zero.any():
+        np.copysign(made, x, out=made, where=zero & (x == 0) & (low <= x))
 
 
 def pow(x1: Array, x2: Array) -> Array:
@@ -200,7 +213,8 @@ def pow(x1: Array, x2: Array) -> Array:
         return np.power(x1, x2)
     if x2.size == 1:
         return _half_powers(x1, x2) if x2.item() == 0.5 else np.power(x1, x2)
-    if (x1.shape != x2.shape or 0 in x2.strides) and (x2 == 0.5).any():
+    repeated = 0 in x2.strides or (x1.shape != x2.shape and x1.size != 1)
+    if repeated and (x2 == 0.5).any():
         x2 = np.broadcast_to(x2, np.broadcast_shapes(x1.shape, x2.shape)).copy()
     return np.power(x1, x2)
 

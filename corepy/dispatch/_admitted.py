@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from corepy._dtypes import DTYPES
+from corepy.backends._extents import FEW_MEMBERS, INNER, LONGER, NARROWEST, TALL
 
 #: Backends whose arrays are NumPy's, and whose operations may be routed.
 HOMES: Final = ("numpy", "numba")
@@ -80,10 +81,10 @@ class Admission:
     @property
     def is_elementwise(self) -> bool:
         """Whether all arguments are operands of one shape, or single values."""
-        return self.former in (_whole, _quotients)
+        return self.former in (whole, _quotients)
 
 
-def _whole(args: Args, params: Params) -> str | None:
+def whole(args: Args, params: Params) -> str | None:
     """Operands of one shape, or single values; an array and its rows or columns are "spread"."""
     model = args[0]
     if len(args) > 1:
@@ -105,7 +106,7 @@ def _quotients(args: Args, params: Params) -> str | None:
     """The same, but for integers by one number: NumPy multiplies them by what it finds once."""
     if args[1].size == 1 and args[1].dtype.kind in "iu":
         return None
-    return _whole(args, params)
+    return whole(args, params)
 
 
 def _extent(x: Any) -> tuple[int, int]:
@@ -123,17 +124,8 @@ def _spreads(model: Any, args: Args) -> bool:
 def _clipped(args: Args, params: Params) -> str | None:
     """Bounds of the array's shape, or single values."""
     bounds = [bound for bound in params.values() if bound is not None]
-    form = _whole((*args, *bounds), {})
+    form = whole((*args, *bounds), {})
     return form if all(x.size <= args[0].size for x in bounds) else None
-
-
-#: Members of a set that NumPy compares with all elements one by one; the numba backend has the
-#: same number.
-_FEW: Final = 16
-#: Columns up to which a matrix of many rows is narrow, and rows for each column that it has then;
-#: the compiled hot path has the same numbers.
-_NARROW: Final = 128
-_LONGER: Final = 8
 
 
 def _reduced(args: Args, params: Params) -> str | None:
@@ -157,10 +149,10 @@ def _reduced(args: Args, params: Params) -> str | None:
         return "columns"
     rows: int = x.shape[first]
     columns: int = x.size // rows if rows else 0
-    return "narrow" if 1 < columns <= _NARROW and rows >= _LONGER * columns else "columns"
+    return "narrow" if 1 < columns <= NARROWEST and rows >= LONGER * columns else "columns"
 
 
-def _vector(args: Args, params: Params) -> str | None:
+def vector(args: Args, params: Params) -> str | None:
     """One dimension, ascending order, no sorter: the plain cases of sorting and searching."""
     plain = not params.get("descending") and params.get("sorter") is None
     return "" if plain and all(x.ndim == 1 and x.flags.c_contiguous for x in args) else None
@@ -169,7 +161,7 @@ def _vector(args: Args, params: Params) -> str | None:
 def _sought(args: Args, params: Params) -> str | None:
     """Elements that are looked for among no more others; NumPy compares with very few of these."""
     x, members = args
-    return "" if x.flags.c_contiguous and _FEW < members.size <= x.size else None
+    return "" if x.flags.c_contiguous and FEW_MEMBERS < members.size <= x.size else None
 
 
 def _flat(args: Args, params: Params) -> str | None:
@@ -214,15 +206,15 @@ def _factored(args: Args, params: Params) -> str | None:
     if params.get("full_matrices") or params.get("mode") == "complete" or x.ndim != 2:
         return _square(args, params)
     rows, columns = x.shape
-    return "tall" if 1 < columns <= rows // 16 and x.flags.c_contiguous else _square(args, params)
+    return "tall" if 1 < columns <= rows // TALL and x.flags.c_contiguous else _square(args, params)
 
 
-def _matrices(args: Args, params: Params) -> str | None:
+def matrices(args: Args, params: Params) -> str | None:
     """Two matrices, neither of them a row or column; a small product of long ones."""
     if any(x.ndim != 2 or min(x.shape) <= 3 for x in args):
         return None
     x, y = args
-    return "inner" if x.shape[1] >= 64 * max(x.shape[0], y.shape[1]) else ""
+    return "inner" if x.shape[1] >= INNER * max(x.shape[0], y.shape[1]) else ""
 
 
 def _contracted(args: Args, params: Params) -> str | None:
@@ -266,15 +258,15 @@ def _taken(args: Args, params: Params) -> str | None:
 _TARGETS: Final = ("to float32", "to float64", "to int64")
 _AXES: Final = ("all", "rows", "columns", "narrow")
 _TRANSFORMS: Final = ("", "rows", "columns")
-_UNARY: Final = Admission(_whole, ("",), 1, FLOATS)
-_KERNEL: Final = Admission(_whole, ("",), 1, _NONE)
-_KERNEL_OF_TWO: Final = Admission(_whole, ("",), 2, _NONE)
-_BINARY: Final = Admission(_whole, ("",), 2, FLOATS)
-_ARITHMETIC: Final = Admission(_whole, ("", "spread"), 2, NUMBERS)
+_UNARY: Final = Admission(whole, ("",), 1, FLOATS)
+_KERNEL: Final = Admission(whole, ("",), 1, _NONE)
+_KERNEL_OF_TWO: Final = Admission(whole, ("",), 2, _NONE)
+_BINARY: Final = Admission(whole, ("",), 2, FLOATS)
+_ARITHMETIC: Final = Admission(whole, ("", "spread"), 2, NUMBERS)
 _REDUCTION: Final = Admission(_reduced, _AXES, 1, NUMBERS)
 _MOMENT: Final = Admission(_reduced, _AXES, 1, FLOATS)
 _KERNEL_OF_AXES: Final = Admission(_reduced, _AXES, 1, _NONE)
-_ORDER: Final = Admission(_vector, ("",), 1, NUMBERS)
+_ORDER: Final = Admission(vector, ("",), 1, NUMBERS)
 _JOINING: Final = Admission(_joined, ("",), 0, _NONE)
 _SET: Final = Admission(_flat, ("",), 1, frozenset({"int64"}))
 _DECOMPOSITION: Final = Admission(_square, ("",), 1, FLOATS, frozenset({"float32"}))
@@ -306,7 +298,7 @@ ADMITTED: Final[dict[str, Admission]] = {
     ),
     **dict.fromkeys(("atan2", "hypot", "logaddexp", "pow", "remainder"), _BINARY),
     "floor_divide": Admission(_quotients, ("",), 2, FLOATS),
-    "divide": Admission(_whole, ("", "spread"), 2, FLOATS),
+    "divide": Admission(whole, ("", "spread"), 2, FLOATS),
     "clip": Admission(_clipped, ("",), 1, _NONE),
     **dict.fromkeys(
         (
@@ -315,14 +307,14 @@ ADMITTED: Final[dict[str, Admission]] = {
         ),
         _ARITHMETIC,
     ),
-    "where": Admission(_whole, ("",), 3, NUMBERS),
+    "where": Admission(whole, ("",), 3, NUMBERS),
     **dict.fromkeys(("max", "min", "sum"), _REDUCTION),
     "prod": Admission(_reduced, _AXES, 1, frozenset({"int64"})),
     **dict.fromkeys(("mean", "std", "var"), _MOMENT),
     **dict.fromkeys(("cumulative_prod", "cumulative_sum"), _KERNEL_OF_AXES),
     **dict.fromkeys(("argmax", "argmin", "count_nonzero"), _KERNEL_OF_AXES),
     **dict.fromkeys(("argsort", "sort"), _ORDER),
-    "searchsorted": Admission(_vector, ("",), 2, NUMBERS),
+    "searchsorted": Admission(vector, ("",), 2, NUMBERS),
     "isin": Admission(_sought, ("",), 1, _NONE),
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _SET),
     "__getitem__": Admission(_masked, ("mask",), 2, NUMBERS),
@@ -331,7 +323,7 @@ ADMITTED: Final[dict[str, Admission]] = {
     "roll": Admission(_rolled, ("",), 1, _NONE),
     "astype": Admission(_converted, _TARGETS, 1, _NONE),
     "tensordot": Admission(_contracted, ("",), 2, _NONE),
-    "matmul": Admission(_matrices, ("", "inner"), 2, frozenset({"int64"})),
+    "matmul": Admission(matrices, ("", "inner"), 2, frozenset({"int64"})),
     **dict.fromkeys(
         ("fft.fft", "fft.ifft", "fft.irfft"), Admission(_transformed, _TRANSFORMS, 1, _COMPLEX)
     ),

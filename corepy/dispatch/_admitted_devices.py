@@ -27,9 +27,9 @@ from corepy.dispatch._admitted import (
     Args,
     Former,
     Params,
-    _matrices,
-    _vector,
-    _whole,
+    matrices,
+    vector,
+    whole,
 )
 
 #: The libraries that share the memory of a GPU of CUDA, in the order in which they are preferred.
@@ -70,7 +70,7 @@ class DeviceAdmission:
     @property
     def is_elementwise(self) -> bool:
         """Whether all arguments are operands of one shape, or single values."""
-        return self.former is _whole
+        return self.former is whole
 
     def admits(self, dtype: str, backend: str) -> bool:
         """Say whether a backend may run it on the arrays of another, of a dtype."""
@@ -110,11 +110,11 @@ def _stout(args: Args, params: Params) -> str | None:
 
 
 _AXES: Final = ("all", "rows", "columns")
-_UNARY: Final = DeviceAdmission(_whole, ("",), 1, FLOATS)
-_BINARY: Final = DeviceAdmission(_whole, ("",), 2, NUMBERS)
+_UNARY: Final = DeviceAdmission(whole, ("",), 1, FLOATS)
+_BINARY: Final = DeviceAdmission(whole, ("",), 2, NUMBERS)
 _REDUCTION: Final = DeviceAdmission(_stout, _AXES, 1, NUMBERS)
 _MOMENT: Final = DeviceAdmission(_stout, _AXES, 1, FLOATS)
-_ORDER: Final = DeviceAdmission(_vector, ("",), 1, NUMBERS)
+_ORDER: Final = DeviceAdmission(vector, ("",), 1, NUMBERS)
 
 ADMITTED_ON_CUDA: Final[dict[str, DeviceAdmission]] = {
     **dict.fromkeys(("abs", "floor", "negative", "sqrt", "square"), _UNARY),
@@ -123,10 +123,10 @@ ADMITTED_ON_CUDA: Final[dict[str, DeviceAdmission]] = {
     **dict.fromkeys(("add", "maximum", "minimum", "multiply", "subtract"), _BINARY),
     **dict.fromkeys(("equal", "greater", "greater_equal"), _BINARY),
     **dict.fromkeys(("less", "less_equal", "not_equal"), _BINARY),
-    "divide": DeviceAdmission(_whole, ("",), 2, FLOATS),
+    "divide": DeviceAdmission(whole, ("",), 2, FLOATS),
     **dict.fromkeys(("max", "min", "sum", "cumulative_sum"), _REDUCTION),
     "prod": DeviceAdmission(_stout, _AXES, 1, frozenset({"int64"})),
     **dict.fromkeys(("mean", "std", "var"), _MOMENT),
     **dict.fromkeys(("argsort", "sort"), _ORDER),
-    "matmul": DeviceAdmission(_matrices, ("",), 2, frozenset({"float64"})),
+    "matmul": DeviceAdmission(matrices, ("",), 2, frozenset({"float64"})),
 }

@@ -110,13 +110,18 @@ def beside(name: str, x1: Any, x2: Any) -> Any:
     other, argument = (x2, "x2") if isinstance(x1, Operand) else (x1, "x1")
     if is_operand(other):
         return mixed(name, x1, x2)
-    if name == "multiply" and isinstance(other, _REPEATED):
+    if isinstance(other, _MISTAKEN.get(name, ())) or (name in _EQUALITY and STRICT.get()):
         raise bad_type(name, argument, other, "an array or a scalar")
     return NotImplemented
 
 
-#: What Python would repeat as often as an integer of no dimensions says.
-_REPEATED: Final = (list, tuple, str, bytes, bytearray)
+#: By operation, what Python would take: repeat as often as an integer of no dimensions says, or
+#: find to be another object, and so unequal, whatever the values are.
+_MISTAKEN: Final = {
+    "multiply": (list, tuple, str, bytes, bytearray),
+    **dict.fromkeys(("equal", "not_equal"), (list, tuple)),
+}
+_EQUALITY: Final = frozenset({"equal", "not_equal"})
 
 
 def mixed(name: str, x1: Any, x2: Any) -> Any:

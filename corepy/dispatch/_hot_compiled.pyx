@@ -54,7 +54,7 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.math cimport INFINITY, ceil, fabs, isfinite, isinf, isnan, ldexp, sqrt, sqrtf
 from libc.stdint cimport int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport free, llabs, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcpy, memset
 
 __all__ = [
     "Operand",

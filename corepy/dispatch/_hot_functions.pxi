@@ -639,6 +639,8 @@ cdef object _clamped_between(Slot* slot, Operand x, low, high):
         work.loop, wide = slot.loop, True
     elif arrays[1] == NULL and arrays[2] == NULL and _size(arrays[0], SOME) < 0:
         return None  # beside numbers NumPy's own loop is quicker
+    elif not PyTypeNum_ISINTEGER(slot.type_num):
+        return None  # of zeros that are equal these loops would take the bound
     else:
         work.loop, work.data = _clamp, &limits
     return _gridded(&work, arrays, slot.unrouted, wide)

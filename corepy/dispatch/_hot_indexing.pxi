@@ -69,12 +69,15 @@ cdef object _with_natives(Operand owner, PyArrayObject* x, key):
     """Return a key with native arrays in the place of others, None for what is not plain.
 
     NumPy reads the rest as the standard has it, and raises where that has an error: but of indices
-    into nothing, at which it does not look.
+    into nothing, or beside an array that selects nothing, at which it does not look.
     """
     cdef Py_ssize_t parts = 1, i
     cdef PyObject* one = <PyObject*>key
     cdef PyObject** part = &one
     cdef PyArrayObject* which
+    cdef npy_intp size
+    cdef bint indexed = False, nothing = False
+    cdef int arrays = 0
     if _is_strict() or _size(x, PY_SSIZE_T_MAX) == 0:
         return None
     if type(key) is tuple:
@@ -87,21 +90,30 @@ cdef object _with_natives(Operand owner, PyArrayObject* x, key):
                 return None
             value = (<Operand>value)._native
             which = <PyArrayObject*><PyObject*>value
+            size = _size(which, <npy_intp>SHORT)
+            arrays += 1
+            if size < 0:
+                return None
             if PyArray_TYPE(which) == NPY_BOOL:
                 if PyArray_NDIM(which) == 0:
                     return None
+                if not _is_plain(<PyObject*>which) or memchr(PyArray_DATA(which), True, size) == NULL:
+                    nothing = True
             elif not PyTypeNum_ISINTEGER(PyArray_TYPE(which)):
                 return None
             elif PyTypeNum_ISUNSIGNED(PyArray_TYPE(which)) and PyArray_ITEMSIZE(which) == 8:
                 return None  # NumPy has those that int64 does not hold count from the end
-            if _size(which, <npy_intp>SHORT) < 0:
-                return None
+            else:
+                indexed = True
+                nothing |= size == 0
         elif type(value) is slice:
             if not _is_plain_slice(part[i]):
                 return None
         elif type(value) is not int and value is not None and value is not Ellipsis:
             return None
         natives.append(value)
+    if arrays > 1 and indexed and nothing:
+        return None
     return tuple(natives) if type(key) is tuple else natives[0]
 
 

@@ -358,7 +358,9 @@ cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     cdef int axis
     if count != 1 or not _words(args, 1, names, ("axis", "descending", "stable"), words):
         return None
-    if words[1] != Py_False and words[1] != Py_True or words[2] != Py_True:
+    if words[1] != Py_False and words[1] != Py_True:
+        return None
+    if words[2] != Py_True and (words[2] != Py_False or self.place != _SORT):  # which is stable too
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL or not _is_array(<PyObject*>_native_of(args[0])):

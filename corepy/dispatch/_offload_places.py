@@ -106,12 +106,12 @@ def _usable(costs: Costs) -> tuple[tuple[Accelerator, ...], list[str]]:
     found, reasons = [], []
     for device in costs.devices:
         try:
-            backend = _registry.load(device.backend, "offload")
+            backend = _registry.load_usable(device.backend, "offload")
         except BackendUnavailableError as error:
             reasons.append(str(error))
             continue
         place = as_device(device.device)
-        if not backend.is_available() or place not in backend.devices():
+        if place not in backend.devices():
             reasons.append(f"{device.name} is not there")
         elif device.version != version_of(backend, place):
             reasons.append(f"{device.name} was measured as {device.version}")

@@ -103,7 +103,7 @@ def test_default_dtypes(obj: Any, dtype: str) -> None:
             [1],
             {"device": "nowhere"},
             corepy.BackendUnavailableError,
-            "asarray: device nowhere is not",
+            "asarray: device is 'nowhere'; expected one that is present: ",
         ),
         ([1], {"device": 3}, TypeError, "asarray: device is of type int; expected a Device"),
     ],

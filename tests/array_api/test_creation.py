@@ -326,6 +326,57 @@ def test_linspace_checks_its_arguments() -> None:
             xp.linspace(end, 0, 3, dtype=dtype)
 
 
+@pytest.mark.parametrize(
+    ("ends", "num", "dtype", "endpoint", "expected"),
+    [
+        ((0, 10), 11, "int64", True, list(range(11))),
+        ((0, -10), 4, "int16", True, [0, -4, -7, -10]),
+        ((0.5, 3.5), 4, "uint8", True, [0, 1, 2, 3]),
+        ((-0.5, 255.9), 1, "int32", True, [-1]),
+        ((0, 255.9), 2, "uint8", True, [0, 255]),
+        ((2**63 - 1, 2**63 - 5), 5, "int64", True, [2**63 - 1 - i for i in range(5)]),
+        ((2**64 - 1, 0), 2, "uint64", False, [2**64 - 1, 2**63 - 1]),
+        ((3, 9), 0, "int8", True, []),
+    ],
+)
+def test_linspace_of_integers_rounds_down(
+    ends: Any, num: int, dtype: str, endpoint: bool, expected: list[int]
+) -> None:
+    found = xp.linspace(*ends, num, dtype=getattr(xp, dtype), endpoint=endpoint)
+    assert (found.dtype.name, found.tolist()) == (dtype, expected)
+
+
+def test_linspace_of_integers_has_no_error_of_a_step() -> None:
+    found = xp.linspace(0, 58, 201, dtype=xp.int64)  # 28 in NumPy, whose step is less than 0.29
+    assert int(found[100]) == 29
+    for end in (np.inf, np.nan):
+        with pytest.raises(ValueError, match="^linspace: stop is (inf|nan); expected a finite num"):
+            xp.linspace(0, end, 2, dtype=xp.int64)
+    with pytest.raises(OverflowError, match="^linspace: stop is 256; expected 0 to 255"):
+        xp.linspace(0, 256, 2, dtype=xp.uint8)
+    with pytest.raises(ValueError, match="^linspace: dtype is 'bool'; expected "):
+        xp.linspace(0, 1, 2, dtype=xp.bool)
+    with pytest.raises(ValueError, match="^linspace: dtype is 'int64'; expected a complex"):
+        xp.linspace(0, 1j, 2, dtype=xp.int64)
+
+
+@pytest.mark.parametrize("endpoint", [True, False])
+@pytest.mark.parametrize("num", [1, 2, 7])
+def test_linspace_up_to_the_greatest_numbers_overflows_nowhere(num: int, endpoint: bool) -> None:
+    for dtype in (xp.float64, xp.float32):
+        info = xp.finfo(dtype)
+        most = info.max
+        for start, stop in ((-most, most), (0.0, most), (most, 0.0), (most, -most / 2)):
+            parts = max(1, num - endpoint)
+            exact = [start * (1 - i / parts) + stop * (i / parts) for i in range(num)]
+            found = xp.linspace(start, stop, num, dtype=dtype, endpoint=endpoint)
+            assert to_numpy(found) == pytest.approx(exact, rel=0, abs=4 * info.eps * most)
+        ends = complex(-most, most), complex(most, -most)
+        wide = xp.complex128 if dtype is xp.float64 else xp.complex64
+        spread = to_numpy(xp.linspace(*ends, num, dtype=wide, endpoint=endpoint))
+        assert np.isfinite(spread).all()
+
+
 def test_linspace_between_great_ends() -> None:
     assert xp.linspace(0, 2**64, 3).tolist() == [0.0, 2.0**63, 2.0**64]
     assert xp.linspace(10**300, 10**301, 2).tolist() == [1e300, 1e301]

@@ -189,7 +189,7 @@ def test_inspection() -> None:
     }
     assert info.dtypes(kind=("bool", "real floating")).keys() == {"bool", "float32", "float64"}
     with pytest.raises(
-        corepy.BackendUnavailableError, match="^dtypes: device nowhere is not present"
+        corepy.BackendUnavailableError, match="^dtypes: device is 'nowhere'; expected one"
     ):
         info.dtypes(device="nowhere")
     with pytest.raises(ValueError, match="kind is 'words'; expected one of"):

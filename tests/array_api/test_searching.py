@@ -178,7 +178,7 @@ def test_sort_keeps_zeros_of_both_signs_in_their_order(dtype: str, descending: b
 @pytest.mark.parametrize("name", ["sort", "argsort"])
 def test_sorting_checks_its_arguments(name: str) -> None:
     x = xp.asarray([3, 1])
-    with pytest.raises(IndexError, match=f"^{name}: axis is 1; expected -1 to 0 for 1 dimensions"):
+    with pytest.raises(IndexError, match=f"^{name}: axis is 1; expected -1 to 0 for a 1-D array"):
         function(name)(x, axis=1)
     with pytest.raises(TypeError, match=f"^{name}: descending is of type str; expected a bool"):
         function(name)(x, descending="yes")

@@ -185,7 +185,7 @@ def test_cumulative_needs_an_axis_for_several_dimensions(name: str) -> None:
 def test_bad_keywords_raise(name: str) -> None:
     x = xp.ones((2, 2))
     call = function(name)
-    with pytest.raises(IndexError, match=f"^{name}: axis is 2; expected -2 to 1 for 2 dimensions"):
+    with pytest.raises(IndexError, match=f"^{name}: axis is 2; expected -2 to 1 for a 2-D array"):
         call(x, axis=2)
     with pytest.raises(ValueError, match=rf"^{name}: axis is \(0, -2\); expected distinct axes"):
         call(x, axis=(0, -2))

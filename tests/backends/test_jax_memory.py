@@ -115,7 +115,9 @@ def test_memory_lent_by_dlpack_may_still_change() -> None:
     ids=["unaligned", "backwards", "gaps", "broadcast"],
 )
 def test_memory_that_jax_cannot_share(values: HostArray) -> None:
-    with pytest.raises(ValueError, match="jax shares contiguous host memory at a multiple of 64"):
+    cause = "shares contiguous memory alone" if values.strides != (8,) else "at multiples of 64 by"
+    message = f"^asarray: obj cannot be shared by jax for copy=False: jax .*{cause}"
+    with pytest.raises(ValueError, match=message):
         xp.asarray(values, copy=False)
     np.testing.assert_array_equal(xp.asarray(values).unwrap(), values)
 

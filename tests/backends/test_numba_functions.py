@@ -370,10 +370,14 @@ def test_clipping(dtype: str, ran: Counter[str]) -> None:
     whole = sample((60, 70), dtype)
     if whole.dtype.kind == "f":
         whole[3, 4] = np.nan
+        whole[5:8] = np.resize(np.array([0.0, -0.0], dtype), 70)
     low, high = np.array(-5, dtype), np.array(8, dtype)
+    zero = np.array(0, dtype)
     for x in layouts(whole):
         below = x - x.dtype.type(1)
-        for least, most in ((low, high), (low, None), (None, high), (below, high), (low, whole[0])):
+        zeros = (zero, zero + x), (zero, high), (low, -zero), (zero, None), (None, -zero)
+        pairs = (low, high), (low, None), (None, high), (below, high), (low, whole[0])
+        for least, most in (*pairs, *zeros):
             bounds = {"min": least, "max": most}
             assert_same(run("clip", x, **bounds), numpys("clip", x, **bounds))
     assert ran["clip"]

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES
 from corepy.backends._numpy import NumPyBackend
@@ -42,6 +43,28 @@ def test_masked_arrays_are_refused_not_robbed_of_their_mask() -> None:
     assert not BACKEND.owns(masked)
     with pytest.raises(TypeError, match=r"^sum: x is of type numpy\.ma"):
         xp.sum(masked)
+
+
+class Metres(np.ndarray[Any, Any]):
+    """As quantities are: their functions know of the unit, and their operators come first."""
+
+    __array_priority__ = 10_000
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        plain = [np.asarray(each) for each in inputs]
+        return getattr(ufunc, method)(*plain).view(Metres)
+
+
+def test_quantities_are_refused_not_robbed_of_their_unit() -> None:
+    x, length = xp.asarray([1.0, 2.0]), np.asarray([3.0, 5.0]).view(Metres)
+    for found in (x * length, length * x, np.multiply(x, length)):
+        assert type(found) is Metres
+        assert found.tolist() == [3.0, 10.0]
+    for use in (xp.sin, lambda y: xp.add(x, y), lambda y: x.__setitem__(..., y), corepy.to):
+        with pytest.raises(TypeError, match="Metres"):
+            use(length)
+    assert xp.asarray(length).tolist() == [3.0, 5.0]
+    assert type(x * np.asarray([3.0, 5.0]).view(np.recarray)) is corepy.Array
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

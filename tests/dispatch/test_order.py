@@ -40,6 +40,24 @@ def test_equal_elements_keep_their_order(
             np.testing.assert_array_equal(np.asarray(found), order)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(16,), (33,), (1000,), (5000,), (20_000,), (30, 40), (3, 5000)])
+def test_what_need_not_be_stable_keeps_signs_of_zeros(
+    shape: tuple[int, ...], dtype: str, descending: bool
+) -> None:
+    values = np.asarray([0.0, -0.0, 1.0, -1.0, np.inf], dtype)
+    x = np.random.default_rng(3).choice(values, shape)
+    for _ in range(2):  # the first call may fill a table
+        for axis in range(x.ndim):
+            given = xp.asarray(x)
+            found = xp.sort(given, axis=axis, descending=descending, stable=False)
+            order = xp.argsort(given, axis=axis, descending=descending, stable=False)
+            for taken in (np.asarray(found), np.take_along_axis(x, np.asarray(order), axis)):
+                minus = ((taken == 0) & np.signbit(taken)).sum(axis)
+                np.testing.assert_array_equal(minus, ((x == 0) & np.signbit(x)).sum(axis))
+
+
 @pytest.mark.parametrize("size", [2, 70, 5000, 30_000])
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
 def test_of_what_is_in_the_opposite_order(dtype: str, size: int) -> None:

@@ -245,8 +245,15 @@ def test_operators_leave_what_they_do_not_know_to_python(value: Any) -> None:
         value - x
     with pytest.raises(TypeError, match="'<' not supported between instances"):
         operator.lt(x, value)
+    if isinstance(value, (list, tuple)):  # which Python would find unequal, whatever the values
+        for compare in (operator.eq, operator.ne):
+            with pytest.raises(TypeError, match="equal: x2 is of type .*; expected an arr"):
+                compare(x, value)
+        return
     assert (x == value) is False
     assert (x != value) is True
+    with corepy.strict(), pytest.raises(TypeError, match="^equal: x2 is of type "):
+        operator.eq(x, value)
 
 
 class Other:

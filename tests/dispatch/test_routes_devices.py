@@ -28,6 +28,7 @@ def test_on_stand_ins() -> None:
             *(sys.executable, "-m", "pytest", "-p", "tests.backends.cupy_on_numpy"),
             *("--noconftest", "-p", "no:cacheprovider", "-q", "-n", "0"),
             "tests/dispatch/routes_on_stand_in.py",
+            "tests/dispatch/route_tables_on_stand_in.py",
         ],
         cwd=ROOT,
         env={k: v for k, v in os.environ.items() if not k.startswith("COREPY_ROUTES")}

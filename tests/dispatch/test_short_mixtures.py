@@ -269,6 +269,25 @@ def test_parts_of_arrays(dtype: str) -> None:
         assert_alike("clip", x, ours(1), None)
 
 
+@pytest.mark.parametrize("size", [1, 7, 33, 5000])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_zeros_between_two_bounds_keep_their_sign_at_every_call(dtype: str, size: int) -> None:
+    natives = np.resize(np.array([0.0, -0.0, 3.0], dtype), (2, size))
+    for part in (natives, natives[:, ::-1], natives.T):
+        for low, high in ((-0.0, 1.0), (0.0, 1.0), (-1.0, 0.0), (-1.0, -0.0)):
+            table = Table(NUMPY, CPU, _dtypes.DTYPES[dtype])  # nobody has called anything by it
+            x = make(part, table)
+            expected = np.where(part > high, np.array(high, dtype), part)
+            lows = make(np.full(part.shape, low, dtype), table)
+            highs = make(np.full(part.shape, high, dtype), table)
+            few = make(np.full(part.shape[1:], high, dtype), table)
+            for _ in range(3):  # the first call is the library's
+                for bounds in ((low, high), (lows, highs), (low, highs), (lows, high), (lows, few)):
+                    assert_same_bits(xp.clip(x, *bounds).unwrap(), expected)
+            above = make(np.full(part.shape, 1.0, dtype), table)
+            assert_same_bits(xp.clip(x, above, highs).unwrap(), np.full(part.shape, high, dtype))
+
+
 @compiled
 def test_the_short_way_packs_parts_of_arrays() -> None:
     names = ("count_nonzero", "cumulative_sum", "take", "repeat", "floor_divide", "maximum", "clip")

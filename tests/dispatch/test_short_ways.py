@@ -262,6 +262,16 @@ def test_sums_and_products_of_complex_numbers(dtype: str) -> None:
                         assert_alike(name, xp.asarray(some.astype(dtype)), axis=axis)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers_of_one_number_to_what_lies_otherwise(dtype: str) -> None:
+    # An exponent of 0.5 among others changes nothing; only one that is repeated has to be minded.
+    exponents = np.random.default_rng(0).normal(size=1000).astype(dtype)
+    exponents[7] = 0.5
+    for x in (exponents, exponents[::-1], exponents[::2]):
+        for base in (2, 2.5, xp.asarray([3], dtype=xp.asarray(x).dtype)):
+            assert_alike("pow", base, xp.asarray(x))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_one_bound(dtype: str) -> None:
     for x in layouts(dtype):

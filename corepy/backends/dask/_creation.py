@@ -68,10 +68,11 @@ def linspace(
 
 def _spread(i: Any, start: Any, stop: Any, steps: int, last: int, dtype: Any) -> Any:
     # As numpy.linspace does it, which for a step that underflows to zero divides first.
-    delta = stop - start
-    step = delta / max(steps, 1)
-    part = i / max(steps, 1) * delta if step == 0 else i * step
-    return np.where(i == last, stop, part + start).astype(dtype)
+    with np.errstate(over="ignore"):  # of the last value, which is `stop`
+        delta = stop - start
+        step = delta / max(steps, 1)
+        part = i / max(steps, 1) * delta if step == 0 else i * step
+        return np.where(i == last, stop, part + start).astype(dtype)
 
 
 def eye(n_rows: int, n_cols: int, *, k: int, dtype: Any, device: Device) -> Array:

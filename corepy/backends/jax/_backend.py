@@ -132,10 +132,7 @@ class JaxBackend(Backend):
             if copy is None or _shares(made, array):
                 return made
         if copy is False:
-            raise ValueError(
-                "jax shares contiguous host memory at a multiple of 64 bytes; expected copy other "
-                "than False"
-            )
+            raise ValueError(_refusal(array, device))
         # JAX relies on memory that never changes, so what may still be written to is copied.
         return _copy(array, place)
 
@@ -324,6 +321,15 @@ def _shares(native: Array, array: Host) -> bool:
     return array.size == 0 or bool(np.may_share_memory(np.asarray(native), array))
 
 
+def _refusal(array: Host, device: Device) -> str:
+    """Say why JAX did not take an array's memory."""
+    if device is not CPU:
+        return f"{device} has no memory of the host's"
+    if not array.flags.c_contiguous:
+        return "jax has no strides, and shares contiguous memory alone"
+    return "jax shares memory at multiples of 64 bytes alone"
+
+
 def _is_frozen(array: Host) -> bool:
     """Say whether it is certain that nobody writes to an array's memory.
 
@@ -484,6 +490,8 @@ _FIXES: Final[dict[str, Function]] = {
     **{
         f"linalg.{name}": _linear_algebra.of_finite(name, function)
         for name, function in (
+            ("eig", jnp.linalg.eig),
+            ("eigvals", jnp.linalg.eigvals),
             ("matrix_rank", jax.jit(_linear_algebra.matrix_rank)),
             ("pinv", jnp.linalg.pinv),
             ("svd", jnp.linalg.svd),

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from corepy._errors import unsolvable
 from corepy.backends._scaling import powers
 from corepy.backends.jax._searching import greatest, least
 from corepy.backends.jax._values import known
@@ -74,7 +75,7 @@ def of_finite(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(x, jax.core.Tracer):
             return function(_finite_matrices(x), **params)
         if not _are_finite(x):
-            raise ValueError(f"{name}: x holds NaN or infinities; expected finite elements")
+            raise unsolvable(f"{name}: x holds NaN or infinities; expected finite elements")
         return function(x, **params)
 
     return decompose
@@ -91,7 +92,7 @@ def _regular(function: str, x: Array, found: Array) -> Array:
         return found
     if (jnp.linalg.slogdet(x).sign == 0).any():
         name = "x1" if function == "solve" else "x"
-        raise ValueError(f"{function}: {name} has a singular matrix; expected regular ones")
+        raise unsolvable(f"{function}: {name} has a singular matrix; expected regular ones")
     return found
 
 
@@ -111,7 +112,7 @@ def cholesky(x: Array, *, upper: bool) -> Array:
     if isinstance(found, jax.core.Tracer) or _are_finite(found):
         return found
     if jnp.isnan(found).any() and _are_finite(x):
-        raise ValueError(
+        raise unsolvable(
             "cholesky: x has a matrix that is not positive definite; expected ones that are"
         )
     return found

@@ -102,7 +102,7 @@ class MLXBackend(Backend):
         if array.dtype == WIDE:
             return array.copy() if copy else array
         if copy is False:
-            raise ValueError("mlx takes no memory of others; expected copy other than False")
+            raise ValueError("mlx takes no memory of others")
         return from_host(array)
 
     def adopt(self, native: Array) -> Array:

@@ -173,28 +173,18 @@ def _updated(name: str, ufunc: np.ufunc, threads: int) -> Operation:
     return own
 
 
-def _limits() -> tuple[dict[np.dtype[Any], Array], dict[np.dtype[Any], Array]]:
-    """Return bounds of real numbers that nothing exceeds."""
-    least, most = {}, {}
-    for char in "bhilqBHILQfd":
-        dtype = np.dtype(char)
-        whole = None if dtype.kind == "f" else np.iinfo(dtype)
-        least[dtype] = np.array(-np.inf if whole is None else whole.min, dtype)
-        most[dtype] = np.array(np.inf if whole is None else whole.max, dtype)
-    return least, most
-
-
-_LEAST, _MOST = _limits()
+#: Real dtypes.
+_CLIPPED: Final = frozenset(map(np.dtype, "bhilqBHILQfd"))
 
 
 @operation("clip", _CHEAP // 4)
 def _clip(x: Array, /, min: Array | None = None, max: Array | None = None) -> Array | None:
-    if x.dtype not in _LEAST:
+    if min is None or max is None:  # of zeros that are equal the bound, as NumPy's functions do
+        ufunc, bound = (np.minimum, max) if min is None else (np.maximum, min)
+        return None if bound is None else in_threads(ufunc, _CHEAP, x, bound)
+    if x.dtype not in _CLIPPED or min.dtype != x.dtype or max.dtype != x.dtype:
         return None
-    bounds = [_LEAST[x.dtype] if min is None else min, _MOST[x.dtype] if max is None else max]
-    if any(bound.dtype != x.dtype for bound in bounds):
-        return None
-    same = same_order(x, *bounds)
+    same = same_order(x, min, max)
     if same is None or same[0] is not x:
         return None
     _, (values, low, high), (_, step_low, step_high) = same

@@ -134,7 +134,7 @@ def clips(
 ) -> None:
     """Put what lies between two bounds; one whose step is 0 is one value, as a block of copies.
 
-    NaN of any operand is NaN, and of zeros that are equal the bound is taken, as NumPy does.
+    NaN of any operand is NaN, and zeros that are equal to a bound stay as they are.
     """
     for block in range(start, stop):
         first = block * BLOCK
@@ -143,8 +143,8 @@ def clips(
         most = high[first * step_high : first * step_high + into.size]
         for i in range(into.size):
             value = values[i]
-            value = value if value > least[i] or value != value else least[i]  # noqa: PLR0124
-            into[i] = value if value < most[i] or value != value else most[i]  # noqa: PLR0124
+            value = value if value >= least[i] or value != value else least[i]  # noqa: PLR0124
+            into[i] = value if value <= most[i] or value != value else most[i]  # noqa: PLR0124
 
 
 # ---------------------------------------------------------------------------- with exceptions

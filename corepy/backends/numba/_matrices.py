@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._blas import can_hold, single
+from corepy.backends._extents import INNER
 from corepy.backends.numba import _matrix_loops as loops
 from corepy.backends.numba._compiled import launch
 from corepy.backends.numba._glue import Operation, operation, size_from
@@ -32,9 +33,8 @@ _BLOCK: Final = 1 << 18
 #: Rows that BLAS is given at least of a matrix of integers, and elements of them.
 _STRIP: Final = 128
 _PART: Final = 1 << 15
-#: How many times as many products an element of the result adds up as it has neighbours in a row
-#: or column, and how many of these there are at most.
-LONGER: Final = 64
+#: How many neighbours in a row or column an element of the result has at the most where it adds up
+#: `INNER` times as many products.
 WIDEST: Final = 256
 
 
@@ -50,7 +50,7 @@ def adds_up_much(x1: Array, x2: Array) -> bool:
     """Say whether two matrices have a small product of long rows and columns."""
     (rows, inner), columns = x1.shape, x2.shape[1]
     wide = max(rows, columns)
-    return bool(min(rows, columns) > 1 and wide <= WIDEST and inner >= LONGER * wide)
+    return bool(min(rows, columns) > 1 and wide <= WIDEST and inner >= INNER * wide)
 
 
 def _product_of_floats(x1: Array, x2: Array) -> Array | None:

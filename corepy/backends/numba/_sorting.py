@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from corepy.backends._extents import FEW_MEMBERS
 from corepy.backends._numpy import restore_order
 from corepy.backends._numpy_order import SORTS_SLOWLY
 from corepy.backends.numba import _sorting_loops as loops
@@ -34,9 +35,8 @@ _FEW_DIGITS: Final = 2
 #: of its length: evenly, but in step with nothing that repeats.
 _SHARED: Final = 65_536
 _SPREAD: Final = np.arange(1, 1024) * ((5**0.5 - 1) / 2) % 1
-#: Needles of a search that pay, and elements that NumPy compares with all of a set one by one.
+#: Needles of a search that pay.
 _NEEDLES: Final = 512
-_FEW: Final = 16
 #: Numbers in the range of a set, for each element of both arrays, up to which flags are in a table.
 _TABLE: Final = 6
 
@@ -359,7 +359,7 @@ def _isin(x1: Array, x2: Array, /, *, invert: bool) -> Array | None:
     x, members = _flat(x1), _flat(x2)
     if x is None or members is None or x.dtype != members.dtype:
         return None
-    if x.size < size_from(_NEEDLES) or members.size <= _FEW:
+    if x.size < size_from(_NEEDLES) or members.size <= FEW_MEMBERS:
         return None
     out = np.empty(x.size, np.bool_)
     if x.dtype.kind in "iu":

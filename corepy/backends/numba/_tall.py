@@ -25,14 +25,13 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._blas import can_hold, single
+from corepy.backends._extents import TALL
 from corepy.backends.numba._compiled import launch
 from corepy.backends.numba._glue import Operation, operation, size_from
 
 Array = npt.NDArray[Any]
 
-#: Rows for each column from which a matrix is tall, columns up to which blocks fit the cache, and
-#: elements of a block.
-RATIO: Final = 16
+#: Columns up to which blocks fit the cache, and elements of a block.
 WIDEST: Final = 256
 _BLOCK: Final = 1 << 17
 #: Elements from which it pays.
@@ -48,7 +47,7 @@ def _is_tall(x: npt.NDArray[Any]) -> bool:
         return False
     rows: int = x.shape[0]
     columns: int = x.shape[1]
-    return 1 < columns <= WIDEST and rows >= RATIO * columns
+    return 1 < columns <= WIDEST and rows >= TALL * columns
 
 
 def _edges(x: Array) -> list[int]:

@@ -40,11 +40,16 @@ class ReferenceBackend(Backend):
         extension, _, function = name.rpartition(".")
         if not extension:
             return _OPERATIONS.get(name)
-        if extension not in _EXTENSIONS or importlib.util.find_spec("mpmath") is None:
+        if extension not in _EXTENSIONS or self.unserved():
             return None
         module = importlib.import_module(f"corepy.backends.reference.{extension}")
         found: Callable[..., Any] | None = getattr(module, function, None)
         return found if function in module.__all__ else None
+
+    def unserved(self) -> tuple[str, ...]:
+        if importlib.util.find_spec("mpmath") is not None:
+            return ()
+        return ("linalg and fft need mpmath: pip install mpmath",)
 
     # ------------------------------------------------------------------ its native arrays
 

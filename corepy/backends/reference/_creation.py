@@ -9,9 +9,9 @@ from typing import Literal, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType
-from corepy._errors import bad_argument, bad_type
+from corepy._errors import bad_argument, bad_type, wrong_shape
 from corepy.backends.reference._array import ReferenceArray, Value
-from corepy.backends.reference._layout import Shape, gather, normalize_shape, wrong_shape
+from corepy.backends.reference._layout import Shape, gather, normalize_shape
 from corepy.backends.reference._operands import (
     ArrayLike,
     as_array,
@@ -407,7 +407,7 @@ def triu(x: ArrayLike, /, *, k: int = 0) -> ReferenceArray:
 def _triangle(function: str, x: ArrayLike, keep: Callable[[int, int], bool]) -> ReferenceArray:
     x = as_array(function, "x", x)
     if x.ndim < 2:
-        raise wrong_shape(function, "x", x, "at least 2 dimensions")
+        raise wrong_shape(function, "x", x.shape, "at least 2 dimensions")
     rows, columns = x.shape[-2:]
     mask = [keep(row, column) for row in range(rows) for column in range(columns)]
     zero = convert_scalar(function, "x", _zero(x.dtype), x.dtype)
@@ -443,7 +443,7 @@ def meshgrid(
     vectors = [as_array("meshgrid", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
     for i, x in enumerate(vectors):
         if x.ndim > 1:
-            raise wrong_shape("meshgrid", f"arrays[{i}]", x, "1 dimension")
+            raise wrong_shape("meshgrid", f"arrays[{i}]", x.shape, "1 dimension")
     sizes = [x.size for x in vectors]
     axes = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 from corepy import _dtypes
-from corepy._errors import bad_argument
+from corepy._errors import bad_argument, unsolvable
 from corepy.backends.reference import _spectral
 from corepy.backends.reference._array import ReferenceArray, Value
 from corepy.backends.reference._integer_matrix import (
@@ -126,7 +126,7 @@ def cholesky(x: ArrayLike, /, *, upper: bool = False) -> ReferenceArray:
             ]
             factor = _cholesky(lower)
             if factor is None:
-                raise ValueError(
+                raise unsolvable(
                     f"cholesky: {stack.name(position)} is not positive definite; expected a "
                     "positive-definite matrix"
                 )

@@ -14,7 +14,7 @@ from types import EllipsisType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from corepy import _dtypes
-from corepy._errors import bad_argument, bad_type, beyond, unfit
+from corepy._errors import bad_argument, bad_type, beyond, unfit, wrong_shape
 from corepy.backends.reference._array import ReferenceArray, Value
 from corepy.backends.reference._layout import (
     Shape,
@@ -23,7 +23,6 @@ from corepy.backends.reference._layout import (
     normalize_axis,
     offsets,
     strides_of,
-    wrong_shape,
 )
 from corepy.backends.reference._operands import ArrayLike, as_array, check_dtype, convert_scalar
 from corepy.backends.reference._searching import nonzero
@@ -324,7 +323,7 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int = -1) -> R
     check_dtype("take_along_axis", "indices", chosen, _dtypes.INTEGER)
     if chosen.ndim != x.ndim:
         expected = f"{x.ndim} dimensions as x"
-        raise wrong_shape("take_along_axis", "indices", chosen, expected)
+        raise wrong_shape("take_along_axis", "indices", chosen.shape, expected)
     index = normalize_axis("take_along_axis", axis, x.ndim)
 
     def without_axis(shape: Shape) -> Shape:

@@ -29,17 +29,11 @@ __all__ = [
     "offsets",
     "reduced_shape",
     "strides_of",
-    "wrong_shape",
 ]
 
 Shape: TypeAlias = tuple[int, ...]
 #: What reductions take: one axis, several, or None for all of them.
 Axes: TypeAlias = int | tuple[int, ...] | None
-
-
-def wrong_shape(function: str, argument: str, x: ReferenceArray, expected: str) -> ValueError:
-    """Word the error of an array whose shape does not fit."""
-    return ValueError(f"{function}: {argument} has shape {x.shape}; expected {expected}")
 
 
 # ------------------------------------------------------------------ positions

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from corepy import _dtypes
 from corepy._dtypes import DType
-from corepy._errors import bad_argument
+from corepy._errors import bad_argument, wrong_shape
 from corepy.backends.reference._array import ReferenceArray, Value
 from corepy.backends.reference._elementwise import conj
 from corepy.backends.reference._exact import ExactVector
@@ -18,7 +18,6 @@ from corepy.backends.reference._layout import (
     common_shape,
     normalize_axes,
     normalize_axis,
-    wrong_shape,
 )
 from corepy.backends.reference._manipulation import moveaxis, permute_dims
 from corepy.backends.reference._operands import ArrayLike, as_array, check_dtype, promote
@@ -82,14 +81,14 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> ReferenceArray:
     first, second = _numeric("matmul", x1, x2)
     for name, x in (("x1", first), ("x2", second)):
         if x.ndim == 0:
-            raise wrong_shape("matmul", name, x, "at least one dimension")
+            raise wrong_shape("matmul", name, x.shape, "at least one dimension")
     left_shape = first.shape if first.ndim > 1 else (1, *first.shape)
     right_shape = second.shape if second.ndim > 1 else (*second.shape, 1)
     *left_stack, rows, inner = left_shape
     *right_stack, height, columns = right_shape
     if inner != height:
         expected = f"{inner} rows, as many as x1 of shape {first.shape} has columns"
-        raise wrong_shape("matmul", "x2", second, expected)
+        raise wrong_shape("matmul", "x2", second.shape, expected)
     stack = common_shape("matmul", [tuple(left_stack), tuple(right_stack)])
     left = broadcast_values(
         ReferenceArray(first.values, left_shape, first.dtype), (*stack, rows, inner)
@@ -120,7 +119,7 @@ def matrix_transpose(x: ArrayLike, /) -> ReferenceArray:
     """
     x = as_array("matrix_transpose", "x", x)
     if x.ndim < 2:
-        raise wrong_shape("matrix_transpose", "x", x, "at least 2 dimensions")
+        raise wrong_shape("matrix_transpose", "x", x.shape, "at least 2 dimensions")
     return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
@@ -210,7 +209,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> ReferenceArray
     size = left.shape[-1]
     if size != right.shape[-1]:
         expected = f"size {size} along axis {axis} as x1"
-        raise wrong_shape("vecdot", "x2", second, expected)
+        raise wrong_shape("vecdot", "x2", second.shape, expected)
     shape = common_shape("vecdot", [left.shape[:-1], right.shape[:-1]])
     a = broadcast_values(left, (*shape, size))
     b = broadcast_values(right, (*shape, size))

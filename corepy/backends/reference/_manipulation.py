@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 
 from corepy import _dtypes
-from corepy._errors import bad_argument, bad_type
+from corepy._errors import bad_argument, bad_type, wrong_shape
 from corepy.backends.reference._array import ReferenceArray, Value
 from corepy.backends.reference._layout import (
     Axes,
@@ -21,7 +21,6 @@ from corepy.backends.reference._layout import (
     normalize_shape,
     offsets,
     strides_of,
-    wrong_shape,
 )
 from corepy.backends.reference._operands import (
     ArrayLike,
@@ -324,7 +323,7 @@ def repeat(x: ArrayLike, repeats: int | ArrayLike, /, *, axis: int | None = None
     size = x.shape[index]
     if counts.ndim > 1 or counts.size not in (1, size):
         expected = f"one repeat, or one for each of {size} elements"
-        raise wrong_shape("repeat", "repeats", counts, expected)
+        raise wrong_shape("repeat", "repeats", counts.shape, expected)
     times = counts.values * size if counts.size == 1 else counts.values
     positions = [list(range(n)) for n in x.shape]
     positions[index] = []
@@ -393,7 +392,7 @@ def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Reference
             n != m for j, (n, m) in enumerate(zip(x.shape, first.shape, strict=True)) if j != index
         ):
             expected = f"the shape {first.shape} of the first, but for axis {index}"
-            raise wrong_shape("concat", f"arrays[{i}]", x, expected)
+            raise wrong_shape("concat", f"arrays[{i}]", x.shape, expected)
     total = sum(x.shape[index] for x in given)
     shape = (*first.shape[:index], total, *first.shape[index + 1 :])
     values: list[Value] = []
@@ -420,7 +419,7 @@ def stack(arrays: Sequence[ArrayLike], /, *, axis: int = 0) -> ReferenceArray:
     shape = given[0].shape
     for i, x in enumerate(given):
         if x.shape != shape:
-            raise wrong_shape("stack", f"arrays[{i}]", x, f"shape {shape}")
+            raise wrong_shape("stack", f"arrays[{i}]", x.shape, f"shape {shape}")
     index = normalize_axis("stack", axis, len(shape) + 1)
     expanded = (*shape[:index], 1, *shape[index:])
     return concat([ReferenceArray(x.values, expanded, x.dtype) for x in given], axis=index)

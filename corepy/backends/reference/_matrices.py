@@ -10,7 +10,7 @@ from typing import cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType
-from corepy._errors import bad_argument
+from corepy._errors import bad_argument, unsolvable
 from corepy.backends.reference._array import ReferenceArray, Value
 from corepy.backends.reference._exact import exact_sqrt, to_integers
 from corepy.backends.reference._integer_matrix import Gaussian, Matrix, Number
@@ -72,7 +72,7 @@ class Stack:
             return
         for position, scaled in enumerate(self.exact()):
             if scaled is None:
-                raise ValueError(
+                raise unsolvable(
                     f"{function}: {self.name(position)} has infinities or NaNs; "
                     "expected finite values"
                 )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from corepy import _dtypes
-from corepy._errors import bad_argument
+from corepy._errors import bad_argument, wrong_shape
 from corepy.backends.reference._array import ReferenceArray, Value
 from corepy.backends.reference._layout import (
     Axes,
@@ -17,7 +17,6 @@ from corepy.backends.reference._layout import (
     normalize_axes,
     normalize_axis,
     reduced_shape,
-    wrong_shape,
 )
 from corepy.backends.reference._operands import ArrayLike, as_array, check_dtype, promote
 from corepy.backends.reference._sorting import sort_key
@@ -74,7 +73,7 @@ def _position(
     positions: list[Value] = []
     for lane in lanes(x, axes):
         if not lane:
-            raise wrong_shape(function, "x", x, "at least one element")
+            raise wrong_shape(function, "x", x.shape, "at least one element")
         best = 0
         for i, value in enumerate(lane):
             if value != value:  # noqa: PLR0124
@@ -110,7 +109,7 @@ def nonzero(x: ArrayLike, /) -> tuple[ReferenceArray, ...]:
     """
     x = as_array("nonzero", "x", x)
     if x.ndim == 0:
-        raise wrong_shape("nonzero", "x", x, "at least one dimension")
+        raise wrong_shape("nonzero", "x", x.shape, "at least one dimension")
     places = [i for i, value in enumerate(x.values) if value]
     found: list[ReferenceArray] = []
     for size in reversed(x.shape):
@@ -160,14 +159,14 @@ def searchsorted(
     vector, wanted = promote("searchsorted", x1=x1, x2=x2)
     check_dtype("searchsorted", "x1", vector, _COMPARABLE)
     if vector.ndim != 1:
-        raise wrong_shape("searchsorted", "x1", vector, "1 dimension")
+        raise wrong_shape("searchsorted", "x1", vector.shape, "1 dimension")
     keys = [sort_key(value) for value in vector.values]
     if sorter is not None:
         order = as_array("searchsorted", "sorter", sorter)
         check_dtype("searchsorted", "sorter", order, _dtypes.INTEGER)
         if order.shape != vector.shape:
             expected = f"shape {vector.shape} as x1"
-            raise wrong_shape("searchsorted", "sorter", order, expected)
+            raise wrong_shape("searchsorted", "sorter", order.shape, expected)
         keys = [keys[i] for i in order.values]  # type: ignore[index]
     find = bisect_left if side == "left" else bisect_right
     found: list[Value] = [find(keys, sort_key(value)) for value in wanted.values]

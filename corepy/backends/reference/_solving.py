@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType
-from corepy._errors import bad_argument, bad_type
+from corepy._errors import bad_argument, bad_type, unsolvable
 from corepy.backends.reference import _spectral
 from corepy.backends.reference._array import ReferenceArray, Value
 from corepy.backends.reference._integer_matrix import (
@@ -235,7 +235,7 @@ def inv(x: ArrayLike, /) -> ReferenceArray:
 
 def _singular(function: str, stack: Stack, position: int, argument: str = "x") -> ValueError:
     name = stack.name(position, argument)
-    return ValueError(f"{function}: {name} is singular; expected an invertible matrix")
+    return unsolvable(f"{function}: {name} is singular; expected an invertible matrix")
 
 
 def _pairs(function: str, first: Shape, second: Shape) -> tuple[Shape, list[tuple[int, int]]]:

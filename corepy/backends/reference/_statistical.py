@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType
-from corepy._errors import bad_argument, bad_type
+from corepy._errors import bad_argument, bad_type, wrong_shape
 from corepy.backends.reference._array import ReferenceArray, Value
 from corepy.backends.reference._data_type import astype
 from corepy.backends.reference._exact import (
@@ -33,7 +33,6 @@ from corepy.backends.reference._layout import (
     normalize_axis,
     reduced_shape,
     strides_of,
-    wrong_shape,
 )
 from corepy.backends.reference._operands import ArrayLike, as_array, check_dtype
 from corepy.backends.reference._rounding import round_all, round_ratio
@@ -119,7 +118,7 @@ def _extreme(
 
     def extreme(lane: list[float]) -> float:
         if not lane:
-            raise wrong_shape(function, "x", x, "at least one element")
+            raise wrong_shape(function, "x", x.shape, "at least one element")
         if math.isnan(builtins.sum(lane)) and any(map(math.isnan, lane)):
             return math.nan
         return cast("float", choose(lane))

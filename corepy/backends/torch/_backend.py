@@ -124,16 +124,12 @@ class TorchBackend(Backend):
     def from_numpy(
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
     ) -> Tensor:
-        shared = None if copy else _view(array)
-        if copy is False and (shared is None or device is not CPU):
-            raise ValueError(
-                f"from_numpy: the array is read-only, has negative strides, belongs on {device} or "
-                f"is complex128 at no multiple of 16 bytes; expected one whose memory torch can "
-                f"share for copy=False"
-            )
-        if shared is None:
+        refusal = None if copy else _refusal(array)
+        if copy is False and (refusal is not None or device is not CPU):
+            raise ValueError(refusal or f"{device} has no memory of the host's")
+        if copy or refusal is not None:
             array = array.astype(array.dtype.newbyteorder("="), order="C")
-        made = torch.from_numpy(array) if shared is None else shared
+        made = torch.from_numpy(array)
         return made if device is CPU else made.to(_devices.place_of(device))
 
     def exporter(self, native: Tensor) -> Any:
@@ -307,24 +303,27 @@ def _is_placed(native: Tensor) -> bool:
     return bool(innermost(native).data_ptr() % native.element_size() == 0)
 
 
-def _view(array: np.ndarray[Any, Any]) -> Tensor | None:
-    """Return a tensor of an array's memory; None where torch does not take it, or may not.
+def _refusal(array: np.ndarray[Any, Any]) -> str | None:
+    """Say why torch does not take an array's memory, or may not; None where it does.
 
     torch has no read-only memory: its view would write where nobody may. It has no negative
     strides either (https://github.com/pytorch/pytorch/issues/59786). A complex128 it moves by
     instructions that end the process where its address is no multiple of 16, while NumPy calls one
     of 8 aligned; all else may begin anywhere.
     """
-    flags = array.flags
-    if not (flags.writeable and array.dtype.isnative):
-        return None
+    if not array.flags.writeable:
+        return "torch has no read-only memory"
+    if not array.dtype.isnative:
+        return "torch has no other byte order than the machine's"
     size = array.itemsize
     for step in array.strides:
-        if step < 0 or step % size:
-            return None
+        if step < 0:
+            return "torch has no negative strides"
+        if step % size:
+            return "torch has no strides but multiples of the elements' size"
     if size == _WIDEST and array.__array_interface__["data"][0] % _WIDEST:
-        return None
-    return torch.from_numpy(array)
+        return f"torch has complex128 at multiples of {_WIDEST} bytes alone"
+    return None
 
 
 #: The bytes of a complex128.

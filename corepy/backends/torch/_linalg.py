@@ -28,7 +28,7 @@ def solvable(function: Callable[..., Any]) -> Callable[..., Any]:
         except RuntimeError as error:
             # Of the eigenvalues of NaN torch says so in a plain RuntimeError.
             if isinstance(error, torch.linalg.LinAlgError) or "infs or NaNs" in str(error):
-                raise ValueError(str(error).partition("\n")[0]) from error
+                raise np.linalg.LinAlgError(str(error).partition("\n")[0]) from error
             raise
 
     return compute

@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import corepy
 from conformance.make_signatures import TABLE
-from corepy import _dtypes
+from corepy import _cli, _dtypes
+from corepy import array_api as xp
 from corepy._dtypes import DTYPES
 from corepy.backends import reference
 from corepy.backends.reference import ReferenceArray
@@ -106,9 +108,22 @@ assert abs(reference.exp(1.0).values[0] - 2.718281828459045) < 1e-15
 assert abs(reference.log(1j).values[0] - 1.5707963267948966j) < 1e-15
 assert reference.std([1.0, 3.0]) == 1.0
 assert ReferenceBackend().operation("linalg.det") is None
+assert ReferenceBackend().unserved() == ("linalg and fft need mpmath: pip install mpmath",)
 assert ReferenceBackend().operation("add") is reference.add
 """
 
 
 def test_nothing_else_is_needed() -> None:
     subprocess.run([sys.executable, "-c", ALONE], check=True, timeout=60)
+
+
+def test_info_tells_what_mpmath_is_needed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mpmath", None)  # as where it is not installed
+    facts = _cli.gather()
+    (row,) = (row for row in facts["backends"] if row["name"] == "reference")
+    assert row["usable"]
+    assert "linalg and fft need mpmath: pip install mpmath" in _cli.render(facts, _cli.Style(False))
+    x = xp.asarray([[2.0]])
+    with corepy.set_fallback("allow"):
+        found = corepy.explain(xp.linalg.det, corepy.to(x, backend="reference"))
+    assert found.records[-1].reason == "reference does not offer it"
