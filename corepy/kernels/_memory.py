@@ -276,7 +276,7 @@ def strided(x: Given, *, rows: bool) -> tuple[Host, tuple[int, ...]]:
     item, flags = array.itemsize, array.flags
     if flags.carray:  # as most are
         return array.reshape(-1), tuple([s // item for s in array.strides])
-    fits = array.flags.aligned and all(s >= 0 and s % item == 0 for s in array.strides)
+    fits = flags.aligned and all(s >= 0 and s % item == 0 for s in array.strides)
     if fits and rows and array.shape[-1] > 1:
         fits = array.strides[-1] == item
     if not fits:

@@ -233,6 +233,51 @@ def test_torch_computes_scores_of_bfloat16() -> None:
 
 
 @by_torch
+def test_torch_gets_what_it_multiplies_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors that lie apart as one matrix, and each head of keys in one piece."""
+    import torch
+
+    from corepy.kernels.matrices import _brain
+
+    kind, given = Kind("torch", True), []
+
+    def matmul(a: Any, b: Any, product: Any = torch.matmul) -> Any:
+        given.append((a, b))
+        return product(a, b)
+
+    monkeypatch.setattr(torch, "matmul", matmul)
+    monkeypatch.setattr(_brain, "_has_instruction", lambda: True)
+    x = kind.array(sample(4, 33, 150), "bfloat16").permute(1, 0, 2)
+    matrix = kind.array(sample(140, 150), "bfloat16")
+    terms = np.abs(host(x)) @ np.abs(host(matrix)).T
+    check(x, kernels.matmul_vec(matrix, x), host(x) @ host(matrix).T, "bfloat16", terms)
+    assert [tuple(a.shape) for a, _ in given] == [(132, 150)]
+    q = kind.array(sample(2, 4, 40, 64), "bfloat16")
+    by_heads = kind.array(sample(2, 4, 120, 64, seed=1), "bfloat16")
+    by_keys = kind.array(sample(2, 120, 4, 64, seed=2), "bfloat16").permute(0, 2, 1, 3)
+    turned = kind.array(sample(2, 4, 64, 120, seed=3), "bfloat16").mT
+    for k in (by_heads, by_keys, by_heads[:, :, :110], by_heads[:, :1].expand(2, 4, 120, 64)):
+        given.clear()
+        wide = host(k).swapaxes(2, 3)
+        terms = 0.125 * np.abs(host(q)) @ np.abs(wide)
+        check(q, kernels.attention_scores(q, k), 0.125 * host(q) @ wide, "bfloat16", terms)
+        assert [b.mT.is_contiguous() for _, b in given] == [True]
+    given.clear()
+    kernels.attention_scores(q, turned)
+    assert given[0][1].data_ptr() == turned.data_ptr()
+
+
+@by_torch
+def test_only_few_words_between_others_are_looked_at() -> None:
+    from corepy.kernels._arguments import floating
+    from corepy.kernels.matrices import _brain
+
+    memory = Kind("torch", True).array(sample(50, 400), "bfloat16")
+    for part, looked_at in ((memory[:, :300], 19_900), (memory[:, :16], 800), (memory.T, 20_000)):
+        assert _brain._words_of(floating("gemm", "a", part)).size == looked_at
+
+
+@by_torch
 @pytest.mark.parametrize("least", [2.0**-133, 2.0**-125, 2.0**-100])
 def test_scores_of_numbers_that_scaling_would_lose(least: float) -> None:
     kind = Kind("torch", True)

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
-
 from corepy._errors import bad_argument
 from corepy.array_api._arguments import addressable
 from corepy.dispatch import one_operation
 from corepy.kernels._arguments import Given, beside, destination, floating, misshapen, real
 from corepy.kernels._device import on_device
 from corepy.kernels._formulas import by_reference
-from corepy.kernels._memory import Result, fixed, in_rows, supports, view
+from corepy.kernels._memory import Result, in_rows, supports, view
 from corepy.kernels.attention._problem import queries_and_keys, scale_of
 from corepy.kernels.matrices import reference
 
@@ -175,12 +173,12 @@ def matmul_vec(matrix: Any, x: Any, *, out: Any = None) -> Any:
     m = beside("matrix", matrix, g, (g.dtype,))
     if len(m.shape) != 2 or m.shape[1] != g.shape[-1]:
         raise misshapen(m, f"(rows, {g.shape[-1]})", beside=g)
-    to = _to(out, g, (*g.shape[:-1], m.shape[0]))
+    shape = (*g.shape[:-1], m.shape[0])
+    to = _to(out, g, shape)
     if _on_opencl(g, m):
         from corepy.kernels.matrices import device
 
         return device.matmul_vec(g, m, to)
-    shape = (*g.shape[:-1], m.shape[0])
     if _takes_words(m, g):
         from corepy.kernels.matrices import _words
 
@@ -370,10 +368,9 @@ def _of_few(x: Given, matrix: Given, out: Given | None, shape: tuple[int, ...]) 
     result = Result(x, out, read_again=(x, matrix), shape=shape)
     rows, size = matrix.shape
     vectors, host = view(x).reshape(-1), result.host.reshape(-1)
-    places = fixed(np.zeros((1, 3), np.int64))
     of = vectors.size // size, size, rows
     flat = view(matrix).reshape(-1)
-    numba.products(vectors, flat, size, places, of, 1.0, 0.0, host, False, host)
+    numba.products(vectors, flat, size, numba.ALONE, of, 1.0, 0.0, host, False, host)
     return result.array()
 
 

@@ -30,7 +30,7 @@ from corepy.dispatch import is_reproducible, make, ran
 from corepy.kernels._arguments import Given
 from corepy.kernels._compiled import kernel
 from corepy.kernels._formulas import without_autocast
-from corepy.kernels._memory import delivered, place_of, strided
+from corepy.kernels._memory import delivered, place_of, strided, view
 from corepy.kernels._ways import TORCH, wanted
 
 Array = npt.NDArray[Any]
@@ -101,8 +101,9 @@ def product(
         return None
 
     def operands() -> tuple[Any, Any]:
-        b = right.native.detach()
-        return left.native.detach(), b.T if turned else b
+        # As one matrix: of vectors that lie apart torch would make a product of many small ones.
+        a, b = left.native.detach().reshape(rows, depth), right.native.detach()
+        return a, b.T if turned else b
 
     small, large = (left, right) if left.size < right.size else (right, left)
     found = _product(left, operands)
@@ -122,7 +123,9 @@ def scores(q: Given, k: Given, scale: float, out: Given | None) -> Any:
 
     def operands() -> tuple[Any, Any]:
         scaled = (q.native.detach() * scale).reshape(batch, kv_heads, rows, size)
-        return scaled, k.native.detach().mT
+        b = k.native.detach().mT
+        # For keys in a part of a cache, or heads side by side, torch takes up to 80 times as long.
+        return scaled, b if b.is_contiguous() else b.mT.contiguous().mT
 
     found = _product(q, operands)
     if not _is_exact(found, _words_of(q), k, size, scale):
@@ -144,8 +147,9 @@ def _delivered(x: Given, native: Any, out: Given | None) -> Any:
 
 
 def _words_of(x: Given) -> Array:
-    """Return words of an argument in any order, with those between them, if there are."""
-    return strided(x, rows=False)[0]
+    """Return the words of an argument in any order, with those between them, if these are few."""
+    words = strided(x, rows=False)[0]
+    return words if words.size <= 2 * x.size else view(x).reshape(-1)
 
 
 def _is_exact(found: Any, small: Array, large: Given, depth: int, scale: float = 1.0) -> bool:

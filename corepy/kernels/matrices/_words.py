@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy.kernels._arguments import Given
-from corepy.kernels._memory import Result, fixed, strided, view
+from corepy.kernels._memory import Result, strided, view
 from corepy.kernels.matrices import _brain, numba
 from corepy.kernels.matrices._panels import products
 from corepy.kernels.matrices._sums import sums
@@ -19,8 +19,6 @@ Array = npt.NDArray[Any]
 #: the rows of a matrix that lies by columns are added up.
 _FEW: Final = 32
 _FEW_BY_COLUMNS: Final = 8
-#: Where a pair of matrices and their product begin that are each the first in their memory.
-_ONE: Final = fixed(np.zeros((1, 3), np.int64))
 
 
 class Plane(NamedTuple):
@@ -198,7 +196,7 @@ def _multiply(
 def _each(starts: Array | None, places: tuple[Array, Array] | None, size: int) -> Array:
     """Return where the matrices of each pair begin, and their product of so many elements."""
     if starts is None or places is None:
-        return _ONE
+        return numba.ALONE
     return np.stack((starts, places[1], np.arange(len(starts)) * size), axis=1)
 
 

@@ -7,8 +7,9 @@ once, in registers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 from numba import types
 
@@ -23,6 +24,8 @@ Array = npt.NDArray[Any]
 _ROWS = 64
 #: Vectors that meet some rows at once, which are read, and widened, as seldom.
 _AT_ONCE = 4
+#: Where a pair of matrices and their product begin that are each the first in their memory.
+ALONE: Final = np.zeros((1, 3), np.int64)
 
 _of_floats, _of_halves, _of_brains = (dots(_AT_ONCE, words) for words in ("", *WORDS))
 
