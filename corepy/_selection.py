@@ -34,6 +34,7 @@ from corepy.dispatch import (
     usable_backends,
 )
 from corepy.dispatch._fallback import INPLACE
+from corepy.dispatch._registry import records
 from corepy.dispatch._select import Placement, present
 
 __all__ = [
@@ -156,8 +157,11 @@ def _unasked(backend: Backend, properties: OperationProperties | None) -> str:
 
 
 def _no_gpu(backend: Backend) -> str:
-    only = "; ".join([listing(backend.devices()), *backend.unserved()])
-    return f"{backend.name} has no GPU, only {only}"
+    only = [listing(backend.devices())]
+    kinds = records()[backend.name].kinds
+    if not kinds or {*kinds} & {*GPU_KINDS}:  # others lack operations at the most
+        only += backend.unserved()
+    return f"{backend.name} has no GPU, only {'; '.join(only)}"
 
 
 def _offers(backend: Backend, name: str, device: Device) -> bool:

@@ -203,7 +203,7 @@ class FakeBackend(Backend):
 
     def to_numpy(self, native: FakeArray, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """Move values to the host. Memory is never shared."""
-        _refuse_sharing("to_numpy", copy)
+        _refuse_sharing(copy)
         self._transfer(native.device)
         self.left += 1
         self.bytes_left += native._values.nbytes
@@ -213,7 +213,7 @@ class FakeBackend(Backend):
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
     ) -> FakeArray:
         """Move values from the host. Memory is never shared."""
-        _refuse_sharing("from_numpy", copy)
+        _refuse_sharing(copy)
         self._transfer(device)
         self._require(array, device)
         self.arrived += 1
@@ -328,9 +328,9 @@ def fake_devices(
         unregister_backend("fake")
 
 
-def _refuse_sharing(function: str, copy: bool | None) -> None:
+def _refuse_sharing(copy: bool | None) -> None:
     if copy is False:
-        raise bad_argument(function, "copy", copy, "True or None: devices share no memory")
+        raise ValueError("fake devices share no memory")
 
 
 def _inside(value: Any) -> Any:

@@ -26,6 +26,7 @@ OPTIONAL = [
     "asyncio",
     "cupy",
     "dask",
+    "fractions",
     "jax",
     "mlx",
     "mpmath",

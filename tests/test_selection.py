@@ -115,6 +115,12 @@ def test_counts_the_plain_form_of_an_inplace_operator(register: Any) -> None:
     assert select_backend("__isub__", ["fake"]) == "numpy"
 
 
+def test_what_is_told_of_no_gpu_is_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = load("reference")
+    monkeypatch.setattr(type(reference), "unserved", lambda self: ("linalg needs mpmath",))
+    assert _selection._no_gpu(reference) == "reference has no GPU, only cpu"
+
+
 def test_selects_a_gpu_only_where_one_is_required(register: Any, free: dict[Device, int]) -> None:
     register(Fake(CPU, GPU))
     properties = OperationProperties("add", 0, requires_gpu=True)

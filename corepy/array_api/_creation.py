@@ -126,7 +126,8 @@ def asarray(
         if backend is not None:
             adopted: Array = adopt("asarray", "obj", obj, backend, copying)
             if device is None and not backend.placed:
-                device = default_placement().device
+                place = default_placement().device
+                device = None if place is adopted.device else place
             stays = device is None or device_argument("asarray", device) is adopted.device
             if stays and get_backend_priority():
                 return preferred("asarray", adopted, wanted, copying)

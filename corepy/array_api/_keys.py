@@ -133,7 +133,7 @@ def signed(indices: Any) -> Any:
 def _is_nothing(x: Array, parts: tuple[Any, ...], masks: list[bool]) -> bool:
     """Say whether arrays of indices stand beside an array that selects nothing, as far as one sees.
 
-    Off the host one would wait for masks.
+    Off the host one would wait for masks, and traced ones have no values.
     """
     arrays = [(part, mask) for part, mask in zip(parts, masks, strict=True) if _is_array(x, part)]
     if len(arrays) < 2 or all(mask for _, mask in arrays):
@@ -141,7 +141,10 @@ def _is_nothing(x: Array, parts: tuple[Any, ...], masks: list[bool]) -> bool:
     backend = x._table.backend
     if any(0 in backend.shape_of(part) for part, _ in arrays):
         return True
-    return x._table.device is CPU and not all(backend.peek(part).any() for part, m in arrays if m)
+    if x._table.device is not CPU:
+        return False
+    chosen = [part for part, mask in arrays if mask and backend.outline(part) is None]
+    return not all(backend.peek(part).any() for part in chosen)
 
 
 def _within(function: str, x: Array, parts: tuple[Any, ...]) -> None:
@@ -154,7 +157,9 @@ def _within(function: str, x: Array, parts: tuple[Any, ...]) -> None:
         for _ in range(_shape(x, part) if _is_array(x, part) and _rank(x, part) == 0 else 1)
     ]
     for axis, (part, length) in enumerate(zip(_by_axis(spread, x.ndim), shape, strict=False)):
-        if length is not None and _is_array(x, part) and _rank(x, part):
+        if length is None or not _is_array(x, part) or not _rank(x, part):
+            continue
+        if backend.outline(part) is None:
             for index in backend.peek(part).flat:
                 if not -length <= index < length:
                     raise beyond(index, axis, length, function)

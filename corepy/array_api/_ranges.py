@@ -7,28 +7,32 @@ from __future__ import annotations
 
 import math
 import operator
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from corepy import _dtypes
 from corepy._dtypes import DType, Scalar
-from corepy._errors import bad_argument, bad_type
+from corepy._errors import bad_argument, bad_type, named, refused
 from corepy.array_api._arguments import addressable, flag_of, new_table, size_of
-from corepy.array_api._creation import asarray
-from corepy.devices._device import Device
+from corepy.devices._device import CPU, Device
+from corepy.devices._transfer import from_host
 from corepy.dispatch import (
     FLOAT32_LIMIT,
     STRICT,
+    Table,
     as_operand,
     create,
     fitting,
     is_scalar,
+    make,
     operation,
     owner_of,
     plain,
 )
+from corepy.dispatch import _explain as account
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from corepy.array_api._array import Array
 
 
@@ -156,7 +160,8 @@ def linspace(
         mode not a floating-point one, an end is infinite or NaN for an integer one, or a name is of
         no dtype or device.
     OverflowError
-        If an end does not fit the dtype.
+        If an end does not fit the dtype; an end that is left out need not fit an integer one, where
+        the last value does.
     MemoryError
         If memory does not hold the result.
     BackendUnavailableError
@@ -175,12 +180,7 @@ def linspace(
     if is_complex and table.dtype.rank < 3:
         raise bad_argument("linspace", "dtype", table.dtype.name, _dtypes.describe(_dtypes.COMPLEX))
     if table.dtype.rank == 1:
-        for name, end in (("start", first), ("stop", last)):
-            if not math.isfinite(cast("float", end)):
-                raise bad_argument("linspace", name, end, "a finite number")
-            fitting("linspace", name, math.floor(cast("float", end)), table.dtype)
-        values = _floors(cast("float", first), cast("float", last), count, whole)
-        return asarray(values, dtype=table.dtype, device=table.device)
+        return _whole_numbers(cast("float", first), cast("float", last), count, whole, table)
     first = fitting("linspace", "start", first, table.dtype)
     last = fitting("linspace", "stop", last, table.dtype)
     if _fits_between(first, last, table.dtype):
@@ -190,13 +190,46 @@ def linspace(
     return cast("Array", made * 2.0)
 
 
-def _floors(start: float, stop: float, count: int, endpoint: bool) -> list[int]:
+def _whole_numbers(start: float, stop: float, count: int, endpoint: bool, table: Table) -> Array:
     """Return evenly spaced numbers rounded down: of the exact ones, as no two libraries round."""
-    first, last = Fraction(start), Fraction(stop)
-    unit = math.lcm(first.denominator, last.denominator)
+    for name, end in (("start", start), ("stop", stop)):
+        if not isinstance(end, int) and not math.isfinite(end):
+            raise bad_argument("linspace", name, end, "a finite number")
+    (first, one), (last, other) = start.as_integer_ratio(), stop.as_integer_ratio()
+    unit = math.lcm(one, other)
     parts = max(1, count - endpoint)
-    begin, step = int(first * unit) * parts, int((last - first) * unit)
-    return [(begin + i * step) // (unit * parts) for i in range(count)]
+    first, last = first * (unit // one), last * (unit // other)
+    begin, step = first * parts, last - first
+    # An end that is left out may lie beyond what the dtype holds.
+    outermost = stop if endpoint else (begin + max(0, count - 1) * step) // (unit * parts)
+    low, high = _dtypes.integer_range(table.dtype)
+    for name, end, value in (("start", start, start), ("stop", stop, outermost)):
+        if not low <= math.floor(value) <= high:
+            raise refused(
+                OverflowError, "linspace", name, f"is {end}", f"{low} to {high} for {table.dtype}"
+            )
+    try:
+        values = _floors(begin, step, unit * parts, count, table.dtype.name)
+        native = from_host(values, table.backend, table.device)
+    except MemoryError as error:
+        raise named("linspace", error) or error from error
+    if table.device is not CPU:
+        account.moved(table.backend, table.device, values.nbytes, "linspace from the host")
+    return cast("Array", make(native, table))
+
+
+def _floors(begin: int, step: int, divisor: int, count: int, dtype: str) -> np.ndarray[Any, Any]:
+    """Return the quotients, rounded down, of evenly spaced integers."""
+    import numpy as np
+
+    (least, offset), (pace, rest) = divmod(begin, divisor), divmod(step, divisor)
+    if max(divisor, offset + count * rest) >= 2**63:
+        every = ((begin + i * step) // divisor for i in range(count))
+        return np.fromiter(every, dtype, count)
+    i = np.arange(count, dtype=np.uint64)
+    # Sums and products of uint64 wrap around, and what they come to is within the dtype.
+    parts = (offset + i.view(np.int64) * rest) // divisor
+    return (parts.view(np.uint64) + i * (pace % 2**64) + least % 2**64).astype(dtype)
 
 
 def _fits_between(first: Scalar, last: Scalar, dtype: DType) -> bool:

@@ -201,8 +201,8 @@ def _keep_zeros(made: Array, x: Array, low: Array) -> None:
 
     For a zero that equals a bound NumPy's loop has the one or the other, as strides have it.
     """
-    zero = made == 0
-    if zero.any():
+    if np.count_nonzero(made) < made.size:
+        zero = made == 0
         np.copysign(made, x, out=made, where=zero & (x == 0) & (low <= x))
 
 

@@ -107,10 +107,12 @@ def beside(name: str, x1: Any, x2: Any) -> Any:
     """Run the operator of an array beside whatever came; what is no operand, Python decides on."""
     if x2.__class__ in SCALARS:
         return _with_scalar(name, x1, x2, "x2")
-    other, argument = (x2, "x2") if isinstance(x1, Operand) else (x1, "x1")
+    x, other, argument = (x1, x2, "x2") if isinstance(x1, Operand) else (x2, x1, "x1")
     if is_operand(other):
         return mixed(name, x1, x2)
-    if isinstance(other, _MISTAKEN.get(name, ())) or (name in _EQUALITY and STRICT.get()):
+    if isinstance(other, _MISTAKEN.get(name, ())) or (
+        name in _EQUALITY and (STRICT.get() or _leaves_it(other, x))
+    ):
         raise bad_type(name, argument, other, "an array or a scalar")
     return NotImplemented
 
@@ -122,6 +124,20 @@ _MISTAKEN: Final = {
     **dict.fromkeys(("equal", "not_equal"), (list, tuple)),
 }
 _EQUALITY: Final = frozenset({"equal", "not_equal"})
+
+
+def _leaves_it(other: Any, x: Any) -> bool:
+    """Say whether an array of NumPy's that is no operand leaves comparisons to an `Array`.
+
+    Those do whose class has ufuncs of its own, as for units, and no higher priority.
+    """
+    if len(type(other).__mro__) < 3:  # at once of None and strings: it is no subclass
+        return False
+    import numpy as np
+
+    if not isinstance(other, np.ndarray) or isinstance(other, np.ma.MaskedArray):
+        return False
+    return bool(other.__array_priority__ < x.__array_priority__)
 
 
 def mixed(name: str, x1: Any, x2: Any) -> Any:

@@ -377,7 +377,7 @@ def _cause(name: str, error: Exception) -> str:
     """Return what an error says, for a message that has named the backend already."""
     if isinstance(error, CorepyError):  # worded for people
         return str(error).removeprefix(f"{name}: ")
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error}".removesuffix(": ")  # of one without a text
 
 
 def broken() -> dict[str, str]:
@@ -438,16 +438,19 @@ def why_not(*kinds: str) -> str:
     """
     reasons = []
     for name, record in records().items():
-        if not set(record.kinds) & set(kinds):
-            continue
         backend = _loaded.get(name)
+        served = {device.kind for device in backend.devices()} if backend else set()
+        if not {*record.kinds, *served} & {*kinds}:
+            continue
         if backend is None:
             found = [_broken.get(name) or record.probe()]
-        elif set(kinds) & {device.kind for device in backend.devices()}:
+        elif reason := why_unusable(backend):
+            found = [reason]
+        elif {*kinds} & served:
             continue
         else:
             found = [*backend.unserved()]
-        reasons += [f"{name}: {reason}" for reason in found if reason]
+        reasons += [f"{name}: {why}" for why in found if why]
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 

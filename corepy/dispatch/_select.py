@@ -344,7 +344,12 @@ def placements(
 
 def default_placement() -> Placement:
     """Return where an array without ``device=`` is created, and why."""
-    return next(iter(_current()))
+    return _first(get_backend_priority(), _registry.generation())
+
+
+@lru_cache(maxsize=64)
+def _first(wish: Priority, generation: int) -> Placement:
+    return next(iter(_order(wish, generation)))
 
 
 def default_table(function: str, device: object, wanted: DType) -> Table:

@@ -337,6 +337,9 @@ def test_linspace_checks_its_arguments() -> None:
         ((2**63 - 1, 2**63 - 5), 5, "int64", True, [2**63 - 1 - i for i in range(5)]),
         ((2**64 - 1, 0), 2, "uint64", False, [2**64 - 1, 2**63 - 1]),
         ((3, 9), 0, "int8", True, []),
+        ((0, 256), 256, "uint8", False, list(range(256))),
+        ((4, -132.5), 3, "int8", False, [4, -42, -87]),
+        ((0.1, 2**61 + 0.5), 3, "int64", True, [0, 2**60, 2**61]),
     ],
 )
 def test_linspace_of_integers_rounds_down(
@@ -354,6 +357,15 @@ def test_linspace_of_integers_has_no_error_of_a_step() -> None:
             xp.linspace(0, end, 2, dtype=xp.int64)
     with pytest.raises(OverflowError, match="^linspace: stop is 256; expected 0 to 255"):
         xp.linspace(0, 256, 2, dtype=xp.uint8)
+    with pytest.raises(OverflowError, match="^linspace: stop is 600; expected 0 to 255"):
+        xp.linspace(0, 600, 2, dtype=xp.uint8, endpoint=False)
+    with pytest.raises(OverflowError, match="^linspace: start is -0.5; expected 0 to 255"):
+        xp.linspace(-0.5, 2, 2, dtype=xp.uint8)
+    with pytest.raises(OverflowError, match="^linspace: stop is 1000.*; expected -128 to 127"):
+        xp.linspace(0, 10**400, 2, dtype=xp.int8)
+    for start in (0, 0.1):
+        with pytest.raises(MemoryError, match="^linspace: "):
+            xp.linspace(start, 1, 2**46, dtype=xp.int64)
     with pytest.raises(ValueError, match="^linspace: dtype is 'bool'; expected "):
         xp.linspace(0, 1, 2, dtype=xp.bool)
     with pytest.raises(ValueError, match="^linspace: dtype is 'int64'; expected a complex"):

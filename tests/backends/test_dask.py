@@ -111,9 +111,9 @@ def test_what_comes_back_is_nobodys_else(size: int) -> None:
 
 
 def test_memory_is_not_shared_and_says_so() -> None:
-    with pytest.raises(ValueError, match="copy is False"):
+    with pytest.raises(ValueError, match="^dask keeps a copy"):
         BACKEND.from_numpy(np.ones(2), DASK, copy=False)
-    with pytest.raises(ValueError, match="copy is False"):
+    with pytest.raises(ValueError, match="^dask computes into new"):
         BACKEND.to_numpy(da.ones(2), copy=False)
     with pytest.raises(ValueError, match="^asarray: "):
         xp.asarray(xp.asarray(np.ones(2), device=CPU), device=DASK, copy=False)
@@ -242,7 +242,7 @@ def test_explain_shows_each_operation_that_crosses() -> None:
         report = corepy.explain(lambda: (xp.linalg.det(x), xp.linalg.eigh(x), x + 1))
     assert report.result[0].item() == pytest.approx(6)
     seen = [(r.operation, r.backend, r.device, r.bytes_moved, r.reason) for r in report.records]
-    reason = "dask does not offer it for this dtype"
+    reason = "dask does not offer it"
     there_and_back = 4 * 8 + 8, 4 * 8 + 2 * 8 + 4 * 8
     assert seen[:2] == [
         ("linalg.det", "numpy", "cpu", there_and_back[0], reason),

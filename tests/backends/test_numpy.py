@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -65,6 +66,28 @@ def test_quantities_are_refused_not_robbed_of_their_unit() -> None:
             use(length)
     assert xp.asarray(length).tolist() == [3.0, 5.0]
     assert type(x * np.asarray([3.0, 5.0]).view(np.recarray)) is corepy.Array
+
+
+class Feet(Metres):
+    """As quantities of unyt's are: NumPy's operators leave the answer to an `Array`."""
+
+    __array_priority__ = 2
+
+
+def test_quantities_that_leave_the_answer_are_not_unequal() -> None:
+    x, length = xp.asarray([3.0, 2.0]), np.asarray([3.0, 5.0]).view(Feet)
+    calls: list[Callable[[], object]] = [
+        lambda: x == length,
+        lambda: length == x,
+        lambda: x != length,
+        lambda: length != x,
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="equal: x2 is of type .*Feet; expected an array or a"):
+            call()
+    assert type(x == length.view(Metres)) is Metres  # whose own comparison answers
+    masked = np.ma.masked_array([3.0, 5.0], mask=[False, True])
+    assert (x == masked).tolist() == [True, None]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+import corepy
 import corepy.array_api as xp
 from tests.conftest import required
 
@@ -136,3 +137,44 @@ def test_gradients_of_torch(name: str) -> None:
         ones = tuple(torch.ones_like(x) for x in arrays)
         _, pushed = torch.func.jvp(total, tuple(arrays), ones)
     assert float(pushed) == pytest.approx(along, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.backend("torch")
+def test_masks_of_torchs_vmap_are_not_looked_at() -> None:
+    torch = required("torch")
+
+    def written(row: Any, mask: Any, index: Any) -> Any:
+        x = xp.asarray(row.clone())
+        x[xp.asarray(mask), xp.asarray(index)] = 5.0
+        return x.unwrap()
+
+    rows, index = torch.zeros((3, 2, 2)), torch.asarray([1])
+    found = torch.func.vmap(written, (0, None, None))(rows, torch.asarray([False, True]), index)
+    assert found.tolist() == [[[0.0, 0.0], [0.0, 5.0]]] * 3
+    masks = torch.asarray([[True, False]] * 3)
+    with pytest.raises(corepy.BackendError, match="^__setitem__: .*data-dependent"):
+        torch.func.vmap(written, (0, 0, None))(rows, masks, index)
+    empty, indices = torch.zeros((3, 0, 2)), torch.asarray([[0], [1], [0]])
+    with pytest.raises((corepy.BackendError, IndexError), match="^__getitem__: "):
+        torch.func.vmap(lambda x, i: xp.asarray(x)[xp.asarray(i)].unwrap())(empty, indices)
+
+
+@pytest.mark.backend("jax")
+def test_masks_that_jax_traces_are_not_looked_at() -> None:
+    jax = required("jax")
+
+    def chosen(native: Any, mask: Any, index: Any) -> Any:
+        return xp.asarray(native)[xp.asarray(mask), xp.asarray(index)].unwrap()
+
+    x, index = jax.numpy.ones((2, 2)), jax.numpy.asarray([0])
+    with pytest.raises(IndexError, match="^__getitem__: key: Array boolean indices must be concr"):
+        jax.jit(chosen)(x, jax.numpy.asarray([True, False]), index)
+
+
+@pytest.mark.backend("jax")
+@pytest.mark.parametrize("name", ["eigvals", "svdvals", "pinv", "matrix_rank"])
+def test_decompositions_of_weak_types_that_jax_traces_keep_the_dtype(name: str) -> None:
+    jax = required("jax")
+    x = jax.numpy.full((2, 2), 1.0)  # of a weak type
+    found = jax.jit(lambda x: getattr(xp.linalg, name)(xp.asarray(x)).unwrap())(x)
+    assert found.dtype == getattr(xp.linalg, name)(xp.asarray(x)).unwrap().dtype

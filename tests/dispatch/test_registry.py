@@ -201,6 +201,7 @@ class Raising(FakeBackend):
     [
         (Raising.error, "RuntimeError: the driver is older than 12"),
         (KeyError("TOKEN"), "KeyError: 'TOKEN'"),
+        (TimeoutError(), "TimeoutError"),
         (corepy.BackendError("fake: no token is set"), "no token is set"),
     ],
 )
@@ -217,9 +218,16 @@ def test_a_backend_that_raises_when_asked_is_passed_over_for_what_it_says(
         assert corepy.select_backend("matmul") == "numpy"
         assert xp.ones(1).backend == "numpy"
         assert corepy.to(xp.ones(1), device="cpu").tolist() == [1.0]
-        absent: list[Callable[[], object]] = [
+        where: list[Callable[[], object]] = [
             lambda: xp.ones(2, device="fake:0"),
             lambda: corepy.to(xp.ones(2), device="fake:0"),
+            lambda: xp.__array_namespace_info__().dtypes(device="fake:0"),
+        ]
+        for call in where:
+            with pytest.raises(corepy.BackendUnavailableError) as caught:
+                call()
+            assert f"(fake: {reason})" in str(caught.value)
+        absent: list[Callable[[], object]] = [
             lambda: corepy.set_backend_priority(["fake"]),
             lambda: corepy.to(xp.ones(2), backend="fake"),
         ]

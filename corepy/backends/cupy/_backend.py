@@ -112,10 +112,7 @@ class CuPyBackend(Backend):
 
     def to_numpy(self, native: Array, *, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
-            raise ValueError(
-                f"to_numpy: the array is on {self.device_of(native)}; expected one that shares its "
-                f"memory with the host for copy=False"
-            )
+            raise ValueError(f"{self.device_of(native)} has no memory of the host's")
         values: npt.NDArray[Any] = cupy.asnumpy(native)
         return values
 
@@ -123,10 +120,7 @@ class CuPyBackend(Backend):
         self, array: npt.NDArray[Any], device: Device, *, copy: bool | None = None
     ) -> Array:
         if copy is False:
-            raise ValueError(
-                f"from_numpy: the array is in the host's memory; expected one on {device} for "
-                f"copy=False"
-            )
+            raise ValueError(f"{device} has no memory of the host's")
         return from_host(array, device)
 
     def exporter(self, native: Array) -> _Exporter:

@@ -67,14 +67,14 @@ class DaskBackend(Backend):
 
     def to_numpy(self, native: Array, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
-            raise ValueError("copy is False; expected another value: Dask computes into new memory")
+            raise ValueError("dask computes into new memory")
         return np.asarray(native)
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
     ) -> Array:
         if copy is False:
-            raise ValueError("copy is False; expected another value: Dask keeps a copy")
+            raise ValueError("dask keeps a copy")
         # A name of its own spares hashing the values. Dask copies them, so that what is computed
         # later does not depend on who has written into the host's memory since.
         return da.from_array(array, automatic(array.shape), name=False)

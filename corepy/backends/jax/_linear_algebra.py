@@ -60,8 +60,11 @@ def matrix_rank(x: Array, /, *, rtol: Any) -> Array:
     return jnp.sum(values > jnp.expand_dims(jnp.asarray(rtol), -1) * greatest, axis=-1)
 
 
+# Python's NaN would make a result of 64 bits of JAX's weak types, such as `jnp.full` has.
 _finite_matrices: Final[Callable[[Array], Array]] = jax.jit(
-    lambda x: jnp.where(jnp.isfinite(x).all((-2, -1), keepdims=True), x, jnp.nan)
+    lambda x: jnp.where(
+        jnp.isfinite(x).all((-2, -1), keepdims=True), x, jnp.asarray(jnp.nan, x.dtype)
+    )
 )
 
 

@@ -9,7 +9,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from corepy._dtypes import DType, Scalar, as_dtype
-from corepy._errors import bad_argument
 from corepy.backends import reference
 from corepy.backends._base import Backend, Capabilities
 from corepy.backends.reference import _creation, _indexing
@@ -72,14 +71,14 @@ class ReferenceBackend(Backend):
         import numpy as np
 
         if copy is False:
-            raise bad_argument("to_numpy", "copy", copy, "True or None: lists share no memory")
+            raise ValueError(_APART)
         return np.array(native.values, dtype=native.dtype.name).reshape(native.shape)
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
     ) -> ReferenceArray:
         if copy is False:
-            raise bad_argument("from_numpy", "copy", copy, "True or None: lists share no memory")
+            raise ValueError(_APART)
         values = array.ravel().tolist()
         return ReferenceArray(values, array.shape, as_dtype(array.dtype, "from_numpy", "array"))
 
@@ -88,6 +87,8 @@ class ReferenceBackend(Backend):
 
 
 _EXTENSIONS: Final = ("linalg", "fft")
+#: Why its memory is not shared.
+_APART: Final = "reference keeps lists, which share no memory"
 
 #: The public functions by name, and those of the operator ``[]``.
 _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {

@@ -121,18 +121,12 @@ class TinygradBackend(Backend):
 
     def to_numpy(self, native: Array, *, copy: bool | None = None) -> HostArray:
         if copy is False:
-            raise ValueError(
-                f"to_numpy: the array is on {self.device_of(native)}; expected one that shares its "
-                f"memory with the host for copy=False"
-            )
+            raise ValueError(f"{self.device_of(native)} has no memory of the host's")
         return _arrays.look_at(native)
 
     def from_numpy(self, array: HostArray, device: Device, *, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError(
-                f"from_numpy: the array is in the host's memory; expected one on {device} for "
-                f"copy=False"
-            )
+            raise ValueError(f"{device} has no memory of the host's")
         if DTYPES[array.dtype.name] in self.capabilities(device).held:
             return _arrays.hold(array, place_of(device))
         return _arrays.upload(array, place_of(device))

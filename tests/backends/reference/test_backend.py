@@ -71,9 +71,9 @@ def test_numpy_and_back(name: str) -> None:
 
 
 def test_memory_is_never_shared() -> None:
-    with pytest.raises(ValueError, match="to_numpy: copy is False"):
+    with pytest.raises(ValueError, match="^reference keeps lists"):
         BACKEND.to_numpy(reference.asarray([1]), copy=False)
-    with pytest.raises(ValueError, match="from_numpy: copy is False"):
+    with pytest.raises(ValueError, match="^reference keeps lists"):
         BACKEND.from_numpy(np.zeros(1), CPU, copy=False)
 
 

@@ -206,7 +206,7 @@ class RemoteBackend(corepy.Backend):
         if native.host is not None:
             return native.host.copy() if copy else native.host
         if copy is False:
-            raise ValueError(f"remote: x lives on {DEVICE}; expected copy other than False")
+            raise ValueError(f"{DEVICE} has no memory of the host's")
         try:
             values = self.client.get(native.key, native.nbytes)
         except RemoteError as error:
@@ -223,9 +223,7 @@ class RemoteBackend(corepy.Backend):
         self, array: HostArray, device: corepy.Device, *, copy: bool | None = None
     ) -> RemoteArray:
         if copy is False:
-            raise ValueError(
-                f"remote: obj is on the host; expected copy other than False for {DEVICE}"
-            )
+            raise ValueError(f"{DEVICE} has no memory of the host's")
         native = self._from_host(np.array(array, NATIVE[DTYPES[array.dtype.name]], order="C"))
         try:
             self._upload(native)
