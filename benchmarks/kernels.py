@@ -5,8 +5,9 @@
 
 Each figure is how many times longer another library takes: the median over interleaved rounds of
 the ratio within one round; see `benchmarks/_measure.py`. Every library works on arrays of its own,
-corepy on NumPy's, and each call makes its result. The answers are held together first. What is not
-installed, or has no working compiler, is left out, and the reason printed.
+corepy on NumPy's (of bfloat16, which NumPy lacks, on torch's), and each call makes its result. The
+answers are held together first. What is not installed, or has no working compiler, is left out, and
+the reason printed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,6 +68,8 @@ ATTENTIONS: Final = (
 )
 #: Vectors, and the size of the matrix by which they are multiplied.
 PRODUCTS: Final = ((1, 4096, 4096), (4, 4096, 4096))
+#: In bfloat16, which NumPy lacks, also with a matrix that lies by columns.
+BRAIN: Final = ("matmul_vec_bf16", "matmul_vec_bf16_columns")
 #: Elements that share a scale.
 GROUP: Final = 128
 SHAPES: Final[dict[str, tuple[tuple[int, ...], ...]]] = {
@@ -74,7 +78,7 @@ SHAPES: Final[dict[str, tuple[tuple[int, ...], ...]]] = {
     "attention": ATTENTIONS,
     "conv2d": CONVOLUTIONS,
     "batch_norm": IMAGES,
-    **dict.fromkeys(("matmul_vec", "matmul_int8", "matmul_int4"), PRODUCTS),
+    **dict.fromkeys(("matmul_vec", *BRAIN, "matmul_int8", "matmul_int4"), PRODUCTS),
 }
 #: Seconds before each turn: libraries' threads go on waiting for work for some 20 milliseconds.
 PAUSE: Final = 0.03
@@ -146,8 +150,20 @@ def _adam_step(xp: Any, p: Any, g: Any, m: Any, v: Any) -> Any:
 
 
 def _product(xp: Any, x: Any, w: Any) -> Any:
-    """Multiply by what others keep in float32, in four or eight times the memory."""
+    """Multiply; by few bits' values others do in float32, in four or eight times the memory."""
     return xp.matmul(x, w.T)
+
+
+def _brains(x: Any, w: Any) -> tuple[Any, Any]:
+    import torch
+
+    x, w = (torch.from_numpy(a).bfloat16() for a in (x, w))
+    return x, w
+
+
+def _by_columns(x: Any, w: Any) -> tuple[Any, Any]:
+    x, w = _brains(x, w)
+    return x, w.T.contiguous().T
 
 
 #: What each operation is called by, its composition, and the further operands it takes.
@@ -169,12 +185,13 @@ OPERATIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
         lambda *a: kernels.adam_step(*a, step=STEP, learning_rate=RATE, weight_decay=0.01)[0],
         _adam_step,
     ),
-    "matmul_vec": (lambda x, w: kernels.matmul_vec(w, x), _product),
+    **dict.fromkeys(("matmul_vec", *BRAIN), (lambda x, w: kernels.matmul_vec(w, x), _product)),
     "matmul_int8": (kernels.matmul_int8, _product),
     "matmul_int4": (kernels.matmul_int4, _product),
 }
-#: What corepy has in the place of some operands.
-PREPARED: Final[dict[str, Callable[..., tuple[Array, ...]]]] = {
+#: What corepy has in the place of some operands, and of bfloat16 torch too.
+PREPARED: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {
+    **dict(zip(BRAIN, (_brains, _by_columns), strict=True)),
     "matmul_int8": lambda x, w: (x, *kernels.quantize(w, bits=8, group_size=GROUP)),
     "matmul_int4": lambda x, w: (x, *kernels.quantize(w, bits=4, group_size=GROUP)),
 }
@@ -192,10 +209,10 @@ def operands(name: str, shape: tuple[int, ...]) -> tuple[Array, ...]:
         w = rng.standard_normal((filters, channels // groups, kernel, kernel), np.float32)
         x = rng.standard_normal((batch, channels, size, size), np.float32)
         return x, w / np.float32(w[0].size ** 0.5)
-    if name in ("matmul_vec", "matmul_int8", "matmul_int4"):
+    if name.startswith("matmul_"):
         vectors, rows, size = shape
         w = rng.standard_normal((rows, size), np.float32) / np.float32(size**0.5)
-        if name != "matmul_vec":  # what few bits hold
+        if "_int" in name:  # what few bits hold
             w = kernels.dequantize(*PREPARED[name](w, w)[1:])
         return rng.standard_normal((vectors, size), np.float32), w
     x = rng.standard_normal(shape, np.float32)
@@ -282,6 +299,7 @@ def _jax_function(name: str) -> Callable[..., Any]:
 def peers(name: str, arrays: tuple[Array, ...]) -> dict[str, Callable[[], Any]]:
     """Return what computes an operation, by library."""
     own = PREPARED[name](*arrays) if name in PREPARED else arrays
+    brain = name in BRAIN
     calls: dict[str, Callable[[], Any]] = {COREPY: lambda: OPERATIONS[name][0](*own)}
 
     def offer(peer: str, make: Callable[[], Callable[[], Any]]) -> None:
@@ -301,7 +319,7 @@ def peers(name: str, arrays: tuple[Array, ...]) -> dict[str, Callable[[], Any]]:
     def with_torch(compiled: bool) -> Callable[[], Any]:
         import torch
 
-        tensors = [torch.from_numpy(a.copy()) for a in arrays]
+        tensors = own if brain else [torch.from_numpy(a.copy()) for a in arrays]
         function = torch_function(name)
         if compiled:
             torch._dynamo.reset()
@@ -311,11 +329,12 @@ def peers(name: str, arrays: tuple[Array, ...]) -> dict[str, Callable[[], Any]]:
     def with_jax() -> Callable[[], Any]:
         import jax.numpy as jnp
 
-        made = [jnp.asarray(a) for a in arrays]
+        made = [jnp.asarray(a, jnp.bfloat16 if brain else a.dtype) for a in arrays]
         function = _jax_function(name)
         return lambda: function(*made)
 
-    offer("NumPy", with_numpy)
+    if not brain:
+        offer("NumPy", with_numpy)
     offer("torch", lambda: with_torch(compiled=False))
     offer("torch.compile", lambda: with_torch(compiled=True))
     offer("jax.jit", with_jax)
@@ -333,13 +352,19 @@ def _explain(peer: str, reason: str) -> None:
 def measure(name: str, shape: tuple[int, ...], rounds: int) -> dict[str, Timing]:
     """Measure one operation on one shape, and hold the answers together."""
     calls = peers(name, operands(name, shape))
-    expected = np.asarray(calls[COREPY]())
+    rtol, atol = (3e-2, 3e-2) if name in BRAIN else (1e-3, 1e-5)
+    expected = _values(calls[COREPY]())
     for call in calls.values():
-        np.testing.assert_allclose(np.asarray(call()), expected, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(_values(call()), expected, rtol=rtol, atol=atol)
     statements = {peer: Statement("f()", {"f": call}) for peer, call in calls.items()}
     return _measure.compare(
         _measure.interleave(statements, rounds, pause=PAUSE, rehearse=REHEARSAL), COREPY
     )
+
+
+def _values(x: Any) -> Array:
+    """Return a result in float32; NumPy reads no bfloat16 of torch's."""
+    return np.asarray(x.float() if hasattr(x, "float") else x, np.float32)
 
 
 PEERS: Final = ("NumPy", "torch", "torch.compile", "jax.jit")
@@ -368,6 +393,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = {}
     with np.errstate(all="ignore"):
         for name in OPERATIONS if options.only is None else (options.only,):
+            if name in BRAIN and find_spec("torch") is None:
+                _explain(name, "torch is not installed")
+                continue
             for shape in SHAPES.get(name, MATRICES):
                 text = " x ".join(map(str, shape))
                 results[f"{name} {text}"] = measure(name, shape, options.rounds)
@@ -382,8 +410,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     text = (
         f"{facts['processor']}, {facts['processors']} processors, load {facts['load_before']} "
-        f"before; {', '.join(f'{k} {v}' for k, v in names.items())}; float32; "
-        f"{options.rounds} rounds.\nHow many times longer than corepy's kernel others take.\n\n"
+        f"before; {', '.join(f'{k} {v}' for k, v in names.items())}; float32, "
+        f"or bfloat16 (bf16); {options.rounds} rounds.\n"
+        f"How many times longer than corepy's kernel others take.\n\n"
         f"{report(results)}\n"
     )
     print(text, end="")
