@@ -7,6 +7,7 @@ that do not fit or indices out of bounds, the function words.
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import maxsize
 from typing import Any, Final
 
 from corepy import _dtypes
@@ -44,7 +45,9 @@ def choice(name: str, function: Function) -> Function:
                     b = held(table, x2)
                 else:
                     b = x2._native if x2._table is table else None
-                if b is not None and c.size < least and a.size < least and b.size < least:
+                if b is not None and (
+                    least is maxsize or (c.size < least and a.size < least and b.size < least)
+                ):
                     try:
                         made = small(c, a, b)
                     except Exception as error:
