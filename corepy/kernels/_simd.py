@@ -36,6 +36,7 @@ from corepy._loops._simd import (
     reassociated,
 )
 from corepy._loops._streaming import HELD
+from corepy.kernels._compiled import kernel
 from corepy.kernels._series import BELL_32, POLE, TAIL_32, TAIL_64
 
 Array = npt.NDArray[Any]
@@ -179,6 +180,20 @@ def _fetch(row: Any, held: Any, brain: Any) -> Callable[..., Any]:
     if row.dtype == types.uint16:
         return _fetch_half
     return lambda row, held, brain: row
+
+
+@kernel
+def pack(
+    x: Array, at: int, stride: int, rows: int, size: int, held: Array, wide: int, brain: bool
+) -> None:
+    """Put rows into `held` in the dtype in which they are computed, `wide` elements apart."""
+    for n in range(rows):
+        start = at + n * stride
+        line = held[n * wide : n * wide + size]
+        values = fetch(x[start : start + size], line, brain)
+        if x.itemsize == line.itemsize:  # else they are there
+            for d in range(size):
+                line[d] = values[d]
 
 
 def put(values: Array, row: Array, brain: bool) -> None:

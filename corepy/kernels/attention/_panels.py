@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from corepy._loops._simd import decay, inlined, number
 from corepy.kernels._compiled import kernel
-from corepy.kernels._simd import fetch, put, scratch
+from corepy.kernels._simd import fetch, pack, put, scratch
 from corepy.kernels._tiles import BYTES, ROWS, VECTORS, flip, fused, height, lanes_of
 from corepy.kernels.attention._spans import span
 
@@ -42,20 +42,6 @@ def width_of(rows: int, pairs: int, size: int, lanes: int, itemsize: int) -> int
         if filled and 2 * padded * width <= _HELD and panels >= _PANELS:
             break
     return max(1, width // (VECTORS * BYTES)) * VECTORS * lanes
-
-
-@kernel
-def _pack(
-    x: Array, at: int, stride: int, rows: int, size: int, held: Array, wide: int, brain: bool
-) -> None:
-    """Put rows into `held` in the dtype in which they are computed, `wide` elements apart."""
-    for n in range(rows):
-        start = at + n * stride
-        line = held[n * wide : n * wide + size]
-        values = fetch(x[start : start + size], line, brain)
-        if x.itemsize == line.itemsize:  # else they are there
-            for d in range(size):
-                line[d] = values[d]
 
 
 @inlined
@@ -219,7 +205,7 @@ def attend_in_panels(
             end = min(j + _BLOCK, most, (j // page + 1) * page)
             keys = end - j
             at = table[b, j // page] * k_strides[0] + g * k_strides[1] + j % page * k_strides[2]
-            _pack(k, at, k_strides[2], keys, size, held, wide, brain)
+            pack(k, at, k_strides[2], keys, size, held, wide, brain)
             left, right = width, 0
             for c in range(0, width, strip):
                 if not _overlap(seen_from[c // strip], seen_to[c // strip], j, end):
@@ -270,7 +256,7 @@ def attend_in_panels(
                         line_of[c] = line_of[c] + zero if seen else nothing
             _weigh_columns(weights, keys, left, right, stride, columns, tops, totals)
             at = table[b, j // page] * v_strides[0] + g * v_strides[1] + j % page * v_strides[2]
-            _pack(v, at, v_strides[2], keys, size, held, wide, brain)
+            pack(v, at, v_strides[2], keys, size, held, wide, brain)
             shares = columns[0]
             for c in range(0, width, strip):
                 if not _overlap(seen_from[c // strip], seen_to[c // strip], j, end):

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from corepy._loops._simd import number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import fetch, put, scratch
+from corepy.kernels._simd import pack, scratch
 from corepy.kernels._tiles import ROWS, VECTORS, flip, fused, height, lanes_of
+from corepy.kernels.matrices.numba import finish
 
 Array = npt.NDArray[Any]
 
@@ -26,16 +27,6 @@ _STEP = _WIDE + 16
 
 _tile, _tile_of_four = fused(ROWS, VECTORS, "add"), fused(4, VECTORS, "add")
 _thin, _thin_of_four = fused(ROWS, 1, "add"), fused(4, 1, "add")
-
-
-@kernel
-def _pack_rows(
-    x: Array, at: int, stride: int, rows: int, size: int, held: Array, wide: int, brain: bool
-) -> None:
-    """Widen rows whose elements lie side by side, `wide` elements apart."""
-    for n in range(rows):
-        start = at + n * stride
-        fetch(x[start : start + size], held[n * wide : n * wide + size], brain)
 
 
 @kernel
@@ -56,11 +47,11 @@ def _pack_strips(
     for c in range(0, columns, strip):
         place, width = c * _DEEP, min(strip, columns - c)
         if column == 1:
-            _pack_rows(b, at + c, row, deep, width, held[place:], strip, brain)
+            pack(b, at + c, row, deep, width, held[place:], strip, brain)
             continue
         for some in range(0, width, lanes):
             start = at + (c + some) * column
-            _pack_rows(b, start, column, min(lanes, width - some), deep, straight, _DEEP, brain)
+            pack(b, start, column, min(lanes, width - some), deep, straight, _DEEP, brain)
             for d in range(0, deep, lanes):
                 flip(held, place + some + d * strip, strip, straight, d, _DEEP)
 
@@ -99,19 +90,6 @@ def _multiply(
                     right, c * _DEEP, strip, deep, sums, 0,
                 )  # fmt: skip
             n += rows
-
-
-@kernel
-def _finish(
-    row: Array, alpha: float, beta: float, added: Array, out: Array, more: Array, brain: bool
-) -> None:
-    for j in range(row.size):
-        row[j] *= number(alpha, row[j])
-    if beta != 0.0:
-        other = fetch(added, more[: row.size], brain)
-        for j in range(row.size):
-            row[j] += number(beta, row[j]) * other[j]
-    put(row, out, brain)
 
 
 @kernel
@@ -163,7 +141,7 @@ def _panels(
         for d in range(0, depth, _DEEP):
             deep = min(_DEEP, depth - d)
             lines, size, stride = (high, deep, a_row) if by_rows else (deep, high, a_step)
-            _pack_rows(a, a_at + d * a_step, stride, lines, size, left, wide, brain)
+            pack(a, a_at + d * a_step, stride, lines, size, left, wide, brain)
             if factor != 1.0:
                 for n in range(lines):
                     some = left[n * wide : n * wide + size]
@@ -183,13 +161,13 @@ def _panels(
                 for n in range(high):
                     line[n] = sums[n * _STEP + j]
                 extra = added[place : place + high] if beta != 0.0 else added[:0]
-                _finish(line[:high], alpha, beta, extra, out[place : place + high], more, brain)
+                finish(line[:high], alpha, beta, extra, out[place : place + high], more, brain)
         else:
             for n in range(high):
                 place = at + (first + n) * columns + begin
                 row = sums[n * _STEP : n * _STEP + width]
                 extra = added[place : place + width] if beta != 0.0 else added[:0]
-                _finish(row, alpha, beta, extra, out[place : place + width], more, brain)
+                finish(row, alpha, beta, extra, out[place : place + width], more, brain)
 
 
 def products(

@@ -79,6 +79,20 @@ def _columns_by_type(held: Any, b: Any, brain: Any) -> Callable[..., Any]:
 
 
 @kernel
+def finish(
+    row: Array, alpha: float, beta: float, added: Array, out: Array, more: Array, brain: bool
+) -> None:
+    """Put ``alpha * row + beta * added`` into `out`; `row` and `more` hold what is on the way."""
+    for j in range(row.size):
+        row[j] *= number(alpha, row[j])
+    if beta != 0.0:
+        other = fetch(added, more[: row.size], brain)
+        for j in range(row.size):
+            row[j] += number(beta, row[j]) * other[j]
+    put(row, out, brain)
+
+
+@kernel
 def _products(
     x: Array,
     matrix: Array,
@@ -134,14 +148,9 @@ def _products(
                 values[t * _ROWS + r - first] = found
         for t in range(vectors):
             some = values[t * _ROWS : t * _ROWS + last - first]
-            for j in range(some.size):
-                some[j] *= number(alpha, some[j])
-            at = places[pair, 2] + t * rows
-            if beta != 0.0:
-                other = fetch(added[at + first : at + last], others[: last - first], brain)
-                for j in range(some.size):
-                    some[j] += number(beta, some[j]) * other[j]
-            put(some, out[at + first : at + last], brain)
+            at = places[pair, 2] + t * rows + first
+            extra = added[at : at + some.size] if beta != 0.0 else added[:0]
+            finish(some, alpha, beta, extra, out[at : at + some.size], others, brain)
 
 
 def products(
