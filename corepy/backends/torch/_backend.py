@@ -337,7 +337,7 @@ def _low_matmul(dtype: str) -> Callable[..., Tensor]:
     @in_own_dtype
     def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
         a, b = x1.to(low), x2.to(low)
-        # Only on CUDA a product of 16-bit matrices can give its sums unrounded, since torch 2.8;
+        # Only on CUDA a product of 16-bit matrices can give its sums unrounded;
         # it has no gradient. Written for a GPU and never run on one.
         if x1.is_cuda and _GIVES_SUMS and not (a.requires_grad or b.requires_grad):
             made = _sums(a, b)
@@ -360,9 +360,5 @@ def _sums(a: Tensor, b: Tensor) -> Tensor | None:
     return None
 
 
-_GIVES_SUMS: Final = (
-    hasattr(torch.ops.aten.mm, "dtype")
-    and hasattr(torch.ops.aten.bmm, "dtype")
-    and torch.version.hip is None
-)
+_GIVES_SUMS: Final = torch.version.hip is None
 _ON_METAL: Final = _mps.fitted("matmul", torch.matmul)
