@@ -208,7 +208,7 @@ def interleave_imports(
 
 def processor() -> str:
     """Return the processor's name and model, as tables of routes have it."""
-    from corepy.dispatch._route_table import processor as named  # after what is measured first
+    from corepy.dispatch._machine import processor as named  # after what is measured first
 
     return named()
 

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from corepy.dispatch import _route_table as files
+from corepy.dispatch import _route_files as files
 
 __all__ = ["reason", "writable"]
 

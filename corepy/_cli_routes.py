@@ -16,14 +16,15 @@ from corepy._errors import CorepyError
 from corepy._idle_threads import spinning
 from corepy.devices._capabilities import detect_devices
 from corepy.devices._device import CPU, Device, as_device
+from corepy.dispatch import _machine
+from corepy.dispatch import _route_files as files
 from corepy.dispatch import _route_sources as sources
-from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted_devices import home_of
 from corepy.dispatch._explain import aligned
 from corepy.dispatch._offload_costs import Curve
 from corepy.dispatch._registry import broken, records
 from corepy.dispatch._route_gpus import gpu_name, key_of
-from corepy.dispatch._route_table import Route, RouteTable
+from corepy.dispatch._route_table import OTHERS, Route, RouteTable
 from corepy.dispatch._sites import Site, site_of
 from corepy.dispatch._threads import get_num_threads
 
@@ -166,7 +167,7 @@ def _import(source: str, device: Device, *, force: bool) -> int:
     elif device is not CPU:
         raise ValueError(f"{source} is of the host; expected one of {device}")
     key = key_of(_gpu_of(device))
-    found = files.differences(table.machine, key)
+    found = _machine.differences(table.machine, key)
     if found and not force:
         raise ValueError(
             f"{source} was measured elsewhere ({'; '.join(found)}); expected one of this machine: "
@@ -360,8 +361,8 @@ def run_tune(options: argparse.Namespace) -> int:
         )
     if outcome.load is not None and outcome.load > 0.5:
         _tell(f"other processes used {outcome.load:.1f} cores meanwhile")
-    if files.OTHERS in outcome.table.made:
-        _tell(f"what was not measured keeps the routes {outcome.table.made[files.OTHERS]}")
+    if OTHERS in outcome.table.made:
+        _tell(f"what was not measured keeps the routes {outcome.table.made[OTHERS]}")
     _summarize(outcome.table, path)
     if wanted is None:
         _tell_if_unused(outcome.table.gpu)

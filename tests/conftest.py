@@ -47,7 +47,7 @@ from hypothesis.strategies import none
 
 import corepy
 import corepy.array_api
-from corepy.dispatch import _route_libraries, _route_sources, _route_table
+from corepy.dispatch import _route_files, _route_libraries, _route_sources
 from corepy.dispatch._neighbours import NEIGHBOURS
 
 # XLA compiles for each shape, which is most of the time that the tests take on JAX. Without its
@@ -346,7 +346,7 @@ def routes_off() -> Iterator[None]:
 def route_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give a cache folder of this test's own, from which the table of routes is found."""
     folder = tmp_path / "cache"
-    monkeypatch.setattr(_route_table, "cache_folder", lambda: folder)
+    monkeypatch.setattr(_route_files, "cache_folder", lambda: folder)
     monkeypatch.delenv("COREPY_ROUTES", raising=False)
     before = _route_sources._source
     corepy.set_routes(None)

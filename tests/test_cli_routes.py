@@ -16,9 +16,9 @@ import corepy
 from corepy import _cli_routes
 from corepy._cli import main
 from corepy.devices import detect_devices
-from corepy.dispatch import _registry
+from corepy.dispatch import _machine, _registry
+from corepy.dispatch import _route_files as files
 from corepy.dispatch import _route_sources as sources
-from corepy.dispatch import _route_table as files
 from corepy.dispatch._registry import records
 from corepy.dispatch._route_table import Option, RouteTable, parse
 from corepy.tuning import Outcome
@@ -32,12 +32,12 @@ def made(**machine: Any) -> RouteTable:
         cell(1024, entrant(2.0), operation="linalg.inv"),
     )
     routes += (replace(routes[1], dtype="float32"),)
-    key = {**files.machine_key(), **machine}
+    key = {**_machine.machine_key(), **machine}
     return RouteTable(key, {"command": "corepy tune", "load": None}, {}, routes)
 
 
 def test_routes_are_shown(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files.write(files.cache_file(files.machine_key()), made().dump())
+    files.write(files.cache_file(_machine.machine_key()), made().dump())
     assert main(["routes"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("measured on this machine, in ")
@@ -56,7 +56,7 @@ def test_routes_are_shown(route_cache: Path, capsys: pytest.CaptureFixture[str])
 
 def test_precision_is_told_of(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     single = replace(made(), routes=(replace(made().routes[0], dtype="float32"),))
-    files.write(files.cache_file(files.machine_key()), single.dump())
+    files.write(files.cache_file(_machine.machine_key()), single.dump())
     main(["routes"])
     assert 'only under precision("fast")' in capsys.readouterr().out
 
@@ -72,14 +72,14 @@ def test_routes_that_are_off(capsys: pytest.CaptureFixture[str]) -> None:
 def test_export_and_import(
     route_cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files.write(files.cache_file(files.machine_key()), made().dump())
+    files.write(files.cache_file(_machine.machine_key()), made().dump())
     file = tmp_path / "mine.json"
     assert main(["routes", "--export", str(file)]) == 0
     assert parse(file.read_text()) == parse(made().dump())
     capsys.readouterr()
     assert main(["routes", "--export", "-"]) == 0  # as commands name their own output
     assert parse(capsys.readouterr().out) == parse(made().dump())
-    files.cache_file(files.machine_key()).unlink()
+    files.cache_file(_machine.machine_key()).unlink()
     assert main(["routes", "--import", str(file)]) == 0
     corepy.set_routes(None)
     assert corepy.routes() == parse(made().dump()).routes
@@ -117,7 +117,7 @@ def test_a_table_of_another_environment_is_shown_in_a_line(
     route_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as there:
-        there.setattr(files, "environment", lambda: "/another/environment")
+        there.setattr(_machine, "environment", lambda: "/another/environment")
         files.keep(made(versions={"numba": "99.0"}))
     assert main(["routes"]) == 0
     out, err = capsys.readouterr()
@@ -207,7 +207,7 @@ def test_a_wrong_number_of_threads_ends_every_command() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="caches lie elsewhere")
 def test_warnings_read_as_what_the_command_says(route_cache: Path, tmp_path: Path) -> None:
-    key = files.machine_key()
+    key = _machine.machine_key()
     files.keep(made(versions={**key["versions"], "numpy": "1.0"}))
     env = {k: v for k, v in os.environ.items() if k not in ("COREPY_ROUTES", "XDG_CACHE_HOME")}
     env["XDG_CACHE_HOME"] = str(tmp_path)
@@ -266,7 +266,7 @@ def test_what_is_no_device_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_freezing_and_thawing(route_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    key = files.machine_key()
+    key = _machine.machine_key()
     files.write(files.cache_file(key), made().dump())
     assert main(["routes", "--freeze"]) == 0
     files.cache_file(key).unlink()
@@ -331,7 +331,7 @@ def test_a_table_of_more_threads_is_in_force_once_it_was_imported(
 ) -> None:
     file = tmp_path / "theirs.json"
     for threads in (99, 1):
-        monkeypatch.setattr(files, "get_num_threads", lambda: 2)
+        monkeypatch.setattr(_machine, "get_num_threads", lambda: 2)
         file.write_text(made(threads=threads).dump())
         assert main(["routes", "--import", str(file), "--force"]) == 0
         corepy.set_routes(None)

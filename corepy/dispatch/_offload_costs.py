@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from corepy._signals import let_through
-from corepy.dispatch import _route_table as files
+from corepy.dispatch import _machine
+from corepy.dispatch import _route_files as files
+from corepy.dispatch._route_table import from_json
 
 #: Version of the file's form; another one is not read.
 FORMAT: Final = 1
@@ -110,7 +112,7 @@ class Costs:
     Attributes
     ----------
     machine : mapping
-        What `corepy.dispatch._route_table.machine_key` said there.
+        What `corepy.dispatch._machine.machine_key` said there.
     made : mapping
         ``command`` and ``date``.
     host : mapping of str to Curve
@@ -168,7 +170,7 @@ def parse(text: str) -> Costs:
     ValueError
         If it holds none, saying what is wrong: costs that are half right are not used.
     """
-    content = files.from_json(text)
+    content = from_json(text)
     found = content.get("format") if isinstance(content, dict) else None
     if found != FORMAT:
         raise ValueError(f"its format is {found!r}; expected {FORMAT}")
@@ -216,7 +218,7 @@ def read_costs() -> tuple[Costs | None, str]:
     except OSError as error:
         let_through(error)
         return None, f"the cache folder cannot be read ({error})"
-    machine = files.machine_key()
+    machine = _machine.machine_key()
     path = costs_file(machine)
     try:
         costs = parse(path.read_text(encoding="utf-8"))

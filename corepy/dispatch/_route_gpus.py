@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from corepy.devices._capabilities import detect_devices
 from corepy.devices._device import Device
-from corepy.dispatch import _route_table as files
+from corepy.dispatch import _machine
 
 #: Of CuPy one is installed, for a version of CUDA; torch's number tells for which it was built.
 _DISTRIBUTIONS: Final = (
@@ -27,11 +27,11 @@ def gpu_key(name: str) -> dict[str, Any]:
     """Return what decides how fast operations are on a GPU: a table of another does not apply."""
     return {
         "gpu": name,
-        "versions": files.versions(_DISTRIBUTIONS),
+        "versions": _machine.versions(_DISTRIBUTIONS),
         "settings": {name: os.environ[name] for name in _SETTINGS if name in os.environ},
     }
 
 
 def key_of(gpu: str | None) -> dict[str, Any]:
     """Return the key of a table for a GPU, or for the host."""
-    return files.machine_key() if gpu is None else gpu_key(gpu)
+    return _machine.machine_key() if gpu is None else gpu_key(gpu)

@@ -22,12 +22,12 @@ from corepy._errors import (
 from corepy._signals import let_through
 from corepy.devices._capabilities import detect_devices
 from corepy.devices._device import CPU, KINDS, Device, as_device
-from corepy.dispatch import _explain, _registry
-from corepy.dispatch import _route_table as files
+from corepy.dispatch import _explain, _machine, _registry
+from corepy.dispatch import _route_files as files
 from corepy.dispatch._admitted import DTYPE_NAMES
 from corepy.dispatch._admitted_devices import home_of
 from corepy.dispatch._route_gpus import gpu_name, key_of
-from corepy.dispatch._route_table import Option, Route, RouteTable
+from corepy.dispatch._route_table import OTHERS, Option, Route, RouteTable, common, parse
 from corepy.dispatch._sites import SITES, Site, site_of
 from corepy.dispatch._threads import get_num_threads
 
@@ -163,7 +163,7 @@ def read(path: Path, argument: str, expected: str = "") -> RouteTable:
         such file what was expected of it.
     """
     try:
-        return files.parse(path.read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         let_through(error)
         more = f"; expected {expected}" if expected else ""
@@ -214,7 +214,7 @@ def measured(gpu: str | None = None) -> tuple[RouteTable | None, str]:
         if path.is_file():
             table = read(path, "corepy")
             # Its name says how many threads it is taken for.
-            found = files.differences(table.key, {**key, "threads": table.key.get("threads")})
+            found = _machine.differences(table.key, {**key, "threads": table.key.get("threads")})
             if found:
                 raise ValueError(f"corepy: {path} was measured elsewhere: {'; '.join(found)}")
             if table.is_imported:
@@ -239,7 +239,7 @@ def _of_other_keys(gpu: str | None, key: dict[str, Any]) -> str:
             table = read(path, "corepy")
         except ValueError:
             continue  # damaged, and nobody's here
-        found = "; ".join(files.differences(table.key, key))
+        found = "; ".join(_machine.differences(table.key, key))
         if table.is_of_this_environment:
             what = "were imported" if table.is_imported else "`corepy tune` measured"
             raise ValueError(
@@ -267,7 +267,7 @@ def otherwise(gpu: str | None = None) -> RouteTable | None:
     if found is not None:
         origin = f"a table that was imported, measured on {found.where}"
     found = found or shipped(gpu)
-    return found and replace(found, made={**found.made, files.OTHERS: f"of {origin}"})
+    return found and replace(found, made={**found.made, OTHERS: f"of {origin}"})
 
 
 def unused(gpu: str | None = None) -> str | None:
@@ -306,8 +306,8 @@ def shipped(gpu: str | None = None) -> RouteTable | None:
         tables = [_parsed(path) for path in files.shipped_files()]
         if not tables:
             return None
-        table = files.common(tables)
-        return table if files.is_akin(table) else _believed(table)
+        table = common(tables)
+        return table if _machine.is_akin(table.machine) else _believed(table)
     path = files.shipped_file(gpu)
     if not path.is_file():
         return None
@@ -316,7 +316,7 @@ def shipped(gpu: str | None = None) -> RouteTable | None:
 
 
 def _parsed(path: Path) -> RouteTable:
-    return files.parse(path.read_text(encoding="utf-8"))
+    return parse(path.read_text(encoding="utf-8"))
 
 
 def _believed(table: RouteTable) -> RouteTable:

@@ -1,31 +1,23 @@
-"""Tables of routes: what they hold, and their files.
+"""Tables of routes: what they hold, and the text of their files.
 
 A table is a JSON file. The one that ships with corepy, the cache that `corepy tune` writes and the
 ones that `corepy routes --export` makes have one form, which `parse` checks from top to bottom.
-Those of the cache say besides for whom they are kept (`keep`), which no other file has.
+Those of the cache say besides for whom they are kept (`corepy.dispatch._route_files.keep`), which
+no other file has.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import platform
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Any, Final
 
-from corepy._budget import cores
-from corepy._signals import let_through, suppressed
-from corepy.devices._probe import FAILURES, Ground, cpu_flags, has_avx512
+from corepy.dispatch import _machine
 from corepy.dispatch._admitted_devices import home_of
-from corepy.dispatch._hot import PURE
 from corepy.dispatch._sites import CUDA, HOST, Site
-from corepy.dispatch._threads import get_num_threads
 
 #: Version of the files' form; another one is not read.
 FORMAT: Final = 1
@@ -34,17 +26,6 @@ OTHERS: Final = "others"
 #: How many times faster than NumPy a candidate has to be where the other cores are busy; one that
 #: is no faster alone runs only there.
 UNHURRIED: Final = 1.5
-DATA: Final = Path(__file__).parent.parent / "data"
-
-#: Environment variables that change how long operations take.
-_SETTINGS: Final = (
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "OMP_WAIT_POLICY",
-    "OPENBLAS_NUM_THREADS",
-)
-_DISTRIBUTIONS: Final = ("numpy", "numba", "torch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +200,7 @@ class RouteTable:
     @property
     def is_of_this_environment(self) -> bool:
         """Whether it was kept for the installation of Python that runs now."""
-        return self.kept.get("environment") == environment()
+        return self.kept.get("environment") == _machine.environment()
 
     @property
     def site(self) -> Site:
@@ -233,9 +214,10 @@ class RouteTable:
 
     def dump(self) -> str:
         """Return the text of its file, a line for each route; of the cache no other one tells."""
-        return self._text({})
+        return self.text({})
 
-    def _text(self, kept: Mapping[str, Any]) -> str:
+    def text(self, kept: Mapping[str, Any]) -> str:
+        """As `dump`, with what `corepy.dispatch._route_files.keep` says of it."""
         head = {
             "format": FORMAT,
             "made": dict(self.made),
@@ -409,288 +391,3 @@ def _option(operation: str, dtype: str, row: Any, site: Site) -> Option:
             for name in ("busy", "single")
         ],
     )
-
-
-# ---------------------------------------------------------------------------- machines
-
-
-def machine_key() -> dict[str, Any]:
-    """Return what decides how fast operations are here: a table of another key does not apply."""
-    return {
-        "cpu": processor(),
-        "vectors": vectors(),
-        "architecture": platform.machine(),
-        "cores": cores(),
-        "threads": get_num_threads(),
-        "versions": versions(_DISTRIBUTIONS),
-        "settings": {
-            **{name: os.environ[name] for name in _SETTINGS if name in os.environ},
-            **({} if PURE is None else {"hot path": "Python"}),
-        },
-    }
-
-
-def processor() -> str:
-    """Return the processor's name and generation as the system tells them.
-
-    Clouds give one name to processors of several generations, which differ in what is fastest: a
-    sort of NumPy's that takes 36 ms on one "AMD EPYC" takes 3 ms on another.
-    """
-    found, kind = _processor_says(), generation()
-    name = found.get("model name") or found.get("Model")
-    name = name or platform.processor() or platform.machine()
-    return f"{name} ({kind})" if kind else name
-
-
-def generation() -> str:
-    """Return the processor's generation, such as "family 25, model 1"; "" if none is told."""
-    found = _processor_says()
-    return ", ".join(f"{key.removeprefix('cpu ')} {found[key]}" for key in _MODEL if key in found)
-
-
-@cache
-def _processor_says() -> Mapping[str, str]:
-    """Return what the system tells of the first processor; nothing where it is not Linux."""
-    found: dict[str, str] = {}
-    # Only Linux has it.
-    with suppressed(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            key, _, value = line.partition(":")
-            if not key.strip():
-                break  # what follows is the next processor
-            found[key.strip()] = value.strip()
-    return found
-
-
-@cache
-def vectors() -> str:
-    """Return the vector instructions that libraries find here, "" if none that decide are known.
-
-    More than anything else these decide who is fastest: with AVX-512 NumPy's `exp` of float64 takes
-    as long as anybody's, and with AVX2 four times as long.
-    """
-    try:
-        flags = cpu_flags(Ground())
-    except FAILURES:
-        return ""  # `corepy info` says what could not be read
-    if has_avx512(flags):
-        return "avx512"
-    return "avx2" if "avx2" in flags else ""
-
-
-#: Where Linux has the generation, on x86 and on Arm.
-_MODEL: Final = ("cpu family", "model", "CPU implementer", "CPU part")
-
-
-def versions(distributions: Iterable[str]) -> dict[str, str]:
-    """Return the versions of corepy and of the distributions that are there, by name."""
-    # Not as corepy is imported: this loads what reads e-mail.
-    from importlib.metadata import PackageNotFoundError, version
-
-    from corepy import __version__  # here: the package imports this module
-
-    found = {"corepy": __version__}
-    for name in distributions:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue  # it takes no part then
-    return found
-
-
-def is_akin(table: RouteTable) -> bool:
-    """Say whether a table was made on a machine of this one's kind."""
-    machine = table.machine
-    return (machine.get("cpu"), machine.get("cores")) == (processor(), cores())
-
-
-def differences(machine: Mapping[str, Any], key: Mapping[str, Any]) -> list[str]:
-    """Say in words where the machine, or the key, of a table differs from a key."""
-    found = []
-    for name, here in key.items():
-        there = machine.get(name)
-        if isinstance(here, dict) and isinstance(there, dict):
-            found += [
-                f"{item} {there.get(item, 'absent')} then, {here.get(item, 'absent')} now"
-                for item in sorted({*here, *there})
-                if here.get(item) != there.get(item)
-            ]
-        elif here != there:
-            found.append(f"{name} {there!r} then, {here!r} now")
-    return found
-
-
-# ---------------------------------------------------------------------------- files
-
-
-def cache_folder() -> Path:
-    """Return where the user's machine keeps what it can make again.
-
-    Raises
-    ------
-    FileNotFoundError
-        If nobody says where: the user has no home folder.
-    """
-    variables = {"win32": "LOCALAPPDATA", "darwin": None}
-    variable = variables.get(sys.platform, "XDG_CACHE_HOME")
-    base = None if variable is None else os.environ.get(variable)
-    # A relative one counts for nothing, as the XDG specification has it.
-    return (Path(base) if base and os.path.isabs(base) else _home_caches()) / "corepy"
-
-
-def _home_caches() -> Path:
-    try:
-        home = Path.home()
-    except RuntimeError as error:
-        message = f"there is no folder for caches ({error}); expected $HOME to name one"
-        raise FileNotFoundError(message) from None
-    if sys.platform == "win32":
-        return home / "AppData" / "Local"
-    return home / "Library" / "Caches" if sys.platform == "darwin" else home / ".cache"
-
-
-def has_files(inside: str = "") -> bool:
-    """Say whether anything was measured here: whether the cache, or a folder in it, holds files.
-
-    Raises
-    ------
-    OSError
-        If there is a folder that cannot be read.
-    """
-    try:
-        with os.scandir(cache_folder() / inside) as found:
-            return any(entry.name.endswith(".json") for entry in found)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-
-
-def cache_file(key: Mapping[str, Any]) -> Path:
-    """Return the file of this machine's own table."""
-    import hashlib  # on few machines' way, and OpenSSL with it
-
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
-    return cache_folder() / f"{_stem('routes', key.get('gpu'))}-{digest[:16]}.json"
-
-
-def environment() -> str:
-    """Return the installation of Python that runs now: each has libraries of its own."""
-    return os.path.realpath(sys.prefix)
-
-
-def keep(table: RouteTable, imported_for: Mapping[str, Any] | None = None) -> Path:
-    """Write a table to the cache, for this environment; return its file.
-
-    Parameters
-    ----------
-    table : RouteTable
-        As it was measured here, or elsewhere: of what machine it is stays true.
-    imported_for : dict, optional
-        If it comes from a file, the key under which it is to be in force.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
-    kept: dict[str, Any] = {"environment": environment()}
-    if imported_for is not None:
-        kept["machine"] = dict(imported_for)
-    path = cache_file(table.machine if imported_for is None else imported_for)
-    write(path, table._text(kept))
-    return path
-
-
-def frozen_file(gpu: str | None = None) -> Path:
-    """Return the file of the table that the user froze: it holds whatever changes."""
-    return cache_folder() / f"{_stem('frozen', gpu)}.json"
-
-
-def shipped_file(gpu: str) -> Path:
-    """Return the file that ships with corepy for a GPU; there need be none."""
-    return DATA / f"{_stem('routes', gpu)}.json"
-
-
-def shipped_files() -> list[Path]:
-    """Return the files that ship for hosts of this generation.
-
-    Where there is none, those of all that have this one's vector instructions, and else all; none
-    at all in an archive or a frozen program that has corepy's code alone.
-    """
-    kinds = (f"{vectors()}-{_words(generation())}", f"{vectors()}-*", "*")
-    for kind in kinds:
-        found = sorted(DATA.glob(f"routes-{kind}.json"))
-        if found:
-            return found
-    return []
-
-
-def others(gpu: str | None) -> list[Path]:
-    """Return the files of all tables for the host or a GPU that were measured, the last one last.
-
-    Whatever their key.
-    """
-    found: dict[Path, float] = {}
-    for path in cache_folder().glob(f"{_stem('routes', gpu)}-*.json"):
-        try:
-            found[path] = path.stat().st_mtime
-        except FileNotFoundError:
-            continue  # a link that leads nowhere, or removed meanwhile
-    return sorted(found, key=found.__getitem__)
-
-
-def _stem(what: str, gpu: str | None) -> str:
-    """Name a file, by what it holds and the name of the GPU that it is for."""
-    return what if gpu is None else f"gpu-{what}-{_words(gpu)}"
-
-
-def _words(name: str) -> str:
-    return re.sub("[^a-z0-9]+", "_", name.lower()).strip("_")
-
-
-def resolved(path: Path) -> Path:
-    """Return what a path leads to by its links, whether it is there or not.
-
-    Raises
-    ------
-    OSError
-        If they lead in a circle.
-    """
-    with suppress(FileNotFoundError):
-        path.stat()  # `resolve` itself says nothing of circles, or raises RuntimeError before 3.13
-    return path.resolve()
-
-
-def write(path: Path, text: str) -> None:
-    """Replace a file in one step: whoever reads it sees the old text or the new one, whole.
-
-    A link goes on leading to it, and what is no file, such as a pipe, is written to.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; it names this path, not what lies beside it meanwhile.
-    """
-    try:
-        _replace(path, text)
-    except OSError as error:
-        let_through(error)
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
-
-
-def _replace(path: Path, text: str) -> None:
-    if path.exists() and not path.is_file():
-        with open(path, "w", encoding="utf-8") as file:  # a pipe or a device stays what it is
-            file.write(text)
-        return
-    path = resolved(path)  # a link stays, and what it leads to is replaced
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Containers that share a folder may have processes of one number.
-    beside = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
-    try:
-        with open(beside, "x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

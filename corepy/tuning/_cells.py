@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from corepy._signals import let_through
-from corepy.dispatch._route_table import Option, Route, from_json, write
+from corepy.dispatch._route_files import write
+from corepy.dispatch._route_table import Option, Route, from_json
 from corepy.dispatch._sites import HOST, Site
 
 T = TypeVar("T")

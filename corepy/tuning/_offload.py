@@ -26,8 +26,8 @@ from corepy._signals import let_through, suppressed
 from corepy.backends._base import Backend
 from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import from_host
-from corepy.dispatch import _fallback, _registry, _routes
-from corepy.dispatch import _route_table as files
+from corepy.dispatch import _fallback, _machine, _registry, _routes
+from corepy.dispatch import _route_files as files
 from corepy.dispatch._offload_costs import Costs, Curve, costs_file, parse
 from corepy.dispatch._offload_costs import Device as Measured
 from corepy.dispatch._offload_places import version_of
@@ -142,7 +142,7 @@ class _Kept:
     """The costs so far, in a file that is whole after each cell."""
 
     def __init__(self, path: Path | None, notice: Callable[[str], None]) -> None:
-        self.machine = files.machine_key()
+        self.machine = _machine.machine_key()
         self.path = costs_file(self.machine) if path is None else path
         self.made = {"command": "corepy tune --offload", "date": datetime.date.today().isoformat()}
         self.costs = Costs(self.machine, self.made, {}, ())

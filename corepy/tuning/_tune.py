@@ -28,7 +28,7 @@ from corepy._errors import listing
 from corepy._signals import let_through
 from corepy.devices._device import CPU, Device
 from corepy.devices._libraries import release
-from corepy.dispatch import _route_table as files
+from corepy.dispatch import _route_files as files
 from corepy.dispatch._admitted import DTYPE_NAMES
 from corepy.dispatch._crossings import bound
 from corepy.dispatch._registry import broken, load, set_num_threads

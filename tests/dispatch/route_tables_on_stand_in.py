@@ -18,9 +18,9 @@ import corepy.array_api as xp
 from corepy import _cli_routes
 from corepy._cli import main
 from corepy.devices import _libraries
+from corepy.dispatch import _route_files as files
 from corepy.dispatch import _route_gpus, _route_libraries, load
 from corepy.dispatch import _route_sources as sources
-from corepy.dispatch import _route_table as files
 from corepy.dispatch._route_table import Route, RouteTable, parse
 from corepy.dispatch._sites import CUDA as SITE
 from corepy.tuning import _device_cases, _tune, tune

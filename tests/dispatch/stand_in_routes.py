@@ -19,8 +19,8 @@ import corepy
 from corepy import _cli_routes
 from corepy.backends.torch import _backend, _devices
 from corepy.devices._device import CPU, as_device
+from corepy.dispatch import _route_files as files
 from corepy.dispatch import _route_sources as sources
-from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted_devices import ADMITTED_ON_CUDA, form_of
 from corepy.dispatch._route_table import Option, Route, RouteTable
 from corepy.tuning import _tune

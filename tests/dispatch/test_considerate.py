@@ -17,8 +17,7 @@ import pytest
 
 import corepy
 from corepy import _apart, _blas, _places
-from corepy.dispatch import _considerate
-from corepy.dispatch import _route_table as files
+from corepy.dispatch import _considerate, _machine
 from corepy.dispatch._considerate import considerate
 from corepy.dispatch._neighbours import NEIGHBOURS, Neighbours
 from corepy.dispatch._route_table import RouteTable
@@ -172,7 +171,7 @@ def test_a_table_says_up_to_how_many_rows(
     monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
     monkeypatch.setattr(NEIGHBOURS, "looked", float("inf"))
     path = tmp_path / "routes.json"
-    table = RouteTable(files.machine_key(), {}, {}, (), {"linalg.inv": 110, "linalg.eig": 0})
+    table = RouteTable(_machine.machine_key(), {}, {}, (), {"linalg.inv": 110, "linalg.eig": 0})
     path.write_text(table.dump())
     xp = corepy.array_api
     with corepy.set_routes(path):

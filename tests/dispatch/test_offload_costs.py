@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corepy.dispatch import _offload_costs as files
+from corepy.dispatch import _machine
 from corepy.dispatch import _offload_places as places
-from corepy.dispatch._offload_costs import Costs, Curve, Device, parse
+from corepy.dispatch import _route_files as files
+from corepy.dispatch._offload_costs import Costs, Curve, Device, costs_file, parse, read_costs
 from corepy.dispatch._offload_work import WORK, Load, key_of
 from corepy.dispatch._operations import OPERATIONS
 from tests.dispatch.fake import DEVICE
@@ -111,16 +112,16 @@ def test_costs_of_this_machine_are_found_and_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    machine = files.files.machine_key()
-    assert files.read_costs() == (None, "nothing was measured on this machine")
+    machine = _machine.machine_key()
+    assert read_costs() == (None, "nothing was measured on this machine")
     whole = Costs(machine, {}, {}, ())
-    files.files.write(files.costs_file({**machine, "cpu": "another"}), whole.dump())
-    assert files.read_costs()[1].startswith("what was measured does not fit this machine")
-    files.files.write(files.costs_file(machine), whole.dump())
-    assert files.read_costs() == (whole, "")
-    files.files.write(files.costs_file(machine), "{")
-    assert "cannot be used: it is no JSON" in files.read_costs()[1]
-    assert not list(files.files.cache_folder().glob("*.json"))  # where routes are looked for
+    files.write(costs_file({**machine, "cpu": "another"}), whole.dump())
+    assert read_costs()[1].startswith("what was measured does not fit this machine")
+    files.write(costs_file(machine), whole.dump())
+    assert read_costs() == (whole, "")
+    files.write(costs_file(machine), "{")
+    assert "cannot be used: it is no JSON" in read_costs()[1]
+    assert not list(files.cache_folder().glob("*.json"))  # where routes are looked for
 
 
 def test_accelerators_that_are_not_as_measured_are_passed_over() -> None:

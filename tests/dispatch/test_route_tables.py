@@ -12,16 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
 import pytest
 
 import corepy
 from corepy.devices._device import as_device
-from corepy.dispatch import _offload_costs
+from corepy.dispatch import _machine, _offload_costs
+from corepy.dispatch import _route_files as files
 from corepy.dispatch import _route_sources as sources
-from corepy.dispatch import _route_table as files
 from corepy.dispatch._admitted import admits
-from corepy.dispatch._route_table import Option, Route, RouteTable, parse
+from corepy.dispatch._route_table import UNHURRIED, Option, Route, RouteTable, common, parse
 from corepy.dispatch._sites import MARGIN
 from tests.dispatch.fake import FakeBackend, registered
 
@@ -120,7 +119,7 @@ def test_a_shipped_table_is_whole_and_says_how_it_was_made(path: Path) -> None:
     for each in shipped.routes:
         assert all(admits(each.operation, each.dtype, o.backend) for o in each.options)
         for o in each.options:
-            assert o.gain >= MARGIN or (o.busy or 0.0) >= files.UNHURRIED
+            assert o.gain >= MARGIN or (o.busy or 0.0) >= UNHURRIED
         assert each.least >= 1000
 
 
@@ -129,12 +128,12 @@ def test_elsewhere_only_great_gains_are_believed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shipped = parse(path.read_text(encoding="utf-8"))
-    monkeypatch.setattr(files, "vectors", lambda: shipped.machine["vectors"])
-    monkeypatch.setattr(files, "generation", lambda: generation(shipped))
-    monkeypatch.setattr(files, "processor", lambda: shipped.machine["cpu"])
-    monkeypatch.setattr(files, "cores", lambda: shipped.machine["cores"])
+    monkeypatch.setattr(_machine, "vectors", lambda: shipped.machine["vectors"])
+    monkeypatch.setattr(_machine, "generation", lambda: generation(shipped))
+    monkeypatch.setattr(_machine, "processor", lambda: shipped.machine["cpu"])
+    monkeypatch.setattr(_machine, "cores", lambda: shipped.machine["cores"])
     assert sources.shipped() == shipped
-    monkeypatch.setattr(files, "processor", lambda: "another one")
+    monkeypatch.setattr(_machine, "processor", lambda: "another one")
     believed = sources.shipped()
     assert believed is not None
     gains = [option.gain for each in believed.routes for option in each.options]
@@ -149,8 +148,8 @@ def test_elsewhere_only_great_gains_are_believed(
 def test_on_a_generation_that_was_not_measured_all_tables_of_its_kind_have_to_agree(
     instructions: str, of: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "vectors", lambda: instructions)
-    monkeypatch.setattr(files, "generation", lambda: "family 99, model 1")
+    monkeypatch.setattr(_machine, "vectors", lambda: instructions)
+    monkeypatch.setattr(_machine, "generation", lambda: "family 99, model 1")
     assert files.shipped_files() == of
     assert len(of) >= 2
     found = sources.shipped()
@@ -178,7 +177,7 @@ def test_what_tables_have_in_common_is_each_route_at_its_worst() -> None:
         (20000, ()),
         threads=4,
     )
-    found = files.common([first, second])
+    found = common([first, second])
     assert [(each.least, [o.backend for o in each.options]) for each in found.routes] == [
         (4000, ["numba", "torch"]),
         (9000, ["torch"]),
@@ -188,7 +187,7 @@ def test_what_tables_have_in_common_is_each_route_at_its_worst() -> None:
     assert found.routes[0].options == (replace(numba, single=1.5), replace(torch, busy=0.9))
     assert (found.threads, found.start) == (4, {"torch": 1.0})
     assert found.machine["cpu"] == "a, and a"
-    assert files.common([first]) is first
+    assert common([first]) is first
 
 
 def test_set_routes_refuses_what_is_none_and_changes_nothing(tmp_path: Path) -> None:
@@ -258,11 +257,11 @@ def test_routes_of_a_device_that_is_not_present_are_refused(tmp_path: Path) -> N
 
 
 def tuned() -> RouteTable:
-    return RouteTable(files.machine_key(), {}, {}, parse(json.dumps(GOOD)).routes)
+    return RouteTable(_machine.machine_key(), {}, {}, parse(json.dumps(GOOD)).routes)
 
 
 def test_what_was_tuned_here_is_in_force(route_cache: Path) -> None:
-    files.write(files.cache_file(files.machine_key()), tuned().dump())
+    files.write(files.cache_file(_machine.machine_key()), tuned().dump())
     assert corepy.routes() == tuned().routes
     assert sources.in_force().origin.startswith("measured on this machine")
 
@@ -298,7 +297,7 @@ def test_without_a_cache_the_shipped_table_is_in_force(route_cache: Path) -> Non
 
 @pytest.mark.parametrize("text", ["", "{", '{"format": 1}', "null"])
 def test_a_damaged_cache_is_told_of_and_not_used(route_cache: Path, text: str) -> None:
-    files.write(files.cache_file(files.machine_key()), text)
+    files.write(files.cache_file(_machine.machine_key()), text)
     with pytest.warns(corepy.RouteWarning, match="holds no table of routes.*ship are used"):
         found = corepy.routes()
     assert found == sources.shipped().routes
@@ -306,14 +305,14 @@ def test_a_damaged_cache_is_told_of_and_not_used(route_cache: Path, text: str) -
 
 
 def test_a_table_of_another_machine_is_told_of_and_not_used(route_cache: Path) -> None:
-    other = replace(tuned(), machine={**files.machine_key(), "cores": 99})
-    files.write(files.cache_file(files.machine_key()), other.dump())
+    other = replace(tuned(), machine={**_machine.machine_key(), "cores": 99})
+    files.write(files.cache_file(_machine.machine_key()), other.dump())
     with pytest.warns(corepy.RouteWarning, match="measured elsewhere: cores 99 then, "):
         assert corepy.routes() == sources.shipped().routes
 
 
 def test_a_table_of_other_versions_is_told_of_and_not_used(route_cache: Path) -> None:
-    key = files.machine_key()
+    key = _machine.machine_key()
     older = {**key, "versions": {**key["versions"], "numpy": "1.0"}}
     files.keep(replace(tuned(), machine=older))
     with pytest.warns(corepy.RouteWarning, match=r"do not fit any more \(numpy 1.0 then, "):
@@ -323,10 +322,10 @@ def test_a_table_of_other_versions_is_told_of_and_not_used(route_cache: Path) ->
 def test_a_table_of_another_environment_is_no_fault(
     route_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = files.machine_key()
+    key = _machine.machine_key()
     more = {**key, "versions": {**key["versions"], "numba": "99.0"}}
     with monkeypatch.context() as there:
-        there.setattr(files, "environment", lambda: "/another/environment")
+        there.setattr(_machine, "environment", lambda: "/another/environment")
         files.keep(replace(tuned(), machine=more))
     (route_cache / "routes-1.json").write_text("{")  # nor a damaged one that may be anybody's
     assert corepy.routes() == sources.shipped().routes  # warnings are errors
@@ -341,7 +340,7 @@ def test_a_table_of_another_environment_is_no_fault(
 
 
 def test_an_imported_table_says_where_it_was_measured(route_cache: Path) -> None:
-    key = files.machine_key()
+    key = _machine.machine_key()
     theirs = replace(tuned(), machine={**key, "cpu": "their processor", "threads": 99})
     path = files.keep(theirs, imported_for=key)
     found = sources.in_force()
@@ -357,7 +356,7 @@ def test_an_imported_table_says_where_it_was_measured(route_cache: Path) -> None
 
 
 def test_an_imported_table_of_other_versions_is_told_of(route_cache: Path) -> None:
-    key = files.machine_key()
+    key = _machine.machine_key()
     older = {**key, "versions": {**key["versions"], "numpy": "1.0"}}
     files.keep(replace(tuned(), machine={**key, "cpu": "another"}), imported_for=older)
     message = r"that were imported do not fit any more \(numpy 1.0 then, [^;]*\): import them again"
@@ -368,18 +367,18 @@ def test_an_imported_table_of_other_versions_is_told_of(route_cache: Path) -> No
 def test_what_was_measured_in_more_threads_holds_in_fewer(
     route_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "cores", lambda: 8)
-    monkeypatch.setattr(files, "get_num_threads", lambda: 4)
-    key = files.machine_key()
+    monkeypatch.setattr(_machine, "cores", lambda: 8)
+    monkeypatch.setattr(_machine, "get_num_threads", lambda: 4)
+    key = _machine.machine_key()
     files.keep(RouteTable(key, {}, {}, tuned().routes))
     files.keep(RouteTable({**key, "threads": 8}, {}, {}, ()))
     for threads, measured in ((1, 4), (4, 4), (5, 8)):
-        monkeypatch.setattr(files, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(_machine, "get_num_threads", lambda threads=threads: threads)
         corepy.set_routes(None)
         table = sources.in_force().table
         assert table is not None
         assert table.threads == measured
-    monkeypatch.setattr(files, "get_num_threads", lambda: 9)
+    monkeypatch.setattr(_machine, "get_num_threads", lambda: 9)
     corepy.set_routes(None)
     with pytest.warns(corepy.RouteWarning, match=r"fit any more \(threads \d then, 9 now"):
         corepy.routes()
@@ -437,121 +436,6 @@ def test_a_table_that_went_away_is_no_other_one(route_cache: Path) -> None:
 
 
 def test_a_frozen_table_holds_whatever_changes(route_cache: Path) -> None:
-    older = replace(tuned(), machine={**files.machine_key(), "versions": {"numpy": "1.0"}})
+    older = replace(tuned(), machine={**_machine.machine_key(), "versions": {"numpy": "1.0"}})
     files.write(files.frozen_file(), older.dump())
     assert corepy.routes() == older.routes
-
-
-def test_the_key_names_what_decides_how_fast_things_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    key = files.machine_key()
-    assert key["versions"]["numpy"] == np.__version__
-    assert key["cores"] == files.cores()
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert files.cache_file(files.machine_key()) != files.cache_file(key)
-
-
-def test_the_key_says_that_the_hot_path_is_the_one_in_python(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(files, "PURE", None)
-    compiled = files.machine_key()
-    monkeypatch.setattr(files, "PURE", "COREPY_PURE_PYTHON=1")
-    pure = files.machine_key()
-    assert files.cache_file(pure) != files.cache_file(compiled)
-    assert files.differences(compiled, pure) == ["hot path absent then, Python now"]
-
-
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "routes.json"
-    files.write(path, "one")
-    with pytest.raises(UnicodeEncodeError):
-        files.write(path, "\ud800")
-    assert path.read_text() == "one"
-    assert [each.name for each in path.parent.iterdir()] == ["routes.json"]
-
-
-def test_errors_name_the_file_that_was_to_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> NoReturn:
-        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / ".a.json.123"))
-
-    path = tmp_path / "a.json"
-    monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(PermissionError) as caught:
-        files.write(path, "text")
-    assert caught.value.filename == str(path)
-    assert [*tmp_path.iterdir()] == []
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
-def test_a_device_that_is_full_is_named() -> None:
-    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
-        files.write(Path("/dev/full"), "text")
-
-
-def test_a_link_stays_and_a_folder_is_refused(tmp_path: Path) -> None:
-    real, link = tmp_path / "real.json", tmp_path / "link.json"
-    link.symlink_to(real)
-    for text in ("new", "other"):
-        files.write(link, text)
-        assert (link.is_symlink(), real.read_text()) == (True, text)
-    with pytest.raises(IsADirectoryError):
-        files.write(tmp_path, "text")
-
-
-def test_links_that_lead_in_a_circle_are_refused(tmp_path: Path) -> None:
-    first, second = tmp_path / "first.json", tmp_path / "second.json"
-    first.symlink_to(second)
-    second.symlink_to(first)
-    with pytest.raises(OSError, match=r"first\.json") as caught:
-        files.write(first, "text")
-    assert caught.value.errno == errno.ELOOP
-    assert first.is_symlink()
-
-
-def test_processes_of_one_number_write_beside_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, replace_file = tmp_path / "routes.json", os.replace
-
-    def late(source: Path, target: Path) -> None:
-        monkeypatch.setattr(os, "replace", replace_file)
-        files.write(path, "of another container")
-        assert path.read_text() == "of another container"
-        replace_file(source, target)
-
-    monkeypatch.setattr(os, "replace", late)
-    files.write(path, "mine")
-    assert path.read_text() == "mine"
-    assert [each.name for each in tmp_path.iterdir()] == ["routes.json"]
-    other = tmp_path / "other"
-    other.touch()
-    assert path.stat().st_mode == other.stat().st_mode  # as other users may read it
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_pipe_is_written_to(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
-    try:
-        files.write(pipe, "text")
-        assert (pipe.is_fifo(), os.read(reader, 99)) == (True, b"text")
-    finally:
-        os.close(reader)
-
-
-def test_the_cache_lies_where_the_system_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert files.cache_folder() == Path("/somewhere/corepy")
-    monkeypatch.setenv("XDG_CACHE_HOME", "here")  # relative, which the specification leaves aside
-    assert files.cache_folder() == Path.home() / ".cache" / "corepy"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert files.cache_folder() == Path.home() / ".cache" / "corepy"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert files.cache_folder() == Path.home() / "Library" / "Caches" / "corepy"
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setenv("LOCALAPPDATA", "/local")
-    assert files.cache_folder() == Path("/local/corepy")

@@ -15,8 +15,9 @@ import corepy
 import corepy.array_api as xp
 from corepy._cli import main
 from corepy._dtypes import ANY, float64
+from corepy.dispatch import _machine
 from corepy.dispatch import _offload_places as places
-from corepy.dispatch import _route_table as files
+from corepy.dispatch import _route_files as files
 from corepy.dispatch._offload_costs import costs_file, parse, read_costs
 from corepy.testing import FakeBackend
 from corepy.tuning import _clock, _offload, tune_offload
@@ -118,7 +119,7 @@ def test_what_another_one_replaces_by_less_is_kept_again(fake: Accelerator) -> N
 
     def meanwhile(number: int, count: int, label: str) -> None:
         if label.startswith("exp float64"):
-            files.write(costs_file(files.machine_key()), first.dump())
+            files.write(costs_file(_machine.machine_key()), first.dump())
 
     tune_offload(["exp"], seconds=0.0, progress=meanwhile)
     kept, _ = read_costs()
@@ -220,7 +221,7 @@ def test_a_machine_that_is_too_noisy_keeps_nothing(
 
 
 def test_files_that_do_not_fit_are_measured_anew(fake: Accelerator) -> None:
-    path, said = costs_file(files.machine_key()), []
+    path, said = costs_file(_machine.machine_key()), []
     files.write(path, "{")
     tune_offload(["exp"], seconds=0.0, notice=said.append)
     files.write(path, parse(path.read_text()).dump().replace('"cores"', '"seeds"'))

@@ -12,8 +12,9 @@ import pytest
 import corepy
 from corepy._cli import main
 from corepy.devices._device import CPU
+from corepy.dispatch import _machine
+from corepy.dispatch import _route_files as files
 from corepy.dispatch import _route_sources as sources
-from corepy.dispatch import _route_table as files
 from corepy.dispatch._route_table import Option, Route, RouteTable, parse
 from corepy.tuning import _alone, _cases, _tune, tune
 from corepy.tuning._cells import Cell, Cells, Entrant
@@ -69,7 +70,7 @@ def test_what_was_not_measured_keeps_the_routes_that_ship(
 @pytest.mark.backend("numba")
 @pytest.mark.usefixtures("quick")
 def test_what_was_imported_stays_where_it_is_not_measured(route_cache: Path) -> None:
-    key = files.machine_key()
+    key = _machine.machine_key()
     mine = RouteTable(key, {}, {}, routes_of(cell(1024, entrant(2.0))))
     files.write(files.cache_file(key), mine.dump())
     assert main(["tune", "sign"]) == 0
@@ -98,7 +99,7 @@ def test_what_was_measured_by_half_keeps_its_routes(
     path, measure = tmp_path / "cells.json", _tune._measured
     case = next(_cases.cases(["sign"]))
     route = Route("sign", case.dtype, case.form, 1000, 1e-3, (Option("numba", 4.0, single=3.0),))
-    others = RouteTable(files.machine_key(), {}, {}, (route,))
+    others = RouteTable(_machine.machine_key(), {}, {}, (route,))
 
     def interrupted(case: Any, size: int, *rest: Any) -> Cell:
         if size > 1 << 10:

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 import pytest
 
 from corepy._cli import main
-from corepy.dispatch import _registry
-from corepy.dispatch import _route_table as files
+from corepy.dispatch import _machine, _registry
+from corepy.dispatch import _route_files as files
 from corepy.dispatch._route_table import parse
 from corepy.tuning import _alone, _cases, _check, _kernels, _tune, tune
 from corepy.tuning._cases import Case, cases
@@ -93,7 +93,7 @@ def test_tuning_measures_and_goes_on_where_it_was_interrupted(
     assert {"float32", "float64"} <= set(measured)
     assert outcome.refused == ()
     assert parse(outcome.table.dump()).routes == outcome.table.routes
-    assert outcome.table.machine == files.machine_key()
+    assert outcome.table.machine == _machine.machine_key()
 
 
 @pytest.mark.backend("numba")
@@ -266,7 +266,7 @@ def test_nothing_is_written_where_there_is_nothing_to_compare_with(
     monkeypatch.setattr(_alone, "wanted", lambda only: ["linalg.inv"])
     monkeypatch.setattr(_alone, "rows_alone", lambda name, seconds: 128)
     assert main(["tune", "linalg.inv"]) == 0
-    assert files.cache_file(files.machine_key()).is_file()
+    assert files.cache_file(_machine.machine_key()).is_file()
 
 
 @pytest.mark.backend("numba")
@@ -322,7 +322,7 @@ def test_the_command_tunes_and_tells(route_cache: Path, capsys: pytest.CaptureFi
     assert main(["tune", "sign"]) == 0
     out, err = capsys.readouterr()
     assert err.splitlines()[0].startswith("0/")
-    path = files.cache_file(files.machine_key())
+    path = files.cache_file(_machine.machine_key())
     assert out.endswith(f"wrote {path}\n")
     assert parse(path.read_text()).made["command"] == "corepy tune"
     assert main(["tune", "rm"]) == 2
