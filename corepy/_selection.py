@@ -6,6 +6,7 @@ Ordinary programs need none of this: the dispatcher answers the same questions f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from corepy._errors import (
@@ -20,7 +21,7 @@ from corepy._errors import (
 from corepy.backends._base import Backend
 from corepy.devices import Device, OperationProperties, memory_info, require_memory
 from corepy.devices._device import GPU_KINDS
-from corepy.devices._libraries import release
+from corepy.devices._libraries import asked, release
 from corepy.devices._pinned import let_go
 from corepy.dispatch import (
     OPERATIONS,
@@ -251,6 +252,8 @@ def synchronize(device: Device | str | None = None) -> None:
         on any machine.
     BackendUnavailableError
         If no usable backend serves it.
+    BackendError
+        If a library fails, as where the device is lost.
 
     Notes
     -----
@@ -260,7 +263,7 @@ def synchronize(device: Device | str | None = None) -> None:
     for backend in loaded():  # the others have nothing to finish
         for place in backend.devices():
             if place in wanted:
-                backend.synchronize(place)
+                asked("synchronize", place, partial(backend.synchronize, place))
     let_go()
 
 

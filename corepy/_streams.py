@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from types import TracebackType
 
 from corepy._errors import UnsupportedOperationError, bad_argument, bad_type
 from corepy.backends._streams import Mark, Streams
 from corepy.devices import Device
-from corepy.devices._libraries import serving
+from corepy.devices._libraries import asked, serving
 from corepy.devices._pinned import let_go
 from corepy.dispatch import default_placement
 from corepy.dispatch._select import present
@@ -215,26 +216,39 @@ class Event:
         Returns
         -------
         bool
+
+        Raises
+        ------
+        BackendError
+            If a library fails, as where the device is lost.
         """
-        if self._streams is not None and not self._streams.is_done(self._mark):
+        streams = self._streams
+        if streams is not None and not asked(
+            "query", self.device, partial(streams.is_done, self._mark)
+        ):
             return False
-        self._finish_others()
+        self._finish_others("query")
         return True
 
     def synchronize(self) -> None:
         """Wait until everything before the event is done.
 
         Libraries without streams are waited for altogether.
+
+        Raises
+        ------
+        BackendError
+            If a library fails, as where the device is lost.
         """
         if self._streams is not None:
-            self._streams.finish(self._mark)
-        self._finish_others()
+            asked("synchronize", self.device, partial(self._streams.finish, self._mark))
+        self._finish_others("synchronize")
         let_go()
 
-    def _finish_others(self) -> None:
+    def _finish_others(self, function: str) -> None:
         for backend in serving(self.device):
             if self._streams is None or backend.streams(self.device) is None:
-                backend.synchronize(self.device)
+                asked(function, self.device, partial(backend.synchronize, self.device))
 
     def elapsed_time(self, end: Event) -> float:
         """Return the milliseconds from this event to a later one; waits for both.

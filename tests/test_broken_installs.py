@@ -188,6 +188,18 @@ def test_a_second_interpreter_is_told_what_numpy_says() -> None:
     assert of_torch in error
 
 
+@pytest.mark.needs("torch")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a folder in use cannot be deleted")
+def test_torch_is_not_imported_where_the_current_folder_was_deleted() -> None:
+    lines = (
+        "import os, tempfile, corepy",
+        "with tempfile.TemporaryDirectory() as folder: os.chdir(folder)",
+        "print(next(row.reason for row in corepy.backend_status() if row.name == 'torch'))",
+    )
+    reason = "ImportError: torch needs a current folder, and this one was deleted\n"
+    assert _printed("\n".join(lines)) == reason
+
+
 # ---------------------------------------------------------------------------- drivers
 
 OLD_DRIVER = (
@@ -231,3 +243,31 @@ def test_a_driver_that_is_too_old_costs_the_gpu_alone() -> None:
         corepy.array_api.ones(2, device="cuda:0")
     with corepy.backend_priority(["torch"]):
         assert corepy.array_api.ones(2).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.needs("jax")
+@pytest.mark.parametrize(
+    ("platforms", "reason"),
+    [
+        ("cuda", "JAX_PLATFORMS is 'cuda', of which JAX finds nothing; expected a list that ends"),
+        ("none", "RuntimeError: Unable to initialize backend 'none': "),
+    ],
+)
+def test_jax_without_a_device_costs_jax_alone(platforms: str, reason: str) -> None:
+    lines = (
+        "import os",
+        f"os.environ['JAX_PLATFORMS'] = '{platforms}'",
+        "import corepy, corepy.array_api as xp",
+        "CPU = corepy.devices.as_device('cpu')",
+        "print(next(row.reason for row in corepy.backend_status() if row.name == 'jax'))",
+        "assert CPU in corepy.list_devices() and CPU in xp.__array_namespace_info__().devices()",
+        "assert corepy.empty_cache() >= 0 and corepy.select_backend('add') != 'jax'",
+        "for call in (lambda: xp.ones(2**45), lambda: corepy.set_backend('jax')):",
+        "    try: call()",
+        "    except corepy.CorepyError as error: print(type(error).__name__)",
+    )
+    told, *errors = _printed("\n".join(lines)).splitlines()
+    # JAX may see the GPU that it is asked for.
+    assert told.startswith(reason) or (told, platforms) == ("None", "cuda")
+    if told != "None":
+        assert errors == ["InsufficientMemoryError", "BackendUnavailableError"]

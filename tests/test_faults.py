@@ -21,7 +21,7 @@ damaged, or the disk full
 
 1. ``tests/test_broken_installs.py``, each library in its own way; here for one that breaks at its
    first use inside a program.
-2. ``tests/test_broken_installs.py`` (torch), ``tests/backends/test_cupy.py`` (CuPy).
+2. ``tests/test_broken_installs.py`` (torch, JAX), ``tests/backends/test_cupy.py`` (CuPy).
 3. ``tests/backends/memory_on_stand_in_gpu.py``, ``tests/backends/test_tinygrad_memory.py``
    (OpenCL and WebGPU); here with the fake library.
 4. ``tests/test_fake_devices.py``; here for operations in place.
@@ -447,6 +447,36 @@ def test_a_device_that_is_gone_takes_nothing_else_with_it(fake: FakeBackend) -> 
     assert (x + x).tolist() == [2.0, 4.0]
     with pytest.raises(ValueError, match="^lose_device: device is 'cpu'; expected one of the back"):
         fake.lose_device("cpu").__enter__()
+
+
+def test_who_waits_for_a_device_that_is_gone_or_asks_for_its_memory_is_told(
+    fake: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("synchronize", "memory_stats", "empty_cache", "limit_memory"):
+        monkeypatch.setattr(fake, name, lambda device, *args: fake._answer(device), raising=False)
+    calls: dict[str, Callable[[], Any]] = {
+        "memory_stats": lambda: corepy.memory_stats(DEVICE),
+        "empty_cache": lambda: corepy.empty_cache(DEVICE),
+        "set_memory_limit": lambda: corepy.set_memory_limit(100, DEVICE),
+        "synchronize": lambda: corepy.synchronize(DEVICE),
+    }
+    stream = corepy.stream(DEVICE)
+    event = stream.record()
+    with fake.lose_device(DEVICE):
+        for name, call in calls.items():
+            with pytest.raises(corepy.BackendError, match=f"^{name}: DeviceLost on {DEVICE}: "):
+                call()
+        for name, call in (("synchronize", event.synchronize), ("query", event.query)):
+            with pytest.raises(corepy.BackendError, match=f"^{name}: DeviceLost on {DEVICE}: "):
+                call()
+    corepy.synchronize(DEVICE)
+    fake.available = False  # as where a server has gone away
+    for name, call in calls.items():
+        with pytest.raises(
+            corepy.BackendUnavailableError,
+            match=f"^{name}: device is '{DEVICE}'; .* \\(fake: installed, but does not answer\\)$",
+        ):
+            call()
 
 
 def test_a_fallback_to_a_device_that_is_gone_leaves_its_operand(fake: FakeBackend) -> None:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from corepy._errors import UnsupportedOperationError, bad_argument, bad_type
+from corepy._errors import (
+    BackendError,
+    CorepyError,
+    UnsupportedOperationError,
+    bad_argument,
+    bad_type,
+)
+from corepy._signals import let_through
 from corepy.devices import _pool
 from corepy.devices._device import CPU, Device, as_device
 from corepy.devices._pool import MemoryStats
@@ -16,16 +24,26 @@ if TYPE_CHECKING:
 
 __all__ = ["empty_cache", "memory_stats", "set_memory_limit"]
 
+T = TypeVar("T")
+
 _loaded: Callable[[], Iterable[Backend]] = tuple
+_why_unusable: Callable[[Backend], str | None]
 _release_small: Callable[[], None]
 _let_go: Callable[[], None]
 _present: Callable[[str, Device], Device]
 
 
-def bind(loaded: Callable[[], Iterable[Backend]], release_small: Callable[[], None]) -> None:
-    """Let the registry say which backends are loaded, and the hot path let go of small arrays."""
-    global _loaded, _release_small
-    _loaded, _release_small = loaded, release_small
+def bind(
+    loaded: Callable[[], Iterable[Backend]],
+    why_unusable: Callable[[Backend], str | None],
+    release_small: Callable[[], None],
+) -> None:
+    """Let the registry say which backends are loaded, and why one of them cannot run anything now.
+
+    And the hot path let go of small arrays.
+    """
+    global _loaded, _why_unusable, _release_small
+    _loaded, _why_unusable, _release_small = loaded, why_unusable, release_small
 
 
 def bind_present(present: Callable[[str, Device], Device]) -> None:
@@ -50,9 +68,31 @@ def serving(device: Device) -> list[Backend]:
     return [backend for backend in _loaded() if device in backend.devices()]
 
 
+def usable(device: Device) -> list[Backend]:
+    """Return those of the backends that serve a device which can run operations now."""
+    return [backend for backend in serving(device) if _why_unusable(backend) is None]
+
+
 def users(function: str, device: Device) -> list[Backend]:
-    """Return the backends that compute on a device, loading them if none is; refuse one absent."""
-    return serving(device) or serving(_present(function, device))
+    """Return the usable backends of a device, loading them if none is; refuse a device absent."""
+    return usable(device) or usable(_present(function, device))
+
+
+def asked(function: str, device: Device, call: Callable[[], T]) -> T:
+    """Ask a library something of a device that is no operation, such as to wait for it.
+
+    Raises
+    ------
+    BackendError
+        If the library fails, as where the device is lost.
+    """
+    try:
+        return call()
+    except CorepyError:
+        raise
+    except (OSError, RuntimeError) as error:
+        let_through(error)
+        raise BackendError(f"{function}: {type(error).__name__} on {device}: {error}") from error
 
 
 def release(device: Device) -> int:
@@ -62,7 +102,10 @@ def release(device: Device) -> int:
     if device is CPU:
         _release_small()
         freed = _pool.release()
-    return freed + sum(backend.empty_cache(device) for backend in serving(device))
+    return freed + sum(
+        asked("empty_cache", device, partial(backend.empty_cache, device))
+        for backend in usable(device)
+    )
 
 
 def memory_stats(device: Device | str = "cpu") -> MemoryStats:
@@ -86,13 +129,18 @@ def memory_stats(device: Device | str = "cpu") -> MemoryStats:
         If `device` is no device.
     BackendUnavailableError
         If the device is not there; the message says why.
+    BackendError
+        If a library fails, as where the device is lost.
     UnsupportedOperationError
         If no library counts the memory that it has there.
     """
     place = as_device(device, "memory_stats")
     if place is CPU:
         return _pool.statistics()
-    found = [backend.memory_stats(place) for backend in users("memory_stats", place)]
+    found = [
+        asked("memory_stats", place, partial(backend.memory_stats, place))
+        for backend in users("memory_stats", place)
+    ]
     counted = [stats for stats in found if stats is not None]
     if not counted:
         raise UnsupportedOperationError(
@@ -123,6 +171,8 @@ def empty_cache(device: Device | str = "cpu") -> int:
         If `device` is no device.
     BackendUnavailableError
         If the device is not there; the message says why.
+    BackendError
+        If a library fails, as where the device is lost.
 
     Notes
     -----
@@ -159,6 +209,8 @@ def set_memory_limit(limit: int | None, device: Device | str) -> dict[str, str]:
         If `limit` is not positive, or `device` not of the form of a device's name.
     BackendUnavailableError
         If the device is not there; the message says why.
+    BackendError
+        If a library fails, as where the device is lost.
     UnsupportedOperationError
         If `device` is the host.
     """
@@ -174,7 +226,7 @@ def set_memory_limit(limit: int | None, device: Device | str) -> dict[str, str]:
             "what waits on the host"
         )
     told = {
-        backend.name: backend.limit_memory(place, limit)
+        backend.name: asked("set_memory_limit", place, partial(backend.limit_memory, place, limit))
         for backend in users("set_memory_limit", place)
     }
     return {name: why for name, why in told.items() if why is not None}

@@ -200,8 +200,10 @@ def _beside(name: str, x: Operand, value: Any, argument: str) -> tuple[Operand, 
 def _unconverted(name: str, x1: Operand, x2: Operand) -> Any:
     """Run on two dtypes of one kind without converting, where the backend promotes by itself."""
     home = x1._table
-    if x2._table.backend.home is None:  # else `unify` brings the other operand to it
+    if x2._table.backend.home is None:
         x2 = gathered(name, "x1", home, "x2", x2)
+    elif x2._table.backend is not home.backend:
+        return None  # its values are resident: `unify` brings the other operand to it
     other = x2._table
     if home is other:
         return _call(name, home, (x1, x2), (x1, x2))

@@ -114,7 +114,7 @@ class Costs:
     machine : mapping
         What `corepy.dispatch._machine.machine_key` said there.
     made : mapping
-        ``command`` and ``date``.
+        ``command`` and ``date``, and ``environment``, for which installation of Python.
     host : mapping of str to Curve
         Seconds on the host, as `Device.work`.
     devices : tuple of Device
@@ -223,10 +223,26 @@ def read_costs() -> tuple[Costs | None, str]:
     try:
         costs = parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return None, "what was measured does not fit this machine, its libraries or settings"
+        return None, _of_other_keys(machine)
     except (OSError, ValueError) as error:
         let_through(error)
         return None, f"{path} cannot be used: {error}"
     if dict(costs.machine) != machine:
         return None, f"{path} was measured elsewhere"
     return costs, ""
+
+
+def _of_other_keys(key: Mapping[str, Any]) -> str:
+    """Say what was measured that does not fit: here before a change, or for other environments."""
+    told = ""
+    for path in files.newest(costs_folder().glob("costs-*.json")):
+        try:
+            costs = parse(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            let_through(error)
+            continue  # damaged, and nobody's here
+        found = "; ".join(_machine.differences(costs.machine, key))
+        if costs.made.get("environment") == _machine.environment():
+            return f"what was measured does not fit any more ({found})"
+        told = told or f"what is kept for another environment is not used here ({found})"
+    return told or "what was measured cannot be read"

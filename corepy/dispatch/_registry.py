@@ -400,7 +400,7 @@ def _named_unlike_devices() -> frozenset[str]:
     return frozenset(name for name, record in known.items() if record.kinds) - kinds
 
 
-_libraries.bind(loaded, let_go)
+_libraries.bind(loaded, why_unusable, let_go)
 _device.bind_backends(_named_unlike_devices)
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -120,17 +120,22 @@ def shipped_files() -> list[Path]:
 
 
 def others(gpu: str | None) -> list[Path]:
-    """Return the files of all tables for the host or a GPU that were measured, the last one last.
+    """Return the files of all tables for the host or a GPU that were measured, the last one first.
 
     Whatever their key.
     """
+    return newest(cache_folder().glob(f"{_stem('routes', gpu)}-*.json"))
+
+
+def newest(paths: Iterable[Path]) -> list[Path]:
+    """Return those of some files that are there, the one first that was written last."""
     found: dict[Path, float] = {}
-    for path in cache_folder().glob(f"{_stem('routes', gpu)}-*.json"):
+    for path in paths:
         try:
             found[path] = path.stat().st_mtime
         except FileNotFoundError:
             continue  # a link that leads nowhere, or removed meanwhile
-    return sorted(found, key=found.__getitem__)
+    return sorted(found, key=found.__getitem__, reverse=True)
 
 
 def _stem(what: str, gpu: str | None) -> str:

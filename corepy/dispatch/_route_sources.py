@@ -234,7 +234,7 @@ def _of_other_keys(gpu: str | None, key: dict[str, Any]) -> str:
         If there is a table of this environment, which has changed since.
     """
     told = ""
-    for path in reversed(files.others(gpu)):
+    for path in files.others(gpu):
         try:
             table = read(path, "corepy")
         except ValueError:

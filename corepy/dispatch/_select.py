@@ -269,8 +269,10 @@ class _Order:
 
     def _search(self) -> Iterator[Placement]:
         leads = False
+        # What somebody set led somewhere then; a backend may be gone since.
+        asked = ENVIRONMENT if PRIORITY.get() != self._wish else "set_backend_priority"
         for entry in self._wish:
-            for placement in _placements(ENVIRONMENT, entry):
+            for placement in _placements(asked, entry):
                 leads = True
                 yield placement
         if self._wish and not leads and self._wish == _from_environment():

@@ -162,12 +162,13 @@ def setting(*operands: Given | None) -> AbstractContextManager[Any]:
 
 
 def is_autocast() -> bool:
-    """Say whether torch, which is imported, gives operands other dtypes anywhere but on Metal."""
-    return bool(sys.modules["torch"]._C._is_any_autocast_enabled())
+    """Say whether torch gives operands other dtypes anywhere but on Metal; if not imported, no."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch._C._is_any_autocast_enabled())
 
 
 def without_autocast(x: Given) -> AbstractContextManager[Any]:
-    """Return a context in which torch, which is imported, keeps to the dtypes of its operands.
+    """Return a context in which torch keeps to the dtypes of its operands.
 
     Its autocast has a state for each kind of its devices; CuPy's arrays are on one of "cuda".
     """

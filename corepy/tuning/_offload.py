@@ -144,7 +144,11 @@ class _Kept:
     def __init__(self, path: Path | None, notice: Callable[[str], None]) -> None:
         self.machine = _machine.machine_key()
         self.path = costs_file(self.machine) if path is None else path
-        self.made = {"command": "corepy tune --offload", "date": datetime.date.today().isoformat()}
+        self.made = {
+            "command": "corepy tune --offload",
+            "date": datetime.date.today().isoformat(),
+            "environment": _machine.environment(),
+        }
         self.costs = Costs(self.machine, self.made, {}, ())
         self.undecided: list[str] = []
         self._findings: list[Callable[[Costs], Costs]] = []

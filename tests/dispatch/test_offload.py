@@ -369,10 +369,11 @@ def test_every_function_means_the_same_on_values_that_lie_elsewhere(name: str) -
 
 @pytest.mark.parametrize("first", [resident_in, here_in])
 @pytest.mark.parametrize("second", [resident_in, here_in])
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
 def test_operands_in_two_places_and_of_two_dtypes(
-    eager: FakeBackend, first: Callable[[Any], Any], second: Callable[[Any], Any]
+    eager: FakeBackend, first: Callable[[Any], Any], second: Callable[[Any], Any], dtype: str
 ) -> None:
-    a, b = np.arange(1.0, 10.0).reshape(3, 3), np.arange(9, dtype=np.int32).reshape(3, 3) + 1
+    a, b = np.arange(1.0, 10.0).reshape(3, 3), np.arange(1, 10).reshape(3, 3).astype(dtype)
     x, y = first(a), second(b)
     for name in ("add", "truediv", "matmul", "pow", "lt"):
         function = getattr(operator, name)

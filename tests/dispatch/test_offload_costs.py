@@ -115,8 +115,18 @@ def test_costs_of_this_machine_are_found_and_no_others(
     machine = _machine.machine_key()
     assert read_costs() == (None, "nothing was measured on this machine")
     whole = Costs(machine, {}, {}, ())
-    files.write(costs_file({**machine, "cpu": "another"}), whole.dump())
-    assert read_costs()[1].startswith("what was measured does not fit this machine")
+    other = {**machine, "cpu": "another", "versions": {**machine["versions"], "numpy": "1"}}
+    path, environment = costs_file(other), _machine.environment()
+    found = f"cpu 'another' then, {machine['cpu']!r} now; numpy 1 then, {np.__version__} now"
+    for made, words in (
+        ({"environment": "/elsewhere"}, "is kept for another environment is not used here"),
+        ({"environment": environment}, "was measured does not fit any more"),
+        ({}, "is kept for another environment is not used here"),
+    ):
+        files.write(path, Costs(other, made, {}, ()).dump())
+        assert read_costs() == (None, f"what {words} ({found})")
+    files.write(path, "{")
+    assert read_costs() == (None, "what was measured cannot be read")
     files.write(costs_file(machine), whole.dump())
     assert read_costs() == (whole, "")
     files.write(costs_file(machine), "{")

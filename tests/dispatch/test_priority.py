@@ -153,6 +153,15 @@ def run_in_thread(work: Any) -> Any:
     return found[0]
 
 
+def test_a_backend_that_has_gone_is_missed_by_who_asked_for_it() -> None:
+    with registered(FakeBackend({"ones"})):
+        corepy.set_backend_priority(["fake", "cpu"])
+    with pytest.raises(
+        corepy.BackendUnavailableError, match="^set_backend_priority: priority has 'fake'; expected"
+    ):
+        xp.ones(1)
+
+
 def test_set_on_the_main_thread_it_holds_for_all_threads() -> None:
     corepy.set_backend_priority(["reference"])
     assert run_in_thread(where) == "reference"

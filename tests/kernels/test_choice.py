@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -203,6 +206,38 @@ def test_gradients_and_foreign_memory_stay_with_their_library(use: Callable[...,
     read_only = np.ones(3, np.float32)
     read_only.flags.writeable = False
     np.testing.assert_allclose(kernels.softmax(read_only, -1), 1 / 3)
+
+
+WANTED = """
+import numpy as np
+from corepy import kernels
+from corepy.dispatch import _registry
+from corepy.kernels import _ways
+
+with _ways.only("torch"):
+    try:
+        _registry._broken["torch"] = "it is broken"
+        kernels.softmax(np.ones(4, np.float32), -1)
+    except Exception as error:
+        print(type(error).__name__, str(error).partition(";")[0])
+    del _registry._broken["torch"]
+    print(kernels.softmax(np.ones(4, np.float32), -1).tolist())
+"""
+
+
+def test_the_way_of_torch_imports_it_or_says_why_not() -> None:
+    """Nobody has imported it in this process, as routes have before they lead there."""
+    done = subprocess.run(
+        [sys.executable, "-c", WANTED],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+    )
+    assert done.stdout == (
+        "BackendUnavailableError load: backend torch is not usable: it is broken\n"
+        "[0.25, 0.25, 0.25, 0.25]\n"
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

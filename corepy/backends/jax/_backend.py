@@ -25,7 +25,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from corepy._dtypes import DTYPES, DType, Scalar
-from corepy._errors import divided_by_zero, foreign_dtype, negative_power
+from corepy._errors import (
+    BackendUnavailableError,
+    divided_by_zero,
+    foreign_dtype,
+    negative_power,
+)
 from corepy._signals import let_through
 from corepy.backends._base import Backend, Capabilities, native_function
 from corepy.backends._descending import in_both_orders
@@ -59,6 +64,9 @@ class JaxBackend(Backend):
 
     name = "jax"
     repeats = True
+
+    def __init__(self) -> None:
+        _native_devices()  # where JAX has none it raises: here alone, and not whoever asks for them
 
     def is_available(self) -> bool:
         return True
@@ -150,9 +158,6 @@ class JaxBackend(Backend):
         if isinstance(native, jax.core.Tracer):
             return False  # what traced code makes of an array has no memory yet
         return _values.is_on_host(native) and _shares(native, array)
-
-    def normalize(self, native: Any) -> Array:
-        return native
 
     def exporter(self, native: Array) -> Any:
         # Traced code has no memory yet, and JAX a message of its own that it cannot make.
@@ -262,7 +267,15 @@ def _operation(name: str, on_host: bool = False) -> Function | None:
 @cache
 def _native_devices() -> dict[Device, Any]:
     """Return JAX's devices that this process computes on, its default one first."""
-    places = [*jax.local_devices(), *_host_devices()[0]]
+    try:
+        local = jax.local_devices()
+    except AssertionError:  # so it ends, without a word, where it found no platform that was asked
+        wish = jax.config.jax_platforms
+        raise BackendUnavailableError(
+            f"jax: JAX_PLATFORMS is {wish!r}, of which JAX finds nothing; expected a list that "
+            f"ends in cpu"
+        ) from None
+    places = [*local, *_host_devices()[0]]
     return {_device_of(place): place for place in places if place.platform in _KINDS}
 
 
