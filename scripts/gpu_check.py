@@ -47,6 +47,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,6 +65,8 @@ MOST_FAILURES: Final = 200
 TAIL: Final = 2000
 #: pytest's status where no test was selected, as it may be of one command among several.
 NOTHING: Final = "5"
+#: How the state of a step begins that was left out: what an earlier call found of it stays.
+NOT_RUN: Final = "not run: "
 #: The state of a step that ran no test to its end.
 NONE_PASSED: Final = "no test passed"
 #: Seconds in which a step that is stopped may end by itself.
@@ -114,8 +117,10 @@ _ROUNDS: Final = {"dispatch": "15", "bandwidth": "9", "large": "9", "attention":
 
 
 def _conformance(backend: str, host: str) -> Step:
-    run = ("conformance/run.py", "--suite", "{suite}", "--output", "{folder}")
-    run = (*run, "--max-examples", "{examples}", "--workers", "{workers}")
+    run = (
+        *("conformance/run.py", "--suite", "{suite}", "--output", "{folder}"),
+        *("--max-examples", "{examples}", "--workers", "{workers}"),
+    )
     there = (*run, "--backend", backend, "--device", "{device}")
     return Step(550, (there,), ((*run, "--backend", host, "-k", "test_add"),), counts=True)
 
@@ -220,7 +225,7 @@ def _environment(**more: str) -> dict[str, str]:
 def facts() -> dict[str, Any]:
     """Say what machine this is: its GPUs as each library sees them, and as corepy does."""
     seen = json.loads(_output(sys.executable, "-c", _LOOK) or "{}")
-    names = next((row["gpus"] for row in seen.values() if row["gpus"]), [])
+    names: list[str] = next((row["gpus"] for row in seen.values() if row["gpus"]), [])
     fields = "name,driver_version,memory.total"
     driver = _output("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader")
     info = _output(sys.executable, "-m", "corepy", "info", "--json")
@@ -292,6 +297,7 @@ def run_step(
             environment["PYTEST_ADDOPTS"] = "-p scripts._outcomes"
         for command in step.rehearsal if rehearse else step.commands:
             left = limit - (time.monotonic() - start)
+            _end_line(records)
             argv = [sys.executable, *(word.format_map(words) for word in command)]
             state, printed = _run(argv, environment, left)
             log.write(f"$ {' '.join(argv)}\n{printed}\n[{state}]\n\n")
@@ -351,8 +357,18 @@ def _stop(process: subprocess.Popen[Any]) -> None:
 
 def _read(path: Path) -> list[dict[str, Any]]:
     """Return the whole lines of a file; a process that was stopped may leave half a one."""
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
-    return [json.loads(line) for line in lines]
+    rows = []
+    for line in path.read_text(encoding="utf-8").split("\n") if path.is_file() else ():
+        with suppress(ValueError):
+            rows.append(json.loads(line))
+    return rows
+
+
+def _end_line(path: Path) -> None:
+    """End what a process that was stopped wrote half, for the next one to begin a line."""
+    if path.is_file() and not path.read_bytes().endswith(b"\n"):
+        with path.open("a", encoding="utf-8") as out:
+            out.write("\n")
 
 
 def counted(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -395,25 +411,50 @@ def merge(contents: Sequence[dict[str, Any]]) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If they are of different GPUs.
+        If they are of different GPUs, or some of a rehearsal: its figures would pass for the GPU's.
     """
     gpus = {content["facts"]["gpu"] for content in contents}
     if len(gpus) > 1:
         raise ValueError(f"merge: the results are of {gpus}; expected those of one GPU")
+    if len({content["rehearsal"] for content in contents}) > 1:
+        raise ValueError("merge: some of the results are of a rehearsal; expected all, or none")
     merged: dict[str, Any] = {"steps": {}}
     for content in contents:
         merged |= {"facts": content["facts"], "rehearsal": content["rehearsal"]}
         for name, record in content["steps"].items():
-            if name in merged["steps"] and record["state"] == "not run: no time left":
+            if name in merged["steps"] and record["state"].startswith(NOT_RUN):
                 continue
             merged["steps"][name] = record
     return merged
 
 
 def write(out: Path, content: dict[str, Any]) -> None:
-    """Write both forms of the results."""
-    (out / f"{NAME}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    (out / f"{NAME}.md").write_text(_gpu_report.markdown(content), encoding="utf-8")
+    """Write both forms of the results, each in one step: who is stopped meanwhile loses none."""
+    for kind, text in (
+        ("json", json.dumps(content, indent=1) + "\n"),
+        ("md", _gpu_report.markdown(content)),
+    ):
+        beside = out / f".{NAME}.{kind}"
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(out / f"{NAME}.{kind}")
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Return the results that a call wrote into a folder.
+
+    Raises
+    ------
+    OSError
+        If there are none.
+    ValueError
+        If the file is damaged.
+    """
+    path = folder / f"{NAME}.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} holds no results: {error}") from None
+    return found
 
 
 def parser() -> argparse.ArgumentParser:
@@ -442,11 +483,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         out.mkdir(parents=True, exist_ok=True)
         known = [out] if (out / f"{NAME}.json").is_file() else []
-        earlier = [
-            json.loads((folder / f"{NAME}.json").read_text(encoding="utf-8"))
-            for folder in (*known, *(options.merge or ()))
-        ]
-    except OSError as error:  # names the folder or the file
+        earlier = [read(folder) for folder in (*known, *(options.merge or ()))]
+    except (OSError, ValueError) as error:  # names the folder or the file
         parser().error(str(error))
     if options.merge:
         try:
@@ -481,12 +519,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name in options.steps:
             step, left = STEPS[name], end - time.monotonic()
             if name.startswith("conformance") and not options.suite:
-                record = {
-                    "state": "not run: no checkout of array-api-tests was named",
-                    "seconds": 0,
-                }
+                why = "no checkout of array-api-tests was named"
+                record = {"state": f"{NOT_RUN}{why}", "seconds": 0}
             elif left <= GRACE:
-                record = {"state": "not run: no time left", "seconds": 0}
+                record = {"state": f"{NOT_RUN}no time left", "seconds": 0}
             else:
                 print(f"gpu_check: {name}", flush=True)
                 limit = min(step.limit, left - GRACE)

@@ -79,12 +79,25 @@ def test_a_step_that_fails_or_hangs_loses_nothing(
     assert "its last words" in (tmp_path / "gpu-check.log").read_text()
 
 
+def test_a_command_that_breaks_down_spoils_no_line_of_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    breaks = ("-c", f"{WRITES}; import os; os.abort()")
+    goes_on = ("-c", "open({records!r}, 'a').write('{{\"kernel\": 2}}\\n')")
+    steps = {"two": Step(60, (breaks, goes_on), ()), "next": python(WRITES)}
+    status, content = check(monkeypatch, tmp_path, steps)
+    assert status == 1
+    assert content["steps"]["two"]["state"] == "status -6"
+    assert content["steps"]["two"]["rows"] == [{"kernel": 1}, {"kernel": 2}]
+    assert content["steps"]["next"]["state"] == "done"
+
+
 def test_a_step_is_told_the_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tells = "import json, os; open({records!r}, 'w').write(json.dumps([os.environ['AT']]) + '\\n')"
     command = (("-c", tells),)
     steps = {"a": Step(60, command, command, environment={"AT": "{device}"})}
     for argv, device in (((), "cuda:0"), (("--rehearse",), "cpu")):
-        _, content = check(monkeypatch, tmp_path, steps, *argv)
+        _, content = check(monkeypatch, tmp_path / device[:3], steps, *argv)
         assert content["steps"]["a"]["rows"] == [[device]]
     for backend in ("torch", "jax"):  # whose arrays are on the host, or may be, unless it is named
         step = STEPS[f"namespace-{backend}"]
@@ -104,6 +117,11 @@ def test_steps_run_by_parts_and_are_merged(monkeypatch: pytest.MonkeyPatch, tmp_
     assert late == 1
     late, _ = check(monkeypatch, tmp_path / "1", steps, "--steps", "b", "--limit", "4")
     assert late == 1
+    # Nor does one that names no checkout of the suite lose what the suite found.
+    suites = {"conformance-a": python("0")}
+    check(monkeypatch, tmp_path / "5", suites, "--suite", str(tmp_path))
+    again, content = check(monkeypatch, tmp_path / "5", suites)
+    assert (again, content["steps"]["conformance-a"]["state"]) == (1, "done")
     folders = [str(tmp_path / name) for name in "12"]
     status, content = check(monkeypatch, tmp_path / "3", steps, "--merge", *folders)
     assert status == 1
@@ -117,7 +135,7 @@ def test_steps_run_by_parts_and_are_merged(monkeypatch: pytest.MonkeyPatch, tmp_
         check(monkeypatch, tmp_path / "1", steps, "--merge", str(tmp_path / "4"))
 
 
-def test_results_of_another_gpu_are_refused_before_any_step(
+def test_results_of_another_gpu_or_a_rehearsal_are_refused_before_any_step(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps = {"a": python("0")}
@@ -126,6 +144,9 @@ def test_results_of_another_gpu_are_refused_before_any_step(
     with pytest.raises(SystemExit, match="2"):
         check(monkeypatch, tmp_path, steps, gpu="Y2")
     assert "expected those of one GPU" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        check(monkeypatch, tmp_path, steps, "--rehearse")
+    assert "some of the results are of a rehearsal" in capsys.readouterr().err
     assert (tmp_path / "gpu-check.log").read_text() == log
 
 
@@ -354,9 +375,15 @@ def test_says_that_there_is_no_gpu(
     assert not (tmp_path / "gpu-check.json").exists()
 
 
-def test_says_which_folder_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_says_which_folder_is_not_there_and_which_file_is_damaged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").touch()
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "gpu-check.json").write_text('{"steps": {"a"')
     for arguments, named in (
+        ([str(tmp_path / "half")], tmp_path / "half" / "gpu-check.json"),
+        ([str(tmp_path), "--merge", str(tmp_path / "half")], "gpu-check.json holds no results"),
         ([str(tmp_path / "file" / "out")], tmp_path / "file" / "out"),
         ([str(tmp_path), "--merge", str(tmp_path / "none")], tmp_path / "none" / "gpu-check.json"),
     ):
