@@ -366,8 +366,13 @@ def begin_in(arrays: tuple[Given, ...], memories: tuple[Given, ...]) -> bool:
         return False
     start = torch_layout().address if library == "torch" else attrgetter("data.ptr")
     starts = [start(x.native) for x in arrays]
-    spans = [(start(m.native), m.native.nbytes) for m in memories]
+    spans = [(start(m.native), _bytes(m)) for m in memories]
     return any(begin and 0 <= at - begin < size for begin, size in spans for at in starts)
+
+
+def _bytes(x: Given) -> int:
+    """Return the bytes of an argument's elements; torch's `nbytes` refuses sizes that change."""
+    return x.size * int(x.native.dtype.itemsize)
 
 
 def _place(native: Any, library: str) -> Host | None:
@@ -504,6 +509,8 @@ def placed(host: Host, x: Given, *others: Given | None) -> Any:
     if x.library == "jax" and any(_is_anywhere(g) for g in (x, *others) if g is not None):
         with jax_values().wide(True):
             native = sys.modules["jax"].numpy.array(host)  # on no device that it would insist on
+    elif is_compiling(x):  # it traces NumPy's functions too, but no look at their memory
+        native = sys.modules["torch"].from_numpy(host).to(x.native.device)
     else:
         native = x.backend.from_numpy(host, place)
     if x.table is None:

@@ -62,6 +62,8 @@ BELL_32: Final = (
 #: GELU and SiLU of anything below are zero in every dtype; beyond, ``x * 0`` would meet -inf.
 GELU_FLOOR: Final = -40.0
 SILU_FLOOR: Final = -1000.0
+#: Beyond it both return what they are given, in every dtype.
+CEILING: Final = 40.0
 #: Of the tanh form of GELU: sqrt(8 / pi), and the weight of the cube.
 GELU_SLOPE: Final = 1.5957691216057308
 GELU_CUBE: Final = 0.044715

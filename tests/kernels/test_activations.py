@@ -191,3 +191,60 @@ def test_derivatives_far_out_by_jax(function: Any, oracle: Any) -> None:
 
     slopes = jax.vmap(jax.grad(function))(jax.numpy.asarray([-1e38, -1e20, 1e13, 1e20, 1e38]))
     assert host(slopes).tolist() == [0.0, 0.0, 1.0, 1.0, 1.0]
+
+
+#: What has no digits, and the first two derivatives there.
+ENDS = (-math.inf, math.inf, math.nan)
+AT_ENDS = ((0.0, 1.0, math.nan), (0.0, 0.0, math.nan))
+
+
+@each
+@pytest.mark.backend("torch")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # torch's own use
+def test_derivatives_at_infinity_by_torch(function: Any, oracle: Any) -> None:
+    import torch
+
+    x = torch.tensor(ENDS, requires_grad=True)
+    y = function(x)
+    for expected in AT_ENDS:
+        (y,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        np.testing.assert_array_equal(host(y), expected)
+        plain, ones = x.detach(), torch.ones_like(x)
+        _, slope = torch.func.jvp(function, (plain,), (ones,))
+        np.testing.assert_array_equal(host(slope), expected)
+        function = _forward_by_torch(function)
+
+
+def _forward_by_torch(function: Any) -> Any:
+    import torch
+
+    return lambda x: torch.func.jvp(function, (x,), (torch.ones_like(x),))[1]
+
+
+@each
+@pytest.mark.backend("jax")
+def test_derivatives_at_infinity_by_jax(function: Any, oracle: Any) -> None:
+    import jax
+
+    x = jax.numpy.asarray(ENDS)
+    backward = forward = function
+    for expected in AT_ENDS:
+        backward, forward = jax.grad(backward), _forward_by_jax(forward)
+        np.testing.assert_array_equal(host(jax.vmap(backward)(x)), expected)
+        np.testing.assert_array_equal(host(forward(x)), expected)
+
+
+def _forward_by_jax(function: Any) -> Any:
+    import jax
+
+    return lambda x: jax.jvp(function, (x,), (jax.numpy.ones_like(x),))[1]
+
+
+@pytest.mark.backend("jax")
+def test_a_gate_that_is_open_wide_has_a_derivative() -> None:
+    import jax
+
+    slopes = jax.grad(lambda x, gate: kernels.swiglu(x, gate).sum(), (0, 1))
+    up, gate = slopes(jax.numpy.asarray([2.0, 2.0]), jax.numpy.asarray(ENDS[:2]))
+    np.testing.assert_array_equal(host(up), [0.0, math.inf])
+    np.testing.assert_array_equal(host(gate), [0.0, 2.0])

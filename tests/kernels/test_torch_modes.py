@@ -343,6 +343,7 @@ GRAPHS: dict[str, Callable[[Any], Any]] = {
     "softmax": lambda x: kernels.softmax(x, -1, scale=2.0, mask=x > 0),
     "gelu": kernels.gelu,
     "rope": lambda x: kernels.rope(x[:, :, :6, :], *TABLES),
+    "rope_tables": lambda x: kernels.rope(x, *kernels.rope_tables(20, 8, like=x)),
     "attention": lambda x: kernels.attention(x, x, x),
     "causal attention of torch": lambda x: kernels.attention(x, x, x, causal=True),
     "attention in a window": lambda x: kernels.attention(x, x, x, window=2, return_lse=True)[1],
@@ -360,6 +361,80 @@ def test_a_kernel_is_one_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     function, x = GRAPHS[name], drawn(2, 1, 20, 8)  # as many keys as torch's attention wants
     found = torch.compile(function, backend="eager", fullgraph=True)(x)
     torch.testing.assert_close(found, function(x))
+
+
+@pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which torch looks through
+@pytest.mark.parametrize("like", ["float32", "float64", None])
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {},
+        {"scaling": "linear", "factor": 2.0},
+        {"scaling": "ntk", "factor": 2.0},
+        {"scaling": "yarn", "factor": 4.0, "original_length": 64, "attention_factor": 1.25},
+        {"scaling": "llama3", "factor": 8.0, "original_length": 8192, "base": 5e5},
+    ],
+    ids=lambda options: options.get("scaling", "none"),
+)
+def test_tables_of_a_graph_have_all_digits(scaling: dict[str, Any], like: str | None) -> None:
+    """Which they have not where torch traces NumPy's functions: it divides integers in float32."""
+
+    def tables(x: Any, length: int) -> Any:
+        made = kernels.rope_tables(length, 64, like=x if like else None, **scaling)
+        return [torch.as_tensor(table) for table in made]
+
+    x = torch.zeros(1, dtype=getattr(torch, like or "float32"))
+    torch._dynamo.reset()
+    compiled = torch.compile(tables, backend="eager", fullgraph=True)
+    for length in (2048, 1024, 512):
+        found, expected = compiled(x, length), tables(x, length)
+        # Cosines and sines are torch's there.
+        bound = 1e-15 if like == "float64" else 1e-7
+        torch.testing.assert_close(found, expected, rtol=0, atol=bound)
+
+
+@pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which torch looks through
+def test_numbers_of_tables_may_change() -> None:
+    def tables(x: Any, base: float, factor: float) -> Any:
+        how: dict[str, Any] = {"scaling": "yarn", "factor": factor, "original_length": 16}
+        return kernels.rope_tables(64, 8, base=base, attention_factor=factor, like=x, **how)
+
+    calls = [(X, base, factor) for base, factor in ((1e4, 2.0), (5e5, 3.0), (3e5, 4.0))]
+    assert graphs(tables, *calls) == 3  # each of its own
+
+
+def made_inside(x: Any) -> Any:
+    cache = kernels.KVCache(*x.shape[:2], 64, x.shape[-1], like=x)
+    cache.append(x, x)
+    return cache.attend(x)
+
+
+CHANGING_SHAPES: dict[str, Callable[[Any], Any]] = {
+    "silu": kernels.silu,
+    "gelu": kernels.gelu,
+    "swiglu": lambda x: kernels.swiglu(x, x),
+    "softmax": lambda x: kernels.softmax(x, -1),
+    "rms_norm": lambda x: kernels.rms_norm(x, None, 1e-5),
+    "rope": lambda x: kernels.rope(x, *kernels.rope_tables(x.shape[2], x.shape[3], like=x)),
+    "quantize": lambda x: kernels.dequantize(*kernels.quantize(x)),
+    "attention of torch": lambda x: kernels.attention(x, x, x, causal=True),
+    "attention of torch, shared": lambda x: kernels.attention(x, x[:, :1], x[:, :1]),
+    "attention in a window": lambda x: kernels.attention(x, x, x, window=2),
+    "KVCache": made_inside,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which torch looks through
+@pytest.mark.parametrize("name", CHANGING_SHAPES)
+def test_all_shapes_may_change(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ways, "_touched", False)  # by tests
+    monkeypatch.setattr(REPRODUCIBLE, "touched", False)
+    function = CHANGING_SHAPES[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="eager", fullgraph=True, dynamic=True)
+    for shape in ((2, 4, 17, 8), (3, 2, 33, 16)):
+        x = drawn(*shape)
+        torch.testing.assert_close(compiled(x), function(x))
 
 
 @pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which torch looks through
@@ -441,6 +516,35 @@ def test_a_growing_cache_takes_few_graphs(monkeypatch: pytest.MonkeyPatch) -> No
         x = drawn(1, 2, 1, 4, seed=n)
         torch.testing.assert_close(compiled(cache, x), decode(expected, x))
     assert len(found) <= 4
+
+
+def test_a_cache_of_blocks_breaks_graphs_and_is_not_compiled() -> None:
+    """Which blocks it takes is nothing that a graph could hold for the next step."""
+    found: list[Any] = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        found.append(graph)
+        return graph
+
+    def decode(cache: Any, x: Any) -> Any:
+        cache.append(x * 2, x + 1)
+        y = cache.attend(x - 1) * 3
+        if cache.table().shape[1] == 3:
+            cache.free(0)
+        return y
+
+    torch._dynamo.reset()
+    compiled = torch.compile(decode, backend=backend)
+    cache, expected = (kernels.PagedKVCache(2, 2, 20, 2, 4, like=drawn(1)) for _ in range(2))
+    for n in range(20):
+        x = drawn(2, 2, 1, 4, seed=n)
+        torch.testing.assert_close(compiled(cache, x), decode(expected, x))
+        np.testing.assert_array_equal(cache.table(), expected.table())
+        np.testing.assert_array_equal(cache.lengths, expected.lengths)
+    assert len(found) <= 3  # before it, between its calls and after them
+    q = drawn(2, 2, 1, 4).requires_grad_()
+    torch.compile(lambda q: cache.attend(q * 2), backend=backend)(q).sum().backward()
+    assert q.grad is not None
 
 
 @pytest.mark.parametrize("first", ["import torch", "from corepy import kernels"])

@@ -6,6 +6,7 @@ from typing import Any
 
 from corepy.kernels._casts import cast
 from corepy.kernels._series import (
+    CEILING,
     GELU_CUBE,
     GELU_FLOOR,
     GELU_SLOPE,
@@ -39,8 +40,24 @@ def _tail(xp: Any, u: Any, wide: Any) -> Any:
     return xp.exp(-0.5 * near * near) * xp.exp(-0.5 * (u - near) * (u + near)) * t * p
 
 
+def _between(xp: Any, x: Any, floor: float) -> Any:
+    """Return numbers that are no less than `floor`, and no more than `CEILING`.
+
+    By selects again: torch's clip gives NaN a derivative of zero, and `torch.compile` does not
+    take it through array_api_compat where numbers may change.
+    """
+    x = xp.where(x < floor, xp.full_like(x, floor), x)
+    return xp.where(x > CEILING, xp.full_like(x, CEILING), x)
+
+
+def _above(xp: Any, x: Any, near: Any) -> Any:
+    """Return `x` beyond `CEILING`, for zero times infinity would be its derivative, else `near`."""
+    return xp.where(x > CEILING, x, near)
+
+
 def _silu(xp: Any, x: Any) -> Any:
-    return xp.clip(x, min=SILU_FLOOR) * _sigmoid(xp, x)
+    near = _between(xp, x, SILU_FLOOR)
+    return _above(xp, x, near * _sigmoid(xp, near))
 
 
 def silu(xp: Any, x: Any, *, wide: Any) -> Any:
@@ -50,10 +67,12 @@ def silu(xp: Any, x: Any, *, wide: Any) -> Any:
 
 def gelu(xp: Any, x: Any, *, wide: Any) -> Any:
     """Return ``x * (1 + erf(x / sqrt(2))) / 2``: times the normal distribution below it."""
-    y = xp.clip(cast(xp, x, wide), min=GELU_FLOOR)
-    negative = y < 0
-    beyond = _tail(xp, xp.clip(xp.where(negative, -y, y), max=-GELU_FLOOR), wide)
-    return cast(xp, y * xp.where(negative, beyond, 1.0 - beyond), x.dtype)
+    y = cast(xp, x, wide)
+    near = _between(xp, y, GELU_FLOOR)
+    negative = near < 0
+    beyond = _tail(xp, xp.where(negative, -near, near), wide)
+    found = near * xp.where(negative, beyond, 1.0 - beyond)
+    return cast(xp, _above(xp, y, found), x.dtype)
 
 
 def gelu_tanh(xp: Any, x: Any, *, wide: Any) -> Any:
@@ -61,10 +80,11 @@ def gelu_tanh(xp: Any, x: Any, *, wide: Any) -> Any:
 
     ``(1 + tanh(v)) / 2`` is ``sigmoid(2 * v)``, which keeps its digits where tanh is near -1.
     """
-    y = xp.clip(cast(xp, x, wide), min=GELU_FLOOR)
-    near = xp.clip(y, max=-GELU_FLOOR)  # beyond it is 1, and the cube's derivative infinite
+    y = cast(xp, x, wide)
+    near = _between(xp, y, GELU_FLOOR)
     cube = 1.0 + GELU_CUBE * near * near
-    return cast(xp, y * _sigmoid(xp, GELU_SLOPE * near * cube), x.dtype)
+    found = near * _sigmoid(xp, GELU_SLOPE * near * cube)
+    return cast(xp, _above(xp, y, found), x.dtype)
 
 
 def swiglu(xp: Any, x: Any, gate: Any, *, wide: Any) -> Any:

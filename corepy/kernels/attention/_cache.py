@@ -27,7 +27,7 @@ from corepy.kernels._arguments import (
     whole,
 )
 from corepy.kernels._memory import Host, placed
-from corepy.kernels.attention._cache_memory import CacheMemory
+from corepy.kernels.attention._cache_memory import CacheMemory, outside_graphs
 from corepy.kernels.attention._problem import Problem, flag, grouped, reach, scale_of, shaped
 
 
@@ -265,6 +265,7 @@ class PagedKVCache(CacheMemory):
         """How many blocks no sequence has."""
         return len(self._free)
 
+    @outside_graphs
     def table(self, sequences: Sequence[int] | None = None) -> Host:
         """Return the blocks of each sequence.
 
@@ -289,6 +290,7 @@ class PagedKVCache(CacheMemory):
         """
         return self._table(self._chosen("table", sequences))
 
+    @outside_graphs
     def append(self, k: Any, v: Any, *, sequences: Sequence[int] | None = None) -> None:
         """Keep further keys and values, (sequences, kv_heads, new, head_dim).
 
@@ -363,6 +365,7 @@ class PagedKVCache(CacheMemory):
         turned = [replace(x, native=x.native.transpose(0, 2, 1, 3)) for x in (new, values)]
         self._put((b, slice(None), p, slice(None)), *turned)
 
+    @outside_graphs
     def free(self, sequence: int) -> None:
         """Forget a sequence, and give its blocks to others.
 
@@ -383,6 +386,7 @@ class PagedKVCache(CacheMemory):
         blocks, self._tables[s] = self._tables[s], []
         self._free += blocks[::-1]
 
+    @outside_graphs
     @one_operation
     def attend(
         self,

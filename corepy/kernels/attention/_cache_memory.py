@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, Final, Self
+from functools import wraps
+from typing import Any, Final, Self, TypeVar, cast
 
 import numpy as np
 
@@ -38,6 +40,45 @@ _OF_STANDARD: Final = ("float32", "float64")
 _OF_16_BITS: Final = ("torch", "jax", "cupy", "pyopencl")
 #: Libraries in whose namespaces `array_api_compat` makes zeros.
 _COMPATIBLE: Final = ("numpy", "torch", "jax", "dask")
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _call(method: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    return method(*arguments, **options)
+
+
+#: `_call`, and once `torch.compile` has met it, for good, what that leaves alone: called in a graph
+#: that was compiled, it would be traced itself.
+_apart = _call
+
+
+def _set_apart() -> None:
+    global _apart
+    if _apart is _call:
+        reason = "which blocks a cache writes to, and reads, follows from numbers that change"
+        _apart = sys.modules["torch"].compiler.disable(_call, reason=reason)
+
+
+# As by `torch.compiler.assume_constant_result`: it is called while a call is traced.
+_set_apart._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def outside_graphs(method: _Method) -> _Method:
+    """Let `torch.compile` break its graph at a method, once, and run it as it is.
+
+    What it traced would hold for one state of the cache alone, and for the next be compiled anew.
+    """
+
+    @wraps(method)
+    def call(*arguments: Any, **options: Any) -> Any:
+        # There once something is compiled; torch alone another thread may be importing now.
+        if "torch._dynamo" in sys.modules and sys.modules["torch"].compiler.is_dynamo_compiling():
+            _set_apart()
+        return _apart(method, arguments, options)
+
+    return cast(_Method, call)
 
 
 def _zeros(function: str, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
@@ -113,10 +154,7 @@ def _transformed(x: Given, how: str, where: str) -> ValueError:
 
 def _trace() -> Any:
     """Return what stands for the innermost of the functions that JAX transforms now."""
-    try:
-        from jax.extend.core import get_opaque_trace_state
-    except ImportError:  # where older ones have it
-        from jax.core import get_opaque_trace_state
+    from jax.extend.core import get_opaque_trace_state
 
     return get_opaque_trace_state("corepy")
 

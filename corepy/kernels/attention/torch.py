@@ -110,7 +110,10 @@ def pays(dtype: str, shared: bool, skewed: bool) -> bool:
 def attention(problem: Problem) -> Any:
     """Compute what `serves` allows."""
     p = problem
-    function = function_of(_is_causal(p), p.scale, bool(p.q.shape[1] != p.k.shape[1]))
+    shared = False
+    if p.q.shape[1] != p.k.shape[1]:  # `bool` of it is none where `torch.compile` lets heads change
+        shared = True
+    function = function_of(_is_causal(p), p.scale, shared)
     if p.q.device is CPU and p.q.dtype in ("float16", "bfloat16"):
         function = partial(_in_16_bits, function, abs(p.scale) * p.q.shape[3])
     if _is_causal(p):

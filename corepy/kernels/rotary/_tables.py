@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -121,19 +122,10 @@ def rope_tables(
     model = None if like is None else floating(name, "like", like)
     dtype = "float32" if model is None else model.wide
 
-    exponents = np.arange(0, size, 2) / size
-    gain = 1.0
-    if scaling == "ntk":
-        if size == 2:
-            raise bad_argument(name, "head_dim", head_dim, 'more than 2, with scaling="ntk"')
-        try:
-            base *= factor ** (size / (size - 2))
-        except OverflowError:
-            base = math.inf  # all pairs but the fastest stand still
-    speeds = base**-exponents
-    if scaling == "linear":
-        speeds = speeds / factor
-    elif scaling in _FAST:
+    if scaling == "ntk" and size == 2:
+        raise bad_argument(name, "head_dim", head_dim, 'more than 2, with scaling="ntk"')
+    trained = fast = 0.0
+    if scaling in _FAST:
         if original_length is None:
             expected = f'an integer, which scaling="{scaling}" needs'
             raise bad_argument(name, "original_length", original_length, expected)
@@ -143,20 +135,56 @@ def rope_tables(
         fast = finite(name, "beta_fast", _FAST[scaling] if beta_fast is None else beta_fast, 0.0)
         if not 0.0 < slow < fast:
             raise bad_argument(name, "beta_slow", beta_slow, "more than 0 and less than beta_fast")
-        if scaling == "yarn":
-            speeds = _yarn(speeds, base, factor, trained, fast, slow)
-            gain = 0.1 * math.log(factor) + 1.0
-        else:
-            speeds = _llama3(speeds, factor, trained, fast, slow)
-        if attention_factor is not None:
-            gain = finite(name, "attention_factor", attention_factor)
-            if abs(gain) > float(np.finfo(dtype).max):
-                raise bad_argument(name, "attention_factor", gain, f"a number that {dtype} holds")
-    angles = np.arange(length)[:, None] * speeds
-    tables = tuple((f(angles) * gain).astype(dtype) for f in (np.cos, np.sin))
+    gain = None
+    if attention_factor is not None:
+        gain = finite(name, "attention_factor", attention_factor)
+        if abs(gain) > float(np.finfo(dtype).max):
+            raise bad_argument(name, "attention_factor", gain, f"a number that {dtype} holds")
+    numbers = [_settled(x) for x in (base, factor, trained, fast, slow)]
+    speeds, usual = _speeds(index(size), scaling, *numbers)
+    angles = np.arange(length)[:, None] * np.asarray(speeds, np.float64)
+    gain = usual if gain is None else gain
+    cos, sin = ((f(angles) * gain).astype(dtype) for f in (np.cos, np.sin))
     if model is None:
-        return tables[0], tables[1]
-    return placed(tables[0], model), placed(tables[1], model)
+        return cos, sin
+    return placed(cos, model), placed(sin, model)
+
+
+def _settled(number: float) -> float:
+    """Return a number, which `torch.compile` takes for one that does not change, as `index` one."""
+    return float.fromhex(float(number).hex())
+
+
+def _speeds(
+    size: int,
+    scaling: str | None,
+    base: float,
+    factor: float,
+    trained: float,
+    fast: float,
+    slow: float,
+) -> tuple[list[float], float]:
+    """Return the angle of each pair at position 1, and what tables are multiplied by."""
+    exponents = np.arange(0, size, 2) / size
+    gain = 1.0
+    if scaling == "ntk":
+        try:
+            base *= factor ** (size / (size - 2))
+        except OverflowError:
+            base = math.inf  # all pairs but the fastest stand still
+    speeds = base**-exponents
+    if scaling == "linear":
+        speeds = speeds / factor
+    elif scaling == "yarn":
+        speeds = _yarn(speeds, base, factor, trained, fast, slow)
+        gain = 0.1 * math.log(factor) + 1.0
+    elif scaling == "llama3":
+        speeds = _llama3(speeds, factor, trained, fast, slow)
+    return speeds.tolist(), gain
+
+
+# `torch.compile` would trace NumPy's functions, and compute the speeds in float32.
+_speeds._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _yarn(
