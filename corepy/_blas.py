@@ -61,12 +61,15 @@ class _Hold:
     The number is BLAS's own, for the whole process: of threads of ours that hold it at once, the
     least wish counts. None of them may put back the number that it found, as that may be
     another's; so what the first one found is put back when the last one leaves.
+
+    A handler of a signal, or a finalizer, that computes may come anywhere in here, of the thread
+    that has the lock: it enters and leaves, and what it finds is what counts afterwards.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._holders: set[object] = set()
-        #: The wishes that counted so far, each less than the one before it.
+        #: The wishes that counted so far.
         self._counts: list[int] = []
         #: What is to be put back; empty where nobody holds it.
         self._before: list[int] = []
@@ -75,30 +78,30 @@ class _Hold:
 
     def enter(self, holder: object, count: int) -> None:
         with self._lock:
-            if not self._before:
-                self._counts = [count]
-                self._before = [library.get_num_threads() for library in _libraries()]
-                # From here on `leave` puts it back, wherever an interrupt comes.
-                for library, before in zip(_libraries(), self._before, strict=True):
-                    if before > count:
-                        _give(library, count)
-            elif count < self._counts[-1]:
+            self._holders.add(holder)  # first: from here on nobody else who leaves puts it back
+            libraries = _libraries()
+            found = self._before or [library.get_num_threads() for library in libraries]
+            if not self._before:  # and no call stands between this and what is set
+                self._before, self._counts = found, [count]
+            elif count < self._counts[-1] or len(self._holders) == 1:  # it is being put back
                 self._counts.append(count)
-                for library in _libraries():
-                    if library.get_num_threads() > count:
-                        _give(library, count)
-            self._holders.add(holder)
+            else:
+                return
+            # `leave` puts it back now, wherever an interrupt comes.
+            for library in libraries:
+                if library.get_num_threads() > count:
+                    _give(library, count)
 
     def leave(self, holder: object) -> None:
         """Let a holder go; done twice, or of one that was left behind by forking, it is done."""
         with self._lock:
             self._holders.discard(holder)
             if self._before and not self._holders:
-                self._put_back()
+                self._put_back(self._before)
 
-    def _put_back(self) -> None:
+    def _put_back(self, found: list[int]) -> None:
         most = budget()
-        for library, before in zip(_libraries(), self._before, strict=True):
+        for library, before in zip(_libraries(), found, strict=True):
             now = library.get_num_threads()
             # Who has asked for another number meanwhile has it. Of several wishes an interrupt may
             # have kept the last from a library.
@@ -108,10 +111,10 @@ class _Hold:
 
     def _after_fork(self) -> None:
         """Put back what is held: those who hold it are in the parent, but for who forks itself."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._holders.clear()
         if self._before:
-            self._put_back()
+            self._put_back(self._before)
 
 
 _HOLD: Final = _Hold()

@@ -163,7 +163,38 @@ def test_blas_has_all_its_threads_after_an_interrupt(libraries: list[Library]) -
         assert [library.count for library in libraries] == [4, 4]
         assert not _blas._HOLD._holders
         assert not _blas._HOLD._before
-        assert not _blas._HOLD._lock.locked()
+        assert free(_blas._HOLD._lock)
+
+
+def test_blas_is_held_by_who_comes_in_the_midst_of_holding_it(libraries: list[Library]) -> None:
+    """A handler of a signal, or a finalizer: Python runs them anywhere, in the same thread."""
+    hold = _blas._Hold
+    functions = hold.enter, hold.leave, hold._put_back, *vars(Library).values()
+    codes = {getattr(function, "__code__", None) for function in functions}
+    for place in count():
+        seen = 0
+
+        def look(frame: FrameType, event: str, _: Any, place: int = place) -> None:
+            nonlocal seen
+            if frame.f_code in codes and event != "c_call":
+                seen += 1
+                if seen == place + 1:
+                    sys.setprofile(None)
+                    with _blas.held(1):
+                        assert [library.count for library in libraries] == [1, 1]
+
+        sys.setprofile(look)
+        with _blas.held(2):
+            sys.setprofile(None)
+            assert all(library.count <= 2 for library in libraries)
+            sys.setprofile(look if seen <= place else None)
+        sys.setprofile(None)
+        assert [library.count for library in libraries] == [4, 4]
+        assert not _blas._HOLD._holders
+        assert not _blas._HOLD._before
+        if seen <= place:
+            assert place > 20, "hardly anything was interrupted"
+            return
 
 
 def test_an_interrupt_in_one_of_two_libraries(

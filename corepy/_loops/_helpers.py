@@ -77,7 +77,8 @@ class Helpers:
         self._count = count
         self.board = Board()
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
-        self._starting = threading.Lock()
+        # A handler of a signal that computes may come while its own thread starts them.
+        self._starting = threading.RLock()
         self._threads: list[int] = []  # the system's numbers of those that run
         self._kept_off = -1  # the processor on which they may not wake
         self._dismissed = False

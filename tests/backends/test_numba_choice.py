@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -110,6 +111,24 @@ def test_divisions_are_numpys_without_fused_operations(
 ) -> None:
     monkeypatch.setattr(numba.config, *setting)
     assert not _simd.fuses()
+
+
+def test_nothing_but_numpy_runs_where_numba_was_told_not_to_compile() -> None:
+    code = (
+        "import numpy as np\n"
+        "from corepy.backends.numba import NumbaBackend, _backend\n"
+        "from corepy.backends.numba._glue import numpys\n"
+        "backend = NumbaBackend()\n"
+        "assert all(backend.operation(name) is numpys(name) for name in _backend.OPERATIONS)\n"
+        "x = np.arange(300_000)\n"
+        "indices = x[::-1].copy()\n"
+        "found = backend.execute('take', [x, indices], axis=0)\n"
+        "print((found == indices).all())\n"
+    )
+    environ = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 def test_no_thread_pool_is_started() -> None:

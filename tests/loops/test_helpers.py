@@ -43,6 +43,30 @@ def test_a_helper_does_the_work_in_a_thread_of_its_own() -> None:
     assert names == ["corepy_0"]
 
 
+def test_who_starts_helpers_may_be_in_the_midst_of_starting_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a signal's handler that computes: it runs in the thread that it interrupts."""
+    made = _helpers.Helpers(1)
+    names: list[str] = []
+    calls: list[_helpers.Call] = []
+
+    def work() -> None:
+        names.append(threading.current_thread().name)
+
+    class Thread(threading.Thread):
+        def start(self) -> None:
+            monkeypatch.undo()
+            calls.extend(made.call(work, 1))
+            super().start()
+
+    monkeypatch.setattr(threading, "Thread", Thread)
+    calls += made.call(work, 1)
+    assert eventually(lambda: len(names) == 2)
+    assert [call.settle() for call in calls] == [[], []]
+    assert names == ["corepy_0", "corepy_0"]
+
+
 def test_who_is_late_does_nothing() -> None:
     done: list[int] = []
     call = _helpers.Call(lambda: done.append(1))

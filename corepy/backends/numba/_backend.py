@@ -26,6 +26,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from numba import config
+
 from corepy._crew import Crew
 from corepy._loops._sharing import crew
 from corepy.backends._numpy import NumPyBackend
@@ -53,17 +55,25 @@ OPERATIONS: Final[dict[str, Operation]] = {
 }
 
 
+def _own(name: str) -> Operation | None:
+    """Return an operation with a loop; none where Numba was told not to compile.
+
+    Loops would run in Python then, which has not all that they are made of, and warns of integers
+    that wrap around.
+    """
+    return None if config.DISABLE_JIT else OPERATIONS.get(name)
+
+
 class NumbaBackend(NumPyBackend):
     """NumPy's operations on ``cpu``, some of them in loops compiled by Numba."""
 
     name = "numba"
 
     def operation(self, name: str) -> Callable[..., Any] | None:
-        found = OPERATIONS.get(name)
-        return super().operation(name) if found is None else found
+        return super().operation(name) if _own(name) is None else _own(name)
 
     def single(self, name: str) -> Callable[..., Any] | None:
-        return None if name in OPERATIONS else super().single(name)
+        return super().single(name) if _own(name) is None else None
 
     def crew(self) -> Crew | None:
         return crew()
