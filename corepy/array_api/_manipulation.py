@@ -192,7 +192,8 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
             raise bad_argument(
                 "concat", f"arrays[{i}].shape", x.shape, f"{shape} but for axis {place}"
             )
-    addressable("concat", sum(x.size or 0 for x in found))  # libraries let their sum wrap around
+    along = sum(x.shape[place] or 0 for x in found)  # which libraries let wrap around
+    addressable("concat", *shape[:place], along, *shape[place + 1 :])
     return cast("Array", run_in(found[0]._table, "concat", tuple(found), axis=place))
 
 
@@ -382,7 +383,8 @@ def _countable(x: Array, counts: Array, place: int | None, length: int) -> None:
     if most >= 2**63:
         raise bad_argument("repeat", "repeats", most, "counts below 2**63")
     sizes = known_sizes(x)
-    each = 1 if place is None else math.prod((*sizes[:place], *sizes[place + 1 :]))
+    beside = () if place is None else (*sizes[:place], *sizes[place + 1 :])
+    each = math.prod([size for size in beside if size])
     if most * length * each < ADDRESSABLE:  # however many of them there are
         return
     wide = cast_to(counts, counts._table.narrowed(_dtypes.float64), "repeat")

@@ -399,7 +399,14 @@ def _searchsorted(
     return np.asarray(x1.searchsorted(x2, side, sorter))
 
 
+#: Elements of an axis, for each index, from which taking them one by one is quicker than a copy.
+_SOME_OF: Final = 8
+
+
 def _take(x: Array, indices: Array, *, axis: int | None = None) -> Array:
+    # NumPy copies all of an array with gaps, or in another order, before it takes a few elements.
+    if not x.flags.c_contiguous and indices.size < x.shape[axis or 0] // _SOME_OF:
+        return np.asarray(x[(slice(None),) * (axis or 0) + (indices,)])
     return np.asarray(x.take(indices, axis))
 
 

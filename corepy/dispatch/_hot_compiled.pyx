@@ -52,7 +52,7 @@ from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.math cimport INFINITY, ceil, fabs, isfinite, isinf, isnan, ldexp, sqrt, sqrtf
-from libc.stdint cimport int64_t, uint8_t, uintptr_t
+from libc.stdint cimport INT32_MAX, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport free, llabs, malloc
 from libc.string cimport memchr, memcpy, memset
 

@@ -43,6 +43,8 @@ cdef object _taken_along(Slot* slot, PyArrayObject* x, PyArrayObject* which, int
         return None
     if _size(x, slot.least) < 1:
         return None
+    if not _is_plain(<PyObject*>x) and _size(x, SHORT) < 0:
+        return None  # NumPy would copy all of it first
     held = <object><PyObject*>x
     try:
         return PyArray_TakeFrom(x, <object><PyObject*>which, place, NULL, NPY_RAISE)

@@ -4,6 +4,10 @@
 cdef enum:
     FEW_TIMES = 8  # that each of many elements is repeated, one by one
 
+#: As `corepy.array_api._arguments.ADDRESSABLE`.
+cdef npy_intp ADDRESSABLE = <npy_intp>1 << 47
+
+
 cdef struct TwoWords:
     long long words[2]
 
@@ -202,6 +206,8 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
         if total >= slot.least:
             return None
         along += 1 if stacking else PyArray_DIMS(y)[place]
+        if along > ADDRESSABLE:
+            return None  # beside a size of 0, but more would wrap around
     k = 0
     for j in range(ndim):
         if stacking and j == place:
@@ -371,6 +377,8 @@ cdef object _tiling_way(Function self, PyObject** args, Py_ssize_t count, PyObje
             strides[2 * i + 1] = PyArray_STRIDES(x)[i - (ndim - of_x)]
         if times < 0 or times and size > (slot.least - 1) // times:
             return None
+        if times and dims[2 * i + 1] > ADDRESSABLE // times:
+            return None  # beside a size of 0, but the product would wrap around
         size *= times
         if dims[2 * i + 1] and size > (slot.least - 1) // dims[2 * i + 1]:
             return None
@@ -417,7 +425,7 @@ cdef object _repeating_way(Function self, PyObject** args, Py_ssize_t count, PyO
                 chunk *= dims[j]
         length = dims[place]
     if alike:
-        if not 0 <= times < least:
+        if not 0 <= times < least or times and length > ADDRESSABLE // times:
             return None
         total = length * times
     else:

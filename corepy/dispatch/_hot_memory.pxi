@@ -171,7 +171,11 @@ cdef extern from *:
             }
         }
         Py_INCREF(descr);  /* stolen by the next line */
-        return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, dims, NULL, NULL, 0, NULL);
+        PyObject* made =
+            PyArray_NewFromDescr(&PyArray_Type, descr, ndim, dims, NULL, NULL, 0, NULL);
+        /* NumPy has other words for what passes all memory, as sizes beside a 0 may. */
+        if (made == NULL && PyErr_ExceptionMatches(PyExc_ValueError)) PyErr_NoMemory();
+        return made;
     }
 
     static PyObject* corepy_capsule = NULL;  /* of the pool of host memory */

@@ -399,8 +399,8 @@ cdef object _order(Slot* slot, PyArrayObject* x, npy_intp size, int axis):
         made = _ordered(slot, x, size)
         if made is not None:
             return made
-    if _least_to_sort(slot, x) <= size:
-        return None
+    if size == 0 or _least_to_sort(slot, x) <= size:
+        return None  # NumPy words what it cannot hold, sizes of 0 aside, in its own way
     cdef int type_num = slot.type_num
     cdef bint floats = type_num == NPY_DOUBLE or type_num == NPY_FLOAT
     if slot.pack == NULL and floats and size >= SOME and PyArray_NDIM(x) == 1:

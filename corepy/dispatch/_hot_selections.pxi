@@ -201,6 +201,9 @@ cdef object _short_search(Slot* slot, PyArrayObject* x, int first, int last, bin
     for i in range(last, ndim):
         columns = columns or PyArray_DIMS(x)[i] > 1
     size = _size(x, _least_of(slot, x, first, last))
+    # Loops over elements of 4 bytes keep places in as many.
+    if not whole and slot.kind != COUNT and slot.size == 4 and PyArray_DIMS(x)[first] > INT32_MAX:
+        return None
     if not whole and slot.column_loop != NULL and (columns or size >= LONG or gaps or slot.kind == COUNT):
         return _reduced_along(slot, x, first, last, gaps, 0)
     if gaps:

@@ -27,7 +27,8 @@ from tests.helpers import assert_same
 # Without a package of kernels mlx is found, and fails to import.
 mx = required("mlx.core", exc_type=ImportError)
 
-from corepy.backends.mlx._backend import MLXBackend  # noqa: E402  it imports mlx
+from corepy.backends.mlx import _functions  # noqa: E402  it imports mlx
+from corepy.backends.mlx._backend import MLXBackend  # noqa: E402  and so does it
 
 pytestmark = [
     pytest.mark.backend("mlx"),
@@ -410,6 +411,22 @@ def test_sizes_beyond_32_bits_are_refused_by_name() -> None:
             make()
 
 
+def test_sums_of_many_integers_need_no_wider_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(4).integers(-9, 9, (4, 300_000)).astype(np.int8)
+    x = a(values)
+    mx.synchronize()
+    monkeypatch.setattr(_functions, "LARGE", 2**20)
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    for axis in (None, 0, 1):
+        found = xp.sum(x, axis=axis, keepdims=True)
+        assert found.dtype is xp.int64
+        np.testing.assert_array_equal(np.asarray(found), values.sum(axis, keepdims=True))
+        np.testing.assert_array_equal(np.asarray(xp.prod(x, axis=axis)), values.prod(axis))
+    # The sums of columns have eight bytes each, and there may be two of them.
+    assert mx.get_peak_memory() - before < 6_000_000 < 8 * values.size
+
+
 def test_timing_waits_for_the_values() -> None:
     x = xp.asarray(np.arange(2**20, 0, -1))
     found = corepy.explain(xp.sort, x)
@@ -475,6 +492,24 @@ def test_slices_of_any_size(key: slice) -> None:
     x[key] = 9
     values[key] = 9
     assert x.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        slice(None, None, 2**30),
+        slice(7, None, 2**30 - 3),
+        slice(None, None, -(2**30)),
+        slice(None, None, 2**29),
+        slice(-1, None, -(2**30) - 5),
+    ],
+    ids=str,
+)
+def test_steps_that_32_bits_hardly_hold(key: slice) -> None:
+    x = xp.broadcast_to(a([[1], [2]], "int8"), (2, 2**30 + 10))  # takes no memory
+    count = len(range(*key.indices(2**30 + 10)))
+    assert x[:, key].tolist() == [[1] * count, [2] * count]
+    assert x[1, key].shape == (count,)
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 7])

@@ -125,6 +125,17 @@ def test_unique_values_keep_the_first_of_equal_zeros(dtype: str, size: int, dist
         )
 
 
+def test_sizes_beside_no_elements_do_not_wrap_around() -> None:
+    flat = np.zeros((0, 2**62), np.int8)
+    with pytest.raises(MemoryError, match="^concat: the result has"):
+        xp.concat([xp.asarray(flat), flat, flat, flat], axis=1)
+    for shape, axis in (((0, 4), 1), ((4, 0), 0)):
+        with pytest.raises(MemoryError, match="^repeat: the result has"):
+            xp.repeat(xp.zeros(shape), xp.asarray([2**62] * 4), axis=axis)
+    assert xp.concat([xp.asarray(flat[:, :3]), flat[:, 3:5]], axis=1).shape == (0, 5)
+    assert xp.repeat(xp.zeros((0, 4)), xp.asarray([2, 0, 1, 3]), axis=1).shape == (0, 6)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 def test_long_ranges(dtype: str) -> None:
     bounds = [(0, 100_000, 1), (300_001, -400_000, -7), (-(2**23), 2**23, 99), (0, 2**40, 2**24)]

@@ -21,6 +21,8 @@ torch = required("torch")
 from torch.autograd import forward_ad  # noqa: E402 (of an extra)
 from torch.overrides import TorchFunctionMode  # noqa: E402
 
+from corepy.backends.torch import _reductions  # noqa: E402
+
 pytestmark = pytest.mark.backend("torch")
 
 inf, nan = math.inf, math.nan
@@ -268,6 +270,44 @@ def test_counts_keep_dimensions() -> None:
     assert xp.count_nonzero(x, axis=0, keepdims=True).tolist() == [[2, 1]]
     assert xp.count_nonzero(x, keepdims=True).tolist() == [[3]]
     assert xp.argmax(x, keepdims=True).tolist() == [[3]]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32"],
+)
+def test_many_elements_are_counted_and_added_up_without_a_wider_copy(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("torch would widen all elements at once")
+
+    values = np.random.default_rng(3).integers(-9, 9, (5, 7, 11)).astype(name)
+    arrays = a(values), xp.permute_dims(a(values), (2, 1, 0))
+    monkeypatch.setattr(_reductions, "_AT_ONCE", 20)
+    if name not in ("int64", "float32"):
+        monkeypatch.setattr(_reductions, "_accumulated", refuse)
+    for axis in (None, 0, 1, 2, (0, 1), (0, 2), (1, 2), (0, 1, 2)):
+        for x, host in zip(arrays, (values, values.T), strict=True):
+            for keepdims in (False, True):
+                found = xp.count_nonzero(x, axis=axis, keepdims=keepdims)
+                assert found.dtype is xp.int64
+                assert_counts(found, np.count_nonzero(host, axis=axis, keepdims=keepdims))
+                if name in ("bool", "float32"):
+                    continue
+                assert_counts(
+                    xp.sum(x, axis=axis, keepdims=keepdims),
+                    host.sum(axis=axis, keepdims=keepdims),
+                )
+                assert_counts(
+                    xp.sum(x, axis=axis, dtype=xp.int8, keepdims=keepdims),
+                    host.sum(axis=axis, dtype=np.int8, keepdims=keepdims),
+                )
+
+
+def assert_counts(found: corepy.Array, expected: Any) -> None:
+    assert found.shape == np.shape(expected)
+    np.testing.assert_array_equal(np.asarray(found), expected, strict=True)
 
 
 # ---------------------------------------------------------------------------- sets and searching

@@ -245,3 +245,34 @@ def test_more_bytes_than_can_be_counted_are_no_memory(name: str) -> None:
     for _ in range(2):  # the first call fills the table
         with pytest.raises(corepy.InsufficientMemoryError, match=f"^{name}: the memory of cpu"):
             getattr(xp, name)(*args)
+
+
+#: What a compiled way computes sizes of, sizes of 0 aside, that no memory holds.
+BEYOND_MEMORY: dict[str, Callable[[Any], Any]] = {
+    **{f"concat of {n}": lambda x, n=n: xp.concat([x] * n, axis=1) for n in (2, 3, 4)},
+    **{f"repeat {n} times": lambda x, n=n: xp.repeat(x, n, axis=1) for n in (2, 4)},
+    **{f"tile {n} times": lambda x, n=n: xp.tile(x, (1, n)) for n in (2, 4)},
+    "argsort": lambda x: xp.argsort(x, axis=1),
+    "argsort of columns": lambda x: xp.argsort(xp.permute_dims(x, (1, 0)), axis=0),
+    "astype": lambda x: xp.astype(x, xp.float64),
+    "cumulative_sum": lambda x: xp.cumulative_sum(x, axis=1),
+    "full_like": lambda x: xp.full_like(x, 2, dtype=xp.float64),
+    "stack": lambda x: xp.stack([x] * 4, axis=1),
+    "zeros_like": lambda x: xp.zeros_like(x, dtype=xp.float64),
+}
+
+
+@pytest.mark.parametrize("call", BEYOND_MEMORY.values(), ids=list(BEYOND_MEMORY))
+def test_sizes_beside_no_elements_do_not_wrap_around(call: Callable[[Any], Any]) -> None:
+    for _ in range(3):
+        call(xp.zeros((2, 3), dtype=xp.int8))  # from then on it takes the shortest way
+    with pytest.raises(MemoryError, match=r"memory|elements"):
+        call(xp.asarray(np.zeros((0, 2**62), np.int8)))
+
+
+def test_few_elements_are_taken_without_a_copy_of_all() -> None:
+    ones = xp.broadcast_to(xp.asarray(1.0), (2**40, 2))  # of 2**44 bytes, had it memory of its own
+    few = xp.asarray([3, 2**40 - 1])
+    for _ in range(3):
+        xp.take(xp.ones((4, 2)), xp.asarray([3, 0]), axis=0)
+    assert xp.take(ones, few, axis=0).shape == (2, 2)

@@ -9,6 +9,7 @@ import numpy as np
 
 import corepy
 from corepy._extensions import extension
+from corepy.array_api._arguments import ADDRESSABLE
 from corepy.backends import _extents, _numpy_creation
 from corepy.kernels._device import _sharing
 from tests.conftest import required
@@ -43,6 +44,11 @@ def test_of_what_no_cache_holds() -> None:
 def test_of_exact_integers() -> None:
     found = sizes("dispatch/_hot_creation.pxi")["_EXACT_IN_FLOAT"]
     assert found == _numpy_creation.EXACT[np.dtype(np.float32)]
+
+
+def test_of_what_memory_can_hold() -> None:
+    text = (ROOT / "dispatch/_hot_joins.pxi").read_text(encoding="utf-8")
+    assert f"ADDRESSABLE = <npy_intp>1 << {ADDRESSABLE.bit_length() - 1}\n" in text
 
 
 def test_of_chunks() -> None:

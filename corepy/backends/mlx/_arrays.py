@@ -95,11 +95,11 @@ def from_host(array: HostArray) -> Array | HostArray:
 
 
 #: Bytes below which an allocation can be trusted to succeed.
-_LARGE: Final = 2**30
+LARGE: Final = 2**30
 
 
 def _check_room(x: Array | HostArray) -> None:
-    if x.nbytes > _LARGE:
+    if x.nbytes > LARGE:
         np.empty(x.nbytes, np.int8)  # takes no memory before it is written; raises MemoryError
 
 

@@ -14,6 +14,8 @@ from corepy.backends._keys import axes, check, within
 from corepy.backends.mlx._arrays import (
     BY_NATIVE,
     FOREIGN,
+    LARGE,
+    TRACED,
     Array,
     HostArray,
     from_host,
@@ -21,6 +23,9 @@ from corepy.backends.mlx._arrays import (
     values_of,
 )
 from corepy.devices._device import Device
+
+#: How many elements 32 bits may fail to count.
+_MANY: Final = 2**31
 
 
 def astype(x: Array, dtype: mx.Dtype | np.dtype[Any], *, copy: bool = True) -> Array | HostArray:
@@ -57,8 +62,10 @@ def getitem(x: Array, key: Any) -> Array:
     parts = key if isinstance(key, tuple) else (key,)
     arrays = [part for part in parts if isinstance(part, mx.array)]
     if not arrays:
-        return x[_checked(x, parts)]
-    if len(parts) == 1 and arrays[0].dtype != mx.bool_ and x.ndim:
+        checked = _checked(x, parts)
+        if not _is_far(checked):
+            return x[checked]
+    elif len(parts) == 1 and arrays[0].dtype != mx.bool_ and x.ndim:
         return take(x, arrays[0], axis=0)
     # Boolean masks are missing in MLX, and arrays beside slices go unchecked.
     return from_host(values_of(x)[_host_key(key)])
@@ -67,10 +74,12 @@ def getitem(x: Array, key: Any) -> Array:
 def setitem(x: Array, key: Any, value: Array) -> Array:
     parts = key if isinstance(key, tuple) else (key,)
     if not any(isinstance(part, mx.array) for part in parts):
-        if id(x) in FOREIGN:
-            x = x.astype(x.dtype)  # an mx.array of our own, on the same memory until it is written
-        x[_checked(x, parts)] = value
-        return x
+        checked = _checked(x, parts)
+        if not _is_far(checked):
+            if id(x) in FOREIGN:
+                x = x.astype(x.dtype)  # an mx.array of our own, on this memory until it is written
+            x[checked] = value
+            return x
     host = values_of(x).copy()
     host[_host_key(key)] = values_of(value)
     return from_host(host)
@@ -96,6 +105,19 @@ def _checked(x: Array, parts: Sequence[Any]) -> tuple[Any, ...]:
             check(axis, x.shape[axis], part)
         found.append(part)
     return tuple(found)
+
+
+def _is_far(parts: tuple[Any, ...]) -> bool:
+    """Say whether a checked key has a slice that MLX cannot count.
+
+    It adds the step to the length in 32 bits, and gives a negative size beyond these.
+    """
+    for part in parts:
+        if isinstance(part, slice) and part.step is not None:
+            stop = -1 if part.stop is None else part.stop
+            if abs(stop - part.start) + abs(part.step) > _MANY:
+                return True
+    return False
 
 
 def _check_indices(indices: Array, axis: int, size: int) -> None:
@@ -199,10 +221,6 @@ def to_index(function: Callable[..., Array], on_host: Callable[..., Any]) -> Cal
     return counted
 
 
-#: How many elements 32 bits may fail to count.
-_MANY: Final = 2**31
-
-
 def count_nonzero(x: Array, *, axis: Any, keepdims: bool) -> Array:
     axes = range(x.ndim) if axis is None else _axes(axis)
     if math.prod(x.shape[i] for i in axes) < _MANY:
@@ -247,6 +265,10 @@ def accumulating(
     def reduce(x: Array, *, axis: Any, dtype: Any, keepdims: bool) -> Array | HostArray:
         if isinstance(dtype, np.dtype):
             return np.asarray(on_host(values_of(x), axis, dtype, keepdims=keepdims))
+        if x.dtype.size < dtype.size and x.size * dtype.size > LARGE and TRACED.get(id(x)) is not x:
+            # MLX would widen all elements first, and ends the process where there is no memory.
+            wide = np.dtype(BY_NATIVE[dtype].name)
+            return from_host(np.asarray(on_host(values_of(x), axis, wide, keepdims=keepdims)))
         return plain(x.astype(dtype), axis=axis, keepdims=keepdims).astype(dtype)
 
     plain = reducing(function, on_host)

@@ -58,15 +58,51 @@ def sum_(x: Tensor, *, axis: Any, dtype: torch.dtype, keepdims: bool) -> Tensor:
             return torch.sum(x)
         if axis is not None:
             return torch.sum(x, axis, keepdims)
-    terms = _accumulated(x, dtype)
     if unreduced(x, axis):
-        return terms.to(dtype, copy=True)
+        return _accumulated(x, dtype).to(dtype, copy=True)
     axes = _axes(x, axis)
+    if _is_long(x) and not (x.dtype is torch.int64 or dtype.is_floating_point or dtype.is_complex):
+        return _widened_sum(x, axes, keepdims).to(dtype)
+    terms = _accumulated(x, dtype)
     if _goes_astray(terms, axes):
         for place in sorted(axes, reverse=True):
             terms = torch.sum(terms, place, keepdims)
         return terms.to(dtype)
     return torch.sum(terms, axes, keepdims).to(dtype)
+
+
+#: Elements that are taken at once, in memory that the next ones reuse: of deviations from the mean,
+#: or as wide as their sum.
+_AT_ONCE: Final = 1 << 17
+
+
+def _is_long(x: Tensor) -> bool:
+    """Say whether an array is taken in parts: new memory for all of it would take much longer."""
+    return x.device.type == "cpu" and x.numel() > 2 * _AT_ONCE and is_plain(x)
+
+
+def _parts(x: Tensor) -> tuple[int, tuple[Tensor, ...]]:
+    """Return an axis, and an array in parts along it."""
+    place = max(range(x.ndim), key=x.shape.__getitem__)
+    return place, x.split(max(1, _AT_ONCE * x.shape[place] // x.numel()), place)
+
+
+def _joined(totals: list[Tensor], place: int, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the sums over some axes of an array from those of its parts, which keep these axes."""
+    total = torch.cat(totals, place)
+    if place in axes:
+        total = torch.sum(total, place, True)
+    return total if keepdims else total.squeeze(axes)
+
+
+def _widened_sum(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Add up integers of fewer bits than int64, of which torch would copy all into that first."""
+    place, parts = _parts(x)
+    memory, totals = torch.empty_like(parts[0], dtype=torch.int64), []
+    for part in parts:
+        terms = memory.narrow(place, 0, part.shape[place]).copy_(part)
+        totals.append(torch.sum(terms, axes, True))
+    return _joined(totals, place, axes, keepdims)
 
 
 def _goes_astray(x: Tensor, axes: tuple[int, ...]) -> bool:
@@ -109,17 +145,13 @@ def cumulate(function: Callable[..., Tensor], initial: int) -> Callable[..., Ten
     return cumulate
 
 
-#: Elements whose deviations from the mean are taken at once, in memory that the next ones reuse.
-_AT_ONCE: Final = 1 << 17
-
-
 def var(x: Tensor, *, axis: Any, correction: float, keepdims: bool) -> Tensor:
     # torch.var loses more digits, takes longer but for all of an array, and warns where no degree
     # of freedom is left.
     axes = _axes(x, axis)
     freedom = math.prod(x.shape[place] for place in axes) - correction
     middle = mean(x, axis=axis, keepdims=True)
-    if x.device.type == "cpu" and x.numel() > 2 * _AT_ONCE and is_plain(x):
+    if _is_long(x):
         total = _squares(x, middle, axes, keepdims)
     else:
         deviations = x - middle
@@ -132,8 +164,7 @@ def _squares(x: Tensor, middle: Tensor, axes: tuple[int, ...], keepdims: bool) -
 
     New memory for those of all would take the system several times as long as they take.
     """
-    place = max(range(x.ndim), key=x.shape.__getitem__)
-    parts = x.split(max(1, _AT_ONCE * x.shape[place] // x.numel()), place)
+    place, parts = _parts(x)
     middles = (middle,) if place in axes else middle.split(parts[0].shape[place], place)
     memory, totals = torch.empty_like(parts[0]), []
     for i, part in enumerate(parts):
@@ -141,16 +172,20 @@ def _squares(x: Tensor, middle: Tensor, axes: tuple[int, ...], keepdims: bool) -
         torch.sub(part, middles[i % len(middles)], out=deviations)
         deviations *= deviations
         totals.append(sum_(deviations, axis=axes, dtype=x.dtype, keepdims=True))
-    total = torch.cat(totals, place)
-    if place in axes:
-        total = torch.sum(total, place, True)
-    return total if keepdims else total.squeeze(axes)
+    return _joined(totals, place, axes, keepdims)
 
 
 def std(x: Tensor, *, axis: Any, correction: float, keepdims: bool) -> Tensor:
     return torch.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
+#: What torch counts; of unsigned integers bytes alone.
+_COUNTED: Final = _SUMMED | {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32}
+
+
 def count_nonzero(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
-    # torch.count_nonzero has no keepdims, and takes () for all axes.
+    # torch.count_nonzero has no keepdims, takes () for all axes, and adds up copies along some.
+    if x.dtype in _COUNTED and len(_axes(x, axis)) == x.ndim and _is_long(x):
+        count = torch.count_nonzero(x)
+        return count.reshape((1,) * x.ndim) if keepdims else count
     return sum_(x != 0, axis=axis, dtype=torch.int64, keepdims=keepdims)
