@@ -209,6 +209,8 @@ def _cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
 def _matrix_power(x: Array, n: int, /) -> Array:
     if n < 1:
         return np.linalg.matrix_power(x, n)
+    if n == 1:  # of NumPy that is the operand itself, to which who writes to the result would write
+        return x.copy()
     if n == 3:  # in this order, which is NumPy's
         return cast("Array", np.matmul(np.matmul(x, x), x))
     found: Any = None

@@ -451,6 +451,17 @@ def test_meshgrid(indexing: str, data: st.DataObject) -> None:
         assert_values(part, wanted)
 
 
+def test_grids_have_memory_of_their_own(backend: str) -> None:
+    x, y = xp.asarray([1.0, 2.0]), xp.asarray([5.0])
+    for grids in (xp.meshgrid(x, y), xp.meshgrid(x), xp.meshgrid(y, x, indexing="ij")[::-1]):
+        before = grids[0] + 0
+        x[0] = 3.0
+        assert xp.all(grids[0] == before)
+        grids[0][...] = 7.0
+        assert xp.all(x == xp.asarray([3.0, 2.0]))
+        x[0] = 1.0
+
+
 def test_meshgrid_checks_its_arguments() -> None:
     with pytest.raises(ValueError, match="^meshgrid: indexing is 'ab'; expected one of"):
         xp.meshgrid(xp.ones(2), indexing="ab")

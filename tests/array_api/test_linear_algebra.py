@@ -185,6 +185,17 @@ def test_inverse_determinant_and_solution(n: int, dtype: str, seed: int) -> None
     assert_near(none, identity(n), close)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_the_first_power_of_a_matrix_is_another_array(dtype: str) -> None:
+    x = xp.asarray([[1.0, 2.0], [3.0, 4.0]], dtype=getattr(xp, dtype))
+    power = xp.linalg.matrix_power(x, 1)
+    power[...] = 0
+    assert x.tolist() == [[1, 2], [3, 4]]
+    power = xp.linalg.matrix_power(x, 1)
+    x[...] = 0
+    assert power.tolist() == [[1, 2], [3, 4]]
+
+
 @SQUARE
 def test_cholesky(n: int, dtype: str, seed: int) -> None:
     x = hermitian(n, dtype, seed)

@@ -92,6 +92,7 @@ FIXES: Final[dict[str, Function]] = {
         f"linalg.{name}": linalg.solvable(getattr(compat.linalg, name), failure)
         for name, failure in linalg.FAILURES.items()
     },
+    "linalg.matrix_power": linalg.solvable(linalg.matrix_power, "Singular matrix"),
     "linalg.qr": linalg.qr,
     "linalg.solve": linalg.solvable(linalg.solve, "Singular matrix"),
     "linalg.eig": linalg.solvable(linalg.eig, "Eigenvalues did not converge"),

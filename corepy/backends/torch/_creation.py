@@ -41,6 +41,12 @@ def arange(first: float, last: float, pace: float, *, dtype: Any, device: Any) -
     return compat.arange(first, last, pace, dtype=dtype, device=device)
 
 
+def meshgrid(*arrays: Tensor, indexing: str) -> tuple[Tensor, ...]:
+    """Return the grids in memory of their own, as elsewhere: those of torch see later writes."""
+    grids = torch.meshgrid(*arrays, indexing=indexing)
+    return tuple(grid.clone(memory_format=torch.contiguous_format) for grid in grids)
+
+
 def _far(first: int, last: int, pace: int, dtype: torch.dtype, device: Any) -> Tensor:
     """Make a range of integers which torch refuses, or counts in floats that do not hold them."""
     count = len(range(first, last, pace))

@@ -78,6 +78,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
         for name in ("empty", "eye", "full", "linspace", "ones", "zeros")
     },
     "arange": creation.on_device(creation.arange),
+    "meshgrid": creation.meshgrid,
     **fft.OPERATIONS,
     "fft.fftfreq": creation.on_device(compat.fft.fftfreq),
     "fft.rfftfreq": creation.on_device(compat.fft.rfftfreq),
