@@ -153,11 +153,8 @@ def _loaded(load: Callable[[], Library]) -> Library:
 
 
 def present() -> list[Peer]:
-    """Return the peers that are installed, and that this corepy has."""
-    found = [peer for peer in PEERS if find_spec(peer.module)]
-    if not hasattr(corepy, "precision"):
-        found = [peer for peer in found if peer.name != FAST]
-    return found
+    """Return the peers that are installed."""
+    return [peer for peer in PEERS if find_spec(peer.module)]
 
 
 def statement(peer: Peer, operation: Operation, dtype: str, size: int, own: Operands) -> Statement:

@@ -31,6 +31,7 @@ from benchmarks._grid_operations import (
 )
 from benchmarks._grid_peers import AGAIN, COREPY, FAST, NUMPY, PEERS, Peer
 from benchmarks._measure import Timing
+from corepy.dispatch._hot import PURE
 
 #: The claims: the geometric mean of speeds is at least this ...
 MEAN_SPEED: Final = {10: 2.5, 1000: 2.0, "large": 2.0}
@@ -260,11 +261,7 @@ def facts(peers: Sequence[Peer], load_before: float | None, minutes: float) -> d
 
 def hot_path() -> str:
     """Say which form of corepy's hot path runs."""
-    if find_spec("corepy.dispatch._hot") is None:
-        return "in Python"
-    from corepy.dispatch import _hot
-
-    return "compiled" if _hot.PURE is None else f"in Python ({_hot.PURE})"
+    return "compiled" if PURE is None else f"in Python ({PURE})"
 
 
 def report(

@@ -32,12 +32,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
+# So that the script runs in a checkout in which nothing is installed.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import corepy  # before NumPy: it settles how long libraries' threads wait
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-import _measure
+# isort: split
 import numpy as np
+
+from benchmarks import _measure
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 #: Greatest entry that is meant to be.

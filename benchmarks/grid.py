@@ -1,6 +1,6 @@
 """The grid: operations by dtype and size, for corepy beside NumPy, torch, JAX and others.
 
-    python benchmarks/grid.py                   # all of it, some twenty minutes
+    python benchmarks/grid.py                   # all of it, in 20 to 35 minutes
     python benchmarks/grid.py --quick           # fewer sizes and rounds, some three minutes
     python benchmarks/grid.py --only sort --sizes 1000 1000000
     python benchmarks/grid.py --save            # also benchmarks/results/grid-<cpu>-<date>.*

@@ -17,6 +17,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from platform import platform
 from typing import Any, Final
@@ -268,7 +269,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     print(text)
     if options.save:
-        name = f"numba-kernels-{_measure.slug(_measure.processor())}.md"
+        date = datetime.now(UTC).date().isoformat()
+        name = f"numba-kernels-{_measure.slug(_measure.processor())}-{date}.md"
         (_measure.ROOT / "benchmarks" / "results" / name).write_text(text, encoding="utf-8")
     return 0
 

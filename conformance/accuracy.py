@@ -319,8 +319,6 @@ BOUNDS: Final[dict[str, tuple[float, dict[str, float]]]] = {
     "log": (4, {}),
     "log10": (4, {}),
     "log1p": (4, {}),
-    # numpy/numpy#22609; MLX leaves complex128 to NumPy.
-    "log1p complex": (4, {}),
     "log2": (4, {}),
     "logaddexp": (32, {}),
     "matmul": (16, {}),

@@ -277,7 +277,7 @@ def contradictions(text: str, found: Sequence[Run] | None = None) -> list[str]:
     for line in section.partition("\n## ")[0].splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         first = re.match(r"`(\w+)`", cells[0])
-        if len(cells) != 4 or first is None or cells[2].startswith("planned"):
+        if len(cells) != 4 or first is None:
             continue
         for kind in re.findall(r"`(\w+)[`:]", cells[1]):
             told[first[1], kind] = cells[3]

@@ -67,7 +67,7 @@ from corepy.dispatch._route_sources import in_force
 from corepy.dispatch._threads import unmoved
 
 #: The environment variables that corepy reads, but for those of its own tests
-#: (``COREPY_ROUTES_FORCED`` and ``COREPY_NUMBA_THRESHOLD``).
+#: (``COREPY_ROUTES_FORCED``, ``COREPY_NUMBA_THRESHOLD`` and ``COREPY_POOL_LEAST``).
 ENVIRONMENT: Final = (
     "COREPY_BACKEND_PRIORITY",
     "COREPY_NUM_THREADS",

@@ -1,8 +1,8 @@
 """The dtypes of the standard: one interned object each, compared by identity.
 
 This is vocabulary that every layer shares; `corepy.array_api` publishes it under the standard's
-names. Promotion follows the standard's table [1]_, and `promote` says what corepy does where the
-table is silent.
+names. Promotion follows the standard's table [1]_, and `MIXED_PROMOTION` says what corepy does
+where the table is silent.
 
 .. [1] https://data-apis.org/array-api/2025.12/API_specification/type_promotion.html
 """

@@ -26,6 +26,7 @@ __all__ = [
     "broadcast_mismatch",
     "divided_by_zero",
     "foreign_dtype",
+    "listing",
     "named",
     "negative_power",
     "no_promotion",

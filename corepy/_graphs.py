@@ -110,6 +110,7 @@ class Graph:
             _check(self._function(*self._operands))  # compiles kernels, finds workspaces
             self._stream.synchronize()
             with ExitStack() as others:
+                # Nobody reads them: what they have lent is written to at each replay.
                 self._pools = [
                     others.enter_context(found.apart())
                     for backend in serving(device)

@@ -11,7 +11,7 @@ Fixtures
 Markers
     * ``backend("torch")``: needs that backend.
     * ``needs("mpmath")``: needs another library.
-    * ``gpu``, ``network``: need what they say.
+    * ``gpu``: needs a GPU that some backend can use.
     * ``device("opencl")``: needs a device of OpenCL for kernels to run on; ``"cupy"`` one of
       CuPy's, ``"cuda"`` one that CuPy and torch share, and ``"tinygrad:opencl"`` and
       ``"tinygrad:webgpu"`` devices of tinygrad's.
@@ -163,8 +163,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 _demand(marker.args[0], lacks_device(marker.args[0]))
             case "at_once" if is_lazy(backend_of(item)):
                 pytest.skip(f"{backend_of(item)} computes when a value is asked for")
-            case "network" if os.environ.get("COREPY_TEST_NETWORK") != "1":
-                pytest.skip("needs the network; set COREPY_TEST_NETWORK=1 to run it")
 
 
 #: Backends that compile a kernel for each shape and operation, which takes a fifth of a second on

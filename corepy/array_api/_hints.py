@@ -56,7 +56,7 @@ _OF_ARRAYS: Final = {
 _OF_NO_ARRAY: Final = frozenset(
     (
         *("arange", "asarray", "broadcast_shapes", "concat", "empty", "eye", "from_dlpack"),
-        *("full", "isdtype", "linspace", "ones", "stack", "zeros"),
+        *("full", "isdtype", "linspace", "ones", "stack", "zeros", "__array_namespace_info__"),
     )
 )
 

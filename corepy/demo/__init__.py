@@ -1,5 +1,5 @@
-"""One program on every backend: ``python -m corepy.demo``.
+"""One program on every backend: the command ``corepy demo``.
 
 `corepy.demo.digits` is the program: machine learning written once, in the array API alone.
-Running the package feeds it real data, on each backend that this machine can use, and compares.
+The command feeds it real data, on each backend that this machine can use, and compares.
 """

@@ -115,6 +115,6 @@ def _default_limit() -> int:
 
 
 set_memory_pool(_default_limit())
-# A private setting for the tests, which recycle small arrays with it.
+# A private setting for scripts/sanitize.sh, which lets nothing come from the pool with it.
 if _pool is not None and (_least := number("COREPY_POOL_LEAST", "bytes")) is not None:
     _pool.least(_least)

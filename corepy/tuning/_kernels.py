@@ -31,7 +31,7 @@ _EPS: Final = 1e-6
 #: What JAX has a function of its own for; the formulas of others it compiles as they are.
 _OF_JAX: Final = ("kernels.attention",)
 
-#: What is called, by name, and the work that is measured first, then more, then less.
+#: What is called, by name.
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "kernels.attention": kernels.attention,
     "kernels.conv2d": lambda x, weight: kernels.conv2d(
@@ -41,6 +41,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "kernels.rms_norm": lambda x, weight: kernels.rms_norm(x, weight, _EPS),
     "kernels.softmax": partial(kernels.softmax, axis=-1),
 }
+#: By form or name: the work that is measured first, then more, then less.
 _SIZES: Final = {
     "prefill": (1 << 26, (1 << 30,), (1 << 22, 1 << 20, 1 << 18, 1 << 16)),
     "decode": (1 << 24, (), (1 << 22, 1 << 20, 1 << 18, 1 << 16)),

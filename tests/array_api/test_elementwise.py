@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import corepy
 import corepy.array_api as xp
-from corepy._dtypes import DTYPES
+from corepy._dtypes import ANY, DTYPES
 from corepy.dispatch import OPERATIONS
 from tests.helpers import (
     FEW_PAIRS,
@@ -397,7 +397,7 @@ def test_powers_of_integers_wrap_around_whatever_the_exponent(dtype: str) -> Non
     assert_values(x1, bases**exponents)
 
 
-@pytest.mark.parametrize("name", UNARY + BINARY)
+@pytest.mark.parametrize("name", [n for n in UNARY + BINARY if OPERATIONS[n].dtypes < ANY])
 def test_dtype_that_a_function_does_not_take_raises(name: str) -> None:
     operands = ["x"] if name in UNARY else ["x1", "x2"]
     for dtype in DTYPES.values():

@@ -229,7 +229,7 @@ def _giving(function: Any, noted: str) -> Any:
 def _module(name: str, source: Any, noted: dict[str, str], **more: Any) -> Any:
     made = ModuleType(name)
     made.__spec__ = ModuleSpec(name, None, is_package=True)
-    made.__path__ = []  # type: ignore[attr-defined]
+    made.__path__ = []
     for key in dir(source):
         value = getattr(source, key)
         if key.startswith("_"):

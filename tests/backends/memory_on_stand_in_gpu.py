@@ -99,7 +99,7 @@ def greedy(small: Second, monkeypatch: pytest.MonkeyPatch) -> Second:
     from corepy.dispatch._table import forget_entries
 
     forget_entries()
-    yield small  # type: ignore[misc]
+    yield small
     forget_entries()
 
 

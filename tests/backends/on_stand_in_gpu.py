@@ -450,7 +450,7 @@ def test_a_graph_writes_into_no_memory_that_others_have_by_now(second: Second) -
     ones = recorded(xp.ones(4))
     tens = recorded(xp.full(4, 10.0))
     assert (values(ones), values(tens)) == ([3.0] * 4, [21.0] * 4)
-    held = recorded._replay.memory  # type: ignore[attr-defined]
+    held = recorded._replay.memory
     assert [pointer.mem.size for pointer in held] == [32, 32]
 
 

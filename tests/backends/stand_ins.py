@@ -186,9 +186,6 @@ class Alone(Second):
     def streams(self, device: Device) -> Streams | None:
         return None
 
-    def _array(self, values: Any) -> Array:
-        return super()._array(values)
-
     def synchronize(self, device: Device) -> None:
         GPU.drain(self.current.address)
 

@@ -112,7 +112,7 @@ def test_special_values_and_warnings_are_numpys(
         x = rng.choice(np.array(chosen, dtype), shape)
         ours = xp.asarray(x)
         for wish in ("warn", "ignore"):
-            with np.errstate(all=wish):  # type: ignore[call-overload]
+            with np.errstate(all=wish):
                 expected = outcome(lambda x=x: one_nan(UFUNCS[name].reduce(x, axis=0)))
                 found = outcome(lambda y=ours: one_nan(getattr(xp, name)(y, axis=0).unwrap()))
             assert found == expected, (chosen, wish)

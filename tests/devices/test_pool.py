@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy._core.multiarray import get_handler_name  # type: ignore[attr-defined]
+from numpy._core.multiarray import get_handler_name
 
 import corepy
 import corepy.array_api as xp

@@ -127,7 +127,7 @@ def test_a_router_tells_its_least_size_and_what_runs_below(use: Use) -> None:
     for name, least in (("floor_divide", 100), ("sin", 7)):
         router: Any = x._table[name][0]
         assert router.least == least
-    assert x._table["floor_divide"][0].small is plain  # type: ignore[attr-defined]
+    assert x._table["floor_divide"][0].small is plain
     assert not hasattr(x._table["cos"][0], "least")
     assert not hasattr(xp.ones(3, dtype=xp.float32)._table["sin"][0], "least")
 

@@ -21,10 +21,8 @@ from corepy.backends._numpy import NumPyBackend
 Array: TypeAlias = Any
 Function: TypeAlias = Callable[..., Any]
 
-#: JAX's context of 64 bits; ``jax.enable_x64`` is its name since 0.8.
-wide: Final[Callable[[bool], Any]] = (
-    jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
-)
+#: JAX's context of 64 bits.
+wide: Final[Callable[[bool], Any]] = jax.enable_x64
 #: How products of float32 are computed: by default TPUs and GPUs round them to fewer bits.
 precision = "highest"
 

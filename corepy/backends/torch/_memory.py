@@ -64,8 +64,7 @@ def stats(device: Device) -> MemoryStats | None:
     if library is None:
         return None
     used = library.memory_allocated(place)
-    look = getattr(library, "get_per_process_memory_fraction", None)  # of xpu since torch 2.9
-    share = 1.0 if look is None else look(place)
+    share = library.get_per_process_memory_fraction(place)
     total = library.get_device_properties(place).total_memory
     return MemoryStats(
         allocated_bytes=used,
@@ -80,11 +79,11 @@ def limit(device: Device, bytes_: int | None) -> str | None:
         _limit_metal(bytes_)
         return None
     library, place = _library(device), place_of(device)
-    limit_to = getattr(library, "set_per_process_memory_fraction", None)
-    if limit_to is None:
-        return f"torch {torch.__version__} has no limit on {device}"
+    if library is None:
+        return f"torch has no limit on {device}"
     total = library.get_device_properties(place).total_memory
-    limit_to(1.0 if bytes_ is None else min(1.0, bytes_ / total), place)
+    share = 1.0 if bytes_ is None else min(1.0, bytes_ / total)
+    library.set_per_process_memory_fraction(share, place)
     return None
 
 
