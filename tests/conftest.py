@@ -87,7 +87,13 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 # The assertions of the shared helpers show their values too.
-pytest.register_assert_rewrite("tests.helpers", "tests.dispatch.short_ways")
+pytest.register_assert_rewrite(
+    "tests.helpers",
+    *(f"tests.backends.{name}" for name in ("arrays", "numbas", "reference.matrices")),
+    "tests.backends.reference.values",
+    *(f"tests.dispatch.{name}" for name in ("crew", "natives", "short_ways")),
+    "tests.kernels.libraries",
+)
 
 
 def expected() -> tuple[str, ...]:
