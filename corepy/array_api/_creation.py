@@ -38,6 +38,7 @@ from corepy.devices._transfer import from_host
 from corepy.dispatch import (
     Operand,
     adopt,
+    adopts,
     as_operand,
     create,
     creation_table,
@@ -46,6 +47,7 @@ from corepy.dispatch import (
     fitting,
     get_backend_priority,
     index_value,
+    is_known_by_class,
     is_scalar,
     known_sizes,
     make,
@@ -131,6 +133,8 @@ def asarray(
             stays = device is None or device_argument("asarray", device) is adopted.device
             if stays and get_backend_priority():
                 return preferred("asarray", adopted, wanted, copying)
+            if device is None and is_known_by_class(obj, backend):
+                adopts(obj, adopted._table, True)
             obj = adopted
     if isinstance(obj, Operand):
         return from_array(obj, wanted, device, copying)
@@ -265,10 +269,10 @@ def from_dlpack(
         If its memory cannot be exported, or not without a copy where ``copy=False``.
     """
     copying = copy_argument("from_dlpack", copy)
-    if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
-        raise bad_type("from_dlpack", "x", x, "an object with __dlpack__ and __dlpack_device__")
     if isinstance(x, Operand):
         source = cast("Array", x)
+    elif not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
+        raise bad_type("from_dlpack", "x", x, "an object with __dlpack__ and __dlpack_device__")
     else:
         source = import_dlpack(x, copying)
         copying = None if copying else copying

@@ -186,10 +186,12 @@ class Interchange(Operand):
         """Return the values as a NumPy array; shares memory where `copy` and `dtype` allow."""
         import numpy as np
 
-        table = self._table
+        table, native = self._table, self._native
+        if dtype is None and not copy and table.device is CPU and native.__class__ is np.ndarray:
+            return native.view()  # as below
         if table.device.kind != "cpu" and copy is False:
             raise ValueError(f"__array__: x is on {table.device}; expected copy other than False")
-        host = to_host(self._native, table.backend, copy=None if copy else copy)
+        host = to_host(native, table.backend, copy=None if copy else copy)
         self._come_home("__array__")
         made = np.asarray(host, dtype) if copy is None else np.array(host, dtype, copy=copy)
         # The caller may give it another shape or dtype in place, which is not for ours to have.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from corepy import _dtypes
 from corepy._errors import bad_argument, bad_type, broadcast_mismatch
@@ -65,10 +65,12 @@ def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
         If the shapes do not broadcast.
     """
     found = [as_operand("broadcast_arrays", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
-    shape = _common("broadcast_arrays", [x.shape for x in found])
+    shape: Any = _common("broadcast_arrays", [x.shape for x in found])
     if None in shape and any(x.shape != shape for x in found):
         shape = _common("broadcast_arrays", [known_sizes(x) for x in found])
-    return tuple(cast("Array", run("broadcast_to", x, shape)) for x in found)
+    if None in shape:
+        return tuple(cast("Array", run("broadcast_to", x, shape)) for x in found)
+    return tuple(broadcast_to(x, shape) for x in found)
 
 
 def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:

@@ -378,13 +378,14 @@ _ANY_ORDER: Final = frozenset(np.dtype(c).num for c in "iIlLqQ")
 
 def _unique_values(x: Array) -> Array:
     # NumPy looks all but floats up, and sorts what it has found: more work unless they are many,
-    # and few of them distinct, or where it sorts in vector registers.
+    # and few of them distinct, or where it sorts in vector registers; of complex numbers always.
     floats = x.dtype.char in "fd"
-    looked_up = not floats and not (SORTS_WIDE and x.dtype.num in _ANY_ORDER)
-    if x.size == 0 or x.dtype.kind == "c" or (x.size >= _FEW and looked_up):
+    sorts_soon = floats or (SORTS_WIDE and x.dtype.num in _ANY_ORDER)
+    pairs = x.dtype.kind == "c"
+    if x.size == 0 or (x.size >= _FEW and not sorts_soon and not pairs):
         return cast("Array", compat.unique_values(x))
     values = x.flatten()
-    quickly = x.size >= _FEW or x.dtype.num in _ANY_ORDER
+    quickly = not pairs and (x.size >= _FEW or x.dtype.num in _ANY_ORDER)
     values.sort(kind=None if quickly else "stable")
     if x.size >= _FEW and floats:
         restore_order(x.reshape(-1), values)
@@ -531,8 +532,10 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "argsort": _argsort,
     "count_nonzero": _count_nonzero,
     "expand_dims": _expand_dims,
+    "imag": operator.attrgetter("imag"),
     "matrix_transpose": _matrix_transpose,
     "permute_dims": _permute_dims,
+    "real": operator.attrgetter("real"),
     "reshape": _reshape,
     "roll": _roll,
     "searchsorted": _searchsorted,

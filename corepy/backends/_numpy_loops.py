@@ -158,7 +158,7 @@ LOOPS: Final[dict[str, Loop]] = {
     "count_nonzero": Loop(None, "count", rows=ROW_LOOPS.get("count_nonzero")),
     "matmul": _PRODUCT,
     "tensordot": _PRODUCT,
-    "vecdot": Loop(np.vecdot, "core", real=True),
+    "vecdot": Loop(np.vecdot, "core"),
     **{
         name: Loop(None, "view")
         for name in (

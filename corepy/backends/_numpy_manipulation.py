@@ -17,6 +17,8 @@ __all__ = ["OPERATIONS", "rolled"]
 
 #: Pairs of elements up to which comparing them all is quicker than to sort.
 _FEW_PAIRS: Final = 1024
+#: Members up to which comparing all elements with one after the other is, however many there are.
+_FEW_MEMBERS: Final = 8
 
 
 def _broadcast_to(x: Array, shape: tuple[int, ...], /) -> Array:
@@ -27,9 +29,18 @@ def _broadcast_to(x: Array, shape: tuple[int, ...], /) -> Array:
 
 
 def _isin(x1: Array, x2: Array, /, *, invert: bool = False) -> Array:
-    if x1.size * x2.size > _FEW_PAIRS:
+    found: Any
+    if x2.size == 1 or (0 < x2.size <= _FEW_MEMBERS and x1.size * x2.size > _FEW_PAIRS):
+        first, *others = x2.reshape(-1)
+        elements = x1.ravel() if others else x1  # side by side
+        found = np.equal(elements, first)
+        for member in others:
+            found |= np.equal(elements, member)
+        found = found.reshape(x1.shape)
+    elif x1.size * x2.size > _FEW_PAIRS:
         return np.isin(x1, x2, invert=invert)
-    found: Any = np.logical_or.reduce(np.equal.outer(x1, x2.reshape(-1)), -1)
+    else:
+        found = np.logical_or.reduce(np.equal.outer(x1, x2.reshape(-1)), -1)
     return np.asarray(np.logical_not(found) if invert else found)
 
 

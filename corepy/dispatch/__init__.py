@@ -24,6 +24,7 @@ from corepy.dispatch._factory import (
 )
 from corepy.dispatch._hot import (
     Operand,
+    adopts,
     item,
     make,
     product,
@@ -66,6 +67,7 @@ from corepy.dispatch._registry import (
     BackendRecord,
     BackendStatus,
     enable_tf32,
+    is_known_by_class,
     load,
     loaded,
     owner_of,
@@ -129,6 +131,7 @@ __all__ = [
     "Table",
     "UnaryFunction",
     "adopt",
+    "adopts",
     "as_companion",
     "as_operand",
     "autocast",
@@ -160,6 +163,7 @@ __all__ = [
     "in_force",
     "index_value",
     "inplace",
+    "is_known_by_class",
     "is_numpys_scalar",
     "is_operand",
     "is_reproducible",

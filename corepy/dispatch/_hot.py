@@ -16,6 +16,7 @@ if TYPE_CHECKING or PURE is not None:
     from corepy.dispatch._hot_python import (
         Operand,
         Slots,
+        adopts,
         binary_function,
         bind,
         forget_homes,
@@ -38,6 +39,7 @@ else:
     from corepy.dispatch._hot_compiled import (
         Operand,
         Slots,
+        adopts,
         binary_function,
         bind,
         forget_homes,
@@ -61,6 +63,7 @@ __all__ = [
     "PURE",
     "Operand",
     "Slots",
+    "adopts",
     "binary_function",
     "bind",
     "forget_homes",

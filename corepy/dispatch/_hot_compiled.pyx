@@ -59,6 +59,7 @@ from libc.string cimport memchr, memcpy, memset
 __all__ = [
     "Operand",
     "Slots",
+    "adopts",
     "bind",
     "binary_function",
     "forget_homes",
@@ -173,6 +174,7 @@ include "_hot_functions.pxi"
 include "_hot_guards.pxi"
 include "_hot_home.pxi"
 include "_hot_run.pxi"
+include "_hot_adoption.pxi"
 include "_hot_operations.pxi"
 
 
@@ -554,6 +556,12 @@ cdef class Operand:
         made = _short_product(<PyObject*>x1, <PyObject*>x2, _MATMUL)
         if made is not None:
             return made
+        left, right = _adopted(<PyObject*>x1, _adopting), _adopted(<PyObject*>x2, _adopting)
+        if left is not None or right is not None:
+            left, right = x1 if left is None else left, x2 if right is None else right
+            made = _short_product(<PyObject*>left, <PyObject*>right, _MATMUL)
+            if made is not None:
+                return made
         if type(x1) is _Array and (<Operand>x1)._table.repeats:
             return _times_again(x1, x2)
         return _times(x1, x2) if isinstance(x1, Operand) else _times_reflected(x2, x1)
@@ -562,7 +570,7 @@ cdef class Operand:
         return _get_item(self, key)
 
     def __setitem__(self, key, value):
-        if not _short_store(self, key, value):
+        if not _short_store(self, key, value) and not _stored_natives(self, key, value):
             type(self).__setitem__(self, key, value)
 
     def __len__(self):
@@ -573,15 +581,15 @@ cdef class Operand:
         return type(self).__len__(self)
 
     def __bool__(self):
-        value = _number(self)
+        value = _number(self, True)
         return type(self).__bool__(self) if value is None else value != 0
 
     def __float__(self):
-        value = _number(self)
+        value = _number(self, False)
         return type(self).__float__(self) if value is None else float(value)
 
     def __int__(self):
-        value = _number(self)
+        value = _number(self, False)
         if value is None or type(value) is float and not isfinite(<double>value):
             return type(self).__int__(self)
         return int(value)
@@ -653,6 +661,8 @@ cdef int _ZEROS = _place("zeros")
 cdef int _ONES = _place("ones")
 cdef int _SORT = _place("sort")
 cdef int _SUM = _place("sum")
+cdef int _ALL = _place("all")
+cdef int _ANY = _place("any")
 cdef int _STACK = _place("stack")
 cdef int _DET = _place("linalg.det")
 cdef int _SVD = _place("linalg.svd")
@@ -706,6 +716,10 @@ cdef object _get_item(Operand x, key):
         found = _short_item(x, slot, key)
         if found is not None:
             return _make(found, x._table)
+        if _is_array(<PyObject*>key):
+            found = _item_at_native(x, slot, key)
+            if found is not None:
+                return found
     elif x._table.repeats:
         found = _cut_by_library(x, slot, key)
         return _item_again(x, key) if found is None else _make(found, x._table)

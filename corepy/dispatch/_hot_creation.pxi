@@ -48,8 +48,9 @@ def homes(bint named):
 
 def forget_homes():
     """As `corepy.dispatch._hot_python.forget_homes`."""
-    global _named, _defaults
+    global _named, _defaults, _adopting, _leaving
     _named, _defaults = {}, {}
+    _adopting, _leaving = {}, {}
 
 
 cdef Slot* _home_of(Function self, PyObject* dtype, object default, PyObject** table) except? NULL:
@@ -99,7 +100,7 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     if ndim < 0:
         return None
     cdef bint ones = self.place == _ONES
-    if ones and not _scalar(slot, 1, one):
+    if ones and not _value(slot, 1, one):
         return None
     if self.place == _ZEROS:
         return _make(_zeros(slot, ndim, dims), <Slots>home)
@@ -121,7 +122,7 @@ cdef object _identity_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     if words[1] != NULL and not _whole(words[1], &k):
         return None
     cdef Slot* slot = _home_of(self, words[0], _float64, &home)
-    if slot == NULL or not _scalar(slot, 1, one):
+    if slot == NULL or not _value(slot, 1, one):
         return None
     for i in range(2):
         if i < count and args[i] != Py_None or i == 0:
@@ -150,12 +151,19 @@ cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     if default is None:
         return None
     cdef Slot* slot = _home_of(self, dtype, default, &home)
-    if slot == NULL or not _scalar(slot, <object>args[1], element):
+    if slot == NULL or not _value(slot, <object>args[1], element):
         return None
     cdef int ndim = _dims_of(args[0], dims, slot.least)
     if ndim < 0:
         return None
     return _make(_filled(slot, ndim, dims, element), <Slots>home)
+
+
+cdef inline bint _value(Slot* slot, value, void* into) except -1:
+    """As `_scalar`, of what new arrays are filled with: of booleans it is what an int means."""
+    if slot.type_num == NPY_BOOL and type(value) is int:
+        value = value != 0
+    return _scalar(slot, value, into)
 
 
 cdef object _default_of(PyObject* value):
@@ -304,9 +312,9 @@ cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return None
     if _size(x, slot.least) < 0:
         return None
-    if place == _FULL and not _scalar(slot, <object>args[1], element):
+    if place == _FULL and not _value(slot, <object>args[1], element):
         return None
-    if place == _ONES and not _scalar(slot, 1, element):
+    if place == _ONES and not _value(slot, 1, element):
         return None
     if place == _ZEROS:
         return _make(_zeros(slot, PyArray_NDIM(x), PyArray_DIMS(x)), table)
@@ -326,8 +334,8 @@ cdef Slot* _resolved(Slots table, int place) except? NULL:
 cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Convert a Python scalar, or lists of scalars of one kind only, of one or two levels.
 
-    With a dtype that holds them they may be mixed. An `Array` of that dtype stays what it is, unless
-    a copy is asked for.
+    With a dtype that holds them they may be mixed. An `Array` of that dtype stays what it is, and an
+    array of NumPy's where it is, unless a copy is asked for.
     """
     cdef PyObject** words = [Py_None, Py_None]
     cdef PyObject* found
@@ -341,6 +349,9 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
     copy = <object>words[1]
     if value.ob_type == <void*>_Array:
         return _converted_to(<Operand>value, dtype, copy)
+    if _is_array(value):
+        native = _adopted(value, _leaving) if _wish_in_force() is None else None
+        return None if native is None else _converted_to(<Operand>native, dtype, copy)
     if copy is not None and copy is not True:
         return None  # of what has to be copied
     if _wish_in_force() is not _wish or dtype != Py_None and dtype.ob_type != <void*>_DType:

@@ -75,6 +75,11 @@ cdef object _called(Function self, PyObject** args, size_t flags, PyObject* name
         found = corepy_take(made)
         if found is not None:
             return found
+        made = (<WayInC>_called_on_natives)(self, args, PyVectorcall_NARGS(flags), names)
+    if made != NULL:
+        found = corepy_take(made)
+        if found is not None:
+            return found
     else:
         _forgive_lack_of_memory()
     if (
@@ -368,6 +373,10 @@ cdef object _reduction_way(Function self, PyObject** args, Py_ssize_t count, PyO
     # Of many elements the entry may round otherwise: not the first time only.
     if slot.native == NULL and self.words is _CORRECTED and x._table.dtype.kind == "f":
         _resolved(x._table, self.place)
+    if self.place == _ALL or self.place == _ANY:
+        made = _reduced_truth(self, x, words[0], flag)
+        if made is not None:
+            return made
     if slot.short:
         held = x._native  # as in `_binary`
         made = _reduced_to(slot, held, words[0], flag, correction)
@@ -407,6 +416,22 @@ cdef object _widened_reduction(Function self, Operand x, PyObject* axis, bint fl
     """Reduce integers to a wider dtype, after their conversion to it; None for others."""
     wide = _table_of_sums(x)
     return None if wide is x._table else _converted_reduction(self, x, wide, axis, flag)
+
+
+cdef object _reduced_truth(Function self, Operand x, PyObject* axis, bint flag):
+    """Tell of few numbers whether all or any are other than zero; None for more.
+
+    Of many NumPy may know after a look at the first ones.
+    """
+    held = None if x._table.dtype is _bool else _side_by_side(<PyObject*>x._native)
+    if held is None or _size(<PyArrayObject*><PyObject*>held, LONG) < 1:
+        return None
+    cdef Slot* unequal = _resolved_if_any(x._table, _NOT_EQUAL)
+    if unequal == NULL:
+        return None
+    cdef Slot* slot = _resolved(<Slots>unequal.result, self.place)
+    native = None if slot == NULL else _short_scalar(unequal, <PyObject*>held, 0, False)
+    return None if native is None else _reduced_to(slot, native, axis, flag, 0)
 
 
 cdef object _doubled_reduction(Function self, Operand x, PyObject* axis, bint flag):
@@ -580,10 +605,9 @@ cdef object _limited(Operand x, bint below, limit):
     cdef Slot* slot = _resolved(x._table, _MAXIMUM if below else _MINIMUM)
     if slot == NULL:
         return None
-    held = _side_by_side(<PyObject*>x._native)
-    if held is None:
-        return None
-    made = _short_scalar(slot, <PyObject*>held, limit, False)
+    native = x._native
+    held = _side_by_side(<PyObject*>native)
+    made = _short_scalar(slot, <PyObject*>(native if held is None else held), limit, False)
     return None if made is None else _make(made, x._table)
 
 

@@ -143,6 +143,29 @@ cdef object _made_alike(PyObject** parts, Py_ssize_t count, bint flat):
     return made
 
 
+cdef bint _lie_by_columns(PyObject** parts, Py_ssize_t count) noexcept:
+    """Say whether arrays of one table lie by columns, and not by rows as well."""
+    cdef PyObject* native
+    cdef Py_ssize_t i
+    for i in range(count):
+        if parts[i].ob_type != <void*>_Array:
+            return False
+        if (<Operand>parts[i])._table is not (<Operand>parts[0])._table:
+            return False
+        native = <PyObject*>_native_of(parts[i])
+        if _is_plain(native) or not _is_array(native):
+            return False
+        if not _lies_by_columns(<PyArrayObject*>native):
+            return False
+        if PyArray_NDIM(<PyArrayObject*>native) > MOST_DIMENSIONS:
+            return False
+    return True
+
+
+cdef inline object _joined(made, Slots table, bint turned):
+    return _make(_reversed(<PyArrayObject*><PyObject*>made) if turned else made, table)
+
+
 cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Join contiguous arrays of one table along an axis, an existing one or a new one."""
     cdef PyObject* axis = NULL
@@ -170,8 +193,15 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
         return None
     parts = PySequence_Fast_ITEMS(given)
     cdef bint flat = axis == Py_None and not stacking
+    # What lies by columns is joined as its transposes, whose axes stand the other way round.
+    cdef bint turned = not flat and not stacking and _lie_by_columns(parts, number)
     alike = None
-    if flat or not _are_alike(parts, number):
+    if turned:
+        alike = []
+        for i in range(number):
+            alike.append(_make(_reversed(_native_of(parts[i])), (<Operand>parts[i])._table))
+        parts = PySequence_Fast_ITEMS(alike)
+    elif flat or not _are_alike(parts, number):
         alike = _made_alike(parts, number, flat)
         if alike is None:
             return None
@@ -189,6 +219,8 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     place = _axis_of(axis, ndim, 0)
     if place < 0 or ndim > MOST_DIMENSIONS:
         return None
+    if turned:
+        place = ndim - 1 - place
     cdef npy_intp along = 0
     for i in range(number):
         if parts[i].ob_type != <void*>_Array or (<Operand>parts[i])._table is not table:
@@ -226,20 +258,20 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     cdef Piece few[FEW_PIECES]
     cdef Piece* pieces = few
     if total == 0:
-        return _make(made, table)
+        return _joined(made, table, turned)
     chunk = _size(x, PY_SSIZE_T_MAX) // outer * slot.size
     if small and number == 2 and 2 * outer * chunk == total * slot.size:
         if _put_in_turn(
             <char*>PyArray_DATA(x), <char*>PyArray_DATA(_native_of(parts[1])), into, chunk, outer
         ):
-            return _make(made, table)
+            return _joined(made, table, turned)
     if small:
         for i in range(number):
             y = _native_of(parts[i])
             chunk = _size(y, PY_SSIZE_T_MAX) // outer * slot.size
             _put_apart(into, <char*>PyArray_DATA(y), chunk, total // outer * slot.size, outer)
             into += chunk
-        return _make(made, table)
+        return _joined(made, table, turned)
     # Others may change what is in an Array while many bytes are copied.
     held = None
     if total * slot.size >= LONG * 8:
@@ -262,7 +294,7 @@ cdef object _joining_way(Function self, PyObject** args, Py_ssize_t count, PyObj
     finally:
         if pieces != few:
             PyMem_Free(pieces)
-    return _make(made, table)
+    return _joined(made, table, turned)
 
 
 cdef object _rolling_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

@@ -207,6 +207,8 @@ cdef object _beside_complex(int place, Operand x, value, bint first):
     """Return the result beside a complex number, in a complex dtype; None where others have to."""
     cdef PyObject* found
     native = held = x._native
+    if not _is_plain(<PyObject*>held) and place in (_ADD, _SUBTRACT, _EQUAL, _NOT_EQUAL):
+        native = held = _side_by_side(<PyObject*>held)  # products are rounded otherwise there
     if _is_strict() or not _is_plain(<PyObject*>held):
         return None
     cdef PyArrayObject* real = <PyArrayObject*><PyObject*>held
@@ -268,8 +270,8 @@ cdef object _fitted(Slots table, value, bint natural):
     return <double>number if table.floating else value
 
 
-cdef object _number(Operand x):
-    """Return the value of a real array of no dimension, None for others."""
+cdef object _number(Operand x, bint any_kind):
+    """Return the value of a real array of no dimension, or one of any kind; None for others."""
     cdef PyArrayObject* native
     if not _is_array(<PyObject*>x._native):
         return None
@@ -277,7 +279,9 @@ cdef object _number(Operand x):
     if PyArray_NDIM(native) != 0:
         return None
     value = PyArray_GETITEM(native, <char*>PyArray_DATA(native))
-    return value if type(value) in (bool, int, float) else None
+    if type(value) in (bool, int, float) or any_kind and type(value) is complex:
+        return value
+    return None
 
 
 cdef object _promoted(int place, Operand x, Operand y):
@@ -305,20 +309,27 @@ cdef object _promoted(int place, Operand x, Operand y):
 
 cdef object _converted(Slot* slot, Operand x):
     """Return a small array in the dtype of an operation, None where the entry has to."""
-    held = _side_by_side(<PyObject*>x._native)
-    if held is None:
+    return _converted_native(slot, x._native)
+
+
+cdef object _converted_native(Slot* slot, given):
+    if not _is_array(<PyObject*>given):
         return None
-    cdef PyArrayObject* native = <PyArrayObject*><PyObject*>held
+    cdef PyArrayObject* native = <PyArrayObject*><PyObject*>given
     cdef npy_intp size = _size(native, slot.least)
+    cdef bint plain = _is_plain(<PyObject*>native)
     if size < 0:
         return None
+    if not plain and PyArray_NDIM(native) <= MOST_DIMENSIONS and _lies_by_columns(native):
+        made = _converted_native(slot, _reversed(native))
+        return None if made is None else _reversed(<PyArrayObject*><PyObject*>made)
     made = _new_if_any(slot.operand, PyArray_NDIM(native), PyArray_DIMS(native))
     if made is None:
         return None
-    if not _casts_alone(PyArray_TYPE(native), slot.operand.type_num):
+    if plain and not _casts_alone(PyArray_TYPE(native), slot.operand.type_num):
         if _cast_array(native, <PyArrayObject*>made, size, NULL):
             return made
-        if size >= LONG or not _wraps_around(PyArray_TYPE(native)):
+        if not _wraps_around(PyArray_TYPE(native)):
             return None
     PyArray_CopyInto(<PyArrayObject*>made, native)
     return made
@@ -346,6 +357,10 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
     """
     cdef Slot* slot = &x._table.slots[place]
     cdef PyArrayObject* native
+    if _is_array(<PyObject*>other):
+        other = _adopted(<PyObject*>other, _adopting)
+        if other is None:
+            return False
     if slot.native == NULL:
         try:
             slot = _resolved(x._table, place)
@@ -360,11 +375,16 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
     native = <PyArrayObject*><PyObject*>held
     if not PyArray_FLAGS(native) & NPY_ARRAY_WRITEABLE:
         return False
+    if not _is_plain(<PyObject*>held) and _is_turned_with(x, other):
+        right = _turned(<Operand>other) if type(other) is _Array else other
+        return _short_inplace(place, _turned(x), right)
     if _is_complex(slot.type_num) and place != _POW or _never_warns(slot.type_num, place):
         if _overwritten(slot, place, x, native, other):
             return True
         if _is_complex(slot.type_num):
-            return False
+            # Products that are not written over are rounded otherwise.
+            if place != _ADD and place != _SUBTRACT or _size(native, LONG) < 0:
+                return False
     if _overwritten_at_once(slot, place, x, native, other):
         return True
     cdef bint plain = _is_plain(<PyObject*>native)
@@ -373,7 +393,11 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
         return False
     if type(other) is _Array and (<Operand>other)._table is x._table:
         right = (<Operand>other)._native
-        if not plain and _is_array(<PyObject*>right) and not _is_plain(<PyObject*>right):
+        if not _is_array(<PyObject*>right):
+            return False
+        if not _fits_over(native, <PyArrayObject*><PyObject*>right):
+            return False  # before anything is computed, which may warn
+        if not plain and not _is_plain(<PyObject*>right):
             right = _packed(right)
         made = _short_binary(slot, <PyObject*>left, <PyObject*>right)
     elif place == _POW and _is_squared(x._table, other):
@@ -394,6 +418,27 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
         _size(native, PY_SSIZE_T_MAX) * slot.size,
     )
     return True
+
+
+cdef inline bint _is_turned_with(Operand x, other) noexcept:
+    """Say whether an array lies by columns, and an array beside it does in the same shape."""
+    cdef PyArrayObject* native = _native_of(<PyObject*>x)
+    cdef PyArrayObject* beside
+    if not _lies_by_columns(native) or PyArray_NDIM(native) > MOST_DIMENSIONS:
+        return False
+    if type(other) is not _Array:
+        return True
+    beside = _native_of(<PyObject*>other)
+    return (
+        (<Operand>other)._table is x._table
+        and _is_array(<PyObject*>beside)
+        and _lies_by_columns(beside)
+        and _same_shape(native, beside)
+    )
+
+
+cdef inline Operand _turned(Operand x):
+    return _make(_reversed(_native_of(<PyObject*>x)), x._table)
 
 
 cdef inline bint _never_warns(int type_num, int place) noexcept:
@@ -603,6 +648,16 @@ cdef PyObject* _common(a, b) except? NULL:
 
 cdef object _operator(str name, int place, x1, x2):
     made = _quick(name, place, x1, x2)
+    if made is not None:
+        return made
+    if (x1 is None or x2 is None) and not _is_strict():
+        return NotImplemented  # which Python takes for unequal, or refuses
+    if _is_array(<PyObject*>x2):
+        native = _adopted(<PyObject*>x2, _adopting)
+        made = None if native is None else _quick(name, place, x1, native)
+    elif _is_array(<PyObject*>x1):
+        native = _adopted(<PyObject*>x1, _adopting)
+        made = None if native is None else _quick(name, place, native, x2)
     return _beside(name, x1, x2) if made is None else made
 
 

@@ -198,6 +198,11 @@ cdef int _sort_vector(Sorting* sorting, PyArrayObject* array, npy_intp size) exc
     return 0
 
 
+cdef enum:
+    FEW_IN_ORDER = 12  # elements up to which NumPy's stable sort is the quickest
+    FEW_SMALL = 32  # integers of one and two bytes from which on it is, which goes by radix then
+
+
 cdef inline object _sorted(Slot* slot, PyArrayObject* x, npy_intp size, int axis):
     """Return a copy in order; `axis` -1 flattens it."""
     cdef npy_intp dims[1]
@@ -210,8 +215,9 @@ cdef inline object _sorted(Slot* slot, PyArrayObject* x, npy_intp size, int axis
     cdef char* source = <char*>PyArray_DATA(x)
     cdef char* into = <char*>PyArray_DATA(order)
     axis = max(axis, 0)
-    # Small integers are sorted by radix where the order is to be stable, which is the quickest.
-    cdef bint quickly = slot.size >= 4 and (axis == last or _alike(x, slot.type_num, size))
+    cdef npy_intp number = PyArray_DIMS(order)[axis]
+    cdef bint quickly = number > FEW_IN_ORDER if slot.size >= 4 else number < FEW_SMALL
+    quickly = quickly and (axis == last or _alike(x, slot.type_num, size))
     if quickly and last == 0 and _sorts_in_parts(&slot.sorting, source, into, size, order):
         _restore_order(slot, into, source, 1, size)
         return made
@@ -223,7 +229,7 @@ cdef inline object _sorted(Slot* slot, PyArrayObject* x, npy_intp size, int axis
         _sort_vector(&slot.sorting, order, size)
     else:
         PyArray_Sort(order, axis, NPY_QUICKSORT)
-    if axis == last and length:
+    if axis == last and length and not (length < SOME and _alike(x, slot.type_num, size)):
         _restore_order(slot, into, source, size // length, length)
     return made
 
@@ -360,7 +366,7 @@ cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyOb
         return None
     if words[1] != Py_False and words[1] != Py_True:
         return None
-    if words[2] != Py_True and (words[2] != Py_False or self.place != _SORT):  # which is stable too
+    if words[2] != Py_True and words[2] != Py_False:
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
     if slot == NULL or not _is_array(<PyObject*>_native_of(args[0])):
@@ -372,9 +378,17 @@ cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     size = _size(x, max(_least_to_sort(slot, x), slot.first))
     if axis < 0 or size < 0 or PyArray_NDIM(x) > MOST_DIMENSIONS:
         return None
+    if words[2] == Py_False and self.place != _SORT and size >= LONG:
+        return None  # of fewer elements the stable order is found as soon
     if falls and axis != PyArray_NDIM(x) - 1:
         return None
-    if falls or not _is_plain(<PyObject*>x):
+    # What lies by columns is sorted as its transpose, whose axes stand the other way round.
+    cdef bint turned = not falls and not _is_plain(<PyObject*>x) and _lies_by_columns(x)
+    if turned:
+        native = _reversed(x)
+        x = <PyArrayObject*><PyObject*>native
+        axis = PyArray_NDIM(x) - 1 - axis
+    elif falls or not _is_plain(<PyObject*>x):
         if not falls and size >= LONG and PyArray_NDIM(x) > 1:
             return None
         native = _turned_round(x) if falls else _without_gaps(x)
@@ -384,6 +398,8 @@ cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     made = _sorted(slot, x, size, axis) if self.place == _SORT else _order(slot, x, size, axis)
     if made is None:
         return None
+    if turned:
+        return _make(_reversed(<PyArrayObject*><PyObject*>made), <Slots>slot.result)
     if falls:
         _turn_round(<PyArrayObject*><PyObject*>made, size)
         if self.place != _SORT:
@@ -435,9 +451,13 @@ cdef object _searching_way(Function self, PyObject** args, Py_ssize_t count, PyO
     x, values = <Operand>args[0], <Operand>args[1]
     if x._table is not values._table:
         return None
-    cdef PyArrayObject* a = _native_of(args[0])
-    cdef PyArrayObject* b = _native_of(args[1])
-    if not _is_plain(<PyObject*>a) or not _is_plain(<PyObject*>b) or PyArray_NDIM(a) != 1:
+    # Held: another thread may put other memory into an Array while NumPy searches.
+    held, also_held = _side_by_side(<PyObject*>x._native), _side_by_side(<PyObject*>values._native)
+    if held is None or also_held is None:
+        return None
+    cdef PyArrayObject* a = <PyArrayObject*><PyObject*>held
+    cdef PyArrayObject* b = <PyArrayObject*><PyObject*>also_held
+    if PyArray_NDIM(a) != 1:
         return None
     if _size(a, slot.least) < 0 or _size(b, slot.least) < 0:
         return None
@@ -452,7 +472,7 @@ cdef object _searching_way(Function self, PyObject** args, Py_ssize_t count, PyO
                 return None
         sorter = (<Operand>order)._native
     made = PyArray_SearchSorted(
-        a, <object><PyObject*>b, side, NULL if sorter is None else <PyObject*>sorter
+        a, also_held, side, NULL if sorter is None else <PyObject*>sorter
     )
     return _make(made, <Slots>slot.result) if _is_plain(<PyObject*>made) else None
 
@@ -483,9 +503,10 @@ cdef object _distinct_way(Function self, PyObject** args, Py_ssize_t count, PyOb
     if count != 1 or names != NULL:
         return None
     cdef Slot* slot = _slot_of(args[0], self.place)
-    if slot == NULL or not _is_plain(<PyObject*>_native_of(args[0])):
+    held = None if slot == NULL else _side_by_side(<PyObject*>_native_of(args[0]))
+    if held is None:
         return None
-    cdef PyArrayObject* x = _native_of(args[0])
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>held
     size = _size(x, max(slot.least, slot.first))
     if size < 1:
         return None

@@ -386,12 +386,12 @@ cdef object _product_way(Function self, PyObject** args, Py_ssize_t count, PyObj
 
 
 cdef object _contraction_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Contract one axis of two matrices, which is to multiply them."""
-    cdef PyObject* axes = Py_None
-    cdef long number
+    """Contract one axis of two vectors or matrices, or all of two arrays alike: products of these."""
+    cdef PyObject* axes = NULL
+    cdef long number = 2
     if count != 2 or not _words(args, count, names, ("axes",), &axes):
         return None
-    if not _whole(axes, &number) or number != 1:
+    if axes != NULL and not _whole(axes, &number) or number < 1:
         return None
     cdef Slot* slot = _slot_of_product(args[0], self.place)
     if slot == NULL or args[1].ob_type != <void*>_Array:
@@ -404,11 +404,25 @@ cdef object _contraction_way(Function self, PyObject** args, Py_ssize_t count, P
         return None
     cdef PyArrayObject* a = <PyArrayObject*><PyObject*>left
     cdef PyArrayObject* b = <PyArrayObject*><PyObject*>right
-    if PyArray_NDIM(a) != 2 or PyArray_NDIM(b) != 2 or PyArray_DIMS(a)[1] != PyArray_DIMS(b)[0]:
+    cdef int ndim = PyArray_NDIM(a)
+    # Of complex numbers, and of what lies with gaps, NumPy's own way rounds otherwise.
+    cdef bint plain = _is_plain(<PyObject*>left) and _is_plain(<PyObject*>right)
+    if (ndim == 1 or number > 1) and (not plain or _is_complex(slot.type_num)):
+        return None
+    if number > 1:
+        if ndim != number:
+            return None
+        made = _product_of_all(slot, a, b) if _same_shape(a, b) else None
+        return None if made is None else _make(made, x._table)
+    if not 1 <= ndim <= 2 or PyArray_NDIM(b) != ndim:
+        return None  # NumPy multiplies a vector and a matrix as two of these, and rounds otherwise
+    if PyArray_DIMS(a)[ndim - 1] != PyArray_DIMS(b)[0]:
         return None
     made = _matrix_product(slot, a, b)
     if made is not None:
         return _make(made, x._table)
+    if ndim != 2:
+        return None
     # The entry, without another look at what is known of them.
     if slot.native == NULL:
         return None
@@ -421,6 +435,15 @@ cdef object _contraction_way(Function self, PyObject** args, Py_ssize_t count, P
 
 
 cdef tuple _ONE_AXIS = ((1,), (0,))
+
+
+cdef object _product_of_all(Slot* slot, PyArrayObject* x, PyArrayObject* y):
+    """Multiply contiguous arrays of one shape as the vectors that they are in memory."""
+    cdef npy_intp* size = [_size(x, PY_SSIZE_T_MAX)]
+    cdef npy_intp* stride = [slot.size]
+    row = _view(x, 1, size, stride, <char*>PyArray_DATA(x))
+    column = _view(y, 1, size, stride, <char*>PyArray_DATA(y))
+    return _matrix_product(slot, <PyArrayObject*><PyObject*>row, <PyArrayObject*><PyObject*>column)
 
 
 cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Operand",
     "Slots",
+    "adopts",
     "binary_function",
     "bind",
     "forget_homes",
@@ -97,6 +98,22 @@ def helped_by(find: Callable[[float], Crew | None] | None) -> None:
     find : callable
         ``find(seconds)`` returns a `Crew`, or None as long as that does not pay. It is told for how
         long loops have run since it was last asked.
+    """
+
+
+def adopts(native: Native, table: Slots, stays: bool) -> None:
+    """Tell the hot path that an array was wrapped as others of its dtype will be.
+
+    Nobody takes note of it here: what wraps arrays of NumPy's at once is the compiled form alone.
+
+    Parameters
+    ----------
+    native : native array
+        As the caller gave it.
+    table : Slots
+        What it was bound to.
+    stays : bool
+        Whether `asarray` left it there where nobody had a wish; else as an operand it went there.
     """
 
 

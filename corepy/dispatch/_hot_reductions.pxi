@@ -13,11 +13,20 @@ cdef object _short_reduction(Slot* slot, PyObject* a, axis, double correction):
         if _is_short_row(slot, x):
             return _reduced_whole(slot, x)
         return _reduced(slot, x, (<Axes>1 << PyArray_NDIM(x)) - 1, False, correction)
-    held = _side_by_side(a)
+    cdef bint is_complex = _is_complex(slot.operand.type_num)
+    held = None
+    if axis is None and (is_complex or slot.kind == COUNT) and _is_array(a):
+        # NumPy takes all in the order of memory.
+        if PyArray_NDIM(x) <= MOST_DIMENSIONS and _lies_by_columns(x):
+            held = _reversed(x)
+    if held is None:
+        held = _side_by_side(a)
+        # What lies otherwise is rounded in another order: of complex numbers products may cancel
+        # then. A vector has but one.
+        if is_complex and slot.kind != COUNT and held is not <object>a:
+            if held is None or PyArray_NDIM(x) != 1:
+                return None
     cdef bint gaps = held is None
-    # What lies otherwise is rounded in another order: of complex numbers products may cancel then.
-    if held is not <object>a and _is_complex(slot.operand.type_num) and slot.kind != COUNT:
-        return None
     if gaps:
         if not _is_array(a):
             return None

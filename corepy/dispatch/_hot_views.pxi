@@ -1,6 +1,13 @@
 # Views: the same elements in another shape or order.
 # Included by _hot_compiled.pyx.
 
+cdef inline bint _lies_by_columns(PyArrayObject* x) noexcept:
+    """Say whether the transpose of an array is contiguous."""
+    return PyArray_FLAGS(x) & (NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED) == (
+        NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED
+    )
+
+
 cdef object _reversed(PyArrayObject* x):
     """View an array with its axes in the opposite order."""
     cdef npy_intp dims[MOST_DIMENSIONS]

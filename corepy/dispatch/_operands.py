@@ -14,8 +14,9 @@ from corepy._signals import let_through
 from corepy.backends._base import Backend, Native
 from corepy.devices._transfer import convert, from_host, nbytes
 from corepy.dispatch import _explain, _registry
-from corepy.dispatch._hot import Operand, make
+from corepy.dispatch._hot import Operand, adopts, make
 from corepy.dispatch._settings import STRICT
+from corepy.dispatch._short_scalars import held
 from corepy.dispatch._table import Table, table_of
 
 SCALARS: Final = {
@@ -145,7 +146,10 @@ def adopt(
     except ValueError as error:  # it is on several
         let_through(error)
         raise ValueError(f"{function}: {argument}: {error}") from None
-    return make(native, table_of(backend, device, dtype))
+    table = table_of(backend, device, dtype)
+    if _registry.is_known_by_class(value, backend):
+        adopts(value, table, False)
+    return make(native, table)
 
 
 def as_operand(function: str, argument: str, value: object, **beside: object) -> Any:
@@ -330,6 +334,9 @@ def unify(
         table = first._table
         if all(isinstance(x, Operand) and x._table is table for x in values):
             return list(values)
+        number = held(table, values[1]) if len(values) == 2 else None
+        if number is not None:  # which its dtype surely holds
+            return [first, make(number, table)]
     values = tuple(map(plain, values))
     named = (*zip(names, values, strict=True), *beside.items())
     ours = next(((n, x._table) for n, x in named if isinstance(x, Operand)), None)

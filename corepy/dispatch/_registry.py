@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from corepy import _forks
+from corepy._budget import budget
 from corepy._errors import BackendUnavailableError, CorepyError, bad_argument, bad_type, listing
 from corepy._signals import let_through
 from corepy.backends._base import Backend
@@ -316,15 +317,17 @@ def load(name: str, function: str = "load") -> Backend:
             raise _unknown(function, name)
         reason = _broken.get(name) or record.probe()
         if reason is None:
+            budget()  # what is wrong with that is no fault of the library's
             try:
                 backend = record.loader()
                 if not isinstance(backend, Backend):
                     raise TypeError(f"its loader returned a {type(backend).__name__}, no Backend")
+                _threads.hold(backend)
+                backend.devices()  # where it finds none and raises, it does so here alone
             except Exception as error:  # any failure of a foreign library: kept, and reported
                 let_through(error)
                 reason = _broken[name] = _cause(name, error)
                 raise _unusable(function, name, reason) from error
-            _threads.hold(backend)
             _tf32.hold(backend)
             _loaded[name] = backend
             _streams.hold(backend)
@@ -541,6 +544,17 @@ def _candidates(cls: type, generation: int) -> tuple[str, ...]:
     """Name the backends whose library defines a class or one of its bases."""
     roots = {base.__module__.partition(".")[0] for base in cls.__mro__}
     return tuple(name for name, record in records().items() if roots & set(record.modules))
+
+
+def is_known_by_class(obj: object, backend: Backend) -> bool:
+    """Say whether a backend is NumPy's own, and the class of an array tells that it has it.
+
+    One that stands before it, a plug-in, may look at each array.
+    """
+    if type(backend).__module__ != "corepy.backends._numpy":
+        return False
+    names = _candidates(type(obj), _generation)  # type: ignore[arg-type]  # mypy 2.4
+    return names[:1] == (backend.name,)
 
 
 def _unknown(function: str, name: object) -> BackendUnavailableError:

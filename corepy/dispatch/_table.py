@@ -37,7 +37,10 @@ Entry: TypeAlias = "tuple[Callable[..., Any], Table | None]"
 
 #: Operations for which recycled memory is nothing: they give views, or zeros, which new memory
 #: holds already.
-_NEW: Final = ("__setitem__", "expand_dims", "matrix_transpose", "permute_dims", "squeeze", "zeros")
+_NEW: Final = (
+    *("__setitem__", "broadcast_to", "expand_dims", "imag", "matrix_transpose", "moveaxis"),
+    *("permute_dims", "real", "squeeze", "zeros"),
+)
 
 
 class Table(Slots):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -129,6 +130,16 @@ def test_a_result_of_another_shape_raises() -> None:
     y += xp.asarray(1.0)
     assert y.tolist() == [[3.0, 4.0], [3.0, 4.0]]
     assert x.tolist() == [1.0, 1.0]
+
+
+def test_a_result_of_another_shape_is_not_computed() -> None:
+    x, y = xp.full((1, 3), xp.inf), xp.full((3, 1), -xp.inf)
+    for _ in range(2):  # the first time fills the table
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with pytest.raises(ValueError, match="^__iadd__: operands have shapes"):
+                x += y
+        assert not caught
 
 
 @pytest.mark.at_once

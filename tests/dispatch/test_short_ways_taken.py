@@ -14,6 +14,7 @@ import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import OPERATIONS, _hot, make
+from corepy.dispatch._reproducible import REPRODUCIBLE
 from corepy.dispatch._table import Table
 from tests.dispatch.natives import NUMPY, assert_same_bits, compiled
 from tests.dispatch.short_ways import DTYPES, assert_alike, function, refusing, without_entries
@@ -217,3 +218,92 @@ def test_rows_come_without_a_step_of_pythons() -> None:
     assert len(rows) == 5
     assert "__iter__" in called
     assert not {"<genexpr>", "__getitem__"} & set(called)
+
+
+def _steps(call: Callable[[], Any]) -> list[str]:
+    """Name the functions of Python's that a call takes, after it was seen before.
+
+    But settings, which are asked for from the first time on that a test touches them.
+    """
+    called: list[str] = []
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is not call.__code__:  # type: ignore[attr-defined]
+            called.append(frame.f_code.co_name)
+
+    call()
+    call()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    if REPRODUCIBLE.touched and {"vecdot", "__matmul__", "__rmatmul__", "tensordot"} & set(called):
+        return []  # products ask whether the same bits are wanted, once anybody wanted them
+    return [name for name in called if name != "get"]
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["int8", "int64", "float32", "complex128"])
+def test_arrays_of_numpys_come_without_a_step_of_pythons(dtype: str) -> None:
+    native = np.array([[2, 1], [3, 4]], dtype)
+    x, places = xp.asarray(native, copy=True), np.array([1, 0])
+    calls: list[Callable[[], Any]] = [
+        lambda: xp.asarray(native),
+        lambda: xp.asarray(native.T, copy=True),
+        lambda: x + native,
+        lambda: native - x,
+        lambda: native == x,
+        lambda: stdlib_operator.iadd(x, native),
+        lambda: xp.multiply(native, native),
+        lambda: xp.negative(native),
+        lambda: xp.sum(native, axis=0),
+        lambda: xp.reshape(native, (4,)),
+        lambda: xp.where(native > 2, native, x),
+        lambda: x @ native,
+        lambda: native @ x,
+        lambda: x[places],
+        lambda: stdlib_operator.setitem(x, places, native),
+        lambda: stdlib_operator.setitem(x, ..., native),
+    ]
+    for number, call in enumerate(calls):
+        assert _steps(call) == [], number
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["int16", "float64", "complex128"])
+def test_what_lies_otherwise_takes_the_short_way(dtype: str) -> None:
+    x = xp.asarray(np.arange(1, 2401).reshape(60, 40).astype(dtype).T)  # by columns
+    row, flat = x[0, ::2], xp.astype(x[:, 0], x.dtype, copy=True)
+    places = xp.asarray(np.ones((60, 40)).T)
+    calls: list[Callable[[], Any]] = [
+        lambda: xp.concat([x, x], axis=1),
+        lambda: xp.count_nonzero(x),
+        lambda: xp.vecdot(flat, flat),
+        lambda: xp.all(flat, axis=0),
+        lambda: xp.any(flat),
+        lambda: xp.real(flat) if dtype == "int16" else flat + places[:, 0],
+    ]
+    if dtype == "complex128":
+        calls += [lambda: row + 2j, lambda: stdlib_operator.iadd(row, row)]
+        calls += [lambda: xp.sum(row), lambda: xp.prod(row), lambda: xp.sum(x)]
+        calls += [lambda: bool(x[0, 0])]
+    else:
+        calls += [lambda: xp.tensordot(flat, flat, axes=1), lambda: xp.tensordot(x.T, x.T)]
+        calls += [lambda: x * places, lambda: stdlib_operator.iadd(x, x), lambda: xp.clip(x, 2)]
+        calls += [lambda: xp.sort(x, axis=0), lambda: xp.searchsorted(flat, row)]
+        calls += [lambda: xp.argsort(flat, stable=False), lambda: xp.unique_values(row)]
+    for number, call in enumerate(calls):
+        assert _steps(call) == [], number
+
+
+@compiled
+def test_new_booleans_take_the_short_way() -> None:
+    for call in (
+        lambda: xp.ones(3, dtype=xp.bool),
+        lambda: xp.full(3, 1, dtype=xp.bool),
+        lambda: xp.eye(3, dtype=xp.bool),
+        lambda: xp.ones_like(xp.zeros(2, dtype=xp.bool)),
+        lambda: stdlib_operator.eq(xp.zeros(2), None),
+    ):
+        assert _steps(call) == []
