@@ -379,12 +379,16 @@ cdef object _result_in_order(
     cdef npy_intp step = PyDataType_ELSIZE(descr)
     cdef bint sorted_already = True
     cdef int i
-    for i in range(ndim - 1, -1, -1):
-        dims[i], strides[order[i]] = shape[order[i]], step
-        step *= dims[i]
+    for i in range(ndim):
+        dims[i] = shape[order[i]]
         sorted_already = sorted_already and order[i] == i
     made = corepy_new_if_any(descr, ndim, dims, LONG)
-    if made is None or sorted_already:
+    if made is None:
+        return None
+    for i in range(ndim - 1, -1, -1):  # which may be beyond all numbers where there is no memory
+        strides[order[i]] = step
+        step *= dims[i]
+    if sorted_already:
         return made
     return _view(<PyArrayObject*><PyObject*>made, ndim, shape, strides, _data(made))
 
