@@ -38,7 +38,6 @@ from corepy.devices._transfer import from_host
 from corepy.dispatch import (
     Operand,
     adopt,
-    adopts,
     as_operand,
     create,
     creation_table,
@@ -47,10 +46,10 @@ from corepy.dispatch import (
     fitting,
     get_backend_priority,
     index_value,
-    is_known_by_class,
     is_scalar,
     known_sizes,
     make,
+    noted,
     operation,
     owner_of,
     plain,
@@ -133,8 +132,8 @@ def asarray(
             stays = device is None or device_argument("asarray", device) is adopted.device
             if stays and get_backend_priority():
                 return preferred("asarray", adopted, wanted, copying)
-            if device is None and is_known_by_class(obj, backend):
-                adopts(obj, adopted._table, True)
+            if device is None:
+                noted(obj, adopted._table, stays=True)
             obj = adopted
     if isinstance(obj, Operand):
         return from_array(obj, wanted, device, copying)

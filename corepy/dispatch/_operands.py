@@ -147,9 +147,23 @@ def adopt(
         let_through(error)
         raise ValueError(f"{function}: {argument}: {error}") from None
     table = table_of(backend, device, dtype)
-    if _registry.is_known_by_class(value, backend):
-        adopts(value, table, False)
+    noted(value, table)
     return make(native, table)
+
+
+def noted(native: Native, table: Table, stays: bool = False) -> None:
+    """Tell the hot path how an array was wrapped, where all of its dtype that come will be.
+
+    Parameters
+    ----------
+    native : native array
+    table : Table
+        What it was bound to.
+    stays : bool
+        Whether `asarray` left it there where nobody had a wish; else as an operand it went there.
+    """
+    if _registry.is_known_by_class(native, table.backend):
+        adopts(native, table, stays)
 
 
 def as_operand(function: str, argument: str, value: object, **beside: object) -> Any:
