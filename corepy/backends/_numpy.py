@@ -21,8 +21,8 @@ from corepy.backends._base import Backend, Capabilities, native_function
 from corepy.backends._exports import runs_backwards
 from corepy.backends._inplace import in_place
 from corepy.backends._loop import Loop
+from corepy.backends._numpy_factors import OPERATIONS as FACTORS
 from corepy.backends._numpy_fft import OPERATIONS as FFT
-from corepy.backends._numpy_lapack import OPERATIONS as LAPACK
 from corepy.backends._numpy_linalg import OPERATIONS as LINALG
 from corepy.backends._numpy_loops import LOOPS, WIDE, accumulated
 from corepy.backends._numpy_manipulation import OPERATIONS as MANIPULATION
@@ -562,10 +562,10 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     **MANIPULATION,
     **LINALG,
     # compat asks of `solve` what is known here.
-    **LAPACK,
+    **FACTORS,
     "linalg.eig": _eig,
     "linalg.eigvals": _eigvals,
     "linalg.pinv": _of_finite(LINALG["linalg.pinv"]),
-    "linalg.svd": _of_finite(compat.linalg.svd),
+    "linalg.svd": _of_finite(LINALG["linalg.svd"]),
     **in_place(elementwise.floor_divide, elementwise.remainder, elementwise.pow),
 }

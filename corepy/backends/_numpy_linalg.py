@@ -14,6 +14,7 @@ import array_api_compat.numpy as compat
 import numpy as np
 import numpy.typing as npt
 
+from corepy.backends import _numpy_spectra as spectra
 from corepy.backends._numpy_loops import private_ufunc
 
 Array = npt.NDArray[Any]
@@ -91,6 +92,8 @@ def slogdet(x: Array, /) -> tuple[Array, Array]:
 
 
 def _eigh(x: Array, /) -> tuple[Array, Array]:
+    if spectra.has_eigenvalues(x):
+        return spectra.eigh(x, np.float64)
     if _EIGH is None:
         values, vectors = np.linalg.eigh(x)
         return values, vectors
@@ -105,7 +108,16 @@ def _eigvalsh(x: Array, /) -> Array:
     return found
 
 
+def _svd(x: Array, /, *, full_matrices: bool = True) -> tuple[Array, Array, Array]:
+    if spectra.has_singular_values(x, np.float64):
+        return spectra.svd(x, np.float64, full_matrices=full_matrices)
+    u, values, right = compat.linalg.svd(x, full_matrices=full_matrices)
+    return u, values, right
+
+
 def _svdvals(x: Array, /) -> Array:
+    if spectra.has_singular_values(x, np.float64):
+        return spectra.svdvals(x, np.float64)
     if _SVDVALS is None:
         return np.linalg.svd(x, compute_uv=False)
     found: Array = _solved(_SVDVALS, x, "d", _no_singular_values)
@@ -127,7 +139,10 @@ def _pinv(x: Array, /, *, rtol: Any = None) -> Array:
         return np.asarray(compat.linalg.pinv(x, rtol=rtol))
     if rtol is None:
         rtol = max(x.shape[-2:]) * _EPS[x.dtype.char]
-    u, values, right = _solved(_SVD, x.conj(), "xdx", _no_singular_values)
+    if spectra.has_singular_values(x, np.float64):
+        u, values, right = spectra.svd(x, np.float64, full_matrices=False)
+    else:
+        u, values, right = _solved(_SVD, x.conj(), "xdx", _no_singular_values)
     large = values > np.asarray(rtol)[..., None] * _greatest(values, axis=-1, keepdims=True)
     inverse = np.divide(1, values, out=values, where=large)
     inverse[~large] = 0
@@ -264,6 +279,7 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.matrix_rank": _matrix_rank,
     "linalg.outer": _outer,
     "linalg.pinv": _pinv,
+    "linalg.svd": _svd,
     "linalg.svdvals": _svdvals,
     "linalg.trace": _trace,
     "linalg.vector_norm": _vector_norm,

@@ -2,7 +2,7 @@
 
 NumPy's ufuncs behind `numpy.linalg` have loops for float32 that call LAPACK's routines for it, but
 its functions do not use them. They take half the time, with errors of float32's size. Those of `qr`
-have none.
+have none: of large matrices LAPACK's routines are called past NumPy.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from corepy.backends._numpy_lapack import SINGLE as OF_LARGE
-from corepy.backends._numpy_lapack import is_large
+from corepy.backends._numpy_factors import SINGLE as FACTORS
 from corepy.backends._numpy_loops import private_ufunc
+from corepy.backends._numpy_spectra import SINGLE as SPECTRA
 
 Array = npt.NDArray[Any]
 
@@ -89,29 +89,35 @@ _MADE: Final[dict[str, tuple[Callable[..., Callable[..., Any]], tuple[str, ...]]
 
 
 def _answering(
-    function: Callable[..., Any], large: Callable[..., Any] | None
+    large: Callable[..., Any] | None, function: Callable[..., Any] | None
 ) -> Callable[..., Any]:
     """Return what gives None where LAPACK finds no answer: double precision may find one."""
 
     def call(*operands: Array, **params: Any) -> Any:
+        found = None
         try:
-            if large is not None and is_large(operands[0]):
+            if large is not None:
                 with np.errstate(over="ignore"):
-                    return large(*operands, **params)
-            return function(*operands, **params)
+                    found = large(*operands, **params)
+            if found is None and function is not None:
+                found = function(*operands, **params)
         except (_UnsolvedError, np.linalg.LinAlgError):
             return None
+        return found
 
     return call
 
 
 def _operations() -> dict[str, Callable[..., Any]]:
-    found = {}
+    functions = {}
     for name, (make, described) in _MADE.items():
         ufuncs = [_ufunc(each) for each in described]
         if None not in ufuncs:
-            found[name] = _answering(make(*ufuncs), OF_LARGE.get(name))
-    return found
+            functions[name] = make(*ufuncs)
+    large = {**FACTORS, **SPECTRA}
+    return {
+        name: _answering(large.get(name), functions.get(name)) for name in {**functions, **large}
+    }
 
 
 #: By name, what takes float32 and gives None where it has no answer.

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-from corepy.backends._numpy_lapack import determinant
+from corepy.backends._numpy_factors import determinant
 from corepy.backends._scaling import MOST
 from corepy.backends.torch._layout import is_batched, is_elsewhere, is_plain, packed
 from corepy.backends.torch._reductions import sum_, unreduced

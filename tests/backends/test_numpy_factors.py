@@ -1,4 +1,4 @@
-"""Large matrices of the NumPy backend: LAPACK's routines, on rows as they lie."""
+"""Factors of large matrices in the NumPy backend: LAPACK's routines, on rows as they lie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy import _blas
-from corepy.backends import _numpy_lapack as lapack
+from corepy.backends import _lapack as lapack
+from corepy.backends import _numpy_factors as factors
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends._numpy_single import OPERATIONS as SINGLE
 
@@ -20,7 +21,7 @@ Matrix = np.ndarray[Any, Any]
 SIDE = lapack.LARGE + 17
 
 pytestmark = pytest.mark.skipif(
-    not lapack.is_large(np.eye(SIDE)), reason="needs NumPy's OpenBLAS and threadpoolctl"
+    not factors.is_large(np.eye(SIDE)), reason="needs NumPy's OpenBLAS and threadpoolctl"
 )
 
 
@@ -158,7 +159,7 @@ def test_what_is_not_large_is_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*args: Any) -> Any:
         raise AssertionError("LAPACK was called")
 
-    monkeypatch.setattr(lapack, "_call", fails)
+    monkeypatch.setattr(factors, "_call", fails)
     small, stack = definite(lapack.LARGE), np.stack([definite(4)] * 2)
     for x in (small, stack, small.astype(np.complex128)):
         for name in ("inv", "det", "slogdet", "cholesky"):
@@ -179,11 +180,11 @@ def test_without_the_library_numpy_computes(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(_blas, "numpys", list)
     lapack._routines.cache_clear()
     try:
-        assert not lapack.is_large(x)
+        assert not factors.is_large(x)
         assert np.array_equal(own("inv")(x), wanted)
         monkeypatch.setattr(_blas, "can_hold", lambda: False)
         lapack._routines.cache_clear()
-        assert not lapack.is_large(x)
+        assert not factors.is_large(x)
     finally:
         lapack._routines.cache_clear()
 
@@ -226,7 +227,7 @@ def test_narrow_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_blas, "numpys", lambda: [Narrow()])
     lapack._routines.cache_clear()
     try:
-        assert lapack._lapack_of(x).integers == np.int32
+        assert lapack.routines_of(x).integers == np.int32
         assert_near(own("inv")(x), wanted, "float64", 1e4)
         assert own("slogdet")(x)[0] == np.linalg.slogdet(x)[0]
     finally:

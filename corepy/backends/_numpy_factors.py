@@ -1,154 +1,78 @@
-"""Inverses, solutions, determinants and Cholesky's factors of large matrices, by NumPy's LAPACK.
+"""Inverses, solutions, determinants, and Cholesky's and orthogonal factors of large matrices.
 
-LAPACK keeps matrices by columns, and NumPy copies each one into that order and its results back,
-element by element, which takes a third of the time of a determinant. LAPACK's routines are called
-here on the rows as they lie: it takes them for the columns of the transposed matrix, whose inverse
-is the transposed one of the inverse, and so on. An inverse is found from its triangles, three
-quarters of the work of solving for the columns of the identity [1]_.
-
-The library is the OpenBLAS that NumPy brings, whose routines tell by their names how wide their
-integers are. Where there is another one, or `threadpoolctl`, which finds it, is missing, NumPy's
-functions compute as ever.
+LAPACK's routines are called on rows as they lie (`_lapack`); NumPy copies each matrix element by
+element, which takes a third of the time of a determinant. An inverse is found from its triangles,
+three quarters of the work of solving for the columns of the identity [1]_.
 
 .. [1] Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, 2002, section 14.3
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from typing import Any, Final
 
+import array_api_compat.numpy as compat
 import numpy as np
 import numpy.typing as npt
 
 from corepy import _blas
 from corepy.backends import _numpy_linalg
+from corepy.backends._lapack import (
+    copied,
+    gains_by_space,
+    has_routines,
+    leading,
+    routines_of,
+    with_work,
+)
 
 Array = npt.NDArray[Any]
 
-__all__ = ["LARGE", "OPERATIONS", "SINGLE", "determinant", "is_large"]
+__all__ = ["OPERATIONS", "SINGLE", "determinant", "is_large"]
 
-#: Rows from which it pays; of fewer, copies are a small part, and threads of BLAS a greater one.
-LARGE: Final = 400
 #: Rows up to which a second thread of BLAS gains nothing, and loses where it is slow to wake: a
 #: factorization is many short steps, which its threads share.
 _ALONE: Final = {"getrf": 512, "potrf": 640}
 #: The least and the greatest float64 that has all its digits.
 _LEAST: Final = np.finfo(np.float64).tiny
 _GREATEST: Final = np.finfo(np.float64).max
-
-# ---------------------------------------------------------------------------- LAPACK's routines
-
-#: What they take: i an integer, c a character, s a scalar of the matrix's dtype, all by address; p
-#: an array.
-_TAKEN: Final = {
-    "getrf": "iipipi",  # m, n, a, lda, pivots, info
-    "potrf": "cipii",  # uplo, n, a, lda, info
-    "trtri": "ccipii",  # uplo, diag, n, a, lda, info
-    "trsm": "cccciispipi",  # side, uplo, trans, diag, m, n, alpha, a, lda, b, ldb
-}
-#: How OpenBLAS names a routine, and the integers that it takes then.
-_NAMES: Final = (
-    ("scipy_{}_64_", ctypes.c_int64),
-    ("{}_64_", ctypes.c_int64),
-    ("scipy_{}_", ctypes.c_int32),
-)
-#: By dtype, the letter that names of routines begin with, and what they take a scalar as.
-_KINDS: Final[dict[str, tuple[str, Any]]] = {
-    "f": ("s", ctypes.c_float),
-    "d": ("d", ctypes.c_double),
-}
-
-
-class _Routines:
-    """LAPACK's routines for one dtype."""
-
-    def __init__(self, functions: dict[str, Any], integer: Any, scalar: Any) -> None:
-        self._functions = functions
-        self._integer = integer
-        self._scalar = scalar
-        self.integers: Any = np.dtype(integer)
-
-    def __call__(self, name: str, *arguments: Any) -> int:
-        """Call a routine; return what it left in its last integer, which is zero if all went well.
-
-        Parameters
-        ----------
-        name : str
-        *arguments : str, int, float or ndarray
-            In LAPACK's order, without the last one where that is ``info``.
-        """
-        kinds = _TAKEN[name]
-        info = self._integer()
-        given: list[Any] = []
-        for kind, value in zip(kinds, arguments, strict=False):
-            if kind == "p":
-                given.append(ctypes.c_void_p(value.ctypes.data))
-            elif kind == "c":
-                given.append(ctypes.c_char_p(value.encode()))
-            else:
-                made = self._integer(value) if kind == "i" else self._scalar(value)
-                given.append(ctypes.byref(made))
-        if len(given) < len(kinds):
-            given.append(ctypes.byref(info))
-        # Fortran's compilers add the length of each string.
-        self._functions[name](*given, *[ctypes.c_size_t(1)] * kinds.count("c"))
-        return int(info.value)
-
-
-@cache
-def _routines(char: str) -> _Routines | None:
-    """Return the routines for a dtype, None where NumPy has brought no library with them."""
-    if not _blas.can_hold():
-        return None
-    letter, scalar = _KINDS[char]
-    for library in _blas.numpys():
-        for pattern, integer in _NAMES:
-            found = {name: getattr(library, pattern.format(letter + name), None) for name in _TAKEN}
-            if None not in found.values():
-                return _Routines(found, integer, scalar)
-    return None
-
-
-# ---------------------------------------------------------------------------- matrices
+#: Rows of a triangle that are taken at a time.
+_ROWS: Final = 64
 
 
 def is_large(x: Array) -> bool:
     """Say whether LAPACK is called for a matrix past NumPy's functions."""
-    return (
-        x.ndim == 2
-        and x.shape[0] > LARGE
-        and x.shape[0] == x.shape[1]
-        and x.dtype.char in _KINDS
-        and _routines(x.dtype.char) is not None
-    )
+    return has_routines(x) and x.shape[0] == x.shape[1]
 
 
 def _call(name: str, x: Array, *arguments: Any) -> int:
-    """Call a routine for the dtype of a matrix, as `_Routines` describes."""
-    lapack = _lapack_of(x)
+    """Call a routine for the dtype of a matrix, as `Routines` describes."""
+    lapack = routines_of(x)
     if len(x) > _ALONE.get(name, 0):
         return lapack(name, *arguments)
     with _blas.single():
         return lapack(name, *arguments)
 
 
-def _lapack_of(x: Array) -> _Routines:
-    lapack = _routines(x.dtype.char)
-    assert lapack is not None  # `is_large` asked
-    return lapack
-
-
 def _keep_lower(x: Array) -> None:
     """Put zeros above the diagonal."""
-    rows = 64  # at a time
-    for start in range(0, x.shape[0], rows):
-        stop = start + rows
+    for start in range(0, x.shape[0], _ROWS):
+        stop = start + _ROWS
         block = x[start:stop, start:stop]
         block[...] = np.tril(block)
         x[start:stop, stop:] = 0
+
+
+def _upper(x: Array) -> Array:
+    """Return a contiguous copy of a matrix with zeros below the diagonal."""
+    found = np.zeros(x.shape, x.dtype)
+    for start in range(0, min(x.shape), _ROWS):
+        stop = start + _ROWS
+        found[start:stop, start:stop] = np.triu(x[start:stop, start:stop])
+        found[start:stop, stop:] = x[start:stop, stop:]
+    return found
 
 
 def _factored(x: Array, dtype: npt.DTypeLike) -> tuple[Array, Array, bool]:
@@ -158,7 +82,7 @@ def _factored(x: Array, dtype: npt.DTypeLike) -> tuple[Array, Array, bool]:
     """
     factors = np.array(x, dtype, order="C")
     n = len(factors)
-    pivots = np.empty(n, _lapack_of(factors).integers)
+    pivots = np.empty(n, routines_of(factors).integers)
     info = _call("getrf", factors, n, n, factors, n, pivots)
     return factors, pivots, info > 0
 
@@ -281,6 +205,21 @@ def _cholesky(x: Array, dtype: npt.DTypeLike, upper: bool) -> Array:
     return found.T if upper else found
 
 
+def _qr(x: Array, dtype: npt.DTypeLike) -> tuple[Array, Array]:
+    m, n = x.shape
+    k = min(m, n)
+    # The transpose is a lower triangle by orthogonal rows, L and Q, where the matrix is Q and R.
+    factors = copied(x, dtype)
+    lapack = routines_of(factors)
+    step = leading(factors)
+    scales = np.empty(k, dtype)
+    with_work(partial(lapack, "gelqf", n, m, factors, step, scales), dtype)
+    r = _upper(factors[:k])
+    with_work(partial(lapack, "orglq", k, m, k, factors, step, scales), dtype)
+    q = factors[:, :k]
+    return q.astype(x.dtype, "C", copy=False), r.astype(x.dtype, copy=False)
+
+
 # ---------------------------------------------------------------------------- operations
 
 
@@ -314,24 +253,53 @@ def _numpys_cholesky(x: Array, /, *, upper: bool = False) -> Array:
     return np.conj(found) if x.dtype.kind == "c" else found
 
 
+def _has_orthogonal(x: Array, dtype: npt.DTypeLike, mode: str) -> bool:
+    """Say whether LAPACK is called for orthogonal factors, of which it makes as many as columns."""
+    return gains_by_space(x, dtype) and (mode == "reduced" or x.shape[0] <= x.shape[1])
+
+
+def _numpys_qr(x: Array, /, *, mode: str = "reduced") -> tuple[Array, Array]:
+    if _has_orthogonal(x, np.float64, mode):
+        return _qr(x, np.float64)
+    q, r = compat.linalg.qr(x, mode=mode)
+    return q, r
+
+
 #: By name, what the NumPy backend runs, of matrices of any size and dtype.
 OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.cholesky": _numpys_cholesky,
     "linalg.det": _of_matrix(_det, np.linalg.det),
     "linalg.inv": _of_matrix(_inv, _numpy_linalg.inv),
+    "linalg.qr": _numpys_qr,
     "linalg.slogdet": _of_matrix(_slogdet, _numpy_linalg.slogdet),
     "linalg.solve": _numpys_solve,
 }
+
+
+def _single_of_matrix(own: Callable[..., Any]) -> Callable[..., Any]:
+    def call(x: Array, /) -> Any:
+        return own(x, np.float32) if is_large(x) else None
+
+    return call
 
 
 def _single_solve(x1: Array, x2: Array, /) -> Array | None:
     return _solve(x1, x2, np.float32) if _is_solvable(x1, x2) else None
 
 
-#: By name, what computes large matrices of float32 in float32.
+def _single_cholesky(x: Array, /, *, upper: bool = False) -> Array | None:
+    return _cholesky(x, np.float32, upper) if is_large(x) else None
+
+
+def _single_qr(x: Array, /, *, mode: str = "reduced") -> tuple[Array, Array] | None:
+    return _qr(x, np.float32) if _has_orthogonal(x, np.float32, mode) else None
+
+
+#: By name, what computes large matrices of float32 in float32, and gives None of others.
 SINGLE: Final[dict[str, Callable[..., Any]]] = {
-    "linalg.cholesky": lambda x, /, *, upper=False: _cholesky(x, np.float32, upper),
-    "linalg.det": lambda x, /: _det(x, np.float32),
-    "linalg.inv": lambda x, /: _inv(x, np.float32),
+    "linalg.cholesky": _single_cholesky,
+    "linalg.det": _single_of_matrix(_det),
+    "linalg.inv": _single_of_matrix(_inv),
+    "linalg.qr": _single_qr,
     "linalg.solve": _single_solve,
 }
