@@ -64,6 +64,8 @@ class Admission:
     fast : frozenset of str
         The dtypes for which torch's result is less accurate than NumPy's, which computes them in
         double precision: only under ``corepy.precision("fast")``.
+    numba : frozenset of str, optional
+        The forms for which Numba has a way of its own; all, unless said otherwise.
     """
 
     former: Former
@@ -71,6 +73,7 @@ class Admission:
     operands: int
     torch: frozenset[str]
     fast: frozenset[str] = _NONE
+    numba: frozenset[str] | None = None
 
     def admits(self, dtype: str, backend: str) -> bool:
         """Say whether a backend may run it on NumPy's arrays of a dtype."""
@@ -270,7 +273,9 @@ _ORDER: Final = Admission(vector, ("",), 1, NUMBERS)
 _JOINING: Final = Admission(_joined, ("",), 0, _NONE)
 _SET: Final = Admission(_flat, ("",), 1, frozenset({"int64"}))
 _DECOMPOSITION: Final = Admission(_square, ("",), 1, FLOATS, frozenset({"float32"}))
-_FACTORIZATION: Final = Admission(_factored, ("", "tall"), 1, FLOATS, frozenset({"float32"}))
+_FACTORIZATION: Final = Admission(
+    _factored, ("", "tall"), 1, FLOATS, frozenset({"float32"}), numba=frozenset({"tall"})
+)
 
 ADMITTED: Final[dict[str, Admission]] = {
     **dict.fromkeys(

@@ -147,9 +147,9 @@ def cases(only: Iterable[str] = ()) -> Iterator[Case]:
         for dtype in itertools.chain(_DTYPES, *more):
             if DTYPES[dtype] not in OPERATIONS[operation].dtypes or _is_converted(operation, dtype):
                 continue
-            able = tuple(name for name in usable if _differs(operation, dtype, name))
-            if able:
-                for form in admission.forms:
+            for form in admission.forms:
+                able = tuple(name for name in usable if _differs(operation, dtype, form, name))
+                if able:
                     yield Case(operation, dtype, form, able)
 
 
@@ -159,12 +159,15 @@ def _is_converted(operation: str, dtype: str) -> bool:
     return of_complex and not dtype.startswith("complex")
 
 
-def _differs(operation: str, dtype: str, backend: str) -> bool:
+def _differs(operation: str, dtype: str, form: str, backend: str) -> bool:
     """Say whether a backend is admitted and has something of its own to run."""
     if not admits(operation, dtype, backend):
         return False
-    return backend != "numba" or load(backend).operation(operation) is not NUMPY.operation(
-        operation
+    if backend != "numba":
+        return True
+    forms = ADMITTED[operation].numba
+    return (forms is None or form in forms) and (
+        load(backend).operation(operation) is not NUMPY.operation(operation)
     )
 
 
