@@ -76,6 +76,17 @@ class Apart(AbstractContextManager[None]):
             raise
         self._last = perf_counter()
 
+    def is_warm(self) -> bool:
+        """Say whether the calling thread left a block a moment ago, so that another does nothing.
+
+        That counts as another one.
+        """
+        now = perf_counter()
+        if now - self._last >= _WARM or threading.get_ident() != self._caller:
+            return False
+        self._last = now
+        return True
+
     def _leave(self) -> None:
         """Put back what this thread has placed; done twice, it is done."""
         if self._holder.get("thread") == threading.get_ident():
@@ -90,9 +101,9 @@ class Apart(AbstractContextManager[None]):
         The scheduler wakes threads on the caller's processor after a sleep of 0.3 ms and more, one
         in a hundred, and of 5 ms nearly always; but not where the caller has worked meanwhile.
         """
-        now, thread = perf_counter(), threading.get_ident()
-        if now - self._last < _WARM and thread == self._caller:
+        if self.is_warm():
             return False
+        now, thread = perf_counter(), threading.get_ident()
         (since, worked), self._seen = self._seen, (now, thread_time())
         if thread != self._caller:
             self._caller = thread

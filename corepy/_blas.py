@@ -206,3 +206,8 @@ def apart() -> AbstractContextManager[None]:
     last; see `corepy._places`.
     """
     return _APART
+
+
+def is_apart() -> bool:
+    """Say whether BLAS's threads need not be kept from the caller's processor for its next call."""
+    return _APART.is_warm()

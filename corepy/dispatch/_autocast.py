@@ -49,7 +49,7 @@ def applied(
 
     # Who runs it, and from how many elements on it chooses, is what the product itself says: the
     # compiled hot path asks for the setting before it takes its own way, that in Python calls this.
-    for key in ("backend", "device", "least", "leasts", "blocks"):
+    for key in ("backend", "device", "least", "leasts", "blocks", "hindered"):
         if hasattr(native, key):
             vars(product)[key] = getattr(native, key)
     return product

@@ -79,6 +79,19 @@ def reproducible_blas() -> AbstractContextManager[None]:
     return nullcontext()
 
 
+def unhindered() -> bool:
+    """Say whether BLAS may be called at once, with all threads that it has.
+
+    Where not, what `considerate` returns knows what is to be done before.
+    """
+    if REPRODUCIBLE.touched or not _blas.can_hold() or not _blas.is_apart():
+        return False
+    threads, asked = cores(), budget()
+    if asked is not None and asked < threads:
+        threads = asked
+    return threads < 2 or not NEIGHBOURS.busy(threads)
+
+
 def considerate(
     native: Callable[..., Any], name: str, rows: int | None = None
 ) -> Callable[..., Any]:

@@ -271,6 +271,7 @@ cdef int _find_leasts(Slot* slot, str name, native) except -1:
     most = _MOST.get(name, most)
     slot.least = min(most, getattr(native, "least", most))
     slot.blocks = getattr(native, "blocks", False)
+    slot.hindered = getattr(native, "hindered", 0)
     leasts = getattr(native, "leasts", None)
     if name == "astype":
         forms = _FORMS_CONVERTED
@@ -360,7 +361,7 @@ cdef class Slots(dict):
             several; below it computes what `loop` does. An attribute ``leasts`` has these numbers
             by the form of the operands, and ``plain`` takes the place of one that selects by keys,
             where these are an int or a slice of ints that C can hold. With ``blocks``, products in
-            blocks need not ask it (`corepy.dispatch._routes.routed`).
+            blocks need not ask it, nor with ``hindered`` others (`corepy.dispatch._routes.routed`).
         result : Slots or None
         loop : Loop or None
             What the backend says that the entry computes on small operands.

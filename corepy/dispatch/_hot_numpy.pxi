@@ -225,6 +225,7 @@ cdef struct Slot:
     npy_intp unrouted  # the same of operands that lie as those of no route do
     npy_intp first  # elements below which the loop comes before any route
     bint blocks  # whether products in blocks come before it
+    npy_intp hindered  # elements below which products do where nobody is in BLAS's way
     int type_num  # of the operands
     Kind kind
     bint wide  # whether the loop takes contiguous operands and single values alone

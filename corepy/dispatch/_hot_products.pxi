@@ -123,7 +123,9 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
                     return None
                 x, steps[4] = <PyArrayObject*>packed, slot.size
         if not _falls_into_blocks(slot, &product):
-            return None
+            if columns == 0 or rows == 0 or not _is_unhindered(slot, x, y):
+                return None
+            whole = True
     made = _new_if_any(slot.descr, rows + columns, shape)
     if made is None:
         return None
@@ -134,6 +136,19 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     if product.weighs:
         return made if _weigh_rows(slot, &product, args) else None
     return made if _block_by_block(slot, &product, args) else None
+
+
+cdef object _asked = None  # whether anybody is in the way of threads of BLAS
+
+
+cdef bint _is_unhindered(Slot* slot, PyArrayObject* x, PyArrayObject* y) except -1:
+    """Say whether the entry would do nothing but call BLAS with all its threads."""
+    global _asked
+    if _size(x, slot.hindered) < 1 or _size(y, slot.hindered) < 1:
+        return False
+    if _asked is None:
+        from corepy.dispatch._considerate import unhindered as _asked
+    return _asked()
 
 
 cdef object _stacked_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):

@@ -472,7 +472,8 @@ def routed(
         With the attributes ``small``, the callable that runs small operands, and ``least``, the
         number of elements of the largest operand from which anything else may run; and with
         ``blocks`` where products that fall into blocks of one thread of BLAS each need not ask it,
-        unless their results are to be reproducible.
+        unless their results are to be reproducible. Other products of fewer elements than
+        ``hindered`` need not where `_considerate.unhindered` says so.
     """
     site = site_of(device)
     if site is None or backend.name not in site.homes:
@@ -482,6 +483,7 @@ def routed(
     # A backend's own callable may look at sizes itself, and then has the same attributes.
     small, least = getattr(native, "small", native), getattr(native, "least", None)
     own = native
+    chosen = [] if least is None else [least]
     table = in_force().table
     if _considerate.concerns(name, dtype):
         rows = None if table is None else table.alone.get(name)
@@ -500,6 +502,10 @@ def routed(
     else:
         made = router(name, small, least, lambda args, params: own(*args, **params))
     vars(made)["blocks"] = own is not native
+    if own is not native:
+        if choice is not None and choice.least is not None:
+            chosen.append(choice.least)
+        vars(made)["hindered"] = min(chosen, default=sys.maxsize)
     return made
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import corepy
 from corepy import _apart, _blas, _places
-from corepy.dispatch import _considerate, _machine
+from corepy.dispatch import _considerate, _hot, _machine
 from corepy.dispatch._considerate import considerate
 from corepy.dispatch._neighbours import NEIGHBOURS, Neighbours
 from corepy.dispatch._route_table import RouteTable
@@ -314,17 +314,69 @@ def test_a_forked_child_leaves_threads_alone_that_it_does_not_have() -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
-def test_large_products_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two cores that nobody else uses, and nobody wants reproducible results."""
     monkeypatch.setattr(NEIGHBOURS, "used", 0.0)
     monkeypatch.setattr(NEIGHBOURS, "looked", float("inf"))
     monkeypatch.setattr(_considerate, "cores", lambda: 2)
     monkeypatch.setattr(_considerate, "budget", lambda: None)
+    monkeypatch.setattr(_considerate.REPRODUCIBLE, "touched", False)
+
+
+def came_from_blas(monkeypatch: pytest.MonkeyPatch, seconds_ago: float) -> None:
+    """Let the calling thread seem to have left BLAS so long ago."""
+    monkeypatch.setattr(_apart, "perf_counter", lambda: 100.0)
+    monkeypatch.setattr(_blas._APART, "_last", 100.0 - seconds_ago)
+    monkeypatch.setattr(_blas._APART, "_caller", threading.get_ident())
+
+
+def test_large_products_ask_for_it(idle: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
     apart = _blas.apart
     monkeypatch.setattr(_blas, "apart", lambda: asked.append(1) or apart())
+    came_from_blas(monkeypatch, seconds_ago=1.0)
     xp = corepy.array_api
     with corepy.set_routes("off"):
         x = xp.asarray(np.eye(120))
         np.testing.assert_array_equal(np.asarray(x @ x), np.eye(120))
         xp.asarray(np.eye(20)) @ xp.asarray(np.eye(20))
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("side", [101, 128, 300])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_compiled_products_in_a_row_ask_nobody(
+    idle: None, monkeypatch: pytest.MonkeyPatch, side: int, dtype: str
+) -> None:
+    asked = []
+    apart = _blas.apart
+    monkeypatch.setattr(_blas, "apart", lambda: asked.append(1) or apart())
+    native = np.random.default_rng(side).standard_normal((2, side, side)).astype(dtype)
+    with corepy.backend_priority(["numpy"]), corepy.set_routes("off"):
+        x, y = (corepy.array_api.asarray(each) for each in native)
+        x @ y  # the first one looks for the operation
+        for seconds_ago, cold in ((1e-5, False), (1.0, True)):
+            came_from_blas(monkeypatch, seconds_ago)
+            for a, b in ((x, y), (x, x.T), (x.T, y), (x, x)):
+                asked.clear()
+                came_from_blas(monkeypatch, seconds_ago)
+                np.testing.assert_array_equal((a @ b).unwrap(), a.unwrap() @ b.unwrap())
+                assert bool(asked) == (cold or _hot.PURE is not None)
+
+
+def test_who_is_in_the_way_of_blas(idle: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    came_from_blas(monkeypatch, seconds_ago=1e-5)
+    assert _considerate.unhindered()
+    for owner, name, value in (
+        (NEIGHBOURS, "used", 1.0),
+        (_considerate.REPRODUCIBLE, "touched", True),
+        (_blas, "can_hold", lambda: False),
+        (_blas._APART, "_caller", 0),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, value)
+            assert not _considerate.unhindered()
+    monkeypatch.setattr(NEIGHBOURS, "used", 1.0)
+    monkeypatch.setattr(_considerate, "budget", lambda: 1)  # one thread waits for nobody
+    assert _considerate.unhindered()
