@@ -7,6 +7,7 @@ order where it reads well: ``add: x2 has dtype int64 on cpu; expected a floating
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
@@ -84,8 +85,10 @@ class RouteWarning(UserWarning):
 
 def _kind(value: object) -> str:
     cls = type(value)
-    module = "" if cls.__module__ == "builtins" else f"{cls.__module__}."
-    return f"{module}{cls.__qualname__}"
+    module, name = cls.__module__, cls.__qualname__
+    if module.startswith("corepy.") and vars(sys.modules["corepy"]).get(name) is cls:
+        module = "corepy"  # as users know it, wherever it is
+    return name if module == "builtins" else f"{module}.{name}"
 
 
 def listing(names: Iterable[object]) -> str:

@@ -93,7 +93,9 @@ class Graph:
             x._table.backend.streams(x._table.device) is not None for x in examples
         )
         self._function = function
-        self._lock = threading.Lock()
+        # A handler of a signal that calls may come while its own thread has it.
+        self._lock = threading.RLock()
+        self._turns = 0
         self._forms = [(x._table, x.shape) for x in examples]
         if self.is_captured:
             self._capture(examples)
@@ -160,11 +162,16 @@ class Graph:
             _check(made)
             return _copied(made)  # it may be an operand, or a view of one
         with self._lock, self._stream:
-            for kept, x in zip(self._operands, given, strict=True):
-                table = kept._table
-                kept._native = table["__setitem__"][0](kept._native, ..., x._native)
-            self._replay()
-            return _copied(self._results)
+            while True:
+                self._turns = turn = self._turns + 1
+                for kept, x in zip(self._operands, given, strict=True):
+                    table = kept._table
+                    kept._native = table["__setitem__"][0](kept._native, ..., x._native)
+                self._replay()
+                made = _copied(self._results)
+                if self._turns == turn:
+                    return made
+                # A handler of a signal has called meanwhile, and written over these operands.
 
     def _like(self, i: int, x: Any) -> Any:
         """Return an operand in the library of its example, and refuse one that is unlike it."""

@@ -194,6 +194,10 @@ class FakeBackend(Backend):
         """Return float32 rounded to a 16-bit float, as NumPy does it."""
         return FakeArray(self._numpy.rounded(native._values, dtype), native.device)
 
+    def is_writable(self, native: FakeArray) -> bool:
+        """Say whether NumPy writes to an array: not to views that repeat elements."""
+        return self._numpy.is_writable(native._values)
+
     def item(self, native: FakeArray) -> Scalar:
         """Return the one element of a fake array."""
         self._answer(native.device)

@@ -65,6 +65,19 @@ def test_nothing_reads_the_memory_of_a_fake_array(fake: FakeBackend) -> None:
     assert x.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("lacks", [(), ("__setitem__", "__imul__", "astype")])
+def test_what_repeats_elements_is_copied_before_it_is_written(lacks: tuple[str, ...]) -> None:
+    with fake_devices(lacks=lacks), corepy.set_fallback("allow"):
+        x = xp.asarray([1.0, 2.0], device=DEVICE1)
+        repeated, written = xp.broadcast_to(x, (2, 2)), xp.broadcast_to(x, (2, 2))
+        repeated *= 3.0
+        written[0, :] = 7.0
+        assert (repeated.device.name, written.device.name) == (DEVICE1, DEVICE1)
+        assert repeated.tolist() == [[3.0, 6.0]] * 2
+        assert written.tolist() == [[7.0, 7.0], [1.0, 2.0]]
+        assert x.tolist() == [1.0, 2.0]
+
+
 def test_transfers_are_counted_in_arrays_and_bytes(fake: FakeBackend) -> None:
     x = xp.asarray(np.ones((2, 3)), device=DEVICE1)
     assert (fake.arrived, fake.bytes_arrived) == (1, 48)

@@ -146,7 +146,8 @@ def test_the_host_without_memory_raises_and_the_operand_is_whole() -> None:
     assert x.tolist() == [1.0, 2.0]
 
 
-SHORT_OF_MEMORY = """
+SHORT_OF_MEMORY = r"""
+import re
 import resource
 import numpy as np
 import corepy
@@ -172,6 +173,8 @@ for name, call in {
         call()
     except corepy.InsufficientMemoryError as error:
         assert str(error).startswith(f"{name}: the memory of cpu does not suffice"), error
+        left = re.search(r"(\d+) of \d+ bytes are free", str(error))
+        assert left and int(left[1]) < x.nbytes, error  # though the machine may have more
     else:
         raise AssertionError(name)
 assert float(xp.sum(x)) == 30_000_000

@@ -162,8 +162,10 @@ def test_a_graph_refuses_what_it_cannot_call() -> None:
 def test_limits_and_pools_without_a_gpu() -> None:
     with pytest.raises(corepy.UnsupportedOperationError, match="^set_memory_limit: device is cpu;"):
         corepy.set_memory_limit(100, "cpu")
-    with pytest.raises(ValueError, match="^set_memory_limit: limit is 0; expected more than 0, or"):
-        corepy.set_memory_limit(0, "cuda:0")
+    expected = r"expected more than 0 and less than 2\*\*63, or None"
+    for limit in (0, 1 << 63, 1 << 2000):  # which no library takes, nor a float
+        with pytest.raises(ValueError, match=f"^set_memory_limit: limit is {limit}; {expected}$"):
+            corepy.set_memory_limit(limit, "cuda:0")
     with pytest.raises(TypeError, match="^set_memory_limit: limit is of type float"):
         corepy.set_memory_limit(1.5, "cuda:0")  # type: ignore[arg-type]
     calls: dict[str, Callable[[str], object]] = {

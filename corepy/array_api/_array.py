@@ -152,8 +152,14 @@ class Array(Interchange):
         Returns
         -------
         native array
+
+        Raises
+        ------
+        UnsupportedOperationError
+            If the library has no such array, as tinygrad of dtypes that its device only stores.
         """
-        return landed(self)._native
+        native = landed(self)._native
+        return self._table.backend.unwrapped(native)
 
     # ------------------------------------------------------------------ operators
 
@@ -316,8 +322,8 @@ class Array(Interchange):
             other = gathered("__setitem__", "x", table, "value", _without_ones(other))
             native = cast_to(other, table.dtype, "__setitem__")
             native = native._native
-        writable(self, "__setitem__")
-        write, x = table["__setitem__"][0], self._native
+        write, held = table["__setitem__"][0], self._native
+        x = writable(self, "__setitem__")
         try:
             made = write(x, place, native)
         except (IndexError, TypeError, ValueError) as error:
@@ -326,7 +332,7 @@ class Array(Interchange):
         except (MemoryError, RuntimeError) as error:
             args = (x, place, native)
             made = recover("__setitem__", table, (self,), error, write, *args)
-        if not rebound(self, x, made):
+        if not rebound(self, held, made):
             self[key] = value
 
     def _require_same(self, dtype: DType) -> None:

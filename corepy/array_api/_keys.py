@@ -264,7 +264,7 @@ def _strictly(function: str, x: Array, parts: tuple[Any, ...], masked: bool, ful
             f"for each, or an Ellipsis (strict mode)"
         )
     for part, length in zip(_by_axis(parts, x.ndim), x.shape, strict=True):
-        if isinstance(part, slice):
+        if isinstance(part, slice) and length is not None:  # on lazy backends nobody knows yet
             _slice_within(function, part, length)
 
 

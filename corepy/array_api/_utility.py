@@ -109,7 +109,7 @@ def diff(
         Of at least one dimension.
     axis : int
     n : int
-        How often; 0 returns `x`.
+        How often; 0 copies `x`.
     prepend, append : Array or None
         Joined to `x` along `axis` first; of the shape of `x` but for `axis`.
 
@@ -141,6 +141,8 @@ def diff(
             for name, part in (("prepend", prepend), ("append", append))
         )
         x = concat([part for part in (before, x, after) if part is not None], axis=place)
+    elif times == 0:  # else who writes into the result writes into `x`
+        return cast("Array", run("astype", x, x.dtype, copy=True))
     step = not_equal if x.dtype is _dtypes.bool else subtract
     later, earlier = _neighbours(place, x.ndim)
     for _ in range(min(times, known_size(x, place))):

@@ -350,6 +350,13 @@ class Backend(ABC):
         """
         return None
 
+    def unwrapped(self, native: Native) -> Native:
+        """Return what `Array.unwrap` gives to users.
+
+        Override it where something is no array of the library's: raise `UnsupportedOperationError`.
+        """
+        return native
+
     def is_writable(self, native: Native) -> bool:
         """Say whether ``__setitem__`` may write into this memory."""
         return True

@@ -91,6 +91,8 @@ class Loop:
         of integers of fewer than 64 bits have as many, where there is such a loop.
     weighted : mapping of str to int
         Likewise one that adds up rows times a number each.
+    dotted : mapping of str to int
+        And one that adds up the products of each row with a vector.
     wide : mapping of str to int
         By the name of a dtype, the address of a loop with the same values that takes the place of
         the ufunc's where operands are contiguous or single values; or that of `kind` ``"plain"``
@@ -116,6 +118,7 @@ class Loop:
     rows: RowLoop | None = None
     columns: Mapping[str, int] = field(default_factory=dict)
     weighted: Mapping[str, int] = field(default_factory=dict)
+    dotted: Mapping[str, int] = field(default_factory=dict)
     wide: Mapping[str, int] = field(default_factory=dict)
     first: int = 0
     order: OrderLoop | None = None

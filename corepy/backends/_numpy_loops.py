@@ -27,12 +27,13 @@ _columns: Final[Any] = extension("corepy.backends._column_loops")[0]
 #: By operation and dtype, loops that take several rows of columns at a time.
 COLUMNS: Final[dict[str, dict[str, int]]] = {} if _columns is None else _columns.LOOPS
 
-#: Of products of a vector and a matrix, which are such sums of weighted rows.
+#: Of products of a vector and a matrix, which are such sums of weighted rows, or of rows' products.
 _PRODUCT: Final = Loop(
     np.matmul,
     "core",
     columns=COLUMNS.get("sum", {}),
     weighted={} if _columns is None else _columns.WEIGHTED,
+    dotted={} if _columns is None else _columns.DOTTED,
 )
 
 #: Elements of running sums and products from which several threads find them sooner.

@@ -91,7 +91,10 @@ _MADE: Final[dict[str, tuple[Callable[..., Callable[..., Any]], tuple[str, ...]]
 def _answering(
     large: Callable[..., Any] | None, function: Callable[..., Any] | None
 ) -> Callable[..., Any]:
-    """Return what gives None where LAPACK finds no answer: double precision may find one."""
+    """Return what gives None where LAPACK finds no answer: double precision may find one.
+
+    So where elements are NaN: the steps to them may have been beyond float32.
+    """
 
     def call(*operands: Array, **params: Any) -> Any:
         found = None
@@ -103,9 +106,15 @@ def _answering(
                 found = function(*operands, **params)
         except (_UnsolvedError, np.linalg.LinAlgError):
             return None
-        return found
+        return None if _has_nan(found) else found
 
     return call
+
+
+def _has_nan(found: Any) -> bool:
+    """Say whether an element of an array, or of several, is NaN."""
+    several = found if isinstance(found, tuple) else (found,)
+    return any(each is not None and np.isnan(each).any() for each in several)
 
 
 def _operations() -> dict[str, Callable[..., Any]]:

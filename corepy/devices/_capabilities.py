@@ -38,7 +38,7 @@ class DeviceInfo:
     cpu_cores_physical : int or None
         The machine's cores, hyper-threads not counted.
     memory_limit_bytes : int or None
-        The memory this process may use: the machine's, or its control group's limit.
+        The memory this process may use: the machine's, or its control group's or its own limit.
     has_avx2 : bool
         x86: 256-bit integer and floating-point vectors.
     has_avx512 : bool
@@ -241,7 +241,8 @@ def read_host_memory(ground: Ground, findings: Findings) -> MemoryInfo | None:
     memory = findings.ask("memory", None, _probe.host_memory, ground)
     if memory is None or ground.system != "Linux":
         return memory
-    return findings.ask("memory limit", memory, _probe.within_cgroup, ground, memory)
+    memory = findings.ask("memory limit", memory, _probe.within_cgroup, ground, memory)
+    return findings.ask("memory limit", memory, _probe.within_limits, ground, memory)
 
 
 def read_gpus(

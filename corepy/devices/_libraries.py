@@ -206,7 +206,8 @@ def set_memory_limit(limit: int | None, device: Device | str) -> dict[str, str]:
     TypeError
         If `limit` is no int, or `device` no device.
     ValueError
-        If `limit` is not positive, or `device` not of the form of a device's name.
+        If `limit` is not positive or above ``2**63 - 1``, or `device` not of the form of a
+        device's name.
     BackendUnavailableError
         If the device is not there; the message says why.
     BackendError
@@ -218,8 +219,9 @@ def set_memory_limit(limit: int | None, device: Device | str) -> dict[str, str]:
     if limit is not None:
         if limit.__class__ is not int:
             raise bad_type("set_memory_limit", "limit", limit, "an int or None")
-        if limit <= 0:
-            raise bad_argument("set_memory_limit", "limit", limit, "more than 0, or None")
+        if not 0 < limit < 1 << 63:  # beyond that each library fails in a way of its own
+            expected = "more than 0 and less than 2**63, or None"
+            raise bad_argument("set_memory_limit", "limit", limit, expected)
     if place is CPU:
         raise UnsupportedOperationError(
             "set_memory_limit: device is cpu; expected an accelerator, for set_memory_pool bounds "

@@ -43,8 +43,9 @@ def memory_info(device: Device | str) -> MemoryInfo:
     -------
     MemoryInfo
         Total and free bytes, read at each call. On the host both are narrowed to the process's
-        control group. What libraries hold in pools of their own counts as used. On OpenCL, WebGPU
-        and TPUs what other programs have taken is not known, and counts as free.
+        control group, and on Linux to its own limits (``ulimit -v``). What libraries hold in pools
+        of their own counts as used. On OpenCL, WebGPU and TPUs what other programs have taken is
+        not known, and counts as free.
 
     Raises
     ------

@@ -39,7 +39,7 @@ class MemoryInfo:
     ----------
     total_bytes : int
         What this process may use at most: the device's memory or, on the host, the control
-        group's limit where that is lower.
+        group's limit or the process's own (``ulimit -v``) where that is lower.
     free_bytes : int
         What could be allocated now without swapping, caches that can be dropped included.
     """
@@ -305,6 +305,30 @@ def within_cgroup(ground: Ground, memory: MemoryInfo) -> MemoryInfo:
             # Files' cached pages count as used, but the kernel drops them when it must.
             droppable = int(pairs_of((level / "memory.stat").read_text()).get(cache, "0"))
             total, free = min(total, limit), min(free, limit - used + droppable)
+    return MemoryInfo(total, max(free, 0))
+
+
+#: What Linux limits for a process (``ulimit -v`` and ``-d``), and the name of what is used of it.
+_LIMITED: Final = {"Max address space": "VmSize", "Max data size": "VmData"}
+
+
+def within_limits(ground: Ground, memory: MemoryInfo) -> MemoryInfo:
+    """Narrow the host's memory to what the limits of this process leave of it."""
+    if not ground.path("proc/self/limits").exists():
+        return memory
+    columns = (re.split(r"\s{2,}", line) for line in ground.read("proc/self/limits").splitlines())
+    limits = {
+        _LIMITED[name]: int(soft)
+        for name, soft, *_ in columns
+        if name in _LIMITED and soft != "unlimited"
+    }
+    if not limits:
+        return memory
+    used = pairs_of(ground.read("proc/self/status"), ":")
+    total, free = memory.total_bytes, memory.free_bytes
+    for name, limit in limits.items():
+        taken = figure(used, name, "/proc/self/status") * 1024
+        total, free = min(total, limit), min(free, limit - taken)
     return MemoryInfo(total, max(free, 0))
 
 

@@ -285,16 +285,17 @@ def inplace(symbol: str) -> Callable[[X, Any], X]:
             shape, added = shape_of(self._native), shape_of(y)
             if added != shape and not _stretches(added, shape):
                 raise broadcast_mismatch(symbol, (shape, added))
-        writable(self, symbol)
         if symbol == "__ipow__" and plain(other).__class__ in SCALARS and other == 2:
+            is_writable(self, symbol)
             self[...] = _square(self)
             return self
-        x = self._native
+        held = self._native
+        x = writable(self, symbol)
         try:
             made = native(x, y)
         except Exception as error:
             made = recover(symbol, table, (self, b), error, native, x, y)
-        return self if rebound(self, x, made) else method(self, other)
+        return self if rebound(self, held, made) else method(self, other)
 
     declare(symbol, OPERATIONS[name].dtypes, same, "x1")
     return _named(method, symbol, f"In-place form of ``{name}``.")
@@ -329,22 +330,37 @@ def _stretches(shape: tuple[Any, ...], target: tuple[Any, ...]) -> bool:
     return all(n in (1, m, None) or m is None for n, m in zip(shape, tail, strict=True))
 
 
-def writable(x: Operand, function: str) -> None:
-    """Make sure that the memory of an array may be written: copy read-only memory first.
+def is_writable(x: Operand, function: str) -> bool:
+    """Say whether the memory of an array may be written.
 
     Raises
     ------
     ValueError
-        In strict mode, which makes no silent copies.
+        If not, in strict mode, which makes no silent copies.
     """
-    table = x._table
-    if not table.backend.is_writable(x._native):
-        if STRICT.get():
-            raise ValueError(
-                f"{function}: x is read-only; expected writable memory: "
-                f"xp.asarray(x, copy=True) makes some (strict mode)"
-            )
-        x._native = converted(x, function, table.native_dtype, copy=True)
+    if x._table.backend.is_writable(x._native):
+        return True
+    if STRICT.get():
+        raise ValueError(
+            f"{function}: x is read-only; expected writable memory: "
+            f"xp.asarray(x, copy=True) makes some (strict mode)"
+        )
+    return False
+
+
+def writable(x: Operand, function: str) -> Native:
+    """Return what a write to an array goes to: its native array, or a copy of a read-only one.
+
+    The array takes the copy by `rebound`, once it is written: what fails leaves the array as it is.
+
+    Raises
+    ------
+    ValueError
+        As `is_writable`.
+    """
+    if is_writable(x, function):
+        return x._native
+    return converted(x, function, x._table.native_dtype, copy=True)
 
 
 # ---------------------------------------------------------------------------- one operand

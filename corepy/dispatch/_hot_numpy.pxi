@@ -146,6 +146,8 @@ cdef enum:
     WEIGHED_ROWS = 64  # and so many of them at least
     WEIGHED_COLUMNS = 8192  # of which at most so many
     FEW_COLUMNS = 16  # below which BLAS is quicker
+    DOTTED = 32768  # elements of the rows that are multiplied by a vector apart
+    DOTTED_ROWS = 4  # which are read at once
     LONG = 2048  # elements from which other threads may run meanwhile
     PARTED = 32768  # elements of a vector from which threads may sort parts of it
     PARTS = 4
@@ -193,6 +195,9 @@ ctypedef double (*RowLoop)(const void*, Py_ssize_t) noexcept nogil
 ctypedef bint (*ColumnLoop)(void*, const void*, npy_intp, npy_intp, npy_intp) noexcept nogil
 ctypedef void (*Weighing)(
     void*, const void*, const void*, npy_intp, npy_intp, npy_intp, npy_intp
+) noexcept nogil
+ctypedef void (*Dotting)(
+    void*, const void*, const void*, npy_intp, npy_intp, npy_intp
 ) noexcept nogil
 ctypedef int (*Packing)(const void*, long long*, npy_intp, npy_intp, bint) noexcept nogil
 ctypedef bint (*Unpacking)(const void*, long long*, npy_intp, npy_intp, bint, int) noexcept nogil
@@ -246,6 +251,7 @@ cdef struct Slot:
     npy_intp chunk  # elements of a chunk
     ColumnLoop column_loop  # what reduces columns in the loop's place; NULL if there is none
     Weighing weighing  # what adds up rows times a number each; NULL if there is none
+    Dotting dotting  # and the products of each row with a vector
     Packing pack  # what makes words to sort of elements, for a stable order; NULL if there is none
     Unpacking unpack  # what makes places of them
     Sorting sorting
@@ -319,6 +325,7 @@ cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
     if wide or slot.pack != NULL or slot.sorting.part != NULL:
         slot.first = loop.first
     slot.weighing = <Weighing><uintptr_t>loop.weighted.get(dtype.name, 0)
+    slot.dotting = <Dotting><uintptr_t>loop.dotted.get(dtype.name, 0)
     if slot.kind == REDUCTION or slot.kind == MEAN or slot.weighing != NULL:
         slot.column_loop = <ColumnLoop><uintptr_t>loop.columns.get(dtype.name, 0)
     elif slot.kind == ARGMAX or slot.kind == ARGMIN or slot.kind == COUNT:

@@ -50,7 +50,7 @@ cdef Slot* _slot_of_product(PyObject* x, int place) except? NULL:
 # where matrices are long and narrow, and where one is a vector. Block by block it takes one for each.
 # Where a vector weighs rows that lie in memory one after the other, blocks are of some of these rows,
 # and what they come to is added up. Loops of our own weigh all but short ones: BLAS adds to nothing
-# that is there.
+# that is there. Others multiply each row by a vector, of which BLAS gets few at a time.
 
 cdef struct Blocks:
     npy_intp dims[4]  # as NumPy's loop takes them, of the whole
@@ -60,6 +60,7 @@ cdef struct Blocks:
     npy_intp each  # rows of a block
     npy_intp count
     bint weighs  # whether they are rows to be weighed
+    bint dots  # or rows that are multiplied by a vector each
     npy_intp tiles  # parts of a row that are weighed apart
 
 
@@ -131,10 +132,12 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
         return None
     args[0], args[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
     args[2] = _data(made)
-    if whole or product.count == 1 and not product.weighs:
+    if whole or product.count == 1 and not product.weighs and not product.dots:
         return made if _core_calls(slot, False, args, dims, steps, _products(dims)) else None
     if product.weighs:
         return made if _weigh_rows(slot, &product, args) else None
+    if product.dots:
+        return made if _dot_rows(slot, &product, args) else None
     return made if _block_by_block(slot, &product, args) else None
 
 
@@ -260,7 +263,7 @@ cdef bint _falls_into_blocks(Slot* slot, Blocks* product) except -1:
         return False
     product.across = dims[3] > dims[1]
     product.length, product.width = max(dims[1], dims[3]), width
-    product.weighs = False
+    product.weighs = product.dots = False
     if width > 1:
         if dims[2] > BLAS_ALONE or width > BLAS_ALONE // (BLOCK * dims[2]):
             return False
@@ -280,7 +283,13 @@ cdef bint _falls_into_blocks(Slot* slot, Blocks* product) except -1:
             product.count = (dims[2] + product.each - 1) // product.each
             product.tiles = (product.length + WEIGHED_COLUMNS - 1) // WEIGHED_COLUMNS
             return True
-        product.each = min(LONG_BLOCK, VECTOR_ALONE // dims[2])
+        product.dots = slot.dotting != NULL and steps[4] == size and steps[5] == size
+        if product.dots:
+            product.each = max(1, DOTTED // dims[2] // DOTTED_ROWS) * DOTTED_ROWS
+            if product.length < 4 * DOTTED_ROWS:  # for each thread some
+                product.each = 1
+        else:
+            product.each = min(LONG_BLOCK, VECTOR_ALONE // dims[2])
         if product.each < 1:
             return False
     product.count = (product.length + product.each - 1) // product.each
@@ -377,6 +386,31 @@ cdef void _weighing_stretch(Work* work, npy_intp start, npy_intp stop) noexcept 
             apart // size,
             columns,
         )
+
+
+cdef bint _dot_rows(Slot* slot, Blocks* product, char** args) except -1:
+    """Multiply rows by a vector in several threads; False if the result is not to be used."""
+    cdef Work work
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.slot, work.data, work.rows = _dotting_stretch, slot, product, product.count
+    # The matrix, the vector, and the results.
+    work.operands[0], work.operands[1] = args[product.across], args[1 - product.across]
+    work.operands[2] = args[2]
+    _do(&work, product.length * product.dims[2], &slot.pace[ROWS])
+    return not corepy_all_flags()
+
+
+cdef void _dotting_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Blocks* product = <Blocks*>work.data
+    cdef npy_intp step = product.steps[6 if product.across else 3], first = start * product.each
+    work.slot.dotting(
+        work.operands[2] + first * work.slot.size,
+        work.operands[0] + first * step,
+        work.operands[1],
+        min((stop - start) * product.each, product.length - first),
+        step // work.slot.size,
+        product.dims[2],
+    )
 
 
 cdef object _short_product(PyObject* a, PyObject* b, int place):

@@ -118,6 +118,8 @@ class Costs:
     host : mapping of str to Curve
         Seconds on the host, as `Device.work`.
     devices : tuple of Device
+        One accelerator with two versions of a library is two: environments that share the file,
+        for the host is the same in them, do not take each other's away.
     """
 
     machine: Mapping[str, Any]
@@ -125,14 +127,15 @@ class Costs:
     host: Mapping[str, Curve]
     devices: tuple[Device, ...]
 
-    def of(self, backend: str, device: str) -> Device | None:
-        """Return the costs of an accelerator, None if it was not measured."""
-        found = (d for d in self.devices if (d.backend, d.device) == (backend, device))
-        return next(found, None)
+    def of(self, backend: str, device: str, version: str) -> Device | None:
+        """Return the costs of an accelerator, None if it was not measured with this version."""
+        key = backend, device, version
+        return next((d for d in self.devices if (d.backend, d.device, d.version) == key), None)
 
     def with_device(self, device: Device) -> Costs:
         """Return costs with an accelerator added, or in the place of what was known of it."""
-        others = (d for d in self.devices if d.name != device.name)
+        key = device.name, device.version
+        others = (d for d in self.devices if (d.name, d.version) != key)
         return replace(self, devices=(*others, device))
 
     def dump(self) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -145,6 +146,49 @@ def _stem(what: str, gpu: str | None) -> str:
 
 def _words(name: str) -> str:
     return re.sub("[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+#: Bytes that a file which somebody names may have: a hundred times as many as those that ship.
+_LARGEST: Final = 1 << 24
+#: Seconds to wait for each part of what comes by a pipe or from a device.
+_PATIENCE: Final = 30.0
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file that somebody names, be it a pipe or a device.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is no text, is too large or has no end, or nothing comes from it.
+    """
+    with open(path, "rb", opener=_opened) as file:
+        waits = not stat.S_ISREG(os.fstat(file.fileno()).st_mode) and sys.platform != "win32"
+        content = b"".join(_parts(file.fileno())) if waits else file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ValueError(f"it has more than {_LARGEST >> 20} MiB, or no end")
+    return content.decode("utf-8")
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # else a pipe waits for a writer
+
+
+def _parts(number: int) -> Iterator[bytes]:
+    """Yield what comes from a pipe or a device, as long as it may be wanted."""
+    import select  # on few machines' way
+
+    count = 0
+    while count <= _LARGEST:
+        if not select.select([number], [], [], _PATIENCE)[0]:
+            raise ValueError(f"nothing came from it for {_PATIENCE:g} seconds")
+        part = os.read(number, 1 << 20)
+        if not part:
+            return
+        count += len(part)
+        yield part
 
 
 def resolved(path: Path) -> Path:

@@ -163,12 +163,13 @@ def read(path: Path, argument: str, expected: str = "") -> RouteTable:
         such file what was expected of it.
     """
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        return parse(files.text_of(path))
     except OSError as error:
         let_through(error)
         more = f"; expected {expected}" if expected else ""
         raise ValueError(f"{argument}: {path}: {error.strerror or error}{more}") from None
     except ValueError as error:
+        let_through(error)
         raise ValueError(f"{argument}: {path} holds no table of routes: {error}") from None
 
 

@@ -475,6 +475,26 @@ def sum_of_products(left: Array, right: Array) -> Any:
 
 
 @reassociated
+def sums_of_products(left: Array, rows: Array, at: int, step: int) -> tuple[Any, Any, Any, Any]:
+    """Sum the products of a row and each of four others, a step apart from a place in memory on.
+
+    Memory gives four rows at a time in three quarters of what it takes for one after the other.
+    """
+    size = left.size
+    first, second = rows[at : at + size], rows[at + step : at + step + size]
+    at += 2 * step
+    third, fourth = rows[at : at + size], rows[at + step : at + step + size]
+    a = b = c = d = left.dtype.type(0)
+    for j in range(size):
+        x = left[j]
+        a += x * first[j]
+        b += x * second[j]
+        c += x * third[j]
+        d += x * fourth[j]
+    return a, b, c, d
+
+
+@reassociated
 def _products_of_words(left: Array, words: Array, brain: bool) -> Any:
     total = left.dtype.type(0)
     if brain:

@@ -60,6 +60,7 @@ class Reckoned:
     Attributes
     ----------
     costs : Costs
+        Of the accelerators that are here now.
     undecided : tuple of str
         What the machine was too noisy for.
     """
@@ -131,7 +132,9 @@ def tune_offload(
             progress(i * (len(todo) + 1) + j + 1, count, f"{name} {dtype} {device}")
             measuring.operation(name, dtype)
     progress(count, count, "")
-    return Reckoned(kept.costs, tuple(kept.undecided))
+    known = (kept.costs.of(b.name, device.name, version_of(b, device)) for b, device in places)
+    now = tuple(each for each in known if each is not None)
+    return Reckoned(replace(kept.costs, devices=now), tuple(kept.undecided))
 
 
 #: What a measurement changes: an accelerator as it was known, and then as it is.
@@ -162,6 +165,8 @@ class _Kept:
 
     def _read(self) -> None:
         """Take up what the file holds."""
+        if self.path.exists() and not self.path.is_file():
+            return  # a pipe or a device, which is written to alone
         try:
             found = parse(self.path.read_text(encoding="utf-8"))
         except ValueError as error:
@@ -205,10 +210,8 @@ class _Kept:
 
 def _known(costs: Costs, backend: Backend, device: Device) -> Measured:
     version = version_of(backend, device)
-    found = costs.of(backend.name, device.name)
-    if found is None or found.version != version:
-        return Measured(backend.name, device.name, version)
-    return found
+    found = costs.of(backend.name, device.name, version)
+    return Measured(backend.name, device.name, version) if found is None else found
 
 
 class _Measuring:

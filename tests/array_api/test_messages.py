@@ -152,3 +152,20 @@ def test_what_works_in_place_is_named_by_its_own_name(xp: ModuleType) -> None:
     with pytest.raises(ValueError, match=f"^__ipow__: {NEGATIVE}$"):
         x **= negative
     assert x.tolist() == [1, 2]
+
+
+def test_classes_have_the_names_that_users_know(xp: ModuleType) -> None:
+    x, stream = xp.ones(2), corepy.stream("cpu")
+    for call, found in (
+        (lambda: xp.zeros(x), "Array"),
+        (lambda: xp.add(x, stream), "Stream"),
+        (lambda: xp.add(x, x.device), "Device"),
+    ):
+        with pytest.raises(TypeError, match=rf"is of type corepy\.{found}; expected an "):
+            call()
+    with pytest.raises(TypeError, match=rf"x2 is of type {__name__}\.Other; expected an array"):
+        xp.add(x, Other())
+
+
+class Other:
+    """No array, and nobody's that corepy knows."""

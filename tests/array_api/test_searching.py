@@ -277,6 +277,13 @@ def test_diff(data: st.DataObject) -> None:
     np.testing.assert_allclose(to_numpy(result), expected, rtol=1e-5, atol=1e-4)
 
 
+def test_no_differences_at_all_have_memory_of_their_own() -> None:
+    x = xp.asarray([1.0, 4.0])
+    copied = xp.diff(x, n=0)
+    copied += 1.0
+    assert (x.tolist(), copied.tolist()) == ([1.0, 4.0], [2.0, 5.0])
+
+
 def test_diff_of_booleans_and_bad_arguments() -> None:
     assert xp.diff(xp.asarray([True, True, False])).tolist() == [False, True]
     with pytest.raises(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import cupy
@@ -452,6 +453,24 @@ def test_a_graph_writes_into_no_memory_that_others_have_by_now(second: Second) -
     assert (values(ones), values(tens)) == ([3.0] * 4, [21.0] * 4)
     held = recorded._replay.memory
     assert [pointer.mem.size for pointer in held] == [32, 32]
+
+
+def test_a_graph_may_be_called_while_it_is_being_replayed(second: Second) -> None:
+    """As by a signal's handler, which runs in the thread that it interrupts."""
+    recorded = corepy.graph(lambda x: x * 2.0 + 1.0, xp.zeros(2))
+    ones, tens, found = xp.ones(2), xp.full(2, 10.0), []
+    replay = recorded._replay
+
+    def interrupted() -> None:
+        recorded._replay = replay
+        found.append(recorded(tens))  # its operands take the place of the outer ones
+        replay()
+
+    recorded._replay = interrupted
+    thread = Thread(target=lambda: found.append(recorded(ones)), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert list(map(values, found)) == [[21.0] * 2, [3.0] * 2]
 
 
 def test_a_graph_takes_what_is_not_done_yet_and_is_waited_for(

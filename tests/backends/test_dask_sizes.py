@@ -83,6 +83,16 @@ def test_operations_on_unknown_sizes(f: Callable[..., Any]) -> None:
     np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-9, atol=1e-9)
 
 
+def test_strict_mode_takes_slices_of_unknown_sizes() -> None:
+    x, values = rows()
+    with corepy.strict():
+        assert x[1:, :].tolist() == values[1:].tolist()
+        with pytest.raises(IndexError, match="stop is 3; expected -2 to 2"):
+            x[:, :3]  # of an axis whose size is known
+        x[...] = 5.0
+    assert x.tolist() == [[5.0, 5.0]] * 8
+
+
 def test_a_chunk_that_a_mask_leaves_empty_does_not_disturb_the_rest() -> None:
     x = a(np.arange(20.0))
     assert xp.max(x[x > 18]).item() == 19

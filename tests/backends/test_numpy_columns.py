@@ -79,6 +79,57 @@ def test_weighed_rows(width: int, dtype: str) -> None:
         assert out[0] == out[-1] == 3  # beside the results nothing is touched
 
 
+DOTTED: Final = {} if _module is None else _module.DOTTED_BY_WIDTH
+DOTS: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_ssize_t] * 3)
+DOT_CASES: Final = [
+    pytest.param(address, dtype, id=f"{dtype}-{width}")
+    for width, addresses in DOTTED.items()
+    for dtype, address in addresses.items()
+]
+
+
+def dots(address: int, rows: Array, vector: Array) -> Array:
+    """Multiply rows that lie evenly apart by a vector, between two other numbers."""
+    out = np.full(len(rows) + 2, 3, rows.dtype)
+    step = rows.strides[0] // rows.itemsize
+    count, size = rows.shape
+    DOTS(address)(out[1:].ctypes.data, rows.ctypes.data, vector.ctypes.data, count, step, size)
+    assert out[0] == out[-1] == 3  # beside the results nothing is touched
+    return out[1:-1]
+
+
+@pytest.mark.parametrize(("address", "dtype"), DOT_CASES)
+def test_rows_by_a_vector(address: int, dtype: str) -> None:
+    whole, vectors = numbers(dtype, 12, 20_000), numbers(dtype, 20_000)
+    for columns in (1, 2, 3, 7, 15, 16, 31, 32, 33, 63, 64, 65, 100, 4095, 4096, 4097, 9999):
+        for first in (0, 1):
+            x, vector = whole[:, first : first + columns], vectors[1 : 1 + columns]
+            exact = x.astype(np.float64) @ vector.astype(np.float64)
+            size = np.abs(x).astype(np.float64) @ np.abs(vector).astype(np.float64)
+            found = dots(address, x, vector)
+            bound = min(columns, 4096 // 8) * np.finfo(dtype).eps * size
+            assert (np.abs(found - exact) <= bound).all(), columns
+            for rows in range(1, 12):  # how many there are changes no bit of any
+                assert np.array_equal(dots(address, x[:rows], vector), found[:rows])
+            assert np.array_equal(dots(address, x[::-1], vector), found[::-1])
+            assert np.array_equal(dots(address, x[::5], vector), found[::5])
+
+
+@pytest.mark.parametrize(("address", "dtype"), DOT_CASES)
+@pytest.mark.parametrize("place", [0, 5, 64, 99])
+def test_special_values_in_rows_by_a_vector(address: int, dtype: str, place: int) -> None:
+    x, vector = np.ones((5, 100), dtype), np.ones(100, dtype)
+    for value, other, wanted in (
+        (np.nan, 1.0, np.nan),
+        (np.inf, 1.0, np.inf),
+        (np.inf, 0.0, np.nan),
+        (-np.inf, 2.0, -np.inf),
+    ):
+        x[2, place], vector[place] = value, other
+        found = dots(address, x, vector)
+        np.testing.assert_array_equal(found, [99 + other] * 2 + [wanted] + [99 + other] * 2)
+
+
 @pytest.mark.parametrize(
     ("name", "dtype", "address"),
     [c for c in CASES if c.values[0] in ("max", "min") and c.values[1] in FLOATS],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import corepy
 import corepy.array_api as xp
 from corepy import _blas
 from corepy.backends import _lapack as lapack
+from corepy.backends import _numpy_spectra as spectra
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends._numpy_single import OPERATIONS as SINGLE
 
@@ -205,6 +207,32 @@ def test_what_has_no_answer(value: float, monkeypatch: pytest.MonkeyPatch) -> No
         own("eigh")(symmetric(SIDES[1]))
     for name in ("svd", "svdvals", "eigh"):
         assert single(name)(symmetric(SIDES[1], "float32")) is None
+
+
+@pytest.mark.parametrize("shape", [(410, 900), (900, 410)])
+def test_no_element_that_is_not_finite_is_overlooked(shape: tuple[int, int]) -> None:
+    m, n = shape
+    for x in layouts(general(shape)):
+        assert spectra.has_singular_values(x, np.float64)
+        for place in ((0, 0), (m - 1, n - 1), (m - 1, 0), (0, n - 1), (m // 2, n // 2)):
+            before = x[place]
+            x[place] = -np.inf
+            assert not spectra.has_singular_values(x, np.float64)
+            x[place] = before
+
+
+def test_to_look_for_such_elements_takes_next_to_no_memory() -> None:
+    x = general((1001, 1001))
+    tracemalloc.start()
+    try:
+        for each in (x, x.T):
+            spectra.has_singular_values(each, np.float64)  # who comes first imports
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            assert spectra.has_singular_values(each, np.float64)
+            assert tracemalloc.get_traced_memory()[1] - before < x.nbytes / 50
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_is_not_large_is_numpys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -342,3 +342,36 @@ def test_memory_without_limits_is_the_host_s(tmp_path: Path) -> None:
         "sys/fs/cgroup/job/memory.max": "max",
     }
     assert _probe.within_cgroup(linux(tmp_path, files), HOST) == HOST
+
+
+LIMITS = """Limit                     Soft Limit           Hard Limit           Units
+Max data size             {data}            unlimited            bytes
+Max stack size            8388608              unlimited            bytes
+Max address space         {space}            unlimited            bytes
+Max nice priority         0                    0
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "space", "expected"),
+    [
+        ("unlimited", "unlimited", HOST),
+        ("unlimited", 8 * GIB, MemoryInfo(8 * GIB, 3 * GIB)),
+        (4 * GIB, 9 * GIB, MemoryInfo(4 * GIB, 2 * GIB)),
+        ("unlimited", 4 * GIB, MemoryInfo(4 * GIB, 0)),  # lowered to less than what it has
+        (HOST.total_bytes * 2, HOST.total_bytes * 2, HOST),
+    ],
+)
+def test_memory_is_what_the_limits_of_the_process_leave(
+    tmp_path: Path, data: object, space: object, expected: MemoryInfo
+) -> None:
+    used = f"VmSize:\t{5 * GIB // 1024} kB\nVmData:\t{2 * GIB // 1024} kB\n"
+    files = {
+        "proc/self/limits": LIMITS.format(data=data, space=space),
+        "proc/self/status": used,
+    }
+    assert _probe.within_limits(linux(tmp_path, files), HOST) == expected
+
+
+def test_memory_where_the_kernel_tells_no_limits_is_the_host_s(tmp_path: Path) -> None:
+    assert _probe.within_limits(linux(tmp_path, {}), HOST) == HOST

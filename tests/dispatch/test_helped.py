@@ -129,6 +129,9 @@ FLOATING: Final[Calls] = {
     "a stack": lambda tall, few, **_: xp.reshape(tall, (-1, 11, 7)) @ few,
     "tensordot": lambda tall, few, **_: xp.tensordot(tall, few, axes=1),
     "rows by a vector": lambda tall, few, **_: tall @ few[:, 0:1],
+    "long rows by a vector": lambda m, a, **_: m @ a[:COLUMNS],
+    "a vector by turned rows": lambda m, a, **_: a[:COLUMNS] @ m.T,
+    "few rows by a vector": lambda a, **_: xp.reshape(a[:450_000], (9, -1)) @ a[:50_000],
     "even steps": lambda a, **_: xp.linspace(-0.7, 1e30, SIZE, dtype=a.dtype),
     "steps too small": lambda a, **_: xp.linspace(0, 1e-320, SIZE, dtype=a.dtype),
     "steps beside a great start": lambda a, **_: xp.arange(1e10, 2e10, 9999.7, dtype=a.dtype),
@@ -226,6 +229,7 @@ def test_what_a_helper_meets_is_told(dtype: str, wish: Any, helpers: StandIn) ->
         lambda: 1 / a,
         lambda: xp.astype(a * 1e10, xp.float32),
         lambda: xp.reshape(a[:1_000_000], (1000, 1000)) / a[-1000:],
+        lambda: xp.reshape(a[-1_000_000:], (1000, 1000)) @ (a[-1000:] * 1e10),
         lambda: xp.prod(a * 3),
         lambda: xp.sum(xp.reshape(a * 1e10, (-1, COLUMNS)), axis=1),
     ]

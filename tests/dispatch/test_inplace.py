@@ -210,6 +210,43 @@ def test_broadcast_results_are_copied_before_a_write() -> None:
     assert x.tolist() == [1.0, 2.0]
 
 
+def outside(x: Any) -> None:
+    x[0, 9] = 1
+
+
+def of_another_shape(x: Any) -> None:
+    x[...] = xp.ones(5, dtype=x.dtype)
+
+
+def by_zeros(x: Any) -> None:
+    x //= xp.zeros(2, dtype=x.dtype)
+
+
+@pytest.mark.parametrize(
+    "backend", ["numpy", pytest.param("torch", marks=pytest.mark.backend("torch"))]
+)
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (outside, IndexError),
+        (of_another_shape, ValueError),
+        (by_zeros, ZeroDivisionError),
+    ],
+)
+def test_a_write_that_fails_leaves_an_array_in_the_memory_that_it_shares(
+    backend: str, change: Callable[[Any], None], error: type[Exception]
+) -> None:
+    with corepy.backend_priority([backend]):
+        x = xp.asarray([1, 2])
+        wide = xp.broadcast_to(x, (2, 2))
+        with pytest.raises(error):
+            change(wide)
+        x[0] = 7
+        assert wide.tolist() == [[7, 2], [7, 2]]
+        wide[0, 0] = 5
+        assert (wide.tolist(), x.tolist()) == ([[5, 2], [7, 2]], [7, 2])
+
+
 def test_a_value_that_overlaps_what_is_written() -> None:
     x = xp.asarray([1, 2, 3, 4])
     x[1:] = x[:-1]

@@ -92,10 +92,11 @@ def test_costs_survive_their_file() -> None:
     device = Device("b", "cuda:0", "1", MOVING, None, {"exp/float32": MOVING}, {"sort/x": "why"})
     whole = Costs({"cpu": "x"}, {"date": "d"}, {"exp/float32": MOVING}, (device,))
     assert parse(whole.dump()) == whole
-    assert whole.of("b", "cuda:0") == device
-    assert whole.of("b", "cuda:1") is None
-    assert whole.with_device(replace(device, version="2")).devices == (
-        replace(device, version="2"),
+    assert whole.of("b", "cuda:0", "1") == device
+    assert whole.of("b", "cuda:1", "1") is None
+    assert whole.of("b", "cuda:0", "2") is None
+    assert whole.with_device(replace(device, down=MOVING)).devices == (
+        replace(device, down=MOVING),
     )
     for text, words in (
         ("x", "it is no JSON"),

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from corepy._cli import main
 from corepy.dispatch import _route_files as files
+from corepy.dispatch import _route_sources as sources
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -92,6 +96,39 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
         assert (pipe.is_fifo(), os.read(reader, 99)) == (True, b"text")
     finally:
         os.close(reader)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
+def test_what_has_no_end_is_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    large = tmp_path / "large.json"
+    with large.open("wb") as file:
+        file.truncate((1 << 24) + 1)
+    for path in (Path("/dev/zero"), large):
+        why = f"{path} holds no table of routes: it has more than 16 MiB, or no end"
+        with pytest.raises(ValueError, match=f"^COREPY_ROUTES: {re.escape(why)}$"):
+            sources.read(path, "COREPY_ROUTES")
+        assert main(["routes", "--import", str(path)]) == 2
+        assert capsys.readouterr().err == f"corepy: routes: --import: {why}\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_read_to_its_end_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = "\u00e4" * 300_000  # more than a pipe holds
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(pipe.write_text, text, encoding="utf-8")
+        assert files.text_of(pipe) == text
+        assert writing.result(60) == len(text)
+    monkeypatch.setattr(files, "_PATIENCE", 0.01)
+    writer = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    for silent in (writer, None):
+        with pytest.raises(ValueError, match=r"nothing came from it for 0\.01 seconds"):
+            files.text_of(pipe)
+        if silent is not None:
+            os.close(silent)
 
 
 def test_the_cache_lies_where_the_system_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from corepy._signals import is_of_a_handler
 from corepy.demo import _run as _demo
 from corepy.devices._device import CPU
 from corepy.devices._transfer import tried
-from corepy.dispatch import _neighbours, _registry, _route_sources
+from corepy.dispatch import _neighbours, _registry, _route_files, _route_sources
 from corepy.tuning import _device_cases
 from corepy.tuning import _offload as _tune_offload
 from corepy.tuning._cases import NUMPY, Case
@@ -287,7 +287,7 @@ def count_threads(patch: pytest.MonkeyPatch) -> None:
 
 
 def read_a_table(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Path, "read_text", strike)
+    patch.setattr(_route_files, "text_of", strike)
     _route_sources.read(Path("routes.json"), "table")
 
 

@@ -11,6 +11,7 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy.backends import _numpy_single as single
+from corepy.backends._lapack import LARGE
 from corepy.dispatch import load
 from corepy.dispatch._considerate import LEAST
 
@@ -130,6 +131,17 @@ def test_where_float32_does_not_suffice_double_precision_has_the_last_word(
         full, fast = both(call, x)
         for a, b in zip(fast, full, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("side", [SIDE, LARGE + 17])
+def test_steps_beyond_float32_are_taken_in_double_precision(side: int) -> None:
+    values = np.random.default_rng(side).uniform(-3, 3, (side, side)).astype(np.float32)
+    x = xp.asarray(values * np.float32(1e38))
+    for call in (xp.linalg.inv, CALLS["linalg.solve"], lambda x: xp.linalg.qr(x)[0]):
+        with np.errstate(over="ignore"):  # R is beyond float32 itself
+            full, fast = both(call, x)
+        assert np.isfinite(full[0]).all()
+        np.testing.assert_array_equal(fast[0], full[0])
 
 
 def test_after_the_block_double_precision_is_back() -> None:

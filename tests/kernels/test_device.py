@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -354,6 +355,33 @@ def test_torch_sees_its_tensors_change_on_its_stream() -> None:
     stream.synchronize()
     assert x._version > version
     torch.testing.assert_close(x, expected)
+
+
+@opencl
+def test_a_kernel_may_be_asked_for_while_it_is_being_launched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As by a signal's handler, which runs in the thread that it interrupts."""
+    import pyopencl
+
+    array, found = Kind("opencl", True).array, []
+    outer, inner = (array(np.full(8, value), "float32") for value in (1.0, 2.0))
+    kernels.silu(outer)  # compiled by now
+    enqueue, interrupted = pyopencl.enqueue_nd_range_kernel, []
+
+    def launch(*args: Any, **params: Any) -> Any:
+        if not interrupted:
+            interrupted.append(True)
+            found.append(kernels.silu(inner))
+        return enqueue(*args, **params)
+
+    monkeypatch.setattr(pyopencl, "enqueue_nd_range_kernel", launch)
+    thread = Thread(target=lambda: found.append(kernels.silu(outer)), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert len(found) == 2
+    for made, x in zip(found, (inner, outer), strict=True):
+        np.testing.assert_allclose(host(made), expected_silu(host(x))[0], 1e-6)
 
 
 @opencl

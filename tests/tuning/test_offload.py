@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -300,6 +302,36 @@ def test_what_was_measured_with_another_version_of_the_library_is_not_taken(
     kept = _offload._Kept(None, lambda text: None)
     found = kept.device(fake, device)
     assert found.work
-    kept.costs = kept.costs.with_device(replace(found, version="old"))
+    kept.costs = replace(kept.costs, devices=(replace(found, version="old"),))
     now = kept.device(fake, device)
     assert (now.version, now.up, now.down, now.work) == (found.version, None, None, {})
+
+
+def test_environments_with_other_versions_of_a_library_keep_their_costs(
+    fake: Accelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (device,) = fake.devices()
+    for version in ("1", "2"):  # in turns, as two environments that share the cache folder
+        for module in (places, _offload):
+            monkeypatch.setattr(module, "version_of", lambda *_, version=version: version)
+        found = tune_offload(["exp"], seconds=0.0)
+        assert [each.version for each in found.costs.devices] == [version]
+    costs, why = read_costs()
+    assert costs is not None, why
+    assert [each.version for each in costs.devices] == ["1", "2"]
+    for version in ("1", "2"):
+        monkeypatch.setattr(places, "version_of", lambda *_, version=version: version)
+        (usable,), _ = places._usable(costs)
+        known = costs.of("fake", device.name, version)
+        assert known is not None
+        assert usable.work == known.work
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_not_read_first(tmp_path: Path) -> None:
+    pipe, found, told = tmp_path / "pipe", [], []
+    os.mkfifo(pipe)
+    thread = Thread(target=lambda: found.append(_offload._Kept(pipe, told.append)), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert ([each.costs.devices for each in found], told) == ([()], [])

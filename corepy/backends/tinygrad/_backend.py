@@ -11,7 +11,7 @@ from tinygrad import Device as Devices
 from tinygrad import Tensor
 
 from corepy._dtypes import DTYPES, DType, Scalar
-from corepy._errors import BackendError, foreign_dtype
+from corepy._errors import BackendError, UnsupportedOperationError, foreign_dtype
 from corepy._signals import let_through
 from corepy.backends._base import Backend, Capabilities
 from corepy.backends._exports import HostExporter
@@ -108,6 +108,15 @@ class TinygradBackend(Backend):
         raise BackendError(
             f"a tinygrad.Tensor is on its device {place}; expected one on CL or WEBGPU"
         )
+
+    def unwrapped(self, native: Array) -> Array:
+        if isinstance(native, Held):
+            raise UnsupportedOperationError(
+                f"unwrap: x has dtype {native.dtype}, which is only stored on "
+                f"{self.device_of(native)}; expected one that tinygrad computes with there: "
+                f"np.asarray(x) copies the values"
+            )
+        return native
 
     def shape_of(self, native: Array) -> tuple[int | None, ...]:
         return tuple(native.shape)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -97,10 +96,6 @@ def _devices() -> list[Any]:
     return [device for platform in cl.get_platforms() for device in platform.get_devices()]
 
 
-#: Setting the arguments of a kernel and launching it are two calls.
-_LOCK: Final = threading.Lock()
-
-
 class OpenCL(Target):
     """Kernels on devices of OpenCL 1.2 and later."""
 
@@ -164,13 +159,19 @@ class OpenCL(Target):
             found = f"is on {x.device}, whose groups have up to {most} work-items"
             expected = f"a device of at least {math.prod(block)}"
             raise refused(UnsupportedOperationError, x.function, x.argument, found, expected)
-        kernel = _built(queue.context, queue.device, program, name, block, defines)
+        built, idle = _built(queue.context, queue.device, program, name, block, defines)
         total = tuple(n * size for n, size in zip(grid, block, strict=True))
         # Of arrays on other queues, or on one that runs out of order.
         before = [event for memory in memories for event in memory.owner.events]
-        with _LOCK:
-            kernel.set_args(*arguments)
-            event = cl.enqueue_nd_range_kernel(queue, kernel, total, block, wait_for=before)
+        # To set arguments and to launch are two calls: meanwhile no other has this kernel, be it a
+        # thread's or, between them, a signal's handler's, for which a lock would never be free.
+        try:
+            kernel = idle.pop()
+        except IndexError:
+            kernel = cl.Kernel(built, name)
+        kernel.set_args(*arguments)
+        event = cl.enqueue_nd_range_kernel(queue, kernel, total, block, wait_for=before)
+        idle.append(kernel)
         for memory in memories:
             if memory.written:
                 memory.owner.add_event(event)
@@ -204,11 +205,13 @@ def _built(
     name: str,
     block: tuple[int, ...],
     defines: tuple[tuple[str, object], ...],
-) -> Any:
-    """Build a kernel; the driver or pyopencl keeps its code on disk."""
+) -> tuple[Any, list[Any]]:
+    """Build a program, whose code the driver or pyopencl keeps on disk; its idle kernels beside it.
+
+    As many as there ever were at once.
+    """
     options = ["-cl-std=CL1.2"]
     if ("WIDE", "float32") in defines:  # devices without float64 have no such constants
         options.append("-cl-single-precision-constant")
     text = program.text(block, tuple(sorted(defines)))
-    built = cl.Program(context, text).build(options, devices=[device])
-    return cl.Kernel(built, name)
+    return cl.Program(context, text).build(options, devices=[device]), []

@@ -15,7 +15,13 @@ from numba import types
 
 from corepy._loops._simd import by_type, converts_halves, number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import fetch, put, scratch, sum_of_products_in_place
+from corepy.kernels._simd import (
+    fetch,
+    put,
+    scratch,
+    sum_of_products_in_place,
+    sums_of_products,
+)
 from corepy.kernels._tiles import WORDS, dots, lanes_of
 
 Array = npt.NDArray[Any]
@@ -76,6 +82,35 @@ def _columns_by_type(held: Any, b: Any, brain: Any) -> Callable[..., Any]:
     if b.dtype == types.uint16 and not converts_halves():
         return lambda held, b, brain: max(1, lanes_of(held) // _AT_ONCE) if brain else 0
     return lambda held, b, brain: max(1, lanes_of(held) // _AT_ONCE)
+
+
+def _by_fours(
+    vector: Array, matrix: Array, at: int, step: int, first: int, last: int, values: Array
+) -> int:
+    """Multiply rows of floats by one vector, four at a time; return the first that is left."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_by_fours)
+def _by_fours_by_type(
+    vector: Any, matrix: Any, at: Any, step: Any, first: Any, last: Any, values: Any
+) -> Callable[..., Any]:
+    if matrix.dtype == types.uint16:  # which take longer to widen than to read
+        return lambda vector, matrix, at, step, first, last, values: first
+
+    def by_fours(
+        vector: Array, matrix: Array, at: int, step: int, first: int, last: int, values: Array
+    ) -> int:
+        r = first
+        while r + 4 <= last:
+            i = r - first
+            values[i], values[i + 1], values[i + 2], values[i + 3] = sums_of_products(
+                vector, matrix, at + r * step, step
+            )
+            r += 4
+        return r
+
+    return by_fours
 
 
 @kernel
@@ -140,6 +175,8 @@ def _products(
                             more = sum_of_products_in_place(left, line, brain)
                             values[place + i * _ROWS + j] += more
             at += columns * step
+        if vectors == 1:
+            tiled = _by_fours(vector[:size], matrix, places[pair, 1], step, first, last, values)
         for r in range(tiled, last):
             at = places[pair, 1] + r * step
             for t in range(vectors):
