@@ -153,9 +153,12 @@ def _is_crowded(columns: int, dtype: npt.DTypeLike) -> bool:
 def gains_by_space(x: Array, dtype: npt.DTypeLike) -> bool:
     """Say whether there are routines for a matrix that read its columns as often as its rows.
 
-    It is a large one, or one whose rows lie apart (`spaced`) in that dtype.
+    It is one whose rows lie apart (`spaced`) in that dtype, or a large one without more rows than
+    columns: what are columns here are rows to LAPACK, and it is slower to go along many long ones.
     """
-    return has_routines(x, _CROWDED if _is_crowded(x.shape[-1], dtype) else LARGE)
+    if x.ndim == 2 and _is_crowded(x.shape[1], dtype):
+        return has_routines(x, _CROWDED)
+    return x.ndim == 2 and x.shape[0] <= x.shape[1] and has_routines(x)
 
 
 def spaced(rows: int, columns: int, dtype: npt.DTypeLike) -> Array:

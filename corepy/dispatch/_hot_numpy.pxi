@@ -148,6 +148,7 @@ cdef enum:
     FEW_COLUMNS = 16  # below which BLAS is quicker
     DOTTED = 32768  # elements of the rows that are multiplied by a vector apart
     DOTTED_ROWS = 4  # which are read at once
+    DOTTED_LONG = 512  # elements of a row from which BLAS is no quicker
     LONG = 2048  # elements from which other threads may run meanwhile
     PARTED = 32768  # elements of a vector from which threads may sort parts of it
     PARTS = 4

@@ -283,7 +283,8 @@ cdef bint _falls_into_blocks(Slot* slot, Blocks* product) except -1:
             product.count = (dims[2] + product.each - 1) // product.each
             product.tiles = (product.length + WEIGHED_COLUMNS - 1) // WEIGHED_COLUMNS
             return True
-        product.dots = slot.dotting != NULL and steps[4] == size and steps[5] == size
+        product.dots = slot.dotting != NULL and dims[2] >= DOTTED_LONG
+        product.dots = product.dots and steps[4] == size and steps[5] == size
         if product.dots:
             product.each = max(1, DOTTED // dims[2] // DOTTED_ROWS) * DOTTED_ROWS
             if product.length < 4 * DOTTED_ROWS:  # for each thread some

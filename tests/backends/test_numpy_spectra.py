@@ -20,7 +20,7 @@ from corepy.backends._numpy_single import OPERATIONS as SINGLE
 Matrix = np.ndarray[Any, Any]
 #: Rows that lie apart, and rows that do not.
 SIDES = (128, lapack.LARGE + 17)
-SHAPES = [(side, side) for side in SIDES] + [(130, 128), (120, 256), (450, 512), (512, 410)]
+SHAPES = [(side, side) for side in SIDES] + [(130, 128), (120, 256), (450, 512), (410, 450)]
 
 pytestmark = pytest.mark.skipif(
     not lapack.has_routines(np.eye(SIDES[1])), reason="needs NumPy's OpenBLAS and threadpoolctl"
@@ -209,7 +209,7 @@ def test_what_has_no_answer(value: float, monkeypatch: pytest.MonkeyPatch) -> No
         assert single(name)(symmetric(SIDES[1], "float32")) is None
 
 
-@pytest.mark.parametrize("shape", [(410, 900), (900, 410)])
+@pytest.mark.parametrize("shape", [(410, 900), (900, 512)])
 def test_no_element_that_is_not_finite_is_overlooked(shape: tuple[int, int]) -> None:
     m, n = shape
     for x in layouts(general(shape)):
