@@ -64,8 +64,9 @@ class Admission:
     fast : frozenset of str
         The dtypes for which torch's result is less accurate than NumPy's, which computes them in
         double precision: only under ``corepy.precision("fast")``.
-    numba : frozenset of str, optional
-        The forms for which Numba has a way of its own; all, unless said otherwise.
+    numba : mapping of str to frozenset of str, optional
+        By form the dtypes for which Numba has a way of its own; all, unless said otherwise. Else it
+        would have NumPy's function to offer, without a look at what is in its way.
     """
 
     former: Former
@@ -73,13 +74,17 @@ class Admission:
     operands: int
     torch: frozenset[str]
     fast: frozenset[str] = _NONE
-    numba: frozenset[str] | None = None
+    numba: Mapping[str, frozenset[str]] | None = None
 
     def admits(self, dtype: str, backend: str) -> bool:
         """Say whether a backend may run it on NumPy's arrays of a dtype."""
         if backend == "numba":
             return dtype in DTYPES
         return backend == "torch" and dtype in self.torch
+
+    def is_own(self, form: str, dtype: str) -> bool:
+        """Say whether Numba has a way of its own for a form and a dtype."""
+        return self.numba is None or dtype in self.numba.get(form, _NONE)
 
     @property
     def is_elementwise(self) -> bool:
@@ -274,7 +279,7 @@ _JOINING: Final = Admission(_joined, ("",), 0, _NONE)
 _SET: Final = Admission(_flat, ("",), 1, frozenset({"int64"}))
 _DECOMPOSITION: Final = Admission(_square, ("",), 1, FLOATS, frozenset({"float32"}))
 _FACTORIZATION: Final = Admission(
-    _factored, ("", "tall"), 1, FLOATS, frozenset({"float32"}), numba=frozenset({"tall"})
+    _factored, ("", "tall"), 1, FLOATS, frozenset({"float32"}), numba={"tall": FLOATS}
 )
 
 ADMITTED: Final[dict[str, Admission]] = {
@@ -328,7 +333,10 @@ ADMITTED: Final[dict[str, Admission]] = {
     "roll": Admission(_rolled, ("",), 1, _NONE),
     "astype": Admission(_converted, _TARGETS, 1, _NONE),
     "tensordot": Admission(_contracted, ("",), 2, _NONE),
-    "matmul": Admission(matrices, ("", "inner"), 2, frozenset({"int64"})),
+    "matmul": Admission(
+        *(matrices, ("", "inner"), 2, frozenset({"int64"})),
+        numba={"": frozenset({"int64"}), "inner": NUMBERS},
+    ),
     **dict.fromkeys(
         ("fft.fft", "fft.ifft", "fft.irfft"), Admission(_transformed, _TRANSFORMS, 1, _COMPLEX)
     ),

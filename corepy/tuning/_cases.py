@@ -165,8 +165,7 @@ def _differs(operation: str, dtype: str, form: str, backend: str) -> bool:
         return False
     if backend != "numba":
         return True
-    forms = ADMITTED[operation].numba
-    return (forms is None or form in forms) and (
+    return ADMITTED[operation].is_own(form, dtype) and (
         load(backend).operation(operation) is not NUMPY.operation(operation)
     )
 

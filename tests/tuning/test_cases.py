@@ -45,3 +45,19 @@ def test_sizes_of_arrays_are_no_powers_of_two() -> None:
     sizes = sorted([first, *greater, *smaller])
     assert not [n for n in sizes if n & (n - 1) == 0]
     assert all(b <= 4 * a for a, b in itertools.pairwise(sizes))
+
+
+@pytest.mark.backend("numba")
+def test_numba_is_a_candidate_where_it_has_a_way_of_its_own() -> None:
+    found = {
+        (case.operation, case.dtype, case.form): "numba" in case.candidates
+        for case in cases(["matmul", "linalg.qr", "linalg.svd"])
+    }
+    # Else it would run NumPy's function, and nobody would look what is in BLAS's way.
+    for dtype in ("float32", "float64"):
+        assert not found.get(("matmul", dtype, ""), False)
+        assert found["matmul", dtype, "inner"]
+        for name in ("linalg.qr", "linalg.svd"):
+            assert not found.get((name, dtype, ""), False)
+            assert found[name, dtype, "tall"]
+    assert found["matmul", "int64", ""]
