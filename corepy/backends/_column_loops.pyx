@@ -40,9 +40,9 @@ cdef extern from *:
 
     typedef int (*corepy_columns)(void*, const void*, ptrdiff_t, ptrdiff_t, ptrdiff_t);
     typedef struct { const char* name; const char* dtype; corepy_columns loop; } corepy_column_loop;
-    typedef void (*corepy_weighing)(
-        void*, const void*, const void*, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t);
-    typedef struct { const char* dtype; corepy_weighing loop; } corepy_weighing_loop;
+    /* A loop by a dtype's name; whoever asks for it knows what it takes. */
+    typedef void (*corepy_any)(void);
+    typedef struct { const char* dtype; corepy_any loop; } corepy_of_dtype;
 
     /* Whether a number was compared with NaN since somebody last put that aside. */
     static inline int corepy_met_nan(void) { return (corepy_flags() & FE_INVALID) != 0; }
@@ -169,9 +169,6 @@ cdef extern from *:
 
     /* Rows times a vector each: ROWS of them at once, in lanes that are added up PART by PART. Their
        bits do not depend on how many there are. */
-    typedef void (*corepy_dotting)(
-        void*, const void*, const void*, ptrdiff_t, ptrdiff_t, ptrdiff_t);
-    typedef struct { const char* dtype; corepy_dotting loop; } corepy_dotting_loop;
     enum { COREPY_PART = 4096 };
     #define COREPY_DOT_ROWS(NAME, ITEM, ROWS, TARGET) \\
         TARGET COREPY_APART static void NAME##_##ROWS( \\
@@ -227,14 +224,14 @@ cdef extern from *:
     #define COREPY_ALL_DOTTED(W, TARGET) \\
         COREPY_DOTTED(corepy_dot_double_##W, double, W, TARGET) \\
         COREPY_DOTTED(corepy_dot_float_##W, float, W, TARGET) \\
-        static const corepy_dotting_loop corepy_dotting_##W[] = { \\
-            {"float64", corepy_dot_double_##W}, \\
-            {"float32", corepy_dot_float_##W}, \\
+        static const corepy_of_dtype corepy_dotting_##W[] = { \\
+            {"float64", (corepy_any)corepy_dot_double_##W}, \\
+            {"float32", (corepy_any)corepy_dot_float_##W}, \\
             {NULL, NULL} \\
         };
     #else  /* whose compiler keeps the lanes in memory */
     #define COREPY_ALL_DOTTED(W, TARGET) \\
-        static const corepy_dotting_loop corepy_dotting_##W[] = { {NULL, NULL} };
+        static const corepy_of_dtype corepy_dotting_##W[] = { {NULL, NULL} };
     #endif
     COREPY_ALL_DOTTED(16, )
     #ifdef COREPY_VARIANTS
@@ -245,9 +242,9 @@ cdef extern from *:
     #define COREPY_LOOPS(W, TARGET) \\
         COREPY_WEIGHED(corepy_weigh_double_##W, double, TARGET) \\
         COREPY_WEIGHED(corepy_weigh_float_##W, float, TARGET) \\
-        static const corepy_weighing_loop corepy_weighing_##W[] = { \\
-            {"float64", corepy_weigh_double_##W}, \\
-            {"float32", corepy_weigh_float_##W}, \\
+        static const corepy_of_dtype corepy_weighing_##W[] = { \\
+            {"float64", (corepy_any)corepy_weigh_double_##W}, \\
+            {"float32", (corepy_any)corepy_weigh_float_##W}, \\
             {NULL, NULL} \\
         }; \\
         COREPY_ALIKE(corepy_sum_double_##W, double, TARGET, COREPY_SUM) \\
@@ -310,14 +307,14 @@ cdef extern from *:
     #endif
         return NULL;
     }
-    static const corepy_weighing_loop* corepy_weighing_of(int bytes) {
+    static const corepy_of_dtype* corepy_weighing_of(int bytes) {
         if (bytes == 16) return corepy_weighing_16;
     #ifdef COREPY_VARIANTS
         if (corepy_fills(bytes)) return bytes == 32 ? corepy_weighing_32 : corepy_weighing_64;
     #endif
         return NULL;
     }
-    static const corepy_dotting_loop* corepy_dotting_of(int bytes) {
+    static const corepy_of_dtype* corepy_dotting_of(int bytes) {
         if (bytes == 16) return corepy_dotting_16;
     #ifdef COREPY_VARIANTS
         if (corepy_fills(bytes)) return bytes == 32 ? corepy_dotting_32 : corepy_dotting_64;
@@ -329,15 +326,12 @@ cdef extern from *:
         const char* name
         const char* dtype
         void* loop
-    ctypedef struct WeighingLoop "corepy_weighing_loop":
+    ctypedef struct OfDtype "corepy_of_dtype":
         const char* dtype
         void* loop
     const ColumnLoop* corepy_loops_of(int)
-    ctypedef struct DottingLoop "corepy_dotting_loop":
-        const char* dtype
-        void* loop
-    const WeighingLoop* corepy_weighing_of(int)
-    const DottingLoop* corepy_dotting_of(int)
+    const OfDtype* corepy_weighing_of(int)
+    const OfDtype* corepy_dotting_of(int)
 
 
 def _addresses(int width):
@@ -350,19 +344,8 @@ def _addresses(int width):
     return made
 
 
-def _weighing(int width):
-    """Return those of weighted rows, as `WEIGHTED`."""
-    cdef const WeighingLoop* found = corepy_weighing_of(width)
-    made = {}
-    while found != NULL and found.dtype != NULL:
-        made[found.dtype.decode()] = <uintptr_t>found.loop
-        found += 1
-    return made
-
-
-def _dotting(int width):
-    """Return those of rows times a vector, as `DOTTED`."""
-    cdef const DottingLoop* found = corepy_dotting_of(width)
+cdef dict _by_dtype(const OfDtype* found):
+    """Return the addresses of loops, up to one without a name."""
     made = {}
     while found != NULL and found.dtype != NULL:
         made[found.dtype.decode()] = <uintptr_t>found.loop
@@ -384,7 +367,7 @@ LOOPS = BY_WIDTH[max(BY_WIDTH)]
 #: void *weights, ptrdiff_t count, ptrdiff_t step, ptrdiff_t apart, ptrdiff_t columns)``. So many rows,
 #: each a step of elements after the other, are multiplied by weights so far apart, and added to the
 #: results of so many columns.
-WEIGHTED_BY_WIDTH = {width: _weighing(width) for width in BY_WIDTH}
+WEIGHTED_BY_WIDTH = {width: _by_dtype(corepy_weighing_of(width)) for width in BY_WIDTH}
 
 #: Of the widest.
 WEIGHTED = WEIGHTED_BY_WIDTH[max(BY_WIDTH)]
@@ -392,7 +375,7 @@ WEIGHTED = WEIGHTED_BY_WIDTH[max(BY_WIDTH)]
 #: By the bytes of a register: by dtype, addresses of ``void (*)(void *results, const void *rows, const
 #: void *vector, ptrdiff_t count, ptrdiff_t step, ptrdiff_t size)``. The sums of the products of so many
 #: rows of some size, each a step of elements after the other, and a vector are put into the results.
-DOTTED_BY_WIDTH = {width: _dotting(width) for width in BY_WIDTH}
+DOTTED_BY_WIDTH = {width: _by_dtype(corepy_dotting_of(width)) for width in BY_WIDTH}
 
 #: Of the widest.
 DOTTED = DOTTED_BY_WIDTH[max(BY_WIDTH)]

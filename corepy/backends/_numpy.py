@@ -485,18 +485,6 @@ def _eigvals(x: Array) -> Array:
     return _complex(np.linalg.eigvals(x))
 
 
-def _of_finite(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Raise where an element is infinite what NumPy raises where one is NaN."""
-
-    def decompose(x: Array, /, **params: Any) -> Any:
-        # OpenBLAS never ends to look for the singular vectors of infinite elements.
-        if not np.isfinite(x).all():
-            raise np.linalg.LinAlgError("SVD did not converge")
-        return function(x, **params)
-
-    return decompose
-
-
 def _complex(x: Array) -> Array:
     return x.astype(np.result_type(x.dtype, np.complex64), copy=False)
 
@@ -565,7 +553,5 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     **FACTORS,
     "linalg.eig": _eig,
     "linalg.eigvals": _eigvals,
-    "linalg.pinv": _of_finite(LINALG["linalg.pinv"]),
-    "linalg.svd": _of_finite(LINALG["linalg.svd"]),
     **in_place(elementwise.floor_divide, elementwise.remainder, elementwise.pow),
 }

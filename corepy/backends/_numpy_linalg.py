@@ -108,9 +108,17 @@ def _eigvalsh(x: Array, /) -> Array:
     return found
 
 
+def _refuse_endless(x: Array) -> None:
+    """Raise where an element is infinite what NumPy raises where one is NaN."""
+    # OpenBLAS never ends to look for the singular vectors of infinite elements.
+    if not np.isfinite(x).all():
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+
 def _svd(x: Array, /, *, full_matrices: bool = True) -> tuple[Array, Array, Array]:
     if spectra.has_singular_values(x, np.float64):
         return spectra.svd(x, np.float64, full_matrices=full_matrices)
+    _refuse_endless(x)
     u, values, right = compat.linalg.svd(x, full_matrices=full_matrices)
     return u, values, right
 
@@ -136,12 +144,14 @@ def _matrix_rank(x: Array, /, *, rtol: Any = None) -> Array:
 
 def _pinv(x: Array, /, *, rtol: Any = None) -> Array:
     if _SVD is None or not x.size:
+        _refuse_endless(x)
         return np.asarray(compat.linalg.pinv(x, rtol=rtol))
     if rtol is None:
         rtol = max(x.shape[-2:]) * _EPS[x.dtype.char]
     if spectra.has_singular_values(x, np.float64):
         u, values, right = spectra.svd(x, np.float64, full_matrices=False)
     else:
+        _refuse_endless(x)
         u, values, right = _solved(_SVD, x.conj(), "xdx", _no_singular_values)
     large = values > np.asarray(rtol)[..., None] * _greatest(values, axis=-1, keepdims=True)
     inverse = np.divide(1, values, out=values, where=large)

@@ -79,6 +79,12 @@ def reproducible_blas() -> AbstractContextManager[None]:
     return nullcontext()
 
 
+def _threads() -> int:
+    """Return how many threads BLAS may have, whoever else computes."""
+    threads, asked = cores(), budget()
+    return threads if asked is None or asked > threads else asked
+
+
 def unhindered() -> bool:
     """Say whether BLAS may be called at once, with all threads that it has.
 
@@ -86,9 +92,7 @@ def unhindered() -> bool:
     """
     if REPRODUCIBLE.touched or not _blas.can_hold() or not _blas.is_apart():
         return False
-    threads, asked = cores(), budget()
-    if asked is not None and asked < threads:
-        threads = asked
+    threads = _threads()
     return threads < 2 or not NEIGHBOURS.busy(threads)
 
 
@@ -122,9 +126,7 @@ def considerate(
                 return native(*args, **params)
         elif all(getattr(x, "size", 0) < LEAST for x in args):
             return native(*args, **params)
-        threads, asked = cores(), budget()
-        if asked is not None and asked < threads:
-            threads = asked
+        threads = _threads()
         if threads < 2:
             return native(*args, **params)
         if alone and max(args[0].shape[-2:], default=0) <= alone and _blas.can_hold():
