@@ -20,6 +20,7 @@ import numpy.typing as npt
 from corepy import _blas
 from corepy.backends import _numpy_linalg
 from corepy.backends._lapack import (
+    LARGE,
     copied,
     gains_by_space,
     has_routines,
@@ -27,6 +28,7 @@ from corepy.backends._lapack import (
     routines_of,
     with_work,
 )
+from corepy.backends._numpy_rows import triangle
 
 Array = npt.NDArray[Any]
 
@@ -38,13 +40,16 @@ _ALONE: Final = {"getrf": 512, "potrf": 640}
 #: The least and the greatest float64 that has all its digits.
 _LEAST: Final = np.finfo(np.float64).tiny
 _GREATEST: Final = np.finfo(np.float64).max
-#: Rows of a triangle that are taken at a time.
-_ROWS: Final = 64
 
 
-def is_large(x: Array) -> bool:
+#: Rows from which Cholesky's factor is found past NumPy's functions, which take twice as long where
+#: what they work on is memory new from the system, as it may be from 128 KiB on.
+_CHOLESKY: Final = 127
+
+
+def is_large(x: Array, least: int = LARGE) -> bool:
     """Say whether LAPACK is called for a matrix past NumPy's functions."""
-    return has_routines(x) and x.shape[0] == x.shape[1]
+    return has_routines(x, least) and x.shape[0] == x.shape[1]
 
 
 def _call(name: str, x: Array, *arguments: Any) -> int:
@@ -54,25 +59,6 @@ def _call(name: str, x: Array, *arguments: Any) -> int:
         return lapack(name, *arguments)
     with _blas.single():
         return lapack(name, *arguments)
-
-
-def _keep_lower(x: Array) -> None:
-    """Put zeros above the diagonal."""
-    for start in range(0, x.shape[0], _ROWS):
-        stop = start + _ROWS
-        block = x[start:stop, start:stop]
-        block[...] = np.tril(block)
-        x[start:stop, stop:] = 0
-
-
-def _upper(x: Array) -> Array:
-    """Return a contiguous copy of a matrix with zeros below the diagonal."""
-    found = np.zeros(x.shape, x.dtype)
-    for start in range(0, min(x.shape), _ROWS):
-        stop = start + _ROWS
-        found[start:stop, start:stop] = np.triu(x[start:stop, start:stop])
-        found[start:stop, stop:] = x[start:stop, stop:]
-    return found
 
 
 def _factored(x: Array, dtype: npt.DTypeLike) -> tuple[Array, Array, bool]:
@@ -177,7 +163,7 @@ def _inv(x: Array, dtype: npt.DTypeLike) -> Array:
     n = len(x)
     _call("trtri", factors, "U", "N", n, factors, n)
     found = factors.copy()
-    _keep_lower(found)  # U's inverse, by columns
+    triangle(found, found, upper=False)  # U's inverse, by columns
     _call("trsm", found, "R", "L", "N", "U", n, n, 1.0, factors, n, found, n)
     del factors  # its memory serves the next copy
     return found[_rows(pivots)].astype(x.dtype, copy=False)
@@ -201,7 +187,7 @@ def _cholesky(x: Array, dtype: npt.DTypeLike, upper: bool) -> Array:
     # What is the lower triangle by rows is the upper one by columns.
     if _call("potrf", found, "U", n, found, n):
         raise np.linalg.LinAlgError("Matrix is not positive definite")
-    _keep_lower(found)
+    found = triangle(found, found, upper=False)
     found = found.astype(x.dtype, copy=False)
     return found.T if upper else found
 
@@ -215,7 +201,7 @@ def _qr(x: Array, dtype: npt.DTypeLike) -> tuple[Array, Array]:
     step = leading(factors)
     scales = np.empty(k, dtype)
     with_work(partial(lapack, "gelqf", n, m, factors, step, scales), dtype)
-    r = _upper(factors[:k])
+    r = triangle(factors[:k], np.empty((k, n), dtype), upper=True)
     with_work(partial(lapack, "orglq", k, m, k, factors, step, scales), dtype)
     q = factors[:, :k]
     return q.astype(x.dtype, "C", copy=False), r.astype(x.dtype, copy=False)
@@ -245,7 +231,7 @@ def _numpys_solve(x1: Array, x2: Array, /) -> Array:
 
 
 def _numpys_cholesky(x: Array, /, *, upper: bool = False) -> Array:
-    if is_large(x):
+    if is_large(x, _CHOLESKY):
         return _cholesky(x, np.float64, upper)
     found = np.linalg.cholesky(x)
     if not upper:
@@ -289,7 +275,7 @@ def _single_solve(x1: Array, x2: Array, /) -> Array | None:
 
 
 def _single_cholesky(x: Array, /, *, upper: bool = False) -> Array | None:
-    return _cholesky(x, np.float32, upper) if is_large(x) else None
+    return _cholesky(x, np.float32, upper) if is_large(x, _CHOLESKY) else None
 
 
 def _single_qr(x: Array, /, *, mode: str = "reduced") -> tuple[Array, Array] | None:

@@ -184,7 +184,8 @@ LOOPS: Final[dict[str, Loop]] = {
     **{
         name: Loop(None, "move")
         for name in (
-            *("concat", "empty", "eye", "full", "ones", "repeat", "roll", "stack", "tile", "zeros"),
+            *("concat", "empty", "eye", "full", "ones", "repeat", "roll", "stack", "tile", "tril"),
+            *("triu", "zeros"),
         )
     },
     "astype": Loop(None, "move", wide=WIDE.get("to float64", {})),

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from corepy._extensions import extension
 from corepy.backends._loop import RowLoop
 
-__all__ = ["ROW_LOOPS", "reduced", "spread"]
+__all__ = ["ROW_LOOPS", "reduced", "spread", "triangle"]
 
 Array = npt.NDArray[Any]
 
@@ -153,3 +153,32 @@ def _squares(address: int, x: Array, axes: list[int]) -> Array | None:
         return inside
     middles -= middles.mean(rest, keepdims=True)
     return np.asarray((inside + length * middles * middles).sum(rest, keepdims=True))
+
+
+def triangle(x: Array, out: Array, *, upper: bool) -> Array:
+    """Copy what a matrix has on and above its diagonal, or on and below it; zeros elsewhere.
+
+    Parameters
+    ----------
+    x : ndarray
+        A matrix whose rows are contiguous.
+    out : ndarray
+        Contiguous, of the same shape and dtype; `x` itself, or apart from it.
+    upper : bool
+
+    Returns
+    -------
+    ndarray
+        `out`.
+    """
+    if _module is not None:
+        rows, columns = x.shape
+        places = x.ctypes.data, out.ctypes.data
+        _module.triangle(*places, rows, columns, x.itemsize, x.strides[0], upper)
+        return out
+    if x is not out:
+        out[...] = x
+    rows, columns = (np.arange(n, dtype=np.int32) for n in x.shape)
+    cut = np.greater if upper else np.less
+    np.copyto(out, 0, where=cut.outer(rows, columns))
+    return out

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, auto_pickle=False
-"""Sums, products and counts of rows, in registers as wide as the processor has them.
+"""Sums, products and counts of rows, in registers as wide as the processor has them; triangles.
 
 NumPy's own loops for these fill registers of 128 bits on any processor, or none. A sum is taken by
 parts of 1,024 elements, in 256 bytes of lanes, to each of which as few are added as in NumPy's
@@ -16,11 +16,12 @@ from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-__all__ = ["BY_WIDTH", "CHUNK", "JOINS", "LOOPS", "SOURCE", "join", "reduce", "spread"]
+__all__ = ["BY_WIDTH", "CHUNK", "JOINS", "LOOPS", "SOURCE", "join", "reduce", "spread", "triangle"]
 
 
 include "_targets.pxi"
 include "_spreads.pxi"
+include "_triangles.pxi"
 
 
 cdef extern from *:
@@ -356,3 +357,32 @@ def spread(
         corepy_none_of_all()
         free(s.sums)
     return clean
+
+
+def triangle(
+    uintptr_t source,
+    uintptr_t into,
+    Py_ssize_t rows,
+    Py_ssize_t columns,
+    Py_ssize_t item,
+    Py_ssize_t apart,
+    bint upper,
+):
+    """Copy what a matrix has on and above its diagonal, or below it, and put zeros elsewhere.
+
+    Parameters
+    ----------
+    source, into : int
+        The addresses of the first elements of two matrices, or of one.
+    rows, columns : int
+    item : int
+        Bytes of an element.
+    apart : int
+        Bytes from one row of the source to the next; those of the result have no gaps between them.
+    upper : bool
+        Whether what is below the diagonal is zero, or what is above.
+    """
+    cdef Triangle t
+    t.rows, t.columns, t.item, t.apart, t.k, t.upper = rows, columns, item, apart, 0, upper
+    with nogil:
+        _keep_triangle(&t, <char*>into, <char*>source, 0, rows)

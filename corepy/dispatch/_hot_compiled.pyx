@@ -83,6 +83,7 @@ __all__ = [
 include "../backends/_targets.pxi"
 include "../backends/_packing.pxi"
 include "../backends/_spreads.pxi"
+include "../backends/_triangles.pxi"
 
 
 cdef extern from *:
@@ -166,6 +167,7 @@ include "_hot_creation.pxi"
 include "_hot_casts.pxi"
 include "_hot_copies.pxi"
 include "_hot_joins.pxi"
+include "_hot_triangles.pxi"
 include "_hot_gathers.pxi"
 include "_hot_ordering.pxi"
 include "_hot_products.pxi"
@@ -237,7 +239,7 @@ cdef dict _MOST = {
     **dict.fromkeys(("__setitem__", "argsort", "astype", "clip", "concat"), PY_SSIZE_T_MAX),
     **dict.fromkeys(("arange", "full", "linspace", "ones", "zeros"), 1 << 31),
     **dict.fromkeys(("linalg.outer", "nonzero", "roll", "sort", "stack"), PY_SSIZE_T_MAX),
-    **dict.fromkeys(("take", "tile", "vecdot", "where"), PY_SSIZE_T_MAX),
+    **dict.fromkeys(("take", "tile", "tril", "triu", "vecdot", "where"), PY_SSIZE_T_MAX),
 }
 
 
@@ -668,6 +670,7 @@ cdef int _STACK = _place("stack")
 cdef int _DET = _place("linalg.det")
 cdef int _SVD = _place("linalg.svd")
 cdef int _QR = _place("linalg.qr")
+cdef int _TRIU = _place("triu")
 cdef int _SLOGDET = _place("linalg.slogdet")
 cdef int _RFFT = _place("fft.rfft")
 cdef dict _likeness = {

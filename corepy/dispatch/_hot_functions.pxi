@@ -310,6 +310,8 @@ cdef Way _way_of(str name):
         return _contraction_way
     if name == "tile":
         return _tiling_way
+    if name in ("tril", "triu"):
+        return _triangle_way
     if name == "unique_values":
         return _distinct_way
     if name == "unstack":

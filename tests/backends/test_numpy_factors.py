@@ -14,6 +14,7 @@ import corepy.array_api as xp
 from corepy import _blas
 from corepy.backends import _lapack as lapack
 from corepy.backends import _numpy_factors as factors
+from corepy.backends import _numpy_rows as rows
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends._numpy_single import OPERATIONS as SINGLE
 
@@ -133,6 +134,35 @@ def test_single_precision_is_as_near_as_its_size() -> None:
     assert found == pytest.approx(sign * np.exp(logarithm), rel=1e-3)
 
 
+@pytest.mark.parametrize("side", [126, 127, 128, 129, 200, lapack.LARGE])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cholesky_of_some_hundred_rows(side: int, dtype: str) -> None:
+    x = definite(side, dtype)
+    for matrix in layouts(x).values():
+        wanted, before = np.linalg.cholesky(matrix), matrix.copy()
+        for upper in (False, True):
+            found = own("cholesky")(matrix, upper=upper)
+            assert_near(found, wanted.T if upper else wanted, dtype, 20)
+            assert np.array_equal(matrix, before)
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        own("cholesky")(-x)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_triangles(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not compiled:
+        monkeypatch.setattr(rows, "_module", None)
+    for shape in ((1, 1), (5, 5), (3, 7), (7, 3), (0, 3)):
+        wide = np.random.default_rng(3).standard_normal((shape[0], shape[1] + 2))
+        for x in (wide[:, : shape[1]], np.ascontiguousarray(wide[:, : shape[1]], np.float32)):
+            for upper, numpys in ((True, np.triu), (False, np.tril)):
+                out = np.full(shape, np.nan, x.dtype)
+                assert rows.triangle(x, out, upper=upper) is out
+                assert np.array_equal(out, numpys(x))
+                itself = np.ascontiguousarray(x)
+                assert np.array_equal(rows.triangle(itself, itself, upper=upper), out)
+
+
 @pytest.mark.parametrize("name", ["inv", "solve", "det", "slogdet", "cholesky"])
 def test_what_has_no_answer(name: str) -> None:
     x = general()
@@ -187,9 +217,12 @@ def test_what_is_not_large_is_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(factors, "_call", fails)
     small, stack = definite(lapack.LARGE), np.stack([definite(4)] * 2)
     for x in (small, stack, small.astype(np.complex128)):
-        for name in ("inv", "det", "slogdet", "cholesky"):
+        for name in ("inv", "det", "slogdet"):
             own(name)(x)
+    own("cholesky")(definite(100))
+    for x in (small, stack):
         own("solve")(x, x)
+    own("cholesky")(small.astype(np.complex128))
     large = definite()
     with pytest.raises(AssertionError):
         own("solve")(large, large)

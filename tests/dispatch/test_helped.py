@@ -287,6 +287,30 @@ def test_what_is_rolled(shape: tuple[int, ...], dtype: str, helpers: StandIn) ->
         xp.roll(xp.asarray(x), 1, axis=len(shape))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 5), (4, 3), (301, 401), (2, 90, 70, 11)])
+def test_what_is_a_triangle(shape: tuple[int, ...], dtype: str, helpers: StandIn) -> None:
+    x = np.arange(1, math.prod(shape) + 1).reshape(shape).astype(dtype)
+    if x.dtype.kind in "fc":
+        x.ravel()[::3] = -0.0
+        x.ravel()[1::3] = np.nan
+    enlist(helpers)
+    for a in (xp.asarray(x), xp.asarray(x[..., ::-1])):
+        for k in (0, 1, -1, 2, -5, shape[-1], -shape[-2], 10**6, -(10**20)):
+            near = max(-(10**6), k)
+            for found, wanted in (
+                (xp.tril(a, k=k), np.tril(a.unwrap(), near)),
+                (xp.triu(a, k=k), np.triu(a.unwrap(), near)),
+            ):
+                assert found.shape == shape
+                assert np.asarray(found).tobytes() == wanted.tobytes()
+    for call in (xp.tril, xp.triu):
+        with pytest.raises(ValueError, match="at least two dimensions"):
+            call(xp.asarray(x)[(0,) * (x.ndim - 1)] if x.size else xp.zeros(3))
+        with pytest.raises(TypeError, match="k is of type float"):
+            call(xp.asarray(x), k=1.0)  # type: ignore[arg-type]
+
+
 def test_conversions_past_the_caches_that_overflow(helpers: StandIn) -> None:
     x = np.ones(6_000_001)
     x[-1] = 1e300
