@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import foreign_dtype
+from corepy._signals import let_through
 from corepy.backends import _numpy_creation as creation
 from corepy.backends import _numpy_elementwise as elementwise
 from corepy.backends import _numpy_set as sets
@@ -120,9 +121,13 @@ class NumPyBackend(Backend):
         # Only BLAS has threads here; NumPy itself has no setting for them.
         if find_spec("threadpoolctl") is None:
             return "threadpoolctl is not installed, and NumPy has no setting for those of its BLAS"
-        from threadpoolctl import ThreadpoolController
+        try:
+            from threadpoolctl import ThreadpoolController
 
-        ThreadpoolController().limit(limits=count)
+            ThreadpoolController().limit(limits=count)
+        except Exception as error:  # it is too old or broken
+            let_through(error)
+            return f"threadpoolctl fails ({type(error).__name__}: {error})"
         return None
 
     def normalize(self, native: Any) -> Array:
@@ -472,23 +477,6 @@ def _running(name: str, ufunc: np.ufunc) -> Callable[..., Array]:
     return accumulate
 
 
-# ---------------------------------------------------------------------------- others
-
-
-def _eig(x: Array) -> tuple[Array, Array]:
-    # NumPy drops the imaginary part where every eigenvalue is real; the standard wants complex.
-    values, vectors = np.linalg.eig(x)
-    return _complex(values), _complex(vectors)
-
-
-def _eigvals(x: Array) -> Array:
-    return _complex(np.linalg.eigvals(x))
-
-
-def _complex(x: Array) -> Array:
-    return x.astype(np.result_type(x.dtype, np.complex64), copy=False)
-
-
 _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "empty": creation.empty,
     "full": creation.full,
@@ -551,7 +539,5 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     **LINALG,
     # compat asks of `solve` what is known here.
     **FACTORS,
-    "linalg.eig": _eig,
-    "linalg.eigvals": _eigvals,
     **in_place(elementwise.floor_divide, elementwise.remainder, elementwise.pow),
 }

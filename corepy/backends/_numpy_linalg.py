@@ -45,6 +45,8 @@ _INV: Final = private_ufunc("linalg.inv", "inv (m,m)->(m,m)")
 _SLOGDET: Final = private_ufunc("linalg.slogdet", "slogdet (m,m)->(),()")
 _EIGH: Final = private_ufunc("linalg.eigh", "eigh_lo (m,m)->(m),(m,m)")
 _EIGVALSH: Final = private_ufunc("linalg.eigvalsh", "eigvalsh_lo (m,m)->(m)")
+_EIG: Final = private_ufunc("linalg.eig", "eig (m,m)->(m),(m,m)")
+_EIGVALS: Final = private_ufunc("linalg.eigvals", "eigvals (m,m)->(m)")
 _SVDVALS: Final = private_ufunc("linalg.svdvals", "svd (m,n)->(p)")
 _SVD: Final = private_ufunc("linalg.svd", "svd_s (m,n)->(m,p),(p),(p,n)")
 
@@ -108,6 +110,34 @@ def _eigvalsh(x: Array, /) -> Array:
     return found
 
 
+# NumPy drops the imaginary part where every eigenvalue is real; the standard wants complex.
+def _eig(x: Array, /) -> tuple[Array, Array]:
+    if _EIG is None:
+        values, vectors = np.linalg.eig(x)
+        return _complex(values), _complex(vectors)
+    _refuse_infinite(x)
+    found: tuple[Array, Array] = _solved(_EIG, x, "DD", _no_eigenvalues)
+    return found
+
+
+def _eigvals(x: Array, /) -> Array:
+    if _EIGVALS is None:
+        return _complex(np.linalg.eigvals(x))
+    _refuse_infinite(x)
+    found: Array = _solved(_EIGVALS, x, "D", _no_eigenvalues)
+    return found
+
+
+def _complex(x: Array) -> Array:
+    return x.astype(np.result_type(x.dtype, np.complex64), copy=False)
+
+
+def _refuse_infinite(x: Array) -> None:
+    """Raise what NumPy raises of elements that are infinite or NaN, which may never end."""
+    if not np.isfinite(x).all():
+        raise np.linalg.LinAlgError("Array must not contain infs or NaNs")
+
+
 def _refuse_endless(x: Array) -> None:
     """Raise where an element is infinite what NumPy raises where one is NaN."""
     # OpenBLAS never ends to look for the singular vectors of infinite elements.
@@ -136,7 +166,7 @@ def _matrix_rank(x: Array, /, *, rtol: Any = None) -> Array:
     values = _svdvals(x)
     least = _greatest(values, axis=-1, keepdims=True)
     if rtol is None:
-        least = least * max(x.shape[-2:]) * _EPS[values.dtype.char]
+        least = least * (max(x.shape[-2:]) * _EPS[values.dtype.char])  # else beyond all floats
     else:
         least = least * np.asarray(rtol)[..., None]
     return np.asarray(_add(values > least, -1, np.intp))
@@ -282,7 +312,9 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "triu": _triu,
     "linalg.cross": _cross,
     "linalg.diagonal": _diagonal,
+    "linalg.eig": _eig,
     "linalg.eigh": _eigh,
+    "linalg.eigvals": _eigvals,
     "linalg.eigvalsh": _eigvalsh,
     "linalg.matrix_norm": _matrix_norm,
     "linalg.matrix_power": _matrix_power,
