@@ -290,6 +290,22 @@ def test_indices_out_of_bounds_are_refused_where_nothing_is_copied() -> None:
 
 
 @pytest.mark.at_once
+@pytest.mark.parametrize("size", [3, 1_000, 70_000])
+def test_a_key_out_of_bounds_writes_nothing(size: int) -> None:
+    places = list(range(size))
+    x, m = xp.zeros(size), xp.zeros((size, 2))
+    if x.backend in ("dask", "tinygrad"):  # which find out later
+        return
+    for last in (size, -size - 1):
+        far = xp.asarray([*places[:-1], last])
+        for array, key in ((x, far), (m, (far, 1)), (m, (far, far * 0)), (m, far)):
+            for value in (1.0, xp.ones_like(array if key is far else x)):
+                with pytest.raises(IndexError, match="^__setitem__: key: index"):
+                    array[key] = value
+                assert not xp.any(array)
+
+
+@pytest.mark.at_once
 def test_great_indices_without_a_sign_do_not_wrap_around() -> None:
     x = xp.asarray([1, 2, 3])
     for number in (3, 2**63, 2**64 - 1):

@@ -98,8 +98,7 @@ def setitem(x: Tensor, key: Any, value: Tensor) -> Tensor:
     target = _indexable(view, parts)
     if _has_arrays(parts) and _is_empty(target, parts):  # where torch looks at no shape
         check_value(value.shape, _selected(target, parts).shape)
-    if not _looks(x):
-        _check_indices(target, parts)
+    _check_indices(target, parts)  # also where torch looks itself, which writes what comes before
     try:
         target[parts] = value
     except RuntimeError:
