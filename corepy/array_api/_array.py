@@ -5,6 +5,7 @@ https://data-apis.org/array-api/2025.12/API_specification/array_object.html
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import repeat
@@ -66,6 +67,9 @@ Key: TypeAlias = "int | slice | EllipsisType | Array | None"
 API_VERSION: Final = "2025.12"
 #: Versions of the standard of which 2025.12 is a superset.
 _COMPATIBLE: Final = ("2021.12", "2022.12", "2023.12", "2024.12", API_VERSION)
+
+#: `corepy.array_api`, which is being imported now.
+_NAMESPACE: Final = sys.modules[__package__]
 
 for _name in ("__getitem__", "__setitem__"):
     declare(_name, _dtypes.ANY)
@@ -514,9 +518,7 @@ class Array(Interchange):
             raise bad_argument(
                 "__array_namespace__", "api_version", api_version, f"one of {_COMPATIBLE}"
             )
-        import corepy.array_api
-
-        return corepy.array_api
+        return _NAMESPACE
 
     # ------------------------------------------------------------------ Python's protocols
 
