@@ -261,6 +261,36 @@ def test_a_priority_names_backend_device_or_both(
     assert xp.ones(1).device is CPU
 
 
+def test_new_arrays_are_made_where_they_were_asked_for_each_time() -> None:
+    # Where one went is remembered by device, for as long as wish and backends are the same.
+    def made(device: object) -> set[tuple[str, str, str]]:
+        x = xp.zeros(2, device=device)
+        several = [x, xp.asarray(0.5, device=device), xp.asarray([0.5], device=device)]
+        several += [xp.arange(2.0, device=device), xp.full(2, 0.5, device=device), xp.ones_like(x)]
+        several += [xp.zeros(2, dtype=xp.float32, device=device), xp.eye(2, device=device)]
+        return {(y.backend, y.device.name, y.dtype.name) for y in several}
+
+    for _ in range(2):
+        with fake_devices():
+            place = xp.ones(1, device=DEVICE1).device
+            for _ in range(2):
+                assert made(place) == {
+                    ("fake", DEVICE1, "float64"),
+                    ("fake", DEVICE1, "float32"),
+                }
+                assert {each[:2] for each in made(CPU)} == {("numpy", "cpu")}
+                assert {each[:2] for each in made(None)} == {("numpy", "cpu")}
+                with corepy.backend_priority([DEVICE1, "reference"]):
+                    assert {each[:2] for each in made(CPU)} == {("reference", "cpu")}
+                    assert {each[:2] for each in made(None)} == {("fake", DEVICE1)}
+                    assert xp.zeros_like(xp.zeros(1, device=CPU), device=place).device is place
+                no_float64 = xp.ones(1, device=NO_FLOAT64).device
+                assert made(no_float64) == {("fake", NO_FLOAT64, "float32")}
+        for _ in range(2):
+            with pytest.raises(corepy.BackendUnavailableError, match="^zeros: "):
+                made(place)
+
+
 def test_arrays_of_numpy_come_to_the_default_device(fake: FakeBackend) -> None:
     values = np.asarray([1.0, 2.0])
     with corepy.backend_priority([DEVICE1]):

@@ -37,6 +37,8 @@ __all__ = ["OPERATIONS", "SINGLE", "determinant", "is_large"]
 #: Rows up to which a second thread of BLAS gains nothing, and loses where it is slow to wake: a
 #: factorization is many short steps, which its threads share.
 _ALONE: Final = {"getrf": 512, "potrf": 640}
+#: How small a pivot may be beside another one in float32.
+_APART: Final = np.float32(2.0**-64)
 #: The least and the greatest float64 that has all its digits.
 _LEAST: Final = np.finfo(np.float64).tiny
 _GREATEST: Final = np.finfo(np.float64).max
@@ -65,13 +67,23 @@ def _factored(x: Array, dtype: npt.DTypeLike) -> tuple[Array, Array, bool]:
     """Return L and U of the transposed matrix by columns, its pivots, and whether it is singular.
 
     What it overwrites is a copy in the dtype.
+
+    Raises
+    ------
+    LinAlgError
+        If the dtype is float32, and float64 is to be taken.
     """
     factors = np.array(x, dtype, order="C")
     n = len(factors)
     pivots = np.empty(n, routines_of(factors).integers)
     info = _call("getrf", factors, n, n, factors, n, pivots)
+    sizes = np.abs(factors.diagonal())
+    # Pivots are chosen along rows here, so that columns of other scales leave multipliers that
+    # single precision may not hold.
+    if sizes.dtype == np.float32 and sizes.min() < _APART * sizes.max():
+        raise np.linalg.LinAlgError("float32 is too narrow for the multipliers")
     # Beside subnormal pivots OpenBLAS overlooks zeros, and leaves them as they are in an inverse.
-    return factors, pivots, info > 0 or not factors.diagonal().all()
+    return factors, pivots, info > 0 or not sizes.all()
 
 
 def _rows(pivots: Array) -> Array:

@@ -89,11 +89,13 @@ _MADE: Final[dict[str, tuple[Callable[..., Callable[..., Any]], tuple[str, ...]]
 
 
 def _answering(
-    large: Callable[..., Any] | None, function: Callable[..., Any] | None
+    large: Callable[..., Any] | None,
+    function: Callable[..., Any] | None,
+    is_sound: Callable[..., Any],
 ) -> Callable[..., Any]:
     """Return what gives None where LAPACK finds no answer: double precision may find one.
 
-    So where elements are NaN: the steps to them may have been beyond float32.
+    So where elements are not sound: the steps to them may have been beyond float32.
     """
 
     def call(*operands: Array, **params: Any) -> Any:
@@ -106,15 +108,15 @@ def _answering(
                 found = function(*operands, **params)
         except (_UnsolvedError, np.linalg.LinAlgError):
             return None
-        return None if _has_nan(found) else found
+        several = found if isinstance(found, tuple) else (found,)
+        return found if all(each is None or is_sound(each).all() for each in several) else None
 
     return call
 
 
-def _has_nan(found: Any) -> bool:
-    """Say whether an element of an array, or of several, is NaN."""
-    several = found if isinstance(found, tuple) else (found,)
-    return any(each is not None and np.isnan(each).any() for each in several)
+def _is_number(x: Any) -> Any:
+    """Say which elements are not NaN: determinants of many rows are infinite without a fault."""
+    return np.logical_not(np.isnan(x))
 
 
 def _operations() -> dict[str, Callable[..., Any]]:
@@ -125,7 +127,11 @@ def _operations() -> dict[str, Callable[..., Any]]:
             functions[name] = make(*ufuncs)
     large = {**FACTORS, **SPECTRA}
     return {
-        name: _answering(large.get(name), functions.get(name)) for name in {**functions, **large}
+        name: _answering(
+            *(large.get(name), functions.get(name)),
+            _is_number if name == "linalg.det" else np.isfinite,
+        )
+        for name in {**functions, **large}
     }
 
 

@@ -35,6 +35,7 @@ from corepy._dtypes import (
 )
 from corepy._errors import InsufficientMemoryError
 from corepy._signals import let_through
+from corepy.devices._device import Device
 from corepy.devices._pool import lender
 from corepy.dispatch import _hot_python
 from corepy.dispatch._hot_python import operator, reflected, unary_operator

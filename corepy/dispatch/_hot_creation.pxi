@@ -9,9 +9,11 @@ cdef object _uint64 = uint64
 cdef object _complex128 = complex128
 cdef object _bool = _dtypes.bool
 cdef object _DType = DType
+cdef object _Device = Device
 cdef object _wish = None
 cdef dict _named = {}
 cdef dict _defaults = {}
+cdef dict _by_device = {}  # by device, the same two of arrays whose device was named
 
 
 cdef bint _wished = PRIORITY.touched  # whether anybody ever had a wish
@@ -37,33 +39,57 @@ cdef object _wish_in_force():
     return wish
 
 
-def homes(bint named):
+def homes(bint named, device=None):
     """As `corepy.dispatch._hot_python.homes`."""
-    global _wish, _named, _defaults
+    global _wish, _named, _defaults, _by_device
     wish = _wish_in_force()
     if wish is not _wish:
-        _wish, _named, _defaults = wish, {}, {}
-    return _named if named else _defaults
+        _wish, _named, _defaults, _by_device = wish, {}, {}, {}
+    if device is None:
+        return _named if named else _defaults
+    return _by_device.setdefault(device, ({}, {}))[0 if named else 1]
 
 
 def forget_homes():
     """As `corepy.dispatch._hot_python.forget_homes`."""
-    global _named, _defaults, _adopting, _leaving
-    _named, _defaults = {}, {}
+    global _named, _defaults, _by_device, _adopting, _leaving
+    _named, _defaults, _by_device = {}, {}, {}
     _adopting, _leaving = {}, {}
 
 
-cdef Slot* _home_of(Function self, PyObject* dtype, object default, PyObject** table) except? NULL:
-    """Find the table of a new array, and what it has of an operation; NULL if none is known."""
+cdef PyObject* _table_at(PyObject** words, object default) except? NULL:
+    """Find the table of a new array of a dtype on a device, or by default; NULL if none is known."""
     cdef PyObject* found
+    named, defaults = _named, _defaults
+    if words[1] != Py_None:
+        if words[1].ob_type != <void*>_Device:
+            return NULL
+        found = PyDict_GetItemWithError(_by_device, <object>words[1])
+        if found == NULL:
+            return NULL
+        named, defaults = <tuple><object>found
+    if words[0] == Py_None:
+        return PyDict_GetItemWithError(defaults, default)
+    if words[0].ob_type != <void*>_DType:
+        return NULL
+    return PyDict_GetItemWithError(named, <object>words[0])
+
+
+cdef inline bint _is_there(PyObject* device, Slots table) noexcept:
+    """Say whether a table is on the device that was asked for, if any was."""
+    return device == Py_None or device == <PyObject*>table.device
+
+
+cdef Slot* _home_of(Function self, PyObject** words, object default, PyObject** table) except? NULL:
+    """Find the table of a new array, and what it has of an operation; NULL if none is known.
+
+    `words` are its dtype and its device.
+    """
+    cdef PyObject* found
+    cdef PyObject* dtype = words[0]
     if _wish_in_force() is not _wish:
         return NULL
-    if dtype == Py_None:
-        found = PyDict_GetItemWithError(_defaults, default)
-    elif dtype.ob_type == <void*>_DType:
-        found = PyDict_GetItemWithError(_named, <object>dtype)
-    else:
-        return NULL
+    found = _table_at(words, default)
     if found == NULL:
         return NULL
     table[0] = found
@@ -87,13 +113,13 @@ cdef object _zeros(Slot* slot, int ndim, npy_intp* dims):
 
 cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make zeros, ones, or memory that is not set."""
-    cdef PyObject* dtype = Py_None
+    cdef PyObject** words = [Py_None, Py_None]
     cdef PyObject* home
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef double one[2]  # room for any
-    if count != 1 or not _words(args, count, names, ("dtype",), &dtype):
+    if count != 1 or not _words(args, count, names, ("dtype", "device"), words):
         return None
-    cdef Slot* slot = _home_of(self, dtype, _float64, &home)
+    cdef Slot* slot = _home_of(self, words, _float64, &home)
     if slot == NULL:
         return None
     cdef int ndim = _dims_of(args[0], dims, slot.least)
@@ -110,18 +136,18 @@ cdef object _creation_way(Function self, PyObject** args, Py_ssize_t count, PyOb
 
 cdef object _identity_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make zeros, with ones on a diagonal."""
-    cdef PyObject** words = [Py_None, NULL]
+    cdef PyObject** words = [Py_None, Py_None, NULL]
     cdef PyObject* home
     cdef npy_intp dims[2]
     cdef npy_intp row, last
     cdef double one[2]  # room for any
     cdef long size, k = 0
     cdef int i
-    if not 1 <= count <= 2 or not _words(args, count, names, ("dtype", "k"), words):
+    if not 1 <= count <= 2 or not _words(args, count, names, ("dtype", "device", "k"), words):
         return None
-    if words[1] != NULL and not _whole(words[1], &k):
+    if words[2] != NULL and not _whole(words[2], &k):
         return None
-    cdef Slot* slot = _home_of(self, words[0], _float64, &home)
+    cdef Slot* slot = _home_of(self, words, _float64, &home)
     if slot == NULL or not _value(slot, 1, one):
         return None
     for i in range(2):
@@ -141,16 +167,16 @@ cdef object _identity_way(Function self, PyObject** args, Py_ssize_t count, PyOb
 
 cdef object _filling_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make an array of one value that the dtype takes as it is."""
-    cdef PyObject* dtype = Py_None
+    cdef PyObject** words = [Py_None, Py_None]
     cdef PyObject* home
     cdef npy_intp dims[MOST_DIMENSIONS]
     cdef double element[2]
-    if count != 2 or not _words(args, count, names, ("dtype",), &dtype):
+    if count != 2 or not _words(args, count, names, ("dtype", "device"), words):
         return None
     default = _default_of(args[1])
     if default is None:
         return None
-    cdef Slot* slot = _home_of(self, dtype, default, &home)
+    cdef Slot* slot = _home_of(self, words, default, &home)
     if slot == NULL or not _value(slot, <object>args[1], element):
         return None
     cdef int ndim = _dims_of(args[0], dims, slot.least)
@@ -179,13 +205,13 @@ cdef object _default_of(PyObject* value):
 
 cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make evenly spaced values between ints, of a dtype that holds them all, or between floats."""
-    cdef PyObject* dtype = Py_None
+    cdef PyObject** words = [Py_None, Py_None]
     cdef PyObject* home
     cdef double bounds[3]
     cdef double length
     cdef bint whole = True
     cdef int i
-    if not 1 <= count <= 3 or not _words(args, count, names, ("dtype",), &dtype):
+    if not 1 <= count <= 3 or not _words(args, count, names, ("dtype", "device"), words):
         return None
     for i in range(count):
         if not _bound(args[i], &bounds[i], &whole):
@@ -193,7 +219,7 @@ cdef object _range_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     cdef double start = bounds[0] if count > 1 else 0
     cdef double stop = bounds[1] if count > 1 else bounds[0]
     cdef double step = bounds[2] if count > 2 else 1
-    cdef Slot* slot = _home_of(self, dtype, _int64 if whole else _float64, &home)
+    cdef Slot* slot = _home_of(self, words, _int64 if whole else _float64, &home)
     if slot == NULL or step == 0:
         return None
     cdef bint counts = whole and PyTypeNum_ISINTEGER(slot.type_num)
@@ -243,16 +269,16 @@ cdef inline bint _keeps_pace(Slot* slot, double start, double step) noexcept:
 
 cdef object _spacing_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make evenly spaced floats from one finite end to the other, in NumPy's steps."""
-    cdef PyObject* dtype = Py_None
+    cdef PyObject** words = [Py_None, Py_None]
     cdef PyObject* home
     cdef double start, stop
     cdef bint whole
     cdef long number
-    if count != 3 or not _words(args, count, names, ("dtype",), &dtype):
+    if count != 3 or not _words(args, count, names, ("dtype", "device"), words):
         return None
     if not _bound(args[0], &start, &whole) or not _bound(args[1], &stop, &whole):
         return None
-    cdef Slot* slot = _home_of(self, dtype, _float64, &home)
+    cdef Slot* slot = _home_of(self, words, _float64, &home)
     if slot == NULL or not _whole(args[2], &number) or not 0 <= number < slot.least:
         return None
     cdef bint single = slot.type_num == NPY_FLOAT
@@ -290,15 +316,19 @@ cdef inline bint _bound(PyObject* value, double* into, bint* whole) noexcept:
 
 cdef object _likeness_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Make an array of the shape and table of another one, or of another dtype."""
-    cdef PyObject* dtype = Py_None
+    cdef PyObject** words = [Py_None, Py_None]
+    cdef PyObject* dtype
     cdef PyObject* found
     cdef double element[2]
     cdef int place = _likeness[self.name]
     if count != (2 if place == _FULL else 1) or args[0].ob_type != <void*>_Array:
         return None
-    if not _words(args, count, names, ("dtype",), &dtype):
+    if not _words(args, count, names, ("dtype", "device"), words):
         return None
     table = (<Operand>args[0])._table
+    if not _is_there(words[1], table):
+        return None
+    dtype = words[0]
     if dtype != Py_None:
         if dtype.ob_type != <void*>_DType:
             return None
@@ -337,21 +367,25 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
     With a dtype that holds them they may be mixed. An `Array` of that dtype stays what it is, and an
     array of NumPy's where it is, unless a copy is asked for.
     """
-    cdef PyObject** words = [Py_None, Py_None]
+    cdef PyObject** words = [Py_None, Py_None, Py_None]
     cdef PyObject* found
     cdef PyObject** rows
     cdef npy_intp dims[2]
     cdef npy_intp row
-    if count != 1 or not _words(args, 1, names, ("dtype", "copy"), words):
+    if count != 1 or not _words(args, 1, names, ("dtype", "device", "copy"), words):
         return None
     cdef PyObject* value = args[0]
     cdef PyObject* dtype = words[0]
-    copy = <object>words[1]
+    copy = <object>words[2]
     if value.ob_type == <void*>_Array:
+        if not _is_there(words[1], (<Operand>value)._table):
+            return None
         return _converted_to(<Operand>value, dtype, copy)
     if _is_array(value):
         native = _adopted(value, _leaving) if _wish_in_force() is None else None
-        return None if native is None else _converted_to(<Operand>native, dtype, copy)
+        if native is None or not _is_there(words[1], (<Operand>native)._table):
+            return None
+        return _converted_to(<Operand>native, dtype, copy)
     if copy is not None and copy is not True:
         return None  # of what has to be copied
     if _wish_in_force() is not _wish or dtype != Py_None and dtype.ob_type != <void*>_DType:
@@ -366,10 +400,7 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
     default = _default_of(value)
     if default is None:
         return None
-    if dtype == Py_None:
-        found = PyDict_GetItemWithError(_defaults, default)
-    else:
-        found = PyDict_GetItemWithError(_named, <object>dtype)
+    found = _table_at(words, default)
     if found == NULL:
         return None
     table = <Slots>found

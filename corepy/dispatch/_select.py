@@ -356,19 +356,15 @@ def _first(wish: Priority, generation: int) -> Placement:
 
 def default_table(function: str, device: object, wanted: DType) -> Table:
     """Return the table of a new array whose dtype nobody named: `wanted` if the device has it."""
-    if device is None:
-        homes = _hot.homes(False)
+    if device is None or isinstance(device, Device):
+        homes = _hot.homes(False, device)
         found: Table | None = homes.get(wanted)
         if found is None:
-            found = _default_table(get_backend_priority(), _registry.generation(), wanted)
+            found = creation_table(function, device, default_dtype(wanted, device, function))
             homes[wanted] = found
-        return _told(function, None, found)
+            return found
+        return _told(function, device, found)
     return creation_table(function, device, default_dtype(wanted, device, function))
-
-
-@lru_cache(maxsize=256)
-def _default_table(wish: Priority, generation: int, wanted: DType) -> Table:
-    return creation_table("asarray", None, _default_dtype(wish, generation, None, wanted))
 
 
 @lru_cache(maxsize=1024)
@@ -416,10 +412,12 @@ def creation_table(function: str, device: object, dtype: DType) -> Table:
     UnsupportedOperationError
         If no backend there has the dtype.
     """
-    homes = _hot.homes(True) if device is None else None
-    if homes is not None and dtype in homes:
-        found: Table = homes[dtype]
-        return _told(function, None, found)
+    homes = None
+    if device is None or isinstance(device, Device):
+        homes = _hot.homes(True, device)
+        found: Table | None = homes.get(dtype)
+        if found is not None:
+            return _told(function, device, found)
     if isinstance(device, str) and STRICT.get():
         raise bad_type(function, "device", device, "a Device (strict mode)")
     place = None if device is None else as_device(device, function)

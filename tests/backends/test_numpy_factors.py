@@ -300,3 +300,15 @@ def test_users_get_it_in_both_precisions() -> None:
             assert_near(np.asarray(xp.linalg.inv(x)), wanted, "float32", rounds)
     with pytest.raises(ValueError, match="inv: Singular matrix"):
         xp.linalg.inv(xp.zeros((SIDE, SIDE)))
+
+
+@pytest.mark.parametrize("decades", [10, 25, 37])
+def test_columns_of_other_scales_in_single_precision(decades: int) -> None:
+    scales = 10.0 ** np.linspace(-decades, decades, SIDE)
+    x = (general() * scales).astype(np.float32)
+    b = general()[0].astype(np.float32)
+    with corepy.precision("fast"):
+        found = np.asarray(xp.linalg.solve(xp.asarray(x), xp.asarray(b)), np.float64)
+    wide = x.astype(np.float64)
+    size = np.abs(wide) @ np.abs(found) + np.abs(b)
+    assert (np.abs(wide @ found - b) / size).max() < 1e-5

@@ -292,6 +292,8 @@ def test_singular_values_are_numpys(dtype: str) -> None:
             expected = np.linalg.matrix_rank(x, rtol=rtol)
             assert_same(numpys("linalg.matrix_rank", x, rtol=rtol), expected)
             assert_same(numpys("linalg.pinv", x, rtol=rtol), np.linalg.pinv(x, rtol=rtol))
+    x = np.diag(np.arange(1, 7).astype(dtype)) * (np.finfo(dtype).max / 8)
+    assert_same(numpys("linalg.matrix_rank", x), np.intp(6))
     for name in ("svdvals", "eigvalsh", "pinv"):
         with pytest.raises(np.linalg.LinAlgError, match="did not converge"):
             numpys(f"linalg.{name}", np.full((3, 3), np.nan, dtype))

@@ -194,6 +194,36 @@ def test_the_short_ways_of_new_arrays_are_taken() -> None:
 
 
 @compiled
+def test_the_short_ways_of_new_arrays_are_taken_where_the_device_is_named() -> None:
+    # As scikit-learn and SciPy do of most arrays that they make.
+    table = Table(NUMPY, CPU, _dtypes.float64)
+    ways = {"zeros": (3,), "ones": ((2, 2),), "empty": (3,), "full": (3, 1.5)}
+    ways |= {"linspace": (0, 1, 3), "eye": (3,), "arange": (1.0, 3.0)}
+    homes = _hot.homes(True, CPU), _hot.homes(False, CPU)
+    before = [dict(each) for each in homes]
+    for each in homes:
+        each[xp.float64] = table
+    try:
+        for name, args in ways.items():
+            table[name] = (refusing, None)
+            table.settle(name, refusing, None, NUMPY.loop(name))
+            assert function(name)(*args, dtype=xp.float64, device=CPU)._table is table
+            assert function(name)(*args, device=CPU)._table is table
+        x = make(np.ones(3), table)
+        for name in ("zeros_like", "ones_like", "empty_like"):
+            assert function(name)(x, device=CPU)._table is table
+        assert xp.full_like(x, 2, device=None)._table is table
+        for given in (1.0, [1.0, 2.0], [[1.0], [2.0]]):
+            assert xp.asarray(given, device=CPU)._table is table
+            assert xp.asarray(given, dtype=xp.float64, device=CPU, copy=True)._table is table
+        assert xp.asarray(x, device=CPU) is x
+    finally:
+        for each, old in zip(homes, before, strict=True):
+            each.clear()
+            each.update(old)
+
+
+@compiled
 def test_common_dtypes_are_told_without_the_function() -> None:
     code = xp.result_type.__wrapped__.__code__  # type: ignore[attr-defined]
     called: list[Any] = []

@@ -16,7 +16,7 @@ from corepy.dispatch import load
 from corepy.dispatch._considerate import LEAST
 
 #: Not so large, nor of so many elements in a row, that LAPACK is called past NumPy.
-SIDE = 130
+SIDE = 126
 CALLS: dict[str, Callable[[Any], Any]] = {
     "linalg.cholesky": xp.linalg.cholesky,
     "linalg.det": xp.linalg.det,
@@ -142,6 +142,25 @@ def test_steps_beyond_float32_are_taken_in_double_precision(side: int) -> None:
             full, fast = both(call, x)
         assert np.isfinite(full[0]).all()
         np.testing.assert_array_equal(fast[0], full[0])
+
+
+@pytest.mark.parametrize("side", [SIDE, LARGE + 17])
+def test_what_would_be_infinite_of_subnormal_pivots_is_found_in_double_precision(side: int) -> None:
+    x = np.eye(side, dtype=np.float32)
+    x[0, 0] = 1e-40  # whose inverse is beyond float32
+    b = np.full((side, 3), x[0, 0])
+
+    def solve(x: Any) -> Any:
+        return xp.linalg.solve(x, xp.asarray(b))
+
+    full, fast = both(solve, xp.asarray(x))
+    np.testing.assert_array_equal(fast[0], full[0])
+    np.testing.assert_array_equal(fast[0], b / x.diagonal()[:, None])
+
+
+def test_determinants_beyond_float32_are_not_found_twice() -> None:
+    x = np.diag(np.full(SIDE, 10, np.float32))
+    assert single.OPERATIONS["linalg.det"](x) == np.inf
 
 
 def test_after_the_block_double_precision_is_back() -> None:
