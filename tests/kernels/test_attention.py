@@ -242,6 +242,16 @@ def test_great_scores_do_not_overflow(kind: Kind) -> None:
         compare(kind, "float32", -q, k[:, :, ::-1].copy(), v)
 
 
+@pytest.mark.parametrize("queries", [1, 20])
+@pytest.mark.parametrize("kind", kinds("numpy")[1::2])  # compiled
+def test_places_beyond_32_bits(kind: Kind, queries: int) -> None:
+    """Of more than 2**31 keys, all in the memory of one, a window is seen."""
+    q = kind.array(np.ones((1, 1, queries, 8)), "float32")
+    k = np.broadcast_to(np.ones(8, np.float32), (1, 1, (1 << 31) + 9, 8))
+    v = np.broadcast_to(np.full(8, 3, np.float32), k.shape)
+    assert (host(kernels.attention(q, k, v, causal=True, window=4)) == 3).all()
+
+
 @pytest.mark.parametrize("queries", [1, 3, 20])
 @pytest.mark.parametrize("kind", kinds("numpy")[1::2])  # compiled
 def test_many_keys_weigh_as_exactly_as_few(kind: Kind, queries: int) -> None:

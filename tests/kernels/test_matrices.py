@@ -119,6 +119,20 @@ def test_products_with_a_large_matrix(kind: Kind, dtype: str, vectors: int, few:
     assert (ran == "numba") is few
 
 
+@compiled
+@pytest.mark.parametrize("vectors", [2, 9])
+def test_products_with_long_rows(kind: Kind, vectors: int) -> None:
+    """In one go a sum of so many that round the same way was off by 5e-4."""
+    matrix = kind.array(np.full((5, 1 << 20), 0.1), "float32")
+    x = kind.array(np.full((vectors, 1 << 20), 2.0**-10), "float32")
+    check(x, kernels.matmul_vec(matrix, x), host(x) @ host(matrix).T, "float32")
+    uneven = slice(3, (1 << 15) + 18)  # a stretch, and what is no multiple of vector registers
+    matrix = kind.array(sample(37, 1 << 16)[:, uneven], "float32")
+    x = kind.array(sample(vectors, 1 << 16)[:, uneven], "float32")
+    terms = np.abs(host(x)) @ np.abs(host(matrix)).T
+    check(x, kernels.matmul_vec(matrix, x), host(x) @ host(matrix).T, "float32", terms)
+
+
 @pytest.mark.parametrize("kind", [k for k in kinds("numpy", "torch") if "compiled" in k.id])
 def test_matrices_by_columns_are_left_to_blas(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     """To copy one takes fifty times as long as its product."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -188,6 +189,23 @@ def test_depth(kind: Kind, rows: int) -> None:
         expected = host(x) @ host(y)
         check(x, kernels.gemm(x, y), expected, dtype)
         check(x, kernels.matmul_vec(columns, x), expected, dtype)
+
+
+def test_few_rows_that_lie_apart_are_copied_alone() -> None:
+    """Without a list of where their elements are, which takes eight times their memory."""
+    kind = Kind("numpy", True)
+    apart = kind.array(sample(1 << 16, 4), "float16").T
+    b = kind.array(sample(1 << 16, 2), "float16")
+    kernels.gemm(apart, b)  # which is compiled now
+    tracemalloc.start()
+    try:
+        found = kernels.gemm(apart, b)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * apart.nbytes
+    terms = np.abs(host(apart)) @ np.abs(host(b))
+    check(apart, found, host(apart) @ host(b), "float16", terms)
 
 
 # ---------------------------------------------------------------------------- torch's own product

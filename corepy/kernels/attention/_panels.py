@@ -156,7 +156,9 @@ def attend_in_panels(
     weights = scratch(q, _BLOCK * stride)
     columns = scratch(q, 3 * stride).reshape(3, stride)
     tops, totals = scratch(q, stride), scratch(q, stride)
-    first, last = np.zeros(stride, np.int32), np.zeros(stride, np.int32)
+    first, last = np.zeros(stride, np.int64), np.zeros(stride, np.int64)
+    # The same counted from a block of keys on, in as many bits as a score has at the most.
+    begun, ended = np.zeros(stride, np.int32), np.zeros(stride, np.int32)
     strips = stride // strip
     seen_from, seen_to = np.zeros(strips, np.int64), np.zeros(strips, np.int64)
     factor = number(scale, held[0])
@@ -248,9 +250,12 @@ def attend_in_panels(
                         weights[n * stride + c] = score if taken else nothing
             # Zero is added so that all is stored, and not by a mask; see `_find_tops`.
             if j < all_from or end > all_to:
+                for c in range(left, right):
+                    begun[c - left] = min(max(first[c] - j, 0), keys)
+                    ended[c - left] = min(max(last[c] - j, 0), keys)
                 for n in range(keys):
                     line_of = weights[n * stride + left : n * stride + right]
-                    begun, ended, place32 = first[left:right], last[left:right], np.int32(j + n)
+                    place32 = np.int32(n)
                     for c in range(right - left):
                         seen = (begun[c] <= place32) & (place32 < ended[c])
                         line_of[c] = line_of[c] + zero if seen else nothing

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from corepy.kernels._arguments import Given
 from corepy.kernels._memory import Result, strided, view
@@ -202,8 +203,12 @@ def _each(starts: Array | None, places: tuple[Array, Array] | None, size: int) -
 
 def _in_order(a: Plane, starts: Array | None) -> tuple[Array, Array]:
     """Copy matrices so that their elements follow each other, and say where each begins."""
-    at = np.arange(a.rows)[:, None] * a.row + np.arange(a.columns) * a.column
+    item = a.flat.itemsize
     if starts is None:
         starts = np.zeros(1, np.int64)
-    flat = a.flat[starts[:, None, None] + at].reshape(-1)
-    return flat, np.arange(len(starts)) * at.size
+    last = (a.rows - 1) * a.row + (a.columns - 1) * a.column
+    # The matrices at all places, of which some are copied: places of elements take four times as
+    # much memory as the elements.
+    shape, strides = (a.flat.size - last, a.rows, a.columns), (item, a.row * item, a.column * item)
+    flat = as_strided(a.flat, shape, strides)[starts].reshape(-1)
+    return flat, np.arange(len(starts)) * (a.rows * a.columns)
