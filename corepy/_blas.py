@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from corepy._apart import Apart, Undo
 from corepy._budget import budget
+from corepy._signals import let_through
 
 __all__ = ["apart", "can_hold", "held", "numpys", "single"]
 
@@ -25,9 +26,13 @@ def can_hold() -> bool:
 
 @cache
 def _libraries() -> list[Any]:
-    from threadpoolctl import ThreadpoolController
+    try:
+        from threadpoolctl import ThreadpoolController
 
-    found: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+        found: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    except Exception as error:  # it is too old or broken: products need none of it
+        let_through(error)
+        return []
     return found
 
 

@@ -22,7 +22,8 @@ default          ``backend`` and ``device`` of new arrays, and ``why``
 settings         ``priority``, ``strict``, ``fallback``, ``precision``, ``offload``,
                  ``reproducible``, ``routes`` (where the table is from), ``threads``,
                  ``threads_unmoved`` (why a library keeps its own), ``compiled`` and
-                 ``pure_because`` (whether the hot path is, and null or why not), and
+                 ``pure_because`` (whether the hot path is, and null or why not), ``outdated``
+                 (whether it was compiled from other sources than are installed now), and
                  ``environment`` variables by name
 ===============  ===================================================================================
 
@@ -50,6 +51,7 @@ from typing import Any, Final, TextIO, TypeVar
 import corepy
 from corepy import _cli_profile, _cli_routes
 from corepy._errors import BackendUnavailableError, CorepyError, FallbackWarning, RouteWarning
+from corepy._extensions import are_outdated
 from corepy.devices import DeviceInfo, GpuInfo, detect_devices, memory_info
 from corepy.dispatch import (
     default_placement,
@@ -147,6 +149,7 @@ def gather() -> dict[str, Any]:
             "threads_unmoved": unmoved(),
             "compiled": PURE is None,
             "pure_because": PURE,
+            "outdated": are_outdated(),
             "environment": {name: os.environ.get(name) for name in ENVIRONMENT},
         },
     }
@@ -334,6 +337,14 @@ def _describe_threads(settings: Mapping[str, Any]) -> str:
     return "; ".join([str(settings["threads"]), *unmoved])
 
 
+def _describe_hot_path(settings: Mapping[str, Any]) -> str:
+    if not settings["compiled"]:
+        return f"Python: {settings['pure_because']}"
+    if settings["outdated"]:
+        return "compiled from other sources than are here now: install corepy again"
+    return "compiled"
+
+
 def _setting_lines(settings: Mapping[str, Any], errors: Mapping[str, str]) -> list[str]:
     rows = [
         ("priority", ", ".join(settings["priority"] or ()) or "none: the defaults hold"),
@@ -344,7 +355,7 @@ def _setting_lines(settings: Mapping[str, Any], errors: Mapping[str, str]) -> li
         ("reproducible", "on" if settings["reproducible"] else "off"),
         ("routes", settings["routes"]),
         ("threads", _describe_threads(settings)),
-        ("hot path", "compiled" if settings["compiled"] else f"Python: {settings['pure_because']}"),
+        ("hot path", _describe_hot_path(settings)),
     ]
     rows = [(name, errors.get(name, value)) for name, value in rows]
     rows += [
@@ -511,8 +522,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         The exit status: 0 if all went well, 2 after a mistake of the user or where there is no room
-        for what it prints, which one line on stderr explains, 141 if the reader of stdout went
-        away; else what the command says.
+        for what it prints, or no memory for what it does, which one line on stderr explains, 141 if
+        the reader of stdout went away; else what the command says.
     """
     given = sys.argv[1:] if argv is None else [*argv]
     for name in ("stdout", "stderr"):
@@ -537,4 +548,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except (UserError, CorepyError) as error:
         print(f"corepy: {error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        if given[:1] == ["profile"]:
+            raise  # of the program
+        # To say what there is, libraries are imported, and some take hundreds of megabytes.
+        name = next(iter(given), "corepy")
+        print(f"corepy: {name}: the memory of this process does not suffice", file=sys.stderr)
         return 2

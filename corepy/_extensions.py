@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 from corepy._variables import flag
+
+#: Those that are in use.
+_loaded: Final[list[ModuleType]] = []
 
 
 def extension(name: str) -> tuple[ModuleType | None, str | None]:
@@ -25,6 +30,27 @@ def extension(name: str) -> tuple[ModuleType | None, str | None]:
     if importlib.util.find_spec(name) is None:
         return None, "it was not built as corepy was installed (see COREPY_COMPILE)"
     try:
-        return importlib.import_module(name), None
+        module = importlib.import_module(name)
     except ImportError as error:  # built for another Python
         return None, f"it does not load: {error}"
+    _loaded.append(module)
+    return module, None
+
+
+def are_outdated() -> bool:
+    """Say whether some module in use was compiled from other sources than those beside it.
+
+    So it is in a checkout that was brought up to date, until corepy is installed from it again.
+    """
+    from hashlib import sha256  # for those who ask alone
+
+    digests: dict[Path, str | None] = {}
+    for module in _loaded:
+        folder = Path(module.__file__ or "").parent
+        if folder not in digests:
+            sources = sorted(path for path in folder.iterdir() if path.suffix in (".pyx", ".pxi"))
+            text = b"".join(path.read_bytes() for path in sources)
+            digests[folder] = sha256(text).hexdigest() if sources else None  # as of a program
+        if digests[folder] not in (None, module.SOURCE):
+            return True
+    return False

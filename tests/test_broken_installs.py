@@ -12,8 +12,10 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -159,6 +161,59 @@ def test_without_numpy_there_is_no_default(tmp_path: Path) -> None:
     for error in errors:
         assert error.startswith(f"corepy: backend numpy is not usable: {reason}; expected ")
     assert (total, reasons) == ("3.0", f"{{{reason!r}}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "ImportError: cannot import name 'ThreadpoolController' from"),  # as before 3.0
+        (  # as older ones where OpenBLAS has no version
+            "class ThreadpoolController:\n    def __init__(self): None.split()",
+            "AttributeError: 'NoneType' object has no attribute 'split'",
+        ),
+    ],
+)
+def test_products_need_no_threadpoolctl_that_works(tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / "threadpoolctl.py").write_text(f"{text}\n")
+    lines = (
+        "import corepy, corepy.array_api as xp",
+        "corepy.set_backend('numpy')",
+        "a = xp.ones((400, 400))",
+        "print(float((a @ a)[0, 0]), float(xp.linalg.inv(xp.eye(200) * 2)[0, 0]))",
+        "print(corepy.set_num_threads(1)['numpy'])",
+    )
+    values, told = _printed("\n".join(lines), tmp_path, options=("-W", "error")).splitlines()
+    assert values == "400.0 0.5"
+    assert told.startswith(f"threadpoolctl fails ({reason}")
+
+
+@pytest.mark.backend("numba")
+def test_loops_and_kernels_are_read_from_an_archive(tmp_path: Path) -> None:
+    """As programs of one file bring their packages: what was compiled stays outside."""
+    archive = tmp_path / "program.zip"
+    package = ROOT / "corepy"
+    with ZipFile(archive, "w") as made:
+        for path in package.rglob("*"):
+            if path.suffix in (".py", ".c", ".h", ".json"):
+                made.write(path, path.relative_to(ROOT))
+    lines = (
+        "import corepy, corepy.array_api as xp",
+        "from corepy._loops._compile import digest",
+        "from corepy.kernels._device._runtime import TILES",
+        "from pathlib import Path",
+        "corepy.set_backend('numba')",
+        "print(corepy.__file__, xp.arange(3).backend)",
+        "print(digest((TILES,)), digest((Path('nowhere'),)))",
+        "from corepy.kernels.softmaxes.device import _program",
+        "print(len(_program._source))",
+    )
+    printed = _printed("\n".join(lines), archive, options=("-P",))  # not from the current folder
+    place, digests, length = printed.splitlines()
+    assert place == f"{archive / 'corepy' / '__init__.py'} numba"
+    folder = package / "kernels" / "_device"
+    text = (folder / "tiles.h").read_bytes()
+    assert digests.split() == [sha256(text).hexdigest()[:12]]
+    assert int(length) > len((folder / "portability.h").read_text(encoding="utf-8"))
 
 
 #: How a second interpreter is made that shares the lock of the first: what does not, since 3.12,

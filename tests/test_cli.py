@@ -191,6 +191,7 @@ def test_json_tells_the_default_and_the_settings(
     monkeypatch.setenv("COREPY_BACKEND_PRIORITY", "reference, cpu")
     # Which libraries keep their threads depends on those that run in this process already.
     monkeypatch.setattr(_cli, "unmoved", lambda: {"jax": "its pool is fixed"})
+    monkeypatch.setattr(_cli, "are_outdated", lambda: True)  # as after an edit
     with corepy.strict(), corepy.set_fallback("raise"):
         found = facts(capsys)
     assert found["default"] == {
@@ -210,6 +211,7 @@ def test_json_tells_the_default_and_the_settings(
         "threads_unmoved": {"jax": "its pool is fixed"},
         "compiled": PURE is None,
         "pure_because": PURE,
+        "outdated": True,
         "environment": {
             "COREPY_BACKEND_PRIORITY": "reference, cpu",
             "COREPY_NUM_THREADS": None,
@@ -265,6 +267,19 @@ def test_text_tells_what_is_unknown() -> None:
         "driver_version": None,
     }
     assert _cli._describe_gpu(gpu) == "Apple M4, 16.0 GiB (8.0 free), shared with the host"
+
+
+@pytest.mark.parametrize(
+    ("compiled", "outdated", "told"),
+    [
+        (True, False, "compiled"),
+        (True, True, "compiled from other sources than are here now: install corepy again"),
+        (False, False, "Python: it was not built"),
+    ],
+)
+def test_text_tells_of_the_hot_path(compiled: bool, outdated: bool, told: str) -> None:
+    settings = {"compiled": compiled, "outdated": outdated, "pure_because": "it was not built"}
+    assert _cli._describe_hot_path(settings) == told
 
 
 class Terminal:
@@ -469,6 +484,20 @@ def test_standard_output_on_a_full_disk_is_told(argv: list[str], tmp_path: Path)
     assert last.endswith("File too large")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_a_lack_of_memory_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> NoReturn:
+        raise MemoryError
+
+    monkeypatch.setattr(_cli, "packages_distributions", fails)
+    assert main(["info"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "corepy: info: the memory of this process does not suffice\n",
+    )
 
 
 def test_a_profiled_program_has_its_own_errors(tmp_path: Path) -> None:

@@ -7,13 +7,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from types import ModuleType
+from typing import Any, Final
 
 import pytest
 
 import corepy
-from corepy._extensions import extension
+from corepy import _extensions
+from corepy._extensions import are_outdated, extension
 from corepy._variables import number
 
 #: How code says that it is for types alone.
@@ -42,7 +45,7 @@ def loaded_after(code: str) -> list[str]:
     """Return which optional libraries a fresh interpreter has loaded after some code."""
     report = f"import sys; print(*[m for m in {OPTIONAL} if m in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", f"{code}\n{report}"],
+        [sys.executable, "-W", "error", "-X", "warn_default_encoding", "-c", f"{code}\n{report}"],
         capture_output=True,
         text=True,
         check=False,
@@ -62,6 +65,11 @@ def test_import_loads_no_optional_library() -> None:
 
 def test_computing_with_numpy_loads_no_other_library() -> None:
     code = "import corepy; corepy.set_backend('numpy'); corepy.array_api.ones(2) + 1.0"
+    assert loaded_after(code) == []
+
+
+def test_asking_what_the_machine_has_loads_nothing_and_warns_of_nothing() -> None:
+    code = "import corepy; corepy.detect_devices(); corepy.memory_info('cpu')"
     assert loaded_after(code) == []
 
 
@@ -102,6 +110,21 @@ def test_what_was_not_compiled_says_no_more_than_is_known(monkeypatch: pytest.Mo
     monkeypatch.delenv("COREPY_PURE_PYTHON", raising=False)
     why = "it was not built as corepy was installed (see COREPY_COMPILE)"
     assert extension("corepy._never") == (None, why)
+
+
+def test_modules_are_outdated_once_a_source_beside_them_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module: Any = ModuleType("made")
+    module.__file__ = str(tmp_path / "made.so")
+    module.SOURCE = sha256(b"onetwo").hexdigest()
+    monkeypatch.setattr(_extensions, "_loaded", [module])
+    assert not are_outdated()  # there are no sources to compare with
+    (tmp_path / "b.pyx").write_bytes(b"two")
+    (tmp_path / "a.pxi").write_bytes(b"one")
+    assert not are_outdated()
+    (tmp_path / "b.pyx").write_bytes(b"three")
+    assert are_outdated()
 
 
 # ---------------------------------------------------------------------------- who imports whom

@@ -30,6 +30,8 @@ __all__ = ["OPTIONS", "REASSOCIATED", "compiler", "digest", "kept"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
+#: Reads files of corepy, be they in a folder or in an archive.
+_read: Final[Callable[[str], bytes]] = cast("Any", __spec__).loader.get_data
 #: How all loops are compiled.
 OPTIONS: Final = {"nogil": True, "error_model": "numpy", "pipeline_class": PIPELINE}
 #: Sums may be taken in any order, which lets them fill vector registers.
@@ -40,8 +42,14 @@ _forks.wait_for(global_compiler_lock)
 
 @cache
 def digest(paths: tuple[Path, ...]) -> str:
-    """Return what changes when one of some files does."""
-    return sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:12]
+    """Return what changes when one of some files does.
+
+    A frozen program may have none of them: Numba notices when that changes as a whole.
+    """
+    try:
+        return sha256(b"".join(_read(str(path)) for path in paths)).hexdigest()[:12]
+    except OSError:
+        return ""
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]

@@ -211,7 +211,7 @@ def amd_nodes(ground: Ground) -> list[dict[str, str]]:
     hidden = 0
     for directory in sorted(top.iterdir(), key=lambda path: int(path.name)):
         try:
-            properties = pairs_of((directory / "properties").read_text())
+            properties = pairs_of((directory / "properties").read_text(encoding="utf-8"))
         except PermissionError:  # how the driver hides a GPU that this container was not given
             hidden += 1
             continue
@@ -245,7 +245,7 @@ def amd_gpu(
     version = figure(node, "gfx_target_version", "kfd")  # 90010 is 9, 0 and 10: gfx90a
     architecture = f"gfx{version // 10000}{version // 100 % 100}{version % 100:x}"
     named = ground.path(f"{card}/product_name")  # only server cards have one, or fill it
-    name = named.read_text().strip() if named.exists() else ""
+    name = named.read_text(encoding="utf-8").strip() if named.exists() else ""
     return GpuInfo(
         device=as_device(f"rocm:{index}"),
         name=name or f"AMD {architecture}",

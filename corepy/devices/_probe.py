@@ -90,6 +90,10 @@ class Ground:
         return self.path(name).read_text(encoding="utf-8", errors="replace").strip()
 
 
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8").strip()
+
+
 def pairs_of(text: str, separator: str | None = None) -> dict[str, str]:
     """Read lines of ``name: value`` or ``name value``."""
     split = (line.split(separator, 1) for line in text.splitlines())
@@ -178,7 +182,7 @@ def physical_cores(ground: Ground) -> int:
 def _linux_cores(ground: Ground) -> int:
     cpus = ground.path("sys/devices/system/cpu")
     for name in ("core_cpus_list", "thread_siblings_list"):  # the second before Linux 5.3
-        cores = {file.read_text().strip() for file in cpus.glob(f"cpu[0-9]*/topology/{name}")}
+        cores = {_text(file) for file in cpus.glob(f"cpu[0-9]*/topology/{name}")}
         if cores:
             return len(cores)
     blocks = [pairs_of(block, ":") for block in ground.read("proc/cpuinfo").split("\n\n")]
@@ -263,7 +267,7 @@ def _below(mounted: str, group: str) -> PurePosixPath:
 
 def _limits(directory: Path, *names: str) -> list[int]:
     """Return the figures of the files that exist and hold a limit."""
-    texts = [path.read_text().strip() for name in names if (path := directory / name).exists()]
+    texts = [_text(path) for name in names if (path := directory / name).exists()]
     return [int(text) for text in texts if text != "max"]
 
 
@@ -274,11 +278,11 @@ def cpu_quota(ground: Ground) -> float | None:
     for level in levels:
         if version == 2:
             file = level / "cpu.max"
-            quota, period = file.read_text().split() if file.exists() else ("max", "100000")
+            quota, period = _text(file).split() if file.exists() else ("max", "100000")
             if quota != "max":
                 granted.append(int(quota) / int(period))
         elif (quotas := _limits(level, "cpu.cfs_quota_us")) and quotas[0] > 0:  # -1: no limit
-            granted.append(quotas[0] / int((level / "cpu.cfs_period_us").read_text()))
+            granted.append(quotas[0] / int(_text(level / "cpu.cfs_period_us")))
     return min(granted, default=None)
 
 
@@ -301,9 +305,9 @@ def within_cgroup(ground: Ground, memory: MemoryInfo) -> MemoryInfo:
     for level in levels:
         if figures := _limits(level, *limits):
             limit = min(figures)
-            used = int((level / current).read_text())
+            used = int(_text(level / current))
             # Files' cached pages count as used, but the kernel drops them when it must.
-            droppable = int(pairs_of((level / "memory.stat").read_text()).get(cache, "0"))
+            droppable = int(pairs_of(_text(level / "memory.stat")).get(cache, "0"))
             total, free = min(total, limit), min(free, limit - used + droppable)
     return MemoryInfo(total, max(free, 0))
 

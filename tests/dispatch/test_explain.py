@@ -210,7 +210,7 @@ def test_kernels_are_one_operation() -> None:
         ("add", "cpu"),
     ]
     assert found[0].backend == "numpy"
-    assert found[0].reason == "by its formula, in the functions of the library"
+    assert found[0].reason.startswith("by its formula, in the functions of the library")
     assert all(r.seconds > 0 and r.caller.startswith(f"{__file__}:") for r in found)
     assert found[1].backend == x.backend
     required("numba")

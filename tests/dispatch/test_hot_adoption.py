@@ -22,6 +22,8 @@ def seen_before() -> None:
             xp.equal(native, xp.asarray(native))
 
 
+# NumPy 2.5 would have nobody do that any more.
+@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")
 def test_an_array_keeps_its_shape_when_the_callers_is_changed() -> None:
     native = np.arange(6.0)
     x, same = xp.asarray(native), xp.positive(xp.reshape(native, (6,)))
