@@ -1,6 +1,14 @@
 # Arrays of NumPy's as they come: wrapped at once, where one of their dtype was wrapped before.
 # Included by _hot_compiled.pyx.
 
+cdef extern from *:
+    """
+    #define COREPY_IS_SCALAR(x) PyArray_IsScalar(x, Generic)
+    """
+    bint COREPY_IS_SCALAR(PyObject*) noexcept
+    object PyArray_FromScalar(PyObject*, PyArray_Descr*)
+
+
 #: By their own dtypes, the tables into which plain arrays of NumPy's are wrapped, and those in which
 #: `asarray` leaves them where nobody has a wish.
 cdef dict _adopting = {}
@@ -32,6 +40,17 @@ cdef object _adopted(PyObject* value, dict tables):
     table = <Slots>found  # another thread may forget it meanwhile
     made = _view(x, PyArray_NDIM(x), PyArray_DIMS(x), PyArray_STRIDES(x), <char*>PyArray_DATA(x))
     return _make(made, table)
+
+
+cdef object _scalar_beside(Operand x, PyObject* value):
+    """Wrap a scalar of NumPy's of the dtype of an array beside it, which is NumPy's; None of others."""
+    if not _is_array(<PyObject*>x._native) or not COREPY_IS_SCALAR(value) or _is_strict():
+        return None
+    native = PyArray_FromScalar(value, NULL)
+    cdef PyArray_Descr* descr = PyArray_DESCR(<PyArrayObject*><PyObject*>x._native)
+    if PyArray_DESCR(<PyArrayObject*><PyObject*>native) != descr:
+        return None
+    return _make(native, x._table)
 
 
 cdef object _called_on_natives(Function self, PyObject** args, Py_ssize_t count, PyObject* names):

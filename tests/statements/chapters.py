@@ -560,15 +560,17 @@ def transforms(xp: ModuleType, draw: Operands) -> Any:
 @statement()
 def made(xp: ModuleType, draw: Operands) -> Any:
     dtype, shape = draw.dtype("iuf"), draw.shape()
-    kind = getattr(xp, dtype)
+    table = {"dtype": getattr(xp, dtype), "device": xp.empty(0).device}
+    if draw.chance(0.5):
+        del table["device"]
     match draw.integer(0, 4):
         case 0:
             start, stop = draw.integer(0, 20), draw.integer(20, 100)
-            return xp.arange(start, stop, draw.integer(1, 4), dtype=kind)
+            return xp.arange(start, stop, draw.integer(1, 4), **table)
         case 1:
             rows, columns = draw.integer(0, 40), draw.integer(0, 40)
-            return xp.eye(rows, columns, k=draw.integer(-20, 20), dtype=kind)
+            return xp.eye(rows, columns, k=draw.integer(-20, 20), **table)
         case 2:
-            return xp.full(shape, draw.number(dtype, "any"), dtype=kind)
+            return xp.full(shape, draw.number(dtype, "any"), **table)
         case _:
-            return getattr(xp, draw.one_of(("ones", "zeros")))(shape, dtype=kind)
+            return getattr(xp, draw.one_of(("ones", "zeros")))(shape, **table)
