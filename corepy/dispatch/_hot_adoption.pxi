@@ -1,12 +1,20 @@
-# Arrays of NumPy's as they come: wrapped at once, where one of their dtype was wrapped before.
+# Arrays of NumPy's as they come: wrapped at once, where one of their dtype was wrapped before. Scalars
+# of NumPy's beside its arrays, and in keys.
 # Included by _hot_compiled.pyx.
 
 cdef extern from *:
     """
     #define COREPY_IS_SCALAR(x) PyArray_IsScalar(x, Generic)
+    #define COREPY_IS_INTEGER(x) (PyArray_IsScalar(x, Integer) && !PyArray_IsScalar(x, Timedelta))
+    #define COREPY_IS_FLOAT64(x) PyArray_IsScalar(x, Double)
+    #define COREPY_IS_COMPLEX128(x) PyArray_IsScalar(x, CDouble)
     """
-    bint COREPY_IS_SCALAR(PyObject*) noexcept
-    object PyArray_FromScalar(PyObject*, PyArray_Descr*)
+    bint COREPY_IS_SCALAR(object) noexcept
+    bint COREPY_IS_INTEGER(object) noexcept
+    bint COREPY_IS_FLOAT64(object) noexcept
+    bint COREPY_IS_COMPLEX128(object) noexcept
+    object PyArray_FromScalar(object, PyArray_Descr*)
+    object PyNumber_Index(object)
 
 
 #: By their own dtypes, the tables into which plain arrays of NumPy's are wrapped, and those in which
@@ -42,7 +50,7 @@ cdef object _adopted(PyObject* value, dict tables):
     return _make(made, table)
 
 
-cdef object _scalar_beside(Operand x, PyObject* value):
+cdef object _scalar_beside(Operand x, value):
     """Wrap a scalar of NumPy's of the dtype of an array beside it, which is NumPy's; None of others."""
     if not _is_array(<PyObject*>x._native) or not COREPY_IS_SCALAR(value) or _is_strict():
         return None
@@ -53,10 +61,57 @@ cdef object _scalar_beside(Operand x, PyObject* value):
     return _make(native, x._table)
 
 
+cdef object _scalar_converted(value, PyObject** words):
+    """Make an array of a scalar of NumPy's, where `asarray` leaves arrays of its dtype; None of others.
+
+    `words` are a dtype, a device, and whether to copy.
+    """
+    if not _has_numpy or not COREPY_IS_SCALAR(value) or _wish_in_force() is not None:
+        return None
+    native = PyArray_FromScalar(value, NULL)
+    made = _adopted(<PyObject*>native, _leaving)
+    if made is None or not _is_there(words[1], (<Operand>made)._table):
+        return None
+    return _converted_to(<Operand>made, words[0], <object>words[2])
+
+
+cdef object _value_for(Operand x, value):
+    """Return what is written for a scalar of NumPy's, of which some are Python's; None of others."""
+    if COREPY_IS_FLOAT64(value):
+        return PyFloat_AS_DOUBLE(<PyObject*>value)
+    if COREPY_IS_COMPLEX128(value):
+        return complex(value)
+    return _scalar_beside(x, value)
+
+
+cdef object _in_ints(key):
+    """Return a key with Python's integers in the place of NumPy's; None where there are none of these."""
+    cdef list parts = []
+    cdef bint changed = False
+    if COREPY_IS_INTEGER(key):
+        return PyNumber_Index(key)
+    if type(key) is slice:
+        given = key.start, key.stop, key.step
+    elif type(key) is tuple:
+        given = <tuple>key
+    else:
+        return None
+    for part in given:
+        made = None if part is None or type(part) is tuple else _in_ints(part)
+        changed = changed or made is not None
+        parts.append(part if made is None else made)
+    if not changed:
+        return None
+    return slice(parts[0], parts[1], parts[2]) if type(key) is slice else tuple(parts)
+
+
 cdef object _called_on_natives(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Take the short way with native arrays among the positional arguments; None without any."""
     cdef PyObject* given[MOST_ARGUMENTS]
     cdef Py_ssize_t total = count, i
+    # Where two stand beside each other, of which one may be a scalar.
+    cdef Py_ssize_t first = 1 if self.way is _choice_way else 0, last = 2 * first + 1
+    cdef bint paired = first or self.way is _binary_way
     cdef list made = []
     if names != NULL:
         total += PyTuple_GET_SIZE(names)
@@ -64,25 +119,34 @@ cdef object _called_on_natives(Function self, PyObject** args, Py_ssize_t count,
         return None
     for i in range(total):
         given[i] = args[i]
+        one = None
         if i < count and _is_array(args[i]):
             one = _adopted(args[i], _adopting)
             if one is None:
                 return None
+        elif paired and first <= i < count == first + 2 and args[last - i].ob_type == <void*>_Array:
+            one = _scalar_beside(<Operand>args[last - i], <object>args[i])
+        if one is not None:
             made.append(one)
             given[i] = <PyObject*>one
     return self.way(self, given, count, names) if made else None
 
 
 cdef object _item_at_native(Operand x, Slot* slot, key):
-    """Select by a native array; None where the method has to."""
+    """Select by a native array, or by integers of NumPy's; None where the method has to."""
     native = _adopted(<PyObject*>key, _adopting)
+    if native is None and _is_array(<PyObject*>x._native) and not _is_strict():
+        native = _in_ints(key)
     found = None if native is None else _short_item(x, slot, native)
     return None if found is None else _make(found, x._table)
 
 
 cdef bint _stored_natives(Operand x, key, value) except -1:
-    """Write where a key, a value or both are native arrays; False where the method has to."""
+    """Write where a key, a value or both are of NumPy's; False where the method has to."""
     where, what = _adopted(<PyObject*>key, _adopting), _adopted(<PyObject*>value, _adopting)
+    if _is_array(<PyObject*>x._native) and not _is_strict():
+        where = _in_ints(key) if where is None else where
+        what = _value_for(x, value) if what is None else what
     if where is None and what is None:
         return False
     return _short_store(x, key if where is None else where, value if what is None else what)

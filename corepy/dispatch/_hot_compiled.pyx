@@ -721,10 +721,9 @@ cdef object _get_item(Operand x, key):
         found = _short_item(x, slot, key)
         if found is not None:
             return _make(found, x._table)
-        if _is_array(<PyObject*>key):
-            found = _item_at_native(x, slot, key)
-            if found is not None:
-                return found
+        found = _item_at_native(x, slot, key)
+        if found is not None:
+            return found
     elif x._table.repeats:
         found = _cut_by_library(x, slot, key)
         return _item_again(x, key) if found is None else _make(found, x._table)

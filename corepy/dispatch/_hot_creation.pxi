@@ -399,7 +399,7 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
         value = PySequence_Fast_ITEMS(<object>value)[0]
     default = _default_of(value)
     if default is None:
-        return None
+        return _scalar_converted(<object>value, words) if dims[0] < 0 else None
     found = _table_at(words, default)
     if found == NULL:
         return None

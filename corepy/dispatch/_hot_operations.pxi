@@ -362,7 +362,7 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
         if other is None:
             return False
     elif type(other) is not _Array:
-        scalar = _scalar_beside(x, <PyObject*>other)
+        scalar = _scalar_beside(x, other)
         other = other if scalar is None else scalar
     if slot.native == NULL:
         try:
@@ -662,10 +662,10 @@ cdef object _operator(str name, int place, x1, x2):
         native = _adopted(<PyObject*>x1, _adopting)
         made = None if native is None else _quick(name, place, native, x2)
     elif type(x1) is _Array:
-        native = _scalar_beside(<Operand>x1, <PyObject*>x2)
+        native = _scalar_beside(<Operand>x1, x2)
         made = None if native is None else _quick(name, place, x1, native)
     elif type(x2) is _Array:
-        native = _scalar_beside(<Operand>x2, <PyObject*>x1)
+        native = _scalar_beside(<Operand>x2, x1)
         made = None if native is None else _quick(name, place, native, x2)
     return _beside(name, x1, x2) if made is None else made
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator as op
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from corepy._dtypes import DTYPES
 from corepy.backends._numpy import NumPyBackend
 from corepy.dispatch import _registry, adopt
 
@@ -157,3 +160,99 @@ def test_shapes_that_do_not_fit_are_worded_by_the_function() -> None:
         x[np.array([5])]
     with pytest.raises(TypeError, match=r"^bitwise_and: "):
         x & np.ones(3)
+
+
+#: Scalars of NumPy's: two of each dtype that there is, and one of none.
+SCALARS = [
+    *(np.dtype(name).type(value) for name in DTYPES for value in (0, 1)),
+    *(np.float64(-0.0), np.float64("nan"), np.complex128(1 + 2j), np.int64(-1), np.int64(99)),
+    *(np.uint64(2**63), np.uint64(2**64 - 1), np.float16(1), np.longdouble(1)),
+    *(np.timedelta64(1), np.str_("a"), np.datetime64(1, "s")),
+]
+
+
+def told(call: Callable[[], Any]) -> Any:
+    """Return what something comes to: the values of an array, or its error."""
+    with np.errstate(all="ignore"):
+        try:
+            x = call()
+        except Exception as error:
+            return type(error), str(error)
+    return x if isinstance(x, bool) else (x.backend, x.dtype.name, np.asarray(x).tobytes())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("scalar", SCALARS, ids=lambda x: f"{type(x).__name__}({x})")
+def test_scalars_of_numpy_mean_the_same_by_every_way(dtype: str, scalar: Any) -> None:
+    def values() -> Any:
+        return xp.asarray(np.arange(12).reshape(3, 4).astype(dtype))
+
+    def stored(key: Any, value: Any) -> Any:
+        x = values()
+        try:
+            x[key] = value
+        except Exception as error:
+            return type(error), str(error), told(lambda: x)
+        return told(lambda: x)
+
+    def added(value: Any) -> Any:
+        x = values()
+        x += value
+        return x
+
+    def slow(name: str) -> Callable[..., Any]:
+        """Return the function behind the short ways."""
+        found: Callable[..., Any] = getattr(xp, name)
+        return getattr(found, "__wrapped__", found)
+
+    x, array = values(), np.asarray(scalar)
+    flags, operands = x != 0, ((x, scalar), (scalar, x))
+    calls = [
+        (name, pair)
+        for name in ("add", "multiply", "maximum", "less", "pow", "bitwise_and", "logical_or")
+        for pair in operands
+    ]
+    calls += [("where", (flags, *pair)) for pair in operands]
+    calls += [("asarray", (scalar,))]
+    for name, args in calls:
+        wanted = told(lambda n=name, a=args: slow(n)(*a))
+        for _ in range(2):
+            assert told(lambda n=name, a=args: getattr(xp, n)(*a)) == wanted
+    for method, name in ((op.add, "add"), (op.gt, "greater")):
+        for pair in operands:
+            found = told(lambda o=method, p=pair: o(*p))
+            wanted = told(lambda n=name, p=pair: slow(n)(*p))
+            # They word mistakes in their own names.
+            assert found == wanted or (isinstance(found[0], type) and found[0] is wanted[0])
+    assert told(lambda: added(scalar)) == told(lambda: type(x).__iadd__(values(), scalar))
+    if array.dtype.kind not in "iu":
+        return
+    n = array.item()
+    keys = [scalar, (scalar, 1), (0, scalar), (slice(scalar, None), 0), (Ellipsis, scalar)]
+    keys += [(scalar, scalar), slice(None, scalar), (None, scalar, slice(None, None, scalar))]
+    plain = [n, (n, 1), (0, n), (slice(n, None), 0), (Ellipsis, n), (n, n), slice(None, n)]
+    plain += [(None, n, slice(None, None, n))]
+    for key, same in zip(keys, plain, strict=True):
+        found, wanted = told(lambda k=key: x[k]), told(lambda k=same: x[k])
+        assert found == wanted or (isinstance(found[0], type) and isinstance(wanted[0], type))
+        assert stored(key, 1)[-1] == stored(same, 1)[-1]
+        assert stored(key, scalar)[-1] == stored(same, array)[-1]
+
+
+def test_strictness_refuses_scalars_of_numpy() -> None:
+    x, wide = xp.ones(3), xp.ones(3, dtype=xp.int64)
+    x + np.float64(1), x[np.int64(1)], wide[np.int64(1)]
+    with corepy.strict():
+        for call in (lambda: x + np.float64(1), lambda: x[np.int64(1)]):
+            with pytest.raises(TypeError):
+                call()
+        with pytest.raises(TypeError):
+            x[0] = np.float64(1)
+
+
+def test_a_row_at_an_integer_of_numpy_is_a_view_as_at_pythons() -> None:
+    x = xp.zeros((3, 2))
+    for key, row in ((np.int64(1), 1), (slice(np.int32(2), None), 2), ((np.uint8(0), ...), 0)):
+        part = x[key]
+        part[...] = row + 1.0
+        assert x[row, 0] == row + 1.0
