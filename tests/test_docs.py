@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,6 +114,68 @@ def test_the_reference_names_all_that_is_public() -> None:
     }
     assert {*public} - derived - words == set()
     assert "CorepyError" in words
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def rows(text: str, head: str) -> dict[str, list[str]]:
+    """Return the cells of a page's table that begins so, by the first one of each row."""
+    _, found, rest = text.partition(f"\n| {head}")
+    assert found, head
+    lines = rest.partition("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {name: others for name, *others in cells}
+
+
+def kept(cell: str, name: str) -> Any:
+    """Return the record beside the page of results that a cell links to by a name."""
+    link = re.search(rf"\[{name}\]\(([^)]+)\.md\)", cell)
+    assert link, cell
+    return json.loads((ROOT / f"{link[1]}.json").read_text(encoding="utf-8"))
+
+
+def two_digits(value: float) -> str:
+    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def test_the_readme_has_the_speeds_of_the_pages_that_it_links_to() -> None:
+    slower = rows(README, "two cores of | small: NumPy |")
+    faster = rows(README, "two cores of | 10 | 1,000 |")
+    assert [*slower] == [*faster]
+    worst = []
+    for name, (*told, links_) in faster.items():
+        grid, program = kept(links_, "grid"), kept(links_, "program")
+        claims = " ".join(claim["text"] for claim in grid["claims"])
+        speeds = [float(found) for found in re.findall(r"([\d.]+) times as fast", claims)]
+        speeds += [run["speed"] for run in program["runs"]]
+        assert told == [two_digits(speed) for speed in speeds], name
+        small, *others = re.findall(r": (\d+ of \d+)", claims)
+        orders = [
+            cell["timings"]["corepy"]["ratio"]
+            for cell in grid["cells"]
+            if (cell["group"], cell["size"]) == ("linear algebra", 128)
+        ]
+        between = f"{sum(ratio > 1.1 for ratio in orders)} of {len(orders)}"
+        assert slower[name] == [small, between, *others], name
+        worst.append(two_digits(max(orders)))
+    assert f"the worst entries take {', '.join(worst[:-1])} and {worst[-1]} times" in README
+
+
+def test_the_readme_has_the_counts_of_the_records_of_array_api_tests() -> None:
+    told = rows(README, "backend | passed | failed |")
+    records = [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in (ROOT / "conformance" / "results").glob("*.json")
+        if path.name != "accuracy.json"
+    ]
+    found = {}
+    for record in records:
+        by_default = record["backend"] != "tinygrad"
+        name = f"`{record['backend']}`" + ("" if by_default else f" on `{record['device']}`")
+        counts = ("passed", "failed", "errors", "skipped", "xfailed", "examples")
+        found[name] = [str(record[count]) for count in counts]
+    assert {name: cells[:-1] for name, cells in told.items()} == found
 
 
 def test_code_keeps_its_lines_and_finds_mistakes() -> None:

@@ -135,7 +135,7 @@ def tensordot(
     TypeError
         If an argument is of another type, or a dtype is not numeric.
     ValueError
-        If the sizes of the axes do not fit.
+        If there are fewer axes than are to go, or their sizes do not fit.
     IndexError
         If an axis is out of range.
     DeviceMismatchError

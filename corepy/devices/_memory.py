@@ -72,7 +72,7 @@ def _read_memory(device: Device, ground: Ground, function: str) -> MemoryInfo:
         if found is None or are_unordered(gpus, ground):
             found = _told(device, findings) or found
     if found is None:
-        why = "; ".join(findings.problems) or f"no memory of kind {device.kind} can be read"
+        why = "; ".join(findings.problems) or "no library that is in use there tells of it"
         raise BackendUnavailableError(
             f"{function}: device is {device.name!r}; expected one whose memory can be read ({why})"
         )

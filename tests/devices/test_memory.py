@@ -69,7 +69,7 @@ def test_memory_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(
         BackendUnavailableError,
         match="^memory_info: device is 'tpu:0'; expected one whose memory can be read "
-        r"\(no memory of kind tpu can be read\)$",
+        r"\(no library that is in use there tells of it\)$",
     ):
         memory_info("tpu")
     empty = Ground(tmp_path, "Linux", "x86_64", {})
