@@ -30,6 +30,9 @@ def _libraries() -> list[Any]:
         from threadpoolctl import ThreadpoolController
 
         found: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+        for library in found:  # what is asked of them later: before 3.2 there was no `dynlib`
+            _ = library.dynlib, library.filepath, library.set_num_threads
+            library.get_num_threads()
     except Exception as error:  # it is too old or broken: products need none of it
         let_through(error)
         return []

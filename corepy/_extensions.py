@@ -48,9 +48,10 @@ def are_outdated() -> bool:
     for module in _loaded:
         folder = Path(module.__file__ or "").parent
         if folder not in digests:
-            sources = sorted(path for path in folder.iterdir() if path.suffix in (".pyx", ".pxi"))
+            # Programs of one file may have loaded it from a folder that is no more.
+            sources = sorted(path for path in folder.glob("*") if path.suffix in (".pyx", ".pxi"))
             text = b"".join(path.read_bytes() for path in sources)
             digests[folder] = sha256(text).hexdigest() if sources else None  # as of a program
-        if digests[folder] not in (None, module.SOURCE):
+        if digests[folder] not in (None, getattr(module, "SOURCE", "")):  # the oldest have none
             return True
     return False

@@ -125,6 +125,10 @@ def test_modules_are_outdated_once_a_source_beside_them_changes(
     assert not are_outdated()
     (tmp_path / "b.pyx").write_bytes(b"three")
     assert are_outdated()
+    del module.SOURCE  # compiled before there was one
+    assert are_outdated()
+    module.__file__ = str(tmp_path / "gone" / "made.so")  # as of a program that unpacks itself
+    assert not are_outdated()
 
 
 # ---------------------------------------------------------------------------- who imports whom

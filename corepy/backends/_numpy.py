@@ -124,11 +124,14 @@ class NumPyBackend(Backend):
         try:
             from threadpoolctl import ThreadpoolController
 
-            ThreadpoolController().limit(limits=count)
+            controller = ThreadpoolController()
+            controller.limit(limits=count)
+            found = any(library["user_api"] == "blas" for library in controller.info())
         except Exception as error:  # it is too old or broken
             let_through(error)
             return f"threadpoolctl fails ({type(error).__name__}: {error})"
-        return None
+        # Of Apple's, or before 3.5 of those that NumPy's own wheels bring.
+        return None if found else "threadpoolctl does not know the BLAS of this NumPy"
 
     def normalize(self, native: Any) -> Array:
         # 0-D results of ufuncs and full indexing arrive as NumPy scalars; subclasses, which have

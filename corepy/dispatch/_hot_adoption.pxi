@@ -6,11 +6,14 @@ cdef extern from *:
     """
     #define COREPY_IS_SCALAR(x) PyArray_IsScalar(x, Generic)
     #define COREPY_IS_INTEGER(x) (PyArray_IsScalar(x, Integer) && !PyArray_IsScalar(x, Timedelta))
-    #define COREPY_IS_FLOAT64(x) PyArray_IsScalar(x, Double)
-    #define COREPY_IS_COMPLEX128(x) PyArray_IsScalar(x, CDouble)
+    /* None of their subclasses, whose methods may give them other values. */
+    #define COREPY_IS_FLOAT64(x) (Py_TYPE(x) == &PyDoubleArrType_Type)
+    #define COREPY_IS_COMPLEX128(x) (Py_TYPE(x) == &PyCDoubleArrType_Type)
+    #define COREPY_IS_SCALAR_OF(x, descr) (Py_TYPE(x) == (descr)->typeobj)
     """
     bint COREPY_IS_SCALAR(object) noexcept
     bint COREPY_IS_INTEGER(object) noexcept
+    bint COREPY_IS_SCALAR_OF(object, PyArray_Descr*) noexcept
     bint COREPY_IS_FLOAT64(object) noexcept
     bint COREPY_IS_COMPLEX128(object) noexcept
     object PyArray_FromScalar(object, PyArray_Descr*)
@@ -52,11 +55,13 @@ cdef object _adopted(PyObject* value, dict tables):
 
 cdef object _scalar_beside(Operand x, value):
     """Wrap a scalar of NumPy's of the dtype of an array beside it, which is NumPy's; None of others."""
-    if not _is_array(<PyObject*>x._native) or not COREPY_IS_SCALAR(value) or _is_strict():
+    if not _is_array(<PyObject*>x._native):
+        return None
+    cdef PyArray_Descr* descr = PyArray_DESCR(<PyArrayObject*><PyObject*>x._native)
+    if not COREPY_IS_SCALAR_OF(value, descr) or _is_strict():
         return None
     native = PyArray_FromScalar(value, NULL)
-    cdef PyArray_Descr* descr = PyArray_DESCR(<PyArrayObject*><PyObject*>x._native)
-    if PyArray_DESCR(<PyArrayObject*><PyObject*>native) != descr:
+    if PyArray_DESCR(<PyArrayObject*><PyObject*>native) != descr:  # one with metadata
         return None
     return _make(native, x._table)
 
@@ -69,6 +74,8 @@ cdef object _scalar_converted(value, PyObject** words):
     if not _has_numpy or not COREPY_IS_SCALAR(value) or _wish_in_force() is not None:
         return None
     native = PyArray_FromScalar(value, NULL)
+    if not COREPY_IS_SCALAR_OF(value, PyArray_DESCR(<PyArrayObject*><PyObject*>native)):
+        return None
     made = _adopted(<PyObject*>native, _leaving)
     if made is None or not _is_there(words[1], (<Operand>made)._table):
         return None
@@ -97,7 +104,9 @@ cdef object _in_ints(key):
     else:
         return None
     for part in given:
-        made = None if part is None or type(part) is tuple else _in_ints(part)
+        made = None
+        if COREPY_IS_INTEGER(part) or type(part) is slice and type(key) is tuple:  # once, if nested
+            made = _in_ints(part)
         changed = changed or made is not None
         parts.append(part if made is None else made)
     if not changed:

@@ -53,7 +53,8 @@ from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.math cimport INFINITY, ceil, fabs, isfinite, isinf, isnan, ldexp, sqrt, sqrtf
-from libc.stdint cimport INT32_MAX, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uintptr_t
 from libc.stdlib cimport free, llabs, malloc
 from libc.string cimport memchr, memcpy, memset
 
@@ -136,6 +137,7 @@ cdef extern from *:
         to->nb_bool = from->nb_bool;
         to->nb_float = from->nb_float;
         to->nb_int = from->nb_int;
+        to->nb_index = from->nb_index;
         cls->tp_as_sequence->sq_length = base->tp_as_sequence->sq_length;
         cls->tp_as_mapping->mp_length = base->tp_as_mapping->mp_length;
         corepy_store = base->tp_as_mapping->mp_ass_subscript;
@@ -586,7 +588,9 @@ cdef class Operand:
 
     def __bool__(self):
         value = _number(self, True)
-        return type(self).__bool__(self) if value is None else value != 0
+        if value is None:
+            return type(self).__bool__(self)
+        return True if value else False  # as `!= 0`, which Python is asked for
 
     def __float__(self):
         value = _number(self, False)
@@ -597,6 +601,10 @@ cdef class Operand:
         if value is None or type(value) is float and not isfinite(<double>value):
             return type(self).__int__(self)
         return int(value)
+
+    def __index__(self):
+        value = _number(self, False)
+        return value if type(value) is int else type(self).__index__(self)
 
     def __lt__(self, other):
         return _operator("less", _LESS, self, other)

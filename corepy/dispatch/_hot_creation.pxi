@@ -47,7 +47,10 @@ def homes(bint named, device=None):
         _wish, _named, _defaults, _by_device = wish, {}, {}, {}
     if device is None:
         return _named if named else _defaults
-    return _by_device.setdefault(device, ({}, {}))[0 if named else 1]
+    # First: while tables are made a finalizer may run, or another thread with another wish.
+    cdef dict placed = _by_device
+    cdef tuple tables = ({}, {})
+    return placed.setdefault(device, tables)[0 if named else 1]
 
 
 def forget_homes():

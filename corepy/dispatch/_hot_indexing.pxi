@@ -10,9 +10,12 @@ cdef object _short_item(Operand owner, Slot* slot, key):
     if type(key) is _Array:
         return _chosen(owner, slot, x, <Operand>key)
     if type(key) is tuple and _holds_array(key):
-        found = _picked_along(owner, slot, x, key)
+        if _holds_longer(<PyObject*>key):
+            found = _picked_along(owner, slot, x, key)
+        else:
+            found = _picked_at(owner, slot, x, key)
         return _picked(owner, x, key) if found is None else found
-    return _selected(slot, x, key, False)
+    return _selected(owner, slot, x, key, False)
 
 
 cdef inline bint _holds_array(key) noexcept:
@@ -20,6 +23,21 @@ cdef inline bint _holds_array(key) noexcept:
     for i in range(PyTuple_GET_SIZE(<PyObject*>key)):
         if PyTuple_GET_ITEM(<PyObject*>key, i).ob_type == <void*>_Array:
             return True
+    return False
+
+
+cdef inline bint _holds_longer(PyObject* key) noexcept:
+    """Say whether a key is or holds an array that has dimensions, or is none of NumPy's."""
+    cdef Py_ssize_t parts = 1, i
+    cdef PyObject** part = &key
+    cdef PyArrayObject* x
+    if key.ob_type == <void*>&PyTuple_Type:
+        parts, part = PyTuple_GET_SIZE(key), PySequence_Fast_ITEMS(<object>key)
+    for i in range(parts):
+        if part[i].ob_type == <void*>_Array:
+            x = _native_of(part[i])
+            if not _is_array(<PyObject*>x) or PyArray_NDIM(x) != 0:
+                return True
     return False
 
 
@@ -42,8 +60,20 @@ cdef object _picked_along(Operand owner, Slot* slot, PyArrayObject* x, key):
         return None
     native = (<Operand>which)._native
     if not _is_array(<PyObject*>native) or PyArray_NDIM(<PyArrayObject*><PyObject*>native) == 0:
-        return None  # of a single index NumPy makes a view
+        return None  # beside one that has dimensions: NumPy broadcasts them
     return _gathered(slot, x, <PyArrayObject*><PyObject*>native, axis)
+
+
+cdef object _picked_at(Operand owner, Slot* slot, PyArrayObject* x, key):
+    """Copy the few elements that indices of no dimension select, None for other keys with arrays."""
+    if _is_strict() or _size(x, PY_SSIZE_T_MAX) == 0:
+        return None
+    found = _selected(owner, slot, x, key, False)
+    if found is None or PyArray_NDIM(<PyArrayObject*><PyObject*>found) == 0 and not _may_overlap(
+        x, <PyArrayObject*><PyObject*>found
+    ):
+        return found
+    return _packed(found)  # NumPy makes no view of it either
 
 
 cdef inline bint _is_all(PyObject* value) noexcept:
@@ -167,8 +197,10 @@ cdef object _chosen(Operand owner, Slot* slot, PyArrayObject* x, Operand key):
     return result if _is_array(<PyObject*>result) else None
 
 
-cdef object _selected(Slot* slot, PyArrayObject* x, key, bint writing):
+cdef object _selected(Operand owner, Slot* slot, PyArrayObject* x, key, bint writing):
     """Return what ints, slices, None and Ellipsis select: a view, or a copy of one element.
+
+    Arrays of no dimension stand for the ints that they hold.
 
     What is to be written is always a view. None where the method has to say what is wrong, or a key
     is of another kind.
@@ -187,6 +219,8 @@ cdef object _selected(Slot* slot, PyArrayObject* x, key, bint writing):
     for number in range(parts):
         if part[number].ob_type == <void*>&PyLong_Type or part[number].ob_type == <void*>&PySlice_Type:
             used += 1
+        elif part[number].ob_type == <void*>_Array:
+            used += 1
         elif <object>part[number] is None:
             fresh += 1
         elif <object>part[number] is Ellipsis and not filled:
@@ -198,8 +232,8 @@ cdef object _selected(Slot* slot, PyArrayObject* x, key, bint writing):
     if _is_strict() and (used < ndim or type(key) is not int):  # it wants more of a key
         return None
     for number in range(parts):
-        if part[number].ob_type == <void*>&PyLong_Type:
-            if not _whole(part[number], &place):
+        if part[number].ob_type == <void*>&PyLong_Type or part[number].ob_type == <void*>_Array:
+            if not _index_at(owner, part[number], &place):
                 return None
             if place < 0:
                 place += PyArray_DIMS(x)[source]
@@ -210,7 +244,7 @@ cdef object _selected(Slot* slot, PyArrayObject* x, key, bint writing):
         elif part[number].ob_type == <void*>&PySlice_Type:
             dims[into] = PyArray_DIMS(x)[source]
             strides[into] = PyArray_STRIDES(x)[source]
-            if not _cut(part[number], &dims[into], &strides[into], &data):
+            if not _cut(owner, part[number], &dims[into], &strides[into], &data):
                 return None
             source += 1
             into += 1
@@ -233,22 +267,63 @@ cdef object _selected(Slot* slot, PyArrayObject* x, key, bint writing):
     return result
 
 
-cdef inline bint _cut(PyObject* key, npy_intp* length, npy_intp* stride, char** data) noexcept:
+cdef inline bint _index_at(Operand owner, PyObject* value, long* into) noexcept:
+    """Read an int, or an array of no dimension that holds one where the array with the key lives."""
+    cdef Slots table
+    cdef PyArrayObject* x
+    if value.ob_type != <void*>_Array:
+        return _whole(value, into)
+    table = (<Operand>value)._table
+    x = _native_of(value)
+    if table.backend is not owner._table.backend or table.device is not owner._table.device:
+        return False
+    if not _is_plain(<PyObject*>x) or PyArray_NDIM(x) != 0:
+        return False
+    cdef int kind = PyArray_TYPE(x)
+    cdef npy_intp size = PyArray_ITEMSIZE(x)
+    cdef char* held = <char*>PyArray_DATA(x)
+    cdef long long found
+    if not PyTypeNum_ISINTEGER(kind):
+        return False
+    if PyTypeNum_ISUNSIGNED(kind):
+        if size == 1:
+            found = (<uint8_t*>held)[0]
+        elif size == 2:
+            found = (<uint16_t*>held)[0]
+        elif size == 4:
+            found = (<uint32_t*>held)[0]
+        else:
+            return False  # NumPy has those that int64 does not hold count from the end
+    elif size == 8:
+        found = (<int64_t*>held)[0]
+    elif size == 4:
+        found = (<int32_t*>held)[0]
+    elif size == 2:
+        found = (<int16_t*>held)[0]
+    else:
+        found = (<int8_t*>held)[0]
+    into[0] = <long>found
+    return -0x40000000 <= found <= 0x40000000
+
+
+cdef inline bint _cut(
+    Operand owner, PyObject* key, npy_intp* length, npy_intp* stride, char** data
+) noexcept:
     """Apply a slice to a dimension; False if it is not one of ints, or they are great or a step 0."""
     cdef PySliceObject* bounds = <PySliceObject*>key
     cdef long first, last, pace = 1
     cdef Py_ssize_t start, stop
-    if bounds.step != Py_None and (not _whole(bounds.step, &pace) or pace == 0):
+    if bounds.step != Py_None and (not _index_at(owner, bounds.step, &pace) or pace == 0):
         return False
     if bounds.start == Py_None:
         start = PY_SSIZE_T_MAX if pace < 0 else 0
-    elif _whole(bounds.start, &first):
+    elif _index_at(owner, bounds.start, &first):
         start = first
     else:
         return False
     if bounds.stop == Py_None:
         stop = -PY_SSIZE_T_MAX if pace < 0 else PY_SSIZE_T_MAX
-    elif _whole(bounds.stop, &last):
+    elif _index_at(owner, bounds.stop, &last):
         stop = last
     else:
         return False
@@ -276,7 +351,7 @@ cdef bint _short_store(Operand owner, key, value) except -1:
         if not _is_array(<PyObject*>given):
             return False
         if PyArray_NDIM(<PyArrayObject*><PyObject*>given) == 0:
-            into = _element_at(x, key)
+            into = _element_at(owner, x, key)
             if into != NULL:
                 memcpy(into, _data(given), slot.size)
                 return True
@@ -285,7 +360,7 @@ cdef bint _short_store(Operand owner, key, value) except -1:
         ):
             return True
     else:
-        into = _element_at(x, key)
+        into = _element_at(owner, x, key)
         if into != NULL:
             if not _scalar(slot, value, element):
                 return False
@@ -297,13 +372,18 @@ cdef bint _short_store(Operand owner, key, value) except -1:
     if type(key) is _Array and PyArray_NDIM(<PyArrayObject*>given) == 0:
         if _mark(owner, slot, x, <Operand>key, given):
             return True
-    if type(key) is _Array or type(key) is tuple and _holds_array(key):
+    cdef bint indexed = type(key) is _Array or type(key) is tuple and _holds_array(key)
+    target = None
+    if not indexed or not _holds_longer(<PyObject*>key):
+        target = _selected(owner, slot, x, key, True)
+    if target is None and indexed:
         return _put_picked(owner, slot, x, key, given)
-    target = _selected(slot, x, key, True)
     if target is None or PyArray_NDIM(<PyArrayObject*>given) > PyArray_NDIM(<PyArrayObject*>target):
         return False
     if _reads_what_it_wrote(<PyArrayObject*>target, <PyArrayObject*>given):
-        return False
+        given = _packed(given)  # as of a row into a column of the same matrix
+        if given is None:
+            return False
     try:
         _copy_over(<PyArrayObject*>target, <PyArrayObject*>given)
     except (MemoryError, ValueError) as error:  # of shapes that do not fit: the method says so
@@ -356,7 +436,7 @@ cdef void _bound_memory(PyArrayObject* x, char** first, char** stop) noexcept:
         stop[0] += max(span, <npy_intp>0)
 
 
-cdef char* _element_at(PyArrayObject* x, key) noexcept:
+cdef char* _element_at(Operand owner, PyArrayObject* x, key) noexcept:
     """Find one element by an int for each dimension; NULL for other keys, and out of bounds."""
     cdef PyObject* number = <PyObject*>key
     cdef int ndim = PyArray_NDIM(x), i
@@ -368,7 +448,7 @@ cdef char* _element_at(PyArrayObject* x, key) noexcept:
     for i in range(ndim):
         if several:
             number = PyTuple_GET_ITEM(<PyObject*>key, i)
-        if not _whole(number, &place):
+        if not _index_at(owner, number, &place):
             return NULL
         if place < 0:
             place += PyArray_DIMS(x)[i]

@@ -278,9 +278,11 @@ cdef object _number(Operand x, bint any_kind):
     native = <PyArrayObject*><PyObject*>x._native
     if PyArray_NDIM(native) != 0:
         return None
-    value = PyArray_GETITEM(native, <char*>PyArray_DATA(native))
-    if type(value) in (bool, int, float) or any_kind and type(value) is complex:
-        return value
+    cdef int kind = PyArray_TYPE(native)
+    if kind == NPY_DOUBLE or kind == NPY_FLOAT or kind == NPY_BOOL or PyTypeNum_ISINTEGER(kind):
+        return PyArray_GETITEM(native, <char*>PyArray_DATA(native))
+    if any_kind and _is_complex(kind):
+        return PyArray_GETITEM(native, <char*>PyArray_DATA(native))
     return None
 
 
@@ -361,7 +363,7 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
         other = _adopted(<PyObject*>other, _adopting)
         if other is None:
             return False
-    elif type(other) is not _Array:
+    elif type(other) is not _Array and type(other) is not float and type(other) is not int:
         scalar = _scalar_beside(x, other)
         other = other if scalar is None else scalar
     if slot.native == NULL:
@@ -381,14 +383,17 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
     if not _is_plain(<PyObject*>held) and _is_turned_with(x, other):
         right = _turned(<Operand>other) if type(other) is _Array else other
         return _short_inplace(place, _turned(x), right)
+    cdef bint lone = _size(native, 2) >= 0  # what is computed beside it, as NumPy does
+    if lone and _overwritten_alone(slot, place, native, x, other):
+        return True
     if _is_complex(slot.type_num) and place != _POW or _never_warns(slot.type_num, place):
-        if _overwritten(slot, place, x, native, other):
+        if not lone and _overwritten(slot, place, x, native, other):
             return True
         if _is_complex(slot.type_num):
             # Products that are not written over are rounded otherwise.
             if place != _ADD and place != _SUBTRACT or _size(native, LONG) < 0:
                 return False
-    if _overwritten_at_once(slot, place, x, native, other):
+    if not lone and _overwritten_at_once(slot, place, x, native, other):
         return True
     cdef bint plain = _is_plain(<PyObject*>native)
     left = held if plain else _packed(held)
@@ -508,6 +513,38 @@ cdef bint _overwritten(Slot* slot, int place, Operand owner, PyArrayObject* x, o
         return True
     memcpy(args[0], PyArray_DATA(<PyArrayObject*>before), size * slot.size)
     return False
+
+
+cdef bint _overwritten_alone(
+    Slot* slot, int place, PyArrayObject* x, Operand owner, other
+) except -1:
+    """Compute a single real number, and put it over the first operand; False where the method has to."""
+    cdef double element[2]
+    cdef double made[2]
+    cdef char* args[3]
+    cdef npy_intp steps[3]
+    cdef PyArrayObject* y
+    if place == _POW or slot.finite or _is_complex(slot.type_num):
+        return False
+    if _size(x, min(<npy_intp>2, slot.leasts[ALIKE])) != 1 or not _is_plain(<PyObject*>x):
+        return False
+    if type(other) is _Array:
+        y = _native_of(<PyObject*>other)
+        if (<Operand>other)._table is not owner._table or not _is_plain(<PyObject*>y):
+            return False
+        if PyArray_NDIM(y) != 0:
+            return False
+        memcpy(element, PyArray_DATA(y), slot.size)
+    elif type(other) is not float and type(other) is not int or _is_refused(slot, place, other):
+        return False
+    elif not _scalar(slot, other, element):
+        return False
+    args[0], args[1], args[2] = <char*>PyArray_DATA(x), <char*>element, <char*>made
+    steps[0] = steps[1] = steps[2] = slot.size
+    if not _maps(slot, args, 3, 1, steps):
+        return False
+    memcpy(args[0], made, slot.size)
+    return True
 
 
 #: What Python calls operations that are written over many numbers, but for squares.

@@ -256,3 +256,31 @@ def test_a_row_at_an_integer_of_numpy_is_a_view_as_at_pythons() -> None:
         part = x[key]
         part[...] = row + 1.0
         assert x[row, 0] == row + 1.0
+
+
+class _Float(np.float64):
+    """Of another value than NumPy has of it."""
+
+    def __float__(self) -> float:
+        return 7.0
+
+
+def test_subclasses_of_scalars_have_their_own_value() -> None:
+    x, scalar = xp.zeros(3), _Float(1)
+    x[0] = scalar
+    x[1:] = scalar
+    assert xp.all(x == float(scalar))
+    assert xp.all(x + scalar == x + np.asarray(scalar))
+    assert xp.asarray(scalar)[()] == np.asarray(scalar)[()]
+
+
+def test_slices_within_slices_are_refused_however_deep() -> None:
+    x = xp.zeros(3)
+    held: list[Any] = [slice(np.int64(1))]
+    for _ in range(300_000):
+        held.append(slice(held[-1]))
+    for call in (op.getitem, lambda x, key: x[key, ...], lambda x, key: op.setitem(x, key, 1)):
+        with pytest.raises(TypeError, match="a bound of a slice in key is of type slice"):
+            call(x, held[-1])
+    while held:  # each by itself: Python ends a deep one by as many calls in C
+        held.pop()

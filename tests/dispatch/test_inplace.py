@@ -251,3 +251,22 @@ def test_a_value_that_overlaps_what_is_written() -> None:
     x = xp.asarray([1, 2, 3, 4])
     x[1:] = x[:-1]
     assert x.tolist() == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("value", [0.0, 1, -2.5, np.inf, np.nan])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_single_number_is_written_over_as_many_are(dtype: str, value: float) -> None:
+    for name in ("add", "truediv", "mod", "floordiv"):
+        function, over = getattr(operator, name), getattr(operator, f"i{name}")
+        for number in (1.0, -0.0, float(np.finfo(dtype).max)):
+            for beside in (value, xp.asarray(value, dtype=getattr(xp, dtype))):
+                x = xp.asarray(number, dtype=getattr(xp, dtype))
+                with warnings.catch_warnings(record=True) as due:
+                    warnings.simplefilter("always")
+                    expected = np.asarray(function(x, beside))
+                with warnings.catch_warnings(record=True) as warned:
+                    warnings.simplefilter("always")
+                    found = np.asarray(over(xp.asarray(x, copy=True), beside))
+                assert found.dtype == expected.dtype
+                assert found.tobytes() == expected.tobytes()
+                assert [str(w.message) for w in warned] == [str(w.message) for w in due]

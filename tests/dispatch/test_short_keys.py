@@ -19,6 +19,7 @@ from tests.dispatch.short_ways import (
     assert_same,
     layouts,
     ours,
+    refusing,
     seen,
     without_entries,
 )
@@ -39,6 +40,21 @@ def array_keys(x: Any) -> list[Any]:
         *((ours([2**63], "uint64"), 0), (ours([0.0]), 0), (some, 2**70)),
         *((some, slice(None, None, 0)), (slice(2**70), some), (slice("a"), some), (some, [0])),
         *((nothing, 0), nothing, (some, 0, None), (xp.asarray([0]), 0)),
+        *single_keys(),
+    ]
+
+
+def single_keys() -> list[Any]:
+    """Return keys with arrays of no dimension, which stand for the numbers that they hold."""
+    one, last, far = ours(1), ours(-1, "int8"), ours(9, "uint32")
+    wide, great, flag = ours(1, "uint64"), ours(2**63, "uint64"), ours(True)
+    return [
+        *((one, 0), (one, one), (one, slice(None)), (slice(None), last), (one, ...), (..., last)),
+        *((one, one, ...), (None, one), (one, None, slice(1)), (far, 0), (0, far), (one,)),
+        *((wide, 0), (great, 0), (flag, one), (ours(1.0), 0), (ours(2**40), slice(None))),
+        *(slice(one), slice(last, None), slice(None, None, last), slice(one, ours(2, "uint8"))),
+        *(slice(far), slice(wide), slice(great), slice(ours(2**40)), slice(flag), slice(ours(1.0))),
+        *(slice(None, None, ours(0)), slice(ours([1])), (slice(one), one), (one, slice(one, far))),
     ]
 
 
@@ -96,8 +112,11 @@ def test_the_short_way_takes_keys_with_arrays() -> None:
     native = np.arange(12.0).reshape(3, 4)
     table = without_entries("float64", "__getitem__", "__setitem__")
     some, mask = np.asarray([2, 0]), np.asarray([True, False, True])
+    alone = np.asarray(1)
+    keys: list[Any] = [some, mask, (some, 1), (slice(None), some), (some, some), (mask, slice(2))]
+    keys += [alone, (alone, 1), (alone, alone), (slice(None), alone), (..., alone), (some, alone)]
     for given in (native, native.T[:3], np.arange(24.0).reshape(3, 8)[:, ::2]):
-        for key in (some, mask, (some, 1), (slice(None), some), (some, some), (mask, slice(2))):
+        for key in keys:
             parts = key if isinstance(key, tuple) else (key,)
             given_key = [ours(p) if isinstance(p, np.ndarray) else p for p in parts]
             ready = tuple(given_key) if isinstance(key, tuple) else given_key[0]
@@ -176,3 +195,45 @@ def test_the_short_way_takes_indices_along_any_axis() -> None:
     for key in ((slice(None), which), (..., which), (slice(None), which, slice(None))):
         plain = tuple([3, -1, 0] if part is which else part for part in key)
         assert_same_bits(a[key].unwrap(), x[plain])
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"])
+def test_the_short_way_takes_bounds_that_are_arrays(dtype: str) -> None:
+    table = without_entries("float64", "__getitem__", "__setitem__")
+    one, three = ours(1, dtype), ours(3, dtype)
+    for key, plain in (
+        *((slice(one), slice(1)), (slice(one, three), slice(1, 3)), (slice(None, None, one), ...)),
+        *(((slice(three), one), (slice(3), 1)), ((one, slice(one, None)), (1, slice(1, None)))),
+    ):
+        x = np.arange(20.0).reshape(4, 5)
+        assert_same_bits(make(x, table)[key].unwrap(), x[plain])
+        expected = x.copy()
+        make(x, table)[key] = 7.0
+        expected[plain] = 7.0
+        assert_same_bits(x, expected)
+
+
+@compiled
+def test_a_row_is_written_into_a_column_of_its_matrix_by_the_short_way() -> None:
+    table = without_entries("float64", "__getitem__", "__setitem__")
+    x = np.arange(16.0).reshape(4, 4)
+    expected = x.copy()
+    array = make(x, table)
+    for row, column in ((2, 1), (0, 3), (1, 1)):
+        array[:, column] = array[row, :]
+        expected[:, column] = expected[row, :].copy()
+        assert_same_bits(x, expected)
+    array[1:, 0] = array[::-1, 0][:3]
+    expected[1:, 0] = expected[::-1, 0][:3].copy()
+    assert_same_bits(x, expected)
+
+
+@compiled
+def test_integers_are_indices_by_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(xp.ones(1)), "_item", refusing)
+    for dtype in ("int8", "int64", "uint64"):
+        assert (10, 20, 30)[ours(2, dtype)] == 30
+        assert range(ours(2, dtype)) == range(2)
+    with pytest.raises(TypeError, match=r"^index: x has dtype bool; expected an integer dtype$"):
+        range(ours(True))
