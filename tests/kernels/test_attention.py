@@ -252,6 +252,26 @@ def test_places_beyond_32_bits(kind: Kind, queries: int) -> None:
     assert (host(kernels.attention(q, k, v, causal=True, window=4)) == 3).all()
 
 
+def test_the_formula_counts_places_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are as many: here its operands are looked at, for which memory is too small."""
+    select(monkeypatch, Kind("numpy", False))
+    problem = import_module("corepy.kernels.attention._problem")
+    taken: list[Any] = []
+
+    def take(_: Any, __: Any, operands: Any, *___: Any, **____: Any) -> None:
+        taken.extend(operands)
+
+    monkeypatch.setattr(np, "arange", lambda count, dtype: np.zeros(1, dtype))
+    monkeypatch.setattr(problem, "by_reference", take)
+    q = np.ones((1, 1, 1, 8), np.float32)
+    for keys, dtype in ((9, "int32"), (1 << 30, "int64")):
+        k = np.broadcast_to(np.ones(8, np.float32), (1, 1, keys, 8))
+        kernels.attention(q, k, k, window=4)
+        i, j = (x for x in taken if x is not None and x.argument in ("i", "j"))
+        assert i.dtype == j.dtype == dtype
+        taken.clear()
+
+
 @pytest.mark.parametrize("queries", [1, 3, 20])
 @pytest.mark.parametrize("kind", kinds("numpy")[1::2])  # compiled
 def test_many_keys_weigh_as_exactly_as_few(kind: Kind, queries: int) -> None:
@@ -260,6 +280,22 @@ def test_many_keys_weigh_as_exactly_as_few(kind: Kind, queries: int) -> None:
     with only("numba"):
         out = kernels.attention(q, k, v)
     np.testing.assert_allclose(host(out), float(np.float32(0.1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("keys", [4096, 60_000])
+@pytest.mark.parametrize("kind", kinds("numpy")[1::2])  # compiled
+def test_equal_weights_of_many_keys_add_up(kind: Kind, keys: int) -> None:
+    """Sums of so many that round the same way were off by 5e-5 and 4e-4."""
+    q, v = np.full((1, 1, 20, 8), 0.3), kind.array(np.full((1, 1, keys, 8), 1 / 3), "float32")
+    k = np.zeros((1, 1, keys, 8))
+    k[0, 0, 0] = 1.0  # above all others, whose weights are less than 1 then
+    with only("numba"):
+        out, lse = kernels.attention(
+            kind.array(q, "float32"), kind.array(k, "float32"), v, return_lse=True
+        )
+    np.testing.assert_allclose(host(out), float(np.float32(1 / 3)), rtol=2e-5)
+    expected = np.log(np.exp(0.3 * 8**0.5) + keys - 1)
+    np.testing.assert_allclose(host(lse), expected, rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("scale", [1e39, -1e39])

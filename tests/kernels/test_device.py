@@ -125,6 +125,72 @@ def test_numbers_beyond_float32_are_its_greatest(kind: Kind) -> None:
     assert (host(p) == 1.0).all()
 
 
+#: Numbers of equal terms of which one sum was off by more than its bound, as was that of such sums.
+MANY, MORE = 1 << 20, 1 << 22
+
+
+def check_equal(x: Any, out: Any, expected: float) -> None:
+    check(x, out, np.full(tuple(out.shape), expected), "float32")
+
+
+@opencl
+def test_products_of_many_terms_keep_their_digits() -> None:
+    kind = Kind("opencl", True)
+    x, y = kind.array(np.full(MANY, 0.1), "float32"), np.full((9, MANY), 0.7 * 2.0**-5)
+    y = kind.array(y, "float32")
+    expected = MANY * host(x[:1])[0] * host(y[0, :1])[0]
+    check_equal(x, kernels.gemv(y, x), expected)
+    check_equal(x, kernels.matmul_vec(x.reshape(1, MANY), y), expected)
+    check_equal(x, kernels.weighted_sum_rows(x, y.reshape(MANY, 9)), expected)
+    filters = y[0, :].reshape(1, 1, 1024, 1024)
+    check_equal(x, kernels.conv2d(x.reshape(1, 1, 1024, 1024), filters), expected)
+
+
+@opencl
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("group", [4, 64])
+def test_products_of_long_rows_of_integers_keep_their_digits(bits: int, group: int) -> None:
+    kind = Kind("opencl", True)
+    x = kind.array(np.full(MORE, 0.7 * 2.0**-5), "float32")
+    values, scales = kernels.quantize(
+        kind.array(np.full((1, MORE), 0.1), "float32"), bits=bits, group_size=group
+    )
+    product = (kernels.matmul_int8 if bits == 8 else kernels.matmul_int4)(x, values, scales)
+    integer = 127 if bits == 8 else 7
+    check_equal(x, product, MORE * integer * host(scales[0, :1])[0] * host(x[:1])[0])
+
+
+@each
+def test_norms_and_softmax_of_long_rows_keep_their_digits(kind: Kind) -> None:
+    values = np.full((1, MORE), 1 / 3, "f4")
+    check(kind.array(values), norm(kind.array(values)), expected_norm(host(values))[0], "float32")
+    values[0, ::2] *= 2
+    x, wide = kind.array(values), host(values)
+    expected, terms = libraries.layer_norm(wide, 1.0, 0.0, 1e-5)
+    check(x, kernels.layer_norm(x, None, None, 1e-5), expected, "float32", terms)
+    values[:] = 0
+    values[0, 0] = 0.4
+    expected = np.exp(values.astype("f8"))
+    expected /= expected.sum()
+    x = kind.array(values)
+    check(x, softmax(x), expected, "float32")
+    columns = kind.array(np.concatenate([values, values]).T.copy())
+    expected = np.concatenate([expected, expected]).T
+    check(columns, kernels.softmax(columns, 0), expected, "float32")
+
+
+@each
+@pytest.mark.parametrize("queries", [1, 20])
+def test_many_keys_weigh_as_exactly_as_few(kind: Kind, queries: int) -> None:
+    keys = 8192 if queries > 1 else MORE  # of few queries groups share the keys
+    q = kind.array(np.full((1, 1, queries, 4), 0.3), "float32")
+    k = np.zeros((1, 1, keys, 4), "f4")
+    k[0, 0, 0] = 1.0
+    v = kind.array(np.full((1, 1, keys, 4), 0.1), "float32")
+    out = kernels.attention(q, kind.array(k), v)
+    np.testing.assert_allclose(host(out), float(np.float32(0.1)), rtol=2e-5)
+
+
 @opencl
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_softmax_of_vectors_on_every_device_of_opencl(dtype: str) -> None:

@@ -131,7 +131,7 @@ def test_products_are_not_fused(kind: Kind) -> None:
 HALF = {"X": "bfloat16", "WIDE": "float32", "VECTOR": 8}
 DOUBLE = {"X": "float64", "WIDE": "float64", "VECTOR": 2}
 OF_PROBLEM = {"BIAS": "float32", "LENGTHS": "int32", "QUERY_LENGTHS": "int64"}
-TILES = {"TILE_ROWS": 8, "TILE_KEYS": 8, "DOWN": 8, "ACROSS": 8}
+TILES = {"TILE_ROWS": 8, "TILE_KEYS": 8, "DOWN": 8, "ACROSS": 8, "LONG": 1}
 TENSOR_CORES = "attention by tensor cores"
 #: Programs, and macros that they are built with.
 BUILDS: dict[str, tuple[Program, dict[str, Any]]] = {
@@ -153,7 +153,7 @@ BUILDS: dict[str, tuple[Program, dict[str, Any]]] = {
     "caches": (caches, {"X": "uint16"}),
     "quantized": (
         quantized,
-        {**HALF, "VALUES": "uint8", "BITS": 4, "LANES": 32, "TOGETHER": 8},
+        {**HALF, "VALUES": "uint8", "BITS": 4, "LANES": 32, "TOGETHER": 8, "LONG": 1},
     ),
     "the dialect": (DIALECT, {"X": "float16", "LANES": 64}),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,12 @@ from tests.kernels.libraries import (
     dtype_of,
     host,
     kinds,
+    queue,
     select,
 )
 from tests.kernels.test_attention import sample
+
+device = import_module("corepy.kernels.quantized.device")
 
 
 def integers_of(values: Any) -> Any:
@@ -153,6 +158,58 @@ def test_products(
         whole = integers_of(values) * np.repeat(host(scales), group, axis=-1)
         terms = np.abs(host(x)) @ np.abs(whole).T
         check(x, function(x, values, scales), host(x) @ whole.T, dtype, terms)
+
+
+@pytest.mark.parametrize("kind", kinds("numpy")[1::2])  # compiled
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("group", [None, 64, 4])
+def test_long_rows_keep_their_digits(
+    kind: Kind, bits: int, group: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one go a sum of so many that round the same way was off by 1e-4 to 6e-4."""
+    select(monkeypatch, kind)
+    function = kernels.matmul_int8 if bits == 8 else kernels.matmul_int4
+    matrix = kind.array(np.full((5, 1 << 20), 0.1), "float32")
+    values, scales = kernels.quantize(matrix, bits=bits, group_size=group)
+    for vectors in (1, 10):  # four rows at once, and one by one
+        x = kind.array(np.full((vectors, 1 << 20), 1.1 * 2.0**-10), "float32")
+        expected = host(x) @ host(kernels.dequantize(values, scales)).T
+        check(x, function(x, values, scales), expected, "float32")
+    uneven = 3 * 4096 + 5 * 64  # no multiple of a stretch, nor of the groups of one
+    matrix = kind.array(sample(7, uneven), "float32")
+    for size in (uneven, uneven // 4, 64):
+        values, scales = kernels.quantize(matrix, bits=bits, group_size=size)
+        whole = host(kernels.dequantize(values, scales))
+        x = kind.array(sample(2, uneven, seed=1), "float32")
+        terms = np.abs(host(x)) @ np.abs(whole).T
+        check(x, function(x, values, scales), host(x) @ whole.T, "float32", terms)
+
+
+@pytest.mark.device("opencl")
+def test_more_than_32_bits_count_are_refused_by_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel counts in 32 bits; nothing is copied before."""
+    import pyopencl.array as cla
+
+    def all_one(*shape: int, dtype: str) -> Any:
+        data = cla.to_device(queue(), np.ones(1, dtype)).base_data
+        return cla.Array(queue(), shape, dtype, data=data, strides=(0,) * len(shape))
+
+    size = 1 << 31
+    x, values = all_one(1, size, dtype="float32"), all_one(1, size, dtype="int8")
+    words = "matmul_int8: x has shape (1, 2147483648) beside 1 rows of values; expected fewer than"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        kernels.matmul_int8(x, values, all_one(1, 1, dtype="float32"))
+    x, values = all_one(1, 8, dtype="float32"), all_one(size, 8, dtype="int8")
+    with pytest.raises(ValueError, match=re.escape("beside 2147483648 rows of values; expected")):
+        kernels.matmul_int8(x, values, all_one(size, 1, dtype="float32"))
+
+    # Groups of any size are rounded: here their number comes to the kernel, which does not run.
+    given: list[Any] = []
+    monkeypatch.setattr(device, "memory", lambda x: x)
+    monkeypatch.setattr(device, "launch", lambda *_, arguments, **__: given.extend(arguments))
+    kernels.quantize(all_one(1, size, dtype="float32"), bits=4)
+    assert given[-2:] == [1, size]
+    assert given[-1].dtype == np.int64
 
 
 @pytest.mark.parametrize("kind", [*kinds("numpy", "torch", "array"), *device_kinds()])

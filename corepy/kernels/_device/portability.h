@@ -272,6 +272,18 @@ PAIRS_OF(bfloat16)
 
 #define INFINITE ((real)float_of_bits(0x7f800000u))
 
+/* So many elements are summed on their own: a sum of all would grow until each further one was rounded
+ * to its last bits. */
+#define SUMMED 256
+
+/* Add `some` to a sum; what rounding takes off stays in `some`, for the next time. */
+DEVICE void settle(real *sum, real *some)
+{
+    const real all = *sum + *some, left = *some - (all - *sum);
+    *some = fabs(all) < INFINITE ? left : 0; /* infinity less infinity would be NaN */
+    *sum = all;
+}
+
 /* The product as a number of its own, never part of a fused multiply-add. */
 DEVICE real product(real a, real b)
 {
@@ -610,6 +622,14 @@ REDUCTION(row_max, greater_real)
 #define IN_ROW(step, length) 1
 #define KEEP(name) real name[VECTOR]
 #define KEPT(name, step) (name)
+#endif
+
+/* SETTLE: in each step, where there may be many, add up what they gave; see `settle`. */
+#if HELD
+#define SETTLE(sum, some, step) {}
+#else
+#define SETTLE(sum, some, step) \
+    { if (((step) + 1) % (SUMMED / VECTOR) == 0) settle(&(sum), &(some)); }
 #endif
 
 /* KEEP_WORDS, READ_ROW and DECODE_STEP: the same for what is used but once, as it lies in memory: of

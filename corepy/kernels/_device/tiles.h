@@ -4,16 +4,12 @@
 #define DEPTH 16
 #define FEW 4
 #define ACROSS (TILE / FEW)
-/* So many products are summed on their own, a multiple of DEPTH: a sum of all would grow until each
- * further product was rounded to its last bits. */
-#define SUMMED 256
-
 /* Where in its tile the results [i] and [j] of a work-item are. */
 #define TILE_ROW(i) (ITEM / ACROSS + (i) * ACROSS)
 #define TILE_COLUMN(j) (ITEM % ACROSS + (j) * ACROSS)
 
 /* Sum LEFT(k, i) * RIGHT(k, j) over k below `depth` into `sums`, for the rows i and columns j of a
- * tile. `left` and `right` are SHARED, of TILE_SHARED elements. LEFT is asked for neighbouring k side
+ * tile. SUMMED is a multiple of DEPTH. `left` and `right` are SHARED, of TILE_SHARED elements. LEFT is asked for neighbouring k side
  * by side where `left_by_k` holds, else for neighbouring i; RIGHT alike. Both have to give 0 where the
  * tile reaches beyond the results. */
 #define TILE_SHARED (DEPTH * (TILE + 1))
@@ -45,11 +41,7 @@
         } \
         if ((start + DEPTH) % SUMMED == 0 || start + DEPTH >= depth) { \
             UNROLL for (int i = 0; i < FEW; ++i) \
-                UNROLL for (int j = 0; j < FEW; ++j) \
-                { \
-                    sums[i][j] += some[i][j]; \
-                    some[i][j] = 0; \
-                } \
+                UNROLL for (int j = 0; j < FEW; ++j) settle(&sums[i][j], &some[i][j]); \
         } \
         BARRIER(); \
     }

@@ -21,6 +21,9 @@ Array = npt.NDArray[Any]
 
 #: Keys of a block: those of K and V, and their scores, fit in the second-level cache.
 _BLOCK = 64
+#: Keys of which sums are taken on their own, and added to those of all, where there are more than
+#: `_LONG`: else sums grow until each further weight is rounded to its last bits.
+_SUMMED, _LONG = 512, 2048
 #: Bytes of queries side by side in a panel: with more, keys are packed less often. What is held of
 #: a panel, its queries and their sums, has to stay in the second-level cache, and there have to be
 #: some panels for threads to share.
@@ -111,6 +114,18 @@ def _weigh_columns(
 
 
 @kernel
+def _settle(sums: Array, shares: Array, some: Array) -> None:
+    """Multiply sums by shares, and add some; what rounding takes off stays in `some`."""
+    zero, most = number(0.0, sums[0]), number(np.inf, sums[0])
+    for c in range(some.size):
+        former = sums[c] * shares[c]
+        found = former + some[c]
+        left = some[c] - (found - former)
+        sums[c] = found
+        some[c] = left if abs(found) < most else zero
+
+
+@kernel
 def attend_in_panels(
     q: Array,
     q_strides: tuple[int, int, int],
@@ -156,6 +171,9 @@ def attend_in_panels(
     weights = scratch(q, _BLOCK * stride)
     columns = scratch(q, 3 * stride).reshape(3, stride)
     tops, totals = scratch(q, stride), scratch(q, stride)
+    # Of many keys: the sums of all before some, and what these have to be multiplied by since.
+    all_sums, all_totals = scratch(q, padded * stride), scratch(q, stride)
+    decayed = scratch(q, stride)
     first, last = np.zeros(stride, np.int64), np.zeros(stride, np.int64)
     # The same counted from a block of keys on, in as many bits as a score has at the most.
     begun, ended = np.zeros(stride, np.int32), np.zeros(stride, np.int32)
@@ -202,6 +220,11 @@ def attend_in_panels(
             for d in range(0, padded, lanes):
                 flip(turned, place + d * strip, strip, straight, d, padded)
 
+        is_long, settled = most - least > _LONG, least
+        if is_long:
+            all_sums[:] = zero
+            all_totals[:] = zero
+            decayed[:] = one
         j = least
         while j < most:
             end = min(j + _BLOCK, most, (j // page + 1) * page)
@@ -286,6 +309,19 @@ def attend_in_panels(
                         )  # fmt: skip
                     d += rows_of_tile
             j = end
+            if is_long:
+                for c in range(left, right):
+                    decayed[c] *= shares[c]
+                if j - settled >= _SUMMED or j >= most:
+                    _settle(all_totals, decayed, totals)
+                    for d in range(size):
+                        line_of = sums[d * stride : (d + 1) * stride]
+                        _settle(all_sums[d * stride : (d + 1) * stride], decayed, line_of)
+                    decayed[:] = one
+                    settled = j
+        if is_long:
+            totals[:] = all_totals
+            sums[:] = all_sums
 
         for some in range(0, width, lanes):
             for d in range(0, padded, lanes):

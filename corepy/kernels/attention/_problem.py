@@ -159,10 +159,12 @@ class Problem:
         places = self.lengths, self.query_lengths, self.left, self.right
         i = j = table = None
         if any(p is not None for p in places):
-            i = _numbers(q.shape[2], q, *self._others)[:, None]
-            j = _numbers(self.keys, q, *self._others)[None, :]
+            far = 2 * (q.shape[2] + self.keys)  # a place and a window
+            i = _numbers(q.shape[2], far, q, *self._others)[:, None]
+            j = _numbers(self.keys, far, q, *self._others)[None, :]
         if self.table is not None:
-            table = placed(self.table.astype(np.int32), q, *self._others)
+            blocks = self.table.astype(_counting(self.k.shape[0]))
+            table = placed(blocks, q, *self._others)
         helpers = [
             None if helper is None else given(q.function, name, helper)
             for name, helper in (("i", i), ("j", j), ("table", table))
@@ -232,12 +234,18 @@ class Problem:
         return _of_scores((host.reshape(-1), strides), bias)
 
 
-def _numbers(count: int, x: Given, *others: Given | None) -> Any:
-    """Return the numbers from 0 on, where operands are."""
+def _counting(most: int) -> str:
+    """Return the dtype of integers up to one: JAX has none of 64 bits where it is not told to."""
+    return "int32" if most < 1 << 31 else "int64"
+
+
+def _numbers(count: int, most: int, x: Given, *others: Given | None) -> Any:
+    """Return the numbers from 0 on, where operands are, to be compared with some up to `most`."""
     if x.library == TORCH and x.table is None:  # as `torch.compile` can trace
         torch = sys.modules["torch"]
-        return torch.arange(count, dtype=torch.int32, device=x.native.device)
-    return placed(np.arange(count, dtype=np.int32), x, *others)
+        dtype = getattr(torch, _counting(most))
+        return torch.arange(count, dtype=dtype, device=x.native.device)
+    return placed(np.arange(count, dtype=_counting(most)), x, *others)
 
 
 def _three(x: Given) -> tuple[Host, tuple[int, ...]]:

@@ -90,6 +90,15 @@ DEVICE real4 along(real a, real4 b, real4 sum)
     return sum;
 }
 
+/* See `settle`. */
+DEVICE void settle4(real4 *sum, real4 *some)
+{
+    settle(&sum->x, &some->x);
+    settle(&sum->y, &some->y);
+    settle(&sum->z, &some->z);
+    settle(&sum->w, &some->w);
+}
+
 DEVICE real4 times(real a, real4 b)
 {
     b.x *= a;
@@ -131,6 +140,15 @@ KERNEL(attention_tiles)(PROBLEM)
         UNROLL for (int e = 0; e < E; ++e)
             result[r][e].x = result[r][e].y = result[r][e].z = result[r][e].w = 0;
     }
+#if LONG /* else too few keys for sums of their own, which take registers */
+    real whole_sum[R];
+    real4 whole[R][E];
+    UNROLL for (int r = 0; r < R; ++r)
+    {
+        whole_sum[r] = 0;
+        UNROLL for (int e = 0; e < E; ++e) whole[r][e] = result[r][e];
+    }
+#endif
 
     for (int first = reach.low; first < reach.high; first += TILE_KEYS) {
         FILL(k, first)
@@ -169,6 +187,10 @@ KERNEL(attention_tiles)(PROBLEM)
             top[r] = greatest;
             sum[r] *= shrink;
             UNROLL for (int e = 0; e < E; ++e) result[r][e] = times(shrink, result[r][e]);
+#if LONG
+            whole_sum[r] *= shrink;
+            UNROLL for (int e = 0; e < E; ++e) whole[r][e] = times(shrink, whole[r][e]);
+#endif
             UNROLL for (int c = 0; c < C; ++c)
             {
                 const real weight = exp(score[r][c] - base);
@@ -194,8 +216,24 @@ KERNEL(attention_tiles)(PROBLEM)
                 }
             }
         }
+#if LONG
+        if ((first - reach.low) % SUMMED == 0 || first + TILE_KEYS >= reach.high) {
+            UNROLL for (int r = 0; r < R; ++r)
+            {
+                settle(&whole_sum[r], &sum[r]);
+                UNROLL for (int e = 0; e < E; ++e) settle4(&whole[r][e], &result[r][e]);
+            }
+        }
+#endif
         BARRIER();
     }
+#if LONG
+    UNROLL for (int r = 0; r < R; ++r)
+    {
+        sum[r] = whole_sum[r];
+        UNROLL for (int e = 0; e < E; ++e) result[r][e] = whole[r][e];
+    }
+#endif
 
     UNROLL for (int r = 0; r < R; ++r) parts[(down + r * DOWN) * (ACROSS + 1) + across] = sum[r];
     BARRIER();
@@ -367,21 +405,27 @@ KERNEL(attention_combined)
     /* As the heads that share one are neighbours, rows of all pairs are in the order of results. */
     const i64 at = GROUP_ID(0), step = GROUPS(0);
     GLOBAL const real *tops = POINTER(part_sums), *sums = tops + 1;
-    real greatest = -INFINITE, sum = 0;
+    real greatest = -INFINITE, sum = 0, some = 0;
     for (int n = 0; n < splits; ++n)
         greatest = fmax(greatest, tops[2 * (n * step + at)]);
     const real base = greatest == -INFINITE ? 0 : greatest;
-    for (int n = 0; n < splits; ++n)
-        sum = fma(exp(tops[2 * (n * step + at)] - base), sums[2 * (n * step + at)], sum);
+    for (int n = 0; n < splits; ++n) {
+        some = fma(exp(tops[2 * (n * step + at)] - base), sums[2 * (n * step + at)], some);
+        if ((n + 1) % SUMMED == 0)
+            settle(&sum, &some);
+    }
+    sum += some;
     const real share = sum == 0 ? 0 : 1 / sum;
     for (int d = ITEM; d < size; d += ITEMS) {
-        real found = 0;
+        real found = 0, part_of_it = 0;
         for (int n = 0; n < splits; ++n) {
             const i64 one = n * step + at;
             const real weight = exp(tops[2 * one] - base) * sums[2 * one];
-            found = fma(weight, POINTER(part)[one * size + d], found);
+            part_of_it = fma(weight, POINTER(part)[one * size + d], part_of_it);
+            if ((n + 1) % SUMMED == 0)
+                settle(&found, &part_of_it);
         }
-        STORE(X, POINTER(out), at * size + d, found * share);
+        STORE(X, POINTER(out), at * size + d, (found + part_of_it) * share);
     }
     if (ITEM == 0 && HAS(lse))
         POINTER(lse)[at] = sum == 0 ? -INFINITE : log(sum) + base;

@@ -44,6 +44,8 @@ _TILES: Final = {
 _WARP_TILES: Final = {64: (2, 64, 128), 128: (2, 32, 128)}
 #: Rows from which they are taken in tiles.
 _MANY: Final = 17
+#: Keys beyond which they are summed by parts, by the bytes of an element.
+_LONG: Final = {2: 1 << 15, 4: 1 << 11, 8: 1 << 11}
 #: Where they are few: at most how many rows and keys a work-group has, its work-items, and at least
 #: how many keys it has.
 _FEW: Final = {"float32": (8, 512), "float64": (4, 256)}
@@ -185,6 +187,7 @@ class _Call:
             TILE_ROWS=tall,
             TILE_KEYS=keys,
             DOWN=down,
+            LONG=int(self._problem.keys > _LONG[ITEM_SIZE[self._problem.q.dtype]]),
             ACROSS=across,
         )
 

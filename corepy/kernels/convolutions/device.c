@@ -76,14 +76,13 @@ KERNEL(one_by_one)(IN(X, x), IN(X, weight), IN(B, bias), OUT(X, out), WINDOWS)
         GLOBAL const TYPE(X) *image =
             POINTER(x) + (n * groups + f / together) * depth * lines * line;
         const i64 y = within / columns * down - above, z = within % columns * right - before;
-        real value = 0;
+        real value = 0, some = 0;
         for (i64 k = 0; k < size;) {
             const i64 end = k + SUMMED < size ? k + SUMMED : size;
-            real some = 0;
             for (; k < end; ++k)
                 some += (real)LOAD(X, POINTER(weight), f * size + k)
                         * seen(image, k, y, z, lines, line, row_step, column_step);
-            value += some;
+            settle(&value, &some);
         }
         if (HAS(bias))
             value += LOAD(B, POINTER(bias), f);

@@ -20,6 +20,10 @@ Array = npt.NDArray[Any]
 #: the rows of a matrix that lies by columns are added up.
 _FEW: Final = 32
 _FEW_BY_COLUMNS: Final = 8
+#: Columns up to which a matrix that lies by rows, of so many at least, is copied by columns: to add
+#: up rows of two takes ten times as long.
+_NARROW: Final = 4
+_DEEP: Final = 4096
 
 
 class Plane(NamedTuple):
@@ -177,6 +181,10 @@ def _multiply(
         flat, starts = a.flat, None if places is None else places[0]
         if a.column != 1 or (a.row != depth and rows > 1):
             flat, starts = _in_order(a, starts)
+        if b.column == 1 and columns <= _NARROW and depth >= _DEEP:
+            line, begins = _in_order(b.turned(), None if places is None else places[1])
+            b = Plane(line, depth, columns, 1, depth)
+            places = None if places is None else (places[0], begins)
         each = _each(starts, places, rows * columns)
         shape, factor = (rows, depth, columns), factor * alpha
         if b.column == 1:

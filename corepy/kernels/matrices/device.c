@@ -19,14 +19,17 @@ KERNEL(dots)(
         const i64 length = r < count ? size : 0; /* beyond the last one there is nothing to do */
         GLOBAL const TYPE(X) *row = POINTER(matrix) + ROW(matrix, r % m);
         GLOBAL const TYPE(X) *vector = POINTER(vectors) + r / m * size;
-        real total = 0;
-        for (i64 at = LANE * VECTOR; at < length; at += LANES * VECTOR) {
-            real a[VECTOR], b[VECTOR];
-            LOAD_VECTOR(X, row + at, a);
-            LOAD_VECTOR(X, vector + at, b);
-            UNROLL
-            for (int j = 0; j < VECTOR; ++j)
-                total += a[j] * b[j];
+        real total = 0, some = 0;
+        for (i64 at = LANE * VECTOR; at < length;) {
+            for (int n = 0; n < SUMMED && at < length; n += VECTOR, at += LANES * VECTOR) {
+                real a[VECTOR], b[VECTOR];
+                LOAD_VECTOR(X, row + at, a);
+                LOAD_VECTOR(X, vector + at, b);
+                UNROLL
+                for (int j = 0; j < VECTOR; ++j)
+                    some += a[j] * b[j];
+            }
+            settle(&total, &some);
         }
         total = alpha * row_sum(total, scratch);
         if (LANE == 0 && r < count) {
@@ -62,10 +65,8 @@ KERNEL(sums)(
             if ((k + 1) % SUMMED != 0 && k + 1 < count)
                 continue;
             UNROLL
-            for (int j = 0; j < VECTOR; ++j) {
-                sum[j] += some[j];
-                some[j] = 0;
-            }
+            for (int j = 0; j < VECTOR; ++j)
+                settle(&sum[j], &some[j]);
         }
         STORE_VECTOR(X, POINTER(out) + n * size + at, sum);
     }

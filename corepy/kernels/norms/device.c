@@ -31,7 +31,7 @@ KERNEL(rms_norm)(
 #if WEIGHTED
         READ_ROW(W, POINTER(weight), length, factors)
 #endif
-        real total = 0;
+        real total = 0, some = 0;
         ROW_STEPS(step, length)
         {
             LOAD_STEP(X, given, values, step);
@@ -45,9 +45,10 @@ KERNEL(rms_norm)(
 #endif
             UNROLL
             for (int j = 0; j < VECTOR; ++j)
-                total += KEPT(values, step)[j] * KEPT(values, step)[j];
+                some += KEPT(values, step)[j] * KEPT(values, step)[j];
+            SETTLE(total, some, step)
         }
-        const real scale = 1 / sqrt(row_sum(total, scratch) / size + eps);
+        const real scale = 1 / sqrt(row_sum(total + some, scratch) / size + eps);
         ROW_STEPS(step, length)
         {
             if (!IN_ROW(step, length))
@@ -70,7 +71,7 @@ KERNEL(rms_norm)(
 
 /* The sum over a row of what is left of its elements less `high` and `low`, or of the squares. */
 #define SUM_OF_REST(total, square) \
-    real total = 0; \
+    real total = 0, total##_some = 0; \
     ROW_STEPS(step, length) \
     { \
         LOAD_STEP(X, given, values, step); \
@@ -78,10 +79,11 @@ KERNEL(rms_norm)(
         { \
             const real rest = KEPT(values, step)[j] - high - low; \
             if (IN_ROW(step, length)) \
-                total += square ? rest * rest : rest; \
+                total##_some += square ? rest * rest : rest; \
         } \
+        SETTLE(total, total##_some, step) \
     } \
-    total = row_sum(total, scratch) / size
+    total = row_sum(total + total##_some, scratch) / size
 
 KERNEL(layer_norm)(
     IN(X, x),

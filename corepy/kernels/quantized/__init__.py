@@ -260,7 +260,8 @@ def _matmul(name: str, integers: str, x: Any, values: Any, scales: Any, out: Any
     if on_device(g, v, s) and (vectors < _MANY or g.library == "pyopencl"):
         from corepy.kernels.quantized import device
 
-        return device.matmul(g, v, s, to, shape)
+        if device.supports(g, v):
+            return device.matmul(g, v, s, to, shape)
     few = 0 < vectors < _MANY and v.size > 0 and supports(v, g, s)
     # To copy bytes column by column takes longer than all of the formula, but for those of pairs.
     if not few or not (v.dtype == "uint8" or in_rows(v, apart=True)):

@@ -27,13 +27,13 @@ DEVICE int nearest(real value, real scale, int usable)
 }
 
 /* LANES work-items for a group of `size` elements. */
-KERNEL(quantize)(IN(X, x), OUT(VALUES, values), OUT(WIDE, scales), const i64 groups, const int size)
+KERNEL(quantize)(IN(X, x), OUT(VALUES, values), OUT(WIDE, scales), const i64 groups, const i64 size)
 {
     SHARED(real, scratch, ITEMS);
     const i64 group = GROUP_ID(0) * (ITEMS / LANES) + ITEM / LANES, first = group * size;
-    const int end = group < groups ? size : 0;
+    const i64 end = group < groups ? size : 0;
     real greatest = 0, strange = 0;
-    for (int i = LANE; i < end; i += LANES) {
+    for (i64 i = LANE; i < end; i += LANES) {
         const real value = LOAD(X, POINTER(x), first + i);
         greatest = fmax(greatest, fabs(value));
         strange = value == value ? strange : 1;
@@ -45,7 +45,7 @@ KERNEL(quantize)(IN(X, x), OUT(VALUES, values), OUT(WIDE, scales), const i64 gro
     scale *= scale * MOST < INFINITE ? 1 : 1 - 1.0f / (1 << 20);
     /* What has no scale, or none that is finite, is zero: then NaN comes of the scale. */
     const int usable = scale > 0 && scale < INFINITE;
-    for (int i = LANE; i < end / (8 / BITS); i += LANES) {
+    for (i64 i = LANE; i < end / (8 / BITS); i += LANES) {
 #if BITS == 8
         POINTER(values)[first + i] = (i8)nearest(LOAD(X, POINTER(x), first + i), scale, usable);
 #else
@@ -112,6 +112,17 @@ KERNEL(matmul)(IN(X, x), IN(VALUES, values), IN(WIDE, scales), OUT(X, out), cons
 
     real sum[TOGETHER][EACH];
     UNROLL for (int t = 0; t < TOGETHER; ++t) UNROLL for (int r = 0; r < EACH; ++r) sum[t][r] = 0;
+#if LONG /* else rows too short for sums of their own, which take registers */
+    real whole[TOGETHER][EACH];
+    UNROLL for (int t = 0; t < TOGETHER; ++t) UNROLL for (int r = 0; r < EACH; ++r) whole[t][r] = 0;
+#define SETTLE_ALL(step) \
+    if ((i / (step) + 1) % SUMMED == 0) { \
+        UNROLL for (int t = 0; t < TOGETHER; ++t) \
+            UNROLL for (int r = 0; r < EACH; ++r) settle(&whole[t][r], &sum[t][r]); \
+    }
+#else
+#define SETTLE_ALL(step)
+#endif
     if (packed) {
         for (int i = RUN * LANE; i < size; i += RUN * LANES) {
             real run[EACH][RUN], numbers[RUN];
@@ -129,6 +140,7 @@ KERNEL(matmul)(IN(X, x), IN(VALUES, values), IN(WIDE, scales), OUT(X, out), cons
                     sum[t][r] = fma(scale[r][i / step], product, sum[t][r]);
                 }
             }
+            SETTLE_ALL(RUN * LANES)
         }
     } else {
         for (int i = LANE; i < size; i += LANES) {
@@ -141,11 +153,15 @@ KERNEL(matmul)(IN(X, x), IN(VALUES, values), IN(WIDE, scales), OUT(X, out), cons
                 UNROLL for (int r = 0; r < EACH; ++r)
                     sum[t][r] = fma(weight[r], number, sum[t][r]);
             }
+            SETTLE_ALL(LANES)
         }
     }
     UNROLL for (int t = 0; t < TOGETHER; ++t)
         UNROLL for (int r = 0; r < EACH; ++r)
         {
+#if LONG
+            sum[t][r] += whole[t][r];
+#endif
             const real total = row_sum(sum[t][r], scratch);
             if (LANE == 0 && row + r < rows && vector + t < vectors)
                 STORE(X, POINTER(out), (i64)(vector + t) * rows + row + r, total);

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from corepy.kernels._arguments import Given
+from corepy.kernels._arguments import Given, unusable
 from corepy.kernels._device import Program, Result, launch, memory
 from corepy.kernels._device._runtime import ITEM_SIZE, VECTOR_BYTES
 from corepy.kernels._device._sharing import groups_to_move
@@ -21,6 +21,10 @@ _RUN: Final = 16
 _program: Final = Program(__file__, constants={"EACH": _EACH, "RUN": _RUN})
 #: At most how many vectors go through the matrix together.
 _TOGETHER: Final = 8
+#: Elements of a row beyond which products are summed by parts.
+_LONG: Final = 1 << 14
+#: Of vectors, rows and their elements there have to be fewer: they are counted in 32 bits.
+_MANY: Final = 1 << 30
 
 
 def quantize(x: Given, bits: int, group_size: int) -> tuple[Any, Any]:
@@ -41,7 +45,7 @@ def quantize(x: Given, bits: int, group_size: int) -> tuple[Any, Any]:
             block=(_ITEMS,),
             arguments=[
                 *(memory(x), values.memory, scales.memory),
-                *(np.int64(groups), np.int32(group_size)),
+                *(np.int64(groups), np.int64(group_size)),
             ],
             X=x.dtype,
             LANES=_LANES,
@@ -73,6 +77,18 @@ def dequantize(scales: Given, values: Given) -> Any:
     return result.array()
 
 
+def supports(x: Given, values: Given) -> bool:
+    """Say whether the kernel of `matmul` takes some vectors and a matrix."""
+    rows, size = values.shape[0], x.shape[-1]
+    if max(rows, size, x.size // size) < _MANY:
+        return True
+    if x.library != "pyopencl":
+        return False  # it has functions of its own
+    found = f"has shape {x.shape} beside {rows} rows of values"
+    expected = f"fewer than 2**{_MANY.bit_length() - 1} vectors, rows and elements of each"
+    raise unusable(x, found, f"{expected}, for the kernel in OpenCL")
+
+
 def matmul(
     x: Given, values: Given, scales: Given, out: Given | None, shape: tuple[int, ...]
 ) -> Any:
@@ -100,6 +116,7 @@ def matmul(
         LANES=_LANES,
         VECTOR=vector,
         TOGETHER=together,
+        LONG=int(size > _LONG),
         **_of_values(values.dtype),
     )
     return result.array()

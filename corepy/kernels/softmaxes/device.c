@@ -42,7 +42,7 @@ KERNEL(softmax_rows)(
             }
         }
         top = row_max(top, scratch);
-        real total = 0;
+        real total = 0, some = 0;
         ROW_STEPS(step, length)
         {
             LOAD_STEP(X, given, values, step);
@@ -52,10 +52,11 @@ KERNEL(softmax_rows)(
                 const int taken = IN_ROW(step, length) && TAKEN(ROW_AT(step) + j);
                 const real weight = EXP_FOR(X, LESS(scaled, top)); /* of all, as a branch would take longer */
                 KEPT(values, step)[j] = CHOSEN(taken, weight, 0);
-                total += KEPT(values, step)[j];
+                some += KEPT(values, step)[j];
             }
+            SETTLE(total, some, step)
         }
-        total = row_sum(total, scratch);
+        total = row_sum(total + some, scratch);
         const real share = total == 0 ? 0 : 1 / total;
         ROW_STEPS(step, length)
         {
@@ -98,20 +99,25 @@ KERNEL(softmax_columns)(
     for (i64 i = GROUP_ID(0) * BLOCK_X + LOCAL_ID(0); i < stack * columns;
          i += GROUPS(0) * BLOCK_X) {
         const i64 places = i / columns * length * columns + i % columns;
-        real top = -INFINITE, total = 0, least = 0;
+        real top = -INFINITE, total = 0, some = 0, least = 0;
         for (i64 at = 0; at < length; ++at) {
+            if (at % SUMMED == 0)
+                settle(&total, &some);
             if (!TAKEN(at))
                 continue;
             const real scaled = SCALED(LOAD(X, POINTER(x), places + at * columns));
             if (scaled > top) {
-                total = total * EXP_FOR(X, LESS(top, scaled)) + EXP_FOR(X, scaled - scaled); /* of infinity NaN */
+                const real less = EXP_FOR(X, LESS(top, scaled));
+                total *= less;
+                some = some * less + EXP_FOR(X, scaled - scaled); /* of infinity NaN */
                 top = scaled;
             } else if (scaled == -INFINITE) {
                 least = 1; /* nothing, beside anything that is greater */
             } else {
-                total += EXP_FOR(X, LESS(scaled, top));
+                some += EXP_FOR(X, LESS(scaled, top));
             }
         }
+        total += some;
         if (total == 0 && least == 1)
             total = INFINITE - INFINITE;
         const real share = total == 0 ? 0 : 1 / total;
