@@ -25,13 +25,12 @@ from numba.core.compiler_lock import global_compiler_lock
 from corepy import _forks
 from corepy._loops._lowering import PIPELINE
 from corepy._signals import let_through, suppressed
+from corepy._sources import source
 
 __all__ = ["OPTIONS", "REASSOCIATED", "compiler", "digest", "kept"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
-#: Reads files of corepy, be they in a folder or in an archive.
-_read: Final[Callable[[str], bytes]] = cast("Any", __spec__).loader.get_data
 #: How all loops are compiled.
 OPTIONS: Final = {"nogil": True, "error_model": "numpy", "pipeline_class": PIPELINE}
 #: Sums may be taken in any order, which lets them fill vector registers.
@@ -47,7 +46,7 @@ def digest(paths: tuple[Path, ...]) -> str:
     A frozen program may have none of them: Numba notices when that changes as a whole.
     """
     try:
-        return sha256(b"".join(_read(str(path)) for path in paths)).hexdigest()[:12]
+        return sha256(b"".join(source(path) for path in paths)).hexdigest()[:12]
     except OSError:
         return ""
 

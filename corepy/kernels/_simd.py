@@ -43,6 +43,8 @@ Array = npt.NDArray[Any]
 
 #: Elements whose sum is taken in their own dtype; the sums of such blocks are added in float64.
 _BLOCK: Final = 1024
+#: The same of products: in one go a sum of 4 million was off by 5e-4, of 16 million by a hundredth.
+DEEP: Final = 1 << 13
 #: Bytes of which memory gives so many at once.
 _LINE: Final = 64
 _f4, _i4 = np.float32, np.int32

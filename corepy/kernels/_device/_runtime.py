@@ -12,17 +12,18 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from corepy._errors import BackendError, CorepyError
 from corepy._signals import let_through
+from corepy._sources import source
 from corepy.devices._device import CPU
 from corepy.devices._shortage import insist
 from corepy.kernels._arguments import Given, is_compiling
@@ -47,8 +48,6 @@ ITEM_SIZE: Final = {
 #: Bytes that a work-item moves at a time where memory is aligned to as many.
 VECTOR_BYTES: Final = 16
 
-#: Reads files of corepy, be they in a folder or in an archive.
-_read: Final[Callable[[str], bytes]] = cast("Any", __spec__).loader.get_data
 _HEADER: Final = Path(__file__).with_name("portability.h")
 #: Sums of products in tiles, for programs that name it among their headers.
 TILES: Final = Path(__file__).with_name("tiles.h")
@@ -89,8 +88,7 @@ class Program:
 
     @cached_property
     def _source(self) -> str:
-        texts = (_read(str(path)).decode() for path in self._files)
-        parts = (f'#line 1 "{p.name}"\n{t}' for p, t in zip(self._files, texts, strict=True))
+        parts = (f'#line 1 "{path.name}"\n' + source(path).decode() for path in self._files)
         return "\n".join(parts)
 
 

@@ -9,9 +9,9 @@
 #define TILE_COLUMN(j) (ITEM % ACROSS + (j) * ACROSS)
 
 /* Sum LEFT(k, i) * RIGHT(k, j) over k below `depth` into `sums`, for the rows i and columns j of a
- * tile. SUMMED is a multiple of DEPTH. `left` and `right` are SHARED, of TILE_SHARED elements. LEFT is asked for neighbouring k side
- * by side where `left_by_k` holds, else for neighbouring i; RIGHT alike. Both have to give 0 where the
- * tile reaches beyond the results. */
+ * tile. SUMMED is a multiple of DEPTH. `left` and `right` are SHARED, of TILE_SHARED elements. LEFT is
+ * asked for neighbouring k side by side where `left_by_k` holds, else for neighbouring i; RIGHT alike.
+ * Both have to give 0 where the tile reaches beyond the results. */
 #define TILE_SHARED (DEPTH * (TILE + 1))
 #define TILE_SUMS(sums, depth, left, left_by_k, LEFT, right, right_by_k, RIGHT) \
     real sums[FEW][FEW], some[FEW][FEW]; \

@@ -16,6 +16,7 @@ from numba import types
 from corepy._loops._simd import by_type, converts_halves, number
 from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import (
+    DEEP,
     fetch,
     put,
     scratch,
@@ -30,9 +31,6 @@ Array = npt.NDArray[Any]
 _ROWS = 64
 #: Vectors that meet some rows at once, which are read, and widened, as seldom.
 _AT_ONCE = 4
-#: Elements whose products are summed in their dtype; the sums of such stretches are added in
-#: float64. In one go a sum of 16 million was off by more than a hundredth.
-_DEEP = 1 << 13
 #: Where a pair of matrices and their product begin that are each the first in their memory.
 ALONE: Final = np.zeros((1, 3), np.int64)
 
@@ -168,7 +166,7 @@ def _products(
         tiled = first + (last - first) // columns * columns if together else first
         begin = 0
         while begin < size:
-            end = begin + _DEEP if size - begin >= 2 * _DEEP else size
+            end = begin + DEEP if size - begin >= 2 * DEEP else size
             whole = (end - begin) // lanes * lanes
             at = places[pair, 1] + first * step + begin
             for r in range(first, tiled, columns):

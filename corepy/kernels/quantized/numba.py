@@ -9,14 +9,10 @@ import numpy.typing as npt
 
 from corepy._loops._simd import number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import scratch, sum_of_products
+from corepy.kernels._simd import DEEP, scratch, sum_of_products
 from corepy.kernels._tiles import BYTES, lanes_of, weighed
 
 Array = npt.NDArray[Any]
-
-#: Elements whose products are summed in their dtype; the sums of such stretches are added in
-#: float64. In one go a sum of 4 million was off by 5e-4.
-_DEEP = 1 << 13
 
 
 @kernel
@@ -44,8 +40,8 @@ def _widen_half(words: Array, shift: int, scales: Array, row: Array) -> None:
 @kernel
 def _sum_of_products(left: Array, right: Array) -> float:
     total = 0.0
-    for begin in range(0, left.size, _DEEP):
-        total += sum_of_products(left[begin : begin + _DEEP], right[begin : begin + _DEEP])
+    for begin in range(0, left.size, DEEP):
+        total += sum_of_products(left[begin : begin + DEEP], right[begin : begin + DEEP])
     return total
 
 
@@ -86,7 +82,7 @@ def _by_fours(
     """Multiply vectors by some fours of rows, the last of which may share rows with another."""
     size, groups = values.shape[1], scales.shape[1]
     words, factors, step = values.reshape(-1), scales.reshape(-1), size // groups
-    deep = _DEEP // 2 if halves else _DEEP
+    deep = DEEP // 2 if halves else DEEP
     most, part = max(deep // step, 1), min(deep, step)  # groups of a stretch, or what of one
     sums, totals = scratch(x, _TOGETHER * lanes_of(out)), np.empty(_TOGETHER)
     for four in range(start, stop):
