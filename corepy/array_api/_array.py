@@ -368,17 +368,16 @@ class Array(Interchange):
     # ------------------------------------------------------------------ scalars
 
     def _item(self, function: str, error: type[Exception] = TypeError) -> Scalar:
-        backend = self._table.backend
-        if backend.shape_of(self._native) != ():
+        native, backend = self._native, self._table.backend
+        if backend.shape_of(native) != ():
             hint = ", such as xp.any(x) or xp.all(x)" if function == "bool" else ""
             raise error(f"{function}: x has shape {self.shape}; expected a 0-D array{hint}")
         try:
-            return backend.item(self._native)
+            return backend.item(native)
         except (MemoryError, OSError, RuntimeError) as raised:
             let_through(raised)
             # As `tolist` ends, if it does so again.
-            start = backend.device_of(self._native)
-            return tried(lambda: backend.item(self._native), backend, start, CPU)
+            return tried(lambda: backend.item(native), backend, backend.device_of(native), CPU)
 
     def __bool__(self, /) -> bool:
         """Truth of a 0-D array.
@@ -431,6 +430,8 @@ class Array(Interchange):
             If the array has dimensions, or is complex.
         """
         value = self._item("float")
+        if value.__class__ is float:
+            return value
         if isinstance(value, complex):
             raise TypeError(f"float: x has dtype {self.dtype}; expected a real-valued dtype")
         return float(value)

@@ -54,7 +54,7 @@ def choice(name: str, function: Function) -> Function:
                         let_through(error)
                         return function(condition, x1, x2)
                     if made.__class__ is not a.__class__:
-                        made = table.backend.normalize(made)
+                        made = table.normalize(made)
                     array = _Array()
                     array._native = made
                     array._table = result
@@ -66,7 +66,7 @@ def choice(name: str, function: Function) -> Function:
 
 def _bound(made: Native, like: Native, table: Any) -> Any:
     if made.__class__ is not like.__class__:
-        made = table.backend.normalize(made)
+        made = table.normalize(made)
     array = _Array()
     array._native = made
     array._table = table
@@ -212,9 +212,10 @@ def item(function: Function) -> Function:
         known = table.calls.get("__getitem__")
         if known is None or STRICT.touched:
             return function(self, key)
-        a, place, kind, call = self._native, key, key.__class__, known[0]
+        a, place, kind = self._native, key, key.__class__
+        call, least, quicker = known
         if kind is int:
-            call = known[2] or call
+            call = quicker or call
         elif kind is slice:
             if (  # `is_slice`, without a call
                 key.start.__class__ not in _BOUNDS
@@ -222,7 +223,7 @@ def item(function: Function) -> Function:
                 or key.step.__class__ not in _BOUNDS
             ):
                 return function(self, key)
-            call = known[2] or call
+            call = quicker or call
         elif kind is _Array:
             there, place = key._table, key._native
             if (
@@ -231,7 +232,7 @@ def item(function: Function) -> Function:
                 or there.dtype.rank > 1
                 or there.dtype is _dtypes.uint64
                 or 0 in a.shape
-                or (known[1] is not None and place.size >= known[1])
+                or (least is not None and place.size >= least)
             ):
                 return function(self, key)
         elif kind not in _PARTS and not (kind is tuple and _are_parts(key)):
@@ -242,7 +243,7 @@ def item(function: Function) -> Function:
             let_through(error)
             return function(self, key)
         if made.__class__ is not a.__class__:
-            made = table.backend.normalize(made)
+            made = table.normalize(made)
         array = _Array()
         array._native = made
         array._table = table

@@ -67,6 +67,8 @@ class Table(Slots):
         for an int or a slice alone.
     repeats : bool
         The backend's.
+    normalize : callable
+        The backend's.
     scalars_first, scalars_second : frozenset of str
         Operations that take Python scalars as they are, of those in `Capabilities`.
     of_float, of_int : callable or None
@@ -77,7 +79,7 @@ class Table(Slots):
         dimensions in two thirds of the time.
     """
 
-    __slots__ = ("of_few", "of_float", "of_int", "short")
+    __slots__ = ("normalize", "of_few", "of_float", "of_int", "short")
 
     def __init__(self, backend: Backend, device: Device, dtype: DType) -> None:
         super().__init__()
@@ -86,6 +88,7 @@ class Table(Slots):
         self.dtype = dtype
         able = backend.capabilities(device)
         self.dtypes = able.dtypes
+        self.normalize = backend.normalize
         self.repeats = backend.repeats
         self.scalars_first = self._own(able.scalars_first)
         self.scalars_second = self._own(able.scalars_second)
