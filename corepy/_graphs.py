@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 from corepy._errors import (
@@ -16,8 +18,8 @@ from corepy._errors import (
 from corepy._signals import let_through
 from corepy._streams import Stream
 from corepy.array_api._array import Array
-from corepy.devices._libraries import serving
-from corepy.dispatch import Operand, as_operand, gathered, run
+from corepy.devices._libraries import asked, serving
+from corepy.dispatch import Operand, _explain, as_operand, gathered, run
 
 __all__ = ["Graph", "graph"]
 
@@ -54,6 +56,10 @@ def graph(function: Callable[..., Any], /, *examples: Any) -> Graph:
 
     Notes
     -----
+    Of other arrays than its operands a recording reads the memory that they had when it was made,
+    and keeps it: values that are written there later count, another array under the same name does
+    not. So do settings, such as `corepy.autocast`, that were in force then.
+
     Recorded in CuPy and torch on CUDA, and in torch on ROCm (which has never been run there).
     Elsewhere, and for arrays of other libraries, the function is called each time, and not here:
     `Graph.is_captured` tells. CuPy 14 records no products of matrices: it calls no cuBLAS then.
@@ -118,10 +124,14 @@ class Graph:
                     for backend in serving(device)
                     if (found := backend.streams(device)) is not None and found is not streams
                 ]
+                read = _Read()
                 try:
-                    self._replay, self._results = streams.capture(
-                        address, lambda: self._function(*self._operands)
-                    )
+                    with _explain.recorded(read.see):
+                        self._replay, self._results = streams.capture(
+                            address, lambda: self._function(*self._operands)
+                        )
+                    # They lie where the recording reads them, also where nobody else has them then.
+                    self._read = read.alive()
                 except Exception as error:
                     let_through(error)
                     told = " ".join(str(error).split())
@@ -151,6 +161,8 @@ class Graph:
             result is none.
         ValueError
             If one has another shape, dtype or device than its example.
+        BackendError
+            If the library fails, as where the device is lost; the operands are untouched.
         """
         if len(operands) != len(self._forms):
             raise TypeError(
@@ -162,16 +174,20 @@ class Graph:
             _check(made)
             return _copied(made)  # it may be an operand, or a view of one
         with self._lock, self._stream:
-            while True:
-                self._turns = turn = self._turns + 1
-                for kept, x in zip(self._operands, given, strict=True):
-                    table = kept._table
-                    kept._native = table["__setitem__"][0](kept._native, ..., x._native)
-                self._replay()
-                made = _copied(self._results)
-                if self._turns == turn:
-                    return made
-                # A handler of a signal has called meanwhile, and written over these operands.
+            return asked("graph", self._stream.device, partial(self._replayed, given))
+
+    def _replayed(self, given: list[Any]) -> Any:
+        """Do what was recorded with operands that are like the examples."""
+        while True:
+            self._turns = turn = self._turns + 1
+            for kept, x in zip(self._operands, given, strict=True):
+                table = kept._table
+                kept._native = table["__setitem__"][0](kept._native, ..., x._native)
+            self._replay()
+            made = _copied(self._results)
+            if self._turns == turn:
+                return made
+            # A handler of a signal has called meanwhile, and written over these operands.
 
     def _like(self, i: int, x: Any) -> Any:
         """Return an operand in the library of its example, and refuse one that is unlike it."""
@@ -184,6 +200,30 @@ class Graph:
                 f"expected {table.dtype} of shape {shape} on {table.device}, as recorded"
             )
         return gathered("graph", "the recording", table, name, x)
+
+
+class _Read:
+    """The native arrays that operations are given while a graph is recorded."""
+
+    def __init__(self) -> None:
+        self._refs: dict[int, weakref.ref[Any]] = {}
+
+    def see(self, value: Any) -> None:
+        """Take note of what an operation is given, or of the parts of it."""
+        if isinstance(value, (tuple, list)):
+            for item in value:
+                self.see(item)
+        elif isinstance(value, dict):
+            self.see(list(value.values()))
+        elif isinstance(value, Operand):
+            self.see(value._native)
+        else:
+            with suppress(TypeError):  # numbers, and all else that has no memory of a device
+                self._refs[id(value)] = weakref.ref(value)
+
+    def alive(self) -> list[Any]:
+        """Return those that the function has not made by itself and let go of."""
+        return [x for ref in self._refs.values() if (x := ref()) is not None]
 
 
 def _check(made: Any) -> None:

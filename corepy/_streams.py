@@ -11,7 +11,7 @@ import time
 from functools import partial
 from types import TracebackType
 
-from corepy._errors import UnsupportedOperationError, bad_argument, bad_type
+from corepy._errors import BackendError, UnsupportedOperationError, bad_argument, bad_type
 from corepy.backends._streams import Mark, Streams
 from corepy.devices import Device
 from corepy.devices._libraries import asked, serving
@@ -48,6 +48,8 @@ def stream(device: Device | str | None = None, *, ordered: bool = True) -> Strea
         If an argument is none that it can be.
     BackendUnavailableError
         If no usable backend serves the device.
+    BackendError
+        If a library fails, as where the device is lost; so do blocks, and all that a stream does.
 
     Notes
     -----
@@ -86,14 +88,14 @@ class Stream:
         self._owner: object = None
         self._streams = _streams_of(device)
         if self._streams is not None:
-            self.address, self._owner = self._streams.create()
+            self.address, self._owner = asked("stream", device, self._streams.create)
         self._entered = _Entered()
 
     def __enter__(self) -> Stream:
         block = None
         if self.address is not None:
             block = Block(self.device, self.address, self._ordered)
-            block.enter()
+            asked("stream", self.device, block.enter)
         self._entered.blocks.append(block)
         return self
 
@@ -105,7 +107,11 @@ class Stream:
     ) -> None:
         block = self._entered.blocks.pop()
         if block is not None:
-            block.leave()
+            try:
+                asked("stream", self.device, block.leave)
+            except BackendError:
+                if error is None:  # else what was raised inside comes, which says more
+                    raise
 
     def __repr__(self) -> str:
         where = "no stream of its own" if self.address is None else f"at {self.address:#x}"
@@ -133,7 +139,8 @@ class Stream:
             if timing:
                 self.synchronize()
             return Event(self.device, None, time.perf_counter(), timing)
-        mark = self._streams.record(self.address, timing=timing)
+        record = partial(self._streams.record, self.address, timing=timing)
+        mark = asked("record", self.device, record)
         return Event(self.device, self._streams, mark, timing)
 
     def wait(self, other: Event | Stream) -> None:
@@ -158,7 +165,8 @@ class Stream:
         if self._streams is None or type(self._streams) is not type(other._streams):
             other.synchronize()  # of two libraries that share no events
         elif self.address is not None:
-            self._streams.wait(self.address, other._mark)
+            wait = partial(self._streams.wait, self.address, other._mark)
+            asked("wait", self.device, wait)
 
     def query(self) -> bool:
         """Say whether everything that the stream was asked is done; see `Event.query`.
@@ -281,4 +289,5 @@ class Event:
         end.synchronize()
         if self._streams is None:
             return 1e3 * float(end._mark - self._mark)
-        return self._streams.elapsed(self._mark, end._mark)
+        elapsed = partial(self._streams.elapsed, self._mark, end._mark)
+        return asked("elapsed_time", self.device, elapsed)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,11 +14,8 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES
-from corepy.devices import _capabilities
-from corepy.devices._device import CPU, GPU_KINDS, as_device
-from corepy.dispatch import _select
+from corepy.devices._device import CPU, as_device
 from corepy.testing import DEVICES, FakeArray, FakeBackend, fake_devices
-from tests.conftest import required
 
 NO_FLOAT64, NO_X64, DEVICE1 = "fake:no_float64", "fake:no_x64", "fake:device1"
 
@@ -148,26 +142,6 @@ def test_two_devices_raise_naming_both(
 # ---------------------------------------------------------------------------- missing dtypes
 
 
-def test_default_dtypes_are_those_of_the_device(fake: FakeBackend) -> None:
-    info = xp.__array_namespace_info__()
-    wanted = {
-        NO_FLOAT64: ["float32", "complex64", "int64", "int64"],
-        NO_X64: ["float32", "complex64", "int32", "int32"],
-        DEVICE1: ["float64", "complex128", "int64", "int64"],
-    }
-    for device, names in wanted.items():
-        found = info.default_dtypes(device=as_device(device))
-        assert [dtype.name for dtype in found.values()] == names
-        assert xp.ones(1, device=device).dtype.name == names[0]
-        assert xp.asarray(1.5, device=device).dtype.name == names[0]
-        assert xp.asarray([1j], device=device).dtype.name == names[1]
-        assert xp.arange(3, device=device).dtype.name == names[2]
-        assert xp.fft.rfftfreq(4, device=device).dtype.name == names[0]
-        with corepy.backend_priority([device]):
-            assert xp.linspace(0, 1, 3).dtype.name == names[0]
-            assert xp.asarray([1, 2]).dtype.name == names[2]
-
-
 def test_results_take_the_widest_dtype_of_the_device(fake: FakeBackend) -> None:
     ints = xp.asarray([3, 1, 1], dtype=xp.int32, device=NO_X64)
     small = xp.astype(ints, xp.uint8)
@@ -227,168 +201,6 @@ def test_a_promotion_that_the_device_cannot_hold_is_refused(fake: FakeBackend) -
             match="^(add|where|concat|dtype): the dtype would be int64, which fake lacks on fake:",
         ):
             call()
-
-
-# ---------------------------------------------------------------------------- the default device
-
-
-def test_a_fake_device_is_never_the_default_by_itself(fake: FakeBackend) -> None:
-    assert xp.ones(1).device is CPU
-    assert xp.__array_namespace_info__().default_device() is CPU
-
-
-@pytest.mark.parametrize(
-    ("entry", "device"),
-    [
-        ("fake", NO_FLOAT64),  # the first that the backend serves
-        ("fake:fake:device1", DEVICE1),
-        ("fake:fake:no_x64", NO_X64),
-        ("fake:no_float64", NO_FLOAT64),
-        ("fake:device1", DEVICE1),
-    ],
-)
-def test_a_priority_names_backend_device_or_both(
-    fake: FakeBackend, entry: str, device: str
-) -> None:
-    with corepy.backend_priority([entry]):
-        x = xp.ones(2)
-        assert (x.backend, x.device.name) == ("fake", device)
-        y = xp.asarray(np.ones(2, np.float32))  # as lists do: a program may have its data in either
-        assert (y.backend, y.device.name) == ("fake", device)
-        assert (x + y).tolist() == [2.0, 2.0]
-        assert xp.asarray(np.ones(2, np.float32), device="cpu").device is CPU
-        assert xp.asarray(xp.ones(2, device="cpu")).device is CPU
-    assert xp.ones(1).device is CPU
-
-
-def test_new_arrays_are_made_where_they_were_asked_for_each_time() -> None:
-    # Where one went is remembered by device, for as long as wish and backends are the same.
-    def made(device: object) -> set[tuple[str, str, str]]:
-        x = xp.zeros(2, device=device)
-        several = [x, xp.asarray(0.5, device=device), xp.asarray([0.5], device=device)]
-        several += [xp.arange(2.0, device=device), xp.full(2, 0.5, device=device), xp.ones_like(x)]
-        several += [xp.zeros(2, dtype=xp.float32, device=device), xp.eye(2, device=device)]
-        return {(y.backend, y.device.name, y.dtype.name) for y in several}
-
-    for _ in range(2):
-        with fake_devices():
-            place = xp.ones(1, device=DEVICE1).device
-            for _ in range(2):
-                assert made(place) == {
-                    ("fake", DEVICE1, "float64"),
-                    ("fake", DEVICE1, "float32"),
-                }
-                assert {each[:2] for each in made(CPU)} == {("numpy", "cpu")}
-                assert {each[:2] for each in made(None)} == {("numpy", "cpu")}
-                with corepy.backend_priority([DEVICE1, "reference"]):
-                    assert {each[:2] for each in made(CPU)} == {("reference", "cpu")}
-                    assert {each[:2] for each in made(None)} == {("fake", DEVICE1)}
-                    assert xp.zeros_like(xp.zeros(1, device=CPU), device=place).device is place
-                no_float64 = xp.ones(1, device=NO_FLOAT64).device
-                assert made(no_float64) == {("fake", NO_FLOAT64, "float32")}
-        for _ in range(2):
-            with pytest.raises(corepy.BackendUnavailableError, match="^zeros: "):
-                made(place)
-
-
-def test_arrays_of_numpy_come_to_the_default_device(fake: FakeBackend) -> None:
-    values = np.asarray([1.0, 2.0])
-    with corepy.backend_priority([DEVICE1]):
-        report = corepy.explain(xp.asarray, values)
-        assert (report.result.device.name, report.bytes_moved) == (DEVICE1, values.nbytes)
-        assert xp.asarray(values, dtype=xp.int32).tolist() == [1, 2]
-        with pytest.raises(ValueError, match="^asarray: obj .* expected .* for copy=False"):
-            xp.asarray(values, copy=False)
-        with pytest.raises(corepy.DeviceMismatchError):  # an operand is no array to be made
-            xp.ones(2) + values
-    with (
-        corepy.backend_priority([NO_FLOAT64]),
-        pytest.raises(corepy.UnsupportedOperationError, match="^asarray: dtype is float64, which"),
-    ):
-        xp.asarray(values)
-
-
-@pytest.mark.needs("torch")
-def test_arrays_of_libraries_that_know_devices_stay(fake: FakeBackend) -> None:
-    values = required("torch").ones(2)
-    with corepy.backend_priority([DEVICE1]):
-        assert xp.asarray(values).device is CPU
-        assert xp.asarray(values, device=DEVICE1).device.name == DEVICE1
-
-
-def test_a_priority_for_a_device_that_is_not_served(fake: FakeBackend) -> None:
-    for entry in ("fake:fake:device2", "fake:device2", "fake:cuda"):
-        with pytest.raises(
-            corepy.BackendUnavailableError,
-            match="^backend_priority: backend fake has no device .*; expected fake:no_float64, ",
-        ):
-            corepy.backend_priority([entry])
-
-
-@pytest.mark.parametrize("name", ["cuda:0", "rocm:0", "mps", "xpu:0"])
-def test_gpu_is_the_first_of_any_kind(name: str) -> None:
-    backend = FakeBackend(devices={DEVICE1: DEVICES[DEVICE1], name: DEVICES[DEVICE1]})
-    corepy.register_backend("fake", backend, priority=1)
-    try:
-        for entry in ("gpu", "fake:gpu"):
-            with corepy.backend_priority([entry]):
-                assert xp.ones(1).device.name == name
-        x = xp.ones(2, device="gpu")
-        assert (x.backend, x.device) == ("fake", as_device(name))
-        assert xp.ones(2).to_device("gpu").device is x.device
-        assert corepy.to(np.ones(1), device="gpu").device is x.device
-        assert corepy.stream("gpu").device is x.device
-        assert xp.__array_namespace_info__().dtypes(device="gpu")
-        assert x.device.name == name  # and no device has that name
-        with corepy.strict(True), pytest.raises(TypeError, match="^ones: device is of type str"):
-            xp.ones(2, device="gpu")
-    finally:
-        corepy.unregister_backend("fake")
-
-
-def test_gpu_where_there_is_none(fake: FakeBackend) -> None:
-    if any(device.kind in GPU_KINDS for device in corepy.list_devices()):
-        pytest.skip("this machine has a GPU that a backend can use")
-    for call in (
-        lambda: xp.ones(2, device="gpu"),
-        lambda: xp.ones(2).to_device("gpu"),
-        lambda: corepy.stream("gpu"),
-    ):
-        with pytest.raises(corepy.BackendUnavailableError, match="device is 'gpu'; expected one "):
-            call()
-    with pytest.raises(corepy.BackendUnavailableError, match="backend fake has no gpu; expected"):
-        corepy.set_backend("fake:gpu")
-
-
-def test_what_becomes_the_default_can_be_found() -> None:
-    """Without loading any library."""
-    assert set(_select._ACCELERATORS) <= set(_select._FOUND)
-    assert set(_select._FOUND) == {k for kinds in _capabilities._GPU_KINDS.values() for k in kinds}
-
-
-HIDDEN = """
-import corepy, corepy.testing
-from corepy._dtypes import ANY, float64
-from corepy.dispatch import _select
-class Gpu(corepy.testing.FakeBackend):
-    name = "fake"
-for dtypes in (ANY - {float64}, ANY):
-    corepy.register_backend("fake", Gpu(devices={"cuda:0": dtypes}), priority=1)
-    _select._accelerators = lambda: ("cuda",)
-    print(corepy.array_api.ones(1).device)
-"""
-
-
-def test_a_gpu_becomes_the_default_only_with_every_dtype() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", HIDDEN],
-        env={k: v for k, v in os.environ.items() if not k.startswith("COREPY_")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.stdout.split() == ["cpu", "cuda:0"], done.stderr
 
 
 # ---------------------------------------------------------------------------- fallback
@@ -625,31 +437,20 @@ def test_a_name_that_no_operation_has_is_refused(argument: str, wrong: object) -
         pass
 
 
+@pytest.mark.parametrize("argument", ["offers", "lacks"])
+@pytest.mark.parametrize("wrong", ["sqrt", 3])
+def test_a_single_name_is_no_collection(argument: str, wrong: Any) -> None:
+    message = f"^FakeBackend: {argument} is of type {type(wrong).__name__}; expected a collection"
+    with pytest.raises(TypeError, match=message):
+        FakeBackend(**{argument: wrong})
+
+
 def test_arrays_outlive_their_registration() -> None:
     with fake_devices():
         x = xp.asarray([1.0, 2.0], device=DEVICE1)
     gc.collect()
     assert (x + x).tolist() == [2.0, 4.0]
     assert DTYPES["float64"] is x.dtype
-
-
-@pytest.mark.parametrize(
-    ("obj", "device"),
-    [
-        (2**40, NO_X64),
-        ([0, -(2**31) - 1], NO_X64),
-        (1e300, NO_FLOAT64),
-        ([[0.5, 1e300]], NO_FLOAT64),
-        ([1e300j], NO_FLOAT64),
-    ],
-)
-def test_numbers_that_the_default_dtype_of_a_device_lacks(
-    fake: FakeBackend, obj: Any, device: str
-) -> None:
-    with pytest.raises(OverflowError, match="^asarray: obj holds "):
-        xp.asarray(obj, device=device)
-    with corepy.backend_priority([device]), pytest.raises(OverflowError, match="^asarray: "):
-        xp.asarray(obj)
 
 
 def test_astype_moves_what_a_device_has_no_dtype_for(fake: FakeBackend) -> None:
@@ -659,3 +460,63 @@ def test_astype_moves_what_a_device_has_no_dtype_for(fake: FakeBackend) -> None:
     assert (y.dtype, y.device, y.tolist()) == (xp.float64, CPU, [1.5, 2.5])
     with pytest.raises(corepy.UnsupportedOperationError, match="^astype: dtype is float64, which"):
         xp.astype(y, xp.float64, device=NO_FLOAT64)
+
+
+def test_a_device_that_is_gone_answers_nothing(fake: FakeBackend) -> None:
+    x = xp.asarray([1.0, 2.0], device=DEVICE1)
+    number, other = x[0], xp.ones(2, device=NO_X64)
+    calls: list[Callable[[], Any]] = [
+        lambda: x + x,
+        lambda: float(number),
+        lambda: x.to_device("cpu"),
+        lambda: xp.asarray([1.0], device=DEVICE1),
+        lambda: xp.ones(2, device=DEVICE1),
+    ]
+    with fake.lose_device(DEVICE1):
+        with fake.lose_device(NO_X64), pytest.raises(corepy.BackendError, match="x64 is gone"):
+            other + other
+        assert (other + other).tolist() == [2.0, 2.0]
+        for call in calls:
+            with pytest.raises(corepy.BackendError, match=f"{DEVICE1} is gone"):
+                call()
+    assert (x + x).tolist() == [2.0, 4.0]
+    assert float(number) == 1.0
+    with (
+        pytest.raises(ValueError, match="^lose_device: device is 'cpu'; expected one of the back"),
+        fake.lose_device("cpu"),
+    ):
+        raise AssertionError
+
+
+def test_transfers_fail_as_often_as_the_outer_block_says(fake: FakeBackend) -> None:
+    x = xp.ones(2, device=DEVICE1)
+    with fake.fail_transfers(after=1):
+        with fake.fail_transfers(), pytest.raises(corepy.BackendError, match="does not respond"):
+            x.to_device("cpu")
+        assert x.to_device("cpu").tolist() == [1.0, 1.0]
+        with pytest.raises(corepy.BackendError, match="does not respond"):
+            x.to_device("cpu")
+
+
+def test_the_fake_library_refuses_what_a_true_one_would(fake: FakeBackend) -> None:
+    values, place = np.ones(2), as_device(NO_FLOAT64)
+    with pytest.raises(TypeError, match="^fake:no_float64 does not support float64$"):
+        fake.from_numpy(values, place)
+    with pytest.raises(TypeError, match="^fake:no_float64 does not support float64$"):
+        fake.scalar(1.0, xp.float64, place)
+    there = fake.from_numpy(values, as_device(DEVICE1))
+    for share in (
+        lambda: fake.from_numpy(values, as_device(DEVICE1), copy=False),
+        lambda: fake.to_numpy(there, copy=False),
+    ):
+        with pytest.raises(ValueError, match="^fake devices share no memory$"):
+            share()
+
+
+def test_fake_devices_are_gone_after_their_block_however_it_ends() -> None:
+    with fake_devices():
+        assert "fake" in corepy.usable_backends()
+    assert "fake" not in corepy.usable_backends()
+    with pytest.raises(ZeroDivisionError), fake_devices():
+        raise ZeroDivisionError
+    assert "fake" not in corepy.usable_backends()

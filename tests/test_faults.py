@@ -12,7 +12,8 @@ device kernel not compiling    `BackendError` with the compiler's words         
 out of memory on the host      caches freed, once more, `InsufficientMemoryError`       yes
 out of memory on a device      caches of all libraries freed, once more, the host by    [3]
                                the fallback policy, `InsufficientMemoryError`
-device that disappears         `BackendError` naming it; other devices go on            yes
+device that disappears         `BackendError` naming it; other devices go on            [7]
+no more memory to pin          the host waits; `InsufficientMemoryError`                [7]
 transfer failing midway        `BackendError` naming both devices                       [4]
 connection to a server lost    `BackendError`                                           [5]
 compiled kernels on disk       they are compiled anew, and kept where there is room     [6]
@@ -27,6 +28,8 @@ damaged, or the disk full
 4. ``tests/test_fake_devices.py``; here for operations in place.
 5. ``examples/remote_backend/tests``.
 6. ``tests/loops/test_compile.py`` (Numba), ``tests/backends/test_tinygrad.py``.
+7. ``tests/backends/faults_on_stand_in_gpu.py`` (streams, graphs, pinned memory); here with the fake
+   library.
 """
 
 from __future__ import annotations

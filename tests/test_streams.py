@@ -1,8 +1,9 @@
 """Streams, events, graphs and asynchronous copies: on the host, and on a GPU.
 
-What they do to the order of work is held by ``tests/backends/on_stand_in_gpu.py``, on a stand-in
-for a GPU in a process of its own, and what they do where memory lacks by
-``memory_on_stand_in_gpu.py`` beside it; ``tests/backends/test_torch_streams.py`` holds torch's.
+A stand-in for a GPU, in a process of its own, has what they do to the order of work
+(``tests/backends/on_stand_in_gpu.py``), where memory lacks (``memory_on_stand_in_gpu.py``), and
+where the GPU is lost or one of two (``faults_on_stand_in_gpu.py``);
+``tests/backends/test_torch_streams.py`` holds torch's.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def test_on_a_stand_in_gpu() -> None:
             *("--noconftest", "-p", "no:cacheprovider", "-q", "-n", "0"),
             "tests/backends/on_stand_in_gpu.py",
             "tests/backends/memory_on_stand_in_gpu.py",
+            "tests/backends/faults_on_stand_in_gpu.py",
         ],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT), "COREPY_ROUTES": "shipped"},

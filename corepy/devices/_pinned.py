@@ -9,7 +9,8 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from corepy import _forks
-from corepy._errors import UnsupportedOperationError
+from corepy._errors import BackendError, InsufficientMemoryError, UnsupportedOperationError
+from corepy._signals import let_through
 from corepy.devices._device import CPU, Device
 from corepy.devices._libraries import loaded_backends, on_release
 from corepy.devices._transfer import tried
@@ -28,27 +29,51 @@ _on_their_way: Final[list[tuple[Streams, Mark, object]]] = []
 
 
 def pinned_copy(
-    values: np.ndarray[Any, Any], streams: Streams | None = None
+    values: np.ndarray[Any, Any], streams: Streams | None = None, function: str = "pin_memory"
 ) -> np.ndarray[Any, Any] | None:
-    """Copy an array into pinned memory; None if no library has any."""
-    made = _allocate(values.shape, values.dtype, streams)
+    """Copy an array into pinned memory; None if no library has any. Errors as `_allocate`."""
+    made = _allocate(values.shape, values.dtype, streams, function)
     if made is not None:
         made[...] = values
     return made
 
 
 def _allocate(
-    shape: tuple[int, ...], dtype: np.dtype[Any], streams: Streams | None
+    shape: tuple[int, ...], dtype: np.dtype[Any], streams: Streams | None, function: str
 ) -> np.ndarray[Any, Any] | None:
+    """Take pinned memory of a library, or of the first that has some.
+
+    Raises
+    ------
+    InsufficientMemoryError
+        If no more can be pinned: the system has limits of its own for that.
+    BackendError
+        If the library fails, as where the device is lost.
+    """
     holds = [streams] if streams is not None else _holds()
     for hold in holds:
-        made = hold.pinned(shape, dtype)
+        try:
+            made = hold.pinned(shape, dtype)
+        except (MemoryError, RuntimeError) as error:
+            let_through(error)
+            raise _unpinned(function, error) from error
         if made is not None:
             first = made.ctypes.data
             with _LOCK:
                 _blocks[first] = first + made.nbytes, weakref.ref(made)
             return made
     return None
+
+
+def _unpinned(function: str, error: Exception) -> Exception:
+    """Word the private error of a library that was asked for pinned memory."""
+    told = f"({type(error).__name__}: {' '.join(str(error).split())})"
+    lacks = [backend.is_out_of_memory for backend in loaded_backends()]
+    if isinstance(error, MemoryError) or any(is_shortage(error) for is_shortage in lacks):
+        return InsufficientMemoryError(
+            f"{function}: the host has no more memory to pin, and the array is untouched {told}"
+        )
+    return BackendError(f"{function}: no memory could be pinned; the array is untouched {told}")
 
 
 def _holds() -> list[Streams]:
@@ -102,7 +127,8 @@ def start(
         if there is CPU and here is not CPU:
             streams = source.streams(here)
             return None if streams is None else _fetch(native, source, here, target, streams)
-    except UnsupportedOperationError:  # the library has none, or not of this array
+    # The library has no such memory, or not of this array, or no more: then the host waits.
+    except (UnsupportedOperationError, InsufficientMemoryError):
         return None
     return None
 
@@ -112,7 +138,7 @@ def _send(
 ) -> Native | None:
     values: Any = source.to_numpy(native)
     if not is_pinned(values):
-        values = pinned_copy(values, streams)
+        values = pinned_copy(values, streams, "to")
         if values is None:
             return None
     made = tried(lambda: streams.send(values), target, CPU, there)
@@ -126,7 +152,7 @@ def _fetch(
     import numpy as np
 
     dtype = np.dtype(source.dtype_of(native).name)
-    out = _allocate(source.known_shape(native), dtype, streams)
+    out = _allocate(source.known_shape(native), dtype, streams, "to")
     if out is None:
         return None
     tried(lambda: streams.fetch(native, out), source, here, CPU)

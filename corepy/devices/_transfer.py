@@ -113,13 +113,13 @@ def _shared(
 
 
 #: Addresses of one and the same stream, the default one.
-_DEFAULT: Final = (0, 1)
+DEFAULT: Final = (0, 1)
 
 
 def _differ(one: Streams, other: Streams) -> bool:
     """Say whether two libraries work in different streams of a device, and record neither."""
     first, second = one.current(), other.current()
-    if first == second or (first in _DEFAULT and second in _DEFAULT):
+    if first == second or (first in DEFAULT and second in DEFAULT):
         return False
     return not (one.is_capturing() or other.is_capturing())
 

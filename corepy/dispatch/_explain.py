@@ -170,6 +170,8 @@ class _Note(threading.local):
     device: Any = None
     #: The function that is about to make an array where no operand leads, and why there.
     creation: tuple[str, str] = ("", "")
+    #: Who is shown what operations are given, while a graph is recorded.
+    witness: Callable[[Any], object] | None = None
 
     def __init__(self) -> None:  # each thread's own
         self.track = next(_tracks)
@@ -227,6 +229,40 @@ def _leave(listener: Listener) -> None:
     here = _here.get()
     if listener in here:
         _here.set(tuple(each for each in here if each is not listener))
+
+
+#: How many graphs are being recorded, in any thread.
+_recordings = 0
+
+
+@contextmanager
+def recorded(witness: Callable[[Any], object]) -> Iterator[None]:
+    """Show somebody what operations of this thread are given, for as long as a graph is recorded.
+
+    Nobody waits for a device meanwhile, in any thread, which would end the recording.
+    """
+    global _recordings
+    before = _note.witness
+    with listen(_unheard):
+        with _lock:
+            _recordings += 1
+        _note.witness = witness
+        try:
+            yield
+        finally:
+            _note.witness = before
+            with _lock:
+                _recordings -= 1
+
+
+def _unheard(record: Record) -> None:
+    """Listen to nothing."""
+
+
+def settle(backend: Backend, device: Device) -> None:
+    """Wait for a device, so that times are those of the work, unless a graph is recorded."""
+    if not _recordings:
+        backend.synchronize(device)
 
 
 def _listening_here() -> tuple[Listener, ...]:
@@ -329,11 +365,13 @@ def traced(
         listeners = _listening_here()
         if not listeners:
             return native(*args, **kwargs)
+        if _note.witness is not None:
+            _note.witness((args, kwargs))
         _note.reason, _note.bytes_moved, _note.backend, _note.device = "", 0, None, None
         usual = _AT_HOME if args and backend.owns(args[0]) else _why_here(name)
         start = time.perf_counter()
         result = native(*args, **kwargs)
-        backend.synchronize(device)
+        settle(backend, device)
         seconds = time.perf_counter() - start
         ran = _note.backend or getattr(native, "backend", backend)
         row = Record(
@@ -371,13 +409,15 @@ def one_operation(function: _Function) -> _Function:
     def report(*args: Any, **kwargs: Any) -> Any:
         if not _listeners or not (listeners := _listening_here()):
             return function(*args, **kwargs)
+        if _note.witness is not None:
+            _note.witness((args, kwargs))
         try:
             _note.reason, _note.bytes_moved, _note.ran, _note.inside = "", 0, None, True
             start = time.perf_counter()
             result = function(*args, **kwargs)
             found = _note.ran
             if found is not None:
-                found[1].synchronize(found[2])
+                settle(*found[1:])
         finally:
             _note.inside = False
         seconds = time.perf_counter() - start

@@ -240,12 +240,13 @@ class Choice:
                 return place.backend.native_dtype(DTYPES[value.name])
             return value
 
-        moving = {key: _fallback.each(there, value) for key, value in params.items()}
-        made = call(*(_fallback.each(there, x) for x in args), **moving)
-        results = self._results(made, place, self._expected(args, params))
-        if _explain.listening():
-            place.backend.synchronize(place.device)
-            _explain.note(f"offload: {best}", best.moved, place.backend, place.device)
+        with place.in_order():
+            moving = {key: _fallback.each(there, value) for key, value in params.items()}
+            made = call(*(_fallback.each(there, x) for x in args), **moving)
+            results = self._results(made, place, self._expected(args, params))
+            if _explain.listening():
+                _explain.settle(place.backend, place.device)
+                _explain.note(f"offload: {best}", best.moved, place.backend, place.device)
         return results
 
     def _expected(self, args: tuple[Any, ...], params: dict[str, Any]) -> DType | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +14,7 @@ from corepy._errors import BackendUnavailableError, RouteWarning
 from corepy.backends._base import Backend
 from corepy.devices._capabilities import detect_devices
 from corepy.devices._device import Device, as_device
+from corepy.devices._transfer import DEFAULT
 from corepy.dispatch import _explain, _offload_costs, _registry, _settings
 from corepy.dispatch._offload_costs import Costs, Curve
 from corepy.dispatch._settings import OFFLOAD
@@ -54,6 +56,16 @@ class Accelerator:
     def name(self) -> str:
         """How it is called in messages."""
         return f"{self.backend.name} on {self.device}"
+
+    def in_order(self) -> AbstractContextManager[object]:
+        """Return a context in which its work goes to the default stream, in whatever blocks.
+
+        Who holds a host array does not know where its values lie, and waits for no stream.
+        """
+        streams = self.backend.streams(self.device)
+        if streams is None or streams.current() in DEFAULT:
+            return nullcontext()
+        return streams.using(DEFAULT[0])
 
 
 _LOCK: Final = _forks.lock()

@@ -75,7 +75,8 @@ class Resident:
         if there is not None:
             # Not under a lock: a transfer may take long, free memory under other locks, or end in a
             # signal's handler that asks for the values too. Who comes second throws theirs away.
-            found = brought_home(there, place.backend)
+            with place.in_order():
+                found = brought_home(there, place.backend)
             first = self._came.setdefault(None, found) is found
             self.there = None
             if first:
@@ -138,7 +139,8 @@ class OffloadBackend(Backend):
         if native.__class__ is Resident:
             there = native.there
             if there is not None:  # one number comes, and the array stays
-                return native.accelerator.backend.item(there)
+                with native.accelerator.in_order():
+                    return native.accelerator.backend.item(there)
         return self._home.item(fetched(native))
 
     def to_numpy(self, native: Native, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -148,7 +150,8 @@ class OffloadBackend(Backend):
         if native.__class__ is Resident:
             there = native.there
             if there is not None:
-                return to_host(there, native.accelerator.backend)
+                with native.accelerator.in_order():
+                    return to_host(there, native.accelerator.backend)
         return self._home.peek(fetched(native))
 
     def from_numpy(

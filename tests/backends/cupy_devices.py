@@ -74,6 +74,8 @@ class Device:
         return total - sum(pool.used + pool.cached for pool in GPU.pools), total
 
     def synchronize(self) -> None:
+        if GPU.recording:  # of any stream of the device
+            raise CaptureError("cudaErrorStreamCaptureUnsupported: operation not permitted")
         for address in list(GPU.queues):
             GPU.drain(address)
 

@@ -123,6 +123,8 @@ class ndarray(np.ndarray[Any, Any]):
         ready()
         _together(key)
         found = super().__getitem__(key)
+        if not isinstance(found, np.ndarray):  # CuPy gives a view of the element
+            found = super().__getitem__((*(key if isinstance(key, tuple) else (key,)), ...))
         return found if np.may_share_memory(found, self) else allocated(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -163,15 +165,24 @@ def _reading(name: str) -> Any:
     return method
 
 
-for _name in ("copy", "item", "reshape", "tolist"):
+for _name in ("item", "reshape", "tolist"):
     setattr(ndarray, _name, _reading(_name))
 for _name in ("__bool__", "__float__", "__int__"):
     setattr(ndarray, _name, _reading(_name))
 
 
+def _copy(self: Any, order: Any = "C") -> Any:
+    """Copy to the current device, whichever the array is on."""
+    ready()
+    made = np.ndarray.copy(self, order)
+    made._number = PLACE.numbers[-1]
+    return made
+
+
 def _astype(self: Any, dtype: Any, copy: bool = True) -> Any:
     if not copy and self.dtype == dtype:
         return self
+    _on_one_device([self])
     values = self.view(np.ndarray)
     return _given(later(lambda x: np.array(x, dtype), (values,), {}, CURRENT.address))
 
@@ -195,6 +206,7 @@ for _name in ("sum", "prod", "mean"):
 for _name in ("max", "min", "all", "any"):
     setattr(ndarray, _name, _reducing(_name, "out", "keepdims"))
 ndarray.astype = _astype  # type: ignore[assignment,method-assign]
+ndarray.copy = _copy  # type: ignore[assignment,method-assign]
 ndarray.__module__ = "cupy"
 
 

@@ -22,7 +22,7 @@ from corepy.backends.cupy._streams import CuPyStreams
 from corepy.devices import _pinned
 from corepy.devices._device import as_device
 from corepy.devices._transfer import convert
-from corepy.dispatch import _streams, load
+from corepy.dispatch import _explain, _streams, load
 from tests.backends import stand_in_gpu
 from tests.backends.cupy_devices import CURRENT
 from tests.backends.cupy_on_numpy import _PINNED
@@ -453,6 +453,51 @@ def test_a_graph_writes_into_no_memory_that_others_have_by_now(second: Second) -
     assert (values(ones), values(tens)) == ([3.0] * 4, [21.0] * 4)
     held = recorded._replay.memory
     assert [pointer.mem.size for pointer in held] == [32, 32]
+
+
+def test_a_graph_keeps_what_it_reads_besides_its_operands(second: Second) -> None:
+    weights = [xp.asarray([2.0, 3.0]) + 0.0, xp.asarray([1.0, 1.0]) + 0.0]
+    recorded = corepy.graph(lambda x: (x * weights[0] + weights[1]) * 2.0, xp.zeros(2))
+    kept = [weights[0].unwrap(), recorded._operands[0].unwrap(), weights[1].unwrap()]
+    assert all(any(x is each for each in recorded._read) for x in kept)
+    assert len(recorded._read) == 3  # and nothing that it makes by itself
+    del kept
+    weights[0] = weights[0] + 5.0
+    ones = xp.ones(2)
+    others = [ones * 7.0, ones * 9.0]  # in memory that would be free by now
+    assert values(recorded(ones)) == [6.0, 8.0]
+    weights[1] += 1.0  # in the memory that it reads
+    assert values(recorded(ones)) == [8.0, 10.0]
+    assert [values(x) for x in others] == [[7.0] * 2, [9.0] * 2]
+
+
+def test_a_graph_keeps_what_kernels_read(second: Second) -> None:
+    kernel = _explain.one_operation(lambda x, *, weight: x * weight)
+    weight = xp.asarray([2.0, 4.0]) + 0.0
+    recorded = corepy.graph(lambda x: kernel(x, weight=weight), xp.zeros(2))
+    weight = weight + 1.0
+    ones = xp.ones(2)
+    others = [ones * 7.0, ones * 9.0]
+    assert values(recorded(ones)) == [2.0, 4.0]
+    assert [values(x) for x in others] == [[7.0] * 2, [9.0] * 2]
+
+
+def test_a_graph_is_recorded_while_somebody_listens(second: Second) -> None:
+    """Who measures waits for the device after each operation, which would end the recording."""
+    there, made = xp.ones(2), []
+
+    def step(x: Any) -> Any:
+        thread = Thread(target=lambda: made.append(there + 1.0), daemon=True)
+        thread.start()
+        thread.join(60)
+        return x * 2.0
+
+    with corepy.profile() as found:
+        recorded = corepy.graph(step, xp.zeros(2))
+    assert {"add", "multiply"} <= {operation for operation, *_ in found.by_operation()}
+    assert (values(recorded(there)), values(made[1])) == ([2.0, 2.0], [2.0, 2.0])
+    told = corepy.explain(recorded, there)
+    assert values(told.result) == [2.0, 2.0]
 
 
 def test_a_graph_may_be_called_while_it_is_being_replayed(second: Second) -> None:

@@ -20,8 +20,10 @@ import corepy
 from conformance.accuracy import bound, ulps
 from corepy import array_api as xp
 from corepy import kernels
+from corepy.backends._rounding import rounded
 from corepy.devices._device import Device, as_device
 from corepy.dispatch import load
+from tests.conftest import required
 
 INF, NAN = np.inf, np.nan
 #: Every kind of float, beside every other kind.
@@ -119,6 +121,23 @@ def test_elementwise_values_on_opencl(device: Device, dtype: str) -> None:
     x = xp.asarray(numbers, device=device)
     for name in ("exp", "log", "sin"):
         check(name, getattr(xp, name)(x), expect(name, numbers))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_products_of_16_bits_round_as_numpy_does(device: Device, dtype: Any) -> None:
+    anything = np.random.default_rng(0).integers(0, 1 << 32, 1 << 16, np.uint32).view(np.float32)
+    with np.errstate(all="ignore"):
+        kept = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+        halves = (kept[:-1] + kept[1:]) / 2  # of two numbers, where the even one counts
+        beside = [np.nextafter(kept, np.float32(end)) for end in (INF, -INF)]
+        x = np.concatenate([kept, halves, *beside, anything])
+        x[np.abs(x) < np.finfo(x.dtype).tiny] = 0.0  # of what is less, devices make zero
+    backend = load("tinygrad")
+    made = backend.to_numpy(backend.rounded(backend.from_numpy(x, device), dtype))
+    np.testing.assert_array_equal(made, rounded(np, x, dtype))
+    with corepy.autocast(dtype):
+        y = xp.asarray(np.full((2, 2), 1.0 + 2.0**-12, np.float32))
+        assert ((y @ y).device, (y @ y).tolist()) == (device, [[2.0, 2.0]] * 2)
 
 
 def test_nothing_is_folded_that_is_not_so(device: Device) -> None:
@@ -434,7 +453,9 @@ def test_fused_kernels_are_formulas_on_its_arrays(device: Device) -> None:
 @pytest.fixture
 def libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Give the module on a machine whose system has neither library, and the packages both."""
-    _libraries = pytest.importorskip("corepy.backends.tinygrad._libraries")
+    required("tinygrad")
+    from corepy.backends.tinygrad import _libraries
+
     for name, folder, file in (
         ("pyopencl", ".libs", "libOpenCL-55.so.1.0.0"),
         ("pydawn", "lib", "libwebgpu_dawn_x86_64.so"),

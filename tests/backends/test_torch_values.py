@@ -185,6 +185,49 @@ def test_integers_divided_by_zero_raise(name: str, dtype: str) -> None:
         getattr(xp, name)(a([4, 5], dtype), a([2, 0], dtype))
 
 
+class Elsewhere:
+    """What looks like a tensor of a GPU: only whether there is a zero is asked of it here."""
+
+    is_cpu = False
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def is_floating_point(self) -> bool:
+        return False
+
+    def numel(self) -> int:
+        return self.size
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+def test_integers_of_a_gpu_divided_by_zero_raise_too(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There torch's kernels raise nothing, and answer with what the hardware gives."""
+    from corepy.backends.torch import _elementwise
+
+    monkeypatch.setattr(torch, name, lambda x1, x2: "made")
+    function: Any = getattr(_elementwise, name)
+    with pytest.raises(ZeroDivisionError):
+        function(Elsewhere(2), torch.tensor([2, 0]))
+    assert function(Elsewhere(2), torch.tensor([2, 3])) == "made"
+    assert function(Elsewhere(0), torch.tensor([0])) == "made"  # of no integer
+
+
+@pytest.mark.gpu
+@pytest.mark.device("cuda")
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64"])
+def test_gpu_integers_divided_by_zero_raise(name: str, dtype: str) -> None:
+    with corepy.backend_priority(["torch"]):
+        x, y = (xp.asarray(v, dtype=getattr(xp, dtype), device="cuda:0") for v in ([4, 5], [2, 0]))
+        for divisor in (y, y[1], 0):
+            with pytest.raises(ZeroDivisionError, match=f"^{name}: x2 holds 0"):
+                getattr(xp, name)(x, divisor)
+        assert getattr(xp, name)(x, y[0]).backend == "torch"
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
 def test_the_least_integer_divided_by_minus_one(dtype: str) -> None:
     least = int(np.iinfo(dtype).min)

@@ -198,6 +198,17 @@ def test_cuda_visible_devices(tmp_path: Path, setting: str, expected: list[str])
     assert problems == []
 
 
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [("", []), (" ", []), (",0", []), ("0,", ["GPU-aaaa"]), ("G", ["GPU-aaaa"])],
+)
+def test_cuda_visible_devices_of_one(tmp_path: Path, setting: str, expected: list[str]) -> None:
+    """An entry without a word is no beginning of every name."""
+    driver = Driver([h200("GPU-aaaa")])
+    gpus, problems = nvidia(ground(driver, tmp_path, CUDA_VISIBLE_DEVICES=setting))
+    assert ([gpu.uuid for gpu in gpus], problems) == (expected, [])
+
+
 def test_part_of_a_gpu(tmp_path: Path) -> None:
     part = Card("NVIDIA H200 MIG 1g.18gb", "MIG-11", 16 * GIB, 15 * GIB)
     driver = Driver([h200("GPU-aa")], [part])

@@ -64,7 +64,8 @@ class CuPyBackend(Backend):
         return _EVERYTHING
 
     def rounded(self, native: Array, dtype: str) -> Array:
-        return rounded(cupy, native, dtype)
+        with native.device:
+            return rounded(cupy, native, dtype)
 
     def allow_tf32(self, allowed: bool) -> str | None:
         if KIND == "rocm":
@@ -129,7 +130,8 @@ class CuPyBackend(Backend):
     def legacy_exporter(self, native: _Exporter, *, copy: bool | None) -> _Exporter:
         if not runs_backwards(native.native, copy):
             return native
-        return _Exporter(cupy.ascontiguousarray(native.native))
+        with native.native.device:
+            return _Exporter(cupy.ascontiguousarray(native.native))
 
     def import_(self, exporter: Any, device: Device) -> tuple[Array, bool]:
         with place(device):
@@ -212,11 +214,12 @@ class _Exporter:
     def __dlpack__(self, *, copy: bool | None = None, **params: Any) -> Any:
         if runs_backwards(self.native, copy):
             copy = True
-        if not copy or params.get("dl_device") not in (None, self.__dlpack_device__()):
-            return self.native.__dlpack__(copy=copy, **params)
-        with self.native.device:  # in its current stream, which that of the consumer waits for
-            made = self.native.copy()
-        return made.__dlpack__(**params)
+        # The consumer waits for the current stream of the current device, and copies are made there
+        # (core.pyx): that has to be the array's.
+        with self.native.device:
+            if not copy or params.get("dl_device") not in (None, self.__dlpack_device__()):
+                return self.native.__dlpack__(copy=copy, **params)
+            return self.native.copy().__dlpack__(**params)
 
 
 @cache
@@ -236,4 +239,7 @@ def _beside_operands(function: Function) -> Function:
                     return function(*args, **params)
         return function(*args, **params)  # creation, which enters the device that it is given
 
+    plain = getattr(function, "plain", None)
+    if plain is not None:
+        vars(run)["plain"] = _beside_operands(plain)
     return run

@@ -83,6 +83,9 @@ class TinygradBackend(Backend):
             return False
         return super().supports(name, dtype, device)
 
+    def rounded(self, native: Array, dtype: str) -> Array:
+        return _functions.ROUNDED[dtype](native)
+
     # ------------------------------------------------------------------ its native arrays
 
     def owns(self, obj: object) -> bool:

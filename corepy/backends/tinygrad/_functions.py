@@ -323,6 +323,42 @@ def _bitwise(operation: Any) -> Function:
     return combine
 
 
+# ---------------------------------------------------------------------------- 16 bits
+# By the bits of float32, as `corepy.backends._rounding`: not every device has such dtypes.
+
+
+def _shortened(bits: Array, dropped: int) -> Array:
+    """Return the bits of floats without some at their end, rounded, of two to the even one."""
+    odd = alu(Ops.AND, alu(Ops.SHR, bits, bits.const_like(dropped)), bits.const_like(1))
+    half = alu(Ops.ADD, odd, bits.const_like((1 << (dropped - 1)) - 1))
+    kept = bits.const_like((1 << 32) - (1 << dropped))
+    return alu(Ops.AND, alu(Ops.ADD, bits, half), kept)
+
+
+def _to_bfloat16(x: Array) -> Array:
+    return choose(isnan(x), x, _shortened(x.bitcast(tiny.uint32), 16).bitcast(x.dtype))
+
+
+def _to_float16(x: Array) -> Array:
+    bits = x.bitcast(tiny.uint32)
+    sign, size = bits.const_like(1 << 31), bits.const_like((1 << 31) - 1)
+    short = _shortened(bits, 13)
+    # Above 65504 come infinities, below 2 ** -14 multiples of 2 ** -24.
+    beyond = _less(bits.const_like(0x477FFFFF), alu(Ops.AND, short, size))
+    infinite = alu(Ops.OR, alu(Ops.AND, bits, sign), bits.const_like(0x7F800000))
+    found = choose(beyond, infinite, short).bitcast(x.dtype)
+    whole = _round(alu(Ops.MUL, x, x.const_like(2.0**24)))
+    small = _less(alu(Ops.AND, bits, size), bits.const_like(0x38800000))
+    found = choose(small, alu(Ops.MUL, whole, x.const_like(2.0**-24)), found)
+    return choose(isnan(x), x, found)
+
+
+ROUNDED: Final[dict[str, Function]] = {
+    "bfloat16": lazy(_to_bfloat16, moves=False),
+    "float16": lazy(_to_float16, moves=False),
+}
+
+
 # ---------------------------------------------------------------------------- manipulation
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from corepy._errors import divided_by_zero, negative_power
 from corepy.backends.torch._derivatives import differentiated_as
-from corepy.backends.torch._layout import is_batched, is_plain, packed
+from corepy.backends.torch._layout import (
+    is_batched,
+    is_plain,
+    packed,
+    shows,
+)
 
 #: Of which one may stand in the place of a real operand.
 _SCALARS: Final = frozenset({bool, int, float})
@@ -32,10 +37,17 @@ def by_parts(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return compute
 
 
-def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
+def floor_divide(x1: Tensor, x2: Tensor | float) -> Tensor:
     if not x1.is_floating_point():
         return _by_zero_raises(torch.floor_divide, x1, x2)
-    return _floor_of_quotient(x1, x2)
+    return _floor_of_quotient(x1, _as_tensor(x1, x2))
+
+
+def _as_tensor(x: Tensor, value: Tensor | float) -> Tensor:
+    """Return an operand that may be a Python scalar as a tensor like the one beside it."""
+    if value.__class__ in _SCALARS:
+        return torch.scalar_tensor(value, dtype=x.dtype, device=x.device)
+    return value
 
 
 def _torchs_floor(x1: Tensor, x2: Tensor) -> Tensor:
@@ -70,10 +82,10 @@ def _floor_of_quotient(x1: Tensor, x2: Tensor) -> Tensor:
 _WHOLE: Final = {torch.float32: 2.0**23, torch.float64: 2.0**52}
 
 
-def remainder(x1: Tensor, x2: Tensor) -> Tensor:
+def remainder(x1: Tensor, x2: Tensor | float) -> Tensor:
     if not x1.is_floating_point():
         return _by_zero_raises(torch.remainder, x1, x2)
-    return _remainder_of_floats(x1, x2)
+    return _remainder_of_floats(x1, _as_tensor(x1, x2))
 
 
 @differentiated_as(torch.remainder)
@@ -95,8 +107,12 @@ def _restore(result: Tensor, x1: Tensor, x2: Tensor) -> None:
     result[lost] = torch.tensor(found, dtype=result.dtype, device=result.device)
 
 
-def _by_zero_raises(function: Callable[..., Tensor], x1: Tensor, x2: Tensor) -> Tensor:
-    # torch raises RuntimeError("ZeroDivisionError").
+def _by_zero_raises(function: Callable[..., Tensor], x1: Tensor, x2: Tensor | float) -> Tensor:
+    # Kernels for GPUs answer with whatever the hardware gives
+    # (https://github.com/pytorch/pytorch/issues/165650).
+    if not x1.is_cpu and x1.numel() and _holds_zero(x2):
+        raise divided_by_zero()
+    # On the host torch raises RuntimeError("ZeroDivisionError").
     try:
         return function(x1, x2)
     except RuntimeError as error:
@@ -105,10 +121,17 @@ def _by_zero_raises(function: Callable[..., Tensor], x1: Tensor, x2: Tensor) -> 
         raise
 
 
+def _holds_zero(x: Any) -> bool:
+    """Say whether an element is seen to be zero: none is while a graph is traced or recorded."""
+    if x.__class__ in _SCALARS:
+        return bool(x == 0)
+    return shows(x) and not bool(torch.all(x))
+
+
 def pow_(x1: Tensor, x2: Tensor) -> Tensor:
     # torch answers 0 where there is no integer to give.
     whole = not (x2.is_floating_point() or x2.is_complex())
-    if whole and x1.numel() and not is_batched(x2) and bool((x2 < 0).any()):
+    if whole and x1.numel() and shows(x2) and bool((x2 < 0).any()):
         raise negative_power()
     result = torch.pow(x1, x2)
     # Through the logarithm torch finds NaN for the powers of a complex zero, and 0j ** 0.

@@ -13,11 +13,10 @@ from corepy._errors import beyond
 from corepy.backends._keys import axes, check, check_value, is_element, within
 from corepy.backends.torch._layout import (
     is_batched,
-    is_elsewhere,
-    is_heard,
     is_plain,
     is_transformed,
     packed,
+    shows,
 )
 
 
@@ -191,16 +190,9 @@ def _check_indices(x: Tensor, parts: tuple[Any, ...]) -> None:
 
 
 def _check_array(x: Tensor, indices: Tensor, axis: int) -> None:
-    if indices.numel() and _shows(indices):
+    if indices.numel() and shows(indices):
         least, most = torch.stack(torch.aminmax(indices)).tolist()  # one wait for a device
         check(axis, x.shape[axis], least, most)
-
-
-def _shows(indices: Tensor) -> bool:
-    """Say whether a tensor's values can be looked at: none while a graph is recorded or traced."""
-    if is_heard() or is_batched(indices) or is_elsewhere(indices) or indices.is_meta:
-        return False
-    return not (indices.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _with_ellipsis(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:

@@ -92,6 +92,13 @@ def is_elsewhere(tensor: Tensor) -> bool:
     return type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__
 
 
+def shows(tensor: Tensor) -> bool:
+    """Say whether a tensor's values can be looked at: none while a graph is recorded or traced."""
+    if is_heard() or is_batched(tensor) or is_elsewhere(tensor) or tensor.is_meta:
+        return False
+    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
 def address(tensor: Tensor) -> int:
     """Return where a tensor's memory begins, 0 where it has none of its own."""
     if compiler.is_compiling() or (tensor.__class__ is not Tensor and is_elsewhere(tensor)):

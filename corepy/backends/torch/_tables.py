@@ -69,7 +69,11 @@ SCALARS_FIRST: Final = frozenset(
 _COMPARISONS: Final = frozenset(
     {"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"}
 )
-SCALARS_SECOND: Final = (SCALARS_FIRST | _COMPARISONS | {*OPERATORS}) - {"divide", "__itruediv__"}
+#: The adapter's own, which looks at integers to divide by, and would wait for a GPU that has them.
+_DIVISIONS: Final = frozenset({"floor_divide", "remainder", "__ifloordiv__", "__imod__"})
+SCALARS_SECOND: Final = (
+    SCALARS_FIRST | _COMPARISONS | _DIVISIONS | {*OPERATORS} - {"__itruediv__"}
+) - {"divide"}
 
 FIXES: Final[dict[str, Callable[..., Any]]] = {
     **_RIGHT,
