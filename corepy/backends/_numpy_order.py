@@ -19,17 +19,19 @@ Array = npt.NDArray[Any]
 
 _module: Final[Any] = extension("corepy.backends._order_loops")[0]
 
-#: Whether NumPy sorts slowly in vector registers, as on Zen 4.
-SORTS_SLOWLY: Final = _module is not None and _module.STORES_SLOWLY
-#: Whether words are sorted sooner than NumPy merges.
-QUICK: Final = _module is not None and not SORTS_SLOWLY
+#: Whether words can be sorted: sooner than NumPy merges, which waits at each element whose place
+#: the processor did not guess.
+QUICK: Final = _module is not None
 #: Elements of a row from which that is so.
 _LEAST: Final = 64
+#: Whether NumPy sorts slowly in vector registers, as on Zen 4: more than 256 words in some three
+#: times as long as elsewhere, and still in a half of what merging takes.
+SORTS_SLOWLY: Final = QUICK and _module.STORES_SLOWLY
 #: Elements below which no other library has found an order sooner, by the bytes of registers:
 #: with 32 and more NumPy sorts in them.
 _FIRST: Final = {16: 0, 32: 2**14, 64: 2**17}
 
-ORDERED: Final = _FIRST[max(_module.BY_WIDTH)] if QUICK else 0
+ORDERED: Final = _FIRST[max(_module.BY_WIDTH)] if QUICK and not SORTS_SLOWLY else 0
 
 ORDER_LOOP: Final[OrderLoop | None] = OrderLoop(_module.LOOPS, _LEAST) if QUICK else None
 
@@ -37,7 +39,7 @@ ORDER_LOOP: Final[OrderLoop | None] = OrderLoop(_module.LOOPS, _LEAST) if QUICK 
 SORTS_WIDE: Final = ORDERED > 0
 
 #: By dtype, with AVX2, what puts the elements between two values of a vector where they belong.
-PARTS: Final[dict[str, int]] = _module.PARTS if QUICK else {}
+PARTS: Final[dict[str, int]] = _module.PARTS if QUICK and not SORTS_SLOWLY else {}
 #: Elements up to which nobody sorts sooner than by these.
 SORTED: Final = 2**22
 

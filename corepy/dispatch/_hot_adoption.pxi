@@ -28,9 +28,13 @@ cdef dict _leaving = {}
 
 def adopts(native, Slots table, bint stays):
     """As `corepy.dispatch._hot_python.adopts`."""
-    if not _is_array(<PyObject*>native):
+    _use_numpy()
+    if COREPY_IS_SCALAR_OF(native, <PyArray_Descr*><PyObject*>table.native_dtype):
+        descr = table.native_dtype
+    elif _is_array(<PyObject*>native):
+        descr = <object>PyArray_DESCR(<PyArrayObject*><PyObject*>native)
+    else:
         return
-    descr = <object>PyArray_DESCR(<PyArrayObject*><PyObject*>native)
     if descr == table.native_dtype:  # in the machine's own byte order
         (_leaving if stays else _adopting)[descr] = table
 
@@ -53,17 +57,52 @@ cdef object _adopted(PyObject* value, dict tables):
     return _make(made, table)
 
 
-cdef object _scalar_beside(Operand x, value):
-    """Wrap a scalar of NumPy's of the dtype of an array beside it, which is NumPy's; None of others."""
-    if not _is_array(<PyObject*>x._native):
+cdef object _scalar_alone(value):
+    """Wrap a scalar of NumPy's where arrays of its dtype went; None of others."""
+    cdef PyObject* found
+    if not _has_numpy or not COREPY_IS_SCALAR(value) or _is_strict():
         return None
-    cdef PyArray_Descr* descr = PyArray_DESCR(<PyArrayObject*><PyObject*>x._native)
-    if not COREPY_IS_SCALAR_OF(value, descr) or _is_strict():
+    if PyDict_GetItemWithError(_classes, type(value)) == NULL:
         return None
     native = PyArray_FromScalar(value, NULL)
-    if PyArray_DESCR(<PyArrayObject*><PyObject*>native) != descr:  # one with metadata
+    descr = <object>PyArray_DESCR(<PyArrayObject*><PyObject*>native)
+    found = PyDict_GetItemWithError(_adopting, descr)
+    return None if found == NULL else _make(native, <Slots>found)
+
+
+cdef object _scalar_beside(Operand x, value):
+    """Wrap a scalar of NumPy's beside an array of its; None of others."""
+    cdef PyObject* dtype
+    cdef PyObject* found
+    if not _is_array(<PyObject*>x._native) or not COREPY_IS_SCALAR(value) or _is_strict():
         return None
-    return _make(native, x._table)
+    table = x._table
+    native = PyArray_FromScalar(value, NULL)
+    if not COREPY_IS_SCALAR_OF(value, PyArray_DESCR(<PyArrayObject*><PyObject*>x._native)):
+        dtype = PyDict_GetItemWithError(_classes, type(value))
+        if dtype == NULL:
+            return None
+        found = PyDict_GetItemWithError(table.siblings, <object>dtype)
+        if found == NULL and <object>dtype not in table.dtypes:
+            return None
+        table = <Slots>(table.sibling(<object>dtype) if found == NULL else <object>found)
+    # Not one with metadata.
+    if <object>PyArray_DESCR(<PyArrayObject*><PyObject*>native) is not table.native_dtype:
+        return None
+    return _make(native, table)
+
+
+cdef object _scalar_over(Operand x, value):
+    """Return a scalar of NumPy's in the dtype of an array that it is not to widen; None of others."""
+    cdef Slot* slot
+    scalar = _scalar_beside(x, value)
+    if scalar is None or (<Operand>scalar)._table is x._table:
+        return scalar
+    if _common(x._table.dtype, (<Operand>scalar)._table.dtype) != <PyObject*>x._table.dtype:
+        return None
+    slot = _resolved(x._table, _FULL)
+    native = None if slot == NULL else _converted(slot, <Operand>scalar)
+    return None if native is None else _make(native, x._table)
 
 
 cdef object _scalar_converted(value, PyObject** words):
@@ -84,10 +123,14 @@ cdef object _scalar_converted(value, PyObject** words):
 
 cdef object _value_for(Operand x, value):
     """Return what is written for a scalar of NumPy's, of which some are Python's; None of others."""
+    cdef PyObject* dtype
     if COREPY_IS_FLOAT64(value):
         return PyFloat_AS_DOUBLE(<PyObject*>value)
     if COREPY_IS_COMPLEX128(value):
         return complex(value)
+    dtype = PyDict_GetItemWithError(_classes, type(value)) if COREPY_IS_INTEGER(value) else NULL
+    if dtype != NULL and _common(x._table.dtype, <object>dtype) == <PyObject*>x._table.dtype:
+        return PyNumber_Index(value)  # which the array's dtype takes
     return _scalar_beside(x, value)
 
 
@@ -114,9 +157,45 @@ cdef object _in_ints(key):
     return slice(parts[0], parts[1], parts[2]) if type(key) is slice else tuple(parts)
 
 
+cdef object _in_numbers(value):
+    """Return Python's number for one of NumPy's, or for an array of no dimension; None for others.
+
+    In a tuple for each of them.
+    """
+    cdef bint changed = False
+    if type(value) is _Array:
+        number = _number(<Operand>value, False)
+        return None if type(number) is bool else number
+    if COREPY_IS_INTEGER(value):
+        return PyNumber_Index(value)
+    if COREPY_IS_FLOAT64(value):
+        return PyFloat_AS_DOUBLE(<PyObject*>value)
+    if type(value) is not tuple:
+        return None
+    parts = []
+    for part in <tuple>value:
+        made = None if type(part) is tuple else _in_numbers(part)
+        changed = changed or made is not None
+        parts.append(part if made is None else made)
+    return tuple(parts) if changed else None
+
+
+cdef int _first_number(Way way) noexcept:
+    """Return from which positional argument on a function takes numbers; -1 for others."""
+    if way is _creation_way or way is _filling_way or way is _range_way or way is _spacing_way:
+        return 0
+    if way is _identity_way:
+        return 0
+    return 1 if way is _likeness_way or way is _reshaping_way or way is _rolling_way else -1
+
+
 cdef object _called_on_natives(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Take the short way with native arrays among the positional arguments; None without any."""
+    """Take the short way with native arrays among the positional arguments; None without any.
+
+    Where sizes and other numbers are called for, with Python's in the place of others.
+    """
     cdef PyObject* given[MOST_ARGUMENTS]
+    cdef int numbers = _first_number(self.way)
     cdef Py_ssize_t total = count, i
     # Where two stand beside each other, of which one may be a scalar.
     cdef Py_ssize_t first = 1 if self.way is _choice_way else 0, last = 2 * first + 1
@@ -133,8 +212,12 @@ cdef object _called_on_natives(Function self, PyObject** args, Py_ssize_t count,
             one = _adopted(args[i], _adopting)
             if one is None:
                 return None
+        elif 0 <= numbers <= i < count and _has_numpy and not _is_strict():
+            one = _in_numbers(<object>args[i])
         elif paired and first <= i < count == first + 2 and args[last - i].ob_type == <void*>_Array:
             one = _scalar_beside(<Operand>args[last - i], <object>args[i])
+        elif i == 0 and not first and i < count:
+            one = _scalar_alone(<object>args[i])
         if one is not None:
             made.append(one)
             given[i] = <PyObject*>one

@@ -48,6 +48,7 @@ cimport cython
 from cpython.complex cimport Py_complex, PyComplex_AsCComplex
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
+from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
 from cpython.object cimport PyObject, PyObject_GetItem, PyObject_SetItem
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
@@ -144,6 +145,7 @@ cdef extern from *:
         cls->tp_as_mapping->mp_ass_subscript = corepy_set_item;
         cls->tp_richcompare = base->tp_richcompare;
         cls->tp_as_mapping->mp_subscript = base->tp_as_mapping->mp_subscript;
+        cls->tp_iter = base->tp_iter;
     }
     """
     void corepy_inherit(type, type)
@@ -181,6 +183,7 @@ include "_hot_home.pxi"
 include "_hot_run.pxi"
 include "_hot_adoption.pxi"
 include "_hot_operations.pxi"
+include "_hot_singles.pxi"
 
 
 # ---------------------------------------------------------------------------- what is bound
@@ -461,22 +464,22 @@ cdef class Operand:
 
     # The type's slots. The array may stand on either side of the binary ones.
     def __add__(x1, x2):
-        return _operator("add", _ADD, x1, x2)
+        return _reckoned("add", _ADD, COREPY_ADD, x1, x2)
 
     def __sub__(x1, x2):
-        return _operator("subtract", _SUBTRACT, x1, x2)
+        return _reckoned("subtract", _SUBTRACT, COREPY_SUBTRACT, x1, x2)
 
     def __mul__(x1, x2):
-        return _operator("multiply", _MULTIPLY, x1, x2)
+        return _reckoned("multiply", _MULTIPLY, COREPY_MULTIPLY, x1, x2)
 
     def __truediv__(x1, x2):
-        return _operator("divide", _DIVIDE, x1, x2)
+        return _reckoned("divide", _DIVIDE, COREPY_DIVIDE, x1, x2)
 
     def __floordiv__(x1, x2):
-        return _operator("floor_divide", _FLOOR_DIVIDE, x1, x2)
+        return _reckoned("floor_divide", _FLOOR_DIVIDE, COREPY_FLOOR, x1, x2)
 
     def __mod__(x1, x2):
-        return _operator("remainder", _REMAINDER, x1, x2)
+        return _reckoned("remainder", _REMAINDER, COREPY_REMAINDER, x1, x2)
 
     def __pow__(x1, x2, modulo):
         return NotImplemented if modulo is not None else _operator("pow", _POW, x1, x2)
@@ -586,6 +589,10 @@ cdef class Operand:
                 return PyArray_DIMS(x)[0]
         return type(self).__len__(self)
 
+    def __iter__(self):
+        made = _elements(self)
+        return type(self).__iter__(self) if made is None else made
+
     def __bool__(self):
         value = _number(self, True)
         if value is None:
@@ -607,28 +614,28 @@ cdef class Operand:
         return value if type(value) is int else type(self).__index__(self)
 
     def __lt__(self, other):
-        return _operator("less", _LESS, self, other)
+        return _compared("less", _LESS, Py_LT, self, other)
 
     def __le__(self, other):
-        return _operator("less_equal", _LESS_EQUAL, self, other)
+        return _compared("less_equal", _LESS_EQUAL, Py_LE, self, other)
 
     def __gt__(self, other):
-        return _operator("greater", _GREATER, self, other)
+        return _compared("greater", _GREATER, Py_GT, self, other)
 
     def __ge__(self, other):
-        return _operator("greater_equal", _GREATER_EQUAL, self, other)
+        return _compared("greater_equal", _GREATER_EQUAL, Py_GE, self, other)
 
     def __eq__(self, other):
-        return _operator("equal", _EQUAL, self, other)
+        return _compared("equal", _EQUAL, Py_EQ, self, other)
 
     def __ne__(self, other):
-        return _operator("not_equal", _NOT_EQUAL, self, other)
+        return _compared("not_equal", _NOT_EQUAL, Py_NE, self, other)
 
     def __abs__(self):
-        return _unary("abs", _ABS, self)
+        return _reckoned_of("abs", _ABS, COREPY_MAGNITUDE, self)
 
     def __neg__(self):
-        return _unary("negative", _NEGATIVE, self)
+        return _reckoned_of("negative", _NEGATIVE, COREPY_NEGATE, self)
 
     def __pos__(self):
         return _unary("positive", _POSITIVE, self)
@@ -725,7 +732,12 @@ def item(function):
 
 cdef object _get_item(Operand x, key):
     cdef Slot* slot = &x._table.slots[_GETITEM]
+    cdef char* element
     if slot.short:
+        if _is_array(<PyObject*>x._native) and not _is_strict():
+            element = _element_at(x, _native_of(<PyObject*>x), key)
+            if element != NULL:
+                return _single(slot, x._table, element)
         found = _short_item(x, slot, key)
         if found is not None:
             return _make(found, x._table)

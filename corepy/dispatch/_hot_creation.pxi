@@ -402,7 +402,9 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
         value = PySequence_Fast_ITEMS(<object>value)[0]
     default = _default_of(value)
     if default is None:
-        return _scalar_converted(<object>value, words) if dims[0] < 0 else None
+        if dims[0] < 0:
+            return _scalar_converted(<object>value, words)
+        return _numbers_converted(<object>args[0], dims, words)
     found = _table_at(words, default)
     if found == NULL:
         return None
@@ -425,7 +427,7 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
         made = _new(slot.descr, 1, dims)
         rows = PySequence_Fast_ITEMS(<object>args[0])
         if not _read(rows, dims[0], whole, given, kind, _data(made)):
-            return None
+            return _numbers_converted(<object>args[0], dims, words)
         return _make(made, table)
     dims[0], dims[1] = dims[1], dims[0]
     if dims[0] * dims[1] >= slot.least:
@@ -443,8 +445,71 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
             kind,
             _data(made) + row * dims[1] * slot.size,
         ):
-            return None
+            dims[0], dims[1] = dims[1], dims[0]
+            return _numbers_converted(<object>args[0], dims, words)
     return _make(made, table)
+
+
+cdef object _numbers_converted(given, npy_intp* sizes, PyObject** words):
+    """Convert lists of one or two levels of single numbers, some of them arrays or NumPy's scalars.
+
+    These have one dtype and no dimension; Python's numbers stand beside float64 alone. `sizes` are
+    that of the inner lists, and that of the outer one, or -1 of one level. None of others.
+    """
+    cdef npy_intp dims[2]
+    cdef npy_intp i
+    cdef PyObject* found
+    cdef PyObject* dtype = NULL
+    cdef PyObject* value
+    cdef Slot* slot
+    cdef char* into
+    cdef long whole
+    cdef bint flat = sizes[1] < 0
+    dims[0], dims[1] = 1 if flat else sizes[1], sizes[0]
+    if not _has_numpy or _is_strict() or dims[0] * dims[1] >= LONG:
+        return None
+    parts = []  # which nobody else changes meanwhile
+    for row in ((given,) if flat else given):
+        if not _is_sequence(<PyObject*>row) or Py_SIZE(row) != dims[1]:
+            return None
+        parts.extend(row)
+    for part in parts:
+        found = NULL
+        if type(part) is _Array:
+            found = <PyObject*>(<Operand>part)._table.dtype
+        elif COREPY_IS_SCALAR(part):
+            found = PyDict_GetItemWithError(_classes, type(part))
+            if found == NULL:
+                return None
+        elif type(part) is not float and not _whole(<PyObject*>part, &whole):
+            return None
+        if found != NULL:
+            if dtype != NULL and found != dtype:
+                return None
+            dtype = found
+    if dtype == NULL or words[0] != Py_None and words[0] != dtype:
+        return None
+    found = _table_at(words, <object>dtype)
+    if found == NULL or <PyObject*>(<Slots>found).dtype != dtype:
+        return None
+    home = <Slots>found
+    slot = _resolved(home, _FULL)
+    if slot == NULL:
+        return None
+    made = _new(slot.descr, 2 - flat, dims + flat)
+    into = _data(made)
+    for part in parts:
+        if type(part) is float or type(part) is int:
+            if slot.type_num != NPY_DOUBLE or not _scalar(slot, part, into):
+                return None
+        else:
+            native = (<Operand>part)._native if type(part) is _Array else PyArray_FromScalar(part, NULL)
+            value = <PyObject*>native
+            if not _is_plain(value) or PyArray_NDIM(<PyArrayObject*>value) != 0:
+                return None
+            memcpy(into, PyArray_DATA(<PyArrayObject*>value), slot.size)
+        into += slot.size
+    return _make(made, home)
 
 
 cdef object _converted_to(Operand x, PyObject* dtype, copy):

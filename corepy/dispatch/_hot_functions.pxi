@@ -694,6 +694,14 @@ cdef void _clamp(
         at += some
 
 
+cdef inline object _bound_beside(Operand x, bound):
+    """Return what an array is clamped by; a scalar of NumPy's as an `Array` where one can be made."""
+    if bound is None or type(bound) is float or type(bound) is int or type(bound) is _Array:
+        return bound
+    scalar = _scalar_beside(x, bound)
+    return bound if scalar is None else scalar
+
+
 cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Clamp between numbers, or arrays: by loops."""
     cdef PyObject** bounds = [Py_None, Py_None]
@@ -703,7 +711,7 @@ cdef object _clamp_way(Function self, PyObject** args, Py_ssize_t count, PyObjec
     if slot == NULL:
         return None
     x = <Operand>args[0]
-    low, high = <object>bounds[0], <object>bounds[1]
+    low, high = _bound_beside(x, <object>bounds[0]), _bound_beside(x, <object>bounds[1])
     limit = low if high is None else high
     made = None
     if low is None or high is None:

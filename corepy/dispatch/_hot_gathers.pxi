@@ -94,6 +94,65 @@ cdef object _gathered(Slot* slot, PyArrayObject* x, PyArrayObject* which, int ax
     return None if work.failed else made
 
 
+cdef object _gathered_at(Operand owner, Slot* slot, PyArrayObject* x, key):
+    """Copy what stands at indices of one shape, and ints, along the first axes; None for others."""
+    cdef npy_intp* indices[MOST_DIMENSIONS]
+    cdef npy_intp dims[2 * MOST_DIMENSIONS]
+    cdef PyArrayObject* model = NULL
+    cdef PyArrayObject* which
+    cdef int parts = <int>PyTuple_GET_SIZE(<PyObject*>key), ndim = PyArray_NDIM(x), more, i
+    cdef npy_intp chunk = 1, number, place, k
+    cdef char* data = <char*>PyArray_DATA(x)
+    cdef char* source
+    cdef PyObject* part
+    cdef long single
+    if parts > ndim or parts < ndim and not _is_plain(<PyObject*>x) or _is_strict():
+        return None
+    if not PyArray_FLAGS(x) & NPY_ARRAY_ALIGNED or ndim > MOST_DIMENSIONS:
+        return None
+    for i in range(parts):
+        part = PyTuple_GET_ITEM(<PyObject*>key, i)
+        indices[i] = NULL
+        if _index_at(owner, part, &single):
+            place = _wrapped(single, PyArray_DIMS(x)[i])
+            if place < 0:
+                return None
+            data += place * PyArray_STRIDES(x)[i]
+            continue
+        if part.ob_type != <void*>_Array or not _share(<Operand>part, owner):
+            return None
+        which = _native_of(part)
+        if not _is_plain(<PyObject*>which) or PyArray_TYPE(which) != NPY_INTP:
+            return None
+        if model != NULL and not _same_shape(which, model):
+            return None
+        model, indices[i] = which, <npy_intp*>PyArray_DATA(which)
+    more = 0 if model == NULL else PyArray_NDIM(model)
+    if more == 0 or more + ndim - parts > MOST_DIMENSIONS:
+        return None
+    for i in range(more):
+        dims[i] = PyArray_DIMS(model)[i]
+    for i in range(parts, ndim):
+        dims[more + i - parts] = PyArray_DIMS(x)[i]
+        chunk *= PyArray_DIMS(x)[i]
+    number = _size(model, LONG)
+    if number < 1 or not 0 < chunk < LONG or number * chunk >= LONG:
+        return None  # of many parts NumPy's own way costs little beside them
+    made = _new(slot.descr, more + ndim - parts, dims)
+    cdef char* into = _data(made)
+    chunk *= slot.size
+    for k in range(number):
+        source = data
+        for i in range(parts):
+            if indices[i] != NULL:
+                place = _wrapped(indices[i][k], PyArray_DIMS(x)[i])
+                if place < 0:
+                    return None
+                source += place * PyArray_STRIDES(x)[i]
+        memcpy(into + k * chunk, source, chunk)
+    return made
+
+
 cdef void _gather_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
     """Copy some chunks, of one block of an array after the other."""
     cdef npy_intp chunk = work.steps[2], first = start * ROW, end = min(stop * ROW, work.size)

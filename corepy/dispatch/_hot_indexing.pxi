@@ -12,6 +12,8 @@ cdef object _short_item(Operand owner, Slot* slot, key):
     if type(key) is tuple and _holds_array(key):
         if _holds_longer(<PyObject*>key):
             found = _picked_along(owner, slot, x, key)
+            if found is None:
+                found = _gathered_at(owner, slot, x, key)
         else:
             found = _picked_at(owner, slot, x, key)
         return _picked(owner, x, key) if found is None else found

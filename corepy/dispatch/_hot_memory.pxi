@@ -9,12 +9,12 @@ cdef extern from *:
     #if defined(Py_GIL_DISABLED) || defined(__SANITIZE_ADDRESS__)
     #define COREPY_WAITING 0  /* threads would take the same one, and sanitizers not see it end */
     #else
-    #define COREPY_WAITING 64
+    #define COREPY_WAITING 256
     #endif
     #define COREPY_TYPES 16  /* the numbers of the standard's dtypes are below */
     #define COREPY_DIMENSIONS 4  /* of arrays that wait, at most */
     #define COREPY_SMALL 8192  /* bytes of one, at most */
-    #define COREPY_SHELVES 64  /* on which they wait, by dtype and shape; those of no dimension apart */
+    #define COREPY_SHELVES 64  /* on which they wait, by dtype and shape */
     #define COREPY_ALIKE 4  /* of one shelf, at most: of all, two million bytes */
 
     static PyTypeObject* corepy_class = NULL;  /* that of the results */
@@ -26,14 +26,22 @@ cdef extern from *:
         PyObject* arrays[COREPY_ALIKE];
         int count;
     } corepy_shelf;
-    static corepy_shelf corepy_shelves[COREPY_TYPES + COREPY_SHELVES];
+    static corepy_shelf corepy_shelves[COREPY_SHELVES];
+
+    /* Arrays of no dimension wait each in its Array, as many as programs take out of a vector at a
+       time. */
+    static struct {
+        PyObject* arrays[COREPY_WAITING + 1];
+        int count;
+    } corepy_singles[COREPY_TYPES];
+    static PyObject* corepy_held(PyObject*);  /* what an Array holds */
+    static PyObject* corepy_taken_out(PyObject*);  /* the same; the Array waits without it */
 
     static inline corepy_shelf* corepy_shelf_of(int type_num, int ndim, const npy_intp* dims) {
         npy_uint64 key = (npy_uint64)(type_num * (COREPY_DIMENSIONS + 1) + ndim);
-        if (ndim == 0) return &corepy_shelves[type_num];
         for (int i = 0; i < ndim; i++) key = key * 0x100000001B3u + (npy_uint64)dims[i];
         key = (key * 0x9E3779B97F4A7C15u) >> 32 & (COREPY_SHELVES - 1);
-        return &corepy_shelves[COREPY_TYPES + key];
+        return &corepy_shelves[key];
     }
 
     static inline int corepy_is_such(
@@ -154,16 +162,53 @@ cdef extern from *:
         while (shelf->count) Py_DECREF(shelf->arrays[--shelf->count]);
     }
 
-    static void corepy_let_go(void) {
-        for (int i = 0; i < COREPY_TYPES + COREPY_SHELVES; i++) {
-            corepy_clear_shelf(&corepy_shelves[i]);
+    static void corepy_end(PyObject* array) {  /* of one that waits */
+        PyTypeObject* type = Py_TYPE(array);
+        Py_SET_REFCNT(array, 1);
+        corepy_base_dealloc(array);
+        Py_DECREF(type);
+    }
+
+    static void corepy_clear_singles(void) {
+        for (int i = 0; i < COREPY_TYPES; i++) {
+            while (corepy_singles[i].count) {
+                corepy_end(corepy_singles[i].arrays[--corepy_singles[i].count]);
+            }
         }
+    }
+
+    static inline int corepy_keep_single(PyObject* array, int type_num) {
+        if (corepy_singles[type_num].count == COREPY_WAITING) return 0;
+        corepy_singles[type_num].arrays[corepy_singles[type_num].count++] = array;
+        return 1;
+    }
+
+    /* Return an Array that waits with a number of a dtype in it, NULL if there is none. */
+    static inline PyObject* corepy_waiting_single(PyArray_Descr* descr) {
+        const unsigned type_num = (unsigned)descr->type_num;
+        if (type_num >= COREPY_TYPES || corepy_singles[type_num].count == 0) return NULL;
+        PyObject* array = corepy_singles[type_num].arrays[corepy_singles[type_num].count - 1];
+        Py_SET_REFCNT(array, 1);
+        if (((PyArrayObject_fields*)corepy_held(array))->descr != descr) {
+            Py_SET_REFCNT(array, 0);
+            return NULL;
+        }
+        corepy_singles[type_num].count--;
+        return array;
+    }
+
+    static void corepy_let_go(void) {
+        for (int i = 0; i < COREPY_SHELVES; i++) corepy_clear_shelf(&corepy_shelves[i]);
+        corepy_clear_singles();
         for (int i = 0; i <= COREPY_DIMENSIONS; i++) corepy_clear_shelf(&corepy_views[i]);
     }
 
     /* Make an array with arbitrary values. */
     static inline PyObject* corepy_new_array(PyArray_Descr* descr, int ndim, npy_intp* dims) {
-        if (ndim <= COREPY_DIMENSIONS && (unsigned)descr->type_num < COREPY_TYPES) {
+        if (ndim == 0) {
+            PyObject* waiting = corepy_waiting_single(descr);
+            if (waiting != NULL) return corepy_taken_out(waiting);
+        } else if (ndim <= COREPY_DIMENSIONS && (unsigned)descr->type_num < COREPY_TYPES) {
             corepy_shelf* shelf = corepy_shelf_of(descr->type_num, ndim, dims);
             if (shelf->count
                 && corepy_is_such(shelf->arrays[shelf->count - 1], descr, ndim, dims)) {
@@ -233,14 +278,15 @@ cdef extern from *:
         return made;
     }
 
-    static void corepy_empty(PyObject*);  /* takes out what an Array holds */
+    /* Takes out what an Array holds; 1 where it waits as it is. */
+    static int corepy_empty(PyObject*);
 
     static void corepy_dealloc(PyObject* self) {
         PyTypeObject* type = Py_TYPE(self);
         if (PyType_IS_GC(type)) PyObject_GC_UnTrack(self);
-        if (type == corepy_class && corepy_array_count < COREPY_WAITING
+        if (type == corepy_class && COREPY_WAITING
             && *(PyObject**)((char*)self + type->tp_weaklistoffset) == NULL) {
-            corepy_empty(self);
+            if (corepy_empty(self)) return;
             if (corepy_array_count < COREPY_WAITING) {
                 corepy_arrays[corepy_array_count++] = self;
                 return;
@@ -253,12 +299,9 @@ cdef extern from *:
 
     static void corepy_recycle(PyTypeObject* cls, PyTypeObject* base) {
         while (corepy_array_count) {  /* of a class that was bound before */
-            PyObject* array = corepy_arrays[--corepy_array_count];
-            PyTypeObject* type = Py_TYPE(array);
-            Py_SET_REFCNT(array, 1);
-            corepy_base_dealloc(array);
-            Py_DECREF(type);
+            corepy_end(corepy_arrays[--corepy_array_count]);
         }
+        corepy_clear_singles();
         corepy_class = cls;
         corepy_base_dealloc = base->tp_dealloc;
         cls->tp_dealloc = corepy_dealloc;
@@ -284,6 +327,8 @@ cdef extern from *:
     bint corepy_is_plain_view(PyObject*) noexcept
     void corepy_keep_view(PyObject*) noexcept
     object _view "corepy_new_view" (PyArrayObject*, int, npy_intp*, npy_intp*, char*)
+    bint corepy_keep_single(PyObject*, int) noexcept
+    PyObject* corepy_waiting_single(PyArray_Descr*) noexcept
     void corepy_let_go() noexcept
     object corepy_new_array(PyArray_Descr*, int, npy_intp*)
     object corepy_new_large(PyArray_Descr*, int, npy_intp*, npy_intp)
@@ -320,11 +365,16 @@ def let_go():
     corepy_let_go()
 
 
-cdef void _empty "corepy_empty" (object array) noexcept:
-    """Take out what an `Array` holds, whose last reference is gone."""
+cdef bint _empty "corepy_empty" (object array) noexcept:
+    """Take out what an `Array` without references holds; True where it waits as it is."""
     cdef PyObject* native = <PyObject*>(<Operand>array)._native
     cdef bint whole = _is_array(native) and corepy_is_reusable(native)
     cdef bint view = not whole and _is_array(native) and corepy_is_plain_view(native)
+    (<Operand>array)._table = None  # first: that may run a finalizer
+    if whole and PyArray_NDIM(<PyArrayObject*>native) == 0:
+        if corepy_keep_single(<PyObject*>array, PyArray_TYPE(<PyArrayObject*>native)):
+            return True
+        whole = False
     if whole or view:
         Py_INCREF(<object>native)
     (<Operand>array)._native = None
@@ -332,4 +382,29 @@ cdef void _empty "corepy_empty" (object array) noexcept:
         corepy_keep(native)
     elif view:
         corepy_keep_view(native)
-    (<Operand>array)._table = None
+    return False
+
+
+cdef PyObject* _held "corepy_held" (PyObject* array) noexcept:
+    return <PyObject*>(<Operand>array)._native
+
+
+cdef PyObject* _taken_out "corepy_taken_out" (PyObject* array) noexcept:
+    cdef PyObject* native = <PyObject*>(<Operand>array)._native
+    Py_INCREF(<object>native)
+    (<Operand>array)._native = None
+    Py_XDECREF(array)
+    return native
+
+
+cdef inline object _single(Slot* slot, Slots table, const void* element):
+    """Make an `Array` of no dimension that holds one element of a slot's results."""
+    cdef PyObject* waiting = corepy_waiting_single(slot.descr)
+    if waiting == NULL:
+        native = _new(slot.descr, 0, NULL)
+        memcpy(_data(native), element, slot.size_out)
+        return _make(native, table)
+    made = corepy_take(waiting)
+    (<Operand>made)._table = table
+    memcpy(_data((<Operand>made)._native), element, slot.size_out)
+    return made

@@ -268,13 +268,26 @@ cdef void _release(Slot* slot) noexcept:
     Py_XDECREF(<PyObject*>slot.operand)
 
 
-cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
-    """Keep what computes an operation on operands of one dtype, if there is a shorter way."""
+cdef dict _classes = {}  # dtypes by the classes of NumPy's scalars
+
+
+cdef int _use_numpy() except -1:
+    """Import NumPy's C interface, once: for whoever has something of NumPy's already."""
     global _has_numpy
     if not _has_numpy:
+        import numpy
+
         _import_array()
         _import_umath()
+        for dtype in _dtypes.DTYPES.values():
+            _classes[numpy.dtype(dtype.name).type] = dtype
         _has_numpy = True
+    return 0
+
+
+cdef int _find_loop(Slot* slot, loop, dtype, result) except -1:
+    """Keep what computes an operation on operands of one dtype, if there is a shorter way."""
+    _use_numpy()
     slot.kind = _kinds[loop.kind]
     cdef uintptr_t wide = loop.wide.get(dtype.name, 0)
     if dtype.kind not in "biufc" or loop.real and dtype.kind == "c" and not wide:

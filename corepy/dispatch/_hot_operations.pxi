@@ -279,6 +279,13 @@ cdef object _number(Operand x, bint any_kind):
     if PyArray_NDIM(native) != 0:
         return None
     cdef int kind = PyArray_TYPE(native)
+    if _is_plain(<PyObject*>native):  # what programs ask most, without NumPy's help
+        if kind == NPY_DOUBLE:
+            return (<double*>PyArray_DATA(native))[0]
+        if kind == NPY_INT64:
+            return (<int64_t*>PyArray_DATA(native))[0]
+        if kind == NPY_BOOL:
+            return (<char*>PyArray_DATA(native))[0] != 0
     if kind == NPY_DOUBLE or kind == NPY_FLOAT or kind == NPY_BOOL or PyTypeNum_ISINTEGER(kind):
         return PyArray_GETITEM(native, <char*>PyArray_DATA(native))
     if any_kind and _is_complex(kind):
@@ -364,7 +371,7 @@ cdef bint _short_inplace(int place, Operand x, other) except -1:
         if other is None:
             return False
     elif type(other) is not _Array and type(other) is not float and type(other) is not int:
-        scalar = _scalar_beside(x, other)
+        scalar = _scalar_over(x, other)
         other = other if scalar is None else scalar
     if slot.native == NULL:
         try:

@@ -297,6 +297,33 @@ cdef object _ordered(Slot* slot, PyArrayObject* x, npy_intp size):
     return made if done else None
 
 
+cdef object _ordered_across(Slot* slot, PyArrayObject* x, npy_intp size, int axis):
+    """Do so along another axis than the last one: of rows that lie side by side, and back."""
+    if slot.pack == NULL or PyArray_DIMS(x)[axis] < slot.order_least:
+        return None
+    turned = _with_last(x, axis)
+    rows = _without_gaps(<PyArrayObject*><PyObject*>turned)
+    if rows is None:
+        return None
+    made = _ordered(slot, <PyArrayObject*><PyObject*>rows, size)
+    if made is None:
+        return None
+    turned = _with_last(<PyArrayObject*><PyObject*>made, axis)
+    return _without_gaps(<PyArrayObject*><PyObject*>turned)
+
+
+cdef object _with_last(PyArrayObject* x, int axis):
+    """View an array with an axis and the last one in each other's place."""
+    cdef npy_intp dims[MOST_DIMENSIONS]
+    cdef npy_intp strides[MOST_DIMENSIONS]
+    cdef int last = PyArray_NDIM(x) - 1
+    memcpy(dims, PyArray_DIMS(x), (last + 1) * sizeof(npy_intp))
+    memcpy(strides, PyArray_STRIDES(x), (last + 1) * sizeof(npy_intp))
+    dims[axis], dims[last] = dims[last], dims[axis]
+    strides[axis], strides[last] = strides[last], strides[axis]
+    return _view(x, last + 1, dims, strides, <char*>PyArray_DATA(x))
+
+
 cdef inline bint _ascend(PyArrayObject* x, PyArrayObject* order, int type_num, npy_intp size) noexcept:
     """Say whether floats in some order ascend, no two of them equal and none NaN."""
     cdef npy_intp i
@@ -411,8 +438,11 @@ cdef object _ordering_way(Function self, PyObject** args, Py_ssize_t count, PyOb
 
 cdef object _order(Slot* slot, PyArrayObject* x, npy_intp size, int axis):
     """Return the stable order along an axis of a contiguous array, None where the entry has to."""
-    if size and axis == PyArray_NDIM(x) - 1:
-        made = _ordered(slot, x, size)
+    if size:
+        if axis == PyArray_NDIM(x) - 1:
+            made = _ordered(slot, x, size)
+        else:
+            made = _ordered_across(slot, x, size, axis)
         if made is not None:
             return made
     if size == 0 or _least_to_sort(slot, x) <= size:

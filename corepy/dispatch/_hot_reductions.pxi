@@ -382,7 +382,24 @@ cdef void _columns_stretch(Work* work, npy_intp start, npy_intp stop) noexcept n
         start = end
 
 
+cdef enum:
+    COLUMNS_TILE = 16384  # bytes of results that stay in the first cache, as in `_column_loops.pyx`
+
+
 cdef void _reduce_columns(
+    Work* work, npy_intp block, npy_intp first, npy_intp columns
+) noexcept nogil:
+    """Reduce some columns, as many at a time as stay in the first cache from beginning to end."""
+    cdef npy_intp part = columns
+    if work.slot.column_loop != NULL:
+        part = min(columns, <npy_intp>COLUMNS_TILE // work.slot.size_out)
+    while columns > 0:
+        _reduce_tile(work, block, first, min(part, columns))
+        first += part
+        columns -= part
+
+
+cdef void _reduce_tile(
     Work* work, npy_intp block, npy_intp first, npy_intp columns
 ) noexcept nogil:
     cdef Slot* slot = work.slot
@@ -409,10 +426,9 @@ cdef npy_intp _begin_columns(
     Slot* slot, char* into, char* source, npy_intp columns
 ) noexcept nogil:
     """Put what some columns begin with; return how many rows that takes."""
-    cdef npy_intp i
     if slot.has_initial:
-        for i in range(columns):
-            _put(slot.descr.type_num, into + i * slot.size_out, slot.initial)
+        _put(slot.descr.type_num, into, slot.initial)
+        _fill(into, columns, slot.size_out, into)
         return 0
     memcpy(into, source, columns * slot.size)
     return 1

@@ -108,9 +108,15 @@ def test_elements_that_cannot_be_told_apart_are_left_to_others(dtype: str) -> No
     np.testing.assert_array_equal(np.asarray(xp.argsort(xp.asarray(x))), np.argsort(x, stable=True))
 
 
-def test_where_merging_is_quicker_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_was_compiled_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_numpy_order, "QUICK", False)
     assert _numpy_order.ordered(np.zeros(1000), 0, False) is None
+
+
+def test_words_are_sorted_on_every_processor() -> None:
+    """Even where NumPy sorts slowly, as on Zen 4, merging takes twice as long and more."""
+    assert _numpy_order.ORDER_LOOP is not None
+    assert _numpy_order.ordered(np.arange(300.0).reshape(3, 100), 1, False) is not None
 
 
 @pytest.mark.usefixtures("in_registers")

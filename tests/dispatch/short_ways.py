@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import OPERATIONS, Operand, _hot, make
+from corepy.dispatch._reproducible import REPRODUCIBLE
 from corepy.dispatch._table import Table, table_of
 from tests.dispatch.natives import NUMPY, assert_same_bits, told, values
 
@@ -120,3 +122,26 @@ def without_entries(dtype: str, *names: str) -> Table:
         table[name] = (refusing, result)
         table.settle(name, refusing, result, NUMPY.loop(name))
     return table
+
+
+def steps(call: Callable[[], Any]) -> list[str]:
+    """Name the functions of Python's that a call takes, after it was seen before.
+
+    But settings, which are asked for from the first time on that a test touches them.
+    """
+    called: list[str] = []
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is not call.__code__:  # type: ignore[attr-defined]
+            called.append(frame.f_code.co_name)
+
+    call()
+    call()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    if REPRODUCIBLE.touched and {"vecdot", "__matmul__", "__rmatmul__", "tensordot"} & set(called):
+        return []  # products ask whether the same bits are wanted, once anybody wanted them
+    return [name for name in called if name != "get"]

@@ -144,6 +144,21 @@ def test_an_overflow_of_sums_is_told_once() -> None:
         xp.sum(xp.asarray(x), axis=1)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["max", "mean", "min", "prod", "sum"])
+def test_many_columns_of_few_rows(name: str, dtype: str) -> None:
+    """More columns than one tile has, and in some tiles zeros of both signs, or NaN."""
+    x = np.random.default_rng(0).standard_normal((2, 3, 20_003)).astype(dtype)
+    x[..., 9000:9020] = [[0.0], [-0.0], [0.0]]
+    x[..., 20_000:] = -0.0
+    x[1, 1, 15_000] = np.nan
+    for rows in (1, 2, 3):
+        part = x[:, :rows].copy()
+        for given, axis in ((part, 1), (part[0], 0), (part[1], 0)):
+            found = getattr(xp, name)(xp.asarray(given), axis=axis).unwrap()
+            assert_same_bits(found, getattr(np, name)(given, axis=axis))
+
+
 @pytest.mark.parametrize("name", ["argmax", "sum"])
 @pytest.mark.parametrize("axis", [3, -4, (0, 3), (0, 0), (0, -3), 1.0, "1"])
 def test_axes_that_are_none(name: str, axis: Any) -> None:

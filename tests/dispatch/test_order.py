@@ -23,7 +23,8 @@ def stable_order(x: Array, axis: int, descending: bool) -> Array:
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64", "float32", "float64"])
 @pytest.mark.parametrize(
-    "shape", [(0,), (1,), (9,), (300,), (4, 0), (5, 9), (3, 2, 70), (20_000,), (140, 150)]
+    "shape",
+    [(0,), (1,), (9,), (300,), (4, 0), (5, 9), (3, 2, 70), (2, 80, 3), (20_000,), (140, 150)],
 )
 def test_equal_elements_keep_their_order(
     shape: tuple[int, ...], dtype: str, descending: bool

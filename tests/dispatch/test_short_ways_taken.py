@@ -14,10 +14,16 @@ import corepy.array_api as xp
 from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import OPERATIONS, _hot, make
-from corepy.dispatch._reproducible import REPRODUCIBLE
 from corepy.dispatch._table import Table
 from tests.dispatch.natives import NUMPY, assert_same_bits, compiled
-from tests.dispatch.short_ways import DTYPES, assert_alike, function, refusing, without_entries
+from tests.dispatch.short_ways import (
+    DTYPES,
+    assert_alike,
+    function,
+    refusing,
+    steps,
+    without_entries,
+)
 
 WAYS: dict[str, Callable[[Any], Any]] = {
     "__getitem__": lambda x: (x[1], x[:1], x[x > 1], x[0, 1], x[None, ..., 1]),
@@ -246,31 +252,7 @@ def test_rows_come_without_a_step_of_pythons() -> None:
     finally:
         sys.setprofile(None)
     assert len(rows) == 5
-    assert "__iter__" in called
-    assert not {"<genexpr>", "__getitem__"} & set(called)
-
-
-def _steps(call: Callable[[], Any]) -> list[str]:
-    """Name the functions of Python's that a call takes, after it was seen before.
-
-    But settings, which are asked for from the first time on that a test touches them.
-    """
-    called: list[str] = []
-
-    def note(frame: Any, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code is not call.__code__:  # type: ignore[attr-defined]
-            called.append(frame.f_code.co_name)
-
-    call()
-    call()
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    if REPRODUCIBLE.touched and {"vecdot", "__matmul__", "__rmatmul__", "tensordot"} & set(called):
-        return []  # products ask whether the same bits are wanted, once anybody wanted them
-    return [name for name in called if name != "get"]
+    assert not {"<genexpr>", "__iter__", "__getitem__"} & set(called)
 
 
 @compiled
@@ -297,7 +279,7 @@ def test_arrays_of_numpys_come_without_a_step_of_pythons(dtype: str) -> None:
         lambda: stdlib_operator.setitem(x, ..., native),
     ]
     for number, call in enumerate(calls):
-        assert _steps(call) == [], number
+        assert steps(call) == [], number
 
 
 @compiled
@@ -324,7 +306,7 @@ def test_what_lies_otherwise_takes_the_short_way(dtype: str) -> None:
         calls += [lambda: xp.sort(x, axis=0), lambda: xp.searchsorted(flat, row)]
         calls += [lambda: xp.argsort(flat, stable=False), lambda: xp.unique_values(row)]
     for number, call in enumerate(calls):
-        assert _steps(call) == [], number
+        assert steps(call) == [], number
 
 
 @compiled
@@ -336,4 +318,4 @@ def test_new_booleans_take_the_short_way() -> None:
         lambda: xp.ones_like(xp.zeros(2, dtype=xp.bool)),
         lambda: stdlib_operator.eq(xp.zeros(2), None),
     ):
-        assert _steps(call) == []
+        assert steps(call) == []
