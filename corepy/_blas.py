@@ -7,12 +7,12 @@ import os
 import threading
 from contextlib import AbstractContextManager
 from functools import cache, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from corepy._apart import Apart, Undo
 from corepy._budget import budget
+from corepy._extensions import is_there
 from corepy._signals import let_through
 
 __all__ = ["apart", "can_hold", "held", "numpys", "single"]
@@ -21,7 +21,7 @@ __all__ = ["apart", "can_hold", "held", "numpys", "single"]
 @cache
 def can_hold() -> bool:
     """Say whether there is a way to tell NumPy's BLAS how many threads to use."""
-    return find_spec("threadpoolctl") is not None and bool(_libraries())
+    return is_there("threadpoolctl") and bool(_libraries())
 
 
 @cache

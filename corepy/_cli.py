@@ -40,10 +40,10 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import distributions
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
@@ -111,7 +111,7 @@ def gather() -> dict[str, Any]:
         for device in row.devices:
             serving.setdefault(device.name, []).append(row.name)
     hardware = detect_devices()
-    installed = packages_distributions()
+    installed = _versions()
     return {
         "corepy": corepy.__version__,
         "python": platform.python_version(),
@@ -123,7 +123,11 @@ def gather() -> dict[str, Any]:
                 "devices": [device.name for device in row.devices],
                 "reason": row.reason,
                 "unserved": list(row.unserved),
-                "versions": _versions(records()[row.name].modules, installed),
+                "versions": {
+                    name: number
+                    for module in records()[row.name].modules
+                    for name, number in sorted(installed.get(module, {}).items())
+                },
             }
             for row in backends
         ],
@@ -160,7 +164,7 @@ def _asked(what: str, question: Callable[[], T], errors: dict[str, str]) -> T | 
     try:
         return question()
     except (CorepyError, ValueError) as error:
-        why = str(error)
+        why = str(error).removeprefix("corepy: ")  # as all that the command says begins
         if why.startswith(f"{_PRIORITY}: "):
             wish = os.environ.get(_PRIORITY)
             why = f"{_PRIORITY} is {wish!r}: {why.removeprefix(f'{_PRIORITY}: ')}"
@@ -168,10 +172,25 @@ def _asked(what: str, question: Callable[[], T], errors: dict[str, str]) -> T | 
         return None
 
 
-def _versions(modules: Iterable[str], installed: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the versions of the distributions that hold modules, by their names."""
-    names = sorted({name for module in modules for name in installed.get(module, ())})
-    return {name: version(name) for name in names}
+def _versions() -> dict[str, dict[str, str | None]]:
+    """Return, by module, the distributions that hold it, and their versions.
+
+    What an interrupted installation has left may have no name, no version, or nothing: some
+    releases of Python, and of ``importlib_metadata``, raise then in the place of giving None.
+    """
+    found: dict[str, dict[str, str | None]] = {}
+    for each in distributions():
+        try:
+            about: Any = each.metadata  # a message of `email`, whose `get` not every stub has
+            name, number = about.get("Name"), about.get("Version")
+            modules = {*(each.read_text("top_level.txt") or "").split()}
+            if not modules:
+                modules = {file.parts[0].partition(".")[0] for file in each.files or ()}
+        except (OSError, KeyError, ValueError):
+            continue
+        for module in modules if name else ():
+            found.setdefault(module, {}).setdefault(name, number)  # the first one is imported
+    return found
 
 
 def _processor(hardware: DeviceInfo) -> dict[str, Any]:
@@ -282,8 +301,9 @@ def _backend_lines(facts: Mapping[str, Any], style: Style) -> list[str]:
     ]
 
 
-def _names(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in versions.items()) or "-"
+def _names(versions: Mapping[str, str | None]) -> str:
+    words = (f"{name} {number}" if number else name for name, number in versions.items())
+    return ", ".join(words) or "-"
 
 
 def _device_lines(facts: Mapping[str, Any], style: Style) -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 from corepy._errors import BackendUnavailableError, bad_argument, bad_type
+from corepy._extensions import is_there
 from corepy._signals import let_through
 
 __all__ = ["connect"]
@@ -34,7 +34,7 @@ def connect(address: str, *, timeout: float = 10.0) -> Any:
     ValueError
         If the address is none, or `timeout` is not positive.
     BackendUnavailableError
-        If ``distributed`` is not installed, or no scheduler answers.
+        If ``distributed`` is not installed or broken, or no scheduler answers.
 
     Notes
     -----
@@ -47,14 +47,18 @@ def connect(address: str, *, timeout: float = 10.0) -> Any:
         raise bad_type("connect", "timeout", timeout, "a number of seconds")
     if not timeout > 0:
         raise bad_argument("connect", "timeout", timeout, "a positive number of seconds")
-    if find_spec("distributed") is None:
+    if not is_there("distributed"):
         raise BackendUnavailableError(
             "connect: distributed is not installed; expected it beside Dask: "
             "pip install 'dask[distributed]'"
         )
-    from distributed import Client
-    from distributed.comm import parse_address, resolve_address
-
+    try:
+        from distributed import Client
+        from distributed.comm import parse_address, resolve_address
+    except Exception as error:  # any failure of a foreign library
+        let_through(error)
+        why = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise BackendUnavailableError(f"connect: distributed is not usable: {why}") from error
     try:
         if not parse_address(address)[1]:
             raise ValueError("it names no host")

@@ -1,6 +1,6 @@
-"""The modules that are compiled as corepy is installed, where they can be.
+"""Modules that may be missing: those of libraries, and those compiled as corepy is installed.
 
-``COREPY_PURE_PYTHON=1`` does without them.
+``COREPY_PURE_PYTHON=1`` does without the latter.
 """
 
 from __future__ import annotations
@@ -13,8 +13,21 @@ from typing import Final
 
 from corepy._variables import flag
 
-#: Those that are in use.
+#: The compiled ones that are in use.
 _loaded: Final[list[ModuleType]] = []
+
+
+def is_there(library: str) -> bool:
+    """Say whether a library is installed, without importing it.
+
+    What cannot be told counts as there: a module that was put into `sys.modules` without a spec, as
+    programs and tests do that stand in for a library, or one that an import hook refuses with an
+    error. Importing it says then what is wrong with it.
+    """
+    try:
+        return importlib.util.find_spec(library) is not None
+    except (ImportError, ValueError):
+        return True
 
 
 def extension(name: str) -> tuple[ModuleType | None, str | None]:

@@ -68,6 +68,8 @@ BROKEN = {
         "ValueError: numpy.dtype size changed",
     ),
     "mpmath": ({"mpmath/__init__.py": "from math import no_such_name"}, None),
+    # Of Dask, for clusters.
+    "distributed": ({"distributed/__init__.py": "import ctypes; ctypes.CDLL('libno.so')"}, None),
 }
 
 SCRIPT = """
@@ -89,6 +91,16 @@ for row in found["info"]["backends"]:
 for name in ("numpy", "reference"):
     with corepy.backend_priority([name]):
         found["sum"][name] = float(xp.sum(xp.asarray([1.0, 2.5])))
+for name, call in {
+    "connect": lambda: corepy.connect("tcp://127.0.0.1:1"),
+    "exp": lambda: float(xp.exp(xp.asarray(0.0))),
+    "inv": lambda: float(xp.linalg.inv(xp.eye(2))[0, 0]),
+}.items():
+    with corepy.backend_priority(["reference"]):
+        try:
+            found[name] = call()
+        except corepy.CorepyError as error:
+            found[name] = f"{type(error).__name__}: {error}"
 corepy.set_backend_priority(["gpu", "cpu", "reference"])
 found["default"] = xp.ones(2).backend
 print(json.dumps(found))
@@ -142,6 +154,107 @@ def test_everything_else_goes_on(found: Any) -> None:
     assert usable == ["numpy", "reference"]
     assert found["sum"] == {"numpy": 3.5, "reference": 3.5}
     assert found["default"] == "numpy"
+
+
+def test_what_needs_a_broken_library_says_so(found: Any) -> None:
+    """Of Dask's cluster; and the reference does without mpmath, or NumPy does it."""
+    told = "BackendUnavailableError: connect: distributed is not usable: OSError: libno.so: cannot"
+    assert found["connect"].startswith(told)
+    assert (found["exp"], found["inv"]) == (1.0, 1.0)
+    row = next(row for row in found["info"]["backends"] if row["name"] == "reference")
+    reason = "linalg and fft need mpmath, which is not usable: ImportError: cannot import name"
+    assert row["unserved"][0].startswith(reason)
+
+
+def test_modules_that_stand_in_for_libraries_disturb_nothing_else() -> None:
+    lines = (
+        "import sys, types",
+        "stands_in = lambda name: sys.modules.__setitem__(name, types.ModuleType(name))",
+        "[*map(stands_in, ('torch', 'jax', 'dask', 'numba', 'threadpoolctl', 'matplotlib'))]",
+        "class Refuses:",
+        "    def find_spec(self, name, path=None, target=None):",
+        "        if name == 'cupy': raise ImportError('not in these tests')",
+        "sys.meta_path.insert(0, Refuses())",
+        "import corepy, corepy.array_api as xp",
+        "a = xp.ones((400, 400))",
+        "print(float((a @ a)[0, 0]), float(corepy.kernels.softmax(a, axis=0)[0, 0]))",
+        "print(*corepy.usable_backends()[:1])",
+        "reasons = {row.name: row.reason for row in corepy.backend_status()}",
+        "print(reasons['torch'], reasons['cupy'], sep='\\n')",
+    )
+    values, usable, of_torch, of_cupy = _printed("\n".join(lines)).splitlines()
+    assert (values, usable) == ("400.0 0.0025", "numpy")
+    assert "'torch'" in of_torch
+    assert of_cupy == "ImportError: not in these tests"
+
+
+def _distribution(folder: Path, name: str, **files: str) -> None:
+    """Make what an installer leaves of a distribution, or what an interruption left of it."""
+    place = folder / f"{name}-1.0.dist-info"
+    place.mkdir()
+    for file, text in files.items():
+        (place / file.replace("_txt", ".txt")).write_text(text, encoding="utf-8")
+
+
+def test_an_entry_point_that_names_no_object_costs_its_backend_alone(tmp_path: Path) -> None:
+    points = "[corepy.backends]\nmine = my-lib.corepy:Backend\n"
+    _distribution(tmp_path, "mine", METADATA="Name: mine\nVersion: 1.0\n", entry_points_txt=points)
+    lines = (
+        "import corepy, corepy.array_api as xp",
+        "print(xp.ones(2).backend)",
+        "print(next(row.reason for row in corepy.backend_status() if row.name == 'mine'))",
+        "try: corepy.set_backend('mine')",
+        "except corepy.BackendUnavailableError as error: print(error)",
+    )
+    backend, reason, error = _printed("\n".join(lines), tmp_path).splitlines()
+    assert backend == "numpy"
+    assert reason == "its entry point is 'my-lib.corepy:Backend'; expected module:class"
+    assert error.startswith(f"set_backend: backend mine is not usable: {reason}; expected ")
+
+
+def test_what_an_interrupted_installation_left_has_no_version(tmp_path: Path) -> None:
+    _distribution(tmp_path, "nameless", top_level_txt="numpy\n")  # no METADATA
+    _distribution(tmp_path, "unversioned", METADATA="Name: unversioned\n", top_level_txt="numpy\n")
+    _distribution(tmp_path, "renamed", METADATA="Name: other\n", top_level_txt="numpy\n")
+    lines = (
+        "import json, corepy",
+        "from corepy._cli import Style, gather, render",
+        "facts = gather()",
+        "row = next(row for row in facts['backends'] if row['name'] == 'numpy')",
+        "print(json.dumps(row['versions']))",
+        "print('numpy ' + row['versions']['numpy'] + ', other, unversioned' in "
+        "render(facts, Style(False)))",
+    )
+    versions, is_shown = _printed("\n".join(lines), tmp_path, options=("-W", "error")).splitlines()
+    found = json.loads(versions)
+    assert found.pop("numpy")
+    assert found == {"other": None, "unversioned": None}
+    assert is_shown == "True"
+
+
+@pytest.mark.needs("sklearn")
+@pytest.mark.parametrize("library", ["sklearn", "matplotlib"])
+def test_the_demo_says_what_it_lacks(tmp_path: Path, library: str) -> None:
+    (tmp_path / f"{library}.py").write_text("raise OSError('libno.so')\n")
+    code = "import sys; sys.stderr = sys.stdout; from corepy._cli import main; print(main())"
+    options = ["demo", "--backend", "numpy", "--size", "100"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *options],
+        env=_environment(tmp_path),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    *_, why, status = done.stdout.splitlines()
+    assert (why, status) == {
+        "sklearn": (
+            "corepy demo: scikit-learn, which has the digits, is not usable: OSError: libno.so",
+            "2",
+        ),
+        "matplotlib": ("No picture: matplotlib is not usable: OSError: libno.so", "0"),
+    }[library]
 
 
 def test_without_numpy_there_is_no_default(tmp_path: Path) -> None:

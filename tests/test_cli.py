@@ -492,7 +492,7 @@ def test_a_lack_of_memory_is_told_in_one_line(
     def fails() -> NoReturn:
         raise MemoryError
 
-    monkeypatch.setattr(_cli, "packages_distributions", fails)
+    monkeypatch.setattr(_cli, "distributions", fails)
     assert main(["info"]) == 2
     assert capsys.readouterr() == (
         "",

@@ -43,7 +43,7 @@ def test_nothing_listens_there() -> None:
 
 
 def test_distributed_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("corepy._cluster.find_spec", lambda name: None)
+    monkeypatch.setattr("corepy._cluster.is_there", lambda name: False)
     with pytest.raises(corepy.BackendUnavailableError, match="^connect: distributed is not inst"):
         corepy.connect("tcp://localhost:8786")
 

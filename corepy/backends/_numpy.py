@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any, Final, cast
 
 import array_api_compat.numpy as compat
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import foreign_dtype
+from corepy._extensions import is_there
 from corepy._signals import let_through
 from corepy.backends import _numpy_creation as creation
 from corepy.backends import _numpy_elementwise as elementwise
@@ -123,7 +123,7 @@ class NumPyBackend(Backend):
 
     def limit_threads(self, count: int) -> str | None:
         # Only BLAS has threads here; NumPy itself has no setting for them.
-        if find_spec("threadpoolctl") is None:
+        if not is_there("threadpoolctl"):
             return "threadpoolctl is not installed, and NumPy has no setting for those of its BLAS"
         try:
             from threadpoolctl import ThreadpoolController

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from corepy._extensions import is_there
+from corepy._signals import let_through
 from corepy.demo.digits import PCA, Clusters
 
 #: Ten colours that stay apart on white, in print and for most colour-blind readers; what a
@@ -30,9 +31,16 @@ INK: Final = "#22282e"
 FAINT: Final = "#8a939c"
 
 
-def can_draw() -> bool:
-    """Say whether matplotlib is there."""
-    return importlib.util.find_spec("matplotlib") is not None
+def why_not() -> str | None:
+    """Say why nothing can be drawn, None if something can."""
+    if not is_there("matplotlib"):
+        return "matplotlib is missing, pip install matplotlib"
+    try:
+        import matplotlib.figure  # noqa: F401
+    except Exception as error:  # any failure of a foreign library
+        let_through(error)
+        return f"matplotlib is not usable: {type(error).__name__}: {error}".removesuffix(": ")
+    return None
 
 
 def draw(

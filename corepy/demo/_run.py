@@ -18,8 +18,9 @@ import numpy.typing as npt
 import corepy
 from corepy._errors import BackendUnavailableError
 from corepy._signals import let_through
-from corepy.demo._data import LARGEST, SMALLEST, Task, average_blocks, can_load, load, make_task
-from corepy.demo._picture import can_draw, draw
+from corepy.demo import _data, _picture
+from corepy.demo._data import LARGEST, SMALLEST, Task, average_blocks, load, make_task
+from corepy.demo._picture import draw
 from corepy.demo.digits import (
     PCA,
     Array,
@@ -283,8 +284,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 if every backend ran, 1 if one failed, 2 if there was nothing to run or no data.
     """
     options = parse(argv)
-    if not can_load():
-        return _refuse("scikit-learn is missing, which has the digits: pip install scikit-learn")
+    lack = _data.why_not()
+    if lack is not None:
+        return _refuse(lack)
     names = options.backend or corepy.usable_backends()
     try:
         for name in names:
@@ -293,7 +295,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BackendUnavailableError as error:
         return _refuse(str(error))
 
-    if can_draw():
+    if _picture.why_not() is None:
         try:
             make_folder(options.out)
         except OSError as error:
@@ -350,8 +352,9 @@ def make_folder(folder: Path) -> None:
 
 def save_picture(folder: Path, result: Study, digits: npt.NDArray[Any], backend: str) -> None:
     """Save ``digits.png`` in a folder, or say why there is none."""
-    if not can_draw():
-        print("\nNo picture: matplotlib is missing, pip install matplotlib")
+    lack = _picture.why_not()
+    if lack is not None:
+        print(f"\nNo picture: {lack}")
         return
     path = folder / "digits.png"
     draw(path, result.found, result.projected, result.clusters, digits, backend)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Final
 
 from corepy import _forks
 from corepy._budget import budget
 from corepy._errors import BackendUnavailableError, CorepyError, bad_argument, bad_type, listing
+from corepy._extensions import is_there
 from corepy._signals import let_through
 from corepy.backends._base import Backend
 from corepy.devices import _device, _libraries
@@ -85,7 +85,7 @@ def _built_in(
     """Describe a backend of this package: its adapter's ``module:class``, and what it imports."""
 
     def probe() -> str | None:
-        missing = [module for module in needs if find_spec(module) is None]
+        missing = [module for module in needs if not is_there(module)]
         return f"not installed: {', '.join(missing)}" if missing else None
 
     def loader() -> Backend:
@@ -285,14 +285,16 @@ def _read_entry_points() -> None:
 
     for point in entry_points(group=ENTRY_POINTS):
         if point.name not in _records:
+            found = point.pattern.match(point.value)
+            wrong = None if found else f"its entry point is {point.value!r}; expected module:class"
             _add(
                 BackendRecord(
                     name=point.name,
                     kinds=(),
-                    probe=lambda: None,
+                    probe=lambda wrong=wrong: wrong,  # type: ignore[misc]
                     loader=lambda point=point: point.load()(),  # type: ignore[misc]
                     priority=500,
-                    modules=(point.module.partition(".")[0],),
+                    modules=(found["module"].partition(".")[0],) if found else (),
                 )
             )
 

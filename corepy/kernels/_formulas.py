@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
-from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from corepy import array_api
 from corepy._errors import bad_type
+from corepy._extensions import is_there
 from corepy.backends._base import Backend
 from corepy.devices._shortage import insist
 from corepy.dispatch import Operand, adopt, ran, reproducible_blas
@@ -96,7 +96,7 @@ def by_reference(
 def _by_its_formula(x: Given) -> str:
     """Say that a formula computes, and what is not installed that would do it in one loop."""
     why = "by its formula, in the functions of the library"
-    if lies_plain(x) and find_spec("numba") is None:
+    if lies_plain(x) and not is_there("numba"):
         return f"{why}; Numba is not installed (extra numba)"
     return why
 

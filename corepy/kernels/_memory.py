@@ -7,7 +7,6 @@ computes with the library's own functions, wherever the arrays live.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import sys
 from collections.abc import Callable, Iterable
@@ -23,6 +22,7 @@ import numpy.typing as npt
 
 from corepy import array_api
 from corepy._errors import BackendUnavailableError
+from corepy._extensions import is_there
 from corepy.devices._device import Device
 from corepy.devices._pool import recycling
 from corepy.devices._shortage import insist
@@ -65,7 +65,7 @@ _WORDS: Final = {"float16": np.uint16, "bfloat16": np.uint16}
 @cache
 def _compiler() -> bool:
     """Say whether Numba is there, works, and compiles."""
-    if importlib.util.find_spec("numba") is None:
+    if not is_there("numba"):
         return False
     try:
         load("numba")  # what is wrong with it is kept for `corepy info`

@@ -96,7 +96,7 @@ def test_blas_obeys() -> None:
 
 
 def test_without_threadpoolctl_blas_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("corepy.backends._numpy.find_spec", lambda name: None)
+    monkeypatch.setattr("corepy.backends._numpy.is_there", lambda name: False)
     load("numpy")
     assert corepy.set_num_threads(1)["numpy"].startswith("threadpoolctl is not installed")
 

@@ -549,7 +549,7 @@ def test_without_numba_the_reference_computes(monkeypatch: pytest.MonkeyPatch) -
     x = np.random.default_rng(0).standard_normal((2000, 6)).astype("f4")
     np.testing.assert_allclose(kernels.softmax(x, -1).sum(-1), 1.0, rtol=1e-6)
     assert kernels.gelu(x).shape == x.shape
-    monkeypatch.setattr(_formulas, "find_spec", lambda name: None)
+    monkeypatch.setattr(_formulas, "is_there", lambda name: False)
     (record,) = corepy.explain(kernels.gelu, x).records
     formula = "by its formula, in the functions of the library"
     assert record.reason == f"{formula}; Numba is not installed (extra numba)"

@@ -379,7 +379,7 @@ def test_who_ran_is_told(kind: Kind) -> None:
 
 @pytest.mark.backend("tinygrad")
 def test_a_broken_pyopencl_leaves_tinygrad_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_runtime, "find_spec", lambda name: name)
+    monkeypatch.setattr(_runtime, "is_there", lambda name: True)
     monkeypatch.setitem(sys.modules, "pyopencl", None)
     monkeypatch.delitem(sys.modules, "corepy.kernels._device._tinygrad", raising=False)
     told = "tinygrad's functions compute .* pyopencl is broken: import"
@@ -388,7 +388,7 @@ def test_a_broken_pyopencl_leaves_tinygrad_to_itself(monkeypatch: pytest.MonkeyP
 
 
 def test_a_broken_cupy_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_runtime, "find_spec", lambda name: name)
+    monkeypatch.setattr(_runtime, "is_there", lambda name: True)
     monkeypatch.setitem(sys.modules, "cupy", None)
     monkeypatch.delitem(sys.modules, "corepy.kernels._device._cupy", raising=False)
     with pytest.warns(RuntimeWarning, match="torch's functions compute .* CuPy is broken: import"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ from corepy.backends import reference
 from corepy.backends._base import Backend, Capabilities
 from corepy.backends.reference import _creation, _indexing
 from corepy.backends.reference._array import ReferenceArray
+from corepy.backends.reference._precise import lacking
 from corepy.devices._device import Device
 
 if TYPE_CHECKING:
@@ -46,9 +46,8 @@ class ReferenceBackend(Backend):
         return found if function in module.__all__ else None
 
     def unserved(self) -> tuple[str, ...]:
-        if importlib.util.find_spec("mpmath") is not None:
-            return ()
-        return ("linalg and fft need mpmath: pip install mpmath",)
+        found = lacking()
+        return (found,) if found else ()
 
     # ------------------------------------------------------------------ its native arrays
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import cmath
 import importlib
-import importlib.util
 import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
 
 from corepy import _dtypes
+from corepy._extensions import is_there
+from corepy._signals import let_through
 from corepy.backends.reference._rounding import round_scaled
 
-__all__ = ["refine", "refine_complex"]
+__all__ = ["lacking", "refine", "refine_complex"]
 
 #: An mpmath number: sign, mantissa, exponent, bits; a complex one is a pair of them.
 _Number: TypeAlias = Any
@@ -31,10 +32,21 @@ _AGREEMENT = 1e-6
 
 @cache
 def _library() -> Any:
-    """Return mpmath's functional layer, which keeps no state; None if it is not installed."""
-    if importlib.util.find_spec("mpmath") is None:
-        return None
-    return importlib.import_module("mpmath.libmp")
+    """Return mpmath's functional layer, which keeps no state; None if it cannot be used."""
+    return None if lacking() else importlib.import_module("mpmath.libmp")
+
+
+def lacking() -> str | None:
+    """Say what is missing for want of mpmath, None if it can be used."""
+    if not is_there("mpmath"):
+        return "linalg and fft need mpmath: pip install mpmath"
+    try:
+        importlib.import_module("mpmath")
+    except Exception as error:  # any failure of a foreign library
+        let_through(error)
+        why = f"{type(error).__name__}: {error}".removesuffix(": ")
+        return f"linalg and fft need mpmath, which is not usable: {why}"
+    return None
 
 
 def refine(name: str, rough: float, *args: float) -> float:
@@ -52,7 +64,7 @@ def refine(name: str, rough: float, *args: float) -> float:
     Returns
     -------
     float
-        The value, rounded once to float64; `rough` itself if mpmath is not installed.
+        The value, rounded once to float64; `rough` itself if mpmath cannot be used.
     """
     lib = _library()
     if lib is None or rough == 0.0 or not all(map(math.isfinite, (rough, *args))):

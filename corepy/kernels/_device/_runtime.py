@@ -15,13 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from corepy._errors import BackendError, CorepyError
+from corepy._extensions import is_there
 from corepy._signals import let_through
 from corepy._sources import source
 from corepy.devices._device import CPU
@@ -396,7 +396,7 @@ def _opencl() -> Target:
 
 @cache
 def _tinygrad() -> Target | None:
-    if find_spec("pyopencl") is None:
+    if not is_there("pyopencl"):
         return None  # tinygrad's own functions compute
     try:
         from corepy.kernels._device._tinygrad import Tinygrad
@@ -409,7 +409,7 @@ def _tinygrad() -> Target | None:
 
 @cache
 def _cupy() -> Target | None:
-    if find_spec("cupy") is None:
+    if not is_there("cupy"):
         return None  # torch's own functions compute
     try:
         from corepy.kernels._device._cupy import CuPy

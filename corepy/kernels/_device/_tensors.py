@@ -11,11 +11,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache, lru_cache
-from importlib.util import find_spec
 from typing import Any
 
 import cupy
 
+from corepy import _extensions
 from corepy._errors import BackendUnavailableError
 from corepy.backends.cupy._lending import DEFAULT, is_capturing, is_plain, view
 from corepy.dispatch import load
@@ -26,7 +26,7 @@ from corepy.kernels._device._runtime import VECTOR_BYTES
 @cache
 def is_there(number: int) -> bool:
     """Say whether torch computes on a GPU, which is one of CUDA: with ROCm nobody has tried."""
-    if find_spec("torch") is None or cupy.cuda.runtime.is_hip:
+    if not _extensions.is_there("torch") or cupy.cuda.runtime.is_hip:
         return False
     try:
         load("torch")  # what is wrong with it is kept for `corepy info`
