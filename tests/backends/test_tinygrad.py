@@ -236,6 +236,20 @@ def test_a_chain_is_one_kernel(device: Device) -> None:
     assert GlobalCounters.kernel_count == before + 1
 
 
+def test_kernels_that_do_without_some_arrays(device: Device) -> None:
+    """tinygrad simplifies integers' sums, and its runtime of OpenCL then missed an argument."""
+    numbers = np.random.default_rng(0).integers(0, 50, (4, 6), dtype=np.int32)
+    a, b, c, d = numbers
+    x, y, z, w = (xp.asarray(n, device=device) for n in numbers)
+    for made, wanted in (
+        (x - (x + 1), a - (a + 1)),
+        (x - (x + y) + z, c - b),
+        (z - (x - (x - y)) * w, c - b * d),
+        (xp.sum(z * ((x + y) - x)), np.sum(c * b)),
+    ):
+        np.testing.assert_array_equal(np.asarray(made), wanted)
+
+
 def test_graphs_stay_small(device: Device) -> None:
     x = xp.zeros((2,), dtype=xp.int32)
     for _ in range(100):

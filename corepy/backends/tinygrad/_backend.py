@@ -18,7 +18,7 @@ from corepy.backends._exports import HostExporter
 from corepy.backends.tinygrad import _arrays, _functions, _libraries, _memory
 from corepy.backends.tinygrad._arrays import Array, Held, HostArray
 from corepy.backends.tinygrad._graphs import KINDS, place_of
-from corepy.backends.tinygrad._renderers import RENDERERS
+from corepy.backends.tinygrad._renderers import RENDERERS, number_arguments
 from corepy.devices._device import Device, as_device
 from corepy.devices._pool import MemoryStats
 from corepy.devices._probe import MemoryInfo
@@ -53,6 +53,8 @@ class TinygradBackend(Backend):
                 Devices[name].renderers = [RENDERERS[place]]
                 if kind == "webgpu":
                     _memory.heed_refusals(name)
+                else:
+                    number_arguments(name)
             _arrays.try_kernel(place)
         except Exception as error:  # of a library, a driver, or tinygrad: kept for `corepy info`
             let_through(error)
