@@ -118,7 +118,7 @@ class FakeBackend(Backend):
         self._dtypes = {as_device(name): dtypes for name, dtypes in devices.items()}
         self._numpy = NumPyBackend()
         self._transfers_left: int | None = None
-        self._lost: set[Device] = set()
+        self._lost: list[Device] = []
 
     # ------------------------------------------------------------------ what it can do
 
@@ -274,11 +274,11 @@ class FakeBackend(Backend):
         place = as_device(device, "lose_device")
         if place not in self._dtypes:
             raise bad_argument("lose_device", "device", place.name, "one of the backend's")
-        self._lost.add(place)
+        self._lost.append(place)
         try:
             yield
         finally:
-            self._lost.discard(place)
+            self._lost.remove(place)  # once: it may be gone for a block around this one
 
     def _answer(self, device: Device) -> None:
         if device in self._lost:

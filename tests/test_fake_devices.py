@@ -476,6 +476,8 @@ def test_a_device_that_is_gone_answers_nothing(fake: FakeBackend) -> None:
         with fake.lose_device(NO_X64), pytest.raises(corepy.BackendError, match="x64 is gone"):
             other + other
         assert (other + other).tolist() == [2.0, 2.0]
+        with fake.lose_device(DEVICE1):  # as helpers of a test do, inside its own block
+            pass
         for call in calls:
             with pytest.raises(corepy.BackendError, match=f"{DEVICE1} is gone"):
                 call()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import math
 import pickle
 import re
 from typing import Any
@@ -196,6 +197,33 @@ def test_great_integers_have_to_fit_floats() -> None:
     assert xp.asarray([10**38], dtype=xp.float32).tolist() == [float(np.float32(1e38))]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("sign", ["", "u"])
+def test_integers_fit_up_to_the_last_one(sign: str, dtype: str) -> None:
+    info, wanted = np.iinfo(sign + dtype), getattr(xp, sign + dtype)
+    ends = [int(info.min), int(info.max)]
+    assert xp.asarray(ends, dtype=wanted).tolist() == ends
+    for value in (ends[0] - 1, ends[1] + 1):
+        for obj in (value, [0, value]):
+            message = f"^asarray: obj holds {value}; expected {ends[0]} to {ends[1]} for {wanted}$"
+            with pytest.raises(OverflowError, match=message):
+                xp.asarray(obj, dtype=wanted)
+
+
+def test_floats_fit_up_to_the_last_one() -> None:
+    beyond = (2 - 2.0**-24) * 2.0**127  # half way to where the next one would be
+    last = [math.nextafter(beyond, 0.0), -math.nextafter(beyond, 0.0)]
+    greatest = float(np.finfo(np.float32).max)
+    assert xp.asarray(last, dtype=xp.float32).tolist() == [greatest, -greatest]
+    for endless in ([math.inf, -math.inf], array.array("d", [math.inf, -math.inf])):
+        assert xp.asarray(endless, dtype=xp.float32).tolist() == [math.inf, -math.inf]
+    for value in (beyond, -beyond):
+        for obj in (value, [0.5, value], complex(0.0, value)):
+            dtype = xp.complex64 if isinstance(obj, complex) else xp.float32
+            with pytest.raises(OverflowError, match="^asarray: obj holds -?3.4028235"):
+                xp.asarray(obj, dtype=dtype)
+
+
 def test_arrays_in_sequences_keep_their_dtype() -> None:
     for dtype in ("bool", "int8", "uint64", "float32", "complex64"):
         for values in (xp.ones(2, dtype=getattr(xp, dtype)), np.ones(2, dtype)):
@@ -237,6 +265,18 @@ def test_old_producers_share_where_asked() -> None:
     old = Old()
     with corepy.backend_priority(["numpy"]):
         assert np.shares_memory(xp.from_dlpack(old, copy=False).unwrap(), old.values)
+
+
+def test_producers_that_would_copy_are_refused_where_memory_is_to_be_shared() -> None:
+    class Copying(Old):
+        def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
+            if copy is False:
+                raise BufferError("its memory is not here")
+            return self.values.copy().__dlpack__(**options)
+
+    assert xp.from_dlpack(Copying()).tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(BufferError, match="^from_dlpack: x: its memory is not here$"):
+        xp.from_dlpack(Copying(), copy=False)
 
 
 def test_arrays_that_run_backwards_are_exported_as_copies() -> None:

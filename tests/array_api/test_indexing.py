@@ -270,13 +270,14 @@ def test_indices_out_of_bounds_are_refused_where_nothing_is_copied() -> None:
     with pytest.raises(IndexError, match="^take: indices: index 5 is .* axis 0 with size 2; "):
         xp.take(x, far, axis=0)
     with pytest.raises(IndexError, match="^take: indices: index -3 is .* axis 0 with size 2; "):
-        xp.take(x, xp.asarray([-3]), axis=0)
+        xp.take(x, xp.asarray([1, -3]), axis=0)
     with pytest.raises(IndexError, match="^take: indices: index 0 is .* axis 1 with size 0; "):
         xp.take(x, xp.asarray([0]), axis=1)
-    with pytest.raises(IndexError, match="^__getitem__: key: index 5 is .* axis 0 with size 2; "):
-        x[far, :]
-    with pytest.raises(IndexError, match="^__setitem__: key: index 5 is .* axis 0 with size 2; "):
-        x[far, :] = 1.0
+    for key in (far, (far,), (far, slice(None))):
+        with pytest.raises(IndexError, match="^__getitem__: key: index 5 is .* axis 0 with size 2"):
+            x[key]
+        with pytest.raises(IndexError, match="^__setitem__: key: index 5 is .* axis 0 with size 2"):
+            x[key] = 1.0
     if x.backend in ("dask", "tinygrad"):  # which find a mask's values elsewhere, or later
         return
     nothing, y = xp.asarray([False, False, False]), xp.zeros((2, 3))
@@ -541,3 +542,82 @@ def test_errors_name_the_function_once() -> None:
 def assign(x: Any) -> Callable[[Any], None]:
     """Return what writes one element's value at a key."""
     return lambda key: x.__setitem__(key, 1.0)
+
+
+# ---------------------------------------------------------------------------- strict mode
+
+FEWER = "key has fewer indices than the 2 dimensions of x; expected one for each, or an Ellipsis"
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (0, FEWER),
+        (np.s_[0:1], FEWER),
+        ((None, 0), FEWER),
+        (np.s_[0, :4], "key has a slice whose stop is 4; expected -3 to 3 for an axis of size 3"),
+        (np.s_[0, -4:], "key has a slice whose start is -4; expected -3 to 3 for an axis of si"),
+        (np.s_[0, 4:], "key has a slice whose start is 4; expected -3 to 3 for an axis of size 3"),
+        (np.s_[..., :4], "key has a slice whose stop is 4; expected -3 to 3 for an axis of size"),
+        (np.s_[:3, ...], "key has a slice whose stop is 3; expected -2 to 2 for an axis of size"),
+        (np.s_[None, :, 4:], "key has a slice whose start is 4; expected -3 to 3 for an axis of"),
+        (np.s_[0, 3::-1], "key has a slice whose start is 3; expected -3 to 2 for an axis of si"),
+        (np.s_[0, :3:-1], "key has a slice whose stop is 3; expected -4 to 2 for an axis of siz"),
+        (np.s_[0, :-5:-1], "key has a slice whose stop is -5; expected -4 to 2 for an axis of s"),
+        (([0, 1], np.s_[:]), "key has an integer array beside slices; expected only integers and"),
+        ((..., [0, 1]), "key has an integer array beside slices; expected only integers and inte"),
+        (([True, False], 0), "key has a boolean array beside others; expected it alone"),
+    ],
+)
+def test_strict_mode_refuses_keys_that_the_standard_leaves_open(key: Any, message: str) -> None:
+    x = xp.reshape(xp.arange(6.0), (2, 3))
+    parts = key if isinstance(key, tuple) else (key,)
+    made = tuple(xp.asarray(part) if isinstance(part, list) else part for part in parts)
+    strictly = made if isinstance(key, tuple) else made[0]
+    for function, call in (("__getitem__", x.__getitem__), ("__setitem__", assign(x))):
+        with corepy.strict(), pytest.raises(IndexError) as caught:
+            call(strictly)
+        assert str(caught.value).startswith(f"{function}: {message}")
+        assert str(caught.value).endswith("(strict mode)")
+    assert_values(x[strictly], np.arange(6.0).reshape(2, 3)[key])
+    assert x.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(np.s_[0, 1], np.s_[0, ...], np.s_[..., 2], np.s_[None, 0, 1], np.s_[...]),
+        *(np.s_[-2:2, -3:3], np.s_[:, 3:], np.s_[0, 2:-4:-1], np.s_[0, -3::-1], np.s_[..., None]),
+        *(([0, 1], 2), ([0, 1], [2, 0]), ([[True, False, True], [False, True, False]],)),
+    ],
+)
+def test_strict_mode_takes_the_keys_of_the_standard(key: Any) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    x = xp.reshape(xp.arange(6.0), (2, 3))
+    parts = key if isinstance(key, tuple) else (key,)
+    made = tuple(xp.asarray(part) if isinstance(part, list) else part for part in parts)
+    given = made if len(made) > 1 else made[0]
+    with corepy.strict():
+        assert_values(x[given], values[key])
+        if any(isinstance(part, list) and part[0].__class__ is int for part in parts):
+            with pytest.raises(
+                IndexError, match="^__setitem__: key has an integer array; expected"
+            ):
+                x[given] = 9.0
+        else:
+            x[given] = 9.0
+            values[key] = 9.0
+    assert_values(x, values)
+
+
+def test_strict_mode_takes_no_flags_and_native_numbers_as_keys() -> None:
+    x: Any = xp.arange(3.0)
+    with corepy.strict():
+        with pytest.raises(
+            TypeError, match="^__getitem__: key is of type bool; expected an int, s"
+        ):
+            x[True]
+        for key in (np.int64(1), np.asarray([0, 1])):
+            with pytest.raises(TypeError, match=r"^__getitem__: key is of type .* \(strict mode"):
+                x[key]
+    assert x[np.int64(1)].tolist() == 1.0

@@ -52,6 +52,14 @@ def test_broadcast_shapes_with_sizes_that_are_not_known() -> None:
     assert xp.broadcast_shapes((None,), (4,)) == (4,)
     with pytest.raises(ValueError, match=r"^broadcast_shapes: operands have shapes \(2,\) and"):
         xp.broadcast_shapes((2,), (3,))
+    with pytest.raises(
+        ValueError, match=r"^broadcast_shapes: shapes\[1\] is -1; expected an int of"
+    ):
+        xp.broadcast_shapes((2,), (-1, 2))
+    with pytest.raises(
+        TypeError, match=r"^broadcast_shapes: shapes\[0\] is of type float; expected"
+    ):
+        xp.broadcast_shapes((2.0,), (2,))  # type: ignore[arg-type]
 
 
 @given(data=st.data())
@@ -222,6 +230,8 @@ def test_repeat_checks_its_counts() -> None:
     with pytest.raises(ValueError, match=f"^repeat: repeats is {2**64 - 1}; expected counts below"):
         xp.repeat(x, xp.asarray([1, 2**64 - 1, 0], dtype=xp.uint64))
     assert xp.repeat(x, xp.asarray([2, 0, 1], dtype=xp.uint64)).tolist() == [0, 0, 2]
+    nothing = xp.repeat(xp.zeros((2, 0)), xp.zeros(0, dtype=xp.int64), axis=1)
+    assert (nothing.shape, nothing.dtype) == ((2, 0), xp.float64)
 
 
 @pytest.mark.parametrize("counts", [[2**62] * 4 + [3], [2**46, 2**46, 0, 0, 0], [2**62], 2**45])

@@ -179,6 +179,10 @@ def test_cumulative_needs_an_axis_for_several_dimensions(name: str) -> None:
         ValueError, match=rf"^{name}: x.shape is \(\); expected at least one dimensi"
     ):
         function(name)(xp.asarray(1.0))
+    with pytest.raises(
+        TypeError, match=f"^{name}: include_initial is of type int; expected a bool"
+    ):
+        function(name)(xp.ones(2), include_initial=1)
 
 
 @pytest.mark.parametrize("name", ["max", "min", "sum", "prod", "mean", "std", "var"])
@@ -195,7 +199,10 @@ def test_bad_keywords_raise(name: str) -> None:
         call(x, keepdims=1)
 
 
-@pytest.mark.parametrize("name", ["mean", "std", "var", "max", "min", "sum", "prod"])
+@pytest.mark.parametrize(
+    "name",
+    ["mean", "std", "var", "max", "min", "sum", "prod", "cumulative_sum", "cumulative_prod"],
+)
 def test_bool_is_no_number(name: str) -> None:
     with pytest.raises(TypeError, match=rf"^{name}: x has dtype bool on \S+; expected a"):
         function(name)(xp.ones(2, dtype=DTYPES["bool"]))

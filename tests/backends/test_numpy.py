@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -10,7 +11,9 @@ import pytest
 
 import corepy
 import corepy.array_api as xp
+from corepy import _blas
 from corepy._dtypes import DTYPES
+from corepy.backends import _lapack, _numpy_factors
 from corepy.backends._numpy import NumPyBackend
 from corepy.backends._numpy_rows import reduced, spread
 from corepy.backends._numpy_single import OPERATIONS as SINGLE
@@ -261,3 +264,20 @@ def test_singular_vectors_of_infinite_elements_are_refused(infinity: float, dtyp
     with pytest.raises(np.linalg.LinAlgError):
         numpys("linalg.svd", values[1], full_matrices=False)
     assert SINGLE["linalg.svd"](values[1].real.astype("float32")) is None
+
+
+def brings_openblas() -> bool:
+    """Say whether NumPy was built as its wheels for Linux are, whatever corepy finds of it."""
+    built: Any = np.show_config(mode="dicts")
+    return sys.platform == "linux" and "scipy-openblas" in str(built["Build Dependencies"]["blas"])
+
+
+@pytest.mark.needs("threadpoolctl")
+@pytest.mark.skipif(not brings_openblas(), reason="NumPy brings no OpenBLAS of its own")
+def test_openblas_is_found_where_numpy_brings_it() -> None:
+    """Where it is not, the tests of what it computes and of where its threads are leave out all."""
+    large = np.eye(_lapack.LARGE + 17)
+    assert _lapack.has_routines(large)
+    assert _numpy_factors.is_large(large)
+    assert _blas.numpys()
+    assert _blas._placeable()

@@ -167,6 +167,31 @@ def test_another_backend_on_the_same_device_comes_first() -> None:
         assert [backend.left for backend in both] == [1, 0]  # for the list
 
 
+def test_a_backend_that_does_not_answer_is_passed_over() -> None:
+    both = Sharing({"add"}), Sharing({"exp"}, available=False)
+    both[1].name = "other"  # type: ignore[misc]
+    with registered(both[0]), registered(both[1], "other"), corepy.set_fallback("allow"):
+        report = corepy.explain(xp.exp, on_fake([0.0]))
+        assert report.result.tolist() == [1.0]
+        assert report.records[-1].backend == "numpy"
+
+
+def test_what_another_backend_runs_in_place_is_seen_by_views() -> None:
+    class Choosy(FakeBackend):
+        """Adds into its arrays, but not those of this dtype."""
+
+        def supports(self, name: str, dtype: corepy.DType, device: Device) -> bool:
+            lacks = name in ("add", "__iadd__") and dtype is xp.float64
+            return super().supports(name, dtype, device) and not lacks
+
+    offered = {"add", "__iadd__", "__getitem__", "__setitem__"}
+    with registered(Choosy(offered)), corepy.set_fallback("allow"):
+        x = on_fake([1.0, 2.0, 3.0])
+        view = x[1:]
+        x += on_fake([10.0, 20.0, 30.0])
+        assert (x.tolist(), view.tolist()) == ([11.0, 22.0, 33.0], [22.0, 33.0])
+
+
 def test_another_backend_on_the_same_device_that_shares_nothing_crosses_the_host() -> None:
     both = FakeBackend({"add"}), FakeBackend({"exp", "linspace"})
     both[1].name = "other"  # type: ignore[misc]
@@ -188,6 +213,8 @@ def test_another_backend_on_the_same_device_that_shares_nothing_crosses_the_host
         with corepy.set_fallback("raise"), pytest.raises(corepy.FallbackError, match="^linspace: "):
             xp.linspace(0, 1, 3, device="fake:0")
         assert both[1].left == 1
+        with corepy.set_fallback("allow"):
+            assert corepy.explain(xp.exp, x).bytes_moved == 16  # there and back
 
 
 class Sharing(FakeBackend):
@@ -235,6 +262,21 @@ def test_what_breaks_as_libraries_exchange_memory_is_told() -> None:
         with pytest.raises(corepy.InsufficientMemoryError, match="^transfer: the memory of fake:0"):
             xp.exp(x)
         assert both[0].left == 0
+
+
+def test_dtypes_among_arguments_are_those_of_the_library_that_runs_it() -> None:
+    class Named(FakeBackend):
+        """A library whose dtypes have names of its own."""
+
+        def native_dtype(self, dtype: corepy.DType) -> Any:
+            return f"tensor.{dtype.name}"
+
+    with registered(Named({"add"})), corepy.set_fallback("allow"):
+        x = on_fake([1, 2])
+        assert xp.sum(x, dtype=xp.int16).dtype is xp.int16
+        made = xp.astype(x, xp.float32)
+        assert (made.dtype, made.backend, made.tolist()) == (xp.float32, "fake", [1.0, 2.0])
+        assert xp.zeros(2, dtype=xp.uint8, device="fake:0").dtype is xp.uint8
 
 
 def test_the_bytes_that_cross_are_those_of_all_operands(fake: FakeBackend) -> None:

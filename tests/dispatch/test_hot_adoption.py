@@ -130,8 +130,11 @@ def test_a_plug_in_that_looks_at_each_array_is_asked_each_time(
     assert xp.add(many, many).backend == "numpy"
 
 
+@pytest.mark.backend("numba")
 def test_what_another_backend_made_of_them_says_nothing_of_the_next() -> None:
-    backend = pytest.importorskip("corepy.backends.numba").NumbaBackend()
+    from corepy.backends.numba import NumbaBackend
+
+    backend = NumbaBackend()
     native = np.ones(2)
     assert adopt("gelu", "out", native, backend).backend == "numba"
     assert xp.add(native, native).backend == "numpy"

@@ -16,6 +16,7 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy.devices._device import as_device
+from corepy.dispatch._hot import forget_homes
 from corepy.dispatch._select import _from_environment
 from tests.conftest import lacks_gpu, required
 from tests.dispatch.fake import FakeBackend, registered
@@ -241,36 +242,42 @@ def test_a_wrong_environment_raises_on_first_use() -> None:
     assert "'nympy'; expected a backend" in done.stderr
 
 
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Let the priority be read anew from the environment, and be forgotten afterwards."""
+
+    def forget() -> None:
+        _from_environment.cache_clear()
+        forget_homes()
+
+    forget()
+    with monkeypatch.context() as patch:
+        yield patch
+    forget()
+
+
 def test_an_environment_that_leads_nowhere_raises_on_first_use(
-    monkeypatch: pytest.MonkeyPatch,
+    environment: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("COREPY_BACKEND_PRIORITY", "cuda:99,tpu:99")
-    _from_environment.cache_clear()
-    try:
-        for _ in range(2):
-            with pytest.raises(
-                corepy.BackendUnavailableError, match="^COREPY_BACKEND_PRIORITY: priority is "
-            ):
-                xp.ones(2)
-        with corepy.backend_priority(["reference"]):
-            assert where() == "reference"
-    finally:
-        _from_environment.cache_clear()
-
-
-@pytest.mark.parametrize("entry", ["cpu:x", "cpu:0", "numpy:", "mps:0", "cuda:"])
-def test_an_entry_of_no_form_in_the_environment_raises_on_first_use(
-    entry: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COREPY_BACKEND_PRIORITY", f"reference,{entry}")
-    _from_environment.cache_clear()
-    try:
-        with pytest.raises(ValueError, match=f"^COREPY_BACKEND_PRIORITY: priority is '{entry}'; "):
-            corepy.get_backend_priority()
-        monkeypatch.setenv("COREPY_BACKEND_PRIORITY", "cuda:99,cpu:9,tpu,reference")  # absent ones
+    environment.setenv("COREPY_BACKEND_PRIORITY", "cuda:99,tpu:99")
+    for _ in range(2):
+        with pytest.raises(
+            corepy.BackendUnavailableError, match="^COREPY_BACKEND_PRIORITY: priority is "
+        ):
+            xp.ones(2)
+    with corepy.backend_priority(["reference"]):
         assert where() == "reference"
-    finally:
-        _from_environment.cache_clear()
+
+
+@pytest.mark.parametrize("entry", ["cpu:x", "cpu:0", "numpy:", "mps:0", "cuda:", "cuda:01"])
+def test_an_entry_of_no_form_in_the_environment_raises_on_first_use(
+    entry: str, environment: pytest.MonkeyPatch
+) -> None:
+    environment.setenv("COREPY_BACKEND_PRIORITY", f"reference,{entry}")
+    with pytest.raises(ValueError, match=f"^COREPY_BACKEND_PRIORITY: priority is '{entry}'; "):
+        corepy.get_backend_priority()
+    environment.setenv("COREPY_BACKEND_PRIORITY", "cuda:99,cpu:9,tpu,reference")  # absent ones
+    assert where() == "reference"
 
 
 def test_a_wrong_environment_raises_each_time() -> None:

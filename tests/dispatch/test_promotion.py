@@ -133,6 +133,26 @@ def test_float_scalars_must_fit(dtype: str) -> None:
             x + 1e300
 
 
+class Turn(complex):
+    """A complex number by another name."""
+
+
+def test_both_parts_of_complex_scalars_must_fit() -> None:
+    single, double = (xp.zeros(1, dtype=dtype) for dtype in (xp.complex64, xp.complex128))
+    most = (2 - 2.0**-24) * 2.0**127  # which rounds to infinity, as the next ones do
+    for value in (most, -most, complex(1.0, most), complex(-most, 1.0), 1e300j, Turn(0.0, most)):
+        for _ in range(2):  # the first call may fill a table
+            with pytest.raises(
+                OverflowError, match="^add: x2 is .*; expected at most 3.4028235e38"
+            ):
+                single + value
+            with pytest.raises(OverflowError, match="^multiply: x1 is .*; expected at most 3.402"):
+                xp.multiply(value, single)
+        assert (double + value).tolist() == [value]
+    assert (single + Turn(0.5, -2.0)).tolist() == [0.5 - 2j]
+    assert (single + complex(0.0, float("inf"))).tolist() == [complex(0.0, float("inf"))]
+
+
 def test_numpy_scalars_are_arrays_without_dimensions() -> None:
     x = xp.ones(2, dtype=xp.float32)
     assert (x + np.float64(1.0)).dtype is xp.float64

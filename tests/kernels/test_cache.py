@@ -52,6 +52,8 @@ def test_truncate_and_options(kind: Kind) -> None:
     q, k, v = states(kind, 6, "float32")
     cache = kernels.KVCache(2, 2, 6, 8, "float32", like=q)
     cache.append(k, v)
+    cache.truncate(6)
+    assert cache.length == 6
     cache.truncate(3)
     assert cache.length == 3
     short = [x[:, :, :3, :] for x in (k, v)]
