@@ -61,8 +61,9 @@ def graph(function: Callable[..., Any], /, *examples: Any) -> Graph:
     not. So do settings, such as `corepy.autocast`, that were in force then.
 
     Recorded in CuPy and torch on CUDA, and in torch on ROCm (which has never been run there).
-    Elsewhere, and for arrays of other libraries, the function is called each time, and not here:
-    `Graph.is_captured` tells. CuPy 14 records no products of matrices: it calls no cuBLAS then.
+    Elsewhere, and for arrays of other libraries, the function is called each time with copies, and
+    not here: `Graph.is_captured` tells. CuPy 14 records no products of matrices: it calls no cuBLAS
+    then.
 
     Examples
     --------
@@ -170,9 +171,10 @@ class Graph:
             )
         given = [self._like(i, x) for i, x in enumerate(operands)]
         if not self.is_captured:
-            made = self._function(*given)
+            # Of copies, as a recording has its own operands, which the function may write into.
+            made = self._function(*_copied(given))
             _check(made)
-            return _copied(made)  # it may be an operand, or a view of one
+            return _copied(made)  # it may be what the function keeps, or a view of that
         with self._lock, self._stream:
             return asked("graph", self._stream.device, partial(self._replayed, given))
 

@@ -105,6 +105,10 @@ class Stream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if not self._entered.blocks:
+            raise UnsupportedOperationError(
+                "stream: this thread is in no block of it; expected the thread that entered one"
+            )
         block = self._entered.blocks.pop()
         if block is not None:
             try:

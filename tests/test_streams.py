@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +146,34 @@ def test_what_a_graph_gives_on_the_host_has_memory_of_its_own(backend: str) -> N
         recorded(x)
 
 
-def test_the_copy_of_a_graphs_result_counts_for_the_line_that_calls_it() -> None:
+def test_a_block_is_left_by_the_thread_that_entered_it() -> None:
+    stream = corepy.stream("cpu")
+    stream.__enter__()
+    with ThreadPoolExecutor(1) as others:
+        left = others.submit(stream.__exit__, None, None, None)
+        with pytest.raises(corepy.UnsupportedOperationError, match="^stream: this thread is in no"):
+            left.result()
+    stream.__exit__(None, None, None)
+
+
+def test_what_a_graph_writes_into_its_operands_on_the_host_is_its_own(backend: str) -> None:
+    """As where it is recorded: the operands are copied into memory that the recording keeps."""
+    x = xp.ones(2)
+
+    def step(x: Any) -> Any:
+        x += 1.0
+        return x * 2.0
+
+    recorded = corepy.graph(step, xp.zeros(2))
+    for _ in range(2):
+        assert recorded(x).tolist() == [4.0, 4.0]
+    assert x.tolist() == [1.0, 1.0]
+
+
+def test_the_copies_of_a_graph_count_for_the_line_that_calls_it() -> None:
     x = xp.ones(3, device="cpu")
     found = corepy.explain(corepy.graph(lambda x: x + 1, x), x)
-    assert [record.operation for record in found.records] == ["add", "astype"]
+    assert [record.operation for record in found.records] == ["astype", "add", "astype"]
     assert {record.caller.rpartition(":")[0] for record in found.records} == {__file__}
 
 

@@ -122,7 +122,7 @@ def _by_zero_raises(function: Callable[..., Tensor], x1: Tensor, x2: Tensor | fl
 
 
 def _holds_zero(x: Any) -> bool:
-    """Say whether an element is seen to be zero: none is while a graph is traced or recorded."""
+    """Say whether an element is seen to be zero: none is while a graph is traced."""
     if x.__class__ in _SCALARS:
         return bool(x == 0)
     return shows(x) and not bool(torch.all(x))

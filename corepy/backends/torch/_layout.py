@@ -93,10 +93,8 @@ def is_elsewhere(tensor: Tensor) -> bool:
 
 
 def shows(tensor: Tensor) -> bool:
-    """Say whether a tensor's values can be looked at: none while a graph is recorded or traced."""
-    if is_heard() or is_batched(tensor) or is_elsewhere(tensor) or tensor.is_meta:
-        return False
-    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+    """Say whether a tensor's values can be looked at: none while a graph is traced."""
+    return not (is_heard() or is_batched(tensor) or is_elsewhere(tensor) or tensor.is_meta)
 
 
 def address(tensor: Tensor) -> int:
