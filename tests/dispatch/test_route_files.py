@@ -40,7 +40,7 @@ def test_errors_name_the_file_that_was_to_be_written(
     assert [*tmp_path.iterdir()] == []
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="only Linux has it")
 def test_a_device_that_is_full_is_named() -> None:
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         files.write(Path("/dev/full"), "text")
