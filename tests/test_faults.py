@@ -490,7 +490,7 @@ def test_a_fallback_to_a_device_that_is_gone_leaves_its_operand(fake: FakeBacken
 
     def and_then_gone(self: FakeBackend, native: FakeArray, *, copy: Any = None) -> Any:
         values = FakeBackend.to_numpy(self, native, copy=copy)
-        self._lost.add(FAKE)
+        self._lost.append(FAKE)
         return values
 
     forget_entries()
