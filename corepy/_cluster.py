@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corepy._errors import BackendUnavailableError, bad_argument, bad_type
+from corepy._errors import BackendUnavailableError, bad_argument, bad_type, worded
 from corepy._extensions import is_there
 from corepy._signals import let_through
 
@@ -57,8 +57,8 @@ def connect(address: str, *, timeout: float = 10.0) -> Any:
         from distributed.comm import parse_address, resolve_address
     except Exception as error:  # any failure of a foreign library
         let_through(error)
-        why = f"{type(error).__name__}: {error}".removesuffix(": ")
-        raise BackendUnavailableError(f"connect: distributed is not usable: {why}") from error
+        why = f"connect: distributed is not usable: {worded(error)}"
+        raise BackendUnavailableError(why) from error
     try:
         if not parse_address(address)[1]:
             raise ValueError("it names no host")

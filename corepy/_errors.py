@@ -199,6 +199,11 @@ _INDICES: Final = {
 }
 
 
+def worded(error: BaseException) -> str:
+    """Return the class of an error and what it says, as messages quote those of libraries."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")  # of one without a text
+
+
 def told(function: str, argument: str | None, error: Exception) -> str:
     """Return a library's message after the names, in our words where it lacks what was expected."""
     text, names = str(error), [f"{name}: " for name in (function, argument) if name]

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from corepy._errors import worded
+from corepy._signals import let_through
 from corepy._variables import flag
 
 #: The compiled ones that are in use.
@@ -28,6 +30,16 @@ def is_there(library: str) -> bool:
         return importlib.util.find_spec(library) is not None
     except (ImportError, ValueError):
         return True
+
+
+def why_broken(module: str) -> str | None:
+    """Import a module of a library that is there; return how that fails, None where it does not."""
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # any failure of a foreign library
+        let_through(error)
+        return worded(error)
+    return None
 
 
 def extension(name: str) -> tuple[ModuleType | None, str | None]:

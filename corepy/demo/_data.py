@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from corepy._extensions import is_there
-from corepy._signals import let_through
+from corepy._extensions import is_there, why_broken
 
 LARGEST: Final = 1797  #: images that scikit-learn ships
 SMALLEST: Final = 100  #: images below which a digit may be missing from those to learn from
@@ -45,13 +44,8 @@ def why_not() -> str | None:
     """Say why the digits cannot be loaded, None if they can."""
     if not is_there("sklearn"):
         return "scikit-learn is missing, which has the digits: pip install scikit-learn"
-    try:
-        import sklearn.datasets  # noqa: F401
-    except Exception as error:  # any failure of a foreign library
-        let_through(error)
-        why = f"{type(error).__name__}: {error}".removesuffix(": ")
-        return f"scikit-learn, which has the digits, is not usable: {why}"
-    return None
+    why = why_broken("sklearn.datasets")
+    return f"scikit-learn, which has the digits, is not usable: {why}" if why else None
 
 
 def load(size: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:

@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from corepy._extensions import is_there
-from corepy._signals import let_through
+from corepy._extensions import is_there, why_broken
 from corepy.demo.digits import PCA, Clusters
 
 #: Ten colours that stay apart on white, in print and for most colour-blind readers; what a
@@ -35,12 +34,8 @@ def why_not() -> str | None:
     """Say why nothing can be drawn, None if something can."""
     if not is_there("matplotlib"):
         return "matplotlib is missing, pip install matplotlib"
-    try:
-        import matplotlib.figure  # noqa: F401
-    except Exception as error:  # any failure of a foreign library
-        let_through(error)
-        return f"matplotlib is not usable: {type(error).__name__}: {error}".removesuffix(": ")
-    return None
+    why = why_broken("matplotlib.figure")
+    return f"matplotlib is not usable: {why}" if why else None
 
 
 def draw(

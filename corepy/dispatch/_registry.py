@@ -10,7 +10,14 @@ from typing import Final
 
 from corepy import _forks
 from corepy._budget import budget
-from corepy._errors import BackendUnavailableError, CorepyError, bad_argument, bad_type, listing
+from corepy._errors import (
+    BackendUnavailableError,
+    CorepyError,
+    bad_argument,
+    bad_type,
+    listing,
+    worded,
+)
 from corepy._extensions import is_there
 from corepy._signals import let_through
 from corepy.backends._base import Backend
@@ -382,7 +389,7 @@ def _cause(name: str, error: Exception) -> str:
     """Return what an error says, for a message that has named the backend already."""
     if isinstance(error, CorepyError):  # worded for people
         return str(error).removeprefix(f"{name}: ")
-    return f"{type(error).__name__}: {error}".removesuffix(": ")  # of one without a text
+    return worded(error)
 
 
 def broken() -> dict[str, str]:

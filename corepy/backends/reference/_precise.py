@@ -15,8 +15,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from corepy import _dtypes
-from corepy._extensions import is_there
-from corepy._signals import let_through
+from corepy._extensions import is_there, why_broken
 from corepy.backends.reference._rounding import round_scaled
 
 __all__ = ["lacking", "refine", "refine_complex"]
@@ -40,13 +39,8 @@ def lacking() -> str | None:
     """Say what is missing for want of mpmath, None if it can be used."""
     if not is_there("mpmath"):
         return "linalg and fft need mpmath: pip install mpmath"
-    try:
-        importlib.import_module("mpmath")
-    except Exception as error:  # any failure of a foreign library
-        let_through(error)
-        why = f"{type(error).__name__}: {error}".removesuffix(": ")
-        return f"linalg and fft need mpmath, which is not usable: {why}"
-    return None
+    why = why_broken("mpmath")
+    return f"linalg and fft need mpmath, which is not usable: {why}" if why else None
 
 
 def refine(name: str, rough: float, *args: float) -> float:
