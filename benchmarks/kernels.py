@@ -265,6 +265,22 @@ def torch_function(name: str) -> Callable[..., Any]:
     return found.get(name) or (lambda *args: OPERATIONS[name][1](torch, *args))
 
 
+def _torch_compiled(name: str) -> Callable[..., Any]:
+    """Return what torch compiles of a function; of Adam's formula, for it has no loops to open."""
+    import torch
+
+    torch._dynamo.reset()
+    return torch.compile(_adam_in_place if name == "adam_step" else torch_function(name))
+
+
+def _adam_in_place(p: Any, g: Any, m: Any, v: Any) -> Any:
+    import torch
+
+    for moment, beta, term in ((m, BETAS[0], g), (v, BETAS[1], g * g)):
+        moment.copy_(beta * moment + (1 - beta) * term)
+    return p.copy_(p * (1 - RATE * 0.01) - RATE * m / (torch.sqrt(v) + 1e-8))
+
+
 def _torch_adam_step(p: Any, g: Any, m: Any, v: Any) -> Any:
     import torch
 
@@ -307,7 +323,7 @@ def peers(name: str, arrays: tuple[Array, ...]) -> dict[str, Callable[[], Any]]:
             call = make()
             call()  # compiles
         except Exception as error:  # of a library that this machine lacks, or of its compiler
-            _explain(peer, f"{type(error).__name__}: {str(error).splitlines()[:1]}")
+            _explain(peer, f"{type(error).__name__}: {' '.join(str(error).splitlines()[:2])}")
         else:
             calls[peer] = call
 
@@ -320,10 +336,7 @@ def peers(name: str, arrays: tuple[Array, ...]) -> dict[str, Callable[[], Any]]:
         import torch
 
         tensors = own if brain else [torch.from_numpy(a.copy()) for a in arrays]
-        function = torch_function(name)
-        if compiled:
-            torch._dynamo.reset()
-            function = torch.compile(function)
+        function = _torch_compiled(name) if compiled else torch_function(name)
         return lambda: function(*tensors)
 
     def with_jax() -> Callable[[], Any]:

@@ -155,8 +155,21 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_module: Path | None = None
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test whose need is not met, or fail it if the need is expected to be."""
+    """Skip a test whose need is not met, or fail it if the need is expected to be.
+
+    From module to module, keep what is there by then, too, out of what the garbage collector looks
+    through: a test that collects took half a second beside all that JAX and torch hold, and so did
+    each collection that came by itself.
+    """
+    global _module
+    if item.path != _module:
+        _module = item.path
+        gc.collect()
+        gc.freeze()
     for marker in item.iter_markers():
         match marker.name:
             case "backend":
@@ -215,6 +228,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Let JAX forget its programs now and then, which come to gigabytes in each process."""
     if backend_of(item) == "jax" and next(_on_jax) % 300 == 0:
         sys.modules["jax"].clear_caches()
+        gc.unfreeze()  # the programs, too
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_configure() -> None:

@@ -23,6 +23,28 @@ class CUDARuntimeError(RuntimeError):
     __module__ = "cupy_backends.cuda.api.runtime"
 
 
+#: What the runtime returns of an event that is not done, and of one that was recorded in a graph.
+_NOT_READY, _CAPTURED = 600, 907
+#: What it returns of all that is asked of a device which is lost; for `GPU.lost`.
+UNAVAILABLE = 46
+_NAMES = {UNAVAILABLE: "cudaErrorDevicesUnavailable", _CAPTURED: "cudaErrorCapturedEvent"}
+
+
+def _check_status(status: int) -> None:
+    if status:
+        raise CUDARuntimeError(f"{_NAMES[status]}: the driver's words")
+
+
+def _event_query(event: Event) -> int:
+    """Return a status as it is, and raise nothing (runtime.pyx)."""
+    if GPU.lost:
+        return GPU.lost
+    try:
+        return 0 if event.mark.query() else _NOT_READY
+    except CaptureError:
+        return _CAPTURED
+
+
 class OutOfMemoryError(MemoryError):
     """What CuPy raises where its pool cannot grow."""
 
@@ -88,13 +110,16 @@ class Event:
         self.mark: Any = None
 
     @property
+    def ptr(self) -> Event:
+        return self
+
+    @property
     def done(self) -> bool:
-        try:
-            return bool(self.mark.query())
-        except CaptureError:  # CuPy compares whatever the driver says with success (event.pyx)
-            return False
+        """Compare whatever the driver says with success (stream.pyx)."""
+        return _event_query(self) == 0
 
     def synchronize(self) -> None:
+        _check_status(GPU.lost)
         GPU.finish(self.mark)
 
 
@@ -104,7 +129,9 @@ class Stream:
     null: Stream
 
     def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
+        _check_status(0 if null else GPU.lost)
         self.ptr = 0 if null else GPU.create()
+        self.device_id = -1 if null else PLACE.numbers[-1]
 
     @classmethod
     def from_external(cls, obj: Any) -> Stream:
@@ -115,15 +142,22 @@ class Stream:
         return made
 
     def use(self) -> Stream:
+        if self.device_id not in (-1, PLACE.numbers[-1]):
+            raise RuntimeError(
+                f"The device that the stream is created on ({self.device_id}) does not match with "
+                f"the current device ({PLACE.numbers[-1]})"
+            )
         CURRENT.address = self.ptr
         return self
 
     def record(self, event: Event | None = None) -> Event:
         event = event or Event()
+        _check_status(GPU.lost)
         event.mark = GPU.record(self.ptr)
         return event
 
     def wait_event(self, event: Event) -> None:
+        _check_status(GPU.lost)
         GPU.wait(self.ptr, event.mark)
 
     def is_capturing(self) -> bool:
@@ -148,6 +182,7 @@ class Graph:
         self.work = work
 
     def launch(self, stream: Stream | None = None) -> None:
+        _check_status(GPU.lost)
         for each in self.work:
             GPU.ask(CURRENT.address if stream is None else stream.ptr, each)
 
@@ -304,7 +339,17 @@ def cuda_of(devices: int) -> dict[str, Any]:
             )
         return devices
 
-    runtime = SimpleNamespace(is_hip=False, getDeviceCount=count, CUDARuntimeError=CUDARuntimeError)
+    def elapsed(start: Event, end: Event) -> float | None:
+        _check_status(GPU.lost)
+        return 1.5 if start.timed and end.timed else None
+
+    runtime = SimpleNamespace(
+        is_hip=False,
+        getDeviceCount=count,
+        eventQuery=_event_query,
+        check_status=_check_status,
+        CUDARuntimeError=CUDARuntimeError,
+    )
     return {
         "Device": Device,
         "Stream": Stream,
@@ -315,7 +360,7 @@ def cuda_of(devices: int) -> dict[str, Any]:
         "MemoryPool": MemoryPool,
         "PythonFunctionAllocator": PythonFunctionAllocator,
         "get_current_stream": _current_stream,
-        "get_elapsed_time": lambda start, end: 1.5 if start.timed and end.timed else None,
+        "get_elapsed_time": elapsed,
         "get_allocator": _get_allocator,
         "set_allocator": _set_allocator,
         "using_allocator": _using_allocator,

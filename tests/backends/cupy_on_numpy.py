@@ -101,6 +101,7 @@ class ndarray(np.ndarray[Any, Any]):
     def get(
         self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True
     ) -> np.ndarray[Any, Any]:
+        # In the stream of the device that is current, whichever the array is on (core.pyx).
         refuse_capturing("D2H")
         found = np.empty(self.shape, self.dtype) if out is None else out
         values = unowned(self.view(np.ndarray))
@@ -395,10 +396,10 @@ def _reporting(function: Any) -> Any:
 # ---------------------------------------------------------------------------- to and from the host
 
 
-def _asnumpy(x: Any) -> Any:
-    with x.device:
-        ready()
-    return np.array(x).view(np.ndarray)
+def _asnumpy(
+    a: Any, stream: Any = None, order: str = "C", out: Any = None, *, blocking: bool = True
+) -> Any:
+    return a.get(stream, order, out, blocking)
 
 
 def _asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = False) -> Any:

@@ -22,8 +22,9 @@ from corepy.backends.cupy._streams import CuPyStreams
 from corepy.devices._device import as_device
 from corepy.dispatch import _offload_places as places
 from corepy.dispatch import load
+from corepy.kernels._device._cupy import CuPyArrays
 from tests.backends import stand_in_gpu
-from tests.backends.cupy_devices import CURRENT, PLACE, CUDARuntimeError
+from tests.backends.cupy_devices import CURRENT, PLACE, UNAVAILABLE, CUDARuntimeError
 from tests.backends.gpu_on_host import GPU
 from tests.backends.stand_in_gpu import CUDA, values
 from tests.backends.stand_ins import Second
@@ -38,38 +39,43 @@ def lost(*args: Any, **params: Any) -> Any:
     raise CUDARuntimeError("cudaErrorDevicesUnavailable: the device is busy or unavailable")
 
 
-STREAMS: list[tuple[str, str, Callable[[Any, Any], Any]]] = [
-    ("create", "stream", lambda stream, event: corepy.stream("cuda:0")),
-    ("record", "record", lambda stream, event: stream.record()),
-    ("record", "record", lambda stream, event: stream.query()),
-    ("record", "record", lambda stream, event: stream.synchronize()),
-    ("record", "stream", lambda stream, event: stream.__enter__()),
-    ("wait", "wait", lambda stream, event: stream.wait(event)),
-    ("is_done", "query", lambda stream, event: event.query()),
-    ("finish", "synchronize", lambda stream, event: event.synchronize()),
-    ("elapsed", "elapsed_time", lambda stream, event: event.elapsed_time(event)),
+STREAMS: list[tuple[str, Callable[[Any, Any], Any]]] = [
+    ("stream", lambda stream, event: corepy.stream("cuda:0")),
+    ("record", lambda stream, event: stream.record()),
+    ("record", lambda stream, event: stream.query()),
+    ("record", lambda stream, event: stream.synchronize()),
+    ("stream", lambda stream, event: stream.__enter__()),
+    ("wait", lambda stream, event: stream.wait(event)),
+    ("query", lambda stream, event: event.query()),
+    ("synchronize", lambda stream, event: event.synchronize()),
+    ("synchronize", lambda stream, event: event.elapsed_time(event)),
 ]
 
 
-@pytest.mark.parametrize(("method", "function", "call"), STREAMS)
+@pytest.mark.parametrize(("function", "call"), STREAMS)
 def test_streams_of_a_device_that_is_lost_say_so(
-    second: Second,
-    monkeypatch: pytest.MonkeyPatch,
-    method: str,
-    function: str,
-    call: Callable[[Any, Any], Any],
+    second: Second, function: str, call: Callable[[Any, Any], Any]
 ) -> None:
     stream = corepy.stream("cuda:0")
     event = stream.record(timing=True)
-    monkeypatch.setattr(CuPyStreams, method, lost)
+    GPU.lost = UNAVAILABLE
     with pytest.raises(
         corepy.BackendError, match=f"^{function}: CUDARuntimeError on cuda:0: cudaErrorDevicesUn"
     ):
         call(stream, event)
-    monkeypatch.undo()
+    GPU.lost = 0
     assert (CURRENT.address, second.current.address) == (0, 0)
     with stream:
         assert values(xp.ones(2) + 1.0) == [2.0, 2.0]
+
+
+def test_a_device_that_is_lost_before_it_tells_a_time_says_so(
+    second: Second, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = corepy.stream("cuda:0").record(timing=True)
+    monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lost)
+    with pytest.raises(corepy.BackendError, match="^elapsed_time: CUDARuntimeError on cuda:0: cud"):
+        event.elapsed_time(event)
 
 
 def test_what_is_raised_in_a_block_comes_also_where_the_block_cannot_end(
@@ -94,9 +100,11 @@ def test_a_graph_of_a_device_that_is_lost_says_so(
 ) -> None:
     recorded = corepy.graph(lambda x: x + 1.0, xp.zeros(2))
     x = xp.ones(2)
-    monkeypatch.setattr(recorded, "_replay", lost)
+    replay = recorded._replay
+    monkeypatch.setattr(recorded, "_replay", lambda: (setattr(GPU, "lost", UNAVAILABLE), replay()))
     with pytest.raises(corepy.BackendError, match="^graph: CUDARuntimeError on cuda:0: cudaErr"):
         recorded(x)
+    GPU.lost = 0
     monkeypatch.undo()
     assert (values(x), values(recorded(x))) == ([1.0, 1.0], [2.0, 2.0])
 
@@ -183,6 +191,37 @@ def test_who_imports_an_array_waits_for_the_stream_of_its_device(two: CuPyBacken
     GPU.drain(consumer)
     assert capsule is not None
     assert y.view(np.ndarray).tolist() == [2.0, 4.0]
+
+
+def test_values_are_read_in_the_stream_of_their_device(two: CuPyBackend) -> None:
+    """CuPy itself reads in that of the device which is current, where nothing waits for them."""
+    there, held = as_device("cuda:1"), CuPyStreams(as_device("cuda:1"))
+    x = two.from_numpy(np.asarray([3.0]), there)
+    address, _ = held.create()
+    pinned = held.pinned((1,), np.dtype(float))
+
+    def fetched(y: Any) -> Any:
+        held.fetch(y, pinned)
+        held.finish(held.record(address))
+        return pinned[0]
+
+    with held.using(address):
+        for read in (two.item, two.to_numpy, two.peek, CuPyArrays().to_numpy, fetched):
+            y = two.execute("add", [x, x])
+            assert (PLACE.numbers[-1], CURRENT.address) == (0, 0)
+            assert np.isnan(y.view(np.ndarray))  # not done yet
+            assert read(y) == 6.0
+
+
+def test_a_recording_is_replayed_in_the_stream_of_its_device(two: CuPyBackend) -> None:
+    there, held = as_device("cuda:1"), CuPyStreams(as_device("cuda:1"))
+    x = two.from_numpy(np.asarray([1.0, 2.0]), there)
+    address, _ = held.create()
+    with held.using(address):
+        replay, made = held.capture(address, lambda: two.execute("add", [x, x]))
+        assert PLACE.numbers[-1] == 0
+        replay()
+        assert two.to_numpy(made).tolist() == [2.0, 4.0]
 
 
 # ---------------------------------------------------------------------------- offload

@@ -48,6 +48,8 @@ class Gpu:
 
     def __init__(self) -> None:
         self.defers = False
+        #: What its driver answers to all that is asked of it once it is lost; 0 while it is there.
+        self.lost = 0
         self.capacity: int | None = None
         self.pools: list[Pool] = []
         self.addresses = itertools.count(0x1000, 0x100)

@@ -30,7 +30,7 @@ def second() -> Iterator[Second]:
     with corepy.backend_priority(["cupy"]):
         load("second")
         yield backend
-    GPU.defers, GPU.capacity, CURRENT.address = False, None, 0
+    GPU.defers, GPU.lost, GPU.capacity, CURRENT.address = False, 0, None, 0
     GPU.recording.clear()
     GPU.queues.clear()
     _pinned._on_their_way.clear()

@@ -20,7 +20,7 @@ from corepy.backends._inplace import OPERATORS
 from corepy.backends._rounding import rounded
 from corepy.backends._streams import Streams
 from corepy.backends.cupy import _streams
-from corepy.backends.cupy._devices import KIND, from_host, place
+from corepy.backends.cupy._devices import KIND, from_host, place, to_host
 from corepy.backends.cupy._lending import is_plain, view
 from corepy.backends.cupy._linalg import GENERAL_EIGENVALUES, has_general_eigenvalues
 from corepy.backends.cupy._tables import FIXES, TAKEN
@@ -108,14 +108,13 @@ class CuPyBackend(Backend):
             return cupy.full((), value, _NATIVE[dtype])
 
     def item(self, native: Array) -> Scalar:
-        value: Scalar = native.item()
+        value: Scalar = to_host(native).item()
         return value
 
     def to_numpy(self, native: Array, *, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
             raise ValueError(f"{self.device_of(native)} has no memory of the host's")
-        values: npt.NDArray[Any] = cupy.asnumpy(native)
-        return values
+        return to_host(native)
 
     def from_numpy(
         self, array: npt.NDArray[Any], device: Device, *, copy: bool | None = None

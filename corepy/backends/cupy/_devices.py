@@ -29,3 +29,14 @@ def from_host(array: np.ndarray[Any, Any], device: Device) -> Any:
             return cupy.full((), array[()], dtype)
         # Pinned memory is copied later otherwise, when its values may be others.
         return cupy.asarray(array.astype(dtype, copy=False), blocking=True)
+
+
+def to_host(native: Any) -> np.ndarray[Any, Any]:
+    """Return the values of an array, which what was asked of its device before has made.
+
+    CuPy copies them in the stream of the device that is current (``get`` in core.pyx), where
+    nothing waits for the work of another.
+    """
+    with native.device:
+        values: np.ndarray[Any, Any] = cupy.asnumpy(native)
+    return values

@@ -39,12 +39,18 @@ def _at(address: int) -> Any:
 class _Replay:
     """A recording, with the memory that it writes to."""
 
-    def __init__(self, graph: Any, memory: object) -> None:
+    def __init__(self, place: Any, graph: Any, memory: object) -> None:
+        self._place = place
         self._graph = graph
         self.memory = memory
 
     def __call__(self) -> None:
-        self._graph.launch()
+        with self._place:  # in whose current stream, not in that of whichever device is current
+            self._graph.launch()
+
+
+#: cudaErrorNotReady and hipErrorNotReady, which CuPy has no name for.
+_NOT_READY: Final = 600
 
 
 class CuPyStreams(Streams):
@@ -82,7 +88,12 @@ class CuPyStreams(Streams):
             _at(address).wait_event(mark)
 
     def is_done(self, mark: Any) -> bool:
-        return bool(mark.done)
+        # `done` is False whatever else the runtime says, of a device that is lost too.
+        runtime = cupy.cuda.runtime
+        status = runtime.eventQuery(mark.ptr)
+        if status != _NOT_READY:
+            runtime.check_status(status)
+        return bool(status == 0)
 
     def finish(self, mark: Any) -> None:
         mark.synchronize()
@@ -102,7 +113,8 @@ class CuPyStreams(Streams):
             return cupy.asarray(array.reshape(1)).reshape(())
 
     def fetch(self, native: Any, out: np.ndarray[Any, Any]) -> None:
-        native.get(out=out, blocking=False)
+        with self._place:  # whose current stream it is, see `to_host`
+            native.get(out=out, blocking=False)
 
     def is_capturing(self) -> bool:
         return is_capturing(self._place.id)
@@ -116,7 +128,7 @@ class CuPyStreams(Streams):
                     made = run()
                 finally:
                     graph = stream.end_capture()
-        return _Replay(graph, memory), made
+        return _Replay(self._place, graph, memory), made
 
     @contextmanager
     def apart(self) -> Iterator[object]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from corepy._signals import let_through
 from corepy.backends._base import Native
-from corepy.backends.cupy._devices import KIND, from_host
+from corepy.backends.cupy._devices import KIND, from_host, to_host
 from corepy.devices._device import Device, as_device
 from corepy.kernels._arguments import Given, torch_layout
 from corepy.kernels._device._runtime import (
@@ -58,8 +58,7 @@ class CuPyArrays(DeviceLibrary):
     def to_numpy(self, native: Native, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
             raise self.apart()
-        values: np.ndarray[Any, Any] = cupy.asnumpy(native)
-        return values
+        return to_host(native)
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None
