@@ -107,6 +107,11 @@ class Graph:
         if self.is_captured:
             self._capture(examples)
 
+    def __repr__(self) -> str:
+        name = getattr(self._function, "__qualname__", None) or repr(self._function)
+        kept = f"recorded on {self._forms[0][0].device}" if self.is_captured else "not recorded"
+        return f"corepy.Graph({name}, {kept})"
+
     def _capture(self, examples: list[Any]) -> None:
         table = examples[0]._table
         device, streams = table.device, table.backend.streams(table.device)

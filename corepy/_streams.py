@@ -219,6 +219,9 @@ class Event:
         self._mark = mark
         self._timing = timing
 
+    def __repr__(self) -> str:
+        return f"corepy.Event({self.device.name!r}{', with its time' if self._timing else ''})"
+
     def query(self) -> bool:
         """Say whether everything before the event is done.
 

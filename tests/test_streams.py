@@ -103,6 +103,14 @@ def test_a_device_that_is_missing_for_want_of_a_library_is_said_to_be(
         function("cuda:7")
 
 
+def test_what_streams_events_and_graphs_say_of_themselves() -> None:
+    stream = corepy.stream("cpu")
+    assert repr(stream) == "corepy.Stream('cpu', no stream of its own)"
+    assert repr(stream.record()) == "corepy.Event('cpu')"
+    assert repr(stream.record(timing=True)) == "corepy.Event('cpu', with its time)"
+    assert repr(corepy.graph(abs, xp.zeros(2))) == "corepy.Graph(abs, not recorded)"
+
+
 def test_a_stream_needs_a_device_that_is_there() -> None:
     with pytest.raises(corepy.BackendUnavailableError, match="^stream: device is 'cuda:7'; expect"):
         corepy.stream("cuda:7")

@@ -147,6 +147,18 @@ def test_blocks_go_to_others() -> None:
     assert cache.table([1]).tolist() == [[0, 1, 2]]
 
 
+def test_they_say_how_full_they_are() -> None:
+    new = np.zeros((1, 2, 3, 4), np.float32)
+    cache = kernels.KVCache(1, 2, 8, 4)
+    cache.append(new, new)
+    shape = "batch=1, kv_heads=2, head_dim=4"
+    assert repr(cache) == f"KVCache({shape}, 3 of 8 positions, float32 of numpy)"
+    paged = kernels.PagedKVCache(1, 2, 5, 2, 4, "float64")
+    assert repr(paged) == f"PagedKVCache({shape}, 0 of 5 blocks of 2, float64 of numpy)"
+    paged.append(new.astype("f8"), new.astype("f8"))
+    assert repr(paged) == f"PagedKVCache({shape}, 2 of 5 blocks of 2, float64 of numpy)"
+
+
 def test_no_sequence_has_anything() -> None:
     cache = kernels.PagedKVCache(2, 1, 3, 2, 4)
     out, lse = cache.attend(np.ones((2, 2, 1, 4), "f4"), return_lse=True)

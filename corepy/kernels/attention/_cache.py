@@ -104,6 +104,11 @@ class KVCache(CacheMemory):
         self._length = 0
         self._batch, _, self._capacity, _ = shape
 
+    def __repr__(self) -> str:
+        batch, kv_heads, capacity, head_dim = self._k.shape
+        shape = f"batch={batch}, kv_heads={kv_heads}, head_dim={head_dim}"
+        return self._told(shape, f"{self._length} of {capacity} positions")
+
     @property
     def length(self) -> int:
         """How many positions are filled."""
@@ -254,6 +259,11 @@ class PagedKVCache(CacheMemory):
         self._tables: list[list[int]] = [[] for _ in range(sequences)]
         self._free = list(range(shape[0]))[::-1]
         self._block_size = shape[2]
+
+    def __repr__(self) -> str:
+        blocks, kv_heads, size, head_dim = self._k.shape
+        shape = f"batch={len(self._tables)}, kv_heads={kv_heads}, head_dim={head_dim}"
+        return self._told(shape, f"{blocks - self.free_blocks} of {blocks} blocks of {size}")
 
     @property
     def lengths(self) -> Host:
