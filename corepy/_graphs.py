@@ -19,6 +19,7 @@ from corepy._signals import let_through
 from corepy._streams import Stream
 from corepy.array_api._array import Array
 from corepy.devices._libraries import asked, serving
+from corepy.devices._transfer import lending
 from corepy.dispatch import Operand, _explain, as_operand, gathered, run
 
 __all__ = ["Graph", "graph"]
@@ -132,7 +133,7 @@ class Graph:
                 ]
                 read = _Read()
                 try:
-                    with _explain.recorded(read.see):
+                    with _explain.recorded(read.see), lending(read.see):
                         self._replay, self._results = streams.capture(
                             address, lambda: self._function(*self._operands)
                         )
@@ -225,12 +226,28 @@ class _Read:
         elif isinstance(value, Operand):
             self.see(value._native)
         else:
-            with suppress(TypeError):  # numbers, and all else that has no memory of a device
-                self._refs[id(value)] = weakref.ref(value)
+            for each in (value, *_owners(value)):
+                with suppress(TypeError):  # numbers, and all else that has no memory of a device
+                    self._refs[id(each)] = weakref.ref(each)
 
     def alive(self) -> list[Any]:
         """Return those that the function has not made by itself and let go of."""
         return [x for ref in self._refs.values() if (x := ref()) is not None]
+
+
+def _owners(native: Any) -> list[Any]:
+    """Return whose memory a native array lies in, where the function made it, as a view, itself.
+
+    Views of CuPy's know the array that they are of. Tensors have a storage, which is one object for
+    as long as any of them has it, also of those that do not know of each other (`detach`).
+    """
+    storage = getattr(native, "untyped_storage", None)
+    if storage is None:
+        return [getattr(native, "base", None)]
+    try:
+        return [storage()]
+    except (NotImplementedError, RuntimeError):  # of tensors that have none
+        return []
 
 
 def _check(made: Any) -> None:

@@ -178,6 +178,21 @@ def test_what_a_graph_writes_into_its_operands_on_the_host_is_its_own(backend: s
     assert x.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.backend("torch")
+def test_what_a_graph_keeps_of_tensors_is_their_storage() -> None:
+    import torch
+
+    from corepy._graphs import _Read
+
+    weight, read = torch.arange(4.0), _Read()
+    read.see((weight.detach()[1:], {"fresh": weight * 2.0}, 1.0))
+    gc.collect()
+    kept = read.alive()
+    assert [each.data_ptr() for each in kept] == [weight.data_ptr()]
+    assert kept[0].nbytes() == 16
+    torch.func.vmap(lambda x: read.see(x) or x)(torch.ones(2))  # which shows no storage
+
+
 def test_the_copies_of_a_graph_count_for_the_line_that_calls_it() -> None:
     x = xp.ones(3, device="cpu")
     found = corepy.explain(corepy.graph(lambda x: x + 1, x), x)
@@ -238,7 +253,7 @@ def _gpu(test: Any) -> Any:
 
 def _late(x: Any) -> Any:
     """Return an array whose values take a while: a hundred products that keep it as it is."""
-    eye = xp.eye(2000, dtype=xp.float32, device="cuda:0")
+    eye = xp.eye(2000, dtype=xp.float32, device=x.device)
     for _ in range(100):
         eye = eye @ eye
     return x * eye[0, 0]
@@ -309,6 +324,27 @@ def test_gpu_graphs_replay(name: str) -> None:
 
 
 @_gpu
+@pytest.mark.parametrize("name", ["cupy", "torch"])
+def test_gpu_graphs_keep_what_they_read(name: str) -> None:
+    other = "torch" if name == "cupy" else "cupy"
+
+    def made(value: float, backend: str = name) -> Any:
+        return corepy.to(xp.full(64, value, device="cuda:0"), backend=backend) + 0.0
+
+    with corepy.backend_priority([name]):
+        weights = [made(2.0), made(3.0, other), made(4.0).unwrap()]
+        recorded = corepy.graph(
+            lambda x: x * weights[0] + corepy.to(weights[1], backend=name) + weights[2][:],
+            made(0.0),
+        )
+        weights.clear()
+        gc.collect()
+        others = [made(7.0, backend) for backend in (name, other) * 8]
+        assert recorded(made(1.0)).to_device("cpu").tolist() == [9.0] * 64
+        assert all(x.to_device("cpu").tolist() == [7.0] * 64 for x in others)
+
+
+@_gpu
 def test_gpu_memory_moves_between_libraries() -> None:
     total = corepy.memory_info("cuda:0").total_bytes
     size = int(0.6 * total)
@@ -358,3 +394,17 @@ def test_gpu_pools_can_be_one() -> None:
         now = torch.cuda.memory_allocated()
         y = xp.ones(1 << 20, device="cuda:0")
         assert (torch.cuda.memory_allocated(), y.shape) == (now, (1 << 20,))
+
+
+@_gpu
+def test_gpu_work_of_a_second_gpu_is_done_when_it_is_read() -> None:
+    there = _registry.load("cupy").devices()[1:2]
+    if not there:
+        pytest.skip("one GPU")
+    with corepy.backend_priority(["cupy"]):
+        ones = xp.ones(1000, dtype=xp.float32, device=there[0])
+        recorded = corepy.graph(lambda x: x * 2.0 + 1.0, xp.zeros_like(ones))
+        with corepy.stream(there[0]):
+            assert _late(ones).to_device("cpu").tolist() == [1.0] * 1000
+            assert float(_late(ones[0])) == 1.0
+            assert recorded(_late(ones)).to_device("cpu").tolist() == [3.0] * 1000

@@ -52,6 +52,7 @@ from corepy.dispatch import (
     register_array_class,
     run,
     scalar_dtype,
+    scalar_of,
     shortened,
     table_of,
     unary_operator,
@@ -317,7 +318,7 @@ class Array(Interchange):
             dtype = scalar_dtype("__setitem__", "value", cast("Scalar", value), table.dtype)
             self._require_same(dtype)
             number = fitting("__setitem__", "value", cast("Scalar", value), dtype)
-            native = table.backend.scalar(number, dtype, table.device)
+            native = scalar_of(table, number, "__setitem__")
         else:
             if not is_operand(value):
                 raise bad_type("__setitem__", "value", value, "an array or a scalar")

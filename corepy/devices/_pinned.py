@@ -12,7 +12,7 @@ from corepy import _forks
 from corepy._errors import BackendError, InsufficientMemoryError, UnsupportedOperationError
 from corepy._signals import let_through
 from corepy.devices._device import CPU, Device
-from corepy.devices._libraries import loaded_backends, on_release
+from corepy.devices._libraries import asked, loaded_backends, on_release
 from corepy.devices._transfer import tried
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ _LOCK: Final = _forks.lock()
 _blocks: Final[dict[int, tuple[int, weakref.ref[Any]]]] = {}
 #: What copies that are on their way read and write, with the points at which they are done.
 _on_their_way: Final[list[tuple[Streams, Mark, object]]] = []
+#: What CUDA and HIP say of cudaErrorStreamCaptureUnsupported.
+_RECORDING: Final = "when stream is capturing"
 
 
 def pinned_copy(
@@ -111,11 +113,13 @@ def start(
     UnsupportedOperationError
         If that stream is being recorded: the copy would be done at each replay, of memory that
         nobody keeps for it.
+    BackendError
+        If the library fails, as where the device is lost.
     """
     let_go()
     device, library = (there, target) if here is CPU else (here, source)
     held = library.streams(device)
-    if held is not None and held.is_capturing():
+    if held is not None and asked("to", device, held.is_capturing):
         raise UnsupportedOperationError(
             f"to: a copy from {here} to {there} cannot be recorded; expected arrays of {device} "
             f"alone inside a graph"
@@ -142,7 +146,7 @@ def _send(
         if values is None:
             return None
     made = tried(lambda: streams.send(values), target, CPU, there)
-    keep(streams, (values, made))
+    asked("to", there, lambda: keep(streams, (values, made)))
     return made
 
 
@@ -156,11 +160,11 @@ def _fetch(
     if out is None:
         return None
     tried(lambda: streams.fetch(native, out), source, here, CPU)
-    mark = keep(streams, (native, out))
+    mark = asked("to", here, lambda: keep(streams, (native, out)))
     try:
         return target.from_numpy(out, CPU, copy=False)
     except ValueError:  # it copies, so the values have to be there
-        streams.finish(mark)
+        asked("to", here, lambda: streams.finish(mark))
         return target.from_numpy(out, CPU)
 
 
@@ -181,8 +185,11 @@ def let_go() -> None:
 def _is_over(streams: Streams, mark: Mark) -> bool:
     try:
         return streams.is_done(mark)
-    except RuntimeError:  # of a device that is lost, or a mark nobody can ask for: never done
-        return True
+    except RuntimeError as error:
+        # Nobody may ask while a stream is recorded in a stricter mode than ours, in whatever
+        # thread, and the copy may be on its way. Else the device is lost, or the mark was recorded
+        # and nobody can ever ask for it.
+        return _RECORDING not in str(error)
 
 
 on_release(let_go)

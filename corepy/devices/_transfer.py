@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from corepy._errors import BackendError, CorepyError
@@ -86,7 +88,10 @@ def _shared(
     streams, others = target.streams(device), source.streams(device)
     if copy is not False and streams is not None and others is None:
         return _taken(native, source, target, device, streams)
-    apart = streams is not None and others is not None and _differ(streams, others)
+    apart = False
+    if streams is not None and others is not None:
+        one, other = streams, others
+        apart = tried(lambda: _differ(one, other), target, device, device)
 
     def exchange() -> tuple[Native, bool]:
         # Who imports takes all memory for writable, so that JAX exports a copy.
@@ -98,6 +103,8 @@ def _shared(
     found = _exchanged(exchange, target, device)
     if found is None or (found[1] and copy is False):
         return None
+    if _lent.witness is not None:
+        _lent.witness(native)
     made, new = found
     if new or not (copy or (apart and copy is None)):
         return found
@@ -108,8 +115,31 @@ def _shared(
         from corepy.devices import _pinned  # which needs this module
 
         _pinned.let_go()
-        _pinned.keep(streams, native)
+        held = streams
+        tried(lambda: _pinned.keep(held, native), target, device, device)
     return made, True
+
+
+class _Lent(threading.local):
+    """Who is shown what a library lends to another in this thread."""
+
+    witness: Callable[[Native], object] | None = None
+
+
+_lent: Final = _Lent()
+
+
+@contextmanager
+def lending(witness: Callable[[Native], object]) -> Iterator[None]:
+    """Show somebody the arrays of accelerators that this thread lends from library to library.
+
+    What is made of them has their memory, and nobody needs to have them any more.
+    """
+    before, _lent.witness = _lent.witness, witness
+    try:
+        yield
+    finally:
+        _lent.witness = before
 
 
 #: Addresses of one and the same stream, the default one.

@@ -51,6 +51,7 @@ from corepy.dispatch._operands import (
     promoted_of,
     same_sizes,
     scalar_dtype,
+    scalar_of,
     unify,
 )
 from corepy.dispatch._operations import (
@@ -204,6 +205,7 @@ __all__ = [
     "same",
     "same_sizes",
     "scalar_dtype",
+    "scalar_of",
     "set_backend",
     "set_backend_priority",
     "set_fallback",

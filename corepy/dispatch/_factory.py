@@ -29,6 +29,7 @@ from corepy.dispatch._operands import (
     plain,
     promoted,
     scalar_dtype,
+    scalar_of,
     unify,
 )
 from corepy.dispatch._operations import OPERATIONS, declare, same
@@ -194,7 +195,7 @@ def _beside(name: str, x: Operand, value: Any, argument: str) -> tuple[Operand, 
     table = x._table
     if name in (table.scalars_second if argument == "x2" else table.scalars_first):
         return x, value
-    return x, table.backend.scalar(value, dtype, table.device)
+    return x, scalar_of(table, value, name)
 
 
 def _unconverted(name: str, x1: Operand, x2: Operand) -> Any:
@@ -311,7 +312,7 @@ def _inplace_operands(name: str, symbol: str, self: Operand, other: Any) -> tupl
             scalar = cast("Scalar", native)
             if symbol in table.scalars_second:
                 return a, scalar
-            native = table.backend.scalar(scalar, table.dtype, table.device)
+            native = scalar_of(table, scalar, name)
         return a, make(native, table)
     if other.__class__ is self.__class__ and other._table is self._table:
         return self, other

@@ -376,9 +376,7 @@ def unify(
     return [
         cast_to(gathered(function, leader, home, name, x), dtype, function)
         if isinstance(x, Operand)
-        else make(
-            table.backend.scalar(fitting(function, name, x, dtype), dtype, table.device), table
-        )
+        else make(scalar_of(table, fitting(function, name, x, dtype), function), table)
         for name, x in zip(names, operands, strict=True)
     ]
 
@@ -413,6 +411,21 @@ def cast_to(x: Operand, dtype: DType, function: str = "astype") -> Any:
         return x
     target = table.sibling(dtype)
     return make(converted(x, function, target.native_dtype, copy=False), target)
+
+
+def scalar_of(table: Table, value: Scalar, function: str) -> Native:
+    """Return a scalar that fits as an array of a library's; `function` is what messages name.
+
+    It takes memory of the device, and raises what `recover_part` does where that lacks.
+    """
+    backend = table.backend
+    try:
+        return backend.scalar(value, table.dtype, table.device)
+    except Exception as error:
+        from corepy.dispatch._run import recover_part  # which imports this module
+
+        args = (value, table.dtype, table.device)
+        return recover_part(function, function, table, (), error, backend.scalar, *args)
 
 
 def converted(x: Operand, function: str, native_dtype: Any, *, copy: bool) -> Native:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from corepy import _dtypes
 from corepy._dtypes import DType
+from corepy._signals import let_through
 from corepy.backends._base import Native
 
 _float64: Final = _dtypes.float64
@@ -56,8 +57,8 @@ def held(
 ) -> Native | None:
     """Return a Python scalar as the library's, None unless the dtype surely holds it.
 
-    It stays one where it is an operand of an operation `name` of those in `taken`, whose callables
-    take Python scalars.
+    None, too, where the library cannot make it. It stays one where it is an operand of an operation
+    `name` of those in `taken`, whose callables take Python scalars.
     """
     if value.__class__ is int:
         if table.of_int is not None and -_WIDE <= value <= _WIDE:
@@ -71,4 +72,8 @@ def held(
     number = fitted(dtype, value)
     if number is None or name in taken:
         return number
-    return table.backend.scalar(number, dtype, table.device)
+    try:
+        return table.backend.scalar(number, dtype, table.device)
+    except Exception as error:  # of a device without memory, or that is lost: who is slower says so
+        let_through(error)
+        return None

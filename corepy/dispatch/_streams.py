@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Final
 
-from corepy._errors import UnsupportedOperationError, bad_argument, bad_type, listing
+from corepy._errors import BackendError, UnsupportedOperationError, bad_argument, bad_type, listing
 from corepy.backends._base import Backend
 from corepy.backends._streams import Streams
 from corepy.devices._device import Device
-from corepy.devices._libraries import serving
+from corepy.devices._libraries import asked, serving
 
 
 class _Here(threading.local):
@@ -106,6 +106,8 @@ def entered(function: str, stream: Any, *devices: Device) -> Iterator[None]:
         If `stream` is neither.
     ValueError
         If none of the devices has streams, or it is one of another device.
+    BackendError
+        If a library fails, as where the device is lost.
     """
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is None and (isinstance(stream, bool) or not hasattr(stream, "__index__")):
@@ -125,8 +127,11 @@ def entered(function: str, stream: Any, *devices: Device) -> Iterator[None]:
     if address < 0:
         raise bad_argument(function, "stream", stream, "None, or the address of a stream")
     block = Block(own if isinstance(own, Device) else places[0], address, ordered=True)
-    block.enter()
+    asked(function, block.device, block.enter)
     try:
         yield
-    finally:
-        block.leave()
+    except BaseException:
+        with suppress(BackendError):  # what was raised inside says more
+            asked(function, block.device, block.leave)
+        raise
+    asked(function, block.device, block.leave)

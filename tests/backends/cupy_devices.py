@@ -92,10 +92,12 @@ class Device:
 
     @property
     def mem_info(self) -> tuple[int, int]:
+        _check_status(GPU.lost)
         total = GPU.capacity or 1 << 40
         return total - sum(pool.used + pool.cached for pool in GPU.pools), total
 
     def synchronize(self) -> None:
+        _check_status(GPU.lost)
         if GPU.recording:  # of any stream of the device
             raise CaptureError("cudaErrorStreamCaptureUnsupported: operation not permitted")
         for address in list(GPU.queues):
@@ -161,6 +163,7 @@ class Stream:
         GPU.wait(self.ptr, event.mark)
 
     def is_capturing(self) -> bool:
+        _check_status(GPU.lost)
         return self.ptr in GPU.recording
 
     def begin_capture(self, mode: int | None = None) -> None:

@@ -109,6 +109,53 @@ def test_a_graph_of_a_device_that_is_lost_says_so(
     assert (values(x), values(recorded(x))) == ([1.0, 1.0], [2.0, 2.0])
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_copies_of_a_device_that_is_lost_say_so(second: Second, apart: bool) -> None:
+    x, pinned = xp.ones(2) + 1.0, corepy.pin_memory(np.ones(2))
+    if apart:  # libraries in different streams copy what passes between them
+        second.current.address = GPU.create()
+    calls: list[Callable[[], Any]] = [
+        lambda: corepy.to(np.ones(2), device="cuda:0", non_blocking=True),
+        lambda: corepy.to(pinned, device="cuda:0", non_blocking=True),
+        lambda: corepy.to(x, device="cpu", non_blocking=True),
+        lambda: corepy.to(x, backend="second"),
+        x.tolist,
+        lambda: xp.exp(x),
+    ]
+    held = CuPyStreams(CUDA)
+    for address in (0, held.create()[0]):
+        for call in calls:
+            with held.using(address):
+                GPU.lost = UNAVAILABLE
+                try:
+                    with pytest.raises(corepy.BackendError, match=r"^(to|transfer|exp): "):
+                        call()
+                finally:
+                    GPU.lost = 0
+    assert values(x) == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        ("to_device", lambda x: x.to_device("cpu", stream=0x1000)),
+        ("to_device", lambda x: xp.ones(2, device="cpu").to_device("cuda:0", stream=0x1000)),
+        ("__setitem__", lambda x: x.__setitem__(0, 5.0)),
+        ("atan2", lambda x: xp.atan2(x, 5.0)),
+        ("pow", lambda x: 5.0**x),
+    ],
+)
+def test_streams_and_scalars_for_a_device_that_is_lost_say_so(
+    second: Second, function: str, call: Callable[[Any], Any]
+) -> None:
+    x = xp.ones(2) + 1.0
+    GPU.lost = UNAVAILABLE
+    with pytest.raises(corepy.BackendError, match=f"^{function}: (CUDAR|R)untimeError"):
+        call(x)
+    GPU.lost = 0
+    assert (CURRENT.address, second.current.address, values(x)) == (0, 0, [2.0, 2.0])
+
+
 # ---------------------------------------------------------------------------- pinned memory
 
 
@@ -196,7 +243,7 @@ def test_who_imports_an_array_waits_for_the_stream_of_its_device(two: CuPyBacken
 def test_values_are_read_in_the_stream_of_their_device(two: CuPyBackend) -> None:
     """CuPy itself reads in that of the device which is current, where nothing waits for them."""
     there, held = as_device("cuda:1"), CuPyStreams(as_device("cuda:1"))
-    x = two.from_numpy(np.asarray([3.0]), there)
+    x, wanted = two.from_numpy(np.asarray([3.0]), there), 3.0
     address, _ = held.create()
     pinned = held.pinned((1,), np.dtype(float))
 
@@ -207,10 +254,11 @@ def test_values_are_read_in_the_stream_of_their_device(two: CuPyBackend) -> None
 
     with held.using(address):
         for read in (two.item, two.to_numpy, two.peek, CuPyArrays().to_numpy, fetched):
-            y = two.execute("add", [x, x])
+            x = two.execute("add", [x, x])
+            wanted *= 2.0
             assert (PLACE.numbers[-1], CURRENT.address) == (0, 0)
-            assert np.isnan(y.view(np.ndarray))  # not done yet
-            assert read(y) == 6.0
+            assert x.view(np.ndarray) != wanted  # not done yet
+            assert read(x) == wanted
 
 
 def test_a_recording_is_replayed_in_the_stream_of_its_device(two: CuPyBackend) -> None:

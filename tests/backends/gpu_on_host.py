@@ -62,7 +62,13 @@ class Gpu:
     def create(self) -> int:
         return next(self.addresses)
 
+    def there(self) -> None:
+        """Fail where it is lost, as all does that is asked of it then."""
+        if self.lost:
+            raise RuntimeError(f"the driver returned {self.lost}")
+
     def ask(self, address: int, work: Work) -> None:
+        self.there()
         if address in self.recording:
             self.recording[address].append(work)
         elif self.defers:
@@ -71,6 +77,7 @@ class Gpu:
             work()
 
     def record(self, address: int) -> Mark:
+        self.there()
         mark = Mark(address)
         if address in self.recording:
             mark.recorded = True
@@ -80,6 +87,7 @@ class Gpu:
 
     def wait(self, address: int, mark: Mark) -> None:
         """Let a queue wait for a point in another; who waits for one that is recorded, is too."""
+        self.there()
         if mark.recorded:
             if mark.address not in self.recording:
                 raise CaptureError("cudaErrorInvalidValue: of a recording that has ended")
@@ -93,6 +101,7 @@ class Gpu:
             self.queue(address).append(lambda: self.finish(mark))
 
     def finish(self, mark: Mark) -> None:
+        self.there()
         mark.query()
         if mark.address in self.recording:
             raise CaptureError("cudaErrorStreamCaptureUnsupported: operation not permitted")

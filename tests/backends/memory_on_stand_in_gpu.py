@@ -81,6 +81,36 @@ def test_without_memory_an_operation_raises_and_its_operands_are_whole(
     call(x)
 
 
+SCALARS: list[tuple[str, Callable[[Any], Any]]] = [
+    ("__setitem__", lambda x: x.__setitem__(0, 5.0)),
+    ("atan2", lambda x: xp.atan2(x, 5.0)),
+    ("atan2", lambda x: xp.atan2(5.0, x)),
+    ("clip", lambda x: xp.clip(x, -5.0, 5.0)),
+    ("isin", lambda x: xp.isin(x, 5.0)),
+    ("pow", lambda x: 5.0**x),
+    ("remainder", lambda x: 5.0 % x),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), SCALARS)
+def test_scalars_that_take_memory_of_the_device_get_it_or_say_what_lacks(
+    small: Second, name: str, call: Callable[[Any], Any]
+) -> None:
+    x = xp.ones(10)
+    hoard(small, 920)  # all that is left
+    with corepy.set_fallback("raise"):
+        call(x)
+    assert small.pool.cached == 0
+    gc.collect()
+    corepy.empty_cache("cuda:0")
+    GPU.capacity = x.nbytes + 4
+    with (
+        corepy.set_fallback("raise"),
+        pytest.raises(corepy.InsufficientMemoryError, match=f"^{name}: the memory of cuda:0 does"),
+    ):
+        call(x)
+
+
 @pytest.fixture
 def greedy(small: Second, monkeypatch: pytest.MonkeyPatch) -> Second:
     """Let CuPy's sum need as much memory as its operand."""

@@ -245,6 +245,9 @@ def test_indices_without_values_are_not_looked_at(monkeypatch: pytest.MonkeyPatc
     assert _indexing.getitem(*fake).shape == (2, 2, 3)
     meta = rows.to("meta"), indices.to("meta")
     assert _indexing.getitem(*meta).shape == (2, 2, 3)
+    with FakeTensorMode():  # nor is asked, which `torch.compile` cannot trace, if a GPU records
+        fakes = torch.empty(5, device="cuda"), torch.ones(3, dtype=torch.int64, device="cuda")
+        _indexing._check_array(*fakes, 0)
 
 
 @pytest.mark.parametrize("rows", [[9], [-4], [[9]]])

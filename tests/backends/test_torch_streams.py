@@ -122,6 +122,26 @@ def test_marks_of_a_recording_are_forgotten(torch_cuda: Any) -> None:
     assert _pinned._on_their_way == []
 
 
+def test_copies_are_on_their_way_also_while_nobody_may_ask(
+    torch_cuda: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while another thread records a graph by `torch.cuda.graph` in the mode of its own."""
+    from corepy.devices import _pinned
+
+    def refuse(mark: Any) -> bool:
+        raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+
+    GPU.ask(0, lambda: None)
+    _pinned.keep(torch_cuda, "of a copy")
+    with monkeypatch.context() as patch:
+        patch.setattr(torch_cuda, "is_done", refuse)
+        _pinned.let_go()
+    assert [kept for _, _, kept in _pinned._on_their_way] == ["of a copy"]
+    GPU.drain(0)
+    _pinned.let_go()
+    assert _pinned._on_their_way == []
+
+
 def test_torch_takes_and_borrows_by_dlpack() -> None:
     import torch
 

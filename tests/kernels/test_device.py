@@ -14,8 +14,10 @@ import pytest
 
 import corepy
 from corepy import kernels
+from corepy.devices._device import as_device
 from corepy.kernels._arguments import given
 from corepy.kernels._device import Program, _runtime, launch, on_device
+from corepy.kernels._device._sharing import groups_of
 from corepy.kernels._formulas import by_reference
 from tests.kernels import libraries
 from tests.kernels import opencl as opencl_devices
@@ -469,3 +471,11 @@ def test_sums_of_many_products_do_not_drift() -> None:
         weight = array(np.full((filters, 512, 5, 5), 0.1), "float32")
         found = host(kernels.conv2d(image, weight))
         np.testing.assert_allclose(found, 12_800 * tenth**2, rtol=bound)
+
+
+def test_no_more_groups_are_begun_than_a_gpu_counts() -> None:
+    """In HIP 32 bits count the work-items of all groups along an axis, in CUDA 31 the groups."""
+    for kind, most, unit in (("cuda", 2**31 - 1, 1), ("rocm", 2**32 - 1, 1024)):
+        x: Any = SimpleNamespace(device=as_device(f"{kind}:0"))
+        assert groups_of(x, 1 << 20) == 1 << 20
+        assert most - unit < groups_of(x, 1 << 40) * unit <= most

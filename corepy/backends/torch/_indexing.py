@@ -190,9 +190,10 @@ def _check_indices(x: Tensor, parts: tuple[Any, ...]) -> None:
 
 
 def _check_array(x: Tensor, indices: Tensor, axis: int) -> None:
-    if indices.is_cuda and torch.cuda.is_current_stream_capturing():
-        return  # a look at them would end the recording
-    if indices.numel() and shows(indices):
+    if not indices.numel() or not shows(indices):
+        return
+    # A look at them would end the recording. (torch.compile cannot trace the question.)
+    if not (indices.is_cuda and torch.cuda.is_current_stream_capturing()):
         least, most = torch.stack(torch.aminmax(indices)).tolist()  # one wait for a device
         check(axis, x.shape[axis], least, most)
 

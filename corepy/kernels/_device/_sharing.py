@@ -79,8 +79,9 @@ def groups_of(x: Given, groups: int) -> int:
 
     A GPU gets all of them: as each ends, another takes its place, and none has more to do.
     """
-    if x.device is not None and x.device.kind in ("cuda", "rocm"):
-        return min(groups, _MOST_GROUPS)
+    most = None if x.device is None else _MOST_GROUPS.get(x.device.kind)
+    if most is not None:
+        return min(groups, most)
     return min(groups, _GROUPS * target_of(x).units(x))
 
 
@@ -89,8 +90,9 @@ def groups_to_move(x: Given, size: int, items: int) -> int:
     return min(-(-size // items), _MOVING * target_of(x).units(x))
 
 
-#: The limit of CUDA's and HIP's first axis.
-_MOST_GROUPS = (1 << 31) - 1
+#: The limits of the first axis. In HIP 32 bits count the work-items of all groups along it
+#: (`linear_launch` of CuPy's function.pyx).
+_MOST_GROUPS = {"cuda": (1 << 31) - 1, "rocm": ((1 << 32) - 1) // _LANES[-1]}
 
 
 def vector_of(x: Given, size: int, *arrays: Memory | None, strides: Sequence[np.int64] = ()) -> int:
