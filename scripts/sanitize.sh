@@ -46,5 +46,6 @@ COREPY_POOL_LEAST=$((1 << 62)) test tests/dispatch/test_hot.py tests/dispatch/te
     tests/dispatch/test_axes.py tests/dispatch/test_variances.py tests/dispatch/test_many_elements.py \
     tests/dispatch/test_hot_spread.py tests/dispatch/test_inplace.py tests/dispatch/test_large_in_place.py \
     tests/dispatch/test_masks.py tests/dispatch/test_copies.py tests/dispatch/test_order.py \
+    tests/dispatch/test_hot_alignment.py tests/dispatch/test_hot_lists.py \
     tests/backends/test_numpy*.py \
     -k "numpy or not ($others)"

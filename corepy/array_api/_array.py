@@ -154,6 +154,8 @@ class Array(Interchange):
     def unwrap(self) -> Any:
         """Return the library's own array, without a copy. Not part of the standard.
 
+        Of an array of NumPy's it is a view, which may be given another shape in place.
+
         Returns
         -------
         native array

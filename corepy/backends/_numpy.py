@@ -149,6 +149,11 @@ class NumPyBackend(Backend):
             return None
         return "has another byte order; expected the machine's own"
 
+    def unwrapped(self, native: Array) -> Array:
+        # As `__array__`: the caller may give it another shape or dtype in place, and loops take the
+        # elements for those of the dtype that the `Array` was made with.
+        return native.view()
+
     def is_writable(self, native: Array) -> bool:
         return native.flags.writeable
 

@@ -405,6 +405,7 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
         if dims[0] < 0:
             return _scalar_converted(<object>value, words)
         return _numbers_converted(<object>args[0], dims, words)
+    cdef void* kind = <void*>value.ob_type if dtype == Py_None else NULL
     found = _table_at(words, default)
     if found == NULL:
         return None
@@ -412,12 +413,14 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
     cdef Slot* slot = _resolved(table, _FULL)
     if slot == NULL:
         return None
+    # That may have run Python's code, and a finalizer or another thread have changed the lists.
+    if dims[0] >= 0 and Py_SIZE(<object>args[0]) != (dims[0] if dims[1] < 0 else dims[1]):
+        return None
     if dtype == Py_None and table.dtype is not default:
         return None
     # The quickest way is for floats and for ints of 64 bits; of others each is looked at.
     cdef bint whole = default is _int64
     cdef Slot* given = NULL if dtype == Py_None and (whole or default is _float64) else slot
-    cdef void* kind = <void*>value.ob_type if dtype == Py_None else NULL
     if dims[0] < 0:
         made = _new(slot.descr, 0, NULL)
         return _make(made, table) if _read(&value, 1, whole, given, kind, _data(made)) else None
@@ -495,6 +498,8 @@ cdef object _numbers_converted(given, npy_intp* sizes, PyObject** words):
     home = <Slots>found
     slot = _resolved(home, _FULL)
     if slot == NULL:
+        return None
+    if Py_SIZE(parts) != dims[0] * dims[1]:  # a finalizer changed the lists after they were measured
         return None
     made = _new(slot.descr, 2 - flat, dims + flat)
     into = _data(made)

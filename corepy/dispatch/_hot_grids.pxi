@@ -52,7 +52,7 @@ cdef extern from *:
         DEFINE(NAME##_1, uint8_t) \\
         DEFINE(NAME##_2, uint16_t) \\
         DEFINE(NAME##_4, uint32_t) \\
-        DEFINE(NAME##_8, uint64_t) \\
+        DEFINE(NAME##_8, corepy_item_of_8) \\
         DEFINE(NAME##_16, corepy_item_of_16)
     COREPY_OF_EACH_SIZE(COREPY_PACK, corepy_pack)
     COREPY_OF_EACH_SIZE(COREPY_UNPACK, corepy_unpack)
@@ -61,7 +61,7 @@ cdef extern from *:
         void* into, const char* from,
         ptrdiff_t rows, ptrdiff_t apart, ptrdiff_t count, ptrdiff_t step, ptrdiff_t size
     ) {
-        if (size == 8) corepy_pack_8((uint64_t*)into, from, rows, apart, count, step);
+        if (size == 8) corepy_pack_8(into, from, rows, apart, count, step);
         else if (size == 4) corepy_pack_4((uint32_t*)into, from, rows, apart, count, step);
         else if (size == 1) corepy_pack_1((uint8_t*)into, from, rows, apart, count, step);
         else if (size == 2) corepy_pack_2((uint16_t*)into, from, rows, apart, count, step);
@@ -72,7 +72,7 @@ cdef extern from *:
         char* into, const void* from,
         ptrdiff_t rows, ptrdiff_t apart, ptrdiff_t count, ptrdiff_t step, ptrdiff_t size
     ) {
-        if (size == 8) corepy_unpack_8(into, (const uint64_t*)from, rows, apart, count, step);
+        if (size == 8) corepy_unpack_8(into, from, rows, apart, count, step);
         else if (size == 4) corepy_unpack_4(into, (const uint32_t*)from, rows, apart, count, step);
         else if (size == 1) corepy_unpack_1(into, (const uint8_t*)from, rows, apart, count, step);
         else if (size == 2) corepy_unpack_2(into, (const uint16_t*)from, rows, apart, count, step);

@@ -137,7 +137,7 @@ cdef extern from *:
         COREPY_CHOOSE(8##WIDE, uint8_t, int8_t, 1, TARGET) \
         COREPY_CHOOSE(16##WIDE, uint16_t, int16_t, 1, TARGET) \
         COREPY_CHOOSE(32##WIDE, uint32_t, int32_t, 1, TARGET) \
-        COREPY_CHOOSE(64##WIDE, uint64_t, int64_t, 1, TARGET) \
+        COREPY_CHOOSE(64##WIDE, corepy_item_of_8, int64_t, 1, TARGET) \
         COREPY_CHOOSE(128##WIDE, uint64_t, int64_t, 2, TARGET)
 
     /* How many flags are not zero: bytes are added up in a byte, as long as it holds the sum. */
@@ -173,17 +173,17 @@ cdef extern from *:
     COREPY_COMPRESS(8, uint8_t,,)
     COREPY_COMPRESS(16, uint16_t,,)
     COREPY_COMPRESS(32, uint32_t,,)
-    COREPY_COMPRESS(64, uint64_t,,)
+    COREPY_COMPRESS(64, corepy_item_of_8,,)
     COREPY_COMPRESS(128, corepy_pair,,)
     COREPY_EXPAND(8, uint8_t)
     COREPY_EXPAND(16, uint16_t)
     COREPY_EXPAND(32, uint32_t)
-    COREPY_EXPAND(64, uint64_t)
+    COREPY_EXPAND(64, corepy_item_of_8)
     COREPY_EXPAND(128, corepy_pair)
     COREPY_MARK(8, uint8_t)
     COREPY_MARK(16, uint16_t)
     COREPY_MARK(32, uint32_t)
-    COREPY_MARK(64, uint64_t)
+    COREPY_MARK(64, corepy_item_of_8)
     COREPY_MARK(128, corepy_pair)
     COREPY_PLACES(corepy_places,,)
     COREPY_CHOICES(,)
@@ -226,7 +226,9 @@ cdef extern from *:
         _mm256_storeu_si256((__m256i*)y, corepy_packed_32(all, some));
         return __builtin_popcount(some);
     }
-    COREPY_AVX2 static inline int corepy_pack_64(uint64_t* y, const uint64_t* x, unsigned some) {
+    COREPY_AVX2 static inline int corepy_pack_64(
+        corepy_item_of_8* y, const corepy_item_of_8* x, unsigned some
+    ) {
         const __m256i first = _mm256_loadu_si256((const __m256i*)x);
         const __m256i rest = _mm256_loadu_si256((const __m256i*)(x + 4));
         const int count = __builtin_popcount(some & 15);
@@ -250,7 +252,7 @@ cdef extern from *:
         }
     COREPY_COMPRESS(32_wide, uint32_t, COREPY_AVX2,
         COREPY_BY_EIGHT(corepy_pack_32(y, x + first + k, set >> k & 255)))
-    COREPY_COMPRESS(64_wide, uint64_t, COREPY_AVX2,
+    COREPY_COMPRESS(64_wide, corepy_item_of_8, COREPY_AVX2,
         COREPY_BY_EIGHT(corepy_pack_64(y, x + first + k, set >> k & 255)))
     COREPY_PLACES(corepy_places_wide, COREPY_AVX2,
         COREPY_BY_EIGHT(corepy_pack_places(y, base + first + k, set >> k & 255)))

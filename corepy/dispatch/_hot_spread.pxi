@@ -7,6 +7,13 @@
 
 cdef extern from *:
     """
+    /* Eight bytes that lie as NumPy calls aligned: two floats, a complex number, as one of these does. */
+    #if defined(__GNUC__)
+    typedef uint64_t corepy_item_of_8 __attribute__((aligned(4)));
+    #else
+    typedef uint64_t corepy_item_of_8;
+    #endif
+
     /* Write each of some values so many times, and a few times more behind the last one. */
     #define COREPY_REPEAT(NAME, ITEM) \\
         static void NAME(ITEM* into, const ITEM* from, ptrdiff_t count, ptrdiff_t times) { \\
@@ -19,13 +26,13 @@ cdef extern from *:
         }
     COREPY_REPEAT(corepy_repeat_1, uint8_t)
     COREPY_REPEAT(corepy_repeat_4, uint32_t)
-    COREPY_REPEAT(corepy_repeat_8, uint64_t)
+    COREPY_REPEAT(corepy_repeat_8, corepy_item_of_8)
 
     /* As these for items of some size; 0 where there is none for it. */
     static inline int corepy_repeat(
         void* into, const void* from, ptrdiff_t count, ptrdiff_t times, ptrdiff_t size
     ) {
-        if (size == 8) corepy_repeat_8((uint64_t*)into, (const uint64_t*)from, count, times);
+        if (size == 8) corepy_repeat_8(into, from, count, times);
         else if (size == 4) corepy_repeat_4((uint32_t*)into, (const uint32_t*)from, count, times);
         else if (size == 1) corepy_repeat_1((uint8_t*)into, (const uint8_t*)from, count, times);
         else return 0;

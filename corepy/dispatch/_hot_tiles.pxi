@@ -34,7 +34,7 @@ cdef extern from *:
     #define COREPY_TURNS_SQUARES 1
     #include <emmintrin.h>
     static inline void corepy_turn_square_8(
-        uint64_t* into, ptrdiff_t pitch, const char* from, ptrdiff_t step
+        corepy_item_of_8* into, ptrdiff_t pitch, const char* from, ptrdiff_t step
     ) {
         const __m128i x = _mm_loadu_si128((const __m128i*)from);
         const __m128i y = _mm_loadu_si128((const __m128i*)(from + step));
@@ -90,7 +90,7 @@ cdef extern from *:
         }
     COREPY_TURN_SQUARES(1, uint8_t, 8)
     COREPY_TURN_SQUARES(4, uint32_t, 4)
-    COREPY_TURN_SQUARES(8, uint64_t, 2)
+    COREPY_TURN_SQUARES(8, corepy_item_of_8, 2)
     #else
     #define COREPY_TURNS_SQUARES 0
     #define corepy_turn_squares_1(into, pitch, from, rows, count, step) ((void)0)
@@ -104,12 +104,12 @@ cdef extern from *:
     ) {
         const int squares = COREPY_TURNS_SQUARES && size == apart;
         if (squares && size == 8) {
-            corepy_turn_squares_8((uint64_t*)into, pitch, from, rows, count, step);
+            corepy_turn_squares_8(into, pitch, from, rows, count, step);
         } else if (squares && size == 4) {
             corepy_turn_squares_4((uint32_t*)into, pitch, from, rows, count, step);
         } else if (squares && size == 1) {
             corepy_turn_squares_1((uint8_t*)into, pitch, from, rows, count, step);
-        } else if (size == 8) corepy_turn_8((uint64_t*)into, pitch, from, rows, apart, count, step);
+        } else if (size == 8) corepy_turn_8(into, pitch, from, rows, apart, count, step);
         else if (size == 4) corepy_turn_4((uint32_t*)into, pitch, from, rows, apart, count, step);
         else if (size == 1) corepy_turn_1((uint8_t*)into, pitch, from, rows, apart, count, step);
         else if (size == 2) corepy_turn_2((uint16_t*)into, pitch, from, rows, apart, count, step);

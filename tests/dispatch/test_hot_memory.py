@@ -25,7 +25,7 @@ def test_no_memory_is_used_again_while_it_can_be_seen() -> None:
         lambda n: n.unwrap()[...],
         lambda n: memoryview(n.unwrap()),
         lambda n: np.from_dlpack(n.unwrap()),
-        lambda n: weakref.ref(n.unwrap())() if sys.getrefcount(n) else None,
+        lambda n: weakref.ref(n._native)() if sys.getrefcount(n) else None,
         lambda n: n,
         lambda n: n.unwrap().reshape(1),
     ]
@@ -78,7 +78,7 @@ def test_views_that_anything_can_see_are_not_used_again() -> None:
         lambda v: v.unwrap(),
         lambda v: v.unwrap()[...],
         lambda v: memoryview(v.unwrap()),
-        lambda v: (weakref.ref(v.unwrap()), v)[1],
+        lambda v: (weakref.ref(v._native), v)[1],
     ]
     kept: list[tuple[Any, Any]] = []
     for _ in range(2000):
@@ -190,10 +190,10 @@ def test_arrays_that_were_changed_are_not_used_again() -> None:
     x = xp.asarray(np.arange(6.0).reshape(2, 3))
     for change in changes:
         made = x + x
-        change(made.unwrap())
+        change(made._native)
         del made
         again = x * 3
-        native = again.unwrap()
+        native = again._native
         assert native.dtype == np.float64
         assert native.shape == (2, 3)
         assert native.flags.writeable
@@ -206,12 +206,12 @@ def test_results_are_let_go() -> None:
     x = xp.asarray(np.arange(5.0))
     number = x[2]
     gone = weakref.ref(number)
-    native = weakref.ref(number.unwrap())
+    native = weakref.ref(number._native)
     del number
     assert gone() is None
     assert native() is None
     big = x + x
-    memory = weakref.ref(big.unwrap())
+    memory = weakref.ref(big._native)
     del big
     assert memory() is None
     gc.collect()
