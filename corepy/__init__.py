@@ -8,6 +8,7 @@ import importlib as _importlib
 import typing as _typing
 
 from corepy import array_api, devices
+from corepy._blas import tell
 from corepy._cluster import connect
 from corepy._dtypes import DType
 from corepy._errors import (
@@ -88,6 +89,7 @@ if _typing.TYPE_CHECKING:
     from corepy import testing as testing
 
 settle()
+tell()
 
 __version__ = "0.1.0"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from contextlib import AbstractContextManager
 from functools import cache, partial
@@ -11,11 +12,37 @@ from pathlib import Path
 from typing import Any, Final
 
 from corepy._apart import Apart, Undo
-from corepy._budget import budget
+from corepy._budget import ENVIRONMENT, budget, limit
 from corepy._extensions import is_there
 from corepy._signals import let_through
 
-__all__ = ["apart", "can_hold", "held", "numpys", "single"]
+__all__ = ["apart", "can_hold", "held", "numpys", "single", "tell", "threads"]
+
+#: What OpenBLAS, which comes with NumPy, takes its number of threads from, the first one first.
+_READ: Final = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+#: What it was told so.
+_told: int | None = None
+
+
+def tell() -> None:
+    """See that NumPy's BLAS begins no more threads than can run at once, if it comes later.
+
+    It begins them as it is imported; by `threadpoolctl`, which need not be there, it is told after
+    that. What the user has set stays.
+    """
+    global _told
+    count = limit()
+    if count is None or "numpy" in sys.modules:
+        return
+    if not any(name in os.environ for name in (ENVIRONMENT, *_READ)):
+        os.environ[_READ[0]], _told = str(count), count
+
+
+def threads() -> int | None:
+    """Return how many threads NumPy's BLAS uses, None if nobody can tell."""
+    if not can_hold():
+        return _told
+    return max(int(library.get_num_threads()) for library in _libraries())
 
 
 @cache

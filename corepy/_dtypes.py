@@ -28,7 +28,8 @@ class DType:
     """A dtype of the standard.
 
     There is exactly one object per dtype, so ``x.dtype is xp.float32`` and
-    ``x.dtype == xp.float32`` say the same and cost the same.
+    ``x.dtype == xp.float32`` say the same. Equal are NumPy's dtypes of that name too, and their
+    types: ``x.dtype == np.float32``.
 
     Attributes
     ----------
@@ -59,6 +60,18 @@ class DType:
         self.itemsize = bits // 8
         self.rank = _RANK[kind]
         DTYPES[name] = self
+
+    def __eq__(self, other: object) -> builtins.bool:
+        if isinstance(other, DType):
+            return self is other
+        # Of its dtypes NumPy says so itself, by `__numpy_dtype__`, but its types know no others.
+        # Code that takes corepy's arrays for NumPy's asks `x.dtype in (np.float32, np.float64)`, as
+        # scikit-learn does, and converts to the first of them where the answer is no.
+        if isinstance(other, type) and other.__module__ == "numpy":
+            return other.__name__ == self.name
+        return NotImplemented
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return f"corepy.{self.name}"

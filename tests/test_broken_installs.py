@@ -196,7 +196,9 @@ def _distribution(folder: Path, name: str, **files: str) -> None:
         (place / file.replace("_txt", ".txt")).write_text(text, encoding="utf-8")
 
 
-def test_an_entry_point_that_names_no_object_costs_its_backend_alone(tmp_path: Path) -> None:
+def test_an_entry_point_that_names_no_object_costs_its_backend_alone(
+    tmp_path: Path, bare: Path
+) -> None:
     points = "[corepy.backends]\nmine = my-lib.corepy:Backend\n"
     _distribution(tmp_path, "mine", METADATA="Name: mine\nVersion: 1.0\n", entry_points_txt=points)
     lines = (
@@ -206,13 +208,13 @@ def test_an_entry_point_that_names_no_object_costs_its_backend_alone(tmp_path: P
         "try: corepy.set_backend('mine')",
         "except corepy.BackendUnavailableError as error: print(error)",
     )
-    backend, reason, error = _printed("\n".join(lines), tmp_path).splitlines()
+    backend, reason, error = _printed("\n".join(lines), tmp_path, bare).splitlines()
     assert backend == "numpy"
     assert reason == "its entry point is 'my-lib.corepy:Backend'; expected module:class"
     assert error.startswith(f"set_backend: backend mine is not usable: {reason}; expected ")
 
 
-def test_what_an_interrupted_installation_left_has_no_version(tmp_path: Path) -> None:
+def test_what_an_interrupted_installation_left_has_no_version(tmp_path: Path, bare: Path) -> None:
     _distribution(tmp_path, "nameless", top_level_txt="numpy\n")  # no METADATA
     _distribution(tmp_path, "unversioned", METADATA="Name: unversioned\n", top_level_txt="numpy\n")
     _distribution(tmp_path, "renamed", METADATA="Name: other\n", top_level_txt="numpy\n")
@@ -225,7 +227,8 @@ def test_what_an_interrupted_installation_left_has_no_version(tmp_path: Path) ->
         "print('numpy ' + row['versions']['numpy'] + ', other, unversioned' in "
         "render(facts, Style(False)))",
     )
-    versions, is_shown = _printed("\n".join(lines), tmp_path, options=("-W", "error")).splitlines()
+    printed = _printed("\n".join(lines), tmp_path, bare, options=("-W", "error"))
+    versions, is_shown = printed.splitlines()
     found = json.loads(versions)
     assert found.pop("numpy")
     assert found == {"other": None, "unversioned": None}

@@ -11,6 +11,7 @@ what puts the message about different sizes together, 2 to 3 s in each process.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from functools import cache
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from numba import config, njit
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.compiler_lock import global_compiler_lock
 
 from corepy import _forks
@@ -51,8 +52,37 @@ def digest(paths: tuple[Path, ...]) -> str:
         return ""
 
 
+def _not_here(locator: Any) -> Any:
+    """Have what names the user's folder for caches name none in the working directory.
+
+    It does so for a user without a home, in ``./~/.cache`` (a container's user of a bare number may
+    have none), and where ``XDG_CACHE_HOME`` is relative. Code would be loaded then from wherever a
+    program is started.
+    """
+
+    class Locator(locator):  # type: ignore[misc]
+        def ensure_cache_path(self) -> None:
+            path = self.get_cache_path()
+            if not os.path.isabs(path):
+                raise FileNotFoundError(path)  # as where it cannot be written
+            super().ensure_cache_path()
+
+    return Locator
+
+
+class _Files(CompileResultCacheImpl):  # type: ignore[misc]
+    """Where the files of a loop are."""
+
+    _locator_classes: Final = [
+        _not_here(each) if each.__name__.endswith("UserWideCacheLocator") else each
+        for each in CompileResultCacheImpl._locator_classes
+    ]
+
+
 class _Cache(FunctionCache):  # type: ignore[misc]
     """Numba's cache, which computing does not depend on."""
+
+    _impl_class = _Files
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was kept, None where nothing was, or where that is damaged."""
@@ -90,8 +120,11 @@ def compiler(paths: Iterable[Path]) -> Callable[..., Callable[[Kernel], Kernel]]
     Parameters
     ----------
     paths : iterable of Path
-        Files with functions that the loops call. Numba notices an edit of the file that holds a
-        loop, but not of those that it calls: so their digest becomes part of its name on disk.
+        Files with functions that the loops call, and with constants that they read. Their digest,
+        and that of the loop's own file, become part of its name on disk. Else the loops of one
+        release would go on in the next, whose callers may mean another one: of an edit Numba
+        notices nothing in other files, and 0.62 nothing in a file of the same size and time, as in
+        images of containers, where files may all have one time.
 
     Returns
     -------
@@ -99,12 +132,13 @@ def compiler(paths: Iterable[Path]) -> Callable[..., Callable[[Kernel], Kernel]]
         ``kernel(*, fastmath=frozenset())`` gives the decorator; of LLVM's flags for floats
         ``contract`` (fused multiply-adds) and ``reassoc`` are used, and no others.
     """
-    shared = ("_simd.py", "_streaming.py", "_lowering.py")
+    shared = ("_atomics.py", "_compile.py", "_lowering.py", "_simd.py", "_streaming.py")
     files = (*(Path(__file__).with_name(name) for name in shared), *paths)
 
     def kernel(*, fastmath: Set[str] = frozenset()) -> Callable[[Kernel], Kernel]:
         def decorate(function: Kernel) -> Kernel:
-            function.__qualname__ = f"{function.__qualname__}_{digest(files)}"
+            own = digest((Path(function.__code__.co_filename),))
+            function.__qualname__ = f"{function.__qualname__}_{digest(files)}{own}"
             return kept(function, fastmath=set(fastmath))
 
         return decorate

@@ -17,8 +17,10 @@ from time import perf_counter, sleep
 from typing import Final
 
 import numpy as np
+from numba import config
 
 from corepy import _places
+from corepy._budget import MOST, budget
 from corepy._loops._jobs import Board, Flag, raised
 
 __all__ = ["Call", "Helpers", "helpers"]
@@ -67,6 +69,8 @@ class Call:
 class Helpers:
     """Threads that wait for calls and jobs, started when the first one comes.
 
+    No more are started than the budget of threads has use for.
+
     Attributes
     ----------
     board : Board
@@ -109,15 +113,15 @@ class Helpers:
 
     def _place(self) -> None:
         """Start threads if there are none, and see that they wake apart from the caller."""
-        if len(self._threads) < self._count:
-            self._start()
+        if len(self._threads) < (count := min(self._count, (budget() or MOST) - 1)):
+            self._start(count)
         place = _places.here()
         if place != self._kept_off:
             self._keep_off(place)
 
-    def _start(self) -> None:
+    def _start(self, count: int) -> None:
         with self._starting:
-            while len(self._threads) < self._count:
+            while len(self._threads) < count:
                 number = len(self._threads)
                 thread = threading.Thread(target=self._serve, name=f"corepy_{number}", daemon=True)
                 try:
@@ -158,8 +162,8 @@ class Helpers:
 
 @cache
 def helpers() -> Helpers:
-    """Return the threads that help."""
-    made = Helpers(max(1, (os.cpu_count() or 1) - 1))
+    """Return the threads that help: as many as a loop can have, besides its caller."""
+    made = Helpers(max(1, config.NUMBA_NUM_THREADS - 1))
     atexit.register(made.dismiss)
     return made
 

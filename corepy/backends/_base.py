@@ -450,6 +450,14 @@ class Backend(ABC):
         """
         return None
 
+    def threads(self) -> int | None:
+        """Return how many threads of the host the library would use; None if it cannot tell.
+
+        Where nobody asked for a number, and fewer can run at once than there are processors, it
+        decides whether `limit_threads` is called: a library that was held to fewer keeps them.
+        """
+        return None
+
     def autocast(self, operation: str, dtype: str) -> Callable[..., Any] | None:
         """Return what computes a product as `corepy.autocast` says, None where no one call does.
 

@@ -11,6 +11,7 @@ import array_api_compat.numpy as compat
 import numpy as np
 import numpy.typing as npt
 
+from corepy import _blas
 from corepy._dtypes import DTYPES, DType, Scalar
 from corepy._errors import foreign_dtype
 from corepy._extensions import is_there
@@ -41,6 +42,10 @@ _ndarray = np.ndarray  # for what every small operation passes
 _CAPABILITIES: Final = Capabilities(max_dimensions=64)
 #: Elements so few that sorting them is no work.
 _FEW: Final = 16384
+#: Floats so few that they are in stable order before `restore_order` has looked: of one row, and of
+#: several, which take more calls.
+_FEW_FLOATS: Final = 64
+_FEW_IN_ROWS: Final = 1024
 
 
 class NumPyBackend(Backend):
@@ -120,6 +125,9 @@ class NumPyBackend(Backend):
 
     def rounded(self, native: Array, dtype: str) -> Array:
         return cast("Array", rounded(np, native, dtype))
+
+    def threads(self) -> int | None:
+        return _blas.threads()
 
     def limit_threads(self, count: int) -> str | None:
         # Only BLAS has threads here; NumPy itself has no setting for them.
@@ -353,11 +361,11 @@ def _sort(
         return _sort(x[turned], axis=axis)[turned]
     result = x.copy("K")
     quickly = x.dtype.num in _ANY_ORDER
-    if x.size > _FEW and x.dtype.char in "fd":
-        if x.ndim == 1:
-            result.sort()
-            restore_order(x, result)
-            return result
+    if x.ndim == 1 and x.size > _FEW_FLOATS and x.dtype.char in "fd":
+        result.sort()
+        restore_order(x, result)
+        return result
+    if x.size > _FEW_IN_ROWS and x.dtype.char in "fd":
         # Without zeros below 0 and NaN equal floats are the same bits.
         minus = np.count_nonzero(x) < x.size and np.signbit(x[x == 0]).any()
         quickly = not (minus or np.isnan(x).any())
@@ -397,9 +405,10 @@ def _unique_values(x: Array) -> Array:
     if x.size == 0 or (x.size >= _FEW and not sorts_soon and not pairs):
         return cast("Array", compat.unique_values(x))
     values = x.flatten()
-    quickly = not pairs and (x.size >= _FEW or x.dtype.num in _ANY_ORDER)
+    some = x.size > (_FEW_FLOATS if floats else _FEW)
+    quickly = not pairs and (some or x.dtype.num in _ANY_ORDER)
     values.sort(kind=None if quickly else "stable")
-    if x.size >= _FEW and floats:
+    if some and floats:
         restore_order(x.reshape(-1), values)
     first = sets.firsts(values)
     # To take them one by one takes a sixth of the time of sorting, and often there is no need to.

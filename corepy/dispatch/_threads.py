@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from corepy import _forks
-from corepy._budget import MOST, budget, cores, settle
+from corepy._budget import MOST, budget, cores, is_asked, settle
 from corepy._errors import bad_argument, bad_type
 from corepy.backends._base import Backend
 
@@ -16,7 +16,9 @@ _unmoved: dict[str, str] = {}
 
 
 def get_num_threads() -> int:
-    """Tell how many host threads an operation may use: all processors, unless somebody said.
+    """Tell how many host threads an operation may use: what can run at once, unless somebody said.
+
+    That is the processors that the process may use, or what its container has of their time.
 
     Returns
     -------
@@ -49,6 +51,8 @@ def hold(backend: Backend) -> None:
     count = budget()
     if count is None:
         return
+    if not is_asked() and (backend.threads() or MOST) <= count:
+        return  # whoever held it to fewer did not mean more
     reason = backend.limit_threads(count)
     with _LOCK:
         _unmoved.pop(backend.name, None)

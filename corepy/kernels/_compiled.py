@@ -21,8 +21,11 @@ from corepy.kernels._replay import NUMBERS, Launched, Plan, Seen, Unclear, note
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
-#: Files with functions that the kernels call.
-_SHARED: Final = ("_simd.py", "_series.py", "_tiles.py", "attention/_spans.py")
+#: Files with functions that kernels of others call.
+_SHARED: Final = (
+    *("_compiled.py", "_simd.py", "_series.py", "_tiles.py"),
+    *("attention/_spans.py", "matrices/numba.py"),
+)
 
 _compile = compiler(Path(__file__).parent / name for name in _SHARED)
 

@@ -29,6 +29,10 @@ class DaskBackend(Backend):
     name = "dask"
     promotes = True
 
+    def threads(self) -> int | None:
+        count: int | None = dask.config.get("num_workers", None)
+        return count
+
     def limit_threads(self, count: int) -> str | None:
         # Of the local scheduler; the workers of a cluster have settings of their own.
         dask.config.set(num_workers=count)

@@ -32,7 +32,10 @@ __all__ = [
 #: single value that stands for an array comes as that many copies of it.
 BLOCK: Final = 1024
 
-_FILES: Final = ("_circles", "_exponentials", "_neighbours", "_powers")
+#: Files with what loops of others call and read.
+_FILES: Final = (
+    *("_circles", "_compiled", "_exponentials", "_neighbours", "_numpys_loops", "_powers"),
+)
 kernel = compiler([Path(__file__).with_name(f"{name}.py") for name in _FILES])
 
 

@@ -41,6 +41,9 @@ class TorchBackend(Backend):
     def devices(self) -> tuple[Device, ...]:
         return _devices.present()
 
+    def threads(self) -> int | None:
+        return int(torch.get_num_threads())
+
     def limit_threads(self, count: int) -> str | None:
         torch.set_num_threads(count)
         return None
