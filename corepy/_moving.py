@@ -23,6 +23,7 @@ from corepy.dispatch import (
     adopt,
     creation_table,
     devices_present,
+    landed,
     load,
     make,
     owner_of,
@@ -109,6 +110,8 @@ def to(
     array = _array(x, copy=copying)
     source = array._table
     target = _target(source, device, backend)
+    if target.backend is source.backend.home:  # by name it is there, and its values elsewhere
+        source = landed(array)._table
     if target is source:
         return cast("Array", run("astype", array, source.dtype, copy=True)) if copying else array
     if copying is False and target.device is not source.device:

@@ -1,8 +1,8 @@
 """Running out of memory: who has some to give back, and the error when that does not help.
 
 Each library keeps the memory of arrays that are gone for its next ones, and none knows of the
-others' hoards. So when one runs out on a device, every other one there gives back what it keeps,
-and what failed is tried once more.
+others' hoards. So when one runs out on a device, values go home that nobody wanted to lie there,
+every library there gives back what it keeps, and what failed is tried once more.
 """
 
 from __future__ import annotations
@@ -17,6 +17,19 @@ from corepy.devices._libraries import release, serving
 from corepy.devices._memory import memory_info
 
 T = TypeVar("T")
+
+
+def _nobody(device: Device) -> None:
+    """Send nothing home: all that lies on a device is there by its user's wish."""
+
+
+_send_home: Callable[[Device], None] = _nobody
+
+
+def on_shortage(send_home: Callable[[Device], None]) -> None:
+    """Let the dispatcher say how to free a device of what it keeps there by its own choice."""
+    global _send_home
+    _send_home = send_home
 
 
 def is_shortage(error: BaseException, device: Device) -> bool:
@@ -42,7 +55,7 @@ def insist(function: str, device: Device, run: Callable[[], T]) -> T:
 
 
 def again(function: str, device: Device, run: Callable[[], T], first: BaseException) -> T:
-    """Run once more, with the caches emptied, what failed for want of memory.
+    """Run once more what failed for want of memory, after all that may go has left the device.
 
     Parameters
     ----------
@@ -61,6 +74,7 @@ def again(function: str, device: Device, run: Callable[[], T], first: BaseExcept
         If memory runs out again.
     """
     traceback.clear_frames(first.__traceback__)  # which hold the memory of what it had made by then
+    _send_home(device)  # first: libraries then have that memory to give back
     freed = sum(release(place) for place in {device, CPU})
     try:
         return run()

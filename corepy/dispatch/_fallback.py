@@ -20,7 +20,7 @@ from corepy._errors import (
 from corepy.backends._base import Backend, LeftToOthersError, Native
 from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import convert, nbytes
-from corepy.dispatch import _explain, _registry
+from corepy.dispatch import _autocast, _explain, _registry
 from corepy.dispatch._settings import FALLBACK
 
 #: Operators that write into their first operand, by the one that makes a new array. A library
@@ -138,7 +138,8 @@ def on_host(name: str, backend: Backend, device: Device, dtype: DType) -> Callab
     """
     for other, there in _candidates(backend, CPU):
         if other.supports(INPLACE.get(name, name), dtype, there):
-            native = Elsewhere(name, backend, device, other, there, _LACKS_MEMORY)
+            # Rounded there as well: the device has no memory for that either.
+            native = Elsewhere(name, backend, device, other, there, _LACKS_MEMORY, rounding=dtype)
             return (
                 _explain.traced(native, name, backend, device) if _explain.listening() else native
             )
@@ -161,7 +162,9 @@ class Elsewhere:
     """A native callable of one backend that another one executes.
 
     `why` says why, for messages. What an in-place operator makes is written into its first operand
-    where that backend writes in place, for arrays that share its memory: views see it.
+    where that backend writes in place, for arrays that share its memory: views see it. Where
+    operands come as they are, and not as `corepy.autocast` would have them, `rounding` is their
+    dtype.
     """
 
     def __init__(
@@ -172,6 +175,7 @@ class Elsewhere:
         backend: Backend,
         device: Device,
         why: str = _OFFERS_NOT,
+        rounding: DType | None = None,
     ) -> None:
         self.name = INPLACE.get(name, name)
         self.why = why
@@ -179,6 +183,7 @@ class Elsewhere:
         self.home_device = home_device
         self.backend = backend
         self.device = device
+        self.rounding = rounding
         self.write: Callable[..., Native] | None = None
         if name in INPLACE and home.operation_on(name, home_device) is not None:
             self.write = home.operation_on("__setitem__", home_device)
@@ -232,6 +237,8 @@ class Elsewhere:
                 f"{self.name}: backend {self.backend.name} has no such operation on {self.device}; "
                 f"expected the one that it says it supports"
             )
+        if self.rounding is not None:
+            function = _autocast.applied(function, self.name, self.backend, self.rounding)
         moving = {key: each(there, value) for key, value in kwargs.items()}
         result = each(back, function(*(each(there, arg) for arg in args), **moving))
         if self.write is not None:

@@ -19,7 +19,7 @@ at home, and goes home when they come to those of the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -139,7 +139,9 @@ class Choice:
         return self._calls[place]
 
     def __call__(self, *args: Any, **params: Any) -> Any:
-        arrays = list(self._arrays((*args, *params.values())))
+        # NumPy's scalars are not worth a look, and what takes arrays in tuples runs at home.
+        given = {id(x): x for x in (*args, *params.values())}.values()  # what comes twice goes once
+        arrays = [x for x in given if x.__class__ is Resident or isinstance(x, self.array)]
         residents = [x for x in arrays if x.__class__ is Resident and x.there is not None]
         best, why = self._best(arrays, residents, args, params), ""
         if best is not None:
@@ -158,14 +160,6 @@ class Choice:
         if why and _explain.listening():
             _explain.also(why)
         return made
-
-    def _arrays(self, values: Any) -> Iterator[Any]:
-        """Yield the arrays among arguments; NumPy's scalars are not worth a look."""
-        for value in values:
-            if value.__class__ is Resident or isinstance(value, self.array):
-                yield value
-            elif isinstance(value, (tuple, list)):
-                yield from self._arrays(value)
 
     def _best(
         self, arrays: list[Any], residents: list[Resident], args: Any, params: Any
@@ -193,7 +187,7 @@ class Choice:
         assert self.curve is not None  # else there would be no call
         key, scale = self.curve
         moved, up, fetch = 0, 0.0, 0.0
-        for x in {id(x): x for x in arrays}.values():
+        for x in arrays:
             if x.__class__ is Resident and x.there is not None:
                 back = x.accelerator.down(x.nbytes)
                 fetch += back

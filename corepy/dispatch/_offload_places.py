@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -95,6 +96,17 @@ def accelerators() -> tuple[Accelerator, ...]:
                         stacklevel=_explain.depth() + 1,
                     )
     return found
+
+
+def _leave_accelerators() -> None:
+    """Let everything run on the host: a forked child can use no device that its parent used."""
+    global _accelerators
+    if _accelerators is not None:
+        _accelerators = ()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_accelerators)
 
 
 def are_wanted() -> bool:

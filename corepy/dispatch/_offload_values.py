@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
 
 from corepy._dtypes import DType, Scalar
+from corepy._signals import let_through
 from corepy.backends._base import Backend, Capabilities, Native
+from corepy.devices import _shortage
 from corepy.devices._device import CPU, Device
 from corepy.devices._transfer import to_host
 from corepy.dispatch import _explain
@@ -35,7 +40,7 @@ class Resident:
         Seconds that operations would have taken less if it had been at home.
     """
 
-    __slots__ = ("_came", "accelerator", "dtype", "home", "lost", "shape", "there")
+    __slots__ = ("__weakref__", "_came", "accelerator", "dtype", "home", "lost", "shape", "there")
 
     def __init__(self, native: Native, accelerator: Accelerator, home: Backend) -> None:
         self.accelerator = accelerator
@@ -47,6 +52,7 @@ class Resident:
         #: Holds `here`, which who is first puts there at once, without a lock.
         self._came: dict[None, np.ndarray[Any, Any]] = {}
         self.lost = 0.0
+        _residents.add(ref(self, _residents.discard))
 
     @property
     def here(self) -> np.ndarray[Any, Any] | None:
@@ -82,6 +88,42 @@ class Resident:
             if first:
                 _explain.moved(self.home, CPU, self.nbytes, f"home from {place.device}")
         return self._came[None]
+
+
+#: All that there are. A weak set or dictionary takes a microsecond for each.
+_residents: Final[set[ref[Resident]]] = set()
+
+
+class _Sending(threading.local):
+    """Whether a thread sends values home, for which memory may run out in turn."""
+
+    now: bool = False
+
+
+_sending: Final = _Sending()
+
+
+def send_home(device: Device | None = None) -> None:
+    """Move the values that lie on a device home, on any by default; what fails stays there."""
+    if _sending.now:
+        return
+    _sending.now = True
+    try:
+        for found in list(_residents):
+            x = found()
+            if x is not None and (device is None or x.accelerator.device is device):
+                try:
+                    x.fetch()
+                except Exception as error:
+                    let_through(error)
+    finally:
+        _sending.now = False
+
+
+# Who runs out of memory on a device never asked for these to lie there.
+_shortage.on_shortage(send_home)
+if hasattr(os, "register_at_fork"):  # a child has no devices, but all that lies on the host
+    os.register_at_fork(before=send_home)
 
 
 def brought_home(native: Native, backend: Backend) -> np.ndarray[Any, Any]:

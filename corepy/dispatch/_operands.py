@@ -362,9 +362,9 @@ def unify(
     if not arrays:
         raise bad_type(function, names[0], values[0], "an array in at least one operand")
     leader, home = ours or (arrays[0][0], arrays[0][1]._table)
-    for name, x in arrays:
-        if x._table.backend.home is not None and x._table.device is home.device:
-            leader, home = name, x._table
+    for _, x in arrays:
+        if x._table.backend.home is home.backend:  # its values are resident: the others come to it
+            home = x._table
             break
     dtype = promoted_of(function, [x._table.dtype for _, x in arrays])
     home.sibling(dtype, function)  # the arrays' own dtype is there, or it is an error

@@ -111,7 +111,33 @@ def take_turns(
     return times
 
 
+class Renewed:
+    """Work of which each run takes an object that nobody has used, made while no clock runs.
+
+    Parameters
+    ----------
+    work : callable
+        Takes such an object.
+    make : callable
+        Makes one.
+    """
+
+    def __init__(self, work: Callable[[Any], Any], make: Callable[[], Any]) -> None:
+        self._work = work
+        self._make = make
+        self._made: list[Any] = []
+
+    def prepare(self, count: int) -> None:
+        """Make objects for so many runs."""
+        self._made = [self._make() for _ in range(count)]
+
+    def __call__(self) -> Any:
+        return self._work(self._made.pop())
+
+
 def _timed(work: Work, count: int, wait: Work | None = None) -> float:
+    if isinstance(work, Renewed):
+        work.prepare(count)
     start = perf_counter()
     for _ in range(count):
         work()

@@ -36,7 +36,7 @@ from corepy.dispatch._offload_work import MEASURED, WORK, key_of
 from corepy.dispatch._settings import PRECISION
 from corepy.tuning._cases import NUMPY, Case
 from corepy.tuning._check import deviation, refusal
-from corepy.tuning._clock import Work, take_turns
+from corepy.tuning._clock import Renewed, Work, take_turns
 from corepy.tuning._names import require_known
 from corepy.tuning._tune import ATTEMPTS, LONGEST, Progress
 from corepy.tuning._usual import as_usual
@@ -233,14 +233,10 @@ class _Measuring:
             if not self.again and _has(known.up, size):
                 continue
             host = np.ones(size // 4, np.float32)  # which every device has
-            there = self._there(host)
-            found = self._times(
-                f"transfer {size}",
-                {
-                    "up": partial(self._sent, host),
-                    "down": partial(brought_home, there, self.backend),
-                },
-            )
+            sent = partial(self._sent, host)
+            # Each array once: JAX keeps what it has brought, and would not bring it again.
+            home = Renewed(partial(brought_home, backend=self.backend), sent)
+            found = self._times(f"transfer {size}", {"up": sent, "down": home})
             if found is not None:
                 self.kept.keep(self.backend, self.device, partial(_moved, size, found))
 

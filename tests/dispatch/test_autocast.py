@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import corepy
-from corepy._dtypes import ANY
+from corepy._dtypes import ANY, float32, float64
 from corepy.backends._rounding import rounded as rounding
 from corepy.dispatch import _table, _tf32
+from corepy.dispatch._autocast import applied
 from corepy.dispatch._settings import AUTOCAST
 from corepy.testing import FakeBackend
 from tests.conftest import required
@@ -201,6 +202,58 @@ def test_a_device_that_cannot_round_says_so() -> None:
             x @ x
 
 
+class Counting(FakeBackend):
+    """A library that multiplies 16-bit numbers by itself where it is told so."""
+
+    own = False
+
+    def __init__(self) -> None:
+        super().__init__(devices={"fake:0": ANY})
+        self.counts = {"asked": 0, "rounded": 0, "own": 0}
+
+    def autocast(self, operation: str, dtype: str) -> Any:
+        self.counts["asked"] += 1
+        return self.product if self.own else None
+
+    def product(self, x1: Any, x2: Any) -> Any:
+        self.counts["own"] += 1
+        return self.operation("matmul")(x1, x2)  # type: ignore[misc]
+
+    def rounded(self, native: Any, dtype: str) -> Any:
+        self.counts["rounded"] += 1
+        return super().rounded(native, dtype)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_operand_is_rounded_once_and_a_library_asked_once(own: bool) -> None:
+    import corepy.array_api as xp
+
+    backend = Counting()
+    backend.own = own
+    with registered(backend), corepy.autocast("bfloat16"):
+        x, y = (xp.full((2, 2), value, dtype=xp.float32, device="fake:0") for value in (1.001, 2))
+        for made, count in ((lambda: x @ x, 1), (lambda: x @ y, 3), (lambda: y @ y, 4)):
+            made()
+            expected = {"asked": 1, "rounded": 0, "own": backend.counts["own"]}
+            assert backend.counts == ({**expected} if own else {**expected, "rounded": count})
+        assert backend.counts["own"] == (3 if own else 0)
+        with corepy.autocast("float16"):
+            x @ x
+    assert backend.counts["asked"] == 2
+
+
+def test_nothing_stands_before_what_is_no_such_product() -> None:
+    def native(*args: Any) -> None:
+        """Compute nothing."""
+
+    backend = corepy.dispatch.load("numpy")
+    places: Any = [("matmul", float32), ("add", float32), ("matmul", float64)]
+    assert all(applied(native, name, backend, dtype) is native for name, dtype in places)
+    AUTOCAST.touch()
+    found = [applied(native, name, backend, dtype) is native for name, dtype in places]
+    assert found == [False, True, True]
+
+
 @pytest.mark.backend("torch")
 def test_gradients_pass_through() -> None:
     torch = required("torch")
@@ -238,7 +291,7 @@ def _as_before() -> Iterator[None]:
 @pytest.mark.usefixtures("_as_before")
 def test_backends_are_told_about_tf32() -> None:
     class Told(FakeBackend):
-        said: bool | None = None
+        said: Any = "nothing"
 
         def allow_tf32(self, allowed: bool) -> str | None:
             self.said = allowed
@@ -247,7 +300,7 @@ def test_backends_are_told_about_tf32() -> None:
     first = Told()
     with registered(first):
         corepy.dispatch.load("fake")
-        assert (corepy.get_tf32(), first.said) == (False, None)
+        assert (corepy.get_tf32(), first.said) == (False, "nothing")
         assert corepy.enable_tf32() == {"fake": "it was compiled without"}
         assert (corepy.get_tf32(), first.said) == (True, True)
         assert corepy.enable_tf32(False) == {}

@@ -89,7 +89,7 @@ def test_operands_on_another_accelerator_come_by_way_of_the_host(fake: FakeBacke
     (place,) = places.accelerators()
     x.accelerator = replace(place, device=as_device("fake:1"), down=line(3.0, 0.0))
     found = _offload.Choice("add", load("numpy"), xp.float64, np.add)._reckoned(
-        place, Load(1000, 1000), [x, x]
+        place, Load(1000, 1000), [x]
     )
     assert (found.moved, found.fetch) == (8000, pytest.approx(3.0))
     assert found.up == pytest.approx(3.0 + place.up(8000))
@@ -144,7 +144,7 @@ def test_who_asks_while_values_come_home_has_the_same_memory(
         return usual(native, copy=copy)
 
     monkeypatch.setattr(fake, "to_numpy", asked)
-    assert x.unwrap() is inner[0]
+    assert np.shares_memory(x.unwrap(), inner[0])
     assert x.tolist() == [9.0, 2.0]
 
 

@@ -30,6 +30,10 @@ def test_curves() -> None:
     curve = Curve(((10.0, 1.0), (1000.0, 100.0)))
     assert [curve(n) for n in (0, 10, 100, 1000, 5000)] == pytest.approx([1, 1, 10, 100, 500])
     assert [curve.within(t) for t in (0.5, 1.0, 7.0, 1e3)] == pytest.approx([0, 10, 70, 1e4])
+    flat = Curve(((10.0, 1.0), (1000.0, 10.0)))
+    assert [flat.within(t) for t in (1.0, 10**0.5, 10.0, 20.0)] == pytest.approx(
+        [10, 100, 1e3, 2e3]
+    )
     assert curve.with_point(100.0, 7.0)(100) == 7.0
     assert curve.with_point(10.0, 7.0).points == ((10.0, 7.0), (1000.0, 100.0))
     for points in ((), ((2.0, 1.0), (1.0, 1.0)), ((1.0, 0.0),), ((0.0, 1.0),)):
@@ -57,6 +61,17 @@ def test_loads_are_counted_from_shapes() -> None:
     assert load("__getitem__", x, (0, 2)) is None
     assert load("__getitem__", x, np.ones(4, bool)) is None
     assert load("reshape", x, (24,), copy=False) is None
+    assert load("reshape", x, (24,)) == Load(1, 24)
+    assert load("matmul", y, y[0]) == Load(15, 3)
+    assert load("linalg.eigh", np.empty((8, 8))) == Load(512, 128)
+    assert load("linalg.svdvals", np.empty((8, 2))) == Load(32, 0)
+    assert load("fft.fft", np.empty((4, 8)), n=8, axis=-1) == Load(96, 32)
+    assert load("fft.fftn", np.empty((4, 8, 3)), s=(4, 16), axes=(0, 1)) == Load(192 * 6, 192)
+    assert load("sum", x, axis=1) == Load(24, 12)
+    assert load("sum", x, axis=None) == Load(24, 1)
+    assert load("__getitem__", x, (slice(None), Ellipsis, 0)) == Load(8, 8)
+    assert load("__getitem__", x, -4) == Load(6, 6)
+    assert load("__getitem__", x, -5) is None
 
 
 def test_costs_are_those_of_the_hardware_they_were_measured_on(
@@ -78,6 +93,9 @@ def test_every_operation_is_likened_to_a_measured_one() -> None:
         key = key_of(name, "float64")
         assert key is not None, name
     assert key_of("add", "uint8") == ("multiply/float32", 0.25)
+    assert key_of("add", "float32") == ("multiply/float32", 1.0)
+    assert key_of("add", "bool") == ("multiply/float32", 0.25)
+    assert key_of("sum", "int64") == ("sum/float64", 1.0)
     assert key_of("exp", "complex128") == ("exp/float64", 2.0)
     assert key_of("fft.rfft", "float32") == ("fft.fft/complex64", 1.0)
     assert key_of("pow", "int64") is None
@@ -130,6 +148,8 @@ def test_costs_of_this_machine_are_found_and_no_others(
     assert read_costs() == (None, "what was measured cannot be read")
     files.write(costs_file(machine), whole.dump())
     assert read_costs() == (whole, "")
+    files.write(costs_file(machine), Costs(other, {}, {}, ()).dump())  # by another one's name
+    assert read_costs() == (None, f"{costs_file(machine)} was measured elsewhere")
     files.write(costs_file(machine), "{")
     assert "cannot be used: it is no JSON" in read_costs()[1]
     assert not list(files.cache_folder().glob("*.json"))  # where routes are looked for
@@ -147,6 +167,7 @@ def check_accelerators(fake: Any) -> None:
         (replace(device, version="0"), "fake on fake:0 was measured as 0"),
         (replace(device, device="fake:7"), "fake on fake:7 is not there"),
         (replace(device, up=None), "no transfers to fake on fake:0 were measured"),
+        (replace(device, down=None), "no transfers to fake on fake:0 were measured"),
         (replace(device, backend="gone"), "gone"),
     ):
         usable, reasons = places._usable(replace(found, devices=(changed,)))
