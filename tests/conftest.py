@@ -5,6 +5,7 @@ Fixtures
       With ``COREPY_TEST_DEVICE=cuda:0`` it runs on that device, on each that serves it.
     * ``xp``: `corepy.array_api`, once on each usable backend in the same way.
     * ``alone``: nobody else seems to use the machine.
+    * ``bare``: a folder for the path of a process that is to have NumPy and the reference alone.
     * ``route_cache``: an empty folder for the tables of routes that the test measures.
     * ``routes_off``: every operation runs in the library of its arrays.
 
@@ -344,6 +345,19 @@ def _demand(name: str, reason: str | None) -> None:
     if name in expected():
         pytest.fail(f"COREPY_EXPECT_BACKENDS names {name}, which this machine lacks: {reason}")
     pytest.skip(f"needs {name}: {reason}")
+
+
+#: Libraries of backends, to import all of which takes a process five seconds.
+_HEAVY: Final = ("cupy", "dask", "jax", "jaxlib", "mlx", "numba", "tinygrad", "torch")
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder of libraries that cannot be imported, for ``PYTHONPATH``."""
+    folder = tmp_path_factory.mktemp("bare")
+    for name in _HEAVY:
+        (folder / f"{name}.py").write_text("raise ImportError('left out')\n", encoding="utf-8")
+    return folder
 
 
 @pytest.fixture

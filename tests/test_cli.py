@@ -77,10 +77,15 @@ def facts(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return found
 
 
+def path_of(*folders: Path) -> str:
+    """Return what a process is told where to look for libraries, in some folders first."""
+    return os.pathsep.join(map(str, (*folders, ROOT)))
+
+
 def python(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run ``python -m corepy``."""
     command = [sys.executable, "-m", "corepy", *arguments]
-    env = os.environ | {"PYTHONPATH": str(ROOT)} | environ
+    env = os.environ | {"PYTHONPATH": path_of()} | environ
     return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
 
 
@@ -366,9 +371,9 @@ def test_a_table_that_is_not_there_is_told_after_all_else(
     assert found["default"]["backend"] is not None
 
 
-def test_a_wrong_number_of_threads_is_not_the_prioritys_fault() -> None:
+def test_a_wrong_number_of_threads_is_not_the_prioritys_fault(bare: Path) -> None:
     for text, expected in (("abc", "a positive number of threads"), ("9" * 20, "at most 4096")):
-        done = python("info", "--json", COREPY_NUM_THREADS=text)
+        done = python("info", "--json", COREPY_NUM_THREADS=text, PYTHONPATH=path_of(bare))
         assert done.returncode == 2
         told = json.loads(done.stdout)["errors"]["threads"]
         assert told.startswith(f"COREPY_NUM_THREADS is '{text}'; expected {expected}")
@@ -376,8 +381,8 @@ def test_a_wrong_number_of_threads_is_not_the_prioritys_fault() -> None:
         assert "COREPY_BACKEND_PRIORITY" not in done.stderr
 
 
-def test_a_wrong_priority_gives_no_traceback_in_a_process() -> None:
-    done = python("info", COREPY_BACKEND_PRIORITY="tortch")
+def test_a_wrong_priority_gives_no_traceback_in_a_process(bare: Path) -> None:
+    done = python("info", COREPY_BACKEND_PRIORITY="tortch", PYTHONPATH=path_of(bare))
     assert done.returncode == 2
     assert "corepy: COREPY_BACKEND_PRIORITY is 'tortch': " in done.stderr
     assert "Traceback" not in done.stderr
@@ -445,7 +450,7 @@ def test_an_unknown_option_shows_how_its_command_is_used(
 
 
 @pytest.mark.parametrize("argv", [["info"], ["info", "--json"], ["--help"]], ids=str)
-def test_a_reader_who_leaves_is_no_error(argv: list[str]) -> None:
+def test_a_reader_who_leaves_is_no_error(argv: list[str], bare: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     try:
@@ -455,17 +460,19 @@ def test_a_reader_who_leaves_is_no_error(argv: list[str]) -> None:
             stderr=subprocess.PIPE,
             text=True,
             # Unbuffered, argparse writes its help itself, and ignores that it could not.
-            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
+            env=os.environ | {"PYTHONPATH": path_of(bare), "PYTHONUNBUFFERED": ""},
             check=False,
         )
     finally:
         os.close(write)
-    assert "BrokenPipe" not in done.stderr  # Dawn writes there too, where Vulkan is missing
+    assert done.stderr == ""
     assert done.returncode == 141
 
 
 @pytest.mark.parametrize("argv", [["info"], ["--help"], ["routes", "--export", "-"]], ids=str)
-def test_standard_output_on_a_full_disk_is_told(argv: list[str], tmp_path: Path) -> None:
+def test_standard_output_on_a_full_disk_is_told(
+    argv: list[str], bare: Path, tmp_path: Path
+) -> None:
     limited = (
         "import resource, signal, sys; from corepy._cli import main;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9)); sys.exit(main(sys.argv[1:]))"
@@ -476,10 +483,10 @@ def test_standard_output_on_a_full_disk_is_told(argv: list[str], tmp_path: Path)
             stdout=file,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
+            env=os.environ | {"PYTHONPATH": path_of(bare), "PYTHONUNBUFFERED": ""},
             check=False,
         )
-    last = done.stderr.splitlines()[-1]  # Dawn writes there too, where Vulkan is missing
+    (last,) = done.stderr.splitlines()
     assert last.startswith("corepy: ")
     assert last.endswith("File too large")
     assert done.returncode == 2

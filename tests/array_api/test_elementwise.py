@@ -76,9 +76,9 @@ def operand(name: str, argument: str, dtype: str) -> st.SearchStrategy[Any]:
     return elements(DTYPES[dtype], 8.0 if kind == 3 else 100.0) if kind > 1 else full
 
 
-#: What Hypothesis draws is a third of what it draws for others: there are many functions, and
-#: `test_functions_agree_on_many_values` has the values. It is for shapes, and for what it invents.
-FEW_EXAMPLES = max(5, settings().max_examples // 3)
+#: Hypothesis draws dtypes too: there are many functions, and `test_functions_agree_on_many_values`
+#: has each dtype. It is for shapes, and for what it invents.
+EXAMPLES = 2 * settings().max_examples
 
 
 def turn(choices: Sequence[Any], dtype: str) -> Any:
@@ -86,10 +86,11 @@ def turn(choices: Sequence[Any], dtype: str) -> Any:
     return choices[NAMES.index(dtype) % len(choices)]
 
 
-@pytest.mark.parametrize(("name", "dtype"), cases(UNARY))
-@settings(max_examples=FEW_EXAMPLES)
+@pytest.mark.parametrize("name", UNARY)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
-def test_unary_function_agrees(name: str, dtype: str, data: st.DataObject) -> None:
+def test_unary_function_agrees(name: str, data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(dtypes_of(name)), label="dtype")
     shape = turn(FEW_SHAPES, dtype) if compiles() else data.draw(shapes())
     count = int(np.prod(shape))
     values = data.draw(
@@ -99,10 +100,11 @@ def test_unary_function_agrees(name: str, dtype: str, data: st.DataObject) -> No
     agrees(name, x, tolerance=loose(name, dtype))
 
 
-@pytest.mark.parametrize(("name", "dtype"), cases(BINARY))
-@settings(max_examples=FEW_EXAMPLES)
+@pytest.mark.parametrize("name", BINARY)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
-def test_binary_function_agrees_and_broadcasts(name: str, dtype: str, data: st.DataObject) -> None:
+def test_binary_function_agrees_and_broadcasts(name: str, data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(dtypes_of(name)), label="dtype")
     pair = turn(FEW_PAIRS, dtype) if compiles() else data.draw(broadcastable(2))
     operands = []
     for argument, shape in zip(("x1", "x2"), pair, strict=True):
@@ -155,6 +157,10 @@ def test_functions_agree_on_many_values(name: str, dtype: str, backend: str) -> 
     values = [many(name, argument, dtype, MANY)[:count] for argument in arguments]
     operands = [corepy.to(x, backend=backend, copy=True) for x in values]
     agrees(name, *operands, tolerance=loose(name, dtype))
+    if name in BINARY:  # a row beside rows
+        parts = values[0][:6].reshape(2, 3), values[1][:3]
+        operands = [corepy.to(x, backend=backend, copy=True) for x in parts]
+        agrees(name, *operands, tolerance=loose(name, dtype))
 
 
 @pytest.mark.parametrize(("name", "dtype"), cases(UNARY, FLOATS))

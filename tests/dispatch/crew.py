@@ -70,7 +70,16 @@ class StandIn:
 
 def enlist(those: StandIn) -> None:
     """Give the hot path helpers, for which it asks after some milliseconds of loops."""
-    _hot.helped_by(lambda seconds: those.crew)
+    asked = False
+
+    def find(seconds: float) -> Crew:
+        nonlocal asked
+        asked = True
+        return those.crew
+
+    _hot.helped_by(find)
     x = xp.ones(1_000_000)
     for _ in range(100):
         xp.sqrt(x)
+        if asked:
+            break

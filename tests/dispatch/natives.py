@@ -43,6 +43,13 @@ def values(table: Table, shape: tuple[int, ...], seed: int, tame: bool) -> Any:
     return result
 
 
+def as_many_bytes(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
+    """Return a shape, shorter along its longest axis, that has as many bytes as one of float32."""
+    times = np.dtype(dtype).itemsize // 4
+    longest = shape.index(max(shape))
+    return tuple(n // times if i == longest else n for i, n in enumerate(shape))
+
+
 def assert_same_bits(found: Any, expected: Any) -> None:
     expected = np.asarray(expected)
     assert type(found) is np.ndarray

@@ -12,7 +12,7 @@ from corepy import _dtypes
 from corepy.devices._device import CPU
 from corepy.dispatch import make
 from corepy.dispatch._table import table_of
-from tests.dispatch.natives import NUMPY, assert_same_bits, compiled, values
+from tests.dispatch.natives import NUMPY, as_many_bytes, assert_same_bits, compiled, values
 from tests.dispatch.short_ways import refusing, without_entries
 
 #: Tiles that are whole, and pieces of such at each end.
@@ -126,10 +126,12 @@ def test_a_shape_that_needs_no_copy_is_a_view(shape: tuple[int, ...]) -> None:
         xp.reshape(a, (60, 50), copy=False)
 
 
-#: More than 32 MiB with their results, so that these are written past the caches.
+#: Of float32 more than 32 MiB with their results, so that these are written past the caches.
+@compiled
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
-@pytest.mark.parametrize("shape", [(2003, 2011), (2048, 2048), (300_000, 13), (80, 70, 801)])
+@pytest.mark.parametrize("shape", [(2103, 2111), (2048, 2048), (300_000, 13), (80, 70, 801)])
 def test_what_fits_no_cache(shape: tuple[int, ...], dtype: str) -> None:
+    shape = as_many_bytes(shape, dtype)
     x, y = (np.random.default_rng(seed).random(shape).astype(dtype) for seed in (1, 2))
     a, b = xp.asarray(x), xp.asarray(np.asfortranarray(y))
     for _ in range(3):  # the last in several threads, where these are

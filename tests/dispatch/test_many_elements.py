@@ -113,7 +113,8 @@ def test_elementwise(shape: tuple[int, ...], dtype: str) -> None:
     alone, beside = list(elementwise(dtype, "x")), list(elementwise(dtype, "x1", "x2"))
     assert alone
     assert beside
-    for tame in (True, False):
+    # What is special raises no error among floats, and has ordinary numbers beside it.
+    for tame in (True, False) if "int" in dtype else (False,):
         x, y = (values(table, shape, seed, tame) for seed in (1, 2))
         for a, b in zip(lying(x, dtype), lying(y, dtype), strict=True):
             for name in alone:

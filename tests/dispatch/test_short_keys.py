@@ -130,7 +130,7 @@ def test_the_short_way_takes_keys_with_arrays() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64", "complex128"])
-@pytest.mark.parametrize("shape", [(3, 4, 5), (5, 700), (400, 3, 50), (1, 9), (30, 20, 2, 3)])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (5, 700), (60, 3, 20), (1, 9), (30, 20, 2, 3)])
 def test_indices_along_any_axis(shape: tuple[int, ...], dtype: str) -> None:
     rng = np.random.default_rng(0)
     x = np.ascontiguousarray(rng.integers(0, 2**31, shape).astype(dtype))

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -23,6 +24,16 @@ import ml_dtypes
 import numpy as np
 
 FOLDER = Path(tempfile.mkdtemp(prefix="corepy-cuda-"))
+COMPILER = ("c++", "-std=c++20", "-O0", "-fPIC", "-pthread", "-w")
+
+
+@cache
+def prepared() -> str:
+    """Return the name of what stands in for CUDA, compiled once: it takes as long as a kernel."""
+    header = FOLDER / "cuda_on_host.h"
+    shutil.copy(Path(__file__).with_name(header.name), header)
+    subprocess.run([*COMPILER, "-x", "c++-header", header.name], cwd=FOLDER, check=True)
+    return str(header)
 
 
 class Device(nullcontext[None]):
@@ -54,15 +65,14 @@ class RawKernel:
     """A kernel in a library of its own."""
 
     def __init__(self, code: str, name: str) -> None:
-        stand_in = Path(__file__).with_name("cuda_on_host.h").read_text(encoding="utf-8")
         entry = (
             f'extern "C" void start(unsigned groups, unsigned items, void **arguments)\n'
             f"{{ launch({name}, groups, items, arguments); }}\n"
         )
         folder = Path(tempfile.mkdtemp(dir=FOLDER))
-        (folder / "kernel.cpp").write_text(stand_in + code + entry)
-        flags = ["-std=c++20", "-O0", "-shared", "-fPIC", "-pthread", "-w", "-o", "kernel.so"]
-        subprocess.run(["c++", *flags, "kernel.cpp"], cwd=folder, check=True)
+        (folder / "kernel.cpp").write_text(code + entry)
+        flags = ["-shared", "-include", prepared(), "-o", "kernel.so"]
+        subprocess.run([*COMPILER, *flags, "kernel.cpp"], cwd=folder, check=True)
         self.start = ctypes.CDLL(str(folder / "kernel.so")).start
         self.kernel = self  # what CuPy loads for a device
 

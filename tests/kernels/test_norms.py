@@ -106,7 +106,7 @@ def test_no_way_loses_digits_far_from_zero(kind: Kind, way: str) -> None:
 
 @pytest.mark.parametrize("size", [128, 4099])
 def test_layer_norm_beside_an_outlier(kind: Kind, size: int) -> None:
-    values = sample(512, size) + 1e6
+    values = sample(4 if kind.slow else 512, size) + 1e6
     values[:, 0] = -3e7
     for dtype, bound in (("float32", 1e-5), ("float64", 1e-13)):
         x = kind.array(values, dtype)

@@ -31,12 +31,17 @@ PROBLEM = at_scale.Problem(
 )
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Start workers once: they take seconds, and one that a test kills is replaced."""
+    with at_scale.local_cluster(workers=2, memory_limit="600MiB") as started:
+        yield started
+
+
 @pytest.fixture
-def client() -> Iterator[Any]:
-    with (
-        at_scale.local_cluster(workers=2, memory_limit="600MiB") as cluster,
-        corepy.connect(cluster.scheduler_address) as connected,
-    ):
+def client(cluster: Any) -> Iterator[Any]:
+    with corepy.connect(cluster.scheduler_address) as connected:
+        connected.wait_for_workers(2, timeout=60)
         yield connected
 
 
