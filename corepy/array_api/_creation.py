@@ -131,9 +131,12 @@ def asarray(
                 device = None if place is adopted.device else place
             stays = device is None or device_argument("asarray", device) is adopted.device
             if stays and get_backend_priority():
-                return preferred("asarray", adopted, wanted, copying)
+                found = preferred("asarray", adopted, wanted, copying)
+                if device is None and found._native is adopted._native:
+                    noted(obj, backend, found._table, stays=True)
+                return found
             if device is None:
-                noted(obj, adopted._table, stays=True)
+                noted(obj, backend, adopted._table, stays=True)
             obj = adopted
     if isinstance(obj, Operand):
         return from_array(obj, wanted, device, copying)

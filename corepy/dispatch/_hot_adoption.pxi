@@ -20,10 +20,8 @@ cdef extern from *:
     object PyNumber_Index(object)
 
 
-#: By their own dtypes, the tables into which plain arrays of NumPy's are wrapped, and those in which
-#: `asarray` leaves them where nobody has a wish.
+#: By their own dtypes, the tables into which plain arrays of NumPy's are wrapped.
 cdef dict _adopting = {}
-cdef dict _leaving = {}
 
 
 def adopts(native, Slots table, bint stays):
@@ -35,8 +33,12 @@ def adopts(native, Slots table, bint stays):
         descr = <object>PyArray_DESCR(<PyArrayObject*><PyObject*>native)
     else:
         return
-    if descr == table.native_dtype:  # in the machine's own byte order
-        (_leaving if stays else _adopting)[descr] = table
+    if descr != table.native_dtype:  # in another byte order than the machine's
+        return
+    if stays:
+        homes(False)  # so that they are those of the wish in force
+    cdef dict tables = _leaving if stays else _adopting
+    tables[descr] = table
 
 
 cdef object _adopted(PyObject* value, dict tables):
@@ -110,7 +112,7 @@ cdef object _scalar_converted(value, PyObject** words):
 
     `words` are a dtype, a device, and whether to copy.
     """
-    if not _has_numpy or not COREPY_IS_SCALAR(value) or _wish_in_force() is not None:
+    if not _has_numpy or not COREPY_IS_SCALAR(value):
         return None
     native = PyArray_FromScalar(value, NULL)
     if not COREPY_IS_SCALAR_OF(value, PyArray_DESCR(<PyArrayObject*><PyObject*>native)):

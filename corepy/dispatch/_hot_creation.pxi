@@ -14,6 +14,7 @@ cdef object _wish = None
 cdef dict _named = {}
 cdef dict _defaults = {}
 cdef dict _by_device = {}  # by device, the same two of arrays whose device was named
+cdef dict _leaving = {}  # by their dtypes, where `asarray` leaves plain arrays of NumPy's
 
 
 cdef bint _wished = PRIORITY.touched  # whether anybody ever had a wish
@@ -41,10 +42,10 @@ cdef object _wish_in_force():
 
 def homes(bint named, device=None):
     """As `corepy.dispatch._hot_python.homes`."""
-    global _wish, _named, _defaults, _by_device
+    global _wish, _named, _defaults, _by_device, _leaving
     wish = _wish_in_force()
     if wish is not _wish:
-        _wish, _named, _defaults, _by_device = wish, {}, {}, {}
+        _wish, _named, _defaults, _by_device, _leaving = wish, {}, {}, {}, {}
     if device is None:
         return _named if named else _defaults
     # First: while tables are made a finalizer may run, or another thread with another wish.
@@ -385,7 +386,7 @@ cdef object _conversion_way(Function self, PyObject** args, Py_ssize_t count, Py
             return None
         return _converted_to(<Operand>value, dtype, copy)
     if _is_array(value):
-        native = _adopted(value, _leaving) if _wish_in_force() is None else None
+        native = _adopted(value, _leaving) if _wish_in_force() is _wish else None
         if native is None or not _is_there(words[1], (<Operand>native)._table):
             return None
         return _converted_to(<Operand>native, dtype, copy)

@@ -113,7 +113,7 @@ def adopts(native: Native, table: Slots, stays: bool) -> None:
     table : Slots
         What it was bound to.
     stays : bool
-        Whether `asarray` left it there where nobody had a wish; else as an operand it went there.
+        Whether `asarray` left it there under the wish in force; else as an operand it went there.
     """
 
 

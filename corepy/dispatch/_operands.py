@@ -147,22 +147,24 @@ def adopt(
         let_through(error)
         raise ValueError(f"{function}: {argument}: {error}") from None
     table = table_of(backend, device, dtype)
-    noted(value, table)
+    noted(value, backend, table)
     return make(native, table)
 
 
-def noted(native: Native, table: Table, stays: bool = False) -> None:
+def noted(native: Native, backend: Backend, table: Table, stays: bool = False) -> None:
     """Tell the hot path how an array was wrapped, where all of its dtype that come will be.
 
     Parameters
     ----------
     native : native array
+    backend : Backend
+        Whose it is.
     table : Table
-        What it was bound to.
+        What it was bound to, as it is.
     stays : bool
-        Whether `asarray` left it there where nobody had a wish; else as an operand it went there.
+        Whether `asarray` left it there under the wish in force; else as an operand it went there.
     """
-    if _registry.is_known_by_class(native, table.backend):
+    if _registry.is_known_by_class(native, backend):
         adopts(native, table, stays)
 
 

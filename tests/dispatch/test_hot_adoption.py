@@ -12,8 +12,10 @@ import pytest
 import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES
+from corepy.array_api import _creation
 from corepy.backends._numpy import NumPyBackend
 from corepy.dispatch import _registry, adopt
+from tests.dispatch.natives import compiled
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +101,57 @@ def test_priorities_lead_them_elsewhere() -> None:
         assert xp.asarray(native).backend == "reference"
         assert (xp.ones(2) + native).backend == "reference"
     assert xp.asarray(native).backend == "numpy"
+
+
+def seen_of(native: Any) -> tuple[Any, ...]:
+    x = xp.asarray(native)
+    held = np.asarray(x)
+    shared = isinstance(native, np.ndarray) and np.shares_memory(held, native)
+    return x.backend, x.device, x.dtype, shared, held.tobytes()
+
+
+WISHES = [
+    *(["numpy"], ["reference"]),
+    *(pytest.param([name], marks=pytest.mark.backend(name)) for name in ("numba", "torch", "jax")),
+]
+
+
+@pytest.mark.parametrize("wish", WISHES)
+def test_under_a_wish_they_go_from_the_second_one_on_where_the_first_one_went(
+    wish: list[str],
+) -> None:
+    plain = np.arange(6.0).reshape(2, 3)
+    fixed = plain.copy()
+    fixed.flags.writeable = False
+    natives = [plain, plain.T, plain[:, ::2], fixed, plain.astype(">f8"), plain.astype("int8")]
+    natives += [np.asarray(1.5), np.ones((0, 2)), np.frombuffer(bytes(17), "f8", 2, 1)]
+    natives += [np.float64(2.5), np.int8(3), np.complex64(1j), np.bool(True)]  # type: ignore[list-item]
+    with corepy.backend_priority(wish):
+        expected = []
+        for native in natives:
+            _registry.forget_homes()
+            expected.append(seen_of(native))
+        for _ in range(3):
+            assert [seen_of(native) for native in natives] == expected
+        with corepy.backend_priority(["reference"]):
+            assert {xp.asarray(native).backend for native in natives} == {"reference"}
+        assert [seen_of(native) for native in natives] == expected
+        assert xp.asarray(plain, dtype=xp.float32, copy=True).backend == wish[0]
+        assert xp.asarray(plain, device="cpu").device == corepy.devices.as_device("cpu")
+    assert {xp.asarray(native).backend for native in natives} == {"numpy"}
+
+
+@compiled
+@pytest.mark.parametrize("wish", [["numpy"], pytest.param(["numba"], marks=WISHES[2].marks)])
+def test_under_a_wish_the_second_one_is_not_looked_at(
+    wish: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with corepy.backend_priority(wish):
+        xp.asarray(np.ones(2))
+        monkeypatch.setattr(_creation, "owner_of", None)
+        assert xp.asarray(np.ones(3)).backend == wish[0]
+        with corepy.backend_priority(wish), pytest.raises(TypeError, match="not callable"):
+            xp.asarray(np.ones(3))  # of another wish nothing is known
 
 
 def test_a_backend_that_comes_is_asked() -> None:

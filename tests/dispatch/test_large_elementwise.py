@@ -106,7 +106,7 @@ def test_results_lie_in_recycled_memory() -> None:
 
 
 def test_resizing_a_result_keeps_its_values() -> None:
-    native = (xp.asarray(np.arange(float(SIZE))) + 1.0).unwrap()
+    native = (xp.asarray(np.arange(float(SIZE))) + 1.0)._native
     native.resize(2 * SIZE, refcheck=False)
     np.testing.assert_array_equal(native[:SIZE], np.arange(1.0, SIZE + 1))
     assert not native[SIZE:].any()
