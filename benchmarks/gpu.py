@@ -164,7 +164,8 @@ def _offered(
     if rehearse:
         left_out["torch.compile"] = "not in a rehearsal"
     else:
-        offer("torch.compile", "torch", lambda home, own: partial(_compiled(home, name), *own))
+        made_of = compositions.torch_compiled
+        offer("torch.compile", "torch", lambda _, own: partial(made_of(name), *own))
     offer("JAX", "jax", lambda home, own: partial(_jax(home, name), *own))
     return made, left_out
 
@@ -188,26 +189,6 @@ def _torch(name: str) -> Callable[..., Any]:
     return step
 
 
-def _compiled(home: Library, name: str) -> Callable[..., Any]:
-    """Return what torch makes of a function; of Adam's formula, for it has no loops to open."""
-    home.module._dynamo.reset()
-    if name == "adam_step":
-        return home.module.compile(partial(_adam_in_place, home.module))
-    return home.module.compile(_torch(name))
-
-
-def _adam_in_place(xp: Any, p: Any, g: Any, m: Any, v: Any) -> Any:
-    new = _adam(xp, p, g, m, v)
-    for old, changed in zip((p, m, v), new, strict=True):
-        old.copy_(changed)
-    return p
-
-
-def _adam(xp: Any, p: Any, g: Any, m: Any, v: Any) -> tuple[Any, Any, Any]:
-    m, v = BETAS[0] * m + (1 - BETAS[0]) * g, BETAS[1] * v + (1 - BETAS[1]) * g * g
-    return p * (1 - RATE * 0.01) - RATE * m / (xp.sqrt(v) + 1e-8), m, v
-
-
 def _jax(home: Library, name: str) -> Callable[..., Any]:
     """Return what XLA makes of a formula; half precision is computed in float32, as by all."""
     jax, jnp = home.module, home.module.numpy
@@ -226,7 +207,7 @@ def _jax(home: Library, name: str) -> Callable[..., Any]:
         "softmax": partial(jax.nn.softmax, axis=-1),
         "swiglu": lambda x, gate: x * jax.nn.silu(gate),
         "rope": partial(compositions.OPERATIONS["rope"][1], jnp),
-        "adam_step": partial(_adam, jnp),
+        "adam_step": partial(compositions.adam, jnp),
         "attention": attention,
     }
     return jax.jit(functions[name])

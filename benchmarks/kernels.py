@@ -143,10 +143,15 @@ def _batch_norm(xp: Any, x: Any, mean: Any, variance: Any) -> Any:
     return (x - mean[:, None, None]) / xp.sqrt(variance + EPS)[:, None, None]
 
 
-def _adam_step(xp: Any, p: Any, g: Any, m: Any, v: Any) -> Any:
-    """Return the parameter after a step; the moments stay, so that every call does the same."""
+def adam(xp: Any, p: Any, g: Any, m: Any, v: Any) -> tuple[Any, Any, Any]:
+    """Return the parameter and the moments after a step."""
     m, v = BETAS[0] * m + (1 - BETAS[0]) * g, BETAS[1] * v + (1 - BETAS[1]) * g * g
-    return p * (1 - RATE * 0.01) - RATE * m / (xp.sqrt(v) + 1e-8)
+    return p * (1 - RATE * 0.01) - RATE * m / (xp.sqrt(v) + 1e-8), m, v
+
+
+def _adam_step(xp: Any, *args: Any) -> Any:
+    """Return the parameter after a step; the moments stay, so that every call does the same."""
+    return adam(xp, *args)[0]
 
 
 def _product(xp: Any, x: Any, w: Any) -> Any:
@@ -265,7 +270,7 @@ def torch_function(name: str) -> Callable[..., Any]:
     return found.get(name) or (lambda *args: OPERATIONS[name][1](torch, *args))
 
 
-def _torch_compiled(name: str) -> Callable[..., Any]:
+def torch_compiled(name: str) -> Callable[..., Any]:
     """Return what torch compiles of a function; of Adam's formula, for it has no loops to open."""
     import torch
 
@@ -276,9 +281,9 @@ def _torch_compiled(name: str) -> Callable[..., Any]:
 def _adam_in_place(p: Any, g: Any, m: Any, v: Any) -> Any:
     import torch
 
-    for moment, beta, term in ((m, BETAS[0], g), (v, BETAS[1], g * g)):
-        moment.copy_(beta * moment + (1 - beta) * term)
-    return p.copy_(p * (1 - RATE * 0.01) - RATE * m / (torch.sqrt(v) + 1e-8))
+    for old, new in zip((p, m, v), adam(torch, p, g, m, v), strict=True):
+        old.copy_(new)
+    return p
 
 
 def _torch_adam_step(p: Any, g: Any, m: Any, v: Any) -> Any:
@@ -336,7 +341,7 @@ def peers(name: str, arrays: tuple[Array, ...]) -> dict[str, Callable[[], Any]]:
         import torch
 
         tensors = own if brain else [torch.from_numpy(a.copy()) for a in arrays]
-        function = _torch_compiled(name) if compiled else torch_function(name)
+        function = torch_compiled(name) if compiled else torch_function(name)
         return lambda: function(*tensors)
 
     def with_jax() -> Callable[[], Any]:

@@ -12,7 +12,7 @@ import os
 from functools import cache
 from typing import Final
 
-from corepy.devices._probe import FAILURES, Ground, process_cores, usable_cores
+from corepy.devices._probe import FAILURES, Ground, process_cores, scheduled_cores, usable_cores
 
 ENVIRONMENT: Final = "COREPY_NUM_THREADS"
 #: More than the largest machines have processors. Libraries begin as many threads as they are told,
@@ -41,10 +41,8 @@ def cores() -> int:
 
 def limit() -> int | None:
     """Return how many threads can run at once, None where libraries find that out themselves."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    seen = len(affinity(0)) if affinity else os.cpu_count() or 1
     found = cores()
-    return found if found < seen else None
+    return found if found < scheduled_cores() else None
 
 
 def budget() -> int | None:

@@ -210,13 +210,17 @@ def _windows_cores(ground: Ground) -> int:
     return cores
 
 
+def scheduled_cores() -> int:
+    """Count the hardware threads that this process may be scheduled on, as libraries do."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 def process_cores() -> int:
-    """Count the hardware threads that this process may be scheduled on."""
+    """Count the same, or take what Python was told since 3.13, by `PYTHON_CPU_COUNT`."""
     if sys.version_info >= (3, 13):
         return os.process_cpu_count() or 1
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return scheduled_cores()
 
 
 # ---------------------------------------------------------------------------- control groups

@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from corepy._errors import BackendError, CorepyError
@@ -90,8 +91,7 @@ def _shared(
         return _taken(native, source, target, device, streams)
     apart = False
     if streams is not None and others is not None:
-        one, other = streams, others
-        apart = tried(lambda: _differ(one, other), target, device, device)
+        apart = tried(partial(_differ, streams, others), target, device, device)
 
     def exchange() -> tuple[Native, bool]:
         # Who imports takes all memory for writable, so that JAX exports a copy.
@@ -115,8 +115,7 @@ def _shared(
         from corepy.devices import _pinned  # which needs this module
 
         _pinned.let_go()
-        held = streams
-        tried(lambda: _pinned.keep(held, native), target, device, device)
+        tried(partial(_pinned.keep, streams, native), target, device, device)
     return made, True
 
 

@@ -105,9 +105,7 @@ class KVCache(CacheMemory):
         self._batch, _, self._capacity, _ = shape
 
     def __repr__(self) -> str:
-        batch, kv_heads, capacity, head_dim = self._k.shape
-        shape = f"batch={batch}, kv_heads={kv_heads}, head_dim={head_dim}"
-        return self._told(shape, f"{self._length} of {capacity} positions")
+        return self._told(self._batch, f"{self._length} of {self._capacity} positions")
 
     @property
     def length(self) -> int:
@@ -261,9 +259,9 @@ class PagedKVCache(CacheMemory):
         self._block_size = shape[2]
 
     def __repr__(self) -> str:
-        blocks, kv_heads, size, head_dim = self._k.shape
-        shape = f"batch={len(self._tables)}, kv_heads={kv_heads}, head_dim={head_dim}"
-        return self._told(shape, f"{blocks - self.free_blocks} of {blocks} blocks of {size}")
+        blocks = self._k.shape[0]
+        filled = f"{blocks - self.free_blocks} of {blocks} blocks of {self._block_size}"
+        return self._told(len(self._tables), filled)
 
     @property
     def lengths(self) -> Host:

@@ -193,10 +193,12 @@ class CacheMemory:
         made.__setstate__(deepcopy(state, memo))
         return made
 
-    def _told(self, *parts: str) -> str:
-        """Return what it is called, what it says of itself, and where its memory lies."""
+    def _told(self, batch: int, filled: str) -> str:
+        """Return what it is called, its shape, how full it is, and where its memory lies."""
         memory, _ = self._given("__repr__")
-        return f"{self._name}({', '.join((*parts, f'{memory.dtype} of {memory.library}'))})"
+        _, kv_heads, _, size = memory.shape
+        shape = f"batch={batch}, kv_heads={kv_heads}, head_dim={size}"
+        return f"{self._name}({shape}, {filled}, {memory.dtype} of {memory.library})"
 
     def _given(self, method: str) -> tuple[Given, Given]:
         """Look at the memory, as the operand that a method's arguments have to fit."""
