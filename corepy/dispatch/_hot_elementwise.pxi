@@ -117,7 +117,10 @@ cdef inline bint _maps(Slot* slot, char** args, int count, npy_intp size, npy_in
     _describe(&work, slot, args, count, size, steps)
     work.stretch, work.rows = _map_stretch, (size + ROW - 1) // ROW
     if _is_far(size * ((count - 1) * slot.size + slot.size_out), args[count - 1]):
-        work.stretch = _map_and_fetch if _takes_long(&work) else _map_past_caches
+        if _takes_long(&work):
+            _map_what_takes_long(&work)
+            return _is_clean(slot, size)
+        work.stretch = _map_past_caches
     _do(&work, size, &slot.pace[ALIKE])
     return _is_clean(slot, size)
 
@@ -190,6 +193,34 @@ cdef bint _takes_long(Work* work) noexcept:
             least = min(least, corepy_now() - start)
         slot.effort = max(least / bytes, 1e-15)
     return slot.effort > _LONG_EFFORT
+
+
+cdef enum:
+    TRIALS = 4  # of both ways, in turns: the first one of each may be into memory that is new
+
+#: What is left, after each time, of what the other way once took: one that takes a quarter longer is
+#: tried again after twenty times.
+cdef double _HOPE = 0.99
+
+
+cdef int _map_what_takes_long(Work* work) except -1:
+    """Do work whose result is in no cache, by a loop that takes long, as took least time so far.
+
+    What takes much longer than memory loses by the copy and by short pieces what it gains by the
+    fetching, and how long memory takes is the machine's: on a Zen 4 `tan` of 10,000,000 float64
+    takes two threads 7.5 ms straight and 11.4 past the caches, `log10` of float32 2.4 and 2.0.
+    """
+    cdef Slot* slot = work.slot
+    cdef int straight = slot.trials % 2 if slot.trials < TRIALS else slot.far[1] < slot.far[0]
+    cdef double start = corepy_now(), took
+    work.stretch = _map_stretch if straight else _map_and_fetch
+    _do(work, work.size, &slot.pace[ALIKE])
+    took = (corepy_now() - start) / work.size
+    # What each once took is forgotten bit by bit: another process may have been in its way.
+    slot.far[straight] = min(1.1 * slot.far[straight], took) if slot.far[straight] else took
+    slot.far[1 - straight] *= _HOPE
+    slot.trials += slot.trials < TRIALS
+    return 0
 
 
 cdef void _map_and_fetch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:

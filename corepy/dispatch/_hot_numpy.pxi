@@ -238,6 +238,8 @@ cdef struct Slot:
     bint shares  # whether other threads may run the loop on some of the elements
     double pace[FORMS]  # seconds that it takes for one of many, by form; 0 if nobody knows
     double effort  # seconds for a byte that it reads or writes in a cache; 0 if nobody knows
+    double far[2]  # seconds for an element in no cache if it is long: past the caches, and straight
+    int trials  # of these two
     bint finite  # whether the loop is only right for finite operands
     bint packs  # whether operands with gaps are put side by side: the entry has more to do than NumPy
     bint notes  # whether it may tell of what it meets with in the x87 unit alone

@@ -167,9 +167,14 @@ def test_rows_at_many_indices_are_numpys(dtype: str) -> None:
 @pytest.mark.parametrize("name", ["exp", "log", "negative", "sqrt"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_what_is_written_past_the_caches_is_what_the_loop_gives(name: str, dtype: str) -> None:
-    """Of loops that take long and others, up to an end that is in the middle of all parts."""
+    """Of loops that take long, which have two ways, and others.
+
+    Up to an end that is in the middle of all parts.
+    """
     native = np.random.default_rng(0).uniform(0.1, 9, 5_000_001).astype(dtype)
-    found = getattr(xp, name)(xp.asarray(native)).unwrap()
     some = np.r_[0:3000, 2**20 - 1000 : 2**20 + 1000, len(native) - 3000 : len(native)]
     expected = getattr(np, name)(native[some])
-    np.testing.assert_allclose(found[some], expected, rtol=4 * np.finfo(dtype).eps, atol=1e-9)
+    x = xp.asarray(native)
+    for _ in range(3):
+        found = getattr(xp, name)(x).unwrap()
+        np.testing.assert_allclose(found[some], expected, rtol=4 * np.finfo(dtype).eps, atol=1e-9)
