@@ -79,19 +79,24 @@ def fused(context: Any, x: Any, y: Any, z: Any) -> Any:
     return x(x, x, x), generate
 
 
+def prefetch(builder: Any, place: Any) -> None:
+    """Generate what lets the processor fetch a line of memory; one beyond the end is of no harm."""
+    word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+    found = builder.module.globals.get("llvm.prefetch.p0")
+    function = found or ir.Function(builder.module, kind, "llvm.prefetch.p0")
+    # To read, to be used often, as data.
+    builder.call(function, [place, word(0), word(3), word(1)])
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def expect(context: Any, array: Any, index: Any) -> Any:
     """Let the processor fetch an element's memory; one beyond the end is of no harm."""
 
     def generate(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, operands[0]).data
-        word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
-        place = builder.bitcast(builder.gep(data, [operands[1]]), byte)
-        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        found = builder.module.globals.get("llvm.prefetch.p0")
-        function = found or ir.Function(builder.module, kind, "llvm.prefetch.p0")
-        # To read, to be used often, as data.
-        builder.call(function, [place, word(0), word(3), word(1)])
+        place = builder.gep(data, [operands[1]])
+        prefetch(builder, builder.bitcast(place, ir.IntType(8).as_pointer()))
         return context.get_dummy_value()
 
     return types.void(array, index), generate

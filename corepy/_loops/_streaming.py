@@ -15,8 +15,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from corepy._loops._compile import compiler
+from corepy._loops._simd import prefetch
 
-__all__ = ["HELD", "copy", "fence", "stream"]
+__all__ = ["HELD", "copy", "fence", "stream", "stream_and_fetch"]
 
 #: Bytes that a cache may hold: of what reads and writes more, results go past them.
 HELD: Final = 1 << 25
@@ -55,6 +56,17 @@ def _copy_line(context: Any, into: Any, source: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def _fetch_line(context: Any, place: Any) -> Any:
+    """Let the processor fetch a line; an address beyond any memory is of no harm."""
+
+    def generate(context: Any, builder: Any, signature: Any, operands: Any) -> Any:
+        prefetch(builder, builder.inttoptr(operands[0], ir.IntType(8).as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def fence(context: Any) -> Any:
     """Let everybody see what was streamed before anything that follows."""
 
@@ -66,11 +78,36 @@ def fence(context: Any) -> Any:
 
 
 @_kernel()
+def _ends(into: int, count: int) -> tuple[int, int]:
+    """Return where the first whole line begins, and the last one ends, as bytes from a place on."""
+    first = min(-into & (_LINE - 1), count)
+    return first, count - ((count - first) & (_LINE - 1))
+
+
+@_kernel()
 def stream(into: int, source: int, count: int) -> None:
     """Copy bytes past the caches; a `fence` has to follow."""
-    first = min(-into % _LINE, count)
-    last = count - (count - first) % _LINE
-    copy(into, source, first)
+    first, last = _ends(into, count)
+    if first:
+        copy(into, source, first)
     for i in range(first, last, _LINE):
         _copy_line(into + i, source + i)
-    copy(into + last, source + last, count - last)
+    if last < count:
+        copy(into + last, source + last, count - last)
+
+
+@_kernel()
+def stream_and_fetch(into: int, source: int, count: int, following: tuple[int, ...]) -> None:
+    """Copy bytes past the caches, and fetch as many from each of some addresses on meanwhile.
+
+    As long as memory is written it is not read otherwise. A `fence` has to follow.
+    """
+    first, last = _ends(into, count)
+    if first:
+        copy(into, source, first)
+    for i in range(first, last, _LINE):
+        _copy_line(into + i, source + i)
+        for place in following:
+            _fetch_line(place + i)
+    if last < count:
+        copy(into + last, source + last, count - last)

@@ -35,7 +35,7 @@ from corepy._loops._simd import (
     raised,
     reassociated,
 )
-from corepy._loops._streaming import HELD
+from corepy._loops._streaming import HELD, stream_and_fetch
 from corepy.kernels._compiled import kernel
 from corepy.kernels._series import BELL_32, POLE, TAIL_32, TAIL_64
 
@@ -45,6 +45,10 @@ Array = npt.NDArray[Any]
 _BLOCK: Final = 1024
 #: The same of products: in one go a sum of 4 million was off by 5e-4, of 16 million by a hundredth.
 DEEP: Final = 1 << 13
+#: Bytes that are computed with while memory gives what is asked for.
+_AHEAD: Final = 4096
+#: Bytes of a row beside which the next one has room in the caches.
+_NEAR: Final = 1 << 17
 #: Bytes of which memory gives so many at once.
 _LINE: Final = 64
 _f4, _i4 = np.float32, np.int32
@@ -237,9 +241,51 @@ def expect_rows(x: Array, start: int, stop: int) -> None:
 
 
 @inlined
-def is_far(out: Array) -> bool:
-    """Say whether a result is too large for any cache to hold."""
-    return bool(out.size * out.itemsize > HELD)
+def is_far(out: Array, row: int) -> bool:
+    """Say whether a result is written past the caches, `row` elements at a time.
+
+    With as much that is read it is too large for any cache to hold, and such rows are not.
+    """
+    return bool(2 * out.size * out.itemsize > HELD and row * out.itemsize <= _NEAR)
+
+
+def _send_words(
+    values: Array, row: Array, rounded: Array, brain: bool, following: tuple[int, ...]
+) -> None:
+    words = rounded[: row.size]
+    put(values, words, brain)
+    stream_and_fetch(row.ctypes.data, words.ctypes.data, row.size * row.itemsize, following)
+
+
+def _send_floats(
+    values: Array, row: Array, rounded: Array, brain: bool, following: tuple[int, ...]
+) -> None:
+    stream_and_fetch(row.ctypes.data, values.ctypes.data, row.size * row.itemsize, following)
+
+
+def send(
+    values: Array, row: Array, rounded: Array, brain: bool, following: tuple[int, ...]
+) -> None:
+    """Do as `put`, past the caches, and fetch meanwhile what is computed with next.
+
+    That is as many bytes from each address of `following` on. What is in 16 bits is `rounded`
+    first. A `fence` has to follow.
+    """
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(send)
+def _send(values: Any, row: Any, rounded: Any, brain: Any, following: Any) -> Callable[..., Any]:
+    return _send_words if row.dtype == types.uint16 else _send_floats
+
+
+@inlined
+def after(row: Array) -> int:
+    """Return where in memory begins what is to be fetched while a row is sent.
+
+    That is the next row, or of short ones a later one: memory takes longer than they do.
+    """
+    return row.ctypes.data + max(row.size * row.itemsize, _AHEAD)
 
 
 def target(row: Array, values: Array, apart: bool) -> Array:

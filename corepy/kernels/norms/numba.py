@@ -12,15 +12,19 @@ from numba import types
 from numba.extending import intrinsic
 
 from corepy._loops._simd import by_type, inlined, number
+from corepy._loops._streaming import fence
 from corepy.kernels._compiled import kernel, launch
 from corepy.kernels._simd import (
+    after,
     apart,
+    expect_row,
     expect_rows,
     fetch,
     is_far,
     moments_of,
     put,
     scratch,
+    send,
     squares_of,
     sum_of,
     target,
@@ -55,25 +59,101 @@ def _rms_short_rows(
     several = _BLOCK // size
     held, values = scratch(x, several * size), scratch(x, several * size)
     flat, results = x.reshape(-1), out.reshape(-1)
-    there, far = apart(out, x), is_far(out)
+    there = apart(out, x)
+    far, rounded = there and is_far(out, size), np.empty(several * size, out.dtype)
     for first in range(start, stop, several):
         last = min(first + several, stop)
         rows = fetch(flat[first * size : last * size], held, brain)
-        expect_rows(x, last, last + several)
-        if far:
-            expect_rows(out, last, last + several)
-        into = target(results[first * size : last * size], values, there)
+        if not far:
+            expect_rows(x, last, last + several)
+        into = target(results[first * size : last * size], values, there and not far)
         for at in range(0, (last - first) * size, size):
             row = rows[at : at + size]
             _scaled(row, _scale_of_row(row, size, eps), weight, into[at : at + size])
-        put(into, results[first * size : last * size], brain)
+        if far:
+            following = (x.ctypes.data + last * size * x.itemsize,)
+            send(into, results[first * size : last * size], rounded, brain, following)
+        else:
+            put(into, results[first * size : last * size], brain)
+    if far:
+        fence()
+
+
+@kernel
+def _rms_row(
+    x: Array,
+    weight: Array,
+    eps: float,
+    there: bool,
+    held: Array,
+    values: Array,
+    brain: bool,
+    out: Array,
+) -> None:
+    """Normalize a row. Apart from the loop over all, which would count who uses its scratch."""
+    row = fetch(x, held, brain)
+    scale = _scale_of_row(row, x.size, eps)
+    expect_row(x, x.size, x.size)  # the next one, while this one is in the cache
+    into = target(out, values, there)
+    _scaled(row, scale, weight, into)
+    put(into, out, brain)
+
+
+@kernel
+def _rms_far_row(
+    x: Array,
+    weight: Array,
+    eps: float,
+    held: Array,
+    values: Array,
+    rounded: Array,
+    brain: bool,
+    out: Array,
+) -> None:
+    row = fetch(x, held, brain)
+    _scaled(row, _scale_of_row(row, x.size, eps), weight, values)
+    send(values, out, rounded, brain, (after(x),))
 
 
 @kernel
 def _rms_rows(
+    x: Array, weight: Array, eps: float, brain: bool, out: Array, start: int, stop: int
+) -> None:
+    size = x.shape[1]
+    held, values = scratch(x, size), scratch(x, size)
+    there = apart(out, x)
+    if there and is_far(out, size):
+        rounded = np.empty(size, out.dtype)
+        for i in range(start, stop):
+            _rms_far_row(x[i], weight, eps, held, values, rounded, brain, out[i])
+        fence()
+    else:
+        for i in range(start, stop):
+            _rms_row(x[i], weight, eps, there, held, values, brain, out[i])
+
+
+@kernel
+def _add_row(
     x: Array,
     residual: Array,
-    fused: bool,
+    held: Array,
+    added: Array,
+    values: Array,
+    brain: bool,
+    summed: Array,
+) -> None:
+    row, other = fetch(x, held, brain), fetch(residual, added, brain)
+    for j in range(x.size):
+        values[j] = row[j] + other[j]
+    put(values, summed, brain)
+    expect_row(x, x.size, x.size)
+    expect_row(residual, x.size, x.size)
+
+
+@kernel
+def _rms_rows_of_sums(
+    x: Array,
+    residual: Array,
     weight: Array,
     eps: float,
     brain: bool,
@@ -82,25 +162,20 @@ def _rms_rows(
     start: int,
     stop: int,
 ) -> None:
+    """As `_rms_rows`, of sums as they are rounded."""
     size = x.shape[1]
     held, added, values = scratch(x, size), scratch(x, size), scratch(x, size)
-    there = apart(out, x) and (not fused or (apart(out, residual) and apart(out, summed)))
-    far = is_far(out)
-    for i in range(start, stop):
-        row = fetch(x[i], held, brain)
-        if fused:
-            other = fetch(residual[i], added, brain)
-            for j in range(size):
-                values[j] = row[j] + other[j]
-            put(values, summed[i], brain)
-            row = fetch(summed[i], held, brain)  # as it was rounded
-        scale = _scale_of_row(row, size, eps)
-        expect_rows(x, i + 1, i + 2)  # while this one is in the cache
-        if far:
-            expect_rows(out, i + 1, i + 2)
-        into = target(out[i], values, there)
-        _scaled(row, scale, weight, into)
-        put(into, out[i], brain)
+    there = apart(out, summed)
+    if there and is_far(out, size):
+        rounded = np.empty(size, out.dtype)
+        for i in range(start, stop):
+            _add_row(x[i], residual[i], held, added, values, brain, summed[i])
+            _rms_far_row(summed[i], weight, eps, held, values, rounded, brain, out[i])
+        fence()
+    else:
+        for i in range(start, stop):
+            _add_row(x[i], residual[i], held, added, values, brain, summed[i])
+            _rms_row(summed[i], weight, eps, there, held, values, brain, out[i])
 
 
 def _layered(
@@ -163,6 +238,22 @@ def _layer_row(
 
 
 @kernel
+def _layer_far_row(
+    x: Array,
+    weight: Array,
+    bias: Array,
+    eps: float,
+    held: Array,
+    values: Array,
+    rounded: Array,
+    brain: bool,
+    out: Array,
+) -> None:
+    _layered(fetch(x, held, brain), weight, bias, eps, held, values)
+    send(values, out, rounded, brain, (after(x),))
+
+
+@kernel
 def _layer_rows(
     x: Array,
     weight: Array,
@@ -175,12 +266,15 @@ def _layer_rows(
 ) -> None:
     size = x.shape[1]
     held, values = scratch(x, size), scratch(x, size)
-    there, far = apart(out, x), is_far(out)
-    for i in range(start, stop):
-        if far:
-            expect_rows(x, i + 1, i + 2)
-            expect_rows(out, i + 1, i + 2)
-        _layer_row(x[i], weight, bias, eps, there, held, values, brain, out[i])
+    there = apart(out, x)
+    if there and is_far(out, size):
+        rounded = np.empty(size, out.dtype)
+        for i in range(start, stop):
+            _layer_far_row(x[i], weight, bias, eps, held, values, rounded, brain, out[i])
+        fence()
+    else:
+        for i in range(start, stop):
+            _layer_row(x[i], weight, bias, eps, there, held, values, brain, out[i])
 
 
 @inlined
@@ -310,21 +404,13 @@ def rms_norm(
     out: Array,
 ) -> None:
     """Put the norms of ``x (rows, size)`` into `out`, and ``x + residual`` into `summed`."""
-    fused = residual is not None and summed is not None
-    if not fused and x.shape[1] <= _SHORT:
-        launch(_rms_short_rows, (x, weight, eps, brain, out), len(x), x.nbytes // 8)
-        return
-    arguments = (
-        x,
-        x if residual is None else residual,
-        fused,
-        weight,
-        eps,
-        brain,
-        out if summed is None else summed,
-        out,
-    )
-    launch(_rms_rows, arguments, len(x), x.nbytes // 8)
+    work = x.nbytes // 8
+    if residual is not None and summed is not None:
+        arguments = (x, residual, weight, eps, brain, summed, out)
+        launch(_rms_rows_of_sums, arguments, len(x), work)
+    else:
+        rows = _rms_short_rows if x.shape[1] <= _SHORT else _rms_rows
+        launch(rows, (x, weight, eps, brain, out), len(x), work)
 
 
 def layer_norm(x: Array, weight: Array, bias: Array, eps: float, brain: bool, out: Array) -> None:

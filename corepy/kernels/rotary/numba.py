@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from corepy._loops._simd import inlined
+from corepy._loops._streaming import fence
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import expect_rows, fetch, put, scratch
+from corepy.kernels._simd import after, apart, expect_rows, fetch, is_far, put, scratch, send
 
 Array = npt.NDArray[Any]
 
@@ -48,11 +50,13 @@ def _rope_rows(
 ) -> None:
     size = x.shape[1]
     held, values = scratch(x, size), scratch(x, size)
+    far, rounded = apart(out, x) and is_far(out, size), np.empty(size, out.dtype)
     at = start % places.size
     for i in range(start, stop):
-        # Rows are short: what they need is asked for some rows before.
-        expect_rows(x, i + _AHEAD, i + _AHEAD + 1)
-        expect_rows(out, i + _AHEAD, i + _AHEAD + 1)
+        if not far:
+            # Rows are short: what they need is asked for some rows before.
+            expect_rows(x, i + _AHEAD, i + _AHEAD + 1)
+            expect_rows(out, i + _AHEAD, i + _AHEAD + 1)
         row = fetch(x[i], held, brain)
         place = places[at]
         at = at + 1 if at + 1 < places.size else 0
@@ -60,7 +64,12 @@ def _rope_rows(
             _pairs(row, cos[place], sin[place], values)
         else:
             _halves(row, cos[place], sin[place], values)
-        put(values, out[i], brain)
+        if far:
+            send(values, out[i], rounded, brain, (after(x[i]),))
+        else:
+            put(values, out[i], brain)
+    if far:
+        fence()
 
 
 def rope(
