@@ -78,6 +78,17 @@ def test_import_leaves_numpy_for_the_first_array() -> None:
     assert loaded_after(code) == []
 
 
+def test_computing_with_numpy_loads_no_module_that_nothing_uses() -> None:
+    code = """
+import sys, corepy, corepy.array_api as xp
+corepy.set_backend("numpy")
+a = xp.reshape(xp.arange(9.0), (3, 3))
+xp.sum(xp.sort(a @ a + 1.0), axis=0), xp.linalg.svd(a), xp.unique_values(a), xp.mean(a)
+assert not {"array_api_compat", "numpy.f2py", "numpy.ma", "numpy.testing"} & {*sys.modules}
+"""
+    assert loaded_after(code) == []
+
+
 def test_submodules_that_not_every_program_needs_are_loaded_on_use() -> None:
     code = """
 import sys, corepy

@@ -1,4 +1,9 @@
-"""NumPy on the host: `array_api_compat.numpy`, and what it leaves wrong."""
+"""NumPy on the host, and what it leaves wrong.
+
+It has the standard's names itself. `array_api_compat.numpy` would give the same functions, but
+takes longer to import than all that is needed here: it looks at each of NumPy's names, upon which
+NumPy imports `numpy.f2py`, `numpy.ma` and `numpy.testing`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,6 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-import array_api_compat.numpy as compat
 import numpy as np
 import numpy.typing as npt
 
@@ -67,7 +71,7 @@ class NumPyBackend(Backend):
         return _CAPABILITIES
 
     def operation(self, name: str) -> Callable[..., Any] | None:
-        return _FIXES.get(name) or native_function(compat, name)
+        return _FIXES.get(name) or native_function(np, name)
 
     def loop(self, name: str) -> Loop | None:
         special = LOOPS.get(name)
@@ -258,7 +262,7 @@ _sum: Final = _by_rows("sum", np.add)
 def _mean(x: Array, *, axis: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     # In NumPy's own steps: the quotient is computed in double precision, and rounded once.
     if x.size == 0:
-        return np.asarray(compat.mean(x, axis=axis, keepdims=keepdims))  # it warns
+        return np.asarray(np.mean(x, axis=axis, keepdims=keepdims))  # it warns
     total: Any = _sum(x, axis=axis, keepdims=keepdims)
     if total.__class__ is not np.ndarray:
         return np.asarray(total.dtype.type(total / np.intp(x.size)))
@@ -288,7 +292,7 @@ def _var_by_numpy(
     total: Any = _sum(x, axis=axis, keepdims=True) if plain else None
     count = 0 if total is None else x.size // total.size
     if total is None or count <= correction:
-        found = np.asarray(compat.var(x, axis=axis, correction=correction, keepdims=keepdims))
+        found = np.asarray(np.var(x, axis=axis, correction=correction, keepdims=keepdims))
         if found.size and x.size // found.size <= correction:
             found[...] = np.nan  # NumPy divides by zero, and warns
         return found
@@ -403,7 +407,7 @@ def _unique_values(x: Array) -> Array:
     sorts_soon = floats or (SORTS_WIDE and x.dtype.num in _ANY_ORDER)
     pairs = x.dtype.kind == "c"
     if x.size == 0 or (x.size >= _FEW and not sorts_soon and not pairs):
-        return cast("Array", compat.unique_values(x))
+        return np.unique_values(x)
     values = x.flatten()
     some = x.size > (_FEW_FLOATS if floats else _FEW)
     quickly = not pairs and (some or x.dtype.num in _ANY_ORDER)
@@ -470,7 +474,7 @@ def _roll(x: Array, shift: Any, *, axis: Any = None) -> Array:
 def _tensordot(x1: Array, x2: Array, *, axes: tuple[tuple[int, ...], tuple[int, ...]]) -> Array:
     if axes == ((1,), (0,)) and x1.ndim == x2.ndim == 2:
         return cast("Array", np.dot(x1, x2))
-    return cast("Array", compat.tensordot(x1, x2, axes=axes))
+    return np.tensordot(x1, x2, axes)
 
 
 def _stack(arrays: tuple[Array, ...], *, axis: int = 0) -> Array:
@@ -480,7 +484,7 @@ def _stack(arrays: tuple[Array, ...], *, axis: int = 0) -> Array:
 
 def _running(name: str, ufunc: np.ufunc) -> Callable[..., Array]:
     """Return the operation of running sums or products, by NumPy's ufunc."""
-    whole: Callable[..., Array] = getattr(compat, name)
+    whole: Callable[..., Array] = getattr(np, name)
 
     def accumulate(
         x: Array, *, axis: int, dtype: Any = None, include_initial: bool = False
@@ -553,7 +557,6 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     **FFT,
     **MANIPULATION,
     **LINALG,
-    # compat asks of `solve` what is known here.
     **FACTORS,
     **in_place(elementwise.floor_divide, elementwise.remainder, elementwise.pow),
 }

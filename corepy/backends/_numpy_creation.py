@@ -14,9 +14,8 @@ from corepy.devices._device import CPU, Device
 
 Array = npt.NDArray[Any]
 
-# Without the device, of which there is one; compat refuses any name but its own for it. NumPy's
-# functions are called by position, and its Python layer is left out: on few elements it takes most
-# of the time.
+# Without the device, of which there is one. NumPy's functions are called by position, and its
+# Python layer is left out: on few elements it takes most of the time.
 
 
 def empty(shape: tuple[int, ...], dtype: Any, device: Device = CPU) -> Array:

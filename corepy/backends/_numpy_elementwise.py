@@ -187,7 +187,7 @@ def _acosh_block(out: Array, x: Array) -> None:
 
 
 def clip(x: Array, min: Any = None, max: Any = None) -> Array:
-    # compat casts bounds by value and writes into array-valued ones; ours have x's dtype already.
+    # The method alone: bounds have x's dtype already.
     if min is None and max is None:
         return x.copy()
     made = np.asarray(x.clip(min, max))

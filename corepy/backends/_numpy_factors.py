@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-import array_api_compat.numpy as compat
 import numpy as np
 import numpy.typing as npt
 
@@ -257,10 +256,12 @@ def _has_orthogonal(x: Array, dtype: npt.DTypeLike, mode: str) -> bool:
     return gains_by_space(x, dtype) and (mode == "reduced" or x.shape[0] <= x.shape[1])
 
 
-def _numpys_qr(x: Array, /, *, mode: str = "reduced") -> tuple[Array, Array]:
+def _numpys_qr(
+    x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced"
+) -> tuple[Array, Array]:
     if _has_orthogonal(x, np.float64, mode):
         return _qr(x, np.float64)
-    q, r = compat.linalg.qr(x, mode=mode)
+    q, r = np.linalg.qr(x, mode)
     return q, r
 
 

@@ -1,7 +1,7 @@
 """NumPy's linear algebra in the steps of its functions, past their Python layer.
 
-On small matrices that layer, and compat's around it, take most of the time. The loops are those of
-`numpy.linalg`; where they are not what they were, its functions compute.
+On small matrices that layer takes most of the time. The loops are those of `numpy.linalg`; where
+they are not what they were, its functions compute.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-import array_api_compat.numpy as compat
 import numpy as np
 import numpy.typing as npt
 
@@ -149,7 +148,7 @@ def _svd(x: Array, /, *, full_matrices: bool = True) -> tuple[Array, Array, Arra
     if spectra.has_singular_values(x, np.float64):
         return spectra.svd(x, np.float64, full_matrices=full_matrices)
     _refuse_endless(x)
-    u, values, right = compat.linalg.svd(x, full_matrices=full_matrices)
+    u, values, right = np.linalg.svd(x, full_matrices=full_matrices)
     return u, values, right
 
 
@@ -175,7 +174,7 @@ def _matrix_rank(x: Array, /, *, rtol: Any = None) -> Array:
 def _pinv(x: Array, /, *, rtol: Any = None) -> Array:
     if _SVD is None or not x.size:
         _refuse_endless(x)
-        return np.asarray(compat.linalg.pinv(x, rtol=rtol))
+        return np.asarray(np.linalg.pinv(x, rtol=rtol))
     if rtol is None:
         rtol = max(x.shape[-2:]) * _EPS[x.dtype.char]
     if spectra.has_singular_values(x, np.float64):
@@ -220,14 +219,15 @@ def _vector_norm(
         powers **= ord
         found = _add(powers, axis, None, None, keepdims)
         return np.asarray(found ** np.reciprocal(ord, dtype=found.dtype))
-    return np.asarray(compat.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord))
+    axes: Any = axis  # NumPy's annotations know nothing of None
+    return np.asarray(np.linalg.vector_norm(x, axis=axes, keepdims=keepdims, ord=ord))
 
 
 def _matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     if ord == "fro":
         found = np.sqrt(_add(_squares(x), (-2, -1)))
     elif not x.size:
-        return np.asarray(compat.linalg.matrix_norm(x, keepdims=keepdims, ord=ord))
+        return np.asarray(np.linalg.matrix_norm(x, keepdims=keepdims, ord=ord))
     elif ord == "nuc":
         found = _add(_svdvals(x), -1)
     else:

@@ -1,7 +1,6 @@
 """NumPy's distinct elements, with what else is asked of them: the steps of `numpy.unique`.
 
-Its Python layer, and that of compat, which looks at its signature each time, take most of the time
-of small arrays.
+Its Python layer takes most of the time of small arrays.
 """
 
 from __future__ import annotations

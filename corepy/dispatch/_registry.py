@@ -112,7 +112,7 @@ _records: dict[str, BackendRecord] = {
         _built_in(
             "numpy",
             "_numpy:NumPyBackend",
-            needs=("numpy", "array_api_compat"),
+            needs=("numpy",),
             priority=50,
             modules=("numpy",),
         ),
@@ -120,7 +120,7 @@ _records: dict[str, BackendRecord] = {
         _built_in(
             "numba",
             "numba:NumbaBackend",
-            needs=("numba", "numpy", "array_api_compat"),
+            needs=("numba", "numpy"),
             priority=60,
             modules=("numba",),
         ),
