@@ -8,6 +8,7 @@ what the code costs when nothing disturbs it.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -216,6 +217,18 @@ def processor() -> str:
 def slug(text: str) -> str:
     """Turn a name into one that a file can have."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def save(
+    folder: Path, name: str, processor: str, date: str, record: Mapping[str, Any], page: str
+) -> list[Path]:
+    """Write figures as JSON, and the page that they make, under a processor and a date."""
+    stem = folder / f"{name}-{slug(processor)}-{date}"
+    texts = {".json": json.dumps(record, indent=1), ".md": page}
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, text in texts.items():
+        stem.with_suffix(suffix).write_text(f"{text.rstrip()}\n", encoding="utf-8")
+    return [stem.with_suffix(suffix) for suffix in texts]
 
 
 def versions(distributions: Iterable[str]) -> dict[str, str]:

@@ -240,11 +240,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         "settled": measure(options.rounds),
         "unsettled": unsettled(options.rounds),
     }
-    print(page(record))
+    text = page(record)
+    print(text)
     if options.save:
-        stem = RESULTS / f"company-{_measure.slug(record['machine'])}-{record['date']}"
-        stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-        stem.with_suffix(".md").write_text(page(record))
+        _measure.save(RESULTS, "company", record["machine"], record["date"], record, text)
     return 0
 
 

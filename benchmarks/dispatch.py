@@ -367,7 +367,6 @@ def save(
     in_python: Sequence[Result] = (),
 ) -> list[Path]:
     """Write the figures as JSON and as Markdown; return the paths."""
-    stem = f"dispatch-{_measure.slug(machine['processor'])}-{machine['date']}"
     record = {
         **machine,
         "rounds": rounds,
@@ -376,14 +375,8 @@ def save(
         "imports": asdict(imports),
         "claims": [asdict(claim) for claim in claims(results, imports)],
     }
-    texts = {
-        folder / f"{stem}.json": json.dumps(record, indent=2),
-        folder / f"{stem}.md": report(machine, results, imports, rounds, in_python),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, text in texts.items():
-        path.write_text(f"{text}\n", encoding="utf-8")
-    return list(texts)
+    page = report(machine, results, imports, rounds, in_python)
+    return _measure.save(folder, "dispatch", machine["processor"], machine["date"], record, page)
 
 
 # ---------------------------------------------------------------------------- the command

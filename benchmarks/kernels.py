@@ -13,7 +13,6 @@ the reason printed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -435,11 +434,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     print(text, end="")
     if options.save:
-        name = f"kernels-{_measure.slug(str(facts['processor']))}-{facts['date']}"
-        (RESULTS / f"{name}.md").write_text(f"# Fused kernels\n\n{text}", encoding="utf-8")
         timings = {row: {p: asdict(t) for p, t in found.items()} for row, found in results.items()}
-        content = json.dumps({**facts, "timings": timings}, indent=1)
-        (RESULTS / f"{name}.json").write_text(content + "\n", encoding="utf-8")
+        record, page = {**facts, "timings": timings}, f"# Fused kernels\n\n{text}"
+        processor, date = str(facts["processor"]), str(facts["date"])
+        _measure.save(RESULTS, "kernels", processor, date, record, page)
     return 0
 
 

@@ -277,16 +277,9 @@ def report(machine: dict[str, Any], found: Sequence[Comparison]) -> str:
 
 def save(folder: Path, machine: dict[str, Any], found: Sequence[Comparison]) -> list[Path]:
     """Write the figures as JSON and as Markdown; return the paths."""
-    stem = f"program-{_measure.slug(machine['processor'])}-{machine['date']}"
     record = {**machine, "runs": [asdict(row) for row in found], "claims": claims(found)}
-    texts = {
-        folder / f"{stem}.json": json.dumps(record, indent=1),
-        folder / f"{stem}.md": report(machine, found),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, text in texts.items():
-        path.write_text(f"{text}\n", encoding="utf-8")
-    return list(texts)
+    page = report(machine, found)
+    return _measure.save(folder, "program", machine["processor"], machine["date"], record, page)
 
 
 # ---------------------------------------------------------------------------- the command

@@ -82,12 +82,6 @@ class DType:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return as_dtype, (self.name,)
 
-    def __copy__(self) -> DType:
-        return self
-
-    def __deepcopy__(self, memo: object) -> DType:
-        return self
-
     @property
     def __numpy_dtype__(self) -> np.dtype[Any]:
         """NumPy's dtype of the name, for which NumPy 2.4 and newer ask what is no dtype of theirs.

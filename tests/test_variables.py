@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 
 import pytest
 
 from corepy import _variables
+from tests.processes import python
 
 WRONG = {
     "COREPY_STRICT": "maybe",
@@ -18,12 +17,6 @@ WRONG = {
     "COREPY_REPRODUCIBLE": "2",
     "COREPY_POOL_BYTES": "1e9",
 }
-
-
-def python(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *arguments]
-    environ = os.environ | environ
-    return subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
 
 
 @pytest.mark.parametrize("name", WRONG)
