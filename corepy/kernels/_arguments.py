@@ -124,9 +124,12 @@ def given(function: str, argument: str, value: Any) -> Given:
             raise bad_type(function, argument, value, expected)
         # Of a subclass of NumPy's the plain array: its operators may be others, as of np.matrix.
         native = owner.normalize(value) if isinstance(value, (np.ndarray, np.generic)) else value
-        if owner.name == "torch" and native.layout is not sys.modules["torch"].strided:
-            layout = f"its layout is {native.layout}; expected a dense tensor"
-            raise TypeError(f"{function}: {argument}: {layout}")
+        if owner.name == "torch":
+            if native.layout is not sys.modules["torch"].strided:
+                layout = f"its layout is {native.layout}; expected a dense tensor"
+                raise TypeError(f"{function}: {argument}: {layout}")
+            if native.is_nested:  # which has no shape
+                raise TypeError(f"{function}: {argument}: it is nested; expected a dense tensor")
         table, backend = None, owner
         dtype = name_of(native.dtype)
         device = _device_of(backend, native)
@@ -301,13 +304,23 @@ def writable(x: Given) -> None:
     Raises
     ------
     ValueError
-        If it may not.
+        If it may not, or if elements share their memory.
     """
     if x.table is not None or is_compiling(x):
         return
+    if _is_spread(x):
+        raise unusable(x, "has elements that share their memory", "memory for each")
     # A scalar of NumPy's never changes: `native` is a copy.
     if isinstance(x.value, np.generic) or not x.backend.is_writable(x.native):
         raise unusable(x, "is read-only", "writable memory")
+
+
+def _is_spread(x: Given) -> bool:
+    """Say whether elements share their memory, as after a broadcast; NumPy may let one write."""
+    if x.library not in ("numpy", "torch") or not x.size:
+        return False
+    steps = x.native.strides if x.library == "numpy" else x.native.stride()
+    return 0 in steps and any(n > 1 and not step for n, step in zip(x.shape, steps, strict=True))
 
 
 def misshapen(x: Given, expected: str, *, beside: Given | None = None) -> ValueError:

@@ -154,7 +154,7 @@ def read_config(folder: Path) -> Config:
 def _json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # of what is nested too deep
         raise ValueError(f"{path} is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise ValueError(f"{path} holds a {type(found).__name__}; expected an object")
@@ -162,8 +162,11 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _rope(path: Path, values: Mapping[str, Any], positions: int) -> tuple[dict[str, Any], bool]:
-    """Return what `rope_tables` takes, of either form that configs have had."""
-    given = values.get("rope_parameters") or values.get("rope_scaling") or {}
+    """Return what `rope_tables` takes, of either form that configs have had.
+
+    Where there are both the older one counts, as in transformers.
+    """
+    given = values.get("rope_scaling") or values.get("rope_parameters") or {}
     known = isinstance(given, dict) and given.get("truncate", True)
     kind = given.get("rope_type", given.get("type", "default")) if known else None
     if kind not in list(_SCALINGS):

@@ -85,6 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except ValueError as error:  # the model gives no numbers
+        print(flush=True)
+        parser.error(str(error))
     return 0
 
 

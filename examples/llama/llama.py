@@ -106,11 +106,16 @@ class Llama:
             If tokens are no integers.
         ValueError
             If there are none, in one row for each sequence, or more than fit, or if the caches
-            hold texts of several lengths.
+            are not one for each layer, or hold texts of several lengths.
         IndexError
             If one is not in the vocabulary.
         """
         host = self._known(tokens)
+        if len(caches) != len(self.layers):
+            raise ValueError(
+                f"Llama: caches has {len(caches)} entries; expected {len(self.layers)}, one for "
+                f"each layer"
+            )
         start, *more = sorted({cache.length for cache in caches})
         if more:
             raise ValueError(f"Llama: caches have lengths {start} to {more[-1]}; expected one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from numbers import Real
 from operator import index
 from typing import Any
 
@@ -37,7 +38,16 @@ def nucleus(logits: Any, temperature: float, top_p: float) -> tuple[Any, Any]:
 
 
 def choose(logits: Any, temperature: float, top_p: float, draw: float) -> int:
-    """Choose a token: the likeliest at a temperature of 0, else by a number drawn from [0, 1)."""
+    """Choose a token: the likeliest at a temperature of 0, else by a number drawn from [0, 1).
+
+    Raises
+    ------
+    ValueError
+        If the greatest of the logits is NaN or infinite, which tells nothing of any token.
+    """
+    top = float(xp.max(logits))
+    if not math.isfinite(top):
+        raise ValueError(f"choose: the greatest of logits is {top}; expected a finite number")
     if temperature == 0.0:
         return int(xp.argmax(logits))
     tokens, p = nucleus(logits, temperature, top_p)
@@ -55,6 +65,16 @@ def _whole(argument: str, value: Any) -> int:
         raise TypeError(message) from None
 
 
+def _real(argument: str, value: Any) -> float:
+    if not isinstance(value, Real):
+        kind = type(value).__name__
+        raise TypeError(f"generate: {argument} is of type {kind}; expected a real number")
+    try:
+        return float(value)
+    except OverflowError:  # of an integer
+        return math.inf
+
+
 def generate(
     model: Llama,
     prompt: Sequence[int],
@@ -69,16 +89,19 @@ def generate(
     Raises
     ------
     TypeError
-        If a token, `max_new_tokens` or `seed` is no integer. Before any work.
+        If a token, `max_new_tokens` or `seed` is no integer, or `temperature` or `top_p` no real
+        number. Before any work.
     ValueError
         If the prompt is empty or has unknown tokens, `temperature` or `seed` is negative, `top_p`
-        not within (0, 1], or the text would be longer than the context. Before any work.
+        not within (0, 1], or the text would be longer than the context. Before any work. Later if
+        the model gives no finite logits.
     MemoryError
         If no memory holds the keys and values of so long a text. Before any work.
     """
     config = model.config
     prompt = [_whole("a token of prompt", token) for token in prompt]
     max_new_tokens, seed = _whole("max_new_tokens", max_new_tokens), _whole("seed", seed)
+    temperature, top_p = _real("temperature", temperature), _real("top_p", top_p)
     unknown = [t for t in prompt if not 0 <= t < config.vocab_size]
     if not prompt or unknown:
         raise ValueError(

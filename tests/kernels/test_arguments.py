@@ -372,6 +372,27 @@ def test_scalars_of_numpy_are_no_out() -> None:
         kernels.adam_step(x, x * 1, x * 2, x * 3, step=1)
 
 
+@pytest.mark.parametrize(
+    "library", ["numpy", pytest.param("torch", marks=pytest.mark.backend("torch"))]
+)
+def test_elements_that_share_their_memory_hold_no_result(library: str) -> None:
+    kind = Kind(library, compiled=True)
+    x = kind.array(ones(4, 6), "float32")
+    one = kind.array(ones(1, 6), "float32")
+    spread = (
+        np.lib.stride_tricks.as_strided(one, (4, 6), (0, 4))
+        if library == "numpy"
+        else one.expand(4, 6)
+    )
+    words = "has elements that share their memory; expected memory for each"
+    with pytest.raises(ValueError, match=f"^silu: out {words}$"):
+        kernels.silu(x, out=spread)
+    with pytest.raises(ValueError, match=f"^rms_norm: out\\[1\\] {words}$"):
+        kernels.rms_norm(x, None, 1e-5, residual=x, out=(x, spread))
+    with pytest.raises(ValueError, match=f"^adam_step: parameter {words}$"):
+        kernels.adam_step(spread, x, x * 2, x * 3, step=1)
+
+
 @pytest.mark.backend("torch")
 def test_libraries_do_not_mix() -> None:
     import torch
@@ -383,6 +404,7 @@ def test_libraries_do_not_mix() -> None:
 
 
 @pytest.mark.backend("torch")
+@pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype stage")
 def test_tensors_are_dense() -> None:
     import torch
 
@@ -397,6 +419,9 @@ def test_tensors_are_dense() -> None:
         assert str(caught.value) == (
             f"{argument}: its layout is torch.sparse_coo; expected a dense tensor"
         )
+    nested = torch.nested.nested_tensor([x, x[:2]])
+    with pytest.raises(TypeError, match="^swiglu: gate: it is nested; expected a dense tensor$"):
+        kernels.swiglu(x, nested)
 
 
 @pytest.mark.backend("jax")

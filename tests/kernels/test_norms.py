@@ -183,3 +183,17 @@ def test_long_rows_sum_as_well_as_short_ones(kind: Kind, monkeypatch: Any) -> No
     select(monkeypatch, kind)
     x = kind.array(np.abs(sample(1, 300_000)) + 1.0, "float32")
     check(x, kernels.rms_norm(x, None, 0.0), libraries.rms_norm(host(x), 1.0, 0.0), "float32")
+
+
+@pytest.mark.parametrize(
+    "way", ["formula", pytest.param("numba", marks=pytest.mark.backend("numba"))]
+)
+def test_a_million_that_lie_apart(way: str) -> None:
+    """NumPy adds up pair by pair only what lies side by side."""
+    x = np.asfortranarray(np.abs(sample(3, 1 << 20)).astype(np.float32))
+    with only(way):
+        check(x, kernels.rms_norm(x, None, 0.0), libraries.rms_norm(host(x), 1.0, 0.0), "float32")
+        mean = kernels.layer_norm(x, None, None, 0.0).mean(axis=1, dtype=np.float64)
+        assert (np.abs(mean) < 1e-6).all()
+        spread = kernels.layer_norm(x, None, None, 0.0).std(axis=1, dtype=np.float64)
+        np.testing.assert_allclose(spread, 1.0, rtol=1e-5)

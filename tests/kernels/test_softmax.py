@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from corepy import kernels
+from corepy.kernels._ways import only
 from tests.kernels import libraries
 from tests.kernels.libraries import Kind, check, host, kinds, sample, select
 
+WAYS = ["formula", *(pytest.param(b, marks=pytest.mark.backend(b)) for b in ("torch", "numba"))]
 SHAPES = [(1,), (6,), (1, 1), (3, 5), (2, 3, 65), (2, 4, 300)]
 
 
@@ -163,3 +165,29 @@ def test_results_too_small_for_16_bits(kind: Kind) -> None:
     for dtype in {*kind.dtypes} - {"float32", "float64"}:
         x = kind.array([[0.0, -9.0, -12.0, -17.0, -30.0]], dtype)
         check(x, kernels.softmax(x, -1), libraries.softmax(host(x), -1), dtype)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_million_along_columns(way: str, masked: bool) -> None:
+    """Added up one after the other in float32 the sum loses three digits."""
+    x = (sample(1 << 20, 3) / 100).astype(np.float32)
+    mask = np.ones((1, 3), bool) if masked else None
+    with only(way):
+        check(x, kernels.softmax(x, 0, mask=mask), libraries.softmax(host(x), 0), "float32")
+
+
+@pytest.mark.backend("torch")
+def test_a_million_along_columns_of_a_tensor() -> None:
+    x = Kind("torch", compiled=True).array(sample(1 << 20, 3) / 100, "float32")
+    with only("torch"):
+        check(x, kernels.softmax(x, 0), libraries.softmax(host(x), 0), "float32")
+
+
+@pytest.mark.backend("dask")
+def test_a_million_along_columns_of_chunks() -> None:
+    import dask.array as da
+
+    x = (sample(1 << 20, 3) / 100).astype(np.float32)
+    found = np.asarray(kernels.softmax(da.from_array(x, chunks=-1), 0))
+    check(x, found, libraries.softmax(host(x), 0), "float32")

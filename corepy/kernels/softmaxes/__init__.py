@@ -98,7 +98,8 @@ def softmax(
         from corepy.kernels.softmaxes import device
 
         return device.softmax(g, along, *factors, m, to)
-    way = over_elements(g, m, torch=m is None and factors == (1.0, 1.0))
+    plain = m is None and factors == (1.0, 1.0)
+    way = over_elements(g, m, torch=plain and torch.serves(g, along))
     if way == TORCH:
         return by_torch(g, partial(torch.softmax, axis=along), out=to)
     if way != NUMBA:

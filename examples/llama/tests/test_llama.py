@@ -34,7 +34,7 @@ import train
 import transformers
 from checkpoint import read_config
 from llama import Llama
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from sampling import choose, generate, nucleus
 
 EXAMPLE = Path(__file__).parents[1]
@@ -241,6 +241,22 @@ def test_older_configs(tmp_path: Path) -> None:
     assert new.rope["scaling"] == "llama3"
 
 
+def test_configs_of_both_forms(tmp_path: Path) -> None:
+    """As by hand, to stretch what a newer transformers has saved."""
+    save_small(tmp_path, rope_parameters={"rope_type": "default"}, max_position_embeddings=64)
+    path = tmp_path / "config.json"
+    values = json.loads(path.read_text())
+    values["rope_scaling"] = {"type": "linear", "factor": 4.0}
+    path.write_text(json.dumps(values))
+    theirs = transformers.LlamaForCausalLM.from_pretrained(tmp_path).eval()
+    tokens = np.arange(40)[None, :]
+    with torch.no_grad():
+        expected = theirs(torch.asarray(tokens)).logits.numpy()
+    ours = load("numpy", tmp_path)
+    assert ours.config.rope["scaling"] == "linear"
+    np.testing.assert_allclose(host(ours(tokens, ours.caches(40))), expected, rtol=0, atol=3e-4)
+
+
 # ---------------------------------------------------------------------------- the checkpoint
 
 
@@ -353,6 +369,9 @@ def test_a_text_ends(tmp_path: Path, model: Llama) -> None:
         ({"prompt": [0, 5.5]}, "a token of prompt is of type float; expected an integer"),
         ({"max_new_tokens": 3.0}, "max_new_tokens is of type float; expected an integer"),
         ({"seed": 1.0}, "seed is of type float; expected an integer"),
+        ({"temperature": "1"}, "temperature is of type str; expected a real number"),
+        ({"temperature": 10**400}, "temperature is inf; expected 0 or more"),
+        ({"top_p": None}, "top_p is of type NoneType; expected a real number"),
     ],
 )
 def test_bad_requests(model: Llama, options: dict[str, Any], words: str) -> None:
@@ -377,6 +396,24 @@ def test_bad_tokens(model: Llama, tokens: Any, error: type[Exception], words: st
     with pytest.raises(error, match=re.escape(words)):
         model(tokens, caches)
     assert caches[0].length == 0
+
+
+def test_caches_are_one_for_each_layer(model: Llama) -> None:
+    words = f"^Llama: caches has {{}} entries; expected {len(model.layers)}, one for each layer$"
+    caches = model.caches(4)
+    for few in ([], caches[1:]):
+        with pytest.raises(ValueError, match=words.format(len(few))):
+            model([[3]], few)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_logits_that_tell_nothing(temperature: float, value: float) -> None:
+    logits = xp.asarray([1.0, value, -math.inf], dtype=xp.float32)
+    with pytest.raises(ValueError, match=f"^choose: the greatest of logits is {value}; expected a"):
+        choose(logits, temperature, 0.9, 0.5)
+    hidden = xp.asarray([-math.inf, 2.0, -math.inf], dtype=xp.float32)
+    assert choose(hidden, temperature, 1.0, 0.5) == 1
 
 
 def test_the_context_and_the_caches_have_an_end(model: Llama) -> None:
@@ -421,6 +458,13 @@ def rename(old: str, new: str | None, *, dtype: Any = np.float32) -> Change:
 
 
 NORM = "model.norm.weight"
+
+
+def spoil(folder: Path) -> None:
+    """Store a weight that is no number, as of a training that came apart."""
+    tensors = load_file(folder / "model.safetensors")
+    tensors[NORM][0] = math.nan
+    save_file(tensors, folder / "model.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -469,6 +513,7 @@ NORM = "model.norm.weight"
         (lambda f: (f / "model.safetensors").unlink(), FileNotFoundError, "model.safetensors is m"),
         (store(), ValueError, "and 26 more are missing"),
         (write("config.json", "{"), ValueError, "config.json is no JSON: Expecting property"),
+        (write("config.json", "[" * 100_000), ValueError, "config.json is no JSON: maximum recurs"),
         (write("config.json", "[]"), ValueError, "config.json holds a list; expected an object"),
         (write("model.safetensors", "no header"), ValueError, "expected files of safetensors"),
         (write("model.safetensors.index.json", "{}"), ValueError, "index.json has no weight_map"),
@@ -564,6 +609,7 @@ def test_bad_commands(options: list[str], words: str, capfd: pytest.CaptureFixtu
     [
         (write("tokenizer.json", '{"version"'), "tokenizer.json: EOF while parsing"),
         (edit(max_position_embeddings=10**15), "rope_tables: its tables have"),
+        (spoil, "choose: the greatest of logits is nan; expected a finite number"),
     ],
 )
 def test_commands_on_bad_checkpoints(
