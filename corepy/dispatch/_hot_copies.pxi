@@ -265,7 +265,7 @@ cdef object _copied_with_gaps(Slot* slot, PyArrayObject* x):
         if PyArray_DIMS(x)[i] > 1 and strides[0][i] == 0:  # whose place NumPy sees elsewhere than loops do
             return None
     _find_order(strides, 1, ndim, order)
-    made = _result_in_order(slot.descr, size, ndim, PyArray_DIMS(x), order, strides[1])
+    made = _result_in_order(slot.descr, ndim, PyArray_DIMS(x), order, strides[1])
     if made is not None:
         _copy_over(<PyArrayObject*>made, x)
     return made

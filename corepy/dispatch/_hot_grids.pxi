@@ -369,7 +369,7 @@ cdef inline int _form_in(Grid* grid, int operand, int count, npy_intp size, bint
 
 
 cdef object _result_in_order(
-    PyArray_Descr* descr, npy_intp size, int ndim, npy_intp* shape, int* order, npy_intp* strides
+    PyArray_Descr* descr, int ndim, npy_intp* shape, int* order, npy_intp* strides
 ):
     """Make an array whose axes lie in memory in some order; None where there is no memory for it.
 
@@ -455,7 +455,7 @@ cdef object _gridded(Work* work, PyArrayObject** arrays, npy_intp least, bint wi
     for k in range(count):
         _strides_beside(arrays[k], ndim, strides[k])
     _find_order(strides, count, ndim, order)
-    result = _result_in_order(slot.descr, size, ndim, shape, order, strides[count])
+    result = _result_in_order(slot.descr, ndim, shape, order, strides[count])
     if result is None or not _find_grid(&grid, count, ndim, shape, order, strides):
         return None
     work.operands[count] = _data(result)

@@ -398,7 +398,7 @@ def whole(function: str, argument: str, value: Any, least: int) -> int:
     ValueError
         If it is less.
     """
-    number = _integer(function, argument, value)
+    number = integer(function, argument, value)
     if number < least:
         raise bad_argument(function, argument, value, f"an integer of at least {least}")
     return number
@@ -415,14 +415,21 @@ def place(x: Given, axis: Any) -> int:
         If `x` has no such axis.
     """
     ndim = len(x.shape)
-    number = _integer(x.function, "axis", axis)
+    number = integer(x.function, "axis", axis)
     if not -ndim <= number < ndim:
         expected = f"an axis of {x.argument}, which has {ndim} dimensions"
         raise out_of_range(x.function, "axis", axis, expected)
     return number % ndim
 
 
-def _integer(function: str, argument: str, value: Any) -> int:
+def integer(function: str, argument: str, value: Any, expected: str = "an integer") -> int:
+    """Return an integer, which what says yes or no is not.
+
+    Raises
+    ------
+    TypeError
+        If it is of another type.
+    """
     if type(value) is int:  # also one that `torch.compile` lets change, which `index` would fix
         return value
     if not isinstance(value, bool):
@@ -430,7 +437,7 @@ def _integer(function: str, argument: str, value: Any) -> int:
             return index(value)
         except TypeError:
             pass
-    raise bad_type(function, argument, value, "an integer")
+    raise bad_type(function, argument, value, expected)
 
 
 def choice(function: str, argument: str, value: Any, options: Sequence[Any]) -> Any:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from textwrap import dedent
@@ -20,6 +17,7 @@ from corepy.dispatch._hot import forget_homes
 from corepy.dispatch._select import _from_environment
 from tests.conftest import lacks_gpu, required
 from tests.dispatch.fake import FakeBackend, registered
+from tests.processes import python
 
 
 @pytest.fixture(autouse=True)
@@ -211,24 +209,14 @@ def test_tasks_hold_their_own() -> None:
 # ---------------------------------------------------------------------------- the environment
 
 
-def in_subprocess(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-
-
 SHOW = "import corepy; print(corepy.get_backend_priority(), corepy.array_api.ones(1).backend)"
 
 
 def test_the_environment_is_read_where_nothing_was_set() -> None:
-    done = in_subprocess(SHOW, COREPY_BACKEND_PRIORITY=" reference , numpy,")
+    done = python("-c", SHOW, COREPY_BACKEND_PRIORITY=" reference , numpy,")
     assert done.stdout.strip() == "('reference', 'numpy') reference", done.stderr
-    overruled = in_subprocess(
+    overruled = python(
+        "-c",
         "import corepy; corepy.set_backend('numpy'); print(corepy.array_api.ones(1).backend)",
         COREPY_BACKEND_PRIORITY="reference",
     )
@@ -236,7 +224,7 @@ def test_the_environment_is_read_where_nothing_was_set() -> None:
 
 
 def test_a_wrong_environment_raises_on_first_use() -> None:
-    done = in_subprocess(SHOW, COREPY_BACKEND_PRIORITY="nympy")
+    done = python("-c", SHOW, COREPY_BACKEND_PRIORITY="nympy")
     assert done.returncode == 1
     assert "BackendUnavailableError" in done.stderr
     assert "'nympy'; expected a backend" in done.stderr
@@ -289,7 +277,7 @@ def test_a_wrong_environment_raises_each_time() -> None:
             except corepy.BackendUnavailableError:
                 print("refused")
     """
-    done = in_subprocess(dedent(code), COREPY_BACKEND_PRIORITY="nympy")
+    done = python("-c", dedent(code), COREPY_BACKEND_PRIORITY="nympy")
     assert done.stdout.split() == ["refused"] * 2, done.stderr
 
 
@@ -309,14 +297,14 @@ def test_an_interrupted_import_is_done_again(wish: str) -> None:
         except KeyboardInterrupt:
             print("interrupted", corepy.array_api.ones(1).backend)
     """
-    done = in_subprocess(dedent(code), COREPY_BACKEND_PRIORITY=wish)
+    done = python("-c", dedent(code), COREPY_BACKEND_PRIORITY=wish)
     assert done.stdout.split() == ["interrupted", wish or "numpy"], done.stderr
 
 
 def test_strictness_is_read_from_the_environment() -> None:
     code = "import corepy.array_api as xp; xp.ones(1) + xp.ones(1, dtype=xp.int8)"
-    assert in_subprocess(code).returncode == 0
-    done = in_subprocess(code, COREPY_STRICT="1")
+    assert python("-c", code).returncode == 0
+    done = python("-c", code, COREPY_STRICT="1")
     assert (
         "TypeError: add: operands have dtypes float64 and int8; expected dtypes of one"
         in done.stderr
@@ -331,4 +319,5 @@ def test_a_device_of_its_own_imports_its_library_alone() -> None:
         "others = {'torch', 'jax', 'numba', 'mlx', 'tinygrad', 'cupy'} & set(sys.modules)\n"
         "assert not others, others\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,6 +13,7 @@ import corepy
 import corepy.array_api as xp
 from corepy.dispatch._neighbours import NEIGHBOURS
 from tests.conftest import required
+from tests.processes import python
 
 _rng: Final = np.random.default_rng(11)
 LONG: Final = _rng.standard_normal(150_000)
@@ -139,8 +137,5 @@ def test_it_is_scoped() -> None:
 def test_the_environment_makes_it_the_default() -> None:
     code = "import corepy; print(corepy.is_reproducible())"
     for value, wanted in (("1", "True"), ("off", "False")):
-        env = os.environ | {"COREPY_REPRODUCIBLE": value}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
-        )
-        assert done.stdout.strip() == wanted
+        done = python("-c", code, COREPY_REPRODUCIBLE=value)
+        assert done.stdout.strip() == wanted, done.stderr

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,29 +13,17 @@ from corepy.devices._device import CPU, as_device
 from corepy.dispatch import _hot_python
 from corepy.dispatch._hot import guard
 from corepy.dispatch._sites import SITES, site_of
-
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.processes import on_stand_in
 
 
 @pytest.mark.backend("torch")
 def test_on_stand_ins() -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-p", "tests.backends.cupy_on_numpy"),
-            *("--noconftest", "-p", "no:cacheprovider", "-q", "-n", "0"),
-            "tests/dispatch/routes_on_stand_in.py",
-            "tests/dispatch/route_tables_on_stand_in.py",
-        ],
-        cwd=ROOT,
-        env={k: v for k, v in os.environ.items() if not k.startswith("COREPY_ROUTES")}
-        | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+    on_stand_in(
+        "tests/dispatch/routes_on_stand_in.py",
+        "tests/dispatch/route_tables_on_stand_in.py",
+        COREPY_ROUTES="",
+        COREPY_ROUTES_FORCED="",
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "skipped" not in done.stdout.splitlines()[-1], done.stdout
 
 
 def test_each_kind_of_device_has_one_site() -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +13,9 @@ from corepy import _budget
 from corepy.backends._numpy import NumPyBackend
 from corepy.dispatch import _threads, load
 from tests.dispatch.fake import registered
+from tests.processes import python
 
 pytestmark = pytest.mark.usefixtures("own_budget")
-
-ROOT = Path(corepy.__file__).parent.parent
 
 
 class Obedient(NumPyBackend):
@@ -132,14 +128,7 @@ print(json.dumps([corepy.get_num_threads(), unmoved(), threads]))
 
 
 def run(name: str, threads: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", SCRIPT, name],
-        env=os.environ | {"COREPY_NUM_THREADS": threads, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return python("-c", SCRIPT, name, COREPY_NUM_THREADS=threads)
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def main() -> None:
     check_memory()
     check_errors()
     torch.cuda.is_available = lambda: False
-    _tensors.is_there.cache_clear()
+    _tensors.computes_on.cache_clear()
     assert attend(operands(2, 5, 7, "f4")) == ("cupy", 0)
     shutil.rmtree(cuda_on_host.FOLDER)
     print("ok")

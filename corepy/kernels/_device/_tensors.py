@@ -15,8 +15,8 @@ from typing import Any
 
 import cupy
 
-from corepy import _extensions
 from corepy._errors import BackendUnavailableError
+from corepy._extensions import is_there
 from corepy.backends.cupy._lending import DEFAULT, is_capturing, is_plain, view
 from corepy.dispatch import load
 from corepy.kernels._device._cupy import torch_stream
@@ -24,9 +24,9 @@ from corepy.kernels._device._runtime import VECTOR_BYTES
 
 
 @cache
-def is_there(number: int) -> bool:
+def computes_on(number: int) -> bool:
     """Say whether torch computes on a GPU, which is one of CUDA: with ROCm nobody has tried."""
-    if not _extensions.is_there("torch") or cupy.cuda.runtime.is_hip:
+    if not is_there("torch") or cupy.cuda.runtime.is_hip:
         return False
     try:
         load("torch")  # what is wrong with it is kept for `corepy info`
@@ -56,7 +56,7 @@ def is_at_home(*natives: Any) -> bool:
     for native in natives:
         if native.data.device_id != number or not is_plain(native):
             return False
-    return is_there(number) and not is_capturing(number)
+    return computes_on(number) and not is_capturing(number)
 
 
 def is_laid(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from corepy.kernels._arguments import (
     beside,
     destination,
     given,
+    integer,
     misshapen,
     unusable,
     whole,
@@ -29,16 +29,6 @@ from corepy.kernels._arguments import (
 from corepy.kernels._memory import Host, placed
 from corepy.kernels.attention._cache_memory import CacheMemory, outside_graphs
 from corepy.kernels.attention._problem import Problem, flag, grouped, reach, scale_of, shaped
-
-
-def _number(function: str, argument: str, value: Any, expected: str) -> int:
-    """Return an integer, which what says yes or no of each sequence is not."""
-    try:
-        if not isinstance(value, bool):
-            return index(value)
-    except TypeError:
-        pass
-    raise bad_type(function, argument, value, expected)
 
 
 def _part(x: Given, at: tuple[Any, ...]) -> Given:
@@ -170,9 +160,10 @@ class KVCache(CacheMemory):
             If it is negative, or more than are filled.
         """
         name = "KVCache.truncate"
-        if whole(name, "length", length, 0) > self._length:
+        kept = whole(name, "length", length, 0)
+        if kept > self._length:
             raise bad_argument(name, "length", length, f"at most {self._length}, the length")
-        self._length = index(length)
+        self._length = kept
 
     def attend(self, q: Any, **options: Any) -> Any:
         """Return `attention` over what is filled, of queries that are the last positions.
@@ -455,7 +446,7 @@ class PagedKVCache(CacheMemory):
         return replace(problem, lengths=lengths).solve()
 
     def _known(self, name: str, argument: str, sequence: int) -> int:
-        s = _number(name, argument, sequence, "an integer")
+        s = integer(name, argument, sequence)
         if not 0 <= s < len(self._tables):
             raise out_of_range(name, argument, s, f"0 to {len(self._tables) - 1}")
         return s
@@ -466,7 +457,7 @@ class PagedKVCache(CacheMemory):
         name = f"PagedKVCache.{method}"
         if not hasattr(sequences, "__iter__"):
             raise bad_type(name, "sequences", sequences, "a sequence of integers")
-        chosen = [_number(name, "sequences", s, "a sequence of integers") for s in sequences]
+        chosen = [integer(name, "sequences", s, "a sequence of integers") for s in sequences]
         for s in chosen:
             self._known(name, "sequences", s)
         if len(set(chosen)) < len(chosen):
