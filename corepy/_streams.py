@@ -282,7 +282,8 @@ class Event:
         TypeError
             If `end` is no event.
         ValueError
-            If one was recorded without ``timing=True``, or they are of different devices.
+            If one was recorded without ``timing=True``, they are of different devices, or of
+            streams of two libraries, one of which was loaded after the first stream was made.
         """
         if not isinstance(end, Event):
             raise bad_type("elapsed_time", "end", end, "an Event")
@@ -291,6 +292,11 @@ class Event:
         if not (self._timing and end._timing):
             raise ValueError(
                 "elapsed_time: an event has no time; expected record(timing=True) of both"
+            )
+        if type(self._streams) is not type(end._streams):
+            raise ValueError(
+                "elapsed_time: the events are of streams of two libraries, which know no time "
+                "between them; expected both of one stream"
             )
         self.synchronize()
         end.synchronize()

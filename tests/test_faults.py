@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import subprocess
 import sys
 import weakref
@@ -69,19 +70,49 @@ def fake() -> Iterator[FakeBackend]:
 # ---------------------------------------------------------------------------- library import fails
 
 
-def test_a_library_that_breaks_at_its_first_use_is_told_and_passed_over() -> None:
-    def loader() -> corepy.Backend:
-        raise ImportError("libfrail.so.1: undefined symbol")
+class _Panic(BaseException):
+    """As of a library in Rust, whose panics are no `Exception`."""
 
-    _registry._add(_registry.BackendRecord("frail", ("cpu",), lambda: None, loader, 1))
-    try:
-        with pytest.raises(
-            corepy.BackendUnavailableError, match="backend frail is not usable: ImportError: libfr"
-        ):
-            corepy.set_backend("frail")
-        assert xp.ones(2).tolist() == [1.0, 1.0]  # though it would come first
-    finally:
-        corepy.unregister_backend("frail")
+
+@pytest.fixture
+def frail() -> Iterator[Callable[[BaseException], None]]:
+    """Let a library that would come first raise something while it is imported."""
+
+    def break_by(error: BaseException) -> None:
+        def loader() -> corepy.Backend:
+            raise error
+
+        _registry._add(_registry.BackendRecord("frail", ("cpu",), lambda: None, loader, 1))
+
+    yield break_by
+    corepy.unregister_backend("frail")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ImportError("libfrail.so.1: undefined symbol"), "ImportError: libfrail.so.1: undefined"),
+        (SystemExit("needs a newer Python"), "SystemExit: needs a newer Python"),
+        (_Panic("called `Option::unwrap()` on a `None` value"), "_Panic: called `Option::unwrap"),
+    ],
+)
+def test_a_library_that_breaks_at_its_first_use_is_told_and_passed_over(
+    frail: Callable[[BaseException], None], error: BaseException, told: str
+) -> None:
+    frail(error)
+    expected = re.escape(f"backend frail is not usable: {told}")
+    with pytest.raises(corepy.BackendUnavailableError, match=expected):
+        corepy.set_backend("frail")
+    assert xp.ones(2).tolist() == [1.0, 1.0]  # though it would come first
+
+
+def test_who_interrupts_while_a_library_is_imported_is_obeyed(
+    frail: Callable[[BaseException], None],
+) -> None:
+    frail(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        corepy.set_backend("frail")
+    assert "frail" not in _registry._broken  # it may be tried again
 
 
 # ---------------------------------------------------------------------------- kernel compile error

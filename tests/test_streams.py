@@ -9,13 +9,9 @@ where the GPU is lost or one of two (``faults_on_stand_in_gpu.py``);
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,29 +21,18 @@ import corepy
 import corepy.array_api as xp
 from corepy.dispatch import _registry
 from corepy.testing import fake_devices
+from tests.processes import on_stand_in
 
-ROOT = Path(__file__).resolve().parent.parent
 on_gpu = [pytest.mark.gpu, pytest.mark.device("cuda")]
 
 
 def test_on_a_stand_in_gpu() -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-p", "tests.backends.cupy_on_numpy"),
-            *("--noconftest", "-p", "no:cacheprovider", "-q", "-n", "0"),
-            "tests/backends/on_stand_in_gpu.py",
-            "tests/backends/memory_on_stand_in_gpu.py",
-            "tests/backends/faults_on_stand_in_gpu.py",
-        ],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "COREPY_ROUTES": "shipped"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+    on_stand_in(
+        "tests/backends/on_stand_in_gpu.py",
+        "tests/backends/memory_on_stand_in_gpu.py",
+        "tests/backends/faults_on_stand_in_gpu.py",
+        COREPY_ROUTES="shipped",
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "skipped" not in done.stdout.splitlines()[-1], done.stdout
 
 
 # ---------------------------------------------------------------------------- the host
@@ -116,6 +101,16 @@ def test_a_stream_needs_a_device_that_is_there() -> None:
         corepy.stream("cuda:7")
     with pytest.raises(TypeError, match="^stream: ordered is of type int; expected a bool"):
         corepy.stream("cpu", ordered=1)  # type: ignore[arg-type]
+
+
+def test_the_stream_of_a_device_without_streams_copies_in_order(backend: str) -> None:
+    x = xp.asarray([1.0, 2.0], device="cpu")
+    assert x.to_device("cpu", stream=corepy.stream("cpu")) is x
+    with fake_devices():
+        away = x.to_device("fake:device1", stream=corepy.stream("fake:device1"))
+        assert away.to_device("cpu", stream=corepy.stream("fake:device1")).tolist() == [1.0, 2.0]
+        with pytest.raises(ValueError, match="^to_device: stream is .*fake:device1'.*; expected N"):
+            x.to_device("cpu", stream=corepy.stream("fake:device1"))
 
 
 def test_copies_on_the_host_are_what_they_were(backend: str) -> None:

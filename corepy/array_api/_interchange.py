@@ -53,7 +53,8 @@ class Interchange(Operand):
         stream : None, or a stream
             In which the array is copied, of either device: that of `corepy.stream`, another
             library's with ``__cuda_stream__``, or the address of one. What comes after waits for
-            it. None: the current one.
+            it. None: the current one. Where neither device has streams, only `corepy.stream` of
+            one of them, which changes nothing there.
 
         Returns
         -------
@@ -65,7 +66,7 @@ class Interchange(Operand):
         TypeError
             If `device` or `stream` is of another type.
         ValueError
-            If neither device has streams, or `stream` is of another one.
+            If `stream` is of neither device, or an address where they have no streams.
         BackendUnavailableError
             If the device is not present.
         UnsupportedOperationError

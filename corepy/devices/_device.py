@@ -22,7 +22,12 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]*(:[a-z0-9_]+)?")
 class Device:
     """A memory space, such as ``cpu`` or ``cuda:0``.
 
-    There is exactly one object per device; obtain it with `as_device` and compare by identity.
+    There is exactly one object per device, whether or not the machine has it; compare by identity.
+
+    Parameters
+    ----------
+    name : Device or str
+        As `as_device` takes it: ``Device("cuda")`` is ``Device("cuda:0")``.
 
     Attributes
     ----------
@@ -40,17 +45,8 @@ class Device:
     kind: str
     index: int | None
 
-    def __init__(self, name: str) -> None:
-        if name in _DEVICES:
-            raise ValueError(
-                f"Device: name is {name!r}; expected a new one: devices are interned, and "
-                f"corepy.devices.as_device({name!r}) finds this one"
-            )
-        kind, _, index = name.partition(":")
-        self.name = name
-        self.kind = kind
-        self.index = int(index) if index.isdigit() else None
-        _DEVICES[name] = self
+    def __new__(cls, name: Device | str) -> Device:
+        return as_device(name, "Device", "name")
 
     def __repr__(self) -> str:
         return f"corepy.Device({self.name!r})"
@@ -60,12 +56,6 @@ class Device:
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return as_device, (self.name,)
-
-    def __copy__(self) -> Device:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Device:
-        return self
 
 
 _DEVICES: Final[dict[str, Device]] = {}
@@ -139,8 +129,18 @@ def as_device(device: object, function: str = "as_device", argument: str = "devi
                 expected = '"cpu", which has no number'
             raise bad_argument(function, argument, device, expected)
         with _LOCK:  # two threads that meet here must end with the same object
-            found = _DEVICES.get(name) or Device(name)
+            found = _DEVICES.get(name) or _made(name)
     return found
 
 
-CPU: Final = Device("cpu")
+def _made(name: str) -> Device:
+    """Make the object of a device."""
+    made = object.__new__(Device)
+    made.name = name
+    made.kind, _, index = name.partition(":")
+    made.index = int(index) if index.isdigit() else None
+    _DEVICES[name] = made  # whole, for others look there without the lock
+    return made
+
+
+CPU: Final = as_device("cpu")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corepy._signals import let_through
+from corepy.devices._device import is_name
 from corepy.dispatch import _machine
 from corepy.dispatch import _route_files as files
 from corepy.dispatch._route_table import from_json
@@ -181,7 +182,7 @@ def parse(text: str) -> Costs:
         devices = tuple(
             Device(
                 str(row["backend"]),
-                str(row["device"]),
+                _device_name(row["device"]),
                 str(row["version"]),
                 None if row["up"] is None else _curve(row["up"]),
                 None if row["down"] is None else _curve(row["down"]),
@@ -192,8 +193,14 @@ def parse(text: str) -> Costs:
         )
         host = {str(key): _curve(points) for key, points in content["host"].items()}
         return Costs(dict(content["machine"]), dict(content["made"]), host, devices)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"it is damaged ({type(error).__name__}: {error})") from None
+
+
+def _device_name(name: Any) -> str:
+    if not (isinstance(name, str) and is_name(name)):
+        raise ValueError(f"a device is {name!r}; expected a name such as 'cuda:0'")
+    return name
 
 
 def _curve(points: Any) -> Curve:

@@ -333,7 +333,11 @@ def load(name: str, function: str = "load") -> Backend:
                     raise TypeError(f"its loader returned a {type(backend).__name__}, no Backend")
                 _threads.hold(backend)
                 backend.devices()  # where it finds none and raises, it does so here alone
-            except Exception as error:  # any failure of a foreign library: kept, and reported
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            # Any failure of a foreign library: kept, and reported. Some exit while they are
+            # imported, and panics of Rust are no `Exception`.
+            except BaseException as error:
                 let_through(error)
                 reason = _broken[name] = _cause(name, error)
                 raise _unusable(function, name, reason) from error
@@ -385,7 +389,7 @@ def why_unusable(backend: Backend) -> str | None:
     return "installed, but does not answer"
 
 
-def _cause(name: str, error: Exception) -> str:
+def _cause(name: str, error: BaseException) -> str:
     """Return what an error says, for a message that has named the backend already."""
     if isinstance(error, CorepyError):  # worded for people
         return str(error).removeprefix(f"{name}: ")

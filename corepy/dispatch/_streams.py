@@ -105,7 +105,8 @@ def entered(function: str, stream: Any, *devices: Device) -> Iterator[None]:
     TypeError
         If `stream` is neither.
     ValueError
-        If none of the devices has streams, or it is one of another device.
+        If none of the devices has streams and it is not corepy's own of one of them, or it is one
+        of another device.
     BackendError
         If a library fails, as where the device is lost.
     """
@@ -114,10 +115,13 @@ def entered(function: str, stream: Any, *devices: Device) -> Iterator[None]:
         expected = "None, a stream of corepy or another library, or its address"
         raise bad_type(function, "stream", stream, expected)
     places = [d for d in devices if any(b.streams(d) is not None for b in serving(d))]
+    own = getattr(stream, "device", None)
     if not places:
+        if isinstance(own, Device) and own in devices:  # corepy's own, whose blocks do nothing
+            yield
+            return
         names = listing(dict.fromkeys(devices))
         raise bad_argument(function, "stream", stream, f"None: there are no streams on {names}")
-    own = getattr(stream, "device", None)
     if isinstance(own, Device) and own not in places:
         raise bad_argument(function, "stream", stream, f"None, or one of {listing(places)}")
     try:

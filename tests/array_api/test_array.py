@@ -145,7 +145,6 @@ def test_bytes_are_those_of_the_elements() -> None:
         (lambda x: xp.ones(1, dtype=np.dtype("f2")), TypeError, "dtype is numpy's float16; expec"),
         (lambda x: xp.ones(1, dtype="float"), ValueError, "or float itself, Python's type"),
         (lambda x: xp.isdtype(x.dtype, ["integral"]), TypeError, "a kind, or a tuple of them"),
-        (lambda x: corepy.Device("cpu"), ValueError, "corepy.devices.as_device('cpu') finds"),
     ],
 )
 def test_mistakes_of_newcomers_say_what_to_do(
@@ -450,6 +449,7 @@ def test_big_endian_and_strided_native_arrays_are_taken() -> None:
         xp.asarray(np.ones(1, np.float16))
 
 
+@pytest.mark.at_once
 @pytest.mark.parametrize(
     ("call", "error"),
     [
@@ -465,8 +465,6 @@ def test_big_endian_and_strided_native_arrays_are_taken() -> None:
 )
 def test_errors_keep_no_operands(call: Callable[[Any], Any], error: type[Exception]) -> None:
     x = xp.asarray([1, 0, 3])
-    if x.backend == "dask":
-        pytest.skip("computes later")
 
     def fail() -> None:
         with pytest.raises(error):

@@ -122,6 +122,9 @@ def test_costs_survive_their_file() -> None:
         ('{"format": 2}', "its format is 2; expected 1"),
         (whole.dump().replace('"host"', '"hosts"'), "it is damaged"),
         (whole.dump().replace('"up": [', '"up": [[1, -1],', 1), "it is damaged .* a curve has"),
+        (whole.dump().replace('"up": [', f'"up": [[1, 1{"0" * 400}],', 1), "it is damaged .Overfl"),
+        (whole.dump().replace('"cuda:0"', '"cuda 0"'), "it is damaged .* a device is 'cuda 0'"),
+        (whole.dump().replace('"cuda:0"', "0"), "it is damaged .* a device is 0"),
     ):
         with pytest.raises(ValueError, match=words):
             parse(text)
