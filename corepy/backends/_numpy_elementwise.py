@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._errors import divided_by_zero
+from corepy.backends._extents import common_shape
 
 Array = npt.NDArray[Any]
 
@@ -29,7 +30,7 @@ def _in_blocks(kernel: Callable[..., None], *operands: Array) -> Array:
         dtype, shape = operands[0].dtype, operands[0].shape
     else:
         dtype = np.result_type(*operands)
-        shape = np.broadcast_shapes(*(x.shape for x in operands))
+        shape = common_shape(*(x.shape for x in operands))
     if math.prod(shape) <= _BLOCK:
         out = np.empty(shape, dtype)
         kernel(out, *operands)
@@ -215,12 +216,12 @@ def pow(x1: Array, x2: Array) -> Array:
         return _half_powers(x1, x2) if x2.item() == 0.5 else np.power(x1, x2)
     repeated = 0 in x2.strides or (x1.shape != x2.shape and x1.size != 1)
     if repeated and (x2 == 0.5).any():
-        x2 = np.broadcast_to(x2, np.broadcast_shapes(x1.shape, x2.shape)).copy()
+        x2 = np.broadcast_to(x2, common_shape(x1.shape, x2.shape)).copy()
     return np.power(x1, x2)
 
 
 def _half_powers(x1: Array, x2: Array) -> Array:
-    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    shape = common_shape(x1.shape, x2.shape)
     made: Array = np.asarray(x1 + x1.dtype.type(0.0)).reshape(shape)
     made[made == -np.inf] = np.inf
     np.sqrt(made, out=made)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy.backends import _numpy_spectra as spectra
+from corepy.backends._extents import common_shape
 from corepy.backends._numpy_loops import private_ufunc
 
 Array = npt.NDArray[Any]
@@ -248,7 +249,7 @@ def _cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
         a, b = a.copy("K"), b.copy("K")
     a0, a1, a2 = a[..., 0], a[..., 1], a[..., 2]
     b0, b1, b2 = b[..., 0], b[..., 1], b[..., 2]
-    shape = a.shape if a.shape == b.shape else (*np.broadcast(a0, b0).shape, 3)
+    shape = a.shape if a.shape == b.shape else (*common_shape(a0.shape, b0.shape), 3)
     found = np.empty(shape, x1.dtype)
     other = np.empty(shape[:-1], x1.dtype)
     for place, (left, right, low, high) in enumerate(

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from corepy.backends._extents import common_shape
 from corepy.backends._numpy_elementwise import OWN_ACOSH
 from corepy.backends.numba import _elementwise_loops as loops
 from corepy.backends.numba._compiled import BLOCK, PARALLEL_FROM, blocks, fuses, launch
@@ -97,7 +98,7 @@ def _over_rows(loop: NumPyLoop, threads: int, operands: tuple[Array, ...]) -> Ar
     """Run a loop on the rows of operands that are broadcast along the first axis, or over rows."""
     if not all(x.flags.c_contiguous and x.flags.aligned for x in operands):
         return None
-    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    shape = common_shape(*(x.shape for x in operands))
     length = math.prod(shape[1:])
     if shape[0] < 2 or length < _SHORT:
         return None
