@@ -78,36 +78,23 @@ def fence(context: Any) -> Any:
 
 
 @_kernel()
-def _ends(into: int, count: int) -> tuple[int, int]:
-    """Return where the first whole line begins, and the last one ends, as bytes from a place on."""
+def stream_and_fetch(into: int, source: int, count: int, following: int) -> None:
+    """Copy bytes past the caches, and fetch as many from another address on meanwhile.
+
+    As long as memory is written it is not read otherwise. A `fence` has to follow.
+    """
     first = min(-into & (_LINE - 1), count)
-    return first, count - ((count - first) & (_LINE - 1))
+    last = count - ((count - first) & (_LINE - 1))
+    if first:
+        copy(into, source, first)
+    for i in range(first, last, _LINE):
+        _copy_line(into + i, source + i)
+        _fetch_line(following + i)
+    if last < count:
+        copy(into + last, source + last, count - last)
 
 
 @_kernel()
 def stream(into: int, source: int, count: int) -> None:
     """Copy bytes past the caches; a `fence` has to follow."""
-    first, last = _ends(into, count)
-    if first:
-        copy(into, source, first)
-    for i in range(first, last, _LINE):
-        _copy_line(into + i, source + i)
-    if last < count:
-        copy(into + last, source + last, count - last)
-
-
-@_kernel()
-def stream_and_fetch(into: int, source: int, count: int, following: tuple[int, ...]) -> None:
-    """Copy bytes past the caches, and fetch as many from each of some addresses on meanwhile.
-
-    As long as memory is written it is not read otherwise. A `fence` has to follow.
-    """
-    first, last = _ends(into, count)
-    if first:
-        copy(into, source, first)
-    for i in range(first, last, _LINE):
-        _copy_line(into + i, source + i)
-        for place in following:
-            _fetch_line(place + i)
-    if last < count:
-        copy(into + last, source + last, count - last)
+    stream_and_fetch(into, source, count, source)  # which is there already

@@ -192,7 +192,7 @@ def _both(outer: AbstractContextManager[Any], inner: AbstractContextManager[Any]
 
 
 #: Elements of float32 up to which a sum may be taken one by one: it is off by 1e-5 at most.
-_ONE_BY_ONE: Final = 256
+ONE_BY_ONE: Final = 256
 
 
 def _exact_sums(xp: Any) -> dict[str, Callable[..., Any]]:
@@ -215,7 +215,7 @@ def _exact_sums(xp: Any) -> dict[str, Callable[..., Any]]:
 
 def _is_one_by_one(x: Any, axis: int) -> bool:
     """Say whether a sum takes many elements that lie apart, as those of Dask's chunks may."""
-    if x.shape[axis] <= _ONE_BY_ONE:
+    if x.shape[axis] <= ONE_BY_ONE:
         return False
     return not isinstance(x, np.ndarray) or x.strides[axis] != x.itemsize
 
@@ -227,9 +227,9 @@ def _for_numpy(xp: Any) -> Any:
 
 
 def _for_all_chunks(xp: Any, dask: Backend) -> Any:
-    """Return Dask's functions, but exact sums and the backend's `reshape`.
+    """Return Dask's functions, but exact sums and the backend's `reshape`, as its own fails here.
 
-    Dask's wants chunks that go evenly.
+    It wants chunks that go evenly.
     """
     reshape = dask.operation("reshape")
     assert reshape is not None

@@ -249,26 +249,20 @@ def is_far(out: Array, row: int) -> bool:
     return bool(2 * out.size * out.itemsize > HELD and row * out.itemsize <= _NEAR)
 
 
-def _send_words(
-    values: Array, row: Array, rounded: Array, brain: bool, following: tuple[int, ...]
-) -> None:
+def _send_words(values: Array, row: Array, rounded: Array, brain: bool, following: int) -> None:
     words = rounded[: row.size]
     put(values, words, brain)
     stream_and_fetch(row.ctypes.data, words.ctypes.data, row.size * row.itemsize, following)
 
 
-def _send_floats(
-    values: Array, row: Array, rounded: Array, brain: bool, following: tuple[int, ...]
-) -> None:
+def _send_floats(values: Array, row: Array, rounded: Array, brain: bool, following: int) -> None:
     stream_and_fetch(row.ctypes.data, values.ctypes.data, row.size * row.itemsize, following)
 
 
-def send(
-    values: Array, row: Array, rounded: Array, brain: bool, following: tuple[int, ...]
-) -> None:
+def send(values: Array, row: Array, rounded: Array, brain: bool, following: int) -> None:
     """Do as `put`, past the caches, and fetch meanwhile what is computed with next.
 
-    That is as many bytes from each address of `following` on. What is in 16 bits is `rounded`
+    That is as many bytes from the address `following` on. What is in 16 bits is `rounded`
     first. A `fence` has to follow.
     """
     raise NotImplementedError("compiled code only")

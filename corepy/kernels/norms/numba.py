@@ -71,7 +71,7 @@ def _rms_short_rows(
             row = rows[at : at + size]
             _scaled(row, _scale_of_row(row, size, eps), weight, into[at : at + size])
         if far:
-            following = (x.ctypes.data + last * size * x.itemsize,)
+            following = x.ctypes.data + last * size * x.itemsize
             send(into, results[first * size : last * size], rounded, brain, following)
         else:
             put(into, results[first * size : last * size], brain)
@@ -112,7 +112,7 @@ def _rms_far_row(
 ) -> None:
     row = fetch(x, held, brain)
     _scaled(row, _scale_of_row(row, x.size, eps), weight, values)
-    send(values, out, rounded, brain, (after(x),))
+    send(values, out, rounded, brain, after(x))
 
 
 @kernel
@@ -250,7 +250,7 @@ def _layer_far_row(
     out: Array,
 ) -> None:
     _layered(fetch(x, held, brain), weight, bias, eps, held, values)
-    send(values, out, rounded, brain, (after(x),))
+    send(values, out, rounded, brain, after(x))
 
 
 @kernel

@@ -65,7 +65,7 @@ def _rope_rows(
         else:
             _halves(row, cos[place], sin[place], values)
         if far:
-            send(values, out[i], rounded, brain, (after(x[i]),))
+            send(values, out[i], rounded, brain, after(x[i]))
         else:
             put(values, out[i], brain)
     if far:

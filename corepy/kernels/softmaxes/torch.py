@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from corepy.kernels._arguments import Given
-
-#: Elements up to which torch may add up one after the other.
-_ONE_BY_ONE: Final = 256
+from corepy.kernels._formulas import ONE_BY_ONE
 
 
 def serves(x: Given, axis: int) -> bool:
@@ -16,7 +14,7 @@ def serves(x: Given, axis: int) -> bool:
     Along others than the last it adds up float32 one by one: a sum of a million was off by a
     hundredth.
     """
-    return x.dtype == "float64" or axis == len(x.shape) - 1 or x.shape[axis] <= _ONE_BY_ONE
+    return x.dtype == "float64" or axis == len(x.shape) - 1 or x.shape[axis] <= ONE_BY_ONE
 
 
 def softmax(x: Any, *, axis: int) -> Any:
