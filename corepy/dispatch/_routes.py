@@ -350,11 +350,10 @@ class Choice:
     def _go(self, step: _Step, size: int, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         passed: tuple[str, str] | None = None
         ways = step.ways
-        for number, way in enumerate(ways):
+        for way in ways:
             more = 0.0
             if way.library.backend is None:  # a call that takes longer need not be one of many
-                lesser = self._next_gain(ways[number + 1 :], 1.0)
-                more = way.saves(way.at_home_for(size), lesser)
+                more = way.saves(way.at_home_for(size), self._gain_without(way, ways, 1.0))
             call = way.open(self.threads, more)
             if call is None:
                 why = self._shut(way) if _explain.listening() else ""
@@ -410,16 +409,26 @@ class Choice:
         at_home = (perf_counter() - start) * gain if self.site.is_host else ways[0].route.seconds
         better = ways if way is None else ways[: ways.index(way)]
         saved = [
-            (best.library, best.saves(at_home, self._next_gain(better[number + 1 :], gain)))
-            for number, best in enumerate(better)
+            (best.library, best.saves(at_home, self._gain_without(best, ways, gain)))
+            for best in better
             if best.leads(self.threads)
         ]
         step.book(saved, size if way is None else 0)  # a lesser way is looked for each time
         return made
 
-    def _next_gain(self, ways: list[_Way], least: float) -> float:
-        """Return what is gained without a library: what the next one saves is none of its merit."""
-        return max([least, *(way.gain for way in ways if way.leads(self.threads))])
+    def _gain_without(self, way: _Way, ways: list[_Way], least: float) -> float:
+        """Return what is gained without a library by those that are there or cost less to import.
+
+        What these save as well is none of its merit, however much more it saves in the end.
+        """
+        others = [
+            other.gain
+            for other in ways
+            if other is not way
+            and (other.library.backend is not None or other.library.price < way.library.price)
+            and other.leads(self.threads)
+        ]
+        return max([least, *others])
 
 
 def _open_options(options: tuple[Option, ...], table: RouteTable) -> list[Option]:
