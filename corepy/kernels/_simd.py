@@ -26,6 +26,7 @@ from corepy._loops._simd import (
     converts_halves,
     expect,
     for_floats,
+    foresee,
     fused,
     fuses,
     inlined,
@@ -231,6 +232,13 @@ def expect_row(x: Array, at: int, size: int) -> None:
     """Let the processor fetch `size` elements of a flat array; those beyond it are of no harm."""
     for j in range(at, at + size, _LINE // x.itemsize):
         expect(x, j)
+
+
+@inlined
+def foresee_row(x: Array, at: int, size: int) -> None:
+    """Do as `expect_row`, into the second cache: for what is read a little later."""
+    for j in range(at, at + size, _LINE // x.itemsize):
+        foresee(x, j)
 
 
 @inlined

@@ -163,7 +163,7 @@ def _tiled(options: dict[str, Any], times: int = 3) -> dict[str, Any]:
 
 
 @pytest.mark.backend("numba")
-@pytest.mark.parametrize(("held", "keys"), [(0, 128), (1 << 25, 512)])
+@pytest.mark.parametrize(("held", "keys"), [(0, 256), (1 << 25, 512)])
 def test_memory_that_no_cache_holds_is_asked_for_ahead(
     held: int, keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

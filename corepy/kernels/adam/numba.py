@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from corepy._loops._simd import number
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._simd import expect_row, fetch, put, scratch
+from corepy.kernels._simd import fetch, foresee_row, put, scratch
 
 Array = npt.NDArray[Any]
 
@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 #: first-level cache, and more of them were slower.
 _BLOCK = 256
 #: Elements before theirs that memory is asked for, as four arrays are read at once.
-_AHEAD = 512
+_AHEAD = 2048
 
 
 @kernel
@@ -50,10 +50,10 @@ def _step(
         slope = fetch(gradient[a:b], held_g[: b - a], brain)
         old_m = fetch(first[a:b], held_m[: b - a], brain)
         old_v = fetch(second[a:b], held_v[: b - a], brain)
-        expect_row(parameter, a + _AHEAD, _BLOCK)
-        expect_row(gradient, a + _AHEAD, _BLOCK)
-        expect_row(first, a + _AHEAD, _BLOCK)
-        expect_row(second, a + _AHEAD, _BLOCK)
+        foresee_row(parameter, a + _AHEAD, _BLOCK)
+        foresee_row(gradient, a + _AHEAD, _BLOCK)
+        foresee_row(first, a + _AHEAD, _BLOCK)
+        foresee_row(second, a + _AHEAD, _BLOCK)
         # One loop each, for a loop that writes to three arrays is not put into vector registers.
         for j in range(b - a):
             m[j] = beta1 * old_m[j] + rest1 * slope[j]

@@ -18,7 +18,7 @@ from numba.extending import overload
 
 from corepy._loops._simd import decay, number
 from corepy.kernels._compiled import kernel
-from corepy.kernels._simd import expect_row, fetch, key, put, scratch, sum_of_weights, unkey
+from corepy.kernels._simd import fetch, foresee_row, key, put, scratch, sum_of_weights, unkey
 from corepy.kernels._tiles import FEW, dots, dots_in_order, fused, lanes_of
 from corepy.kernels.attention._spans import span
 
@@ -26,11 +26,12 @@ Array = npt.NDArray[Any]
 
 #: Keys of a block, each of whose rows is read once for all queries.
 _BLOCK = 512
-#: Keys of one whose rows are asked of memory ahead, or widened from 16 bits: they and their scores
+#: Keys of one whose rows are widened from 16 bits, or asked of memory ahead: they and their scores
 #: fit in the second-level cache.
-_SMALL_BLOCK = 128
+_WIDENED_BLOCK = 128
+_FAR_BLOCK = 256
 #: Keys before theirs that memory is asked for.
-_AHEAD = 16
+_AHEAD = 32
 
 #: Vectors of a row of V that one query takes at a time: a whole row, as a rule. With some left for
 #: another time memory is not read in order, which takes a Xeon 8 % longer.
@@ -79,7 +80,9 @@ def block_of(rows: int, widened: bool, far: bool) -> int:
     far : bool
         Whether no cache holds them.
     """
-    return _SMALL_BLOCK if widened or (far and rows > 1) else _BLOCK
+    if widened:
+        return _WIDENED_BLOCK
+    return _FAR_BLOCK if far and rows > 1 else _BLOCK
 
 
 @kernel
@@ -136,7 +139,7 @@ def attend_in_rows(
     group = heads // kv_heads
     rows = group * length
     tall = 1 if rows == 1 else -(-rows // 4) * 4
-    held = scratch(q, size * _SMALL_BLOCK)  # of 16 bits no block is larger
+    held = scratch(q, size * _WIDENED_BLOCK)  # of 16 bits no block is larger
     lanes = lanes_of(held)
     full = size // lanes * lanes
     padded = -(-size // lanes) * lanes
@@ -187,8 +190,8 @@ def attend_in_rows(
                         dots_in_order(weights, n, queries, 0, lines, line, step, full)
                     else:
                         for m in range(n, n + together if ahead else n):
-                            expect_row(k, first_at + (m + _AHEAD) * k_strides[2], size)
-                            expect_row(v, next_at + m * v_strides[2], size)
+                            foresee_row(k, first_at + (m + _AHEAD) * k_strides[2], size)
+                            foresee_row(v, next_at + m * v_strides[2], size)
                         for r in range(0, tall, 4):
                             _dots_of_four(
                                 weights, r * block + n, block,
