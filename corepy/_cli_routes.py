@@ -7,9 +7,9 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from corepy._cli_files import reason, writable
 from corepy._errors import CorepyError
@@ -27,6 +27,9 @@ from corepy.dispatch._route_gpus import gpu_name, key_of
 from corepy.dispatch._route_table import OTHERS, Route, RouteTable
 from corepy.dispatch._sites import Site, site_of
 from corepy.dispatch._threads import get_num_threads
+
+#: How many cells that are undecided are named.
+_NAMED: Final = 20
 
 
 class RouteError(CorepyError):
@@ -356,8 +359,8 @@ def run_tune(options: argparse.Namespace) -> int:
     if outcome.undecided:
         _tell(
             f"the machine was too noisy to decide {len(outcome.undecided)} cells, which stay "
-            f"{'with NumPy' if device is CPU else 'where they are'}; run `corepy tune` again when "
-            f"it is quiet: {', '.join(outcome.undecided)}"
+            f"{'with NumPy' if device is CPU else 'where they are'} unless somebody won all the "
+            f"same; run `corepy tune` again when it is quiet: {_first_of(outcome.undecided)}"
         )
     if outcome.load is not None and outcome.load > 0.5:
         _tell(f"other processes used {outcome.load:.1f} cores meanwhile")
@@ -367,6 +370,12 @@ def run_tune(options: argparse.Namespace) -> int:
     if wanted is None:
         _tell_if_unused(outcome.table.gpu)
     return 0
+
+
+def _first_of(cells: Sequence[str]) -> str:
+    """Name some cells: where others have the cores all are undecided, which are hundreds."""
+    more = len(cells) - _NAMED
+    return ", ".join([*cells[:_NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _tune_offload(

@@ -249,6 +249,24 @@ def test_the_summary_adds_up(
     )
 
 
+@pytest.mark.parametrize(
+    ("count", "told"), [(2, "sin 0, sin 1\n"), (20, "sin 18, sin 19\n"), (23, ", and 3 more\n")]
+)
+def test_of_what_is_undecided_some_is_named(
+    count: int,
+    told: str,
+    route_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    open_ = tuple(f"sin {number}" for number in range(count))
+    monkeypatch.setattr("corepy.tuning.tune", lambda *_, **__: Outcome(made(), open_, (), None))
+    assert main(["tune"]) == 0
+    said = capsys.readouterr().err
+    assert f"too noisy to decide {count} cells" in said
+    assert said.endswith(told)
+
+
 def test_force_is_for_an_import(capsys: pytest.CaptureFixture[str]) -> None:
     for options in ([], ["--freeze"]):
         with pytest.raises(SystemExit) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -494,10 +495,17 @@ def set_num_threads(count: int) -> dict[str, str]:
     -----
     It holds for the process, in libraries that are loaded later too. ``COREPY_NUM_THREADS`` sets
     it from the start. It reaches BLAS and OpenMP by ``threadpoolctl`` (extra ``threads``), torch
-    and Dask by their own settings, and JAX only before JAX is first used.
+    and Dask by their own settings, and JAX only before JAX is first used. NumPy's BLAS is told at
+    once where NumPy was imported, other libraries as corepy first uses them.
     """
     with _LOCK:
-        return _threads.set_budget(count, _loaded.values())
+        told = _threads.set_budget(count, _loaded.values())
+        # Its BLAS is the program's too, before an array of it comes by. To ask others, as to load
+        # them does, which devices they have is nothing that this may do for a program.
+        if "numpy" in sys.modules and "numpy" not in _loaded:
+            list(load_each(("numpy",)))  # which holds it to that
+            told = _threads.unmoved()
+        return told
 
 
 def enable_tf32(on: bool = True) -> dict[str, str]:

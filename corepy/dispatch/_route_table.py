@@ -351,13 +351,13 @@ def _count(key: str, value: object, least: int, of: str) -> int:
 
 
 #: The greatest number that may be measured: sums and products of such stay in the range of floats.
-_MOST: Final = 1e100
+MOST: Final = 1e100
 
 
 def _number(key: str, value: object, least: float) -> float:
-    if not isinstance(value, bool) and isinstance(value, (int, float)) and least <= value <= _MOST:
+    if not isinstance(value, bool) and isinstance(value, (int, float)) and least <= value <= MOST:
         return value
-    raise ValueError(f"{key} is {value!r}; expected a number of at least {least}, {_MOST} at most")
+    raise ValueError(f"{key} is {value!r}; expected a number of at least {least}, {MOST} at most")
 
 
 def _route(row: Any, site: Site) -> Route:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from corepy._signals import let_through
 from corepy.dispatch._route_files import write
-from corepy.dispatch._route_table import Option, Route, from_json
+from corepy.dispatch._route_table import MOST, Option, Route, from_json
 from corepy.dispatch._sites import HOST, Site
 
 T = TypeVar("T")
@@ -68,8 +69,8 @@ class Cell:
         The home's time.
     entrants : tuple of Entrant
     undecided : bool
-        Whether the machine was too noisy to tell. The home keeps the cell, and the next tuning
-        measures it again.
+        Whether the machine was too noisy to tell, or other processes had the cores. The home keeps
+        what nobody won all the same, and the next tuning measures the cell again.
     """
 
     operation: str
@@ -109,17 +110,15 @@ def _cell_of(row: Mapping[str, Any]) -> Cell:
     """Return the cell that a row of the file holds; raise one of `_DAMAGED` if it is none."""
     cell = Cell(**{**row, "entrants": tuple(Entrant(**e) for e in row["entrants"])})
     _require_texts(cell.operation, cell.dtype, cell.form)
-    _require_numbers(cell.size, cell.seconds)
-    size = row["size"]
-    if not isinstance(size, int) or not 0 < size < 2**63:
-        raise ValueError(f"size is {size!r}; expected a number of elements")
+    _require_numbers(cell.seconds)
+    _require_count(cell.size, 1)
     if not isinstance(cell.undecided, bool):
         raise TypeError(f"undecided is {cell.undecided!r}; expected true or false")
     for e in cell.entrants:
         _require_texts(e.backend, e.verdict)
         unknown = [number for number in (e.busy, e.single) if number is not None]
         _require_numbers(e.gain, e.noise, e.company, *unknown)
-        if e.verdict == ADMITTED and round(e.gain, 2) == 0:  # by which routes divide
+        if e.verdict == ADMITTED and round(e.gain, 2) == 0:  # by which times are reckoned
             raise ValueError(f"gain is {e.gain!r}; expected more of who was admitted")
     return cell
 
@@ -134,8 +133,13 @@ def _require_numbers(*values: object) -> None:
     for value in values:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"there is {value!r}; expected a number")
-        if not 0 <= float(value) < math.inf:
-            raise ValueError(f"there is {value!r}; expected a finite number of 0 or more")
+        if not 0 <= value <= MOST:
+            raise ValueError(f"there is {value!r}; expected a number of 0 or more, {MOST} at most")
+
+
+def _require_count(value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= sys.maxsize:
+        raise ValueError(f"there is {value!r}; expected a whole number of at least {least}")
 
 
 def _take_up(ours: dict[str, T], held: Mapping[str, T], stored: Mapping[str, T]) -> None:
@@ -206,9 +210,11 @@ class Cells:
         if content["format"] != FORMAT or content["machine"] != self.machine:
             raise _Other
         cells = [_cell_of(row) for row in content["cells"]]
-        start = {str(name): float(seconds) for name, seconds in content["start"].items()}
-        alone = {str(name): int(rows) for name, rows in content.get("alone", {}).items()}
-        _require_numbers(*start.values(), *alone.values())
+        start = {str(name): seconds for name, seconds in content["start"].items()}
+        alone = {str(name): rows for name, rows in content.get("alone", {}).items()}
+        _require_numbers(*start.values())
+        for rows in alone.values():
+            _require_count(rows, 0)
         return {cell.key: cell for cell in cells}, start, alone
 
     def add(self, cell: Cell) -> None:
@@ -338,6 +344,15 @@ def _boundary(
     return round(math.sqrt(smaller.size * greater.size)), seconds
 
 
+def _may_lead(entrant: Entrant, cell: Cell, site: Site) -> bool:
+    """Say whether a table may have a route to who was admitted by an earlier version, perhaps.
+
+    With one that it may not have it would be no table, and none of its routes would be used.
+    """
+    admits = site.admits(cell.operation, cell.dtype, entrant.backend)
+    return admits and round(entrant.gain, 2) >= 1
+
+
 def _ranked(cell: Cell, site: Site) -> tuple[Option, ...]:
     """Return who was admitted, the best first.
 
@@ -352,7 +367,9 @@ def _ranked(cell: Cell, site: Site) -> tuple[Option, ...]:
             *(e.busy and round(e.busy, 2), e.single and round(e.single, 2)),
         )
         for e in cell.entrants
-        if e.verdict == ADMITTED and (e.backend == "numba" or cell.seconds >= site.least_seconds)
+        if e.verdict == ADMITTED
+        and (e.backend == "numba" or cell.seconds >= site.least_seconds)
+        and _may_lead(e, cell, site)
     ]
 
     def seconds(option: Option) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final, TypeAlias
 
-from corepy.dispatch._neighbours import busy_seconds
+from corepy.dispatch._neighbours import FREE, busy_seconds
 
 Work: TypeAlias = Callable[[], Any]
 
@@ -28,6 +28,8 @@ ROUNDS: Final = (7, 25)
 #: The same of a device that is waited for, some 10 us, and the runs by which its time is guessed.
 SLICE_OF_DEVICE: Final = 4e-3
 FEW: Final = 3
+#: Seconds from which on there is something to see of what others use: systems count in hundredths.
+LEAST: Final = 0.1
 #: Noise of a gain, as a part of it, above which a machine may be too noisy to decide.
 NOISY: Final = 0.05
 
@@ -207,6 +209,13 @@ class Usage:
             for now, then in zip(self._mark(), self._start, strict=True)
         )
         return None if total is None else max(0.0, total - (own or 0.0)) / (passed or 1.0)
+
+    def is_crowded(self, threads: int) -> bool:
+        """Say whether too few processors were free for so many threads, as routes see it."""
+        used = self.cores()
+        if used is None or perf_counter() - self._start[0] < LEAST:
+            return False
+        return (os.cpu_count() or 1) - used < FREE * threads
 
     def _mark(self) -> tuple[float, float, float | None]:
         return perf_counter(), sum(os.times()[:4]), busy_seconds()

@@ -67,6 +67,8 @@ ATTEMPTS: Final = 3
 #: How much longer an operation may take right after another library's than alone.
 COMPANY: Final = 1.3
 _ROUNDS: Final = 7
+#: The verdict on a candidate that another tuning has to try.
+TOO_NOISY: Final = "too noisy to decide"
 
 #: How works are called that run in the backend of the arrays: in all its precision, and in as
 #: little as users may wish for.
@@ -86,7 +88,7 @@ class Outcome:
     ----------
     table : RouteTable
     undecided : tuple of str
-        Cells for which the machine was too noisy; the home keeps them.
+        What the machine was too noisy for; of cells the home keeps what nobody won all the same.
     refused : tuple of str
         Candidates that fail or do not mean what the home means, with the reason.
     load : float or None
@@ -178,9 +180,16 @@ def tune(
         kept.forget(case)
         if not site.is_host:
             release(device)  # each library keeps what the other needs next
+    crowded: list[str] = []
     for number, name in enumerate(todo_alone, len(todo)):
-        progress(number, count, f"{name} in one thread")
-        kept.alone[name] = _alone.rows_alone(name, seconds)
+        label = f"{name} in one thread"
+        progress(number, count, label)
+        meanwhile = Usage()
+        rows = _alone.rows_alone(name, seconds)
+        if meanwhile.is_crowded(get_num_threads()):
+            crowded.append(label)  # several threads gain nothing where there are no cores for them
+            continue
+        kept.alone[name] = rows
         kept.write()
     progress(count, count, "")
     kept.write()
@@ -198,6 +207,7 @@ def tune(
         for cell in counting.found.values()
         if cell.undecided
     )
+    undecided += tuple(crowded)
     table = RouteTable(machine, made, kept.start, counting.routes(), kept.alone)
     if only and others is not None:
         places = {(case.operation, case.dtype, case.form) for case in [*todo, *more]}
@@ -452,7 +462,7 @@ def _in_precision(level: Precision, work: Work) -> Work:
     return call
 
 
-def _rival(name: str, works: Mapping[str, Work]) -> str:
+def _rival(name: str, works: Mapping[str, Any]) -> str:
     """Return what a candidate has to beat: the home in no more precision than its own."""
     return HURRIED if name == "torch" and HURRIED in works else HOME
 
@@ -473,8 +483,16 @@ def _cell(
     with np.errstate(all="ignore"):
         works = _works(case, size, able)
         cell = _measured(case, size, works, company, seconds, kept.site)
+    if cell.undecided and known is not None and _settles(known, cell):
+        cell = replace(known, undecided=True)  # the next tuning tries it again
     kept.add(cell)
     return cell
+
+
+def _settles(known: Cell, cell: Cell) -> bool:
+    """Say whether what was found before tells how each candidate of an undecided cell did."""
+    told = {entrant.backend for entrant in known.entrants if entrant.verdict != TOO_NOISY}
+    return told == {entrant.backend for entrant in cell.entrants}
 
 
 def _measured(
@@ -486,15 +504,15 @@ def _measured(
     site: Site = HOST,
 ) -> Cell:
     found: dict[str, Comparison] = {}
+    usage = Usage()
     wait = case.wait if isinstance(case, DeviceCase) else None
     for attempt in range(ATTEMPTS):
         times = take_turns(works, seconds * 2**attempt, wait)
         names = [name for name in works if name not in (HOME, HURRIED)]
-        found = {name: compare(times[_rival(name, works)], times[name]) for name in names}
+        found = {name: _weighed(name, times) for name in names}
         if not any(comparison.is_open(site.margin) for comparison in found.values()):
             break
     base = sorted(times[HOME])[len(times[HOME]) // 2]
-    undecided = any(comparison.is_open(site.margin) for comparison in found.values())
     entrants = tuple(
         replace(
             _entrant(name, comparison, works, company, site.margin),
@@ -502,7 +520,24 @@ def _measured(
         )
         for name, comparison in found.items()
     )
+    undecided = any(comparison.is_open(site.margin) for comparison in found.values())
+    if site.is_host and usage.is_crowded(get_num_threads()):
+        # Who shares his work among threads loses, to NumPy in one, where others have the cores.
+        undecided = True
+        entrants = tuple(
+            e if e.verdict == ADMITTED else replace(e, verdict=TOO_NOISY) for e in entrants
+        )
     return Cell(case.operation, case.dtype, case.form, size, base, entrants, undecided)
+
+
+def _weighed(name: str, times: Mapping[str, list[float]]) -> Comparison:
+    """Compare a candidate with who it has to beat, and with the home as it is.
+
+    The one that it gains less over decides: among noise the home may lose in little precision what
+    it gains in all, and a route that is slower than the home leads nowhere.
+    """
+    rivals = {HOME, _rival(name, times)}
+    return min((compare(times[rival], times[name]) for rival in rivals), key=lambda c: c.gain)
 
 
 def _entrant(
@@ -515,7 +550,7 @@ def _entrant(
     """Judge one candidate, alone and in company."""
     verdict, worst = ADMITTED, 1.0
     if alone.is_open(margin):
-        verdict = "too noisy to decide"
+        verdict = TOO_NOISY
     elif not alone.wins(margin):
         verdict = "no faster"
     elif company:

@@ -91,6 +91,22 @@ def test_blas_obeys() -> None:
     assert set(found) == {1}
 
 
+@pytest.mark.needs("threadpoolctl")
+@pytest.mark.parametrize("first", ["numpy", "corepy"])
+def test_blas_obeys_before_corepy_has_used_numpy(first: str) -> None:
+    other = {"numpy": "corepy", "corepy": "numpy"}[first]
+    code = f"""
+import {first}, {other}
+from threadpoolctl import threadpool_info
+assert corepy.set_num_threads(1) == {{}}
+print([pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"])
+corepy.set_num_threads(2)
+print([pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"])
+"""
+    done = python("-c", code)
+    assert (done.stdout.split(), done.stderr) == (["[1]", "[2]"], "")
+
+
 def test_without_threadpoolctl_blas_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("corepy.backends._numpy.is_there", lambda name: False)
     load("numpy")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from corepy.dispatch._route_table import Option
+from corepy.dispatch._machine import machine_key
+from corepy.dispatch._route_table import Option, RouteTable, parse
 from corepy.dispatch._sites import HOST, MARGIN
 from corepy.tuning._cells import ADMITTED as YES
 from corepy.tuning._cells import Cell, Cells, Entrant, UnkeptError
@@ -148,7 +149,10 @@ def test_cells_are_read_back_as_they_were(tmp_path: Path) -> None:
         (lambda text: text.replace('"dtype": "float64"', '"dtype": 64'), "is damaged"),
         (lambda text: text.replace('"undecided": false', '"undecided": "no"'), "is damaged"),
         (lambda text: text.replace('"start": {}', '"start": {"torch": Infinity}'), "is damaged"),
+        (lambda text: text.replace('"start": {}', '"start": {"torch": 1e300}'), "is damaged"),
         (lambda text: text.replace('"alone": {}', '"alone": {"matmul": 1e999}'), "is damaged"),
+        (lambda text: text.replace('"alone": {}', '"alone": {"matmul": 1e30}'), "is damaged"),
+        (lambda text: text.replace('"alone": {}', '"alone": {"matmul": 1.5}'), "is damaged"),
         (lambda text: text.replace('"cpu": "a"', '"cpu": "b"'), "another version or machine"),
         (lambda text: text.replace('"format": 1', '"format": 9'), "another version or machine"),
     ],
@@ -173,6 +177,21 @@ def test_what_is_no_longer_measured_leads_nowhere_and_is_kept() -> None:
     assert list(counting.found.values()) == [cos]
     assert [route.operation for route in counting.routes()] == ["cos"]
     assert list(kept.found.values()) == [sin, cos]
+
+
+@pytest.mark.parametrize(
+    "former",
+    [
+        entrant(3.0, "nobody"),  # no library of this version's
+        entrant(3.0, "jax"),  # one that is not admitted for it
+        entrant(0.4),  # it beat somebody else
+    ],
+)
+def test_what_no_table_may_have_leads_nowhere(former: Entrant) -> None:
+    routes = routes_of(cell(1024, former), cell(1 << 20, former, entrant(2.0, "numba")))
+    assert [(route.least, route.options[0].backend) for route in routes] == [(1 << 15, "numba")]
+    table = RouteTable(machine_key(), {}, {}, routes)
+    assert parse(table.dump()).routes == routes
 
 
 def test_two_tunings_at_once_keep_what_each_of_them_finds(tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ import pytest
 from corepy.tuning import _clock
 from corepy.tuning._clock import Comparison, Usage, after, compare, take_turns
 
+#: Before any test sees to it that nobody is.
+IS_CROWDED = Usage.is_crowded
+
 
 def test_rounds_in_which_something_came_between_do_not_count() -> None:
     base = [2.0] * 20
@@ -67,6 +70,34 @@ def test_usage_counts_others(monkeypatch: pytest.MonkeyPatch) -> None:
     assert usage.cores() == 0.5
     monkeypatch.setattr(_clock, "busy_seconds", lambda: None)
     assert usage.cores() is None
+
+
+@pytest.mark.parametrize(
+    ("used", "passed", "threads", "crowded"),
+    [
+        (2.0, 4.0, 2, False),  # half a core of two
+        (2.4, 4.0, 2, True),
+        (2.4, 4.0, 1, False),  # one thread has a core still
+        (6.0, 4.0, 1, True),
+        (0.09, 0.09, 2, False),  # too short to tell
+        (None, 4.0, 2, False),
+    ],
+)
+def test_it_is_crowded_where_threads_would_have_no_cores(
+    monkeypatch: pytest.MonkeyPatch,
+    used: float | None,
+    passed: float,
+    threads: int,
+    crowded: bool,
+) -> None:
+    now, seconds = 0.0, None if used is None else 0.0
+    monkeypatch.setattr(_clock, "busy_seconds", lambda: seconds)
+    monkeypatch.setattr(_clock, "perf_counter", lambda: now)
+    monkeypatch.setattr(_clock.os, "times", lambda: (0.0, 0.0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr(_clock.os, "cpu_count", lambda: 2)
+    usage = Usage()
+    now, seconds = passed, used
+    assert IS_CROWDED(usage, threads) is crowded
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no groups of processes")

@@ -14,10 +14,12 @@ import corepy
 from corepy import _budget
 from corepy.dispatch import _routes
 from corepy.dispatch._route_table import Option, RouteTable
+from corepy.dispatch._sites import CUDA
 from corepy.tuning import _clock, _tune
 from corepy.tuning._cases import Case
 from corepy.tuning._cells import ADMITTED as YES
 from corepy.tuning._cells import Cell, Cells
+from corepy.tuning._clock import Usage
 from tests.tuning.cells import cell, entrant, routes_of
 
 
@@ -74,6 +76,34 @@ def test_what_is_less_precise_has_to_beat_what_the_home_can_do_so(
     ]
     # Gains are over the home as it is, so that candidates can be compared by them.
     assert [e.gain for e in cell.entrants] == pytest.approx([1.5, 0.03 / 0.019], abs=0.01)
+
+
+def test_what_is_slower_than_the_home_is_not_admitted_whatever_else_it_beats(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Among noise NumPy's own routines of float32 may seem slow; a table has no gain below one."""
+    clock = Clockwork(monkeypatch, 1.0)
+    seconds = {"home": 0.03, "home, fast": 0.3, "torch": 0.1}
+    works = {name: clock.work(name, taken) for name, taken in seconds.items()}
+    case = Case("linalg.svd", "float32", "", ("torch",))
+    (found,) = _tune._measured(case, 4096, works, {}, 0.1).entrants
+    assert (found.verdict, found.gain) == ("no faster", pytest.approx(0.3))
+
+
+def test_who_loses_while_others_have_the_cores_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What shares its work among threads loses then to what does not, and may win next time."""
+    clock = Clockwork(monkeypatch, 1.0)
+    seconds = {"home": 0.03, "numba": 0.02, "torch": 0.3}
+    works = {name: clock.work(name, taken) for name, taken in seconds.items()}
+    case = Case("sin", "float64", "", ("numba", "torch"))
+    assert not _tune._measured(case, 4096, works, {}, 0.1).undecided
+    monkeypatch.setattr(Usage, "is_crowded", lambda self, threads: True)
+    found = _tune._measured(case, 4096, works, {}, 0.1)
+    assert found.undecided
+    assert [e.verdict for e in found.entrants] == [YES, "too noisy to decide"]
+    assert not _tune._measured(case, 4096, works, {}, 0.1, CUDA).undecided  # it waits for no core
 
 
 def test_precisions_are_measured_where_there_is_a_choice() -> None:
@@ -203,3 +233,26 @@ def test_what_was_undecided_is_measured_again(
     for _ in range(2):
         assert not _tune._cell(case, 1024, ["torch"], kept, {}, 0.0).undecided
     assert sizes == [1024]
+
+
+def test_what_was_found_when_it_was_quiet_is_not_lost_among_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Cells(tmp_path / "cells.json", {})
+    quiet = cell(1024, entrant(2.0))
+    noisy = replace(cell(1024, entrant(0.5, verdict="too noisy to decide")), undecided=True)
+    case = Case("sin", "float64", "", ("torch",))
+    found = noisy
+    monkeypatch.setattr(_tune, "_works", lambda *_: {})
+    monkeypatch.setattr(_tune, "_measured", lambda *_: found)
+    kept.add(quiet)
+    kept.stale = {quiet.key}  # as by --again
+    for _ in range(2):
+        assert _tune._cell(case, 1024, ["torch"], kept, {}, 0.0).entrants == quiet.entrants
+        assert kept.found[quiet.key].undecided  # so that it is measured once more
+    found = cell(1024, entrant(1.5))
+    assert _tune._cell(case, 1024, ["torch"], kept, {}, 0.0) == found
+    # Of others, which were not candidates then, it tells nothing.
+    found = replace(noisy, entrants=(*noisy.entrants, entrant(0.5, "numba", verdict="no faster")))
+    kept.stale = {quiet.key}
+    assert _tune._cell(case, 1024, ["torch"], kept, {}, 0.0) == found

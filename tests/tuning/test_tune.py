@@ -17,6 +17,7 @@ from corepy.dispatch._route_table import parse
 from corepy.tuning import _alone, _cases, _check, _kernels, _tune, tune
 from corepy.tuning._cases import Case, cases
 from corepy.tuning._cells import Cell, Entrant
+from corepy.tuning._clock import Usage
 from corepy.tuning._kernels import kernel_cases
 from tests.tuning.cells import entrant
 
@@ -54,6 +55,26 @@ def test_tuning_finds_where_one_thread_is_enough(
     assert "linalg.inv in one thread" not in said
     monkeypatch.setattr(_alone, "cores", lambda: 1)
     assert _alone.wanted(()) == []
+
+
+@pytest.mark.needs("threadpoolctl")
+@pytest.mark.usefixtures("quick")
+def test_threads_of_blas_are_judged_where_there_are_cores_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, crowded = 640, True
+    monkeypatch.setattr(_alone, "wanted", lambda only: ["linalg.inv"])
+    monkeypatch.setattr(_alone, "rows_alone", lambda name, seconds: rows)
+    monkeypatch.setattr(Usage, "is_crowded", lambda self, threads: crowded)
+    path = tmp_path / "cells.json"
+    found = tune(["linalg.inv"], seconds=0.0, cells=path)
+    assert found.table.alone == {}
+    assert "linalg.inv in one thread" in found.undecided
+    rows, crowded = 128, False
+    assert tune(["linalg.inv"], seconds=0.0, cells=path).table.alone == {"linalg.inv": 128}
+    rows, crowded = 640, True
+    found = tune(["linalg.inv"], seconds=0.0, cells=path, again=True)
+    assert found.table.alone == {"linalg.inv": 128}
 
 
 @pytest.mark.backend("numba")
