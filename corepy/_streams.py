@@ -138,7 +138,14 @@ class Stream:
         Returns
         -------
         Event
+
+        Raises
+        ------
+        TypeError
+            If `timing` is no bool.
         """
+        if not isinstance(timing, bool):
+            raise bad_type("record", "timing", timing, "a bool")
         if self._streams is None or self.address is None:
             if timing:
                 self.synchronize()

@@ -56,6 +56,12 @@ def test_a_stream_of_the_host_is_always_done() -> None:
         stream.__cuda_stream__()
 
 
+@pytest.mark.parametrize("timing", [1, None, "yes"])
+def test_whether_an_event_takes_the_time_is_a_bool(timing: Any) -> None:
+    with pytest.raises(TypeError, match="^record: timing is .*; expected a bool"):
+        corepy.stream("cpu").record(timing=timing)
+
+
 def test_times_on_the_host_are_in_milliseconds() -> None:
     stream = corepy.stream("cpu")
     start = stream.record(timing=True)

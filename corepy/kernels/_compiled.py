@@ -16,8 +16,16 @@ from corepy._loops._compile import compiler
 from corepy.array_api._array import Array
 from corepy.dispatch import Table, make
 from corepy.kernels._host import Host, listen, table
-from corepy.kernels._memory import is_fixed, new_array
-from corepy.kernels._replay import NUMBERS, Launched, Plan, Seen, Unclear, note
+from corepy.kernels._memory import is_fixed, is_passing, new_array
+from corepy.kernels._replay import (
+    NUMBERS,
+    Launched,
+    Plan,
+    Seen,
+    Unclear,
+    is_of_numbers,
+    note,
+)
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -35,10 +43,25 @@ def kernel(function: Kernel) -> Kernel:
     return _compile(fastmath={"contract"})(function)
 
 
+class Loop(NamedTuple):
+    """A loop, its arguments, its rows and how much there is to do: see `_sharing.launch`."""
+
+    function: Callable[..., None]
+    arguments: tuple[Any, ...]
+    rows: int
+    work: int
+
+
 def launch(function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int) -> None:
     """Run a loop on its rows, as `corepy._loops._sharing.launch`, and note it."""
-    _sharing.launch(function, arguments, rows, work)
-    note(lambda: _Loop(function, arguments, rows, work))
+    in_turn(Loop(function, arguments, rows, work))
+
+
+def in_turn(*loops: Loop) -> None:
+    """Run loops one after the other, and note them as one launch."""
+    for loop in loops:
+        _sharing.launch(*loop)
+    note(lambda: _Loops(loops))
 
 
 listen()
@@ -49,33 +72,34 @@ class _Memory(NamedTuple):
 
     Attributes
     ----------
-    place : int
-        Which argument.
+    loop, place : int
+        Which argument of which loop.
     number : int
-        Which array of the caller's, or which result.
+        Which array of the caller's, which result, or which one between loops.
     dtype : dtype or None
         As the loop takes it, None for its own.
-    shape : tuple of int
+    shape : tuple of int or None
         Likewise.
     """
 
+    loop: int
     place: int
     number: int
     dtype: np.dtype[Any] | None
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] | None
 
     def of(self, array: Host) -> Host:
         """Show an array as the loop takes it."""
-        return (array if self.dtype is None else array.view(self.dtype)).reshape(self.shape)
+        if self.dtype is not None:
+            array = array.view(self.dtype)
+        return array if self.shape is None else array.reshape(self.shape)
 
 
-class _Loop(Launched):
-    """A loop that has run on its rows."""
+class _Loops(Launched):
+    """Loops that have run on their rows."""
 
-    def __init__(
-        self, function: Callable[..., None], arguments: tuple[Any, ...], rows: int, work: int
-    ) -> None:
-        self.function, self.arguments, self.rows, self.work = function, arguments, rows, work
+    def __init__(self, loops: tuple[Loop, ...]) -> None:
+        self.loops = loops
 
     def plan(self, seen: Seen, made: list[Any], is_pair: bool) -> Plan | None:
         results = [new._native if new.__class__ is Array else new for new in made]
@@ -85,30 +109,45 @@ class _Loop(Launched):
         owners = {_address(native): n for n, native in enumerate(natives)}
         if len(owners) < len(natives):
             raise Unclear
-        given: list[_Memory] = []
-        taken: list[_Memory] = []
-        for place, argument in enumerate(self.arguments):
-            if isinstance(argument, np.ndarray):
-                number = owners.get(_address(argument))
-                if number is None:
-                    if not is_fixed(argument):
-                        return None  # what was made of the values of another one
+        between: dict[int, int] = {}
+        memories: list[_Memory] = []
+        for n, loop in enumerate(self.loops):
+            for place, argument in enumerate(loop.arguments):
+                if not isinstance(argument, np.ndarray):
+                    if not _is_number(argument):
+                        return None
                     continue
-                native = natives[number]
-                if argument.nbytes != native.nbytes or not argument.flags.carray:
-                    return None
-                dtype = None if argument.dtype == native.dtype else argument.dtype
-                if number < len(seen.bases):
-                    given.append(_Memory(place, number, dtype, argument.shape))
+                number = owners.get(_address(argument))
+                dtype = shape = None
+                if number is not None:
+                    native = natives[number]
+                    if argument.nbytes != native.nbytes or not argument.flags.carray:
+                        return None
+                    dtype = None if argument.dtype == native.dtype else argument.dtype
+                    shape = None if argument.shape == native.shape else argument.shape
+                elif is_passing(argument):
+                    if id(argument) not in between:
+                        between[id(argument)] = len(natives)
+                        natives.append(argument)
+                    number = between[id(argument)]
+                elif is_fixed(argument):
+                    continue
                 else:
-                    number -= len(seen.bases)
-                    taken.append(_Memory(place, number, dtype, argument.shape))
-            elif argument.__class__ not in NUMBERS and not isinstance(argument, np.generic):
-                return None
-        if {memory.number for memory in taken} != set(range(len(made))):
+                    return None  # what was made of the values of another one
+                memories.append(_Memory(n, place, number, dtype, shape))
+        of_results = range(len(seen.bases), len(seen.bases) + len(results))
+        if not {memory.number for memory in memories}.issuperset(of_results):
             return None
         kinds = [(a.shape, a.dtype, table(new)) for a, new in zip(results, made, strict=True)]
-        return _Again(self, given, taken, kinds, is_pair)
+        passed = [(a.shape, a.dtype) for a in natives[of_results.stop :]]
+        return _Again(self.loops, memories, kinds, passed, is_pair)
+
+
+def _is_number(argument: Any) -> bool:
+    """Say whether an argument of a loop is a number, or a tuple of some."""
+    if argument.__class__ is tuple:
+        return is_of_numbers(argument)
+    return argument.__class__ in NUMBERS or isinstance(argument, np.generic)
 
 
 #: Shape and dtype of a result, and the table that it is bound to, None for NumPy's own.
@@ -116,26 +155,38 @@ _Kind: TypeAlias = tuple[tuple[int, ...], np.dtype[Any], Table | None]
 
 
 class _Again(Plan):
-    """A loop on other memory."""
+    """Loops on other memory."""
 
     def __init__(
-        self, loop: _Loop, given: list[_Memory], taken: list[_Memory], made: list[_Kind], pair: bool
+        self,
+        loops: tuple[Loop, ...],
+        memories: list[_Memory],
+        made: list[_Kind],
+        passed: list[tuple[tuple[int, ...], np.dtype[Any]]],
+        pair: bool,
     ) -> None:
-        self._function, self._rows, self._work = loop.function, loop.rows, loop.work
-        self._given, self._taken, self._made, self._is_pair = given, taken, made, pair
-        memories = {memory.place for memory in (*given, *taken)}
-        self._arguments = [
-            None if place in memories else argument for place, argument in enumerate(loop.arguments)
+        self._memories, self._made, self._passed, self._is_pair = memories, made, passed, pair
+        replaced = {(memory.loop, memory.place) for memory in memories}
+        self._loops = [
+            (
+                loop.function,
+                [None if (n, m) in replaced else a for m, a in enumerate(loop.arguments)],
+                loop.rows,
+                loop.work,
+            )
+            for n, loop in enumerate(loops)
         ]
 
     def run(self, seen: Seen) -> Any:
-        arguments, bases = self._arguments.copy(), seen.bases
-        for memory in self._given:
-            arguments[memory.place] = memory.of(bases[memory.number])
         results = [new_array(shape, dtype) for shape, dtype, _ in self._made]
-        for memory in self._taken:
-            arguments[memory.place] = memory.of(results[memory.number])
-        _sharing.launch(self._function, tuple(arguments), self._rows, self._work)
+        natives = [*seen.bases, *results]
+        for shape, dtype in self._passed:
+            natives.append(np.empty(shape, dtype))
+        every = [arguments.copy() for _, arguments, _, _ in self._loops]
+        for memory in self._memories:
+            every[memory.loop][memory.place] = memory.of(natives[memory.number])
+        for (function, _, rows, work), arguments in zip(self._loops, every, strict=True):
+            _sharing.launch(function, tuple(arguments), rows, work)
         found = [
             native if table is None else make(native, table)
             for native, (_, _, table) in zip(results, self._made, strict=True)

@@ -43,6 +43,7 @@ from corepy.kernels._arguments import (
     torch_layout,
 )
 from corepy.kernels._libraries import DeviceLibrary
+from corepy.kernels._ways import NUMBA, wanted
 
 Host = npt.NDArray[Any]
 
@@ -81,6 +82,9 @@ def supports(x: Given, *others: Given | None) -> bool:
 
     Arrays through which a gradient or a trace passes are for their own library.
     """
+    way = wanted()
+    if way is not None:
+        return way == NUMBA and is_compilable(x, *others)
     least = LEAST.get(x.library)
     if is_reproducible():  # neither sizes nor how often it was called decide
         return least is not None and is_compilable(x, *others)
@@ -318,6 +322,24 @@ def fixed(array: Host) -> Host:
 def is_fixed(array: Host) -> bool:
     """Say whether an array is `fixed`."""
     return _fixed.get(id(array)) is array
+
+
+_passing: Final[WeakValueDictionary[int, Host]] = WeakValueDictionary()
+
+
+def passing(shape: int | tuple[int, ...], dtype: Any) -> Host:
+    """Make an array in which loops of one call leave something to each other.
+
+    Calls are repeated with others of their own.
+    """
+    array = np.empty(shape, dtype)
+    _passing[id(array)] = array
+    return array
+
+
+def is_passing(array: Host) -> bool:
+    """Say whether an array is `passing`."""
+    return _passing.get(id(array)) is array
 
 
 #: Comparisons that an answer about strided memory may take: enough for any two axes.

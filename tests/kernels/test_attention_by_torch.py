@@ -302,3 +302,20 @@ def test_layouts_that_torch_does_not_take_on_a_gpu() -> None:
     for arrays in (parts, turned):
         expected, terms, _ = expected_of(*map(host, arrays))
         check(q, kernels.attention(*arrays), expected, "float16", terms)
+
+
+def test_gradients_pass_where_there_are_no_keys() -> None:
+    """As they do through torch's function: they are zero, and not an error."""
+    import torch
+
+    q = torch.full((1, 4, 3, 8), np.nan, dtype=torch.bfloat16, requires_grad=True)
+    k, v = (torch.ones((1, 2, 0, 8), dtype=torch.bfloat16, requires_grad=True) for _ in range(2))
+    y, lse = kernels.attention(q, k, v, return_lse=True)
+    assert (y == 0.0).all()
+    assert (lse == -np.inf).all()
+    found = torch.autograd.grad(y.sum(), (q, k, v))
+    assert [g.shape for g in found] == [q.shape, k.shape, v.shape]
+    assert not found[0].any()
+    pages = kernels.PagedKVCache(1, 2, 1, 1, 8, like=k)
+    (none,) = torch.autograd.grad(pages.attend(q).sum(), q)
+    assert not none.any()

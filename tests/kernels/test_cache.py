@@ -302,9 +302,9 @@ def pages() -> kernels.PagedKVCache:
         (lambda: kernels.KVCache(1, 1, 1, 1, "int8"), ValueError, "KVCache: dtype is 'int8'; exp"),
         (lambda: kernels.KVCache(1, 1, 1, 1, xp.int8), ValueError, "KVCache: dtype is 'int8'; exp"),
         (
-            lambda: kernels.KVCache(1, 1, 1, 1, "bfloat16"),
+            lambda: kernels.KVCache(1, 1, 1, 1, "bfloat16", like=xp.ones(1)),
             ValueError,
-            "KVCache: dtype is 'bfloat16'; expected float32, float64 or float16, or None",
+            "KVCache: dtype is 'bfloat16'; expected float32 or float64, or None",
         ),
         (lambda: kernels.KVCache(1, 1, 1, 1, like=[1.0]), TypeError, "KVCache: like is of type"),
         (
@@ -471,6 +471,41 @@ def test_bfloat16_of_numpy() -> None:
         cache.append(x, x)
         assert cache.keys.dtype == ml_dtypes.bfloat16
         np.testing.assert_array_equal(cache.values, x)
+
+
+@pytest.mark.needs("ml_dtypes")
+def test_bfloat16_of_numpy_by_its_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ml_dtypes
+
+    x = np.asarray(sample(1, 1, 3, 4), ml_dtypes.bfloat16)
+    for dtype in ("bfloat16", ml_dtypes.bfloat16):
+        for cache in (
+            kernels.KVCache(1, 1, 3, 4, dtype),
+            kernels.PagedKVCache(1, 1, 2, 2, 4, dtype, like=np.ones(1)),
+        ):
+            cache.append(x, x)
+            found = cache.attend(x, causal=True)
+            assert found.dtype == ml_dtypes.bfloat16
+            np.testing.assert_array_equal(found, kernels.attention(x, x, x, causal=True))
+    monkeypatch.setattr(_cache_memory, "is_there", lambda library: False)
+    with pytest.raises(ValueError, match="^KVCache: dtype is 'bfloat16'; expected .* ml_dtypes"):
+        kernels.KVCache(1, 1, 3, 4, "bfloat16")
+
+
+@pytest.mark.backend("torch")
+@pytest.mark.backend("jax")
+def test_dtypes_of_the_library_mean_their_names() -> None:
+    import jax.numpy as jnp
+    import torch
+
+    for like, dtype in (
+        (torch.ones(1), torch.bfloat16),
+        (jnp.ones(1), jnp.bfloat16),
+        (jnp.ones(1), jnp.ones(1, jnp.bfloat16).dtype),
+    ):
+        assert dtype_of(kernels.KVCache(1, 1, 1, 1, dtype, like=like).keys) == "bfloat16"
+    with pytest.raises(TypeError, match="a name, a dtype of corepy or NumPy, or None"):
+        kernels.KVCache(1, 1, 1, 1, torch.bfloat16)
 
 
 def test_what_is_freed_is_a_sequence() -> None:

@@ -255,3 +255,38 @@ def test_jax_s_own_attention_sees_no_hidden_key(dtype: str, least: float) -> Non
         whole = kernels.attention(q, k, v)
     assert causal.ravel().tolist() == [0.0, 0.0 if nothing else 0.5, 2.0] * 2
     assert whole.ravel().tolist() == [0.0 if nothing else 1.0] * 6
+
+
+MATRIX = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+HALF = MATRIX.astype(np.float16)
+VECTOR = MATRIX[0]
+IMAGE = MATRIX.reshape(1, 4, 32, 32)[:, :, :, :8]
+CALLS: list[Callable[[], Any]] = [
+    lambda: kernels.silu(MATRIX),
+    lambda: kernels.gelu(MATRIX),
+    lambda: kernels.swiglu(MATRIX, MATRIX),
+    lambda: kernels.softmax(MATRIX, 0),
+    lambda: kernels.rms_norm(MATRIX, None, 1e-6),
+    lambda: kernels.layer_norm(MATRIX, None, None, 1e-6),
+    lambda: kernels.batch_norm(MATRIX, VECTOR, VECTOR * VECTOR),
+    lambda: kernels.rope(MATRIX, MATRIX[:, :32], MATRIX[:, 32:]),
+    lambda: kernels.attention(*[MATRIX.reshape(1, 1, 64, 64)] * 3),
+    lambda: kernels.gemm(HALF, HALF),
+    lambda: kernels.matmul_int8(VECTOR, *kernels.quantize(MATRIX)),
+    lambda: kernels.conv2d(IMAGE, IMAGE[:, :1, :3, :3].repeat(4, 0), groups=4),
+    lambda: kernels.adam_step(MATRIX.copy(), MATRIX, MATRIX * 0, MATRIX * 0, step=1),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_only_way_is_that_of_every_kernel(call: Callable[[], Any], alone: None) -> None:
+    """Also of those that routes do not know, whatever the size."""
+    results = []
+    for way, backend in (("formula", "numpy"), ("numba", "numba")):
+        with _ways.only(way):
+            explained = corepy.explain(call)
+        assert explained.records[-1].backend == backend
+        results.append(explained.result)
+    first, second = (r if isinstance(r, tuple) else (r,) for r in results)
+    for x, y in zip(first, second, strict=True):
+        np.testing.assert_allclose(x, y, rtol=2e-3, atol=1e-3 * np.abs(x).max())

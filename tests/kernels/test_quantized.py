@@ -95,6 +95,28 @@ def test_greatest_numbers_come_back(kind: Kind, bits: int) -> None:
         assert host(scales)[2, 0] == np.inf
 
 
+@pytest.mark.parametrize("kind", device_kinds(), indirect=True)
+def test_more_groups_than_the_grid(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work-items go on where the grid ends: a GPU's has an end that some 8e9 groups reach."""
+    grids: list[int] = []
+
+    def launch(*args: Any, grid: tuple[int, ...], **options: Any) -> None:
+        grids.append(grid[0])
+        launched(*args, grid=grid, **options)
+
+    launched = device.launch
+    monkeypatch.setattr(device, "launch", launch)
+    monkeypatch.setattr(device, "groups_of", lambda x, groups: min(3, groups))
+    values = sample(77, 6)
+    values[40, 1] = np.nan
+    for bits in (8, 4):
+        found = kernels.quantize(kind.array(values, "float32"), bits=bits, group_size=2)
+        expected = kernels.quantize(values.astype("f4"), bits=bits, group_size=2)
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(host(x), host(y))
+    assert grids == [3, 3]
+
+
 @every
 def test_nan_spoils_a_large_group(kind: Kind) -> None:
     x = np.ones((2, 8192), np.float32)

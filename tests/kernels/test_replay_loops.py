@@ -114,6 +114,67 @@ def test_families(
             assert not any(np.may_share_memory(one, other) for other in natives(tuple(arrays)))
 
 
+#: Heads, heads of keys, queries: rows by one chunk of keys and by several, and panels.
+ATTENTIONS = [(4, 4, 1, 40), (8, 2, 1, 40), (8, 2, 3, 2100), (4, 4, 24, 40)]
+
+
+@make_each
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape", ATTENTIONS)
+def test_attention(make: Make, dtype: str, shape: tuple[int, int, int, int]) -> None:
+    """Loops that leave something to each other are repeated together, on memory of their own."""
+    heads, kv_heads, queries, keys = shape
+    shapes = (2, heads, queries, 16), (2, kv_heads, keys, 16), (2, kv_heads, keys, 16)
+    ways: list[Callable[..., Any]] = [
+        kernels.attention,
+        lambda q, k, v: kernels.attention(q, k, v, causal=True, return_lse=True),
+        lambda q, k, v: kernels.attention(q, k, k, window=9, scale=0.5),
+    ]
+    for way in ways:
+        way(*drawn(make, 0, *shapes, dtype=dtype))
+        for seed in (1, 2):
+            with launches(1):  # the one that it is held to
+                agree(way, *drawn(make, seed, *shapes, dtype=dtype))
+
+
+@make_each
+def test_attention_with_more_arrays(make: Make) -> None:
+    q, k, bias = drawn(make, 30, (2, 4, 1, 16), (2, 2, 40, 16), (40,))
+    mask = make(np.arange(40) % 3 > 0)
+    for _ in range(2):
+        agree(lambda q, k, m, b: kernels.attention(q, k, k, mask=m, bias=b), q, k, mask, bias)
+    with launches(0):
+        kernels.attention(q, k, k, mask=mask, bias=bias)
+    for lengths in ([40, 3], [7, 0]):  # whose values are looked at
+        given = make(np.asarray(lengths))
+        with launches(2):
+            agree(lambda q, k, n: kernels.attention(q, k, k, lengths=n), q, k, given)
+    found = [kernels.attention(q, k, k) for _ in range(3)]
+    assert len({_compiled._address(one) for one in map(np.asarray, found)}) == 3
+
+
+@pytest.mark.parametrize("shape", ATTENTIONS)
+def test_attention_in_several_threads(shape: tuple[int, int, int, int]) -> None:
+    """What loops leave to each other is the call's own."""
+    heads, kv_heads, queries, keys = shape
+    shapes = (1, heads, queries, 16), (1, kv_heads, keys, 16), (1, kv_heads, keys, 16)
+    given = [drawn(MAKES["numpy"], seed, *shapes) for seed in range(4)]
+    expected = [kernels.attention(*arrays).tobytes() for arrays in given]
+    wrong: list[int] = []
+
+    def repeat(number: int) -> None:
+        for _ in range(200):
+            if kernels.attention(*given[number]).tobytes() != expected[number]:
+                wrong.append(number)
+
+    threads = [Thread(target=repeat, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
 @make_each
 def test_others(make: Make) -> None:
     """What is made of an array's values is made anew."""

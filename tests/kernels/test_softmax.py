@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import corepy
 from corepy import kernels
 from corepy.kernels._ways import only
 from tests.kernels import libraries
@@ -191,3 +192,16 @@ def test_a_million_along_columns_of_chunks() -> None:
     x = (sample(1 << 20, 3) / 100).astype(np.float32)
     found = np.asarray(kernels.softmax(da.from_array(x, chunks=-1), 0))
     check(x, found, libraries.softmax(host(x), 0), "float32")
+
+
+@pytest.mark.backend("mlx")
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_million_along_columns_of_mlx(wrapped: bool) -> None:
+    """Which adds up one by one what lies apart: it was off by 6e-3."""
+    x = (sample((1 << 20) + 77, 3) / 100).astype(np.float32)
+    array = corepy.to(x, backend="mlx")
+    found = kernels.softmax(array if wrapped else array.unwrap(), 0)
+    assert type(found) is type(array if wrapped else array.unwrap())
+    check(x, np.asarray(found), libraries.softmax(host(x), 0), "float32")
+    row = kernels.rms_norm(corepy.array_api.permute_dims(array, (1, 0)), None, 0.0)
+    check(x.T, np.asarray(row), libraries.rms_norm(host(x.T), 1.0, 0.0), "float32")

@@ -113,3 +113,10 @@ def test_other_devices_have_the_formula() -> None:
     corepy.set_fallback(before)
     assert (backend, found.device.name) == ("tinygrad", "webgpu:0")
     np.testing.assert_allclose(host(found), libraries.silu(host(x)), rtol=1e-5)
+
+
+def test_a_cache_in_which_nothing_is() -> None:
+    cache = kernels.PagedKVCache(2, 1, 4, 2, 8, like=there(0.0))
+    q = there(sample(2, 2, 3, 8))
+    agrees(lambda: cache.attend(q), np.zeros((2, 2, 3, 8)))
+    assert (host(cache.attend(q, return_lse=True)[1]) == -np.inf).all()

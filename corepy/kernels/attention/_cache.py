@@ -44,8 +44,10 @@ class KVCache(CacheMemory):
     ----------
     batch, kv_heads, capacity, head_dim : int
         Shape of its memory; `capacity` is the greatest length.
-    dtype : {"float16", "bfloat16", "float32", "float64"}, DType, dtype of NumPy or None
-        None: that of `like`.
+    dtype : {"float16", "bfloat16", "float32", "float64"}, DType, dtype of a library or None
+        A dtype of NumPy or of the library of `like`; NumPy has bfloat16 of the package
+        ``ml_dtypes``. Beside a `corepy.Array`, and arrays of Dask, MLX and tinygrad, float32,
+        float64 or that of `like`. None: that of `like`.
     like : array or None
         Whose library and device it has. None: NumPy, in float32.
 

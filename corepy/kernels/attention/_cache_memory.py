@@ -14,6 +14,7 @@ import numpy as np
 
 from corepy._dtypes import DType
 from corepy._errors import bad_argument, bad_type, listing
+from corepy._extensions import is_there
 from corepy.array_api._arguments import addressable
 from corepy.devices._shortage import insist
 from corepy.dispatch import Operand, make
@@ -25,6 +26,7 @@ from corepy.kernels._arguments import (
     given,
     is_traced,
     misshapen,
+    name_of,
     torch_layout,
     unusable,
     writable,
@@ -37,7 +39,7 @@ from corepy.kernels._memory import Host, begin_in, place_of, placed
 
 #: What arrays of the standard's namespace can have, and libraries of which kernels take more.
 _OF_STANDARD: Final = ("float32", "float64")
-_OF_16_BITS: Final = ("torch", "jax", "cupy", "pyopencl")
+_OF_16_BITS: Final = ("numpy", "torch", "jax", "cupy", "pyopencl")
 #: Libraries in whose namespaces `array_api_compat` makes zeros.
 _COMPATIBLE: Final = ("numpy", "torch", "jax", "dask")
 
@@ -84,25 +86,30 @@ def outside_graphs(method: _Method) -> _Method:
 def _zeros(function: str, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
     """Make memory in the library and on the device of another array."""
     model = floating(function, "like", np.empty(0, np.float32) if like is None else like)
-    name = model.dtype if dtype is None else _name(function, dtype)
+    name = model.dtype if dtype is None else _name(dtype, model)
     options = FLOATS if model.table is None and model.library in _OF_16_BITS else _OF_STANDARD
-    options = (*options, "float16") if model.library == "numpy" and model.table is None else options
-    if model.dtype not in options:  # NumPy's bfloat16, of another package
+    if model.dtype not in options:
         options = (*options, model.dtype)
     if name not in options:
         raise bad_argument(function, "dtype", name, f"{listing(options)}, or None")
+    if name == "bfloat16" and model.library == "numpy" and not is_there("ml_dtypes"):
+        expected = "another, or the package ml_dtypes, of which NumPy has it"
+        raise bad_argument(function, "dtype", name, expected)
     return insist(function, place_of(model), lambda: _zeros_like(model, shape, name))
 
 
-def _name(function: str, dtype: Any) -> str:
-    """Return the name of a dtype that an argument gives: by it, of corepy or of NumPy."""
+def _name(dtype: Any, model: Given) -> str:
+    """Return the name of a dtype that an argument gives: by it, of corepy, NumPy or the library."""
     if isinstance(dtype, str):
         return dtype
-    if isinstance(dtype, type) and issubclass(dtype, np.generic):
-        dtype = np.dtype(dtype)
-    if not isinstance(dtype, (DType, np.dtype)):
-        raise bad_type(function, "dtype", dtype, "a name, a dtype of corepy or NumPy, or None")
-    return dtype.name
+    if isinstance(dtype, type):  # jnp.float32 makes arrays, and has a dtype
+        scalar = issubclass(dtype, np.generic)
+        dtype = np.dtype(dtype) if scalar else getattr(dtype, "dtype", dtype)
+    if not isinstance(dtype, (DType, np.dtype, type(model.native.dtype))):
+        own = "" if model.library == "numpy" else f" or {model.library}"
+        expected = f"a name, a dtype of corepy or NumPy{own}, or None"
+        raise bad_type(model.function, "dtype", dtype, expected)
+    return name_of(dtype)
 
 
 def _zeros_like(model: Given, shape: tuple[int, ...], name: str) -> Any:
@@ -114,7 +121,10 @@ def _zeros_like(model: Given, shape: tuple[int, ...], name: str) -> Any:
 
     xp = array_namespace(model.native)
     with setting(replace(model, dtype=name)):
-        own = model.native.dtype if name == model.dtype else getattr(xp, name)
+        if model.library == "numpy":
+            own: Any = numpy_dtype(name)
+        else:
+            own = model.native.dtype if name == model.dtype else getattr(xp, name)
         return xp.zeros(shape, dtype=own, device=device(model.native))
 
 

@@ -29,7 +29,9 @@ from corepy.kernels._formulas import by_reference, empty
 from corepy.kernels._memory import (
     Host,
     Result,
+    fixed,
     is_compilable,
+    passing,
     placed,
     strided,
     supports,
@@ -152,7 +154,8 @@ class Problem:
         """Return what queries give that see no key."""
         q = self.q
         outs = (self.out, None) if self.return_lse else (self.out,)
-        return by_reference(reference.of_nothing, q, (), outs, return_lse=self.return_lse)
+        keys = (None, None) if self.table is not None else (self.k, self.v)
+        return by_reference(reference.of_nothing, q, keys, outs, return_lse=self.return_lse)
 
     def _by_formula(self) -> Any:
         q = self.q
@@ -191,12 +194,12 @@ class Problem:
         q, k = self.q, self.k
         batch, heads, queries, size = q.shape
         result = Result(q, self.out, read_again=(k, self.v, self.mask, self.bias))
-        lse = np.empty(batch * heads * queries, q.wide)
+        lse = passing(batch * heads * queries, q.wide)
         numba.attention(
             _three(q),
             _three(k),
             _three(self.v),
-            np.arange(batch)[:, None] if self.table is None else self.table,
+            fixed(np.arange(batch)[:, None]) if self.table is None else self.table,
             k.shape[2],
             self._spans(),
             (heads, k.shape[1], queries, size),
@@ -221,7 +224,7 @@ class Problem:
         for column, lengths in enumerate((self.query_lengths, self.lengths)):
             if lengths is not None:
                 spans[:, column] = view(lengths)
-        return spans
+        return fixed(spans) if self.lengths is self.query_lengths is None else spans
 
     def _bias(self) -> tuple[Host, tuple[int, ...]]:
         bias, wide = self.bias, np.dtype(self.q.wide)
@@ -254,7 +257,7 @@ def _three(x: Given) -> tuple[Host, tuple[int, ...]]:
 
 
 def _no_scores(dtype: np.dtype[Any]) -> tuple[Host, tuple[int, ...]]:
-    return np.empty(0, dtype), (0, 0, 0, 0)
+    return fixed(np.empty(0, dtype)), (0, 0, 0, 0)
 
 
 def _of_scores(found: tuple[Host, tuple[int, ...]], x: Given) -> tuple[Host, tuple[int, ...]]:
@@ -269,8 +272,10 @@ def _of_scores(found: tuple[Host, tuple[int, ...]], x: Given) -> tuple[Host, tup
 
 def shaped(x: Given, names: str) -> None:
     """Refuse an array of other than four dimensions, or without any head_dim."""
-    if len(x.shape) != 4 or x.shape[3] == 0:
+    if len(x.shape) != 4:
         raise misshapen(x, names)
+    if x.shape[3] == 0:
+        raise misshapen(x, f"{names}, a head_dim of at least 1")
 
 
 def grouped(x: Given, q: Given) -> None:

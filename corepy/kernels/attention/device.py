@@ -137,7 +137,8 @@ class _Call:
         return [
             *((x, tuple(map(np.int64, x.strides))) for x in operands),
             *(self._out, self._lse, _over_scores(p.mask), _over_scores(p.bias), *lengths),
-            None if p.table is None else _uploaded(p.table, q),
+            # One without pages would have no memory in tinygrad.
+            None if p.table is None or not p.table.size else _uploaded(p.table, q),
             *map(np.int32, numbers),
             *reals(q, p.scale),
         ]

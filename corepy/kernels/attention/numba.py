@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from corepy._loops._streaming import HELD
-from corepy.kernels._compiled import launch
+from corepy.kernels._compiled import Loop, in_turn, launch
+from corepy.kernels._memory import passing
 from corepy.kernels._tiles import BYTES
 from corepy.kernels.attention._panels import attend_in_panels, width_of
 from corepy.kernels.attention._rows import attend_in_rows, block_of, merge
@@ -78,11 +79,14 @@ def attention(
         launch(attend_in_panels, (*common, stride, out, lse), pairs * -(-rows // stride), work)
         return
     chunks = max(1, -(-longest // _CHUNK))
-    parts = np.empty((pairs * chunks, rows * (-(-size // lanes) * lanes)), lse.dtype)
-    tops, totals = (np.empty((pairs * chunks, rows), lse.dtype) for _ in range(2))
+    parts = passing((pairs * chunks, rows * (-(-size // lanes) * lanes)), lse.dtype)
+    tops, totals = (passing((pairs * chunks, rows), lse.dtype) for _ in range(2))
     work = 2 * pairs * longest * size * max(1, rows // 4)
     far = 4 * pairs * longest * size * k[0].itemsize > HELD
     block = block_of(rows, k[0].dtype == np.uint16, far)
     parted = (chunks, _CHUNK, block, far, parts, tops, totals)
-    launch(attend_in_rows, (*common, *parted), pairs * chunks, work)
-    launch(merge, (parts, tops, totals, chunks, shape, brain, out, lse), pairs * rows, parts.size)
+    merged = parts, tops, totals, chunks, shape, brain, out, lse
+    in_turn(
+        Loop(attend_in_rows, (*common, *parted), pairs * chunks, work),
+        Loop(merge, merged, pairs * rows, parts.size),
+    )

@@ -131,9 +131,19 @@ def _gathered(xp: Any, pool: Any, table: Any) -> Any:
     return xp.reshape(found, (batch, kv_heads, pages * page, size))
 
 
-def of_nothing(xp: Any, q: Any, *, wide: Any, return_lse: bool) -> Any:
-    """Return what queries give that see no key: zeros, and logarithms of sums of nothing."""
-    values = xp.zeros_like(q)
+def of_nothing(xp: Any, q: Any, k: Any, v: Any, *, wide: Any, return_lse: bool) -> Any:
+    """Return what queries give where there are no keys: zeros, and logarithms of sums of nothing.
+
+    They are sums over the keys, through which gradients pass as through those of some. Without `k`
+    and `v` (keys in blocks have none to give) no queries stand for them.
+    """
+    if k is None:
+        k = v = q[:, :, :0, :]
+    batch, heads, queries, size = q.shape
+    kv_heads = k.shape[1]
+    y = xp.reshape(cast(xp, q, wide), (batch, kv_heads, heads // kv_heads * queries, size))
+    scores = xp.matmul(y, xp.matrix_transpose(cast(xp, k, wide)))
+    out = cast(xp, xp.reshape(xp.matmul(scores, cast(xp, v, wide)), q.shape), q.dtype)
     if not return_lse:
-        return values
-    return values, xp.full_like(cast(xp, values[..., 0], wide), -math.inf)
+        return out
+    return out, xp.reshape(xp.sum(scores, axis=-1), (batch, heads, queries)) - math.inf

@@ -30,32 +30,35 @@ DEVICE int nearest(real value, real scale, int usable)
 KERNEL(quantize)(IN(X, x), OUT(VALUES, values), OUT(WIDE, scales), const i64 groups, const i64 size)
 {
     SHARED(real, scratch, ITEMS);
-    const i64 group = GROUP_ID(0) * (ITEMS / LANES) + ITEM / LANES, first = group * size;
-    const i64 end = group < groups ? size : 0;
-    real greatest = 0, strange = 0;
-    for (i64 i = LANE; i < end; i += LANES) {
-        const real value = LOAD(X, POINTER(x), first + i);
-        greatest = fmax(greatest, fabs(value));
-        strange = value == value ? strange : 1;
-    }
-    greatest = row_max(greatest, scratch);
-    strange = row_max(strange, scratch);
-    real scale = strange == 0 ? greatest / MOST : INFINITE - INFINITE;
-    /* Rounded up, the scale of the greatest numbers overflows when it is multiplied again. */
-    scale *= scale * MOST < INFINITE ? 1 : 1 - 1.0f / (1 << 20);
-    /* What has no scale, or none that is finite, is zero: then NaN comes of the scale. */
-    const int usable = scale > 0 && scale < INFINITE;
-    for (i64 i = LANE; i < end / (8 / BITS); i += LANES) {
+    const i64 step = GROUPS(0) * GROUP_ROWS;
+    for (i64 together = GROUP_ID(0) * GROUP_ROWS; together < groups; together += step) {
+        const i64 group = together + ITEM / LANES, first = group * size;
+        const i64 end = group < groups ? size : 0;
+        real greatest = 0, strange = 0;
+        for (i64 i = LANE; i < end; i += LANES) {
+            const real value = LOAD(X, POINTER(x), first + i);
+            greatest = fmax(greatest, fabs(value));
+            strange = value == value ? strange : 1;
+        }
+        greatest = row_max(greatest, scratch);
+        strange = row_max(strange, scratch);
+        real scale = strange == 0 ? greatest / MOST : INFINITE - INFINITE;
+        /* Rounded up, the scale of the greatest numbers overflows when it is multiplied again. */
+        scale *= scale * MOST < INFINITE ? 1 : 1 - 1.0f / (1 << 20);
+        /* What has no scale, or none that is finite, is zero: then NaN comes of the scale. */
+        const int usable = scale > 0 && scale < INFINITE;
+        for (i64 i = LANE; i < end / (8 / BITS); i += LANES) {
 #if BITS == 8
-        POINTER(values)[first + i] = (i8)nearest(LOAD(X, POINTER(x), first + i), scale, usable);
+            POINTER(values)[first + i] = (i8)nearest(LOAD(X, POINTER(x), first + i), scale, usable);
 #else
-        const int low = nearest(LOAD(X, POINTER(x), first + 2 * i), scale, usable) + 8;
-        const int high = nearest(LOAD(X, POINTER(x), first + 2 * i + 1), scale, usable) + 8;
-        POINTER(values)[first / 2 + i] = (u8)(low | high << 4);
+            const int low = nearest(LOAD(X, POINTER(x), first + 2 * i), scale, usable) + 8;
+            const int high = nearest(LOAD(X, POINTER(x), first + 2 * i + 1), scale, usable) + 8;
+            POINTER(values)[first / 2 + i] = (u8)(low | high << 4);
 #endif
+        }
+        if (LANE == 0 && group < groups)
+            POINTER(scales)[group] = scale;
     }
-    if (LANE == 0 && group < groups)
-        POINTER(scales)[group] = scale;
 }
 
 #endif

@@ -9,7 +9,7 @@ import numpy as np
 from corepy.kernels._arguments import Given, unusable
 from corepy.kernels._device import Program, Result, launch, memory
 from corepy.kernels._device._runtime import ITEM_SIZE, VECTOR_BYTES
-from corepy.kernels._device._sharing import groups_to_move
+from corepy.kernels._device._sharing import groups_of, groups_to_move
 
 _ITEMS: Final = 128
 #: Work-items along a row: a warp, or what corresponds to it.
@@ -41,7 +41,7 @@ def quantize(x: Given, bits: int, group_size: int) -> tuple[Any, Any]:
             x,
             _program,
             "quantize",
-            grid=(-(-groups // _TEAMS),),
+            grid=(groups_of(x, -(-groups // _TEAMS)),),
             block=(_ITEMS,),
             arguments=[
                 *(memory(x), values.memory, scales.memory),
