@@ -219,6 +219,17 @@ def test_lazy_conjugation_is_not_shared(lazy: Callable[[Any], Any]) -> None:
     assert xp.asarray(x, copy=None).tolist() == x.tolist()
 
 
+@pytest.mark.parametrize("shape", [(5,), (0,), (0, 5)])
+def test_half_spectra_are_not_conjugated_lazily(shape: tuple[int, ...]) -> None:
+    values = np.arange(float(np.prod(shape))).reshape(shape)
+    x = xp.fft.ihfft(a(values), n=5)
+    assert not x.unwrap().is_conj()
+    expected = np.fft.ihfft(values, n=5) if values.size else np.zeros(x.shape, "complex128")
+    np.testing.assert_allclose(np.from_dlpack(x), expected, rtol=1e-14)
+    x += x  # complex numbers are added as pairs, which torch makes of no lazy ones
+    np.testing.assert_allclose(np.asarray(x), 2 * expected, rtol=1e-14)
+
+
 def test_tensors_without_memory_are_not_exported() -> None:
     with FakeTensorMode():
         x = xp.asarray(torch.ones(3))
