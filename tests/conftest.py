@@ -2,7 +2,8 @@
 
 Fixtures
     * ``backend``: the name of a backend; the test runs once on each usable one, in its priority.
-      With ``COREPY_TEST_DEVICE=cuda:0`` it runs on that device, on each that serves it.
+      With ``COREPY_TEST_DEVICE=cuda:0`` it runs on that device, on each that serves it; with
+      ``COREPY_TEST_BACKENDS=numpy,torch`` on these alone.
     * ``xp``: `corepy.array_api`, once on each usable backend in the same way.
     * ``alone``: nobody else seems to use the machine.
     * ``bare``: a folder for the path of a process that is to have NumPy and the reference alone.
@@ -99,7 +100,12 @@ pytest.register_assert_rewrite(
 
 def expected() -> tuple[str, ...]:
     """Return what ``COREPY_EXPECT_BACKENDS`` names."""
-    names = os.environ.get("COREPY_EXPECT_BACKENDS", "").split(",")
+    return names_in("COREPY_EXPECT_BACKENDS")
+
+
+def names_in(variable: str) -> tuple[str, ...]:
+    """Return what a variable of the environment lists, with commas between."""
+    names = os.environ.get(variable, "").split(",")
     return tuple(name.strip() for name in names if name.strip())
 
 
@@ -122,6 +128,8 @@ def backends() -> list[Any]:
     """Return a parameter for each usable backend, and for each that is expected and known."""
     known = [row.name for row in corepy.backend_status()]
     wanted = dict.fromkeys([*corepy.usable_backends(), *(n for n in expected() if n in known)])
+    if chosen := names_in("COREPY_TEST_BACKENDS"):
+        wanted = dict.fromkeys(chosen)
     return [pytest.param(name, id=name, marks=pytest.mark.backend(name)) for name in wanted]
 
 
@@ -227,7 +235,7 @@ _on_jax = itertools.count(1)
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Let JAX forget its programs now and then, which come to gigabytes in each process."""
-    if backend_of(item) == "jax" and next(_on_jax) % 300 == 0:
+    if backend_of(item) == "jax" and next(_on_jax) % 200 == 0:
         sys.modules["jax"].clear_caches()
         gc.unfreeze()  # the programs, too
         gc.collect()
@@ -235,8 +243,15 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 def pytest_configure() -> None:
-    """Refuse an expectation that means nothing: a misspelt one would never be missed."""
-    known = [*(row.name for row in corepy.backend_status()), "gpu", *_DEVICES]
+    """Refuse what means nothing: a misspelt expectation would never be missed."""
+    backends = [row.name for row in corepy.backend_status()]
+    for name in names_in("COREPY_TEST_BACKENDS"):
+        if name not in backends:
+            raise pytest.UsageError(
+                f"COREPY_TEST_BACKENDS: {name!r} is no backend; expected some of "
+                f"{', '.join(backends)}"
+            )
+    known = [*backends, "gpu", *_DEVICES]
     for name in expected():
         if name not in known and lacks_library(name):
             raise pytest.UsageError(

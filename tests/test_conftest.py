@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import required
+from tests.conftest import backends, pytest_configure, required
+from tests.together import together
 
 
 def test_what_is_there_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +68,8 @@ def test_on_the_device_that_is_named(tmp_path: Path) -> None:
         ],
         env=os.environ
         | {"PYTHONPATH": str(Path(__file__).parent.parent), "XLA_FLAGS": flags}
-        | {"COREPY_TEST_DEVICE": "cpu:1", "COREPY_EXPECT_BACKENDS": "jax"},
+        | {"COREPY_TEST_DEVICE": "cpu:1", "COREPY_EXPECT_BACKENDS": "jax"}
+        | {"COREPY_TEST_BACKENDS": ""},
         capture_output=True,
         text=True,
         check=False,
@@ -75,3 +77,51 @@ def test_on_the_device_that_is_named(tmp_path: Path) -> None:
     *_, told = done.stdout.splitlines()
     assert told.startswith("1 passed, 1 skipped"), done.stdout + done.stderr
     assert "needs numpy: backend_priority: backend numpy has no device cpu:1" in done.stdout
+
+
+def test_on_the_backends_that_are_named_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COREPY_EXPECT_BACKENDS", "numpy")
+    monkeypatch.setenv("COREPY_TEST_BACKENDS", "reference, numpy")
+    assert [parameter.id for parameter in backends()] == ["reference", "numpy"]
+    pytest_configure()
+    monkeypatch.setenv("COREPY_TEST_BACKENDS", "nmupy")
+    with pytest.raises(pytest.UsageError, match="^COREPY_TEST_BACKENDS: 'nmupy' is no backend; ex"):
+        pytest_configure()
+
+
+def test_cases_that_are_tried_together_are_all_tried_and_told() -> None:
+    seen = []
+
+    @together(("a", "b"), [(1, 2), (3, 3), (5, 4), (7, 8)])
+    def test_less(a: int, b: int, also: str) -> None:
+        seen.append((a, b, also))
+        if a == 3:
+            pytest.fail("equal")
+        assert a < b
+
+    with pytest.raises(BaseExceptionGroup, match="^2 of 4 cases failed") as raised:
+        test_less(also="x")
+    assert seen == [(1, 2, "x"), (3, 3, "x"), (5, 4, "x"), (7, 8, "x")]
+    assert [error.__notes__ for error in raised.value.exceptions] == [
+        ["in case 1, a=3, b=3"],
+        ["in case 2, a=5, b=4"],
+    ]
+
+
+def test_one_of_some_cases_that_fails_is_told_by_itself_and_none_is_skipped() -> None:
+    @together("outcome", ["pass", "fail"])
+    def test_it(outcome: str) -> None:
+        getattr(pytest, outcome, lambda _: None)("so")
+
+    with pytest.raises(pytest.fail.Exception, match="^so") as raised:
+        test_it()
+    assert raised.value.__notes__ == ["in case 1, outcome='fail'"]
+    with pytest.raises(TypeError, match="a case is skipped, number 0, outcome='skip'"):
+        together("outcome", ["skip"])(test_it.__wrapped__)()  # type: ignore[attr-defined]
+
+
+def test_cases_that_are_none_and_arguments_that_are_not_there_are_refused() -> None:
+    with pytest.raises(ValueError, match="^together: a has no cases; expected some$"):
+        together("a", [])
+    with pytest.raises(TypeError, match="^together: <lambda> has no argument b$"):
+        together(("a", "b"), [(1, 2)])(lambda a: None)

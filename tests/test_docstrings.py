@@ -21,6 +21,7 @@ from conformance.make_signatures import TABLE
 from corepy import devices, kernels, testing
 from corepy.array_api._docs import cite
 from corepy.dispatch import _select
+from tests.together import together
 
 STANDARD: Final = (xp, xp.linalg, xp.fft)
 MODULES: Final = (corepy, *STANDARD, devices, kernels, testing)
@@ -73,7 +74,7 @@ def missing(function: Any) -> set[str]:
     return needed - have
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("name", FUNCTIONS)
 def test_a_function_has_every_section(name: str) -> None:
     assert missing(FUNCTIONS[name]) == set()
 
@@ -151,7 +152,7 @@ def described() -> dict[str, Any]:
 DESCRIBED: Final = described()
 
 
-@pytest.mark.parametrize("page", DESCRIBED)
+@together("page", DESCRIBED)
 def test_what_the_standard_describes_names_its_page(page: str) -> None:
     assert sections(DESCRIBED[page].__doc__)["References"].strip() == page
 
@@ -304,7 +305,7 @@ def test_what_a_function_raises_is_what_is_documented(name: str, strict: bool) -
     assert [text for text in said if not re.match(rf"{plain}: .*expected", text)] == []
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("name", FUNCTIONS)
 def test_what_is_no_argument_is_refused_by_name(name: str) -> None:
     function = FUNCTIONS[name]
     needed = [

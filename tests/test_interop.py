@@ -22,6 +22,7 @@ from conformance import interop
 from conformance.interop import KINDS, LIBRARIES, address, aligned, cross
 from tests.conftest import backends
 from tests.conftest import expected as expected_here
+from tests.together import together
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -55,8 +56,8 @@ def expected(source: str, target: str, kind: str) -> bool | None:
 # ---------------------------------------------------------------------------- every pair
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("source", "target"), PAIRS)
+@together("kind", KINDS)
 def test_memory_is_shared_where_both_can(source: str, target: str, kind: str) -> None:
     values = KINDS[kind]()
     wanted = np.array(values)
@@ -75,9 +76,9 @@ def test_memory_is_shared_where_both_can(source: str, target: str, kind: str) ->
     assert found.result.tolist() == wanted.tolist()
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 @pytest.mark.parametrize("function", ["asarray", "from_dlpack"])
+@together("kind", KINDS)
 def test_the_standards_functions_share_as_to_does(
     source: str, target: str, kind: str, function: str
 ) -> None:

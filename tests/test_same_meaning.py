@@ -27,6 +27,7 @@ from corepy._dtypes import DTYPES, MIXED_PROMOTION
 from tests.calls import BINARY, UNARY, Call, calls
 from tests.conftest import backends, required
 from tests.helpers import FUNCTIONS, NAMES
+from tests.together import together
 
 required("mpmath")  # the reference needs it for linalg and fft
 
@@ -398,8 +399,8 @@ MISTAKES: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...], type[Except
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.parametrize("backend", [*BACKENDS, pytest.param(REFERENCE, id=REFERENCE)])
+@together("mistake", MISTAKES)
 def test_mistakes_raise_the_same(backend: str, mistake: str) -> None:
     function, operands, error = MISTAKES[mistake]
     arrays = [given_to(value, backend) for value in operands]

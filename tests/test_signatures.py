@@ -6,12 +6,12 @@ import inspect
 import json
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import corepy.array_api as xp
 from conformance.make_signatures import TABLE, signature
+from tests.together import together
 
 STANDARD = json.loads(Path(TABLE).read_text(encoding="utf-8"))
 CHAPTERS = STANDARD["chapters"] | {"inspection": STANDARD["inspection"]}
@@ -20,9 +20,9 @@ CHAPTERS = STANDARD["chapters"] | {"inspection": STANDARD["inspection"]}
 DUNDERS = {"__array_api_version__", "__array_namespace_info__"}
 
 
-def functions() -> list[object]:
+def functions() -> list[tuple[object, str, str]]:
     """Give every function as (where it lives, name, signature), in the order of the chapters."""
-    rows = [
+    return [
         *((xp, name, text) for chapter in CHAPTERS.values() for name, text in chapter.items()),
         *(
             (getattr(xp, extension), name, text)
@@ -31,21 +31,14 @@ def functions() -> list[object]:
         ),
         *((xp.__array_namespace_info__(), *item) for item in STANDARD["info"].items()),
     ]
-    return [pytest.param(*row, id=f"{_label(row[0])}{row[1]}") for row in rows]
 
 
-def _label(home: object) -> str:
-    if home is xp:
-        return ""
-    return f"{home.__name__.rpartition('.')[2]}." if isinstance(home, ModuleType) else "info."
-
-
-@pytest.mark.parametrize(("home", "name", "expected"), functions())
+@together(("home", "name", "expected"), functions())
 def test_function_signature(home: object, name: str, expected: str) -> None:
     assert signature(getattr(home, name)) == expected
 
 
-@pytest.mark.parametrize(("home", "name", "expected"), functions())
+@together(("home", "name", "expected"), functions())
 def test_function_docstring(home: object, name: str, expected: str) -> None:
     text = getattr(home, name).__doc__
     assert text, f"{name} has no docstring"

@@ -21,6 +21,7 @@ from corepy._dtypes import DTYPES
 from corepy.array_api import _hints
 from corepy.devices._device import as_device
 from tests.helpers import FLOATS, NAMES, arrays, assert_values, shapes, to_numpy
+from tests.together import together
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -183,11 +184,11 @@ def test_scalars_of_arrays_without_dimensions(x: Any) -> None:
             x.__index__()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.parametrize("shape", [(1,), (2,), (0,), (1, 1)])
+@together(
     ("convert", "error"),
     [(bool, ValueError), (int, TypeError), (float, TypeError), (complex, TypeError)],
 )
-@pytest.mark.parametrize("shape", [(1,), (2,), (0,), (1, 1)])
 def test_arrays_with_dimensions_are_no_scalars(
     convert: type, error: type[Exception], shape: tuple[int, ...]
 ) -> None:

@@ -28,6 +28,7 @@ from tests.helpers import (
     shapes,
     to_numpy,
 )
+from tests.together import together
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -76,7 +77,7 @@ def test_default_dtypes(obj: Any, dtype: str) -> None:
     assert found.tolist() == np.asarray(obj).tolist()
 
 
-@pytest.mark.parametrize(
+@together(
     ("obj", "kwargs", "error", "message"),
     [
         ([[1, 2], [3]], {}, ValueError, "asarray: obj is ragged; expected nested sequences"),
@@ -120,14 +121,14 @@ def test_big_integers_become_floats_where_asked() -> None:
     assert xp.asarray(2**64 - 1, dtype=xp.uint64).tolist() == 2**64 - 1
 
 
-@pytest.mark.parametrize("dtype", NAMES)
 @pytest.mark.parametrize("form", ["name", "numpy", "class"])
+@together("dtype", NAMES)
 def test_dtypes_have_many_names(dtype: str, form: str) -> None:
     wanted = {"name": dtype, "numpy": np.dtype(dtype), "class": np.dtype(dtype).type}[form]
     assert xp.zeros(2, dtype=wanted).dtype is DTYPES[dtype]
 
 
-@pytest.mark.parametrize(
+@together(
     ("short", "dtype"),
     [
         ("f4", "float32"),

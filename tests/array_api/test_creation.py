@@ -26,6 +26,7 @@ from tests.helpers import (
     shapes,
     to_numpy,
 )
+from tests.together import together
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -111,7 +112,7 @@ def test_fill_value_must_fit(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["zeros", "ones", "empty"])
-@pytest.mark.parametrize(
+@together(
     ("shape", "error", "message"),
     [
         (-1, ValueError, "shape is -1; expected an int of at least 0"),
@@ -236,7 +237,7 @@ def test_a_range_between_far_ends_against_its_step_is_empty() -> None:
         assert xp.arange(0.0, 1.0, 0.5).shape == (2,)
 
 
-@pytest.mark.parametrize(
+@together(
     ("args", "kwargs", "error", "message"),
     [
         ((0, 5, 0), {}, ValueError, "arange: step is 0; expected a number other than 0"),

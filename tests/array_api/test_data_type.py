@@ -15,6 +15,7 @@ import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES, PROMOTION
 from tests.helpers import FLOATING, INTEGERS, NAMES, arrays, compiles, oracle, to_numpy, xps
+from tests.together import together
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -58,7 +59,7 @@ def test_astype_copies_unless_told_otherwise() -> None:
 
 
 @pytest.mark.parametrize("a", NAMES)
-@pytest.mark.parametrize("b", NAMES)
+@together("b", NAMES)
 def test_promotion_of_two_dtypes(a: str, b: str) -> None:
     found = PROMOTION.get((DTYPES[a], DTYPES[b]))
     assert xp.can_cast(DTYPES[a], DTYPES[b]) is (found is DTYPES[b])
@@ -163,7 +164,7 @@ KINDS["numeric"] = KINDS["integral"] + KINDS["real floating"] + KINDS["complex f
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", NAMES)
+@together("dtype", NAMES)
 def test_isdtype(dtype: str, kind: str) -> None:
     assert xp.isdtype(DTYPES[dtype], kind) is (dtype in KINDS[kind])
     assert xp.isdtype(DTYPES[dtype], (kind, xp.bool)) is (dtype in KINDS[kind] or dtype == "bool")

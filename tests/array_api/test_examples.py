@@ -15,13 +15,14 @@ import corepy
 from corepy.dispatch import OPERATIONS
 from tests.array_api.examples import EXAMPLES
 from tests.helpers import FUNCTIONS, assert_values
+from tests.together import together
 
 #: What the registry holds beside the functions of the standard: methods, tested by name.
 METHODS = {name for name in OPERATIONS if name.startswith("__")}
 
 
 @pytest.mark.few_shapes
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("name", FUNCTIONS)
 def test_function_gives_the_result_of_its_example(name: str, xp: ModuleType) -> None:
     run, values, dtype = EXAMPLES[name]
     _check(run(xp), values, dtype)
@@ -50,7 +51,7 @@ def test_every_example_is_of_a_function_of_the_standard() -> None:
     assert sorted(EXAMPLES.keys() - set(FUNCTIONS)) == []
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("name", FUNCTIONS)
 def test_results_stay_in_the_backend_of_their_operands(name: str, backend: str) -> None:
     run, _, dtype = EXAMPLES[name]
     if dtype is None:

@@ -14,6 +14,7 @@ import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES
 from tests.helpers import INTEGERS, agrees, arrays, assert_values, elements, shapes, to_numpy, xps
+from tests.together import together
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -91,7 +92,7 @@ def test_an_integer_array_selects_along_the_first_axis(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("function", ["__getitem__", "__setitem__"])
-@pytest.mark.parametrize(
+@together(
     ("key", "error", "message"),
     [
         (3, IndexError, "key: "),
@@ -449,7 +450,7 @@ def test_indices_beside_a_mask_that_selects_nothing_are_within_bounds() -> None:
 
 @pytest.mark.parametrize("kind", [bool, np.bool_, "array"])
 @pytest.mark.parametrize("flag", [True, False])
-@pytest.mark.parametrize(
+@together(
     "key",
     [
         lambda mask: mask,

@@ -26,6 +26,7 @@ from tests.helpers import (
     to_numpy,
     xps,
 )
+from tests.together import together
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -297,8 +298,8 @@ def test_vector_norm(order: Any, data: st.DataObject) -> None:
     agrees("linalg.vector_norm", x, ord=order, axis=axis, keepdims=keepdims, tolerance=tolerance(x))
 
 
-@pytest.mark.parametrize("order", [0, 1, 2, 3, INF, -1, -2, -INF])
 @pytest.mark.parametrize("dtype", FLOATING)
+@together("order", [0, 1, 2, 3, INF, -1, -2, -INF])
 def test_vector_norm_of_no_elements(order: Any, dtype: str) -> None:
     norm = INF if order < 0 else 0.0
     x = xp.zeros((2, 0), dtype=DTYPES[dtype])
@@ -313,8 +314,8 @@ def test_vector_norm_of_no_elements(order: Any, dtype: str) -> None:
         assert found.dtype.name == ("float32" if dtype in ("float32", "complex64") else "float64")
 
 
-@pytest.mark.parametrize("order", ["fro", "nuc", 1, -1, 2, -2, INF, -INF, None])
 @pytest.mark.parametrize("dtype", FLOATING)
+@together("order", ["fro", "nuc", 1, -1, 2, -2, INF, -INF, None])
 def test_matrix_norm_of_no_elements(order: Any, dtype: str) -> None:
     for rows, columns in ((0, 0), (0, 3), (3, 0)):
         # Sums of nothing are 0; of no sums, and of no singular values, the least is infinite.
@@ -457,7 +458,7 @@ def test_diagonals_beyond_the_corners_are_empty(offset: int) -> None:
     assert xp.linalg.trace(x, offset=offset).tolist() == [0.0] * 3
 
 
-@pytest.mark.parametrize("name", sorted(STANDARD["extensions"]["linalg"]))
+@together("name", sorted(STANDARD["extensions"]["linalg"]))
 def test_booleans_have_no_linear_algebra(name: str) -> None:
     if name in ("diagonal", "matrix_transpose"):
         return

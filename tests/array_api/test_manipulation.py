@@ -26,6 +26,7 @@ from tests.helpers import (
     translate,
     xps,
 )
+from tests.together import together
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -171,7 +172,7 @@ def test_unstack(x: Any, data: st.DataObject) -> None:
     agrees("unstack", x, axis=data.draw(st.integers(-x.ndim, x.ndim - 1)))
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "args", "error", "message"),
     [
         ("broadcast_to", ((2,),), ValueError, "broadcast_to: shape is (2,); expected one that"),

@@ -9,6 +9,7 @@ import pytest
 import corepy
 from corepy import _budget
 from corepy.dispatch import _threads
+from corepy.dispatch._hot import PURE
 from corepy.testing import FakeBackend
 from tests.dispatch.offloading import NOTHING, SLOW, accelerator
 
@@ -26,7 +27,7 @@ def eager() -> Iterator[FakeBackend]:
         yield backend
 
 
-@pytest.fixture(params=["wide", "usual"])
+@pytest.fixture(params=["wide", "usual"] if PURE is None else ["usual"])
 def registers(request: pytest.FixtureRequest) -> Iterator[str]:
     """Have loops of the compiled hot path fill the widest registers, or those that all have."""
     try:

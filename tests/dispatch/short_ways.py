@@ -30,11 +30,14 @@ def function(name: str) -> Callable[..., Any]:
     return found
 
 
-def layouts(dtype: str) -> Iterator[Any]:
-    """Arrays of a dtype: of several shapes, strided, turned, empty, of one element, read-only."""
+def layouts(dtype: str, values_of: tuple[bool, ...] = (True, False)) -> Iterator[Any]:
+    """Arrays of a dtype: of several shapes, strided, turned, empty, of one element, read-only.
+
+    Of tame values, and of such among which are special ones.
+    """
     table = table_of(NUMPY, CPU, _dtypes.DTYPES[dtype])
     for number, shape in enumerate([(6,), (3, 4), (4, 4), (1, 3), (2, 3, 2), (), (0,), (0, 3)]):
-        for tame in (True, False):
+        for tame in values_of:
             yield make(values(table, shape, number, tame), table)
     square = values(table, (8, 8), 1, tame=True)
     locked = square[:2].copy()

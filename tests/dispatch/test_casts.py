@@ -12,6 +12,7 @@ import corepy.array_api as xp
 from corepy.dispatch import make
 from tests.dispatch.natives import compiled
 from tests.dispatch.short_ways import without_entries
+from tests.together import together
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 SIZES = (1, 7, 100, 5_000, 300_001)
@@ -31,8 +32,8 @@ def held(source: str, target: str, size: int) -> np.ndarray[Any, Any]:
 
 @pytest.mark.usefixtures("registers")
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("target", INTEGERS)
 @pytest.mark.parametrize("source", ["float32", "float64"])
+@together("target", INTEGERS)
 def test_what_is_in_range(source: str, target: str, size: int) -> None:
     native = held(source, target, size)
     found = xp.astype(xp.asarray(native), getattr(xp, target)).unwrap()
@@ -41,8 +42,8 @@ def test_what_is_in_range(source: str, target: str, size: int) -> None:
 
 @pytest.mark.usefixtures("registers")
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("target", INTEGERS)
 @pytest.mark.parametrize("source", ["float32", "float64"])
+@together("target", INTEGERS)
 def test_what_is_out_of_range(source: str, target: str, size: int) -> None:
     """Comes to what NumPy makes of it, without its warning."""
     limits = np.iinfo(target)

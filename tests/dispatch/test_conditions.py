@@ -11,6 +11,7 @@ import pytest
 
 import corepy.array_api as xp
 from corepy.backends._numpy import NumPyBackend
+from corepy.dispatch._hot import PURE
 from tests.dispatch.natives import told
 
 pytestmark = pytest.mark.usefixtures("routes_off")
@@ -24,8 +25,8 @@ BINARY = (
     *("add", "atan2", "copysign", "divide", "equal", "floor_divide", "hypot", "less", "logaddexp"),
     *("maximum", "minimum", "multiply", "nextafter", "pow", "remainder", "subtract"),
 )
-#: The last are shared among threads, where there are several.
-SIZES = (3, 600, 20_000)
+#: The last are shared among threads, where there are several, by the compiled hot path alone.
+SIZES = (3, 600, 20_000) if PURE is None else (3, 600)
 
 
 def numbers(dtype: str) -> list[Any]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import corepy.array_api as xp
+from tests.together import together
 
 Array = npt.NDArray[Any]
 
@@ -28,9 +29,9 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(4, 3), (100, 70), (400, 301)])
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float32", "complex128"])
+@together("layout", LAYOUTS)
 def test_copies_of_all_layouts(dtype: str, shape: tuple[int, int], layout: str) -> None:
     native = LAYOUTS[layout]((np.arange(shape[0] * shape[1]) % 101).reshape(shape).astype(dtype))
     x, other = xp.asarray(native), "complex128" if dtype == "float32" else "float32"

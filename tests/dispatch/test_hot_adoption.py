@@ -16,6 +16,7 @@ from corepy.array_api import _creation
 from corepy.backends._numpy import NumPyBackend
 from corepy.dispatch import _registry, adopt
 from tests.dispatch.natives import compiled
+from tests.together import together
 
 
 @pytest.fixture(autouse=True)
@@ -238,7 +239,7 @@ def told(call: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("scalar", SCALARS, ids=lambda x: f"{type(x).__name__}({x})")
+@together("scalar", SCALARS)
 def test_scalars_of_numpy_mean_the_same_by_every_way(dtype: str, scalar: Any) -> None:
     def values() -> Any:
         return xp.asarray(np.arange(12).reshape(3, 4).astype(dtype))

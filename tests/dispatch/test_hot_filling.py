@@ -14,6 +14,7 @@ import corepy.array_api as xp
 from corepy.backends import _numpy_creation
 from corepy.devices._device import CPU
 from tests.dispatch.natives import assert_same_bits, compiled
+from tests.together import together
 
 pytestmark = [compiled, pytest.mark.usefixtures("routes_off")]
 
@@ -23,8 +24,8 @@ FLOATS: Final = ["float32", "float64"]
 SIZES: Final = [0, 1, 2, 15, 16, 17, 31, 255, 256, 257, 511, 2047, 2048, 2049, 5003, 3_000_001]
 
 
-@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
 @pytest.mark.parametrize("size", SIZES)
+@together("dtype", [*INTEGERS, *FLOATS])
 def test_ranges_of_whole_numbers(size: int, dtype: str) -> None:
     native = np.dtype(dtype)
     held = np.iinfo(native) if native.kind in "iu" else None
@@ -38,7 +39,7 @@ def test_ranges_of_whole_numbers(size: int, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("ends", [(1.5, 0.25), (-3.5, -0.5), (0.1, 0.3), (1e8, 0.001)])
+@together("ends", [(1.5, 0.25), (-3.5, -0.5), (0.1, 0.3), (1e8, 0.001)])
 def test_other_ranges(ends: tuple[float, float], size: int, dtype: str) -> None:
     start, step = ends
     stop = start + (size - 0.5) * step
@@ -103,9 +104,7 @@ def test_ranges_beyond_float32() -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
-    "ends", [(0, 1), (1.25, -7.5), (-1e30, 1e30), (3, 3), (0, 5e-324), (-0.0, 1e-310)]
-)
+@together("ends", [(0, 1), (1.25, -7.5), (-1e30, 1e30), (3, 3), (0, 5e-324), (-0.0, 1e-310)])
 def test_spacings(ends: tuple[float, float], size: int, dtype: str) -> None:
     found = xp.linspace(*ends, size, dtype=getattr(xp, dtype)).unwrap()
     assert_same_bits(found, np.linspace(*ends, size, dtype=dtype))

@@ -70,6 +70,7 @@ FAR = [
 ]
 
 
+@compiled
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shapes", FAR)
 def test_what_fits_no_cache(shapes: tuple[tuple[int, ...], ...], dtype: str) -> None:

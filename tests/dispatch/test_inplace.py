@@ -18,19 +18,20 @@ from corepy._dtypes import DTYPES
 from corepy.dispatch import OPERATIONS
 from corepy.dispatch._fallback import INPLACE
 from tests.helpers import NAMES, assert_values, function, to_numpy
+from tests.together import together
 
 pytestmark = pytest.mark.usefixtures("backend")
 
 SYMBOLS: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, name) for name in INPLACE}
 CASES = [
-    pytest.param(symbol, name, id=f"{symbol}-{name}")
+    (symbol, name)
     for symbol, plain in INPLACE.items()
     for name in NAMES
     if DTYPES[name] in OPERATIONS[plain].dtypes
 ]
 
 
-@pytest.mark.parametrize(("symbol", "dtype"), CASES)
+@together(("symbol", "dtype"), CASES)
 def test_in_place_gives_what_the_function_gives(symbol: str, dtype: str) -> None:
     kind = DTYPES[dtype]
     values = {0: [True, False], 1: [5, 3], 2: [5.5, 3.0], 3: [5.5 + 1j, 3.0]}[kind.rank]

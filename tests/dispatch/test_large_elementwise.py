@@ -19,6 +19,7 @@ from corepy.devices._device import CPU
 from corepy.dispatch import make
 from corepy.dispatch._table import Table
 from tests.dispatch.natives import NUMPY, compiled, told
+from tests.together import together
 
 pytestmark = pytest.mark.usefixtures("routes_off")
 
@@ -57,8 +58,8 @@ CALLS: dict[str, Call] = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("wish", ["warn", "ignore", "raise"])
-@pytest.mark.parametrize("special", [None, 0.0, -1.0, np.inf, 1e-38, 3e38])
 @pytest.mark.parametrize("name", CALLS)
+@together("special", [None, 0.0, -1.0, np.inf, 1e-38, 3e38])
 def test_values_and_warnings_are_numpys(
     name: str, special: float | None, wish: Any, dtype: str
 ) -> None:

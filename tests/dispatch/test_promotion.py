@@ -14,6 +14,7 @@ import corepy.array_api as xp
 from corepy._dtypes import DTYPES, MIXED_PROMOTION, PROMOTION, integer_range
 from corepy.testing import fake_devices
 from tests.helpers import FLOATS, INTEGERS, NAMES
+from tests.together import together
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -24,7 +25,7 @@ MIXED = [
 ]
 
 
-@pytest.mark.parametrize(("a", "b", "expected"), MIXED)
+@together(("a", "b", "expected"), MIXED)
 def test_mixed_kinds_take_the_dtype_of_the_higher(a: str, b: str, expected: str) -> None:
     x1, x2 = xp.ones(2, dtype=DTYPES[a]), xp.ones(1, dtype=DTYPES[b])
     total = x1 + x2
@@ -63,7 +64,7 @@ SCALARS = [(False, 0), (True, 0), (3, 1), (2.5, 2), (1j, 3)]
 
 
 @pytest.mark.parametrize("dtype", NAMES)
-@pytest.mark.parametrize(("scalar", "rank"), SCALARS)
+@together(("scalar", "rank"), SCALARS)
 def test_scalars_follow_the_array(dtype: str, scalar: Any, rank: int) -> None:
     own = DTYPES[dtype]
     x = xp.ones(2, dtype=own)
@@ -83,7 +84,7 @@ def test_scalars_follow_the_array(dtype: str, scalar: Any, rank: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", NAMES)
-@pytest.mark.parametrize(("scalar", "rank"), SCALARS)
+@together(("scalar", "rank"), SCALARS)
 def test_strict_mode_takes_the_scalars_of_the_standard(dtype: str, scalar: Any, rank: int) -> None:
     own = DTYPES[dtype]
     x = xp.ones(2, dtype=own)
@@ -324,7 +325,7 @@ def test_strict_mode_refuses_what_the_standard_leaves_open(call: Any) -> None:
 
 
 @pytest.mark.parametrize("scalar", [np.float64(1), np.complex128(1), np.float32(1), np.int64(1)])
-@pytest.mark.parametrize(
+@together(
     ("argument", "call"),
     [
         ("add: x2", lambda x, s: x + s),

@@ -77,7 +77,7 @@ def test_reading_by_keys_with_arrays(dtype: str, strict: bool) -> None:
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float64", "complex64"])
 def test_writing_by_keys_with_arrays(dtype: str, strict: bool) -> None:
-    for x in layouts(dtype):
+    for x in layouts(dtype, (False,)):  # what is written is moved, whatever it is
         one = make(x.unwrap().reshape(-1)[:1].copy(), x._table)
         given = [True, 1, -1.5, one, x, 2**70, ours([1, 2]), ours(2.5), "a"]
         for key in array_keys(x):
@@ -85,14 +85,13 @@ def test_writing_by_keys_with_arrays(dtype: str, strict: bool) -> None:
                 fitting = seen(lambda: LONG_GET(x, key))[0]  # noqa: B023
                 for value in [*given, *fitting, *(one[0] for _ in one.shape if x.size)]:
                     outcomes = []
-                    for store in (LONG_SET, stdlib_operator.setitem, stdlib_operator.setitem):
+                    for store in (LONG_SET, stdlib_operator.setitem):
                         target = make(np.copy(x.unwrap(), order="K"), x._table)
                         error = seen(lambda: store(target, key, value) or ())[1]  # noqa: B023
                         outcomes.append((target.unwrap(), error))
-                    (expected, error), *others = outcomes
-                    for found, also in others:
-                        assert also == error
-                        assert_same_bits(found, expected)
+                    (expected, error), (found, also) = outcomes
+                    assert also == error
+                    assert_same_bits(found, expected)
 
 
 def test_parts_of_an_array_are_written_by_keys_as_if_they_were_copied() -> None:
