@@ -43,6 +43,7 @@ from corepy.kernels._arguments import (
     torch_layout,
 )
 from corepy.kernels._libraries import DeviceLibrary
+from corepy.kernels._replay import is_noting
 from corepy.kernels._ways import NUMBA, wanted
 
 Host = npt.NDArray[Any]
@@ -312,15 +313,19 @@ def widened(x: Given | None, wide: str, size: int, absent: float) -> Host:
 _fixed: Final[WeakValueDictionary[int, Host]] = WeakValueDictionary()
 
 
-def fixed(array: Host) -> Host:
-    """Let calls be repeated with an array that follows from shapes alone, and never changes."""
-    if array.nbytes <= _KEPT:
-        _fixed[id(array)] = array
+def constant(array: Host) -> Host:
+    """Let calls be repeated with an array that is the same for all of them."""
+    _fixed[id(array)] = array
     return array
 
 
+def fixed(array: Host) -> Host:
+    """Let this call be repeated with an array that follows from shapes alone, and never changes."""
+    return constant(array) if array.nbytes <= _KEPT and is_noting() else array
+
+
 def is_fixed(array: Host) -> bool:
-    """Say whether an array is `fixed`."""
+    """Say whether an array is `fixed` or `constant`."""
     return _fixed.get(id(array)) is array
 
 
@@ -333,7 +338,8 @@ def passing(shape: int | tuple[int, ...], dtype: Any) -> Host:
     Calls are repeated with others of their own.
     """
     array = np.empty(shape, dtype)
-    _passing[id(array)] = array
+    if is_noting():
+        _passing[id(array)] = array
     return array
 
 

@@ -174,6 +174,11 @@ def note(launched: Callable[[], Launched]) -> None:
         _state.noted.launched.append(launched())
 
 
+def is_noting() -> bool:
+    """Say whether anybody wants to repeat what this thread launches."""
+    return _state.noted is not None
+
+
 def provided(condition: Callable[[], bool]) -> None:
     """Repeat a call only as long as something holds that is no part of its arguments."""
     if _state.noted is not None:

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,7 @@ from corepy.kernels._formulas import by_reference, empty
 from corepy.kernels._memory import (
     Host,
     Result,
+    constant,
     fixed,
     is_compilable,
     passing,
@@ -221,10 +223,12 @@ class Problem:
         """Return how many queries and keys each sequence has."""
         spans = np.empty((self.q.shape[0], 2), np.int64)
         spans[:] = self.q.shape[2], self.keys
+        if self.lengths is self.query_lengths is None:
+            return fixed(spans)
         for column, lengths in enumerate((self.query_lengths, self.lengths)):
             if lengths is not None:
                 spans[:, column] = view(lengths)
-        return fixed(spans) if self.lengths is self.query_lengths is None else spans
+        return spans
 
     def _bias(self) -> tuple[Host, tuple[int, ...]]:
         bias, wide = self.bias, np.dtype(self.q.wide)
@@ -256,8 +260,9 @@ def _three(x: Given) -> tuple[Host, tuple[int, ...]]:
     return flat, strides[:3]
 
 
+@cache
 def _no_scores(dtype: np.dtype[Any]) -> tuple[Host, tuple[int, ...]]:
-    return fixed(np.empty(0, dtype)), (0, 0, 0, 0)
+    return constant(np.empty(0, dtype)), (0, 0, 0, 0)
 
 
 def _of_scores(found: tuple[Host, tuple[int, ...]], x: Given) -> tuple[Host, tuple[int, ...]]:

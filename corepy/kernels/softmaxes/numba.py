@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from corepy._loops._simd import decay, floored, number, raised
 from corepy.kernels._compiled import kernel, launch
-from corepy.kernels._memory import fixed
+from corepy.kernels._memory import constant
 from corepy.kernels._simd import apart, fetch, key, put, scratch, sum_of_weights, target, unkey
 
 Array = npt.NDArray[Any]
@@ -191,8 +191,8 @@ def _softmax_columns(
                         put(values, out[s, i, first:last], brain)
 
 
-_NO_MASK = fixed(np.ones((1, 1), np.bool_))
-_NO_MASKS = fixed(np.ones((1, 1, 1), np.bool_))
+_NO_MASK = constant(np.ones((1, 1), np.bool_))
+_NO_MASKS = constant(np.ones((1, 1, 1), np.bool_))
 
 
 def softmax_rows(
