@@ -54,7 +54,7 @@ class Neighbours:
         now = time.monotonic()
         if now - self.looked >= INTERVAL:
             self._look(now)
-        return self.cores - self.used < FREE * threads
+        return are_too_few(self.cores - self.used, threads)
 
     def free(self, threads: int) -> int:
         """Return how many of so many threads would have a core, at least one; as last seen."""
@@ -69,6 +69,11 @@ class Neighbours:
             passed = now - self.looked
             self.used = max(0.0, (total - self.total) - (own - self.own)) / passed
         self.looked, self.total, self.own = now, total, own
+
+
+def are_too_few(free: float, threads: int) -> bool:
+    """Say whether too few cores are free for so many threads."""
+    return free < FREE * threads
 
 
 def busy_seconds() -> float | None:

@@ -109,7 +109,6 @@ class _Loops(Launched):
         owners = {_address(native): n for n, native in enumerate(natives)}
         if len(owners) < len(natives):
             raise Unclear
-        between: dict[int, int] = {}
         memories: list[_Memory] = []
         for n, loop in enumerate(self.loops):
             for place, argument in enumerate(loop.arguments):
@@ -118,22 +117,18 @@ class _Loops(Launched):
                         return None
                     continue
                 number = owners.get(_address(argument))
-                dtype = shape = None
-                if number is not None:
-                    native = natives[number]
-                    if argument.nbytes != native.nbytes or not argument.flags.carray:
-                        return None
-                    dtype = None if argument.dtype == native.dtype else argument.dtype
-                    shape = None if argument.shape == native.shape else argument.shape
-                elif is_passing(argument):
-                    if id(argument) not in between:
-                        between[id(argument)] = len(natives)
-                        natives.append(argument)
-                    number = between[id(argument)]
-                elif is_fixed(argument):
-                    continue
-                else:
-                    return None  # what was made of the values of another one
+                if number is None:
+                    if is_fixed(argument):
+                        continue
+                    if not is_passing(argument):
+                        return None  # what was made of the values of another one
+                    number = owners[_address(argument)] = len(natives)
+                    natives.append(argument)
+                native = natives[number]
+                if argument.nbytes != native.nbytes or not argument.flags.carray:
+                    return None
+                dtype = None if argument.dtype == native.dtype else argument.dtype
+                shape = None if argument.shape == native.shape else argument.shape
                 memories.append(_Memory(n, place, number, dtype, shape))
         of_results = range(len(seen.bases), len(seen.bases) + len(results))
         if not {memory.number for memory in memories}.issuperset(of_results):
@@ -167,26 +162,20 @@ class _Again(Plan):
     ) -> None:
         self._memories, self._made, self._passed, self._is_pair = memories, made, passed, pair
         replaced = {(memory.loop, memory.place) for memory in memories}
-        self._loops = [
-            (
-                loop.function,
-                [None if (n, m) in replaced else a for m, a in enumerate(loop.arguments)],
-                loop.rows,
-                loop.work,
-            )
-            for n, loop in enumerate(loops)
-        ]
+        self._loops = []
+        for n, loop in enumerate(loops):
+            kept = [None if (n, m) in replaced else a for m, a in enumerate(loop.arguments)]
+            self._loops.append(loop._replace(arguments=tuple(kept)))
 
     def run(self, seen: Seen) -> Any:
         results = [new_array(shape, dtype) for shape, dtype, _ in self._made]
         natives = [*seen.bases, *results]
-        for shape, dtype in self._passed:
-            natives.append(np.empty(shape, dtype))
-        every = [arguments.copy() for _, arguments, _, _ in self._loops]
+        natives += [np.empty(shape, dtype) for shape, dtype in self._passed]
+        every = [list(loop.arguments) for loop in self._loops]
         for memory in self._memories:
             every[memory.loop][memory.place] = memory.of(natives[memory.number])
-        for (function, _, rows, work), arguments in zip(self._loops, every, strict=True):
-            _sharing.launch(function, tuple(arguments), rows, work)
+        for loop, arguments in zip(self._loops, every, strict=True):
+            _sharing.launch(loop.function, tuple(arguments), loop.rows, loop.work)
         found = [
             native if table is None else make(native, table)
             for native, (_, _, table) in zip(results, self._made, strict=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final, TypeAlias
 
-from corepy.dispatch._neighbours import FREE, busy_seconds
+from corepy.dispatch._neighbours import are_too_few, busy_seconds
 
 Work: TypeAlias = Callable[[], Any]
 
@@ -215,7 +215,7 @@ class Usage:
         used = self.cores()
         if used is None or perf_counter() - self._start[0] < LEAST:
             return False
-        return (os.cpu_count() or 1) - used < FREE * threads
+        return are_too_few((os.cpu_count() or 1) - used, threads)
 
     def _mark(self) -> tuple[float, float, float | None]:
         return perf_counter(), sum(os.times()[:4]), busy_seconds()

@@ -8,6 +8,6 @@ from corepy.tuning._clock import Usage
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """See no other process: tests beside others would find other things."""
     monkeypatch.setattr(Usage, "is_crowded", lambda self, threads: False)
