@@ -4,20 +4,12 @@
 NumPy adds one row after the other to the results, and loads and stores these each time. Here rows
 are taken by sixteen, in the same order: each column meets the same numbers one after the other, so
 that bits and flags are NumPy's. A loop may be given some of the columns, which threads share.
-
-Rows multiplied by a number each and added up are a vector times a matrix, which BLAS computes in
-all its threads from some 9,000 elements on, and in one for as many of them as threads of ours take
-at a time; but only where these are whole rows. So are rows whose elements are multiplied by those of
-a vector: four at a time, for memory gives these in two thirds of what it takes for one after the
-other, and BLAS gets two rows of 4,096 elements at a time.
 `corepy.backends._numpy_loops` says what these loops are used for.
 """
 
 from libc.stdint cimport uintptr_t
 
-__all__ = [
-    *("BY_WIDTH", "DOTTED", "DOTTED_BY_WIDTH", "LOOPS", "SOURCE", "WEIGHTED", "WEIGHTED_BY_WIDTH")
-]
+__all__ = ["BY_WIDTH", "LOOPS", "SOURCE"]
 
 
 include "_targets.pxi"
@@ -40,9 +32,6 @@ cdef extern from *:
 
     typedef int (*corepy_columns)(void*, const void*, ptrdiff_t, ptrdiff_t, ptrdiff_t);
     typedef struct { const char* name; const char* dtype; corepy_columns loop; } corepy_column_loop;
-    /* A loop by a dtype's name; whoever asks for it knows what it takes. */
-    typedef void (*corepy_any)(void);
-    typedef struct { const char* dtype; corepy_any loop; } corepy_of_dtype;
 
     /* Whether a number was compared with NaN since somebody last put that aside. */
     static inline int corepy_met_nan(void) { return (corepy_flags() & FE_INVALID) != 0; }
@@ -137,121 +126,7 @@ cdef extern from *:
         COREPY_RUN(NAME, int64_t, ITEM, PART, 0, +=, TARGET, COREPY_SUM) \\
         COREPY_TILES(NAME, int64_t, ITEM, (void)0, 0)
 
-    /* Rows, each times its weight, into results that are there already. */
-    #define COREPY_TERM(K) value += w##K * from[i + (K) * step];
-    #define COREPY_HEAVY(ITEM, K) const ITEM w##K = weights[(K) * apart];
-    #define COREPY_WEIGHED(NAME, ITEM, TARGET) \\
-        TARGET COREPY_APART static void NAME##_run( \\
-            ITEM* COREPY_ONLY into, const ITEM* COREPY_ONLY from, const ITEM* COREPY_ONLY weights, \\
-            ptrdiff_t rows, ptrdiff_t step, ptrdiff_t apart, ptrdiff_t columns \\
-        ) { \\
-            for (; rows >= 8; rows -= 8, from += 8 * step, weights += 8 * apart) { \\
-                COREPY_HEAVY(ITEM, 0) COREPY_HEAVY(ITEM, 1) COREPY_HEAVY(ITEM, 2) \\
-                COREPY_HEAVY(ITEM, 3) COREPY_HEAVY(ITEM, 4) COREPY_HEAVY(ITEM, 5) \\
-                COREPY_HEAVY(ITEM, 6) COREPY_HEAVY(ITEM, 7) \\
-                for (ptrdiff_t i = 0; i < columns; i++) { \\
-                    ITEM value = into[i]; \\
-                    COREPY_TERM(0) COREPY_TERM(1) COREPY_TERM(2) COREPY_TERM(3) \\
-                    COREPY_TERM(4) COREPY_TERM(5) COREPY_TERM(6) COREPY_TERM(7) \\
-                    into[i] = value; \\
-                } \\
-            } \\
-            for (; rows; rows--, from += step, weights += apart) { \\
-                COREPY_HEAVY(ITEM, 0) \\
-                for (ptrdiff_t i = 0; i < columns; i++) into[i] += w0 * from[i]; \\
-            } \\
-        } \\
-        static void NAME( \\
-            void* results, const void* source, const void* weights, ptrdiff_t rows, \\
-            ptrdiff_t step, ptrdiff_t apart, ptrdiff_t columns \\
-        ) { \\
-            const ptrdiff_t tile = COREPY_TILE / (ptrdiff_t)sizeof(ITEM); \\
-            for (ptrdiff_t i = 0; i < columns; i += tile) { \\
-                NAME##_run((ITEM*)results + i, (const ITEM*)source + i, (const ITEM*)weights, \\
-                    rows, step, apart, columns - i < tile ? columns - i : tile); \\
-            } \\
-        }
-
-    /* Rows times a vector each: ROWS of them at once, in lanes that are added up PART by PART. Their
-       bits do not depend on how many there are. */
-    enum { COREPY_PART = 4096 };
-    #define COREPY_DOT_ROWS(NAME, ITEM, ROWS, TARGET) \\
-        TARGET COREPY_APART static void NAME##_##ROWS( \\
-            ITEM* COREPY_ONLY into, const ITEM* COREPY_ONLY from, const ITEM* COREPY_ONLY x, \\
-            ptrdiff_t step, ptrdiff_t size \\
-        ) { \\
-            enum { LANES = sizeof(NAME##_vector) / sizeof(ITEM) }; \\
-            ITEM total[ROWS] = {0}; \\
-            int r, k; \\
-            for (ptrdiff_t first = 0; first < size; first += COREPY_PART) { \\
-                const ptrdiff_t end = size - first < COREPY_PART ? size : first + COREPY_PART; \\
-                NAME##_vector sums[ROWS], more[ROWS]; \\
-                ptrdiff_t i = first; \\
-                for (r = 0; r < ROWS; r++) sums[r] = more[r] = (NAME##_vector){0}; \\
-                for (; i + 2 * LANES <= end; i += 2 * LANES) { \\
-                    const NAME##_vector one = *(const NAME##_vector*)(x + i); \\
-                    const NAME##_vector other = *(const NAME##_vector*)(x + i + LANES); \\
-                    for (r = 0; r < ROWS; r++) { \\
-                        sums[r] += one * *(const NAME##_vector*)(from + r * step + i); \\
-                        more[r] += other * *(const NAME##_vector*)(from + r * step + i + LANES); \\
-                    } \\
-                } \\
-                for (r = 0; r < ROWS; r++) { \\
-                    ITEM lanes[LANES], value = 0; \\
-                    sums[r] += more[r]; \\
-                    memcpy(lanes, &sums[r], sizeof lanes); \\
-                    for (int apart = LANES / 2; apart; apart /= 2) { \\
-                        for (k = 0; k < apart; k++) lanes[k] += lanes[k + apart]; \\
-                    } \\
-                    for (ptrdiff_t j = i; j < end; j++) value += x[j] * from[r * step + j]; \\
-                    total[r] += lanes[0] + value; \\
-                } \\
-            } \\
-            for (r = 0; r < ROWS; r++) into[r] = total[r]; \\
-        }
-    #define COREPY_DOTTED(NAME, ITEM, BYTES, TARGET) \\
-        typedef ITEM NAME##_vector __attribute__((vector_size(BYTES), aligned(sizeof(ITEM)))); \\
-        COREPY_DOT_ROWS(NAME, ITEM, 4, TARGET) \\
-        COREPY_DOT_ROWS(NAME, ITEM, 1, TARGET) \\
-        static void NAME( \\
-            void* results, const void* source, const void* vector, ptrdiff_t rows, \\
-            ptrdiff_t step, ptrdiff_t size \\
-        ) { \\
-            ITEM* into = (ITEM*)results; \\
-            const ITEM* from = (const ITEM*)source; \\
-            const ITEM* x = (const ITEM*)vector; \\
-            for (; rows >= 4; rows -= 4, into += 4, from += 4 * step) { \\
-                NAME##_4(into, from, x, step, size); \\
-            } \\
-            for (; rows; rows--, into++, from += step) NAME##_1(into, from, x, step, size); \\
-        }
-    #if defined(__GNUC__)
-    #define COREPY_ALL_DOTTED(W, TARGET) \\
-        COREPY_DOTTED(corepy_dot_double_##W, double, W, TARGET) \\
-        COREPY_DOTTED(corepy_dot_float_##W, float, W, TARGET) \\
-        static const corepy_of_dtype corepy_dotting_##W[] = { \\
-            {"float64", (corepy_any)corepy_dot_double_##W}, \\
-            {"float32", (corepy_any)corepy_dot_float_##W}, \\
-            {NULL, NULL} \\
-        };
-    #else  /* whose compiler keeps the lanes in memory */
-    #define COREPY_ALL_DOTTED(W, TARGET) \\
-        static const corepy_of_dtype corepy_dotting_##W[] = { {NULL, NULL} };
-    #endif
-    COREPY_ALL_DOTTED(16, )
-    #ifdef COREPY_VARIANTS
-    COREPY_ALL_DOTTED(32, COREPY_AVX2_FUSED)
-    COREPY_ALL_DOTTED(64, COREPY_AVX512)
-    #endif
-
     #define COREPY_LOOPS(W, TARGET) \\
-        COREPY_WEIGHED(corepy_weigh_double_##W, double, TARGET) \\
-        COREPY_WEIGHED(corepy_weigh_float_##W, float, TARGET) \\
-        static const corepy_of_dtype corepy_weighing_##W[] = { \\
-            {"float64", (corepy_any)corepy_weigh_double_##W}, \\
-            {"float32", (corepy_any)corepy_weigh_float_##W}, \\
-            {NULL, NULL} \\
-        }; \\
         COREPY_ALIKE(corepy_sum_double_##W, double, TARGET, COREPY_SUM) \\
         COREPY_ALIKE(corepy_sum_float_##W, float, TARGET, COREPY_SUM) \\
         COREPY_ALIKE(corepy_sum_long_##W, uint64_t, TARGET, COREPY_SUM) \\
@@ -312,31 +187,12 @@ cdef extern from *:
     #endif
         return NULL;
     }
-    static const corepy_of_dtype* corepy_weighing_of(int bytes) {
-        if (bytes == 16) return corepy_weighing_16;
-    #ifdef COREPY_VARIANTS
-        if (corepy_fills(bytes)) return bytes == 32 ? corepy_weighing_32 : corepy_weighing_64;
-    #endif
-        return NULL;
-    }
-    static const corepy_of_dtype* corepy_dotting_of(int bytes) {
-        if (bytes == 16) return corepy_dotting_16;
-    #ifdef COREPY_VARIANTS
-        if (corepy_fills(bytes)) return bytes == 32 ? corepy_dotting_32 : corepy_dotting_64;
-    #endif
-        return NULL;
-    }
     """
     ctypedef struct ColumnLoop "corepy_column_loop":
         const char* name
         const char* dtype
         void* loop
-    ctypedef struct OfDtype "corepy_of_dtype":
-        const char* dtype
-        void* loop
     const ColumnLoop* corepy_loops_of(int)
-    const OfDtype* corepy_weighing_of(int)
-    const OfDtype* corepy_dotting_of(int)
 
 
 def _addresses(int width):
@@ -345,15 +201,6 @@ def _addresses(int width):
     made = {}
     while found != NULL and found.name != NULL:
         made.setdefault(found.name.decode(), {})[found.dtype.decode()] = <uintptr_t>found.loop
-        found += 1
-    return made
-
-
-cdef dict _by_dtype(const OfDtype* found):
-    """Return the addresses of loops, up to one without a name."""
-    made = {}
-    while found != NULL and found.dtype != NULL:
-        made[found.dtype.decode()] = <uintptr_t>found.loop
         found += 1
     return made
 
@@ -367,20 +214,3 @@ BY_WIDTH = {width: loops for width in (16, 32, 64) if (loops := _addresses(width
 
 #: Of the widest.
 LOOPS = BY_WIDTH[max(BY_WIDTH)]
-
-#: By the bytes of a register: by dtype, addresses of ``void (*)(void *results, const void *rows, const
-#: void *weights, ptrdiff_t count, ptrdiff_t step, ptrdiff_t apart, ptrdiff_t columns)``. So many rows,
-#: each a step of elements after the other, are multiplied by weights so far apart, and added to the
-#: results of so many columns.
-WEIGHTED_BY_WIDTH = {width: _by_dtype(corepy_weighing_of(width)) for width in BY_WIDTH}
-
-#: Of the widest.
-WEIGHTED = WEIGHTED_BY_WIDTH[max(BY_WIDTH)]
-
-#: By the bytes of a register: by dtype, addresses of ``void (*)(void *results, const void *rows, const
-#: void *vector, ptrdiff_t count, ptrdiff_t step, ptrdiff_t size)``. The sums of the products of so many
-#: rows of some size, each a step of elements after the other, and a vector are put into the results.
-DOTTED_BY_WIDTH = {width: _by_dtype(corepy_dotting_of(width)) for width in BY_WIDTH}
-
-#: Of the widest.
-DOTTED = DOTTED_BY_WIDTH[max(BY_WIDTH)]

@@ -27,13 +27,24 @@ _columns: Final[Any] = extension("corepy.backends._column_loops")[0]
 #: By operation and dtype, loops that take several rows of columns at a time.
 COLUMNS: Final[dict[str, dict[str, int]]] = {} if _columns is None else _columns.LOOPS
 
-#: Of products of a vector and a matrix, which are such sums of weighted rows, or of rows' products.
+_products: Final[Any] = extension("corepy.backends._product_loops")[0]
+
+#: By operation and dtype, loops of products of integers, which NumPy finds one by one.
+INTEGERS: Final[dict[str, dict[str, int]]] = {} if _products is None else _products.INTEGERS
+
+#: Multiplications of integers below which no other library was measured to be quicker: of so many
+#: BLAS is, where the backend `numba` finds that floats hold them.
+_FEW: Final = 2**28
+
+#: Of products of a vector and a matrix, which are sums of weighted rows, or of rows' products.
 _PRODUCT: Final = Loop(
     np.matmul,
     "core",
     columns=COLUMNS.get("sum", {}),
-    weighted={} if _columns is None else _columns.WEIGHTED,
-    dotted={} if _columns is None else _columns.DOTTED,
+    weighted={} if _products is None else _products.WEIGHTED,
+    dotted={} if _products is None else _products.DOTTED,
+    wide=INTEGERS.get("matmul", {}),
+    first=_FEW,
 )
 
 #: Elements of running sums and products from which several threads find them sooner.
@@ -159,7 +170,7 @@ LOOPS: Final[dict[str, Loop]] = {
     "count_nonzero": Loop(None, "count", rows=ROW_LOOPS.get("count_nonzero")),
     "matmul": _PRODUCT,
     "tensordot": _PRODUCT,
-    "vecdot": Loop(np.vecdot, "core"),
+    "vecdot": Loop(np.vecdot, "core", wide=INTEGERS.get("vecdot", {})),
     **{
         name: Loop(None, "view")
         for name in (

@@ -276,7 +276,7 @@ cdef int _find_leasts(Slot* slot, str name, native) except -1:
         most = SHORT_MOVE
     elif slot.kind == ELEMENTWISE and not slot.finite:
         most = PY_SSIZE_T_MAX
-    most = _MOST.get(name, most)
+    most = PY_SSIZE_T_MAX if slot.kind == CORE and slot.wide else _MOST.get(name, most)
     slot.least = min(most, getattr(native, "least", most))
     slot.blocks = getattr(native, "blocks", False)
     slot.hindered = getattr(native, "hindered", 0)

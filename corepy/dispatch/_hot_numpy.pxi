@@ -142,6 +142,9 @@ cdef enum:
     VECTOR_ALONE = 9215  # elements of a matrix that it multiplies by a vector in one thread
     BLOCK = 64  # rows of a matrix that are multiplied apart, at least
     LONG_BLOCK = 4096  # and at most
+    INTEGER_ROWS = 32  # of integers a block has a multiple of so many rows or columns
+    INTEGERS_ALONE = 131072  # and products of integers are one block up to so many
+    INTEGER_PARTS = 64  # that are added up at most
     WEIGHED = 65536  # elements of the rows that are weighed and added up apart
     WEIGHED_ROWS = 64  # and so many of them at least
     WEIGHED_COLUMNS = 8192  # of which at most so many
@@ -229,7 +232,7 @@ cdef struct Slot:
     npy_intp least  # elements from which the entry has the choice
     npy_intp leasts[FORMS]  # the same by form
     npy_intp unrouted  # the same of operands that lie as those of no route do
-    npy_intp first  # elements below which the loop comes before any route
+    npy_intp first  # elements, or products of integers, below which the loop comes before any route
     bint blocks  # whether products in blocks come before it
     npy_intp hindered  # elements below which products do where nobody is in BLAS's way
     int type_num  # of the operands

@@ -103,6 +103,8 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     # well. With a matrix they may be in each other's way; but none of them multiplies integers, and
     # complex numbers have no loops of ours to be multiplied by instead.
     cdef bint best = rows == 0 and columns == 0
+    if slot.wide:
+        return _product_of_integers(slot, x, y, rows + columns, shape, &product)
     if apart or PyTypeNum_ISINTEGER(slot.type_num):
         best = rows == 0 or columns == 0
     if not PyTypeNum_ISINTEGER(slot.type_num) and _is_reproducible():
@@ -139,6 +141,81 @@ cdef object _matrix_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     if product.dots:
         return made if _dot_rows(slot, &product, args) else None
     return made if _block_by_block(slot, &product, args) else None
+
+
+cdef object _product_of_integers(
+    Slot* slot, PyArrayObject* x, PyArrayObject* y, int ndim, npy_intp* shape, Blocks* product
+):
+    """Multiply in threads of ours, None where others may have a shorter way with so many."""
+    cdef npy_intp* dims = product.dims
+    cdef npy_intp each
+    cdef char* args[3]
+    cdef double work = _products(dims)
+    product.across = dims[3] > dims[1]
+    product.length, product.width = max(dims[1], dims[3]), min(dims[1], dims[3])
+    product.weighs = product.dots = False
+    # Each packs the panels that it multiplies by, so that blocks of many rows are best.
+    each = min(max(product.length // STRETCHES, INTEGER_ROWS), LONG_BLOCK)
+    each = (each + INTEGER_ROWS - 1) // INTEGER_ROWS * INTEGER_ROWS
+    if work < INTEGERS_ALONE:
+        each = max(product.length, 1)
+    product.each, product.count = each, (product.length + each - 1) // each
+    cdef npy_intp least = PY_SSIZE_T_MAX if work < slot.first else slot.least
+    if _size(x, least) < 1 or _size(y, least) < 1:
+        return None
+    made = _new_if_any(slot.descr, ndim, shape)
+    if made is None:
+        return None
+    args[0], args[1], args[2] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y), _data(made)
+    if product.count > 1:
+        return made if _block_by_block(slot, product, args) else None
+    if work >= 2 * INTEGERS_ALONE:
+        return made if _part_by_part(slot, product, args) else None
+    return made if _core_calls(slot, False, args, dims, product.steps, work) else None
+
+
+cdef bint _part_by_part(Slot* slot, Blocks* product, char** args) except -1:
+    """Multiply in several threads some of the columns by as many rows; add up what they come to.
+
+    Integers come to the same in any order. False if the result is not to be used.
+    """
+    cdef Work work
+    cdef npy_intp* dims = product.dims
+    cdef npy_intp shape[2]
+    cdef npy_intp of_result = dims[1] * dims[3]
+    product.each = max(INTEGERS_ALONE // of_result, (dims[2] + INTEGER_PARTS - 1) // INTEGER_PARTS)
+    product.count = (dims[2] + product.each - 1) // product.each
+    shape[0], shape[1] = product.count, of_result
+    held = _new_if_any(slot.descr, 2, shape)
+    if held is None:
+        return False
+    memset(&work, 0, sizeof(Work))
+    work.stretch, work.slot, work.data, work.rows = _deep_stretch, slot, product, product.count
+    work.operands[0], work.operands[1], work.operands[2] = args[0], args[1], _data(held)
+    _do(&work, dims[2] * (dims[1] + dims[3] + of_result // 8), &slot.pace[COLUMNS])
+    import numpy
+
+    total = numpy.add.reduce(held, 0, held.dtype)
+    memcpy(args[2], _data(total), of_result * slot.size)
+    return not corepy_all_flags()
+
+
+cdef void _deep_stretch(Work* work, npy_intp start, npy_intp stop) noexcept nogil:
+    cdef Blocks* product = <Blocks*>work.data
+    cdef npy_intp part, first
+    cdef npy_intp dims[4]
+    cdef npy_intp steps[9]
+    cdef char* args[3]
+    memcpy(dims, product.dims, sizeof(dims))
+    memcpy(steps, product.steps, sizeof(steps))
+    steps[7], steps[8] = dims[3] * work.slot.size, work.slot.size
+    for part in range(start, stop):
+        first = part * product.each
+        dims[2] = min(product.each, product.dims[2] - first)
+        args[0] = work.operands[0] + first * steps[4]
+        args[1] = work.operands[1] + first * steps[5]
+        args[2] = work.operands[2] + part * dims[1] * dims[3] * work.slot.size
+        work.slot.loop(args, dims, steps, work.slot.data)
 
 
 cdef object _asked = None  # whether anybody is in the way of threads of BLAS
@@ -190,7 +267,9 @@ cdef object _stacked_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     shared = shared and PyArray_DATA(x) != PyArray_DATA(y)
     shared = shared and not _is_reproducible()
     shared = shared and dims[1] <= alone // dims[2] and dims[3] <= alone // dims[2] // dims[1]
-    if not shared and (_size(x, slot.least) < 1 or _size(y, slot.least) < 1):
+    shared = shared or slot.wide
+    cdef npy_intp least = PY_SSIZE_T_MAX if _products(dims) < slot.first else slot.least
+    if not shared and (_size(x, least) < 1 or _size(y, least) < 1):
         return None
     made = _new_if_any(slot.descr, ndim, shape)
     if made is None:

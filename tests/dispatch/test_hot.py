@@ -449,13 +449,14 @@ def test_what_runs_was_compiled_from_what_stands_here() -> None:
     from corepy.backends import (  # type: ignore[attr-defined]
         _column_loops,
         _order_loops,
+        _product_loops,
         _row_loops,
         _wide_loops,
     )
     from corepy.devices import _host_pool  # type: ignore[attr-defined]
     from corepy.dispatch import _hot_compiled
 
-    loops = (_column_loops, _order_loops, _row_loops, _wide_loops)
+    loops = (_column_loops, _order_loops, _product_loops, _row_loops, _wide_loops)
     for module in (_hot_compiled, _host_pool, *loops):
         folder = Path(module.__file__).parent
         sources = sorted(path for path in folder.iterdir() if path.suffix in (".pyx", ".pxi"))
