@@ -159,9 +159,9 @@ cdef extern from *:
             const NAME##_matrix* into, ptrdiff_t width, int begun, const NAME##_matrix* left, \\
             const NAME##_matrix* panel, ptrdiff_t deep \\
         ) { \\
-            enum { WIDTH = VECTORS * sizeof(NAME##_vector) / sizeof(ITEM) }; \\
+            enum { LANES = sizeof(NAME##_vector) / sizeof(ITEM) }; \\
             NAME##_vector sums[ROWS][VECTORS]; \\
-            ITEM found[ROWS][WIDTH]; \\
+            ITEM found[ROWS][VECTORS * LANES]; \\
             const char* weights = left->data; \\
             const char* from = panel->data; \\
             int r, v; \\
@@ -176,7 +176,7 @@ cdef extern from *:
                     } \\
                 } \\
             } \\
-            if (!begun && width == WIDTH && into->column == sizeof(ITEM)) { \\
+            if (!begun && width == VECTORS * LANES && into->column == sizeof(ITEM)) { \\
                 for (r = 0; r < ROWS; r++) { \\
                     memcpy(into->data + r * into->row, sums[r], sizeof sums[r]); \\
                 } \\
@@ -184,9 +184,16 @@ cdef extern from *:
             } \\
             memcpy(found, sums, sizeof found); \\
             for (r = 0; r < ROWS; r++) { \\
-                for (ptrdiff_t i = 0; i < width; i++) { \\
-                    ITEM* to = &COREPY_AT(ITEM, into->data, r * into->row + i * into->column); \\
-                    *to = begun ? (ITEM)(*to + found[r][i]) : found[r][i]; \\
+                char* to = into->data + r * into->row; \\
+                ptrdiff_t i = 0; \\
+                for (; into->column == sizeof(ITEM) && i + LANES <= width; i += LANES) { \\
+                    const NAME##_vector some = *(const NAME##_vector*)(found[r] + i); \\
+                    NAME##_vector* next = (NAME##_vector*)((ITEM*)to + i); \\
+                    *next = begun ? *next + some : some; \\
+                } \\
+                for (; i < width; i++) { \\
+                    ITEM* next = &COREPY_AT(ITEM, to, i * into->column); \\
+                    *next = begun ? (ITEM)(*next + found[r][i]) : found[r][i]; \\
                 } \\
             } \\
         }
