@@ -28,7 +28,7 @@ from corepy.backends._base import Backend, Native
 from corepy.devices._device import CPU, Device
 from corepy.dispatch import Operand, Table, landed, load, owner_of
 from corepy.kernels._libraries import device_library
-from corepy.kernels._replay import peeked
+from corepy.kernels._replay import looked, peeked
 
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 _FLOATING: Final = "a floating-point dtype: " + listing(FLOATS)
@@ -434,9 +434,12 @@ def integer(function: str, argument: str, value: Any, expected: str = "an intege
         return value
     if not isinstance(value, bool):
         try:
-            return index(value)
+            number = index(value)
         except TypeError:
             pass
+        else:
+            looked()  # an array's, of which keys have the dtype and the shape
+            return number
     raise bad_type(function, argument, value, expected)
 
 

@@ -71,12 +71,15 @@ def choose(
         if work < route.least:
             continue
         for option in route.options:
-            if able(option.backend) and _is_open(option, x.library, table.threads):
+            if not able(option.backend):
+                continue
+            if _is_open(option, x.library, table.threads):
                 if option.backend != NUMBA:  # whose loops notice busy cores by themselves
                     provided(partial(_is_open, option, x.library, table.threads))
                 if listening():
                     note(f"route: measured {option.gain:.1f}x its formula from {route.least}")
                 return option.backend
+            provided(partial(_is_shut, option, x.library, table.threads))
         break  # who was measured does not take these arguments, a mask perhaps: that tells nothing
     return unmeasured()
 
@@ -86,6 +89,11 @@ def _is_open(option: Option, library: str, threads: int) -> bool:
     if option.backend == library:
         return True
     return is_worth(option, threads) and (option.backend == NUMBA or ready(TORCH) is not None)
+
+
+def _is_shut(option: Option, library: str, threads: int) -> bool:
+    """Say whether an option is still not free: somebody lesser computes only as long as it is."""
+    return not _is_open(option, library, threads)
 
 
 def over_elements(x: Given, *others: Given | None, torch: bool) -> str:

@@ -50,13 +50,13 @@ def seen(values: Sequence[Any], names: tuple[str, ...]) -> Seen | None:
             native = value
         if native.__class__ is not np.ndarray or not native.flags.carray:
             return None
+        arrays.append(value)  # each, as several may be around one: what a call returns may be any
         for n, other in enumerate(bases):
             if native is other:
                 key.append(n)
                 break
         else:
             key += (kind, native.dtype, native.shape)
-            arrays.append(value)
             bases.append(native)
     return Seen(tuple(key), arrays, bases)
 

@@ -161,10 +161,15 @@ def replayed(function: _Function) -> _Function:
     return cast(_Function, call)
 
 
-def peeked(x: Given) -> Any:
-    """Return the values of an argument as NumPy's; what depends on them is not repeated."""
+def looked() -> None:
+    """Note that the value of an argument decides, which is no part of a key: no call repeats it."""
     if _state.noted is not None:
         _state.noted.launched.append(None)
+
+
+def peeked(x: Given) -> Any:
+    """Return the values of an argument as NumPy's; what depends on them is not repeated."""
+    looked()
     return x.backend.peek(x.native)
 
 

@@ -41,6 +41,7 @@ from tests.kernels.test_replay import (  # noqa: E402
     check_arrays_of_no_elements,
     check_given_memory,
     check_numbers,
+    check_numbers_in_arrays,
     check_positions,
     drawn,
     launches,
@@ -273,6 +274,7 @@ def main() -> None:
         check_failures(make)
         check_memory(make)
         check_arrays_of_no_elements(make)
+    check_numbers_in_arrays(tensor)
     check_bounds()
     check_streams()
     check_gradients()

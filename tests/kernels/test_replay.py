@@ -135,6 +135,16 @@ def check_numbers(make: Make) -> None:
         kernels.softmax(x, True)
 
 
+def check_numbers_in_arrays(make: Make) -> None:
+    """An array that stands for an integer counts by its value."""
+    (x,) = drawn(make, 17, SHAPE)
+    for axis in (1, 0, 1, 0):
+        agree(lambda x, axis=axis: kernels.softmax(x, np.array(axis)), x)
+        agree(lambda x, axis=axis: kernels.softmax(x, axis=make(np.array(axis))), x)
+    with pytest.raises(IndexError, match="^softmax: axis is"):
+        kernels.softmax(x, make(np.array(2)))
+
+
 def check_positions(make: Make) -> None:
     """Values decide whether there is an error."""
     x, cos, sin = drawn(make, 6, SHAPE, TABLE, TABLE)

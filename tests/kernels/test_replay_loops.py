@@ -31,6 +31,7 @@ from tests.kernels.test_replay import (
     check_arrays_of_no_elements,
     check_given_memory,
     check_numbers,
+    check_numbers_in_arrays,
     check_positions,
 )
 
@@ -217,6 +218,7 @@ def test_layouts() -> None:
 def test_numbers(make: Make) -> None:
     x, w = drawn(make, 5, SHAPE, ROW)
     check_numbers(make)
+    check_numbers_in_arrays(make)
     agree(lambda x: kernels.rms_norm(x, None, 1e-5), x)
     with launches(0):
         kernels.rms_norm(x, None, 1e-5)

@@ -18,6 +18,7 @@ from corepy.dispatch._neighbours import NEIGHBOURS
 from corepy.dispatch._route_sources import InForce
 from corepy.dispatch._route_table import Option, Route, RouteTable
 from corepy.kernels import _choice, _host, _ways
+from tests.conftest import required
 from tests.kernels import test_replay
 from tests.kernels.test_replay import bits, forms
 
@@ -132,7 +133,22 @@ def test_busy_cores_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert who() == 1
 
 
-def test_kernels_of_torch_that_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cores_that_are_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What computes in torch's place is repeated only while its route is not open."""
+    required("numba")
+    use(monkeypatch, routes(1.0))
+    (x,) = drawn(MAKES["numpy"], 15, (64, 64))
+    kernels.softmax(x[:, ::2], -1)  # its loops are there from here on
+    by_torch = counted(monkeypatch, _host, "by_torch")
+    for busy, times in ((True, 0), (True, 0), (False, 1), (False, 1), (True, 0)):
+        monkeypatch.setattr(NEIGHBOURS, "busy", lambda *_, busy=busy: busy)
+        by_torch.clear()
+        found = kernels.softmax(x, -1)
+        np.testing.assert_allclose(found.sum(-1), 1.0, rtol=1e-5)
+        assert len(by_torch) == times
+
+
+def test_kernels_of_torch_that_are_off() -> None:
     """Where no kernel hides them, NaN among keys that nobody sees would be seen."""
     import torch
 
@@ -140,8 +156,11 @@ def test_kernels_of_torch_that_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         expected = kernels.attention(q, k, v, causal=True)
     k[:, :, -1] = math.nan
-    monkeypatch.setattr(torch.backends.cuda, "flash_sdp_enabled", lambda: False)
-    found = kernels.attention(q, k, v, causal=True)
+    torch.backends.cuda.enable_flash_sdp(False)
+    try:
+        found = kernels.attention(q, k, v, causal=True)
+    finally:
+        torch.backends.cuda.enable_flash_sdp(True)
     np.testing.assert_allclose(found[:, :, :-1], expected[:, :, :-1], rtol=1e-4, atol=1e-6)
 
 
@@ -169,6 +188,16 @@ def test_layouts_and_results_in_given_memory() -> None:
         np.testing.assert_allclose(kernels.conv2d(turned, w, groups=2), expected, rtol=1e-5)
     x.flags.writeable = False
     np.testing.assert_allclose(kernels.conv2d(x, w, groups=2), expected, rtol=1e-5)
+
+
+def test_results_in_the_memory_of_an_operand() -> None:
+    """Another array of corepy's around the same one of NumPy's is written to as any other."""
+    for seed in (12, 13, 14):
+        (x,) = drawn(xp.asarray, seed, (6, 64))
+        other = xp.real(x)
+        expected = kernels.softmax(xp.asarray(x, copy=True), -1)
+        assert kernels.softmax(x, -1, out=other) is other
+        assert bits(other) == bits(x) == bits(expected)
 
 
 def test_what_is_wrong_is_refused_as_ever() -> None:
