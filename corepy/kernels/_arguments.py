@@ -315,11 +315,15 @@ def writable(x: Given) -> None:
         raise unusable(x, "is read-only", "writable memory")
 
 
+#: Libraries whose arrays may have elements that share their memory.
+_WITH_STRIDES: Final = frozenset({"numpy", "torch", "cupy", "pyopencl"})
+
+
 def _is_spread(x: Given) -> bool:
     """Say whether elements share their memory, as after a broadcast; NumPy may let one write."""
-    if x.library not in ("numpy", "torch") or not x.size:
+    if x.library not in _WITH_STRIDES or not x.size:
         return False
-    steps = x.native.strides if x.library == "numpy" else x.native.stride()
+    steps = x.native.stride() if x.library == "torch" else x.native.strides
     return 0 in steps and any(n > 1 and not step for n, step in zip(x.shape, steps, strict=True))
 
 

@@ -301,6 +301,7 @@ def test_arrays_come_and_go() -> None:
     with pytest.raises(TypeError, match="its dtype is cupy's float16; expected one of bool"):
         xp.asarray(cupy.asarray(np.ones(2, np.float16)))
     assert not x._table.backend.is_writable(cupy.broadcast_to(native[:1], (2, 3)))
+    assert x._table.backend.is_writable(cupy.empty((2, 0)))  # whose strides are 0 too
 
 
 @cupy_tests

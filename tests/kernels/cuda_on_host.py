@@ -22,6 +22,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 FOLDER = Path(tempfile.mkdtemp(prefix="corepy-cuda-"))
 COMPILER = ("c++", "-std=c++20", "-O0", "-fPIC", "-pthread", "-w")
@@ -162,6 +163,11 @@ def check_elements() -> None:
     agrees(kernels.silu(x[::-1, ::2]), libraries.silu(values_of(x)[::-1, ::2]), "f4")
     assert kernels.silu(x, out=y) is y
     agrees(y, libraries.silu(values_of(x)), "f4")
+    spread = ndarray(np.lib.stride_tricks.as_strided(y.host, (6, 64), (0, 4)))
+    with pytest.raises(ValueError, match="^silu: out has elements that share their memory"):
+        kernels.silu(x, out=spread)
+    none = ndarray(np.zeros((0, 64), "f4"))  # of which all strides are zero
+    assert kernels.silu(draw(0, 64), out=none) is none
 
 
 def check_rope() -> None:

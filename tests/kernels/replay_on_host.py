@@ -25,7 +25,8 @@ from tests.kernels import cuda_on_host
 cupy: Any = sys.modules["cupy"]
 
 import corepy  # noqa: E402
-from corepy import kernels  # noqa: E402
+import corepy.array_api as xp  # noqa: E402
+from corepy import dispatch, kernels  # noqa: E402
 from corepy.backends.torch import _devices  # noqa: E402
 from corepy.devices._device import as_device  # noqa: E402
 from corepy.kernels import _replay  # noqa: E402
@@ -256,6 +257,18 @@ def check_transforms() -> None:
         torch.testing.assert_close(kernels.silu(own).as_subclass(torch.Tensor), plain)
 
 
+def check_results_in_shared_memory() -> None:
+    """An `Array` whose elements share memory, which others may have too, goes on to its own."""
+    table = dispatch.table_of(dispatch.load("torch"), as_device("cuda:0"), xp.float32)
+    (values,) = drawn(tensor, 19, SHAPE)
+    shared = torch.zeros(SHAPE[-1])
+    x, out = (dispatch.make(native, table) for native in (values, shared.expand(SHAPE)))
+    with launches(1):
+        assert kernels.silu(x, out=out) is out
+    torch.testing.assert_close(out.unwrap(), torch.nn.functional.silu(values))
+    assert not shared.any()
+
+
 def main() -> None:
     for make in (cuda_on_host.array, tensor):
         if make is tensor:
@@ -279,6 +292,7 @@ def main() -> None:
     check_streams()
     check_gradients()
     check_transforms()
+    check_results_in_shared_memory()
     shutil.rmtree(cuda_on_host.FOLDER)
     print("ok")
 

@@ -247,6 +247,35 @@ def test_results_over_parts_of_operands(kind: Kind, function: Any, oracle: Any) 
     check(x, out, expected, "float32", terms)
 
 
+def _spread(kind: Kind, x: Any, rows: int) -> Any:
+    """Return an array whose rows are all in the memory of the one that another has."""
+    shape = rows, x.shape[1]
+    if kind.library == "cuda":
+        return x.expand(shape)
+    if kind.library == "cupy":
+        import cupy
+
+        return cupy.broadcast_to(x, shape)
+    import pyopencl.array as cla
+
+    steps = 0, x.dtype.itemsize
+    return cla.Array(queue(), shape, x.dtype, strides=steps, data=x.base_data)
+
+
+@each
+def test_elements_that_share_their_memory_hold_no_result(kind: Kind) -> None:
+    x, one = kind.array(sample(4, 6), "float32"), kind.array(sample(1, 6), "float32")
+    before, words = host(one), "has elements that share their memory; expected memory for each"
+    with pytest.raises(ValueError, match=f"^silu: out {words}$"):
+        kernels.silu(x, out=_spread(kind, one, 4))
+    with pytest.raises(ValueError, match=f"^adam_step: parameter {words}$"):
+        kernels.adam_step(_spread(kind, one, 4), x, x * 2, x * 3, step=1)
+    np.testing.assert_array_equal(host(one), before)
+    empty = kind.array(np.zeros((0, 6)), "float32")  # has strides of zero in CuPy
+    out = kind.array(np.zeros((0, 6)), "float32")
+    assert kernels.silu(empty, out=out) is out
+
+
 @each
 def test_more_than_the_grid(kind: Kind) -> None:
     """Work-items go on where the grid ends, which is short on a device of few units."""

@@ -148,8 +148,9 @@ class CuPyBackend(Backend):
         return native if native.__class__ is cupy.ndarray else cupy.asarray(native)
 
     def is_writable(self, native: Array) -> bool:
-        # What was broadcast has elements that share their memory; CuPy has no flag for that.
-        return not any(
+        # What was broadcast has elements that share their memory; CuPy has no flag for that. Where
+        # there are no elements all strides are 0 too.
+        return native.size == 0 or not any(
             step == 0 and n > 1 for step, n in zip(native.strides, native.shape, strict=True)
         )
 

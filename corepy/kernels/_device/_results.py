@@ -62,7 +62,10 @@ class Result:
         x, out, native = self._x, self._out, self._native
         if out is None:
             return _wrapped(x, native, self.memory.dtype)
-        if not target_of(x).writes:
+        # Memory that elements of an `Array` share, others may have too: it goes on to its own then,
+        # as with every write.
+        spread = out.table is not None and native is not None
+        if not target_of(x).writes or (spread and not out.backend.is_writable(out.native)):
             return delivered(_wrapped(x, native, self.memory.dtype), out)
         if native is not None:
             copy(x, self.memory, target_of(x).memory(out))
