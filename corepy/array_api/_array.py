@@ -432,6 +432,9 @@ class Array(Interchange):
         TypeError
             If the array has dimensions, or is complex.
         """
+        native = self._native
+        if self._table.of_float is not None and not native.ndim:  # an array of NumPy's, of float64
+            return cast("float", native.item())
         value = self._item("float")
         if value.__class__ is float:
             return value

@@ -510,6 +510,9 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "__getitem__": operator.getitem,
     "__setitem__": _setitem,
     "astype": _astype,
+    # Past NumPy's question whether an operand has a way of its own, which arrays never have; the
+    # attribute is what NumPy's own `ndarray.__array_function__` calls.
+    "where": getattr(np.where, "_implementation", np.where),
     # The ufuncs' own reductions, past NumPy's Python layer.
     "all": np.logical_and.reduce,
     "any": np.logical_or.reduce,

@@ -118,7 +118,13 @@ def adopts(native: Native, table: Slots, stays: bool) -> None:
 
 
 class Slots(dict[str, Any]):
-    """The base of tables. The compiled one also keeps NumPy's inner loops."""
+    """The base of tables. The compiled one also keeps NumPy's inner loops.
+
+    Attributes
+    ----------
+    entries : dict
+        What the table holds, in a dict of Python's own class, which answers in 20 ns less.
+    """
 
     __slots__ = (
         "backend",
@@ -126,6 +132,7 @@ class Slots(dict[str, Any]):
         "device",
         "dtype",
         "dtypes",
+        "entries",
         "native_dtype",
         "repeats",
         "scalars_first",
@@ -144,6 +151,24 @@ class Slots(dict[str, Any]):
     scalars_first: frozenset[str]
     scalars_second: frozenset[str]
     repeats: bool
+    entries: dict[str, Any]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries = {}
+
+    def __setitem__(self, name: str, entry: Any) -> None:
+        super().__setitem__(name, entry)
+        self.entries[name] = entry
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        del self.entries[name]
+
+    def clear(self) -> None:
+        """Forget every entry."""
+        self.entries = {}  # a new one, as of `short`: whoever is about to read sees what was
+        super().clear()
 
     def settle(
         self, name: str, native: Callable[..., Any], result: Slots | None, loop: Any
@@ -239,34 +264,36 @@ def home(
 def operator(name: str) -> Callable[[Any, Any], Any]:
     """Make the method of a binary operator, such as ``Array.__add__`` of ``"add"``."""
     beyond = name in SHIFTS
+    kept: tuple[Any, Any] = None, None  # the last float, mostly a constant, as an array
 
     def method(self: Any, other: Any, /) -> Any:
+        nonlocal kept
         table = self._table
         a = self._native
         if other.__class__ is _Array:
             if table is not other._table:
                 return _beside(name, self, other)
             b = other._native
-            try:  # in 13 ns less than by `get`
-                known = table.short[name]
+            try:
+                native, out = table.entries[name]
             except KeyError:
-                known = None
-            if known is None:
                 native, out = table[name]
-            else:
-                native, least, out = known
-                if least is not maxsize and (a.size >= least or b.size >= least):
-                    native, out = table[name]
         else:
-            entry: Any = table.short.get(name)
-            small = entry is not None and (entry[1] is maxsize or a.size < entry[1])
+            known: Any = table.short.get(name)
+            few = known is not None and (known[1] is maxsize or a.size < known[1])
             if other.__class__ is float and table.of_float is not None:
-                b = table.of_few(other) if small else table.of_float(other)
+                if few:
+                    number, b = kept
+                    if number is not other:
+                        b = table.of_few(other)
+                        kept = other, b
+                else:
+                    b = table.of_float(other)
             else:
                 b = None if beyond else held(table, other, name, table.scalars_second)
                 if b is None:
                     return _beside(name, self, other)
-            native, out = (entry[0], entry[2]) if small else table[name]
+            native, out = (known[0], known[2]) if few else table[name]
         try:
             made = native(a, b)
         except Exception as error:
@@ -335,8 +362,10 @@ def reflected(name: str) -> Callable[[Any, Any], Any]:
 def binary_function(name: str) -> Callable[[Any, Any], Any]:
     """Make the function of a binary operation."""
     beyond = name in SHIFTS
+    kept: tuple[Any, Any] = None, None  # the last float, mostly a constant, as an array
 
     def function(x1: Any, x2: Any, /) -> Any:
+        nonlocal kept
         if x1.__class__ is not _Array:
             return _mixed(name, x1, x2)
         table = x1._table
@@ -346,25 +375,25 @@ def binary_function(name: str) -> Callable[[Any, Any], Any]:
                 return _mixed(name, x1, x2)
             b = x2._native
             try:
-                known = table.short[name]
+                native, out = table.entries[name]
             except KeyError:
-                known = None
-            if known is None:
                 native, out = table[name]
-            else:
-                native, least, out = known
-                if least is not maxsize and (a.size >= least or b.size >= least):
-                    native, out = table[name]
         else:
-            entry: Any = table.short.get(name)
-            small = entry is not None and (entry[1] is maxsize or a.size < entry[1])
+            known: Any = table.short.get(name)
+            few = known is not None and (known[1] is maxsize or a.size < known[1])
             if x2.__class__ is float and table.of_float is not None:
-                b = table.of_few(x2) if small else table.of_float(x2)
+                if few:
+                    number, b = kept
+                    if number is not x2:
+                        b = table.of_few(x2)
+                        kept = x2, b
+                else:
+                    b = table.of_float(x2)
             else:
                 b = None if beyond else held(table, x2, name, table.scalars_second)
                 if b is None:
                     return _mixed(name, x1, x2)
-            native, out = (entry[0], entry[2]) if small else table[name]
+            native, out = (known[0], known[2]) if few else table[name]
         try:
             made = native(a, b)
         except Exception as error:
@@ -390,13 +419,10 @@ def unary_function(name: str) -> Callable[[Any], Any]:
             x = _as_operand(name, "x", x)
         table = x._table
         a = x._native
-        known = table.short.get(name)
-        if known is None:
+        try:
+            native, out = table.entries[name]
+        except KeyError:
             native, out = table[name]
-        else:
-            native, least, out = known
-            if least is not maxsize and a.size >= least:
-                native, out = table[name]
         try:
             made = native(a)
         except Exception as error:
@@ -420,13 +446,10 @@ def unary_operator(name: str) -> Callable[[Any], Any]:
     def method(self: Any, /) -> Any:
         table = self._table
         a = self._native
-        known = table.short.get(name)
-        if known is None:
+        try:
+            native, out = table.entries[name]
+        except KeyError:
             native, out = table[name]
-        else:
-            native, least, out = known
-            if least is not maxsize and a.size >= least:
-                native, out = table[name]
         try:
             made = native(a)
         except Exception as error:

@@ -78,17 +78,23 @@ def product(name: str, function: Function) -> Function:
         if x1.__class__ is _Array and x2.__class__ is _Array:
             table = x1._table
             if table is x2._table:
-                known = table.calls.get(name)
-                if known is not None:
-                    small, least, result = known
-                    a, b = x1._native, x2._native
-                    if least is None or (a.size < least and b.size < least):
-                        try:
-                            made = small(a, b)
-                        except Exception as error:
-                            let_through(error)
-                            return function(x1, x2)
-                        return _bound(made, a, result)
+                try:
+                    small, least, result = table.calls[name]
+                except (KeyError, TypeError):  # of None: nothing is to be known
+                    return function(x1, x2)
+                a, b = x1._native, x2._native
+                if least is None or (a.size < least and b.size < least):
+                    try:
+                        made = small(a, b)
+                    except Exception as error:
+                        let_through(error)
+                        return function(x1, x2)
+                    if made.__class__ is not a.__class__:
+                        made = table.normalize(made)
+                    array = _Array()
+                    array._native = made
+                    array._table = result
+                    return array
         return function(x1, x2)
 
     return way
@@ -209,18 +215,21 @@ def item(function: Function) -> Function:
 
     def method(self: Any, key: Any, /) -> Any:
         table = self._table
-        known = table.calls.get("__getitem__")
-        if known is None or STRICT.touched:
+        try:
+            call, least, quicker = table.calls["__getitem__"]
+        except (KeyError, TypeError):  # of None: nothing is to be known
+            return function(self, key)
+        if STRICT.touched:
             return function(self, key)
         a, place, kind = self._native, key, key.__class__
-        call, least, quicker = known
         if kind is int:
             call = quicker or call
         elif kind is slice:
+            start, stop, step = key.start, key.stop, key.step
             if (  # `is_slice`, without a call
-                key.start.__class__ not in _BOUNDS
-                or key.stop.__class__ not in _BOUNDS
-                or key.step.__class__ not in _BOUNDS
+                (start is not None and start.__class__ is not int)
+                or (stop is not None and stop.__class__ is not int)
+                or (step is not None and step.__class__ is not int)
             ):
                 return function(self, key)
             call = quicker or call

@@ -148,6 +148,31 @@ def test_nothing_outlives_the_entries(x: Any) -> None:
 
 
 @pure
+def test_what_is_found_sooner_is_what_the_table_holds(x: Any) -> None:
+    table = x._table
+    x + x, xp.hypot(x, x), xp.exp(x), -x
+    assert table.entries == dict(table) != {}
+    table["add"] = (lambda a, b: a - b), table["add"][1]
+    assert_same_bits((x + x).unwrap(), np.zeros((2, 2)))
+    del table["add"]
+    assert_same_bits((x + x).unwrap(), 2 * x.unwrap())
+    forget_entries()
+    assert table.entries == {}
+
+
+@pure
+@pytest.mark.parametrize("divide", [lambda x, y: x / y, xp.divide], ids=["operator", "function"])
+def test_a_float_that_is_kept_takes_the_place_of_no_other(
+    divide: Callable[[Any, Any], Any], x: Any
+) -> None:
+    native = x.unwrap()
+    for number in (0.0, -0.0, np.nan, 0.1, 0.1 + 0.2, 0.3, -0.0, 0.0):
+        for _ in range(2):
+            with np.errstate(all="ignore"):
+                assert_same_bits(divide(x, number).unwrap(), native / number)
+
+
+@pure
 def test_what_is_learned_while_entries_are_forgotten_is_not_kept() -> None:
     table = table_of(NUMPY, CPU, _dtypes.float64)
     x = make(np.ones(3), table)
