@@ -25,6 +25,7 @@ import corepy
 import corepy.array_api as xp
 from corepy._budget import cores
 from corepy._crew import Crew
+from corepy.backends._numpy_loops import INTEGERS
 from corepy.backends._numpy_order import PARTS
 from corepy.dispatch import _helped, _hot, _table
 from corepy.dispatch._settings import AUTOCAST
@@ -128,6 +129,11 @@ FLOATING: Final[Calls] = {
     "mean": lambda a, **_: xp.mean(a),
     "mean of rows": lambda m, **_: xp.mean(m, axis=1),
     "mean of columns": lambda m, **_: xp.mean(m, axis=0),
+    "even steps": lambda a, **_: xp.linspace(-0.7, 1e30, SIZE, dtype=a.dtype),
+    "steps too small": lambda a, **_: xp.linspace(0, 1e-320, SIZE, dtype=a.dtype),
+    "steps beside a great start": lambda a, **_: xp.arange(1e10, 2e10, 9999.7, dtype=a.dtype),
+}
+PRODUCTS: Final[Calls] = {
     "a tall matrix": lambda tall, few, **_: tall @ few,
     "a wide matrix": lambda tall, few, **_: few.T @ tall.T,
     "a stack": lambda tall, few, **_: xp.reshape(tall, (-1, 11, 7)) @ few,
@@ -136,17 +142,15 @@ FLOATING: Final[Calls] = {
     "long rows by a vector": lambda m, a, **_: m @ a[:COLUMNS],
     "a vector by turned rows": lambda m, a, **_: a[:COLUMNS] @ m.T,
     "few rows by a vector": lambda a, **_: xp.reshape(a[:450_000], (9, -1)) @ a[:50_000],
-    "even steps": lambda a, **_: xp.linspace(-0.7, 1e30, SIZE, dtype=a.dtype),
-    "steps too small": lambda a, **_: xp.linspace(0, 1e-320, SIZE, dtype=a.dtype),
-    "steps beside a great start": lambda a, **_: xp.arange(1e10, 2e10, 9999.7, dtype=a.dtype),
     "weighed rows": lambda m, a, **_: a[:ROWS] @ m,
     "weighed short rows": lambda tall, heavy, **_: tall.T @ heavy,
 }
 FLOATS: Final = ("float32", "float64")
+INTEGER: Final[Calls] = PRODUCTS if "int64" in INTEGERS.get("matmul", {}) else {}
 CASES: Final = [
     (name, dtype, call)  # by dtype, of which operands are drawn once
     for dtype in (*FLOATS, "int64")
-    for calls in (ANY, FLOATING)[: 1 + (dtype in FLOATS)]
+    for calls in (ANY, *((FLOATING, PRODUCTS) if dtype in FLOATS else (INTEGER,)))
     for name, call in calls.items()
 ]
 
@@ -203,7 +207,7 @@ def test_products_are_shared_again_after_reproducible_ones(helpers: StandIn) -> 
 def test_products_are_shared_again_after_rounded_ones(
     kind: str, helpers: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call, operands = FLOATING[kind], arrays("float32")
+    call, operands = PRODUCTS[kind], arrays("float32")
     call(**operands)  # of the first product of all BLAS's threads add up otherwise
     expected = outcome(lambda: call(**operands))
     enlist(helpers)
