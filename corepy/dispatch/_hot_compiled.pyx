@@ -342,6 +342,11 @@ cdef class Slots(dict):
                 _release(&self.slots[place])
             PyMem_Free(self.slots)
 
+    @property
+    def entries(self):
+        """What the table holds, as `corepy.dispatch._hot_python` asks for it."""
+        return self
+
     def clear(self):
         """Forget every entry.
 
