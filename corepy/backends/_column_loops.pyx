@@ -20,13 +20,6 @@ cdef extern from *:
     #include <stddef.h>
     #include <stdint.h>
     #include <string.h>
-    #if defined(__GNUC__)
-    #define COREPY_APART __attribute__((noinline))
-    #elif defined(_MSC_VER)
-    #define COREPY_APART __declspec(noinline)
-    #else
-    #define COREPY_APART
-    #endif
 
     enum { COREPY_TILE = 16384 };  /* bytes of results that stay in the first cache */
 

@@ -14,6 +14,13 @@ cdef extern from *:
     #else
     #define COREPY_ONLY restrict
     #endif
+    #if defined(__GNUC__)
+    #define COREPY_APART __attribute__((noinline))
+    #elif defined(_MSC_VER)
+    #define COREPY_APART __declspec(noinline)
+    #else
+    #define COREPY_APART
+    #endif
 
     /* GCC on Windows does not align the stack to wide registers (its bug 54412). */
     #if defined(__GNUC__) && defined(__x86_64__) && (defined(__clang__) || !defined(_WIN32))

@@ -268,8 +268,7 @@ cdef object _stacked_product(Slot* slot, PyArrayObject* x, PyArrayObject* y):
     shared = shared and not _is_reproducible()
     shared = shared and dims[1] <= alone // dims[2] and dims[3] <= alone // dims[2] // dims[1]
     shared = shared or slot.wide
-    cdef npy_intp least = PY_SSIZE_T_MAX if _products(dims) < slot.first else slot.least
-    if not shared and (_size(x, least) < 1 or _size(y, least) < 1):
+    if not shared and (_size(x, slot.least) < 1 or _size(y, slot.least) < 1):
         return None
     made = _new_if_any(slot.descr, ndim, shape)
     if made is None:
