@@ -1,7 +1,7 @@
 """One Array API namespace over the accelerators that already exist.
 
-``xp = corepy.array_api`` is the Python array API standard, 2025.12. Each operation runs in the
-best library that this machine has, on the device where its operands live.
+``xp = corepy.array_api`` is the Python array API standard, 2025.12. Each operation runs in a
+library that this machine has, on the device where its operands live.
 """
 
 import importlib as _importlib

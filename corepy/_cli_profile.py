@@ -152,8 +152,8 @@ def _run(options: argparse.Namespace, errors: TextIO) -> tuple[object, bool]:
             try:
                 if options.module:
                     runpy.run_module(options.program, run_name="__main__", alter_sys=True)
-                else:
-                    runpy.run_path(options.program, run_name="__main__")
+                else:  # by its whole path, as `__file__` has it wherever the program goes
+                    runpy.run_path(os.path.abspath(options.program), run_name="__main__")
             except SystemExit as ending:
                 status = ending.code
             except BaseException as error:

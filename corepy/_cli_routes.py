@@ -82,7 +82,7 @@ def show_routes(options: argparse.Namespace) -> int:
     """
     if options.force and options.source is None:
         options.refuse("argument --force: not allowed without argument --import")
-    device = _device("routes", options.device or CPU)
+    device = CPU if options.device is None else _device("routes", options.device)
     try:
         get_num_threads()  # a variable that is wrong is, whether or not a table depends on it
         if options.thaw:

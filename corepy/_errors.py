@@ -80,7 +80,7 @@ class FallbackWarning(UserWarning):
 
 
 class RouteWarning(UserWarning):
-    """A table of routes that was measured on this machine is not used, because it does not fit."""
+    """Measured routes or costs of offloading cannot be used: they do not fit, or there are none."""
 
 
 def _kind(value: object) -> str:

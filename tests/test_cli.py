@@ -381,6 +381,18 @@ def test_a_wrong_number_of_threads_is_not_the_prioritys_fault(bare: Path) -> Non
         assert "COREPY_BACKEND_PRIORITY" not in done.stderr
 
 
+def test_a_wrong_number_of_threads_is_told_once_beside_measured_routes(
+    bare: Path, tmp_path: Path
+) -> None:
+    caches = tmp_path / "caches"
+    (caches / "corepy").mkdir(parents=True)
+    (caches / "corepy" / "routes-0.json").write_text("{}", encoding="utf-8")
+    wrong = {"COREPY_NUM_THREADS": "0", "COREPY_ROUTES": "", "XDG_CACHE_HOME": str(caches)}
+    done = python("info", PYTHONPATH=path_of(bare), **wrong)
+    told = "COREPY_NUM_THREADS is '0'; expected a positive number of threads"
+    assert (done.returncode, done.stderr) == (2, f"corepy: {told}\n")
+
+
 def test_a_wrong_priority_gives_no_traceback_in_a_process(bare: Path) -> None:
     done = python("info", COREPY_BACKEND_PRIORITY="tortch", PYTHONPATH=path_of(bare))
     assert done.returncode == 2

@@ -58,6 +58,16 @@ def test_a_program_is_run_as_python_would(
     assert len(json.loads(Path(files[1]).read_text())["traceEvents"]) == 3
 
 
+def test_a_program_finds_its_own_file_wherever_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "goes.py"
+    path.write_text("import os; os.chdir(os.sep); open(__file__).close(); print(__file__)\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["profile", "goes.py"]) == 0
+    assert capsys.readouterr().out == f"{path}\n"
+
+
 @pytest.mark.parametrize(("how", "status"), [("exit", 3), ("message", 1)])
 def test_a_programs_exit_is_the_commands(
     program: str, how: str, status: int, capsys: pytest.CaptureFixture[str]

@@ -276,7 +276,7 @@ def test_force_is_for_an_import(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_is_no_device_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for device in ("nope", "cuda:x"):
+    for device in ("nope", "cuda:x", ""):
         assert main(["routes", "--device", device]) == 2
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)

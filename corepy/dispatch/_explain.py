@@ -46,7 +46,7 @@ class Record:
     Attributes
     ----------
     operation : str
-        Name of the operation; ``"transfer"`` and ``"copy"`` for movements of their own.
+        Name of the operation; ``"transfer"`` for a movement of its own.
     backend : str
         The backend that ran it.
     device : str

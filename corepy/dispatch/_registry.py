@@ -209,7 +209,7 @@ def register_backend(
         The adapter.
     priority : int
         Order among the backends of one device where the user has no wish; lower comes first.
-        corepy's own start at 50, so the default comes after them.
+        corepy's own start at 50, and the default comes after all of them but the reference.
     modules : sequence of str
         Root modules of the library's array types, where they are not the backend's own: by them
         a native array finds its backend.
