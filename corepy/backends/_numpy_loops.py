@@ -186,6 +186,8 @@ LOOPS: Final[dict[str, Loop]] = {
         )
     },
     "clip": Loop(None, "plain", wide=WIDE.get("clip", {})),
+    "linalg.matrix_norm": Loop(None, "plain", real=True),
+    "linalg.vector_norm": Loop(None, "plain", real=True),
     "searchsorted": Loop(None, "plain", real=True),
     "argsort": Loop(None, "plain", real=True, order=ORDER_LOOP, first=ORDERED),
     **{

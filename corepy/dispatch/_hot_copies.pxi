@@ -219,10 +219,19 @@ cdef inline void _copy_past_caches(char* into, char* source, npy_intp bytes) noe
 
 
 cdef object _cast_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Copy an array to another dtype."""
-    if count != 2 or names != NULL or args[1].ob_type != <void*>_DType:
+    """Copy an array to a dtype, or give it back where it has that and need not be copied."""
+    cdef PyObject** words = [Py_True, Py_None]
+    if count != 2 or args[1].ob_type != <void*>_DType:
         return None
-    return _copied(args[0], args[1])
+    if names == NULL:
+        return _copied(args[0], args[1])
+    if not _words(args, count, names, ("copy", "device"), words) or _slot_of(args[0], _ASTYPE) == NULL:
+        return None
+    if not _is_there(words[1], (<Operand>args[0])._table):
+        return None
+    if words[0] == Py_False and args[1] == <PyObject*>(<Operand>args[0])._table.dtype:
+        return <object>args[0]
+    return _copied(args[0], args[1]) if words[0] in (Py_True, Py_False) else None
 
 
 cdef object _copied(PyObject* array, PyObject* dtype):

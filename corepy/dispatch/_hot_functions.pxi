@@ -46,6 +46,7 @@ cdef class Function:
     cdef Way way
     cdef int place  # of the operation in the slots
     cdef tuple words  # keywords of a reduction
+    cdef tuple places  # names of parameters by their places, None where a name does not do
     cdef bint widens  # whether integers are reduced to a wider dtype
     cdef bint repeated  # whether `_repeated_reduction` knows its calls
     cdef object function, result
@@ -75,7 +76,10 @@ cdef object _called(Function self, PyObject** args, size_t flags, PyObject* name
         found = corepy_take(made)
         if found is not None:
             return found
-        made = (<WayInC>_called_on_natives)(self, args, PyVectorcall_NARGS(flags), names)
+        if names == NULL:
+            made = (<WayInC>_called_on_natives)(self, args, PyVectorcall_NARGS(flags), names)
+        else:
+            made = (<WayInC>_called_by_names)(self, args, PyVectorcall_NARGS(flags), names)
     if made != NULL:
         found = corepy_take(made)
         if found is not None:
@@ -90,6 +94,25 @@ cdef object _called(Function self, PyObject** args, size_t flags, PyObject* name
     ):
         return PyObject_Vectorcall(<PyObject*>self.again, args, flags, names)
     return PyObject_Vectorcall(<PyObject*>self.function, args, flags, names)
+
+
+cdef object _called_by_names(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Try again where names stand in their places, as in `zeros(shape=3)`; and on native arrays."""
+    cdef Py_ssize_t given = PyTuple_GET_SIZE(names), places = PyTuple_GET_SIZE(<PyObject*>self.places)
+    cdef Py_ssize_t more = 0
+    cdef PyObject* rest = NULL
+    while more < given and count + more < places:
+        if PyTuple_GET_ITEM(names, more) != PyTuple_GET_ITEM(<PyObject*>self.places, count + more):
+            break
+        more += 1
+    if more:
+        left = (<tuple>names)[more:]
+        if more < given:
+            rest = <PyObject*>left
+        found = self.way(self, args, count + more, rest)
+        if found is not None:
+            return found
+    return _called_on_natives(self, args, count, names)
 
 
 cdef int _forgive_lack_of_memory() except -1:
@@ -116,6 +139,7 @@ cdef object _before(Way way, str name, function, result=None, bint again=False):
     made.way, made.place = way, _place(name)
     made.name, made.function, made.result = name, function, result
     made.repeated, made.widens = name in _REPEATED, name in _WIDENING
+    made.places = _places_of(function)
     made.words = _REDUCING
     if made.widens:
         made.words = _RUNNING if name.startswith("cumulative_") else _SUMMING
@@ -125,6 +149,15 @@ cdef object _before(Way way, str name, function, result=None, bint again=False):
         found = _hot_python.shortened(name, function)
         made.again = None if found is function else found
     return functools.update_wrapper(made, function)
+
+
+cdef tuple _places_of(function):
+    """Name the parameters that may stand without their names, None those that have to."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return ()
+    alone = code.co_posonlyargcount
+    return (None,) * alone + code.co_varnames[alone : code.co_argcount]
 
 
 # ---------------------------------------------------------------------------- arguments
@@ -252,6 +285,8 @@ cdef Way _way_of(str name):
         return _decomposition_way
     if name in ("fft.fft", "fft.rfft"):
         return _transform_way
+    if name in ("linalg.matrix_norm", "linalg.vector_norm"):
+        return _norm_way
     if name in _likeness:
         return _likeness_way
     if name in ("T", "mT"):

@@ -279,6 +279,60 @@ cdef object _transform_way(Function self, PyObject** args, Py_ssize_t count, PyO
     return None if made is None else _make(made, target)
 
 
+cdef tuple _OF_VECTORS = ("ord", "keepdims", "axis")
+cdef tuple _OF_MATRICES = ("ord", "keepdims")
+cdef tuple _LAST_TWO = (-2, -1)
+
+
+cdef object _norm_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
+    """Take the root of the squares of few real numbers, added up along axes, or over matrices."""
+    cdef PyObject** words = [NULL, Py_False, Py_None]
+    cdef bint of_matrices = self.place == _MATRIX_NORM
+    if count != 1 or not _words(args, 1, names, _OF_MATRICES if of_matrices else _OF_VECTORS, words):
+        return None
+    if words[1].ob_type != <void*>&PyBool_Type or words[0] != NULL and (
+        not _is_frobenius(words[0]) if of_matrices else not _is_two(words[0])
+    ):
+        return None
+    cdef Slot* own = _slot_of(args[0], self.place)
+    if own == NULL:
+        return None
+    table = (<Operand>args[0])._table
+    native = (<Operand>args[0])._native
+    cdef PyArrayObject* x = <PyArrayObject*><PyObject*>native
+    if not _is_plain(<PyObject*>x) or _size(x, own.least) < 1:
+        return None
+    axis = <object>words[2]
+    if of_matrices:
+        axis = _LAST_TWO
+        if PyArray_NDIM(x) < 2:
+            return None
+    cdef Slot* times = _resolved(table, _MULTIPLY)
+    cdef Slot* total = _resolved(table, _SUM)
+    cdef Slot* root = _resolved(table, _SQRT)
+    if times == NULL or total == NULL or root == NULL:
+        return None
+    squares = _short_binary(times, <PyObject*>x, <PyObject*>x)
+    sums = None if squares is None else _short_reduction(total, <PyObject*>squares, axis, 0)
+    made = None if sums is None else _short_unary(root, <PyObject*>sums)
+    if made is None:
+        return None
+    if words[1] == Py_True:
+        made = _with_dimensions(<PyArrayObject*><PyObject*>made, PyArray_NDIM(x), axis)
+    return _make(made, table)
+
+
+cdef inline bint _is_two(PyObject* order) noexcept:
+    cdef long number
+    if order.ob_type == <void*>&PyFloat_Type:
+        return PyFloat_AS_DOUBLE(order) == 2
+    return _whole(order, &number) and number == 2
+
+
+cdef inline bint _is_frobenius(PyObject* order) except -1:
+    return order == Py_None or order.ob_type == <void*>&PyUnicode_Type and <object>order == "fro"
+
+
 cdef object _trace_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
     """Add up a diagonal of a matrix."""
     cdef npy_intp length, stride, i

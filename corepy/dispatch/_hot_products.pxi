@@ -542,27 +542,24 @@ cdef object _contraction_way(Function self, PyObject** args, Py_ssize_t count, P
             return None
         made = _product_of_all(slot, a, b) if _same_shape(a, b) else None
         return None if made is None else _make(made, x._table)
-    if not 1 <= ndim <= 2 or PyArray_NDIM(b) != ndim:
-        return None  # NumPy multiplies a vector and a matrix as two of these, and rounds otherwise
-    if PyArray_DIMS(a)[ndim - 1] != PyArray_DIMS(b)[0]:
+    if ndim < 1 or PyArray_NDIM(b) < 1 or PyArray_DIMS(a)[ndim - 1] != PyArray_DIMS(b)[0]:
         return None
-    made = _matrix_product(slot, a, b)
-    if made is not None:
-        return _make(made, x._table)
-    if ndim != 2:
-        return None
-    # The entry, without another look at what is known of them.
+    if ndim <= 2 and PyArray_NDIM(b) == ndim:
+        made = _matrix_product(slot, a, b)
+        if made is not None:
+            return _make(made, x._table)
+        if ndim == 1:
+            return None
+    # The entry, without another look at what is known of them. NumPy multiplies a vector and a
+    # matrix as two of these, and rounds otherwise.
     if slot.native == NULL:
         return None
-    native = <object>slot.native
+    native, pairs = <object>slot.native, ((ndim - 1,), (0,))
     try:
-        made = native(left, right, axes=_ONE_AXIS)
+        made = native(left, right, axes=pairs)
     except Exception as error:
-        made = _recover("tensordot", x._table, (x, y), error, native, left, right, axes=_ONE_AXIS)
+        made = _recover("tensordot", x._table, (x, y), error, native, left, right, axes=pairs)
     return _make(made, x._table) if _is_array(<PyObject*>made) else None
-
-
-cdef tuple _ONE_AXIS = ((1,), (0,))
 
 
 cdef object _product_of_all(Slot* slot, PyArrayObject* x, PyArrayObject* y):
@@ -575,9 +572,9 @@ cdef object _product_of_all(Slot* slot, PyArrayObject* x, PyArrayObject* y):
 
 
 cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Multiply vectors along the last axis of two arrays of one shape."""
+    """Multiply vectors along the last axis of two arrays of one shape, or short ones along the first."""
     cdef PyObject* axis = NULL
-    cdef int ndim
+    cdef int ndim, place
     if count != 2 or not _words(args, count, names, ("axis",), &axis):
         return None
     cdef Slot* slot = _slot_of_product(args[0], self.place)
@@ -591,10 +588,11 @@ cdef object _dot_way(Function self, PyObject** args, Py_ssize_t count, PyObject*
     if not _same_shape(x, y):
         return None
     ndim = PyArray_NDIM(x)
-    if ndim == 0 or _axis_of(axis, ndim, -1) != ndim - 1 or _size(x, slot.least) < 1:
+    place = _axis_of(axis, ndim, -1) if ndim else -1
+    if place != ndim - 1 and place != 0 or ndim == 0 or _size(x, slot.least) < 1:
         return None
     held, also_held = <object><PyObject*>x, <object><PyObject*>y
-    made = _dots(slot, x, y)
+    made = _dots(slot, x, y) if place == ndim - 1 else _dots_of_columns(slot, x, y)
     return None if made is None else _make(made, table)
 
 
@@ -617,6 +615,24 @@ cdef object _dots(Slot* slot, PyArrayObject* x, PyArrayObject* y):
         work = <double>dims[0] * dims[1]
         return made if _core_calls(slot, False, parts, dims, steps, work) else None
     return made if _dots_of_rows(slot, parts, dims) else None
+
+
+cdef object _dots_of_columns(Slot* slot, PyArrayObject* x, PyArrayObject* y):
+    """Multiply short vectors along the first axis of such arrays, None where the entry has to."""
+    cdef npy_intp dims[2]
+    cdef npy_intp steps[5]
+    cdef char* parts[3]
+    cdef npy_intp size = _size(x, SHORT)
+    if size < 1:
+        return None
+    dims[1] = PyArray_DIMS(x)[0]
+    dims[0] = size // dims[1]
+    steps[0] = steps[1] = steps[2] = slot.size
+    steps[3] = steps[4] = dims[0] * slot.size
+    made = _new(slot.descr, PyArray_NDIM(x) - 1, PyArray_DIMS(x) + 1)
+    parts[0], parts[1] = <char*>PyArray_DATA(x), <char*>PyArray_DATA(y)
+    parts[2] = _data(made)
+    return made if _core_calls(slot, False, parts, dims, steps, <double>size) else None
 
 
 cdef object _dot_of_parts(Slot* slot, PyObject** args, PyObject* axis):

@@ -83,7 +83,7 @@ def assert_alike(name: str, *args: Any, **params: Any) -> None:
         for x, y in zip(found, expected, strict=True):
             assert x.dtype is y.dtype
             assert x.backend == y.backend
-            if _adds_otherwise(name, args[0]):
+            if args and _adds_otherwise(name, args[0]):
                 eps = np.finfo(args[0].dtype.name).eps
                 np.testing.assert_allclose(x.unwrap(), y.unwrap(), rtol=16 * eps)
             else:

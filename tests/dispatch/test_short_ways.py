@@ -61,12 +61,42 @@ def test_creation(params: dict[str, Any]) -> None:
         assert_alike("linspace", *ends, endpoint=False, **params)
 
 
+def test_names_in_the_place_of_places() -> None:
+    for params in ({"shape": 3}, {"shape": (2, 3), "dtype": xp.int8}, {"dtype": None, "shape": 3}):
+        for name in ("zeros", "ones"):
+            assert_alike(name, **params)
+            assert_alike(name, 3, **params)
+    assert_alike("full", (2, 3), fill_value=7)
+    assert_alike("full", fill_value=7, shape=(2, 3))
+    assert_alike("full", shape=(2, 3), fill_value=7, dtype=xp.float32)
+    assert_alike("full", 2, shape=3)
+    assert_alike("arange", 2, stop=9)
+    assert_alike("arange", start=2, stop=9, step=3)
+    assert_alike("arange", 2, step=3)
+    assert_alike("linspace", 0, 1, num=5, endpoint=False)
+    assert_alike("linspace", 0, stop=1, num=5, dtype=xp.float32)
+    assert_alike("eye", n_rows=3, n_cols=4, k=1)
+    x = xp.reshape(xp.arange(6), (2, 3))
+    assert_alike("reshape", x, shape=(3, 2))
+    assert_alike("reshape", x, shape=(3, 2), copy=True)
+    assert_alike("reshape", x=x, shape=(3, 2))  # a name that does not do
+    assert_alike("permute_dims", x, axes=(1, 0))
+    assert_alike("broadcast_to", x, shape=(2, 2, 3))
+    assert_alike("clip", x, min=1, max=4)
+    assert_alike("clip", x, max=4, minimum=1)
+
+
 def test_arrays_like_others() -> None:
     for dtype in DTYPES:
         for x in layouts(dtype):
             for name in ("zeros_like", "ones_like"):
                 assert_alike(name, x)
                 assert_alike(name, x, dtype=xp.float32)
+            for target in (x.dtype, xp.float32, xp.complex128):
+                for copy in (True, False, None, 1):
+                    assert_alike("astype", x, target, copy=copy)
+                assert_alike("astype", x, target, device=x.device)
+                assert_alike("astype", x, target, copy=False, device="cpu")
             assert xp.empty_like(x).shape == x.shape
             for value in (3, -2, 2.5, True, 300, 1j, 2**70, "a"):
                 assert_alike("full_like", x, value)
@@ -356,6 +386,15 @@ def test_products(dtype: str) -> None:
                 assert_alike("linalg.trace", x, **params)
             assert_alike("linalg.trace", x, dtype=xp.float64)
             assert_alike("linalg.trace", x, offset=1.0)
+            norms = ({}, {"ord": 2.0}, {"ord": 1}, {"ord": True}, {"axis": 0}, {"axis": (1, 0)})
+            for params in norms:
+                assert_alike("linalg.vector_norm", x, **params)
+                assert_alike("linalg.vector_norm", x, keepdims=True, **params)
+            assert_alike("linalg.vector_norm", x, axis=(0, 0))
+            assert_alike("linalg.vector_norm", x, axis=(), keepdims=1)
+            for order in ("fro", None, 2, "nuc", "fr"):
+                assert_alike("linalg.matrix_norm", x, ord=order, keepdims=True)
+            assert_alike("linalg.matrix_norm", x)
     x = arrays[4]
     assert_alike("matmul", x)
     if dtype != "bool":

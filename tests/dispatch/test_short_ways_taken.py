@@ -32,6 +32,9 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "add": lambda x: x + xp.astype(x, xp.float32),
     "astype": lambda x: (
         xp.astype(x, xp.float32),
+        xp.astype(x, xp.float32, copy=False, device=x.device),
+        xp.astype(x, xp.float64, copy=False),
+        xp.astype(x, x.dtype, copy=True),
         xp.asarray(x, copy=True),
         xp.asarray(x.T, copy=True, dtype=xp.float64),
         xp.asarray(x, dtype=xp.int64),
@@ -56,7 +59,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
         xp.repeat(x, 2, axis=1),
         xp.repeat(x, xp.argsort(x[0]), axis=0),
     ),
-    "reshape": lambda x: xp.reshape(x, (-1,)),
+    "reshape": lambda x: (xp.reshape(x, (-1,)), xp.reshape(x, shape=(4, 1))),
     "searchsorted": lambda x: xp.searchsorted(x[0], x, side="right"),
     "sort": lambda x: (xp.sort(x), xp.sort(x, axis=0, stable=True, descending=False)),
     "argsort": xp.argsort,
@@ -66,16 +69,22 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "tensordot": lambda x: xp.tensordot(x, x, axes=1),
     "unique_values": xp.unique_values,
     "unstack": lambda x: (xp.unstack(x), xp.unstack(x, axis=-1), xp.unstack(x[0])),
-    "vecdot": lambda x: xp.vecdot(x, x),
+    "vecdot": lambda x: (xp.vecdot(x, x), xp.vecdot(x, x, axis=0)),
     "linalg.cholesky": xp.linalg.cholesky,
     "linalg.det": xp.linalg.det,
     "linalg.diagonal": lambda x: (xp.linalg.diagonal(x), xp.linalg.diagonal(x, offset=-1)),
     "linalg.eigh": xp.linalg.eigh,
     "linalg.inv": xp.linalg.inv,
     "linalg.qr": xp.linalg.qr,
+    "linalg.matrix_norm": lambda x: (xp.linalg.matrix_norm(x), xp.linalg.matrix_norm(x, ord="fro")),
     "linalg.outer": lambda x: xp.linalg.outer(x[0], x[1]),
     "linalg.trace": lambda x: (xp.linalg.trace(x), xp.linalg.trace(x.T, offset=1)),
     "linalg.solve": lambda x: xp.linalg.solve(x, x),
+    "linalg.vector_norm": lambda x: (
+        xp.linalg.vector_norm(x),
+        xp.linalg.vector_norm(x, axis=-1, ord=2.0),
+        xp.linalg.vector_norm(x, axis=(0, 1), keepdims=True),
+    ),
     "linalg.svd": lambda x: (xp.linalg.svd(x), xp.linalg.svd(x, full_matrices=False)),
     "sum": lambda x: (xp.sum(x, keepdims=True), xp.sum(x, keepdims=False, axis=1)),
 }
@@ -306,6 +315,22 @@ def test_what_lies_otherwise_takes_the_short_way(dtype: str) -> None:
         calls += [lambda: xp.sort(x, axis=0), lambda: xp.searchsorted(flat, row)]
         calls += [lambda: xp.argsort(flat, stable=False), lambda: xp.unique_values(row)]
     for number, call in enumerate(calls):
+        assert steps(call) == [], number
+
+
+@compiled
+def test_names_in_the_place_of_places_take_the_short_way() -> None:
+    for number, call in enumerate(
+        (
+            lambda: xp.zeros(shape=(2, 3)),
+            lambda: xp.ones(shape=3, dtype=xp.int64, device=None),
+            lambda: xp.full((2, 3), fill_value=2.5),
+            lambda: xp.full(shape=2, fill_value=3, dtype=xp.int8),
+            lambda: xp.arange(2, stop=9),
+            lambda: xp.linspace(0, 1, num=5),
+            lambda: xp.linspace(0, stop=1, num=5, endpoint=False),
+        )
+    ):
         assert steps(call) == [], number
 
 
