@@ -205,9 +205,9 @@ def _vector_norm(
 ) -> Array:
     if axis is None and not keepdims:
         x, axis = x.ravel(), (0,)
-    if ord == 2 and axis != ():
-        return np.asarray(np.sqrt(_add(_squares(x), axis, None, None, keepdims)))
     if axis is not None and len(axis) == 1:
+        if ord == 2:
+            return np.asarray(np.sqrt(_add(_squares(x), axis, None, None, keepdims)))
         if ord == 1:
             return np.asarray(_add(np.abs(x), axis, None, None, keepdims))
         if ord == math.inf:

@@ -285,7 +285,10 @@ cdef tuple _LAST_TWO = (-2, -1)
 
 
 cdef object _norm_way(Function self, PyObject** args, Py_ssize_t count, PyObject* names):
-    """Take the root of the squares of few real numbers, added up along axes, or over matrices."""
+    """Take the root of the squares of few real numbers, added up: all, along an axis, or of matrices.
+
+    Along several axes NumPy adds up in another order.
+    """
     cdef PyObject** words = [NULL, Py_False, Py_None]
     cdef bint of_matrices = self.place == _MATRIX_NORM
     if count != 1 or not _words(args, 1, names, _OF_MATRICES if of_matrices else _OF_VECTORS, words):
@@ -307,6 +310,8 @@ cdef object _norm_way(Function self, PyObject** args, Py_ssize_t count, PyObject
         axis = _LAST_TWO
         if PyArray_NDIM(x) < 2:
             return None
+    elif words[1] == Py_True if axis is None else words[2].ob_type == <void*>&PyTuple_Type:
+        return None
     cdef Slot* times = _resolved(table, _MULTIPLY)
     cdef Slot* total = _resolved(table, _SUM)
     cdef Slot* root = _resolved(table, _SQRT)
