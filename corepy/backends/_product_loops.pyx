@@ -145,8 +145,15 @@ cdef extern from *:
     /* Integers. A tile of a product is ROWS rows of VECTORS registers, of numbers that are multiplied
        by the rows of a panel, which are that wide. */
     enum { COREPY_DEEP = 128, COREPY_SMALL = 64, COREPY_VECTOR = 1024 };
+    /* Up to so many results, which fill no register, are found by themselves: to pack a panel takes as
+       long. So many products at a time, whose operands are in the first cache for the next result. */
+    enum { COREPY_THIN = 6, COREPY_PASS = 512 };
+    /* Products of a sum from which registers pay. */
+    enum { COREPY_SUMMED = 5 };
     #define COREPY_AT(ITEM, BASE, OFFSET) (*(ITEM*)((char*)(BASE) + (OFFSET)))
     #define COREPY_TIMES(ITEM, A, B) ((ITEM)((uint64_t)(A) * (uint64_t)(B)))
+    #define COREPY_PRODUCT(ITEM, K) \\
+        ((uint64_t)COREPY_AT(const ITEM, x, (K) * step) * COREPY_AT(const ITEM, y, (K) * other))
     #define COREPY_INTEGER_TILE(NAME, ITEM, ROWS, VECTORS, TARGET) \\
         TARGET COREPY_APART static void NAME##_tile_##ROWS##_##VECTORS( \\
             const NAME##_matrix* into, ptrdiff_t width, int begun, const NAME##_matrix* left, \\
@@ -220,6 +227,18 @@ cdef extern from *:
             for (; i < size; i++) value += COREPY_TIMES(ITEM, x[i], y[i]); \\
             return value; \\
         } \\
+        /* The same of numbers with gaps. */ \\
+        static inline ITEM NAME##_sum( \\
+            const char* x, ptrdiff_t step, const char* y, ptrdiff_t other, ptrdiff_t size \\
+        ) { \\
+            uint64_t value = 0, more = 0; \\
+            for (; size >= 4; size -= 4, x += 4 * step, y += 4 * other) { \\
+                value += COREPY_PRODUCT(ITEM, 0) + COREPY_PRODUCT(ITEM, 1); \\
+                more += COREPY_PRODUCT(ITEM, 2) + COREPY_PRODUCT(ITEM, 3); \\
+            } \\
+            for (; size; size--, x += step, y += other) value += COREPY_PRODUCT(ITEM, 0); \\
+            return (ITEM)(value + more); \\
+        } \\
         /* Rows of numbers side by side, times a vector with gaps or without. */ \\
         static void NAME##_rows( \\
             char* into, ptrdiff_t next, const NAME##_matrix* rows, ptrdiff_t count, \\
@@ -228,6 +247,10 @@ cdef extern from *:
             const int packs = step != sizeof(ITEM); \\
             const ptrdiff_t most = packs ? COREPY_VECTOR : size; \\
             ITEM packed[COREPY_VECTOR]; \\
+            if (packs && count == 1) { \\
+                *(ITEM*)into = NAME##_sum(rows->data, sizeof(ITEM), vector, step, size); \\
+                return; \\
+            } \\
             for (ptrdiff_t first = 0; first < size; first += most) { \\
                 const ptrdiff_t part = size - first < most ? size - first : most; \\
                 const ITEM* x = (const ITEM*)vector + first; \\
@@ -303,29 +326,38 @@ cdef extern from *:
         ) { \\
             enum { LANES = sizeof(NAME##_vector) / sizeof(ITEM) }; \\
             const int few = deep < 4 * LANES ? 1 : 3 * LANES / 4; \\
+            const int thin = rows < LANES && columns < LANES && rows * columns <= COREPY_THIN; \\
+            const int rows_lie = x->column == sizeof(ITEM) && columns <= few; \\
+            const int by_rows = rows_lie && (thin || columns <= rows); \\
+            const int by_columns = rows <= few && y->row == sizeof(ITEM); \\
+            const int side_by_side = (by_rows || by_columns) && deep >= COREPY_SUMMED; \\
             const NAME##_matrix left = {x->data, x->column, x->row}; \\
             const NAME##_matrix right = {y->data, y->column, y->row}; \\
             const NAME##_matrix across = {into->data, into->column, into->row}; \\
-            if (columns <= few && columns <= rows && x->column == sizeof(ITEM)) { \\
+            if (side_by_side && by_rows) { \\
                 for (ptrdiff_t i = 0; i < columns; i++) { \\
                     NAME##_rows(into->data + i * into->column, into->row, x, rows, \\
                         y->data + i * y->column, y->row, deep); \\
                 } \\
-            } else if (rows <= few && y->row == sizeof(ITEM)) { \\
+            } else if (side_by_side) { \\
                 for (ptrdiff_t r = 0; r < rows; r++) { \\
                     NAME##_rows(into->data + r * into->row, into->column, &right, columns, \\
                         x->data + r * x->row, x->column, deep); \\
                 } \\
-            } else if (rows * columns < COREPY_SMALL && rows * columns * deep < COREPY_SMALL) { \\
-                for (ptrdiff_t r = 0; r < rows; r++) { \\
-                    for (ptrdiff_t i = 0; i < columns; i++) { \\
-                        ITEM value = 0; \\
-                        for (ptrdiff_t k = 0; k < deep; k++) { \\
-                            value += COREPY_TIMES(ITEM, \\
-                                COREPY_AT(const ITEM, x->data, r * x->row + k * x->column), \\
-                                COREPY_AT(const ITEM, y->data, k * y->row + i * y->column)); \\
+            } else if (thin || by_rows || by_columns \\
+                || (rows * columns < COREPY_SMALL && rows * columns * deep < COREPY_SMALL)) { \\
+                for (ptrdiff_t first = 0; !first || first < deep; first += COREPY_PASS) { \\
+                    const ptrdiff_t part = deep - first < COREPY_PASS ? deep - first : COREPY_PASS; \\
+                    const char* a = x->data + first * x->column; \\
+                    const char* b = y->data + first * y->row; \\
+                    for (ptrdiff_t r = 0; r < rows; r++) { \\
+                        for (ptrdiff_t i = 0; i < columns; i++) { \\
+                            ITEM* to = \\
+                                &COREPY_AT(ITEM, into->data, r * into->row + i * into->column); \\
+                            const ITEM value = NAME##_sum( \\
+                                a + r * x->row, x->column, b + i * y->column, y->row, part); \\
+                            *to = first ? (ITEM)(*to + value) : value; \\
                         } \\
-                        COREPY_AT(ITEM, into->data, r * into->row + i * into->column) = value; \\
                     } \\
                 } \\
             } else if (columns < rows && columns < LANES \\
@@ -353,13 +385,9 @@ cdef extern from *:
             char* into = args[2]; \\
             const int full = steps[3] == sizeof(ITEM) && steps[4] == sizeof(ITEM); \\
             for (ptrdiff_t i = 0; i < dims[0]; i++) { \\
-                ITEM value = 0; \\
-                if (full) value = NAME##_dot((const ITEM*)x, (const ITEM*)y, dims[1]); \\
-                else for (ptrdiff_t k = 0; k < dims[1]; k++) { \\
-                    value += COREPY_TIMES(ITEM, COREPY_AT(const ITEM, x, k * steps[3]), \\
-                        COREPY_AT(const ITEM, y, k * steps[4])); \\
-                } \\
-                *(ITEM*)into = value; \\
+                *(ITEM*)into = full \\
+                    ? NAME##_dot((const ITEM*)x, (const ITEM*)y, dims[1]) \\
+                    : NAME##_sum(x, steps[3], y, steps[4], dims[1]); \\
                 x += steps[0], y += steps[1], into += steps[2]; \\
             } \\
         }

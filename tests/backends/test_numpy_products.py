@@ -147,7 +147,7 @@ def test_matrices_of_integers(address: int, dtype: str) -> None:
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_matrices_of_integers_lie_in_any_order(address: int, dtype: str, order: str) -> None:
     shapes = [(1, 9, 1), (1, 9, 40), (40, 9, 1), (3, 2, 3), (9, 200, 40), (40, 7, 2), (200, 3, 5)]
-    for rows, deep, columns in [*shapes, (1, 2500, 3), (3, 2500, 1)]:
+    for rows, deep, columns in [*shapes, (1, 2500, 3), (3, 2500, 1), (2, 1100, 3), (2, 513, 2)]:
         x, y = numbers(dtype, 3, rows, deep), numbers(dtype, 3, deep, columns)
         expected = np.matmul(x, y)
         for a, b in product(layouts(x), layouts(y)):

@@ -77,8 +77,8 @@ def enlist(those: StandIn) -> None:
         asked = True
         return those.crew
 
+    x = xp.ones(1_000_000)  # first: new memory may take as long, and say nothing of roots
     _hot.helped_by(find)
-    x = xp.ones(1_000_000)
     for _ in range(100):
         xp.sqrt(x)
         if asked:

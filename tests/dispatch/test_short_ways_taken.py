@@ -328,7 +328,7 @@ def test_names_in_the_place_of_places_take_the_short_way() -> None:
             lambda: xp.full(shape=2, fill_value=3, dtype=xp.int8),
             lambda: xp.arange(2, stop=9),
             lambda: xp.linspace(0, 1, num=5),
-            lambda: xp.linspace(0, 1, num=5, endpoint=False),
+            lambda: xp.linspace(0, 1, num=5, dtype=xp.float32),
         )
     ):
         assert steps(call) == [], number
