@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 _PYTHONS: Final = (bool, int, float, complex)
 
 
+class NotSharedError(BufferError, ValueError):
+    """What `from_dlpack` raises where it would have to copy.
+
+    The standard wants the one error of ``copy``, and the other one of ``device``.
+    """
+
+
 def parse(
     obj: Any, dtype: DType | None, copy: bool | None
 ) -> tuple[np.ndarray[Any, Any], DType, bool]:
@@ -340,7 +347,7 @@ def import_dlpack(x: Any, copy: bool | None) -> Array:
                 raise
             let_through(error)
             named = str(error).startswith("from_dlpack: ")
-            raise BufferError(str(error) if named else f"from_dlpack: x: {error}") from error
+            raise NotSharedError(str(error) if named else f"from_dlpack: x: {error}") from error
     _unmasked("from_dlpack", "x", x)
     kind = int(x.__dlpack_device__()[0])
     if kind != 1:  # kDLCPU; a backend of that device takes it once there is one
@@ -358,7 +365,7 @@ def import_dlpack(x: Any, copy: bool | None) -> Array:
         if copy is not False:
             raise
         let_through(error)
-        raise BufferError(f"from_dlpack: x: {error}") from error
+        raise NotSharedError(f"from_dlpack: x: {error}") from error
 
 
 def _lent(x: Any, copy: bool | None) -> np.ndarray[Any, Any]:

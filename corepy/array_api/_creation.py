@@ -26,6 +26,7 @@ from corepy.array_api._arguments import (
     table_like,
 )
 from corepy.array_api._conversion import (
+    NotSharedError,
     check_held,
     from_array,
     import_dlpack,
@@ -268,7 +269,8 @@ def from_dlpack(
     UnsupportedOperationError
         If no backend has the dtype on that device.
     BufferError
-        If its memory cannot be exported, or not without a copy where ``copy=False``.
+        If its memory cannot be exported, or not without a copy where ``copy=False``, which is a
+        ValueError too.
     """
     copying = copy_argument("from_dlpack", copy)
     if isinstance(x, Operand):
@@ -280,7 +282,9 @@ def from_dlpack(
         copying = None if copying else copying
     place = source.device if device is None else device_argument("from_dlpack", device)
     if copying is False and place is not source.device:
-        raise BufferError(f"from_dlpack: x is on {source.device}; expected {place} for copy=False")
+        raise NotSharedError(
+            f"from_dlpack: x is on {source.device}; expected {place} for copy=False"
+        )
     return from_array(source, None, place, copying, "from_dlpack")
 
 

@@ -17,6 +17,7 @@ from corepy.array_api._arguments import device_argument, dtype_argument, flag_of
 from corepy.devices._device import Device
 from corepy.dispatch import (
     Operand,
+    Table,
     as_operand,
     creation_table,
     dtypes_on,
@@ -191,7 +192,8 @@ def can_cast(from_: DType | Array, to: DType, /) -> bool:
     Returns
     -------
     bool
-        Whether the two promote to `to` by the standard's table.
+        Whether the two promote to `to` by the standard's table; of an array, among the dtypes that
+        its device has.
 
     Raises
     ------
@@ -200,20 +202,26 @@ def can_cast(from_: DType | Array, to: DType, /) -> bool:
     ValueError
         If a name is of no dtype.
     """
-    source = _dtype_of("can_cast", "from_", from_)
+    source, table = _source_of("can_cast", "from_", from_)
     target = dtype_argument("can_cast", to, "to")
+    if table is not None and target not in table.dtypes:
+        return False
     return PROMOTION.get((source, target)) is target
 
 
 def _dtype_of(function: str, argument: str, value: Any) -> DType:
     """Return the dtype of an array, or the dtype itself."""
+    return _source_of(function, argument, value)[0]
+
+
+def _source_of(function: str, argument: str, value: Any) -> tuple[DType, Table | None]:
+    """Return the dtype of an array and its table, or the dtype itself and None."""
     if isinstance(value, DType):
-        return value
-    if isinstance(value, Operand):
-        return value.dtype
-    if owner_of(value) is not None:
-        return cast("DType", as_operand(function, argument, value).dtype)
-    return dtype_argument(function, value, argument)
+        return value, None
+    if isinstance(value, Operand) or owner_of(value) is not None:
+        table: Table = as_operand(function, argument, value)._table
+        return table.dtype, table
+    return dtype_argument(function, value, argument), None
 
 
 def finfo(type: DType | Array, /) -> finfo_object:
@@ -329,6 +337,8 @@ def result_type(*arrays_and_dtypes: Array | Scalar | DType) -> DType:
     Returns
     -------
     DType
+        Beside an array on a device without the default dtype of a scalar of a higher kind, that of
+        single precision.
 
     Raises
     ------
@@ -340,22 +350,24 @@ def result_type(*arrays_and_dtypes: Array | Scalar | DType) -> DType:
     function = "result_type"
     scalars: list[tuple[int, Any]] = []
     dtypes: list[DType] = []
+    home: Table | None = None  # of the first array
     for i, value in enumerate(arrays_and_dtypes):
         if isinstance(value, DType):
             dtypes.append(value)
             continue
-        if isinstance(value, Operand):
-            dtypes.append(value.dtype)
-            continue
-        number = plain(value)
+        number = value if isinstance(value, Operand) else plain(value)
         if is_scalar(number):
             scalars.append((i, number))
-        else:
-            dtypes.append(_dtype_of(function, f"arrays_and_dtypes[{i}]", value))
+            continue
+        dtype, table = _source_of(function, f"arrays_and_dtypes[{i}]", value)
+        dtypes.append(dtype)
+        if home is None:
+            home = table
     if not dtypes:
         raise ValueError("result_type: there is no array and no dtype; expected at least one")
     result = promoted_of(function, dtypes)
     for i, value in scalars:
         name = f"arrays_and_dtypes[{i}]"
-        result = scalar_dtype(function, name, cast("Scalar", value), result)
+        wide = scalar_dtype(function, name, cast("Scalar", value), result)
+        result = wide if wide is result or home is None else home.narrowed(wide)
     return result

@@ -116,6 +116,10 @@ def arange(
             fitting("arange", name, int(value) if cut else value, table.dtype)
         if whole:  # libraries count in floats, which tell this end from a multiple of the step
             last = ends[1] + (pace // 2 or pace)
+        else:  # nor do all round the quotient
+            middle = first + (count - 0.5) * pace
+            if 0.25 < (middle - first) / pace - (count - 1) < 0.75:
+                last = middle
     return cast("Array", create("arange", table, first, last, pace))
 
 

@@ -563,6 +563,7 @@ _FIXES: Final[dict[str, Callable[..., Any]]] = {
     "log1p": elementwise.log1p,
     "pow": elementwise.pow,
     "sign": elementwise.sign,
+    "tan": elementwise.tan,
     "tanh": elementwise.tanh,
     "clip": elementwise.clip,
     **FFT,

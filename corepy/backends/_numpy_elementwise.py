@@ -169,6 +169,18 @@ def _tanh_block(out: Array, x: Array) -> None:
         out.imag[special] = np.copysign(0, x.imag[special])
 
 
+def tan(x: Array) -> Array:
+    return _in_blocks(_tan_block, x) if x.dtype.kind == "c" else np.asarray(np.tan(x))
+
+
+def _tan_block(out: Array, x: Array) -> None:
+    # It is tanh, turned: at infinity the zero has the sign of the real part.
+    np.tan(x, out=out)
+    special = np.isinf(x.imag) & np.isfinite(x.real)
+    if special.any():
+        out.real[special] = np.copysign(0, x.real[special])
+
+
 #: Whether NumPy has an acosh of its own, as it does where it does not trust the C library: on
 #: Windows and with musl.
 with np.errstate(invalid="ignore"):

@@ -151,6 +151,7 @@ LOOPS: Final[dict[str, Loop]] = {
     "expm1": Loop(np.expm1, finite="c"),
     "log1p": Loop(np.log1p, real=True),
     "pow": Loop(np.power, roots=WIDE.get("sqrt", {})),
+    "tan": Loop(np.tan, finite="c"),
     "tanh": Loop(np.tanh, finite="c"),
     "sign": Loop(np.sign, real=True, silent="c", wide=WIDE.get("sign", {})),
     "all": Loop(np.logical_and, "reduction"),

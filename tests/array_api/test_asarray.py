@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES
+from corepy.testing import fake_devices
 from tests.helpers import (
     FLOATS,
     INTEGERS,
@@ -291,6 +292,18 @@ def test_from_dlpack_of_numpy(xp: ModuleType) -> None:
         xp.from_dlpack([1, 2])
     with pytest.raises(TypeError, match="^from_dlpack: copy is of type int; expected a bool"):
         xp.from_dlpack(values, copy=1)
+
+
+@pytest.mark.parametrize("error", [BufferError, ValueError])
+def test_from_dlpack_refuses_to_copy_as_the_standard_has_it(error: type[Exception]) -> None:
+    # It names the one for `copy` and the other one for `device`.
+    with fake_devices():
+        x = xp.asarray([1.0], device="cpu")
+        with pytest.raises(error, match="^from_dlpack: x is on cpu; expected fake:device1 for cop"):
+            xp.from_dlpack(x, device="fake:device1", copy=False)
+    swapped = np.asarray([1, 2]).astype(np.dtype(np.int64).newbyteorder())
+    with pytest.raises(error, match="^from_dlpack: x has another byte order; expected the machine"):
+        xp.from_dlpack(swapped, copy=False)
 
 
 class Elsewhere:

@@ -207,6 +207,18 @@ def test_arange_of_fractions_makes_integers(args: Any, dtype: str) -> None:
     np.testing.assert_array_equal(found, np.arange(*args).astype(dtype))
 
 
+@together(
+    "args",
+    [
+        *((1.0, 2, 1 / 3), (0, 1, 0.1), (0.1, 0.7, 0.2), (0, -1, -0.1), (1, 1.3, 0.1), (0, 7, 0.7)),
+        *((1e16, 1e16 + 64, 6.4), (5.0, 5.0, 0.3), (0.0, 1e-300, 1.0), (-1e300, 1e300, 1e299)),
+    ],
+)
+def test_arange_of_floats_has_as_many_elements_as_the_standard_counts(args: Any) -> None:
+    start, stop, step = args
+    assert xp.arange(*args).shape == (math.ceil((stop - start) / step),)
+
+
 def test_arange_of_floats_from_zero_is_the_multiples_of_the_step() -> None:
     for stop in (1.0, 2000.0):
         found = to_numpy(xp.arange(0.0, stop, 0.1))

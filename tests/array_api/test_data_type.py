@@ -14,6 +14,7 @@ from numpy.lib import NumpyVersion
 import corepy
 import corepy.array_api as xp
 from corepy._dtypes import DTYPES, PROMOTION
+from corepy.testing import fake_devices
 from tests.helpers import FLOATING, INTEGERS, NAMES, arrays, compiles, oracle, to_numpy, xps
 from tests.together import together
 
@@ -104,6 +105,24 @@ def test_result_type_of_scalars() -> None:
         xp.result_type()
     with pytest.raises(TypeError, match="^result_type: "):
         xp.result_type(xp.int64, xp.uint64)
+
+
+def test_promotion_beside_an_array_is_that_of_its_device() -> None:
+    with fake_devices():
+        whole = xp.asarray([1, 2], dtype=xp.int32, device="fake:no_float64")
+        x = xp.asarray([1.0, 2.0], dtype=xp.float32, device="fake:no_float64")
+        for scalar in (0.5, 1j):
+            assert xp.result_type(whole, scalar) is (whole + scalar).dtype
+            assert xp.result_type(scalar, xp.int8, whole) is (whole + scalar).dtype
+            assert xp.result_type(x, scalar) is (x + scalar).dtype
+        assert xp.result_type(whole, 0.5) is xp.float32
+        assert xp.result_type(whole, 1j) is xp.complex64
+        assert xp.result_type(whole.dtype, 0.5) is xp.float64
+        for lacking in (xp.float64, xp.complex128):
+            assert not xp.can_cast(x, lacking)
+            assert xp.can_cast(x.dtype, lacking)
+        assert xp.can_cast(x, xp.complex64)
+        assert xp.can_cast(whole, xp.int64)
 
 
 @pytest.mark.parametrize("dtype", FLOATING)

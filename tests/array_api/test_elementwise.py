@@ -363,6 +363,34 @@ def test_special_complex_values(name: str, value: complex, expected: complex, dt
                     assert part == pytest.approx(wanted, rel=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_tangents_at_infinity_have_zeros_of_the_sign_of_the_angle(dtype: str) -> None:
+    # tanh(inf + y j) is 1 + 0 j for every positive y, and tan(z) is -1j * tanh(1j * z); C99 leaves
+    # the sign of that zero to sin(2 y).
+    angles = np.asarray([0.5, 2.5, 4.0, -0.5, -2.5, -4.0])
+    for limit in (INF, -INF):
+        values = np.empty(angles.size, dtype)
+        values.real, values.imag = limit, angles
+        found = np.array(xp.tanh(xp.asarray(values)))
+        assert found.real.tolist() == [math.copysign(1, limit)] * 6
+        assert found.imag.tolist() == [0.0] * 6
+        assert np.signbit(found.imag).tolist() == np.signbit(angles).tolist()
+        values.real, values.imag = angles, limit
+        found = np.array(xp.tan(xp.asarray(values)))
+        assert found.imag.tolist() == [math.copysign(1, limit)] * 6
+        assert found.real.tolist() == [0.0] * 6
+        assert np.signbit(found.real).tolist() == np.signbit(angles).tolist()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_roots_are_rounded_as_ieee_754_has_it(dtype: str) -> None:
+    values = np.random.default_rng(0).uniform(0.1, 100, 5000).astype(dtype)
+    values[0] = 0.5
+    for count in (1, 5000):
+        found = to_numpy(xp.sqrt(xp.asarray(values[:count])))
+        assert found.tolist() == np.sqrt(values[:count]).tolist()
+
+
 @pytest.mark.parametrize("name", ["bitwise_left_shift", "bitwise_right_shift"])
 def test_negative_scalar_shift_raises(name: str) -> None:
     with pytest.raises(ValueError, match=f"^{name}: x2 is -1; expected a shift of at least 0"):

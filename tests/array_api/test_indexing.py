@@ -69,6 +69,17 @@ def test_boolean_masks(x: Any, data: st.DataObject) -> None:
     assert_values(x, expected)
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0), (0, 3, 4), (2, 0, 4), (0,)])
+def test_masks_without_elements_select_nothing_of_any_size(shape: tuple[int, ...]) -> None:
+    x = xp.reshape(xp.arange(24), (2, 3, 4))
+    mask = xp.zeros(shape, dtype=xp.bool)
+    assert_values(x[mask], np.zeros((0, *x.shape[len(shape) :]), np.int64))
+    x[mask] = 7
+    assert_values(x, np.arange(24).reshape(2, 3, 4))
+    with pytest.raises(IndexError, match="^__getitem__: key"):
+        np.asarray(x[xp.zeros((0, 5), dtype=xp.bool)])
+
+
 @given(x=arrays(shape=shapes(min_dims=1, min_side=1), bound=100), data=st.data())
 def test_integer_arrays_together_with_integers(x: Any, data: st.DataObject) -> None:
     shape = data.draw(shapes(max_dims=2))

@@ -256,6 +256,26 @@ def test_svd_qr_and_pseudo_inverse(rows: int, columns: int, dtype: str) -> None:
     assert xp.linalg.matrix_rank(x, rtol=2.0).tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_singular_values_beyond_the_tolerance_of_the_standard_count(dtype: str) -> None:
+    eps = float(np.finfo(dtype).eps)
+    for times, rank in ((1, 1), (4, 2), (9, 2)):  # beside the greatest; the tolerance is 2 * eps
+        x = xp.asarray(np.diag([1.0, times * eps]), dtype=DTYPES[dtype])
+        assert xp.linalg.matrix_rank(x).tolist() == rank
+        inverse = to_numpy(xp.linalg.pinv(x))
+        assert_near(inverse[0], np.asarray([1.0, 0.0]), CLOSE[dtype])
+        assert inverse[1, 1] * eps == pytest.approx(1 / times if rank == 2 else 0.0)
+
+
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_eigenvalues_are_those_of_the_lower_triangle(dtype: str) -> None:
+    x = hermitian(3, dtype, 7)
+    other = xp.tril(x) + 9 * xp.triu(x, k=1)
+    values, vectors, alone = results(x, *xp.linalg.eigh(other), xp.linalg.eigvalsh(other))
+    assert_near(alone, values, CLOSE[dtype])
+    assert_near(to_numpy(x) @ vectors, vectors * values[:, None, :], CLOSE[dtype])
+
+
 def test_matrices_without_elements_have_rank_0() -> None:
     for dtype in FLOATING:
         for shape in ((0, 0), (3, 0), (2, 3, 0), (2, 0, 3), (0, 2, 3)):

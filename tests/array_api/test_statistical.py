@@ -117,6 +117,23 @@ def test_results_without_a_degree_of_freedom_are_nan() -> None:
         assert_values(spread(x, correction=6), NAN)
 
 
+@pytest.mark.filterwarnings("ignore:Degrees of freedom:RuntimeWarning")
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_corrections_without_bounds(name: str) -> None:
+    x = xp.asarray([1.0, 2.0, 4.0])
+    for correction, expected in ((math.inf, NAN), (NAN, NAN), (-math.inf, 0.0)):
+        assert_values(function(name)(x, correction=correction), expected)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_digits_of_a_correction_next_to_the_number_of_elements(dtype: str) -> None:
+    x = xp.asarray([0.0, 1.0, 2.0], dtype=DTYPES[dtype])
+    for correction in (2.9999, 2.5, 0.1):
+        expected = 2.0 / (3 - correction)
+        assert_values(xp.var(x, correction=correction), expected, CLOSE[dtype])
+        assert_values(xp.std(x, correction=correction), math.sqrt(expected), CLOSE[dtype])
+
+
 @pytest.mark.parametrize("name", ["std", "var"])
 @pytest.mark.parametrize("correction", [-1, -0.5])
 def test_squares_of_nothing_and_of_one_element_are_zero(name: str, correction: float) -> None:

@@ -187,6 +187,17 @@ def test_complex_functions_at_infinities_and_zeros(name: str, dtype: Any) -> Non
 
 
 @cupy_tests
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_tangents_at_infinity_have_zeros_of_the_sign_of_the_angle(dtype: str) -> None:
+    angles = np.asarray([0.5, 2.5, -0.5, -2.5])
+    values = np.empty(angles.size, dtype)
+    values.real, values.imag = angles, INF
+    found = np.array(corepy.to(xp.tan(corepy.to(values, backend="cupy")), device="cpu"))
+    assert found.tolist() == [1j] * 4
+    assert np.signbit(found.real).tolist() == np.signbit(angles).tolist()
+
+
+@cupy_tests
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_signs_where_a_modulus_or_a_quotient_overflows(dtype: str) -> None:

@@ -148,8 +148,10 @@ def tanh(x: Array) -> Array:
 def tan(x: Array) -> Array:
     result = cupy.tan(x)
     if x.dtype.kind == "c":
-        # It is that of tanh, turned.
+        # It is tanh, turned.
         real, imag = x.real, x.imag
+        limit = cupy.isinf(imag) & cupy.isfinite(real)
+        cupy.copyto(result.real, cupy.copysign(cupy.zeros_like(real), real), where=limit)
         cupy.copyto(result.imag, imag, where=(imag == 0) & ~cupy.isfinite(real))
     return result
 

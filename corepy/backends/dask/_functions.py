@@ -240,8 +240,14 @@ def spread(function: Callable[..., Array]) -> Callable[..., Array]:
     def run(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Array:
         axes = range(x.ndim) if axis is None else axis
         need_filled(x, axes)
-        found = function(x, axis=axis, ddof=correction, keepdims=keepdims)
         count = math.prod(x.shape[place] for place in axes)
+        scale = 1.0
+        if count > max(correction, 0) and not float(correction).is_integer():
+            # Dask subtracts in the dtype of the elements, in which few digits may be left.
+            scale, correction = count / (count - correction), 0.0
+        found = function(x, axis=axis, ddof=correction, keepdims=keepdims)
+        if scale != 1.0:
+            found = found * found.dtype.type(math.sqrt(scale) if function is da.std else scale)
         # Dask divides by zero where no degree of freedom is left.
         if math.isnan(count):  # which only what is computed tells
             ones = x.map_blocks(np.ones_like, dtype=np.int64)

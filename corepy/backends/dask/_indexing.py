@@ -42,7 +42,8 @@ def getitem(x: Array, key: Any) -> Array:
         index = arrays[0]
         if index.dtype != bool and index.ndim < 2:
             return _pick("__getitem__", x, parts)
-        if index.dtype == bool and len(parts) == 1 and index.ndim == x.ndim > 0:
+        alone = index.dtype == bool and len(parts) == 1 and index.ndim == x.ndim > 0
+        if alone and 0 not in index.shape:
             for axis in range(x.ndim):
                 need_equal((x, axis), (index, axis))
             # In C order: Dask's own goes chunk by chunk where it does not know the sizes, and of a
@@ -130,7 +131,8 @@ def setitem(x: Array, key: Any, value: Any) -> Array:
         if 0 in shape and not arrays:  # which may have indices out of bounds
             return x
     masked = len(arrays) == len(parts) == 1 and arrays[0].dtype == bool
-    if masked and arrays[0].ndim == x.ndim and value.ndim == 0:
+    whole = masked and arrays[0].ndim == x.ndim and 0 not in arrays[0].shape
+    if whole and value.ndim == 0:
         for axis in range(x.ndim):
             need_equal((x, axis), (arrays[0], axis))
         # By `where` NumPy would stretch a chunk of one.
@@ -196,7 +198,7 @@ def _check_key(x: Array, parts: tuple[Any, ...]) -> None:
             check(axis, x.shape[axis], part)
         elif isinstance(part, da.Array) and part.dtype == bool:
             for n, m in zip(part.shape, x.shape[axis:], strict=False):
-                if n != m and is_known(n, m):
+                if n not in (0, m) and is_known(n, m):  # without elements it selects nothing
                     raise IndexError(f"a mask has shape {part.shape}, the array {x.shape}")
 
 

@@ -14,6 +14,7 @@ Subnormal numbers flush to zero in XLA's compiled code on the host.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from functools import cache
@@ -467,6 +468,24 @@ def _truth(function: Function) -> Function:
     return reduce
 
 
+def _spread(function: Function) -> Function:
+    """Let ``std`` or ``var`` keep the digits of a correction that is no integer.
+
+    JAX subtracts it from the number of elements in the dtype of these, which in single precision
+    leaves few digits of a small difference.
+    """
+
+    def reduce(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Array:
+        count = math.prod(x.shape if axis is None else [x.shape[place] for place in axis])
+        if not count > correction or float(correction).is_integer() or not count:
+            return function(x, axis=axis, correction=correction, keepdims=keepdims)
+        scale = count / (count - correction)
+        found = function(x, axis=axis, correction=0, keepdims=keepdims)
+        return found * (math.sqrt(scale) if function is jnp.std else scale)
+
+    return reduce
+
+
 _FIXES: Final[dict[str, Function]] = {
     **_special.FIXES,
     **{
@@ -491,10 +510,16 @@ _FIXES: Final[dict[str, Function]] = {
     "argmin": _searching.arg_extreme(jnp.argmin, jax.lax.argmin),
     "isin": _searching.isin,
     "searchsorted": _searching.searchsorted,
+    "std": _spread(jnp.std),
+    "var": _spread(jnp.var),
     # JAX turns the sorted array round, and with it the order of zeros of both signs and of NaN.
     "sort": in_both_orders(jnp.sort, jnp.flip),
     "linalg.cholesky": _linear_algebra.cholesky,
     "linalg.det": _linear_algebra.det,
+    **{
+        f"linalg.{name}": _linear_algebra.reading_one_triangle(getattr(jnp.linalg, name))
+        for name in ("eigh", "eigvalsh")
+    },
     "linalg.inv": _linear_algebra.inv,
     "linalg.matrix_power": _linear_algebra.matrix_power,
     **{
@@ -503,7 +528,7 @@ _FIXES: Final[dict[str, Function]] = {
             ("eig", jnp.linalg.eig),
             ("eigvals", jnp.linalg.eigvals),
             ("matrix_rank", jax.jit(_linear_algebra.matrix_rank)),
-            ("pinv", jnp.linalg.pinv),
+            ("pinv", _linear_algebra.pinv),
             ("svd", jnp.linalg.svd),
             ("svdvals", jnp.linalg.svdvals),
         )

@@ -60,6 +60,34 @@ def matrix_rank(x: Array, /, *, rtol: Any) -> Array:
     return jnp.sum(values > jnp.expand_dims(jnp.asarray(rtol), -1) * greatest, axis=-1)
 
 
+def pinv(x: Array, /, *, rtol: Any) -> Array:
+    if rtol is None:  # JAX's own is ten times the standard's
+        rtol = max(x.shape[-2:]) * float(jnp.finfo(x.dtype).eps)
+    return jnp.linalg.pinv(x, rtol=rtol)
+
+
+def _mirrored(x: Array) -> Array:
+    below = jnp.tril(x, -1)
+    return jnp.tril(x) + jnp.conj(below.mT)
+
+
+def _mirrored_jvp(operands: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (tangent,) = tangents
+    return _of_lower_triangle(*operands), (tangent + jnp.conj(tangent.mT)) / 2
+
+
+#: Hermitian matrices of the lower triangles of others, with the derivative of the mean of both
+#: triangles, which is JAX's.
+_of_lower_triangle: Final[Any] = jax.custom_jvp(_mirrored)
+_of_lower_triangle.defjvp(_mirrored_jvp)
+
+
+def reading_one_triangle(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
+    """Let a decomposition read the lower triangle; JAX takes the mean of both."""
+    compiled: Callable[[Array], Any] = jax.jit(lambda x: function(_of_lower_triangle(x)))
+    return compiled
+
+
 # Python's NaN would make a result of 64 bits of JAX's weak types, such as `jnp.full` has.
 _finite_matrices: Final[Callable[[Array], Array]] = jax.jit(
     lambda x: jnp.where(

@@ -149,8 +149,30 @@ def log1p(x: Array) -> Array:
     beyond = real * (2 + real) + imag * imag  # abs(1 + x)**2 - 1
     near_0 = mx.log(mx.square(1 + real) + mx.square(imag))
     size = (mx.where(beyond < -0.5, near_0, mx.log1p(beyond)) / 2).astype(mx.float32)
-    parts = mx.stack([mx.where(mx.isfinite(size), size, mx.real(made)), mx.imag(made)], -1)
-    return mx.squeeze(mx.view(parts, mx.complex64), -1)
+    return _complex_of(mx.where(mx.isfinite(size), size, mx.real(made)), mx.imag(made))
+
+
+def _complex_of(real: Array, imag: Array) -> Array:
+    return mx.squeeze(mx.view(mx.stack([real, imag], -1), mx.complex64), -1)
+
+
+def tanh(x: Array) -> Array:
+    made = mx.tanh(x)
+    if x.dtype != mx.complex64:
+        return made
+    # C99 leaves the sign of the zero at infinity to sin(2 y); the standard takes that of y.
+    real, imag = mx.real(x), mx.imag(x)
+    limit = mx.isinf(real) & mx.isfinite(imag)
+    return _complex_of(mx.real(made), mx.where(limit, imag * 0, mx.imag(made)))
+
+
+def tan(x: Array) -> Array:
+    made = mx.tan(x)
+    if x.dtype != mx.complex64:
+        return made
+    real, imag = mx.real(x), mx.imag(x)  # it is tanh, turned
+    limit = mx.isinf(imag) & mx.isfinite(real)
+    return _complex_of(mx.where(limit, real * 0, mx.real(made)), mx.imag(made))
 
 
 def sign(x: Array) -> Array:

@@ -411,17 +411,15 @@ def _spread(
     x = _floating(function, x, _dtypes.REAL)
     if not isinstance(correction, int | float):
         raise bad_type(function, "correction", correction, "an int or a float")
-    if not math.isfinite(correction):
-        raise bad_argument(function, "correction", correction, "a finite number")
     dtype = x.dtype
 
     def spread(lane: list[float]) -> float:
         count = len(lane)
-        divisor = count - Fraction(correction)
-        if divisor <= 0 or not all(map(math.isfinite, lane)):
+        if not count > correction or not all(map(math.isfinite, lane)):
             return math.nan
-        if not lane:  # of nothing, the squares add up to nothing
-            return 0.0
+        if not lane or correction == -math.inf:
+            return 0.0  # of nothing, the squares add up to nothing; of others they are divided
+        divisor = count - Fraction(correction)
         integers, shift = to_integers(lane)
         # sum((x - mean)**2) * n = n * sum(x**2) - sum(x)**2, exact and hence without cancellation
         total = count * builtins.sum(i * i for i in integers) - builtins.sum(integers) ** 2

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from corepy.backends.torch._layout import (
     packed,
     shows,
 )
+from corepy.backends.torch._linalg import HAS_MKL
 
 #: Of which one may stand in the place of a real operand.
 _SCALARS: Final = frozenset({bool, int, float})
@@ -191,6 +193,19 @@ def _zero_kept(x: Tensor, result: Tensor) -> Tensor:
     return torch.where(x == 0, torch.complex(torch.zeros_like(_real(x)), _imag(x)), result)
 
 
+def sqrt(x: Tensor) -> Tensor:
+    return _root(x) if HAS_MKL and x.is_cpu and x.is_floating_point() else torch.sqrt(x)
+
+
+@differentiated_as(torch.sqrt)
+def _root(x: Tensor) -> Tensor:
+    # The standard wants what IEEE 754 rounds to, as NumPy has it; MKL's may be one unit off.
+    if not is_plain(x):
+        return torch.sqrt(x)
+    with np.errstate(invalid="ignore"):
+        return torch.from_numpy(np.asarray(np.sqrt(x.numpy())))
+
+
 def tanh(x: Tensor) -> Tensor:
     result = torch.tanh(x)
     if not x.is_complex():
@@ -208,10 +223,14 @@ def tanh(x: Tensor) -> Tensor:
 
 def tan(x: Tensor) -> Tensor:
     result = torch.tan(x)
-    if x.is_cpu or not x.is_complex():
+    if not x.is_complex():
         return result
-    # It is that of tanh, turned.
+    # It is tanh, turned.
     real, imag = _real(x), _imag(x)
+    limit = torch.complex(torch.copysign(torch.zeros_like(real), real), _imag(result))
+    result = torch.where(torch.isinf(imag) & torch.isfinite(real), limit, result)
+    if x.is_cpu:
+        return result
     limit = torch.complex(_real(result), imag)
     return torch.where((imag == 0) & ~torch.isfinite(real), limit, result)
 

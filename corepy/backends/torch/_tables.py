@@ -107,6 +107,7 @@ FIXES: Final[dict[str, Callable[..., Any]]] = {
     "log1p": elementwise.log1p,
     "log2": elementwise.log2,
     "sinh": elementwise.hyperbolic(torch.sinh),
+    "sqrt": elementwise.sqrt,
     "tan": elementwise.tan,
     "tanh": elementwise.tanh,
     "floor_divide": elementwise.floor_divide,

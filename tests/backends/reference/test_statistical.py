@@ -121,8 +121,9 @@ def test_divisor_of_the_variance() -> None:
     assert same(reference.var([1.0], correction=1).values[0], NAN)
     assert same(reference.std([1.0, 2.0], correction=2.5).values[0], NAN)
     assert reference.var([1, 3]) == 1.0
-    with pytest.raises(ValueError, match="var: correction is nan"):
-        reference.var([1.0], correction=NAN)
+    for correction in (NAN, math.inf):
+        assert same(reference.var([1.0], correction=correction).values[0], NAN)
+    assert reference.std([1.0, 2.0], correction=-math.inf) == 0.0
 
 
 @pytest.mark.parametrize(
